@@ -1,0 +1,136 @@
+#include "tern/core/allocator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "tern/core/error.h"
+
+namespace tern {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+// Cached and live bytes together stay below peak live bytes * 5/4 + kSlack: batches of varying
+// size then cannot make the cache grow without end.
+constexpr int64_t kSlack = int64_t{16} << 20;
+
+// Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
+std::size_t bucket(std::size_t bytes) {
+  bytes = std::max(bytes, kAlign);
+  std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
+  return (bytes + step - 1) / step * step;
+}
+
+class Cache {
+ public:
+  void* allocate(std::size_t& bytes) {
+    bytes = bucket(bytes);
+    std::lock_guard lock(mutex_);
+    void* p = take(bytes);
+    if (!p) p = ask_system(bytes);
+    stats_.live += static_cast<int64_t>(bytes);
+    stats_.peak = std::max(stats_.peak, stats_.live);
+    return p;
+  }
+
+  void deallocate(void* p, std::size_t bytes) noexcept {
+    std::lock_guard lock(mutex_);
+    stats_.live -= static_cast<int64_t>(bytes);
+    stats_.cached += static_cast<int64_t>(bytes);
+    free_[bytes].push_back(p);
+  }
+
+  void trim() {
+    std::lock_guard lock(mutex_);
+    shrink(0);
+  }
+
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  void reset_peak() {
+    std::lock_guard lock(mutex_);
+    stats_.peak = stats_.live;
+  }
+
+  void set_cap(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    cap_ = bytes;
+  }
+
+ private:
+  // A block of the bucket, or one that is at most a quarter larger.
+  void* take(std::size_t& bytes) {
+    auto it = free_.lower_bound(bytes);
+    while (it != free_.end() && it->second.empty()) ++it;
+    if (it == free_.end() || it->first > bytes + bytes / 4) return nullptr;
+    void* p = it->second.back();
+    it->second.pop_back();
+    bytes = it->first;
+    stats_.cached -= static_cast<int64_t>(bytes);
+    return p;
+  }
+
+  void* ask_system(std::size_t bytes) {
+    auto need = static_cast<int64_t>(bytes);
+    high_water_ = std::max(high_water_, stats_.live + need);
+    shrink(std::max<int64_t>(0, high_water_ / 4 * 5 + kSlack - stats_.live - need));
+    if (cap_ > 0 && stats_.live + need + stats_.cached > cap_) {
+      shrink(std::max<int64_t>(0, cap_ - stats_.live - need));
+      check(stats_.live + need <= cap_,
+            "memory cap: {} bytes are in use and {} more are asked for, but the cap is {}; raise "
+            "it with set_memory_cap or use smaller batches",
+            stats_.live, need, cap_);
+    }
+    void* p = std::aligned_alloc(kAlign, bytes);
+    if (!p) {
+      shrink(0);
+      p = std::aligned_alloc(kAlign, bytes);
+    }
+    check(p != nullptr, "out of memory: {} bytes asked for, {} in use by tensors", bytes,
+          stats_.live);
+    ++stats_.system_calls;
+    return p;
+  }
+
+  // Gives blocks back, largest first, until at most `keep` bytes are cached.
+  void shrink(int64_t keep) {
+    for (auto it = free_.rbegin(); it != free_.rend() && stats_.cached > keep; ++it)
+      while (!it->second.empty() && stats_.cached > keep) {
+        std::free(it->second.back());
+        it->second.pop_back();
+        stats_.cached -= static_cast<int64_t>(it->first);
+      }
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  MemoryStats stats_;
+  int64_t cap_ = 0;
+  int64_t high_water_ = 0;
+};
+
+// Never destroyed: tensors in static storage may outlive it otherwise.
+Cache& cache() {
+  static Cache* instance = new Cache;
+  return *instance;
+}
+
+}  // namespace
+
+MemoryStats memory_stats() { return cache().stats(); }
+void reset_peak_memory() { cache().reset_peak(); }
+void trim_memory() { cache().trim(); }
+void set_memory_cap(int64_t bytes) { cache().set_cap(bytes); }
+
+namespace detail {
+void* allocate(std::size_t& bytes) { return cache().allocate(bytes); }
+void deallocate(void* p, std::size_t bytes) noexcept { cache().deallocate(p, bytes); }
+}  // namespace detail
+
+}  // namespace tern

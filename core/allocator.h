@@ -1,0 +1,34 @@
+// The caching allocator behind every Storage. Freed blocks are kept in size buckets and handed
+// out again, so that a step of a fixed-shape model asks the system for nothing after its second
+// step (fresh pages cost more than the arithmetic on them).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern {
+
+struct MemoryStats {
+  int64_t live = 0;          ///< bytes in use by tensors (rounded up to their buckets)
+  int64_t peak = 0;          ///< the most `live` has been since reset_peak_memory()
+  int64_t cached = 0;        ///< bytes kept for reuse
+  int64_t system_calls = 0;  ///< blocks ever asked of the system
+};
+
+MemoryStats memory_stats();
+void reset_peak_memory();
+
+/// Gives all cached blocks back to the system.
+void trim_memory();
+
+/// The most bytes that tensors may use and the cache may hold together; 0 means no limit, the
+/// default. Beyond it an allocation first trims the cache, then throws Error.
+void set_memory_cap(int64_t bytes);
+
+namespace detail {
+/// A block of at least `bytes`, 64-byte aligned; `bytes` is replaced by the block's real size.
+void* allocate(std::size_t& bytes);
+void deallocate(void* p, std::size_t bytes) noexcept;
+}  // namespace detail
+
+}  // namespace tern

@@ -1,0 +1,43 @@
+// Errors. Every failure of tern is an exception derived from tern::Error whose text names the
+// operation, the rule that was broken, the values, and where possible a way out.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tern {
+
+/// A wrong argument or a broken rule.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Something from outside (file, archive, stream) is missing, damaged or not what it should be.
+class IoError : public Error {
+ public:
+  using Error::Error;
+};
+
+[[noreturn]] void fail(const std::string& message);
+
+/// Throws Error with the formatted message unless `ok`. Arguments are formatted only on failure.
+template <class... Args>
+void check(bool ok, fmt::format_string<Args...> message, Args&&... args) {
+  if (!ok) [[unlikely]]
+    fail(fmt::format(message, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void fail_io(const std::string& message);
+
+/// Like check, but throws IoError.
+template <class... Args>
+void check_io(bool ok, fmt::format_string<Args...> message, Args&&... args) {
+  if (!ok) [[unlikely]]
+    fail_io(fmt::format(message, std::forward<Args>(args)...));
+}
+
+}  // namespace tern
