@@ -1,6 +1,7 @@
 // Element types. u8 doubles as the boolean type: comparisons give 0 or 1.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -57,9 +58,10 @@ decltype(auto) dispatch_float(DType t, std::string_view op, Fn&& fn) {
 }  // namespace tern
 
 template <>
-struct fmt::formatter<tern::DType> : fmt::formatter<fmt::string_view> {
+struct fmt::formatter<tern::DType> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
   auto format(tern::DType t, fmt::format_context& ctx) const {
     std::string_view s = tern::name(t);
-    return fmt::formatter<fmt::string_view>::format({s.data(), s.size()}, ctx);
+    return std::copy(s.begin(), s.end(), ctx.out());
   }
 };

@@ -1,6 +1,7 @@
 // Shapes, strides and lists of axes: short lists of integers that live in place (no heap).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -84,9 +85,10 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 }  // namespace tern
 
 template <>
-struct fmt::formatter<tern::Dims> : fmt::formatter<fmt::string_view> {
+struct fmt::formatter<tern::Dims> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
   auto format(const tern::Dims& d, fmt::format_context& ctx) const {
     std::string s = tern::to_string(d);
-    return fmt::formatter<fmt::string_view>::format({s.data(), s.size()}, ctx);
+    return std::copy(s.begin(), s.end(), ctx.out());
   }
 };
