@@ -1,0 +1,40 @@
+# How every target of tern is made: the one spelling of includes, flags, libraries.
+
+if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+   OR (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14))
+  message(FATAL_ERROR "tern needs g++ 12 or clang 14 or newer, but ${CMAKE_CXX_COMPILER} is "
+                      "${CMAKE_CXX_COMPILER_VERSION}; choose another with -DCMAKE_CXX_COMPILER=...")
+endif()
+
+# `#include "tern/core/tensor.h"` everywhere: <build>/include/tern/<folder> links to each folder.
+set(TERN_INCLUDE ${CMAKE_CURRENT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${TERN_INCLUDE}/tern)
+foreach(entry core nn optim data models apps tests bench tern.h)
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${entry} ${TERN_INCLUDE}/tern/${entry} SYMBOLIC)
+endforeach()
+
+# tern_flags(target): C++20, warnings and the include path.
+function(tern_flags target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${TERN_INCLUDE}>
+                                              $<INSTALL_INTERFACE:include>)
+endfunction()
+
+# tern_library(name dependencies...): the static library tern::name from name/**/*.cpp. The maths
+# flags let loops become vector code; neither changes a result that is not an exception or errno.
+function(tern_library name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  if(NOT sources)
+    add_library(tern_${name} INTERFACE)
+    target_link_libraries(tern_${name} INTERFACE ${ARGN})
+    add_library(tern::${name} ALIAS tern_${name})
+    return()
+  endif()
+  add_library(tern_${name} STATIC ${sources})
+  tern_flags(tern_${name})
+  target_compile_options(tern_${name} PRIVATE -fno-math-errno -fno-trapping-math)
+  target_link_libraries(tern_${name} PUBLIC ${ARGN})
+  set_target_properties(tern_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  add_library(tern::${name} ALIAS tern_${name})
+endfunction()
