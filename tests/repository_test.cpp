@@ -1,0 +1,215 @@
+// The rules of the repository that a compiler does not check: who may include whom, how includes
+// are spelt, sizes of files and functions, and no macros of our own.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = TERN_SOURCE_DIR;
+
+/// What each folder may include, itself aside; tests and bench may include everything.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"core", {}},
+    {"nn", {"core"}},
+    {"optim", {"core"}},
+    {"data", {"core"}},
+    {"models", {"nn", "core"}},
+    {"apps", {"models", "nn", "optim", "data", "core"}},
+};
+const std::vector<std::string> kFolders = {"core",   "nn",   "optim", "data",
+                                           "models", "apps", "tests", "bench"};
+
+/// Headers that kernels must not reach, directly or not: kernels never see Tensor or the tape.
+const std::set<std::string> kNotForKernels = {"core/tensor.h", "core/autograd.h", "core/ops.h",
+                                              "core/einsum.h", "core/engine.h",   "core/record.h"};
+
+constexpr size_t kMaxFileLines = 400;
+constexpr size_t kMaxFunctionLines = 60;
+constexpr size_t kMaxColumns = 100;
+
+using Findings = std::vector<std::string>;
+
+std::vector<std::string> read_lines(const fs::path& path) {
+  std::ifstream in(path);
+  REQUIRE_MESSAGE(in, path.string());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string top_folder(const std::string& file) { return file.substr(0, file.find('/')); }
+
+bool is_source(const std::string& file) { return file.ends_with(".h") || file.ends_with(".cpp"); }
+
+/// Every .h and .cpp of ours, named from the root: "core/tensor.h".
+std::vector<std::string> source_files() {
+  std::vector<std::string> files;
+  for (const std::string& folder : kFolders) {
+    if (!fs::exists(kRoot / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      std::string file = fs::relative(entry.path(), kRoot).generic_string();
+      if (is_source(file)) files.push_back(file);
+    }
+  }
+  files.push_back("tern.h");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The files of ours that the text includes, named from the root; spelling mistakes to `findings`.
+std::vector<std::string> our_includes(const std::vector<std::string>& lines, Findings& findings) {
+  static const std::regex kInclude(R"(^\s*#\s*include\s*(["<])([^">]+)[">].*)");
+  std::vector<std::string> out;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::smatch m;
+    if (lines[i].find("#") == std::string::npos || !std::regex_match(lines[i], m, kInclude))
+      continue;
+    std::string name = m[2];
+    bool quoted = m[1] == "\"";
+    if (name.starts_with("tern/")) out.push_back(name.substr(5));
+    if (quoted && !name.starts_with("tern/"))
+      findings.push_back(fmt::format("line {}: \"{}\" is not spelt \"tern/...\"", i + 1, name));
+    if (!quoted && name.starts_with("tern/"))
+      findings.push_back(fmt::format("line {}: <{}> needs quotation marks", i + 1, name));
+    if (quoted && name.find("..") != std::string::npos)
+      findings.push_back(fmt::format("line {}: \"{}\" goes up a folder", i + 1, name));
+  }
+  return out;
+}
+
+/// Includes that break the layering, for a file that includes `includes`.
+Findings layering(const std::string& file, const std::vector<std::string>& includes) {
+  Findings findings;
+  auto allowed = kMayInclude.find(top_folder(file));
+  if (allowed == kMayInclude.end()) return findings;
+  for (const std::string& include : includes) {
+    std::string folder = top_folder(include);
+    if (folder != allowed->first && !allowed->second.contains(folder))
+      findings.push_back(fmt::format("{} must not include {}", file, include));
+  }
+  return findings;
+}
+
+/// Definitions at the left margin, from their first line to the closing brace.
+Findings long_functions(const std::vector<std::string>& lines) {
+  Findings findings;
+  size_t start = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (line == "}" && i - start + 1 > kMaxFunctionLines)
+      findings.push_back(fmt::format("line {}: a function of {} lines", start + 1, i - start + 1));
+    if (!line.empty() && line[0] != ' ' && line[0] != '}' && line[0] != '#') start = i;
+  }
+  return findings;
+}
+
+Findings style(const std::string& file, const std::vector<std::string>& lines) {
+  Findings findings;
+  bool test = file.starts_with("tests/");
+  if (!test && lines.size() > kMaxFileLines)
+    findings.push_back(fmt::format("{} lines, at most {}", lines.size(), kMaxFileLines));
+  static const std::regex kDefine(R"(^\s*#\s*define\s+(\w+).*)");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    auto count = std::count_if(lines[i].begin(), lines[i].end(),
+                               [](char c) { return (c & 0xC0) != 0x80; });  // code points
+    if (static_cast<size_t>(count) > kMaxColumns)
+      findings.push_back(fmt::format("line {}: {} columns", i + 1, count));
+    std::smatch m;
+    if (lines[i].find("define") == std::string::npos || !std::regex_match(lines[i], m, kDefine))
+      continue;
+    if (!m[1].str().starts_with("DOCTEST_CONFIG_") && file != "core/kernels/simd.h")
+      findings.push_back(fmt::format("line {}: the macro {}", i + 1, m[1].str()));
+  }
+  Findings functions = test ? Findings{} : long_functions(lines);
+  findings.insert(findings.end(), functions.begin(), functions.end());
+  return findings;
+}
+
+/// All files that `file` includes, directly or not.
+std::set<std::string> reachable(const std::string& file,
+                                const std::map<std::string, std::vector<std::string>>& graph) {
+  std::set<std::string> seen;
+  std::vector<std::string> todo = {file};
+  while (!todo.empty()) {
+    auto node = graph.find(todo.back());
+    todo.pop_back();
+    if (node == graph.end()) continue;
+    for (const std::string& next : node->second)
+      if (seen.insert(next).second) todo.push_back(next);
+  }
+  return seen;
+}
+
+std::string joined(const Findings& findings) {
+  std::string text;
+  for (const std::string& f : findings) text += "\n  " + f;
+  return text;
+}
+
+std::map<std::string, std::vector<std::string>> include_graph() {
+  std::map<std::string, std::vector<std::string>> graph;
+  Findings ignored;
+  for (const std::string& file : source_files())
+    graph[file] = our_includes(read_lines(kRoot / file), ignored);
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
+  auto graph = include_graph();
+  REQUIRE(graph.size() > 10);
+  for (const auto& [file, includes] : graph) {
+    Findings findings = layering(file, includes);
+    if (!file.starts_with("tests/consumer/") && !file.starts_with("tests/readme/"))
+      our_includes(read_lines(kRoot / file), findings);
+    for (const std::string& include : includes)
+      if (!fs::exists(kRoot / include)) findings.push_back("no such file: " + include);
+    if (file.starts_with("core/kernels/"))
+      for (const std::string& header : reachable(file, graph))
+        if (kNotForKernels.contains(header)) findings.push_back("a kernel reaches " + header);
+    CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
+  }
+}
+
+TEST_CASE("repository: sizes of files and functions, columns, no macros") {
+  for (const std::string& file : source_files()) {
+    Findings findings = style(file, read_lines(kRoot / file));
+    CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
+  }
+}
+
+TEST_CASE("repository: the checks find what they look for") {
+  CHECK(layering("core/x.cpp", {"core/tensor.h"}).empty());
+  CHECK(layering("models/x.cpp", {"nn/linear.h", "core/ops.h", "models/y.h"}).empty());
+  CHECK(layering("core/x.cpp", {"nn/linear.h"}).size() == 1);
+  CHECK(layering("models/x.h", {"optim/adam.h", "data/loader.h", "tern.h"}).size() == 3);
+  CHECK(layering("nn/x.h", {"models/gmlp.h"}).size() == 1);
+
+  Findings spelling;
+  std::vector<std::string> text = {"#include <vector>", "#include \"tern/core/ops.h\"",
+                                   "#include \"ops.h\"", "  # include <tern/core/rng.h>"};
+  CHECK(our_includes(text, spelling) == std::vector<std::string>{"core/ops.h", "core/rng.h"});
+  CHECK(spelling.size() == 2);
+
+  CHECK(style("core/x.h", {"#define TERN_X 1"}).size() == 1);
+  CHECK(style("core/x.h", {std::string(101, '/')}).size() == 1);
+  CHECK(style("core/x.h", std::vector<std::string>(401)).size() == 1);
+  std::vector<std::string> function(61, "  f();");
+  function.front() = "void f() {";
+  function.back() = "}";
+  CHECK(long_functions(function).size() == 1);
+  function.erase(function.begin() + 1);
+  CHECK(long_functions(function).empty());
+}
