@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tern/core/kernels/reduce.h"
+#include "tern/core/simd.h"
+
+using namespace tern;
+
+namespace {
+constexpr VectorLevel kLevels[] = {VectorLevel::kBaseline, VectorLevel::kAvx2,
+                                   VectorLevel::kAvx512};
+
+// Small integers: sums are exact in any order, so that every level must agree to the bit.
+std::vector<float> integers(int64_t n) {
+  std::vector<float> x(n);
+  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>((i * 37 + 11) % 101 - 50);
+  return x;
+}
+}  // namespace
+
+TEST_CASE("simd: maps and reductions are the same at every level and length") {
+  for (VectorLevel level : kLevels) {
+    VectorLevelScope scope(level);
+    for (int64_t n : {0, 1, 3, 15, 16, 17, 31, 32, 33, 64, 100, 1000, 1027}) {
+      std::vector<float> x = integers(n), y(n);
+      const float* px = x.data();
+      float* py = y.data();
+      simd([=] {
+        for (int64_t i = 0; i < n; ++i) py[i] = px[i] > 0 ? px[i] * 2 : px[i];
+      });
+      double sum = 0;
+      float most = -std::numeric_limits<float>::infinity(), least = -most;
+      for (int64_t i = 0; i < n; ++i) {
+        CHECK(y[i] == (x[i] > 0 ? x[i] * 2 : x[i]));
+        sum += x[i];
+        most = std::max(most, x[i]);
+        least = std::min(least, x[i]);
+      }
+      CHECK(simd([=] { return kernels::sum_of<float>(px, n); }) == sum);
+      CHECK(simd([=] { return kernels::sum_of<double>(px, n); }) == sum);
+      CHECK(simd([=] { return kernels::max_of(px, n); }) == most);
+      CHECK(simd([=] { return kernels::min_of(px, n); }) == least);
+    }
+  }
+}
+
+TEST_CASE("simd: a NaN anywhere is the largest and the smallest") {
+  for (VectorLevel level : kLevels) {
+    VectorLevelScope scope(level);
+    for (int64_t n : {1, 7, 32, 70})
+      for (int64_t at = 0; at < n; ++at) {
+        std::vector<double> x(n, 1.0);
+        x[at] = std::numeric_limits<double>::quiet_NaN();
+        const double* p = x.data();
+        CHECK(std::isnan(simd([=] { return kernels::max_of(p, n); })));
+        CHECK(std::isnan(simd([=] { return kernels::min_of(p, n); })));
+      }
+  }
+}
