@@ -1,0 +1,218 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tern/core/allocator.h"
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/record.h"
+#include "tern/core/rng.h"
+
+namespace tern {
+namespace {
+
+Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
+  Tensor t = tensor(values, shape, DType::f64);
+  t.set_requires_grad();
+  return t;
+}
+
+std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
+using Values = std::vector<double>;
+
+// A user's own op: the cube, with its gradient beside it.
+Tensor cube(const Tensor& x) {
+  Tensor value = [&] {
+    NoGradGuard guard;
+    return x * x * x;
+  }();
+  return record("cube", Fresh::adopt(value), {x},
+                [x = save(x)](const Tensor& dy) { return dy * 3 * x.get() * x.get(); });
+}
+
+TEST_CASE("backward adds to the leaves' gradients") {
+  Tensor x = leaf({1, 2, 3}, {3}), y = leaf({4, 5, 6}, {3});
+  Tensor loss = sum(x * y + x);
+  backward(loss);
+  CHECK(values(x.grad()) == Values{5, 6, 7});
+  CHECK(values(y.grad()) == Values{1, 2, 3});
+  backward(sum(x * 2));
+  CHECK(values(x.grad()) == Values{7, 8, 9});
+  x.set_grad({});
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("a gradient flows through every use, and broadcasting is undone") {
+  Tensor x = leaf({3}, {1}), m = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
+  backward(sum(x * m * x));
+  CHECK(values(x.grad()) == Values{2 * 3 * 21});
+  CHECK(values(m.grad()) == Values{9, 9, 9, 9, 9, 9});
+}
+
+TEST_CASE("gradients of leaves do not share memory with each other or the graph") {
+  Tensor a = leaf({1, 2}, {2}), b = leaf({3, 4}, {2});
+  backward(sum(a + b));
+  NoGradGuard guard;
+  fill_(a.grad(), 7);
+  CHECK(values(b.grad()) == Values{1, 1});
+}
+
+TEST_CASE("grad gives gradients of leaves and inner tensors, and leaves grad() alone") {
+  Tensor x = leaf({2}, {});
+  Tensor y = x * x, z = y * y;
+  std::vector<Tensor> g = grad({z}, {x, y}, {.retain_graph = true});
+  CHECK(g[0].item() == 32);
+  CHECK(g[1].item() == 8);
+  CHECK_FALSE(x.grad().defined());
+  Tensor other = leaf({1}, {});
+  CHECK_THROWS_WITH_AS(grad({z}, {other}), doctest::Contains("allow_unused"), Error);
+  CHECK_FALSE(grad({z}, {other}, {.retain_graph = true, .allow_unused = true})[0].defined());
+}
+
+TEST_CASE("higher derivatives by create_graph") {
+  Tensor x = leaf({2}, {});
+  Tensor y = x * x * x * x;
+  for (double want : {32.0, 48.0, 48.0, 24.0}) {
+    y = grad({y}, {x}, {.create_graph = true})[0];
+    CHECK(y.item() == want);
+  }
+}
+
+TEST_CASE("a second backward is refused unless the graph was kept") {
+  Tensor x = leaf({2}, {});
+  Tensor y = x * x;
+  backward(y, {.retain_graph = true});
+  backward(y);
+  CHECK(x.grad().item() == 8);
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("retain_graph"), Error);
+}
+
+TEST_CASE("a write in place to a saved tensor is found, with both versions") {
+  Tensor x = leaf({2}, {}), w = tensor({3}, {}, DType::f64);
+  Tensor y = x * w;
+  {
+    NoGradGuard guard;
+    fill_(w, 5);
+  }
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("mul saved a tensor"), Error);
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("at version 0, but it is now at version 1"),
+                       Error);
+}
+
+TEST_CASE("writing in place needs a NoGradGuard") {
+  Tensor x = zeros({2});
+  CHECK_THROWS_WITH_AS(fill_(x, 1), doctest::Contains("NoGradGuard"), Error);
+  NoGradGuard guard;
+  CHECK_NOTHROW(fill_(x, 1));
+}
+
+TEST_CASE("nothing is recorded under NoGradGuard, and again under EnableGradGuard") {
+  Tensor x = leaf({2}, {});
+  NoGradGuard off;
+  CHECK_FALSE((x * x).requires_grad());
+  EnableGradGuard on;
+  CHECK((x * x).requires_grad());
+}
+
+TEST_CASE("what does not depend on a leaf says so") {
+  Tensor x = tensor({2}, {}, DType::f64);
+  CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient"), Error);
+  Tensor v = leaf({1, 2}, {2});
+  CHECK_THROWS_WITH_AS(backward(v * 2), doctest::Contains("(2,)"), Error);
+  backward(v * 2, {.gradient = tensor({1, 10}, {2}, DType::f64)});
+  CHECK(values(v.grad()) == Values{2, 20});
+  CHECK_THROWS_AS((v * 2).set_requires_grad(), Error);
+  CHECK_THROWS_AS(arange(0, 3).set_requires_grad(), Error);
+}
+
+TEST_CASE("detach cuts the graph and shares the elements") {
+  Tensor x = leaf({2}, {});
+  Tensor y = x * 3, d = y.detach();
+  CHECK_FALSE(d.requires_grad());
+  backward(y * d);
+  CHECK(x.grad().item() == 18);
+}
+
+TEST_CASE("leaves lists what a tensor depends on") {
+  Tensor a = leaf({1}, {}), b = leaf({2}, {}), c = leaf({3}, {});
+  Tensor loss = a * b + a + c.detach();
+  std::vector<Tensor> found = leaves(loss);
+  REQUIRE(found.size() == 2);
+  auto holds = [&](const Tensor& t) {
+    return std::any_of(found.begin(), found.end(),
+                       [&](const Tensor& f) { return f.ref() == t.ref(); });
+  };
+  CHECK(holds(a));
+  CHECK(holds(b));
+}
+
+TEST_CASE("an op of the user's own has first and second derivatives") {
+  Tensor x = leaf({1.5, -2}, {2});
+  CHECK_NOTHROW(gradcheck([](auto& in) { return cube(in[0]); }, {x}));
+  CHECK_NOTHROW(gradgradcheck([](auto& in) { return cube(in[0]); }, {x}));
+  auto wrong = [](const std::vector<Tensor>& in) {
+    return record("wrong", Fresh::adopt(in[0].detach()), {in[0]},
+                  [](const Tensor& dy) { return dy * 1.01; });
+  };
+  CHECK_THROWS_WITH_AS(gradcheck(wrong, {x}), doctest::Contains("input 0"), Error);
+  auto fused = [](const std::vector<Tensor>& in) {
+    return record("fused", Fresh::adopt(in[0].detach()), {in[0]}, [](const Tensor& dy) {
+      return record("fused_backward", Fresh::adopt(dy.detach()), {dy},
+                    no_second_derivative("fused"));
+    });
+  };
+  CHECK_NOTHROW(gradcheck(fused, {x}));
+  CHECK_THROWS_WITH_AS(gradgradcheck(fused, {x}), doctest::Contains("no second derivative"), Error);
+}
+
+TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers") {
+  Tensor x = leaf({1, 2, 3, 4}, {4}), w = leaf({2, 3, 4, 5}, {4});
+  Rng rng(7);
+  auto segment = [&](std::span<const Tensor> in) { return dropout(tanh(in[0] * w) * w, 0.5, rng); };
+  Rng start = rng;
+  backward(sum(segment(std::vector<Tensor>{x})));
+  Values dx = values(x.grad()), dw = values(w.grad());
+  x.set_grad({});
+  w.set_grad({});
+  rng = start;
+  Tensor loss = sum(checkpoint(segment, {x}, {.rng = &rng}));
+  CHECK(leaves(loss).size() == 2);
+  backward(loss);
+  CHECK(values(x.grad()) == dx);
+  CHECK(values(w.grad()) == dw);
+  auto smooth = [&](const std::vector<Tensor>& in) {
+    return checkpoint([&](std::span<const Tensor> a) { return tanh(a[0] * w); }, in);
+  };
+  CHECK_NOTHROW(gradcheck(smooth, {x}));
+  CHECK_NOTHROW(gradgradcheck(smooth, {x}));
+}
+
+TEST_CASE("a chain of a million ops runs backward and is freed without recursion") {
+  Tensor x = leaf({1}, {});
+  int64_t before = memory_stats().live;
+  Tensor y = x;
+  for (int i = 0; i < 1'000'000; ++i) y = y + 1;
+  CHECK(y.item() == 1'000'001);
+  backward(y);
+  CHECK(x.grad().item() == 1);
+  y = x;
+  CHECK(memory_stats().live <= before + 1024);
+  for (int i = 0; i < 1'000'000; ++i) y = -y;  // and when it is dropped without running
+  y = {};
+  CHECK(memory_stats().live <= before + 1024);
+}
+
+TEST_CASE("backward frees what the nodes saved as it goes") {
+  Tensor x = zeros({1024, 1024});
+  x.set_requires_grad();
+  Tensor y = x;
+  for (int i = 0; i < 10; ++i) y = tanh(y);
+  Tensor loss = sum(y);
+  y = {};
+  int64_t with_graph = memory_stats().live;
+  backward(loss);
+  CHECK(memory_stats().live < with_graph - 8 * 1024 * 1024 * 4);
+}
+
+}  // namespace
+}  // namespace tern
