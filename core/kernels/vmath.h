@@ -6,5 +6,8 @@
 #pragma once
 
 #include "tern/core/kernels/vmath_base.h"
+#include "tern/core/kernels/vmath_erf.h"
+#include "tern/core/kernels/vmath_exp.h"
 #include "tern/core/kernels/vmath_log.h"
+#include "tern/core/kernels/vmath_pow.h"
 #include "tern/core/kernels/vmath_trig.h"
