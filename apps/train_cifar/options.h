@@ -1,0 +1,38 @@
+// The flags of train_cifar.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tern::apps {
+
+struct TrainOptions {
+  std::string data;  ///< folder or archive; empty: the drawn set
+  std::string model = "gmlp-4m";
+  int64_t epochs = 10;
+  int64_t batch = 32;
+  double lr = 1e-4;
+  double weight_decay = 0.01;
+  std::string schedule = "constant";
+  int64_t warmup = 0;  ///< steps
+  double label_smoothing = 0;
+  std::string augment = "none";
+  double mixup = 0, cutmix = 0;  ///< alpha of the Beta distribution; 0: off
+  double ema = 0;                ///< decay of the averaged weights; 0: off
+  double clip = 0;               ///< norm; 0: off
+  double dropout = 0.1;
+  uint64_t seed = 0;
+  int64_t limit = 0;  ///< use only so many training (and test) images; 0: all
+  // Not part of what makes a run the run it is:
+  int threads = 0;  ///< 0: all cores
+  std::string out, resume, init, eval;
+};
+
+/// Parses the command line. --help and --version print and return false; wrong flags throw Error.
+bool parse_options(int argc, char** argv, TrainOptions& options);
+
+/// The options that make the run, as JSON, to be stored in a checkpoint; and back.
+std::string options_to_json(const TrainOptions& options);
+void options_from_json(const std::string& json, TrainOptions& options);
+
+}  // namespace tern::apps
