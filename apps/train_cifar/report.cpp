@@ -1,0 +1,204 @@
+#include "tern/apps/train_cifar/report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tern/apps/common/chart.h"
+#include "tern/apps/common/html.h"
+
+namespace tern::apps {
+namespace {
+
+Bitmap to_bitmap(const Picture& p) {
+  Bitmap b{p.width, p.height, std::vector<uint8_t>(p.pixels.size())};
+  size_t plane = static_cast<size_t>(p.width * p.height);
+  for (size_t i = 0; i < plane; ++i)
+    for (size_t c = 0; c < 3; ++c) b.rgb[3 * i + c] = p.pixels[c * plane + i];
+  return b;
+}
+
+// The picture with a white gap between the patches that the model sees.
+Bitmap cut_into_patches(const Picture& p, int64_t patch) {
+  constexpr int64_t kGap = 2;
+  Bitmap whole = to_bitmap(p), out;
+  auto moved = [&](int64_t at) { return at + at / patch * kGap; };
+  out.width = moved(p.width - 1) + 1;
+  out.height = moved(p.height - 1) + 1;
+  out.rgb.assign(static_cast<size_t>(3 * out.width * out.height), 255);
+  for (int64_t y = 0; y < p.height; ++y)
+    for (int64_t x = 0; x < p.width; ++x)
+      std::copy_n(&whole.rgb[static_cast<size_t>(3 * (y * p.width + x))], 3,
+                  &out.rgb[static_cast<size_t>(3 * (moved(y) * out.width + moved(x)))]);
+  return out;
+}
+
+std::string figure(const std::string& content, const std::string& caption) {
+  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", content,
+                     escape_html(caption));
+}
+
+std::string facts_table(const ReportData& d) {
+  std::string s = "<table>\n";
+  for (const auto& [key, value] : d.facts)
+    s += fmt::format("<tr><td>{}</td><td style=\"text-align:left\">{}</td></tr>\n",
+                     escape_html(key), escape_html(value));
+  return s + "</table>\n";
+}
+
+std::string results(const ReportData& d) {
+  if (d.epochs.empty()) return "";
+  const EpochRecord& last = d.epochs.back();
+  const EpochRecord& best = *std::max_element(
+      d.epochs.begin(), d.epochs.end(),
+      [](const EpochRecord& a, const EpochRecord& b) { return a.test_top[0] < b.test_top[0]; });
+  std::string s = "<table>\n<tr><th></th>";
+  for (int k = 1; k <= 5; ++k) s += fmt::format("<th>top-{}</th>", k);
+  s += "<th>test loss</th></tr>\n";
+  for (const auto& [name, e] : {std::pair(std::string("last epoch"), last),
+                                std::pair(fmt::format("best epoch ({})", best.epoch), best)}) {
+    s += fmt::format("<tr><td>{}</td>", name);
+    for (double top : e.test_top) s += fmt::format("<td>{:.2f}%</td>", 100 * top);
+    s += fmt::format("<td>{:.4f}</td></tr>\n", e.test_loss);
+  }
+  return s + "</table>\n";
+}
+
+std::string curves(const ReportData& d) {
+  Series train{"train", {}, {}}, test{"test", {}, {}}, train1{"train top-1", {}, {}};
+  Series top1{"test top-1", {}, {}}, top5{"test top-5", {}, {}}, rate{"rate", {}, {}};
+  for (const EpochRecord& e : d.epochs) {
+    auto add = [&](Series& s, double y) {
+      s.x.push_back(static_cast<double>(e.epoch));
+      s.y.push_back(y);
+    };
+    add(train, e.train_loss);
+    add(test, e.test_loss);
+    add(train1, e.train_top1);
+    add(top1, e.test_top[0]);
+    add(top5, e.test_top[4]);
+    add(rate, e.lr);
+  }
+  return "<div class=\"row\">\n" +
+         line_chart({train, test}, {.title = "Loss", .x_label = "epoch"}) +
+         line_chart({train1, top1, top5},
+                    {.title = "Accuracy", .x_label = "epoch", .percent = true}) +
+         line_chart({rate}, {.title = "Learning rate", .x_label = "epoch"}) + "</div>\n";
+}
+
+// The mean over the heads.
+std::vector<float> average(const std::vector<float>& heads, int64_t count) {
+  std::vector<float> mean(heads.size() / static_cast<size_t>(count));
+  for (size_t i = 0; i < heads.size(); ++i)
+    mean[i % mean.size()] += heads[i] / static_cast<float>(count);
+  return mean;
+}
+
+double largest(const std::vector<float>& v) {
+  double m = 0;
+  for (float x : v) m = std::max(m, std::abs(static_cast<double>(x)));
+  return m;
+}
+
+std::string layer_weights(const SpatialWeights& w) {
+  int scale = std::max<int>(2, static_cast<int>(200 / std::max<int64_t>(w.n, 1)));
+  double limit = std::max(largest(w.before), largest(w.after));
+  std::string s = fmt::format("<h3>{}</h3>\n", escape_html(w.name));
+  auto maps = [&](const std::vector<float>& values, const char* when) {
+    s += "<div class=\"row\">\n";
+    auto size = static_cast<std::ptrdiff_t>(w.n * w.n);
+    for (int64_t h = 0; w.heads > 1 && h < w.heads; ++h) {
+      std::vector<float> one(values.begin() + h * size, values.begin() + (h + 1) * size);
+      s += figure(html_heatmap(one, w.n, w.n, limit, scale, w.name),
+                  fmt::format("{}, head {}", when, h + 1));
+    }
+    s += figure(html_heatmap(average(values, w.heads), w.n, w.n, limit, scale, w.name),
+                fmt::format("{}{}, colours from {:.3g} (blue) to {:.3g} (red)", when,
+                            w.heads > 1 ? ", mean of the heads" : "", -limit, limit));
+    s += "</div>\n";
+  };
+  maps(w.before, "before training");
+  maps(w.after, "after training");
+  return s;
+}
+
+std::string confusion_table(const ReportData& d) {
+  size_t n = d.class_names.size();
+  std::string s = "<div class=\"scroll\"><table>\n<tr><th>true \\ predicted</th>";
+  for (const std::string& c : d.class_names) s += fmt::format("<th>{}</th>", escape_html(c));
+  s += "<th>right</th></tr>\n";
+  for (size_t i = 0; i < n; ++i) {
+    auto row = d.confusion.begin() + static_cast<std::ptrdiff_t>(i * n);
+    auto total =
+        static_cast<double>(std::accumulate(row, row + static_cast<std::ptrdiff_t>(n), int64_t{0}));
+    s += fmt::format("<tr><td>{}</td>", escape_html(d.class_names[i]));
+    for (size_t j = 0; j < n; ++j) {
+      int64_t count = row[static_cast<std::ptrdiff_t>(j)];
+      double share = total > 0 ? static_cast<double>(count) / total : 0;
+      s += fmt::format("<td style=\"background:rgba({},{:.2f})\">{}</td>",
+                       i == j ? "26,127,55" : "193,18,31", std::min(1.0, share * (i == j ? .6 : 2)),
+                       count);
+    }
+    double right = total > 0 ? static_cast<double>(row[static_cast<std::ptrdiff_t>(i)]) / total : 0;
+    s += fmt::format("<td>{:.1f}%</td></tr>\n", 100 * right);
+  }
+  return s + "</table></div>\n";
+}
+
+std::string prediction_figure(const ReportData& d, const Prediction& p) {
+  std::vector<size_t> order(p.probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return p.probabilities[a] > p.probabilities[b]; });
+  std::string lines =
+      fmt::format("<b>{}</b>", escape_html(d.class_names[static_cast<size_t>(p.label)]));
+  for (size_t k = 0; k < std::min<size_t>(3, order.size()); ++k) {
+    bool right = order[k] == static_cast<size_t>(p.label);
+    lines += fmt::format("<br><span class=\"{}\">{} {:.0f}%</span>", right ? "right" : "wrong",
+                         escape_html(d.class_names[order[k]]), 100 * p.probabilities[order[k]]);
+  }
+  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n",
+                     html_image(to_bitmap(p.picture), 3, "sample image"), lines);
+}
+
+std::string patches(const ReportData& d) {
+  const Picture& p = d.sample;
+  if (p.pixels.empty()) return "";
+  int64_t count = (p.height / d.patch) * (p.width / d.patch);
+  return "<h2>What the model sees</h2>\n<div class=\"row\">" +
+         figure(html_image(to_bitmap(p), 6, "sample image"), "a test image") +
+         figure(html_image(cut_into_patches(p, d.patch), 6, "sample image in patches"),
+                fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
+                            d.patch)) +
+         "</div>\n";
+}
+
+}  // namespace
+
+std::string make_report(const ReportData& d) {
+  std::string s = fmt::format("<h1>{}</h1>\n", escape_html(d.title));
+  s += facts_table(d) + "<h2>Results</h2>\n" + results(d) + curves(d) + patches(d);
+  if (!d.layers.empty()) {
+    s += fmt::format(
+        "<h2>Spatial weights</h2>\n<p>Row m, column n: how much token n adds to the gate of token "
+        "m. {}</p>\n",
+        d.class_token ? "Token 0 is the class token, the others are the patches in reading order."
+                      : "The tokens are the patches in reading order.");
+    for (const SpatialWeights& w : d.layers) s += layer_weights(w);
+  }
+  if (!d.confusion.empty())
+    s += "<h2>Confusion matrix</h2>\n<p>Test images: a row a true class, a column a "
+         "prediction.</p>\n" +
+         confusion_table(d);
+  if (!d.predictions.empty()) {
+    s += "<h2>Predictions</h2>\n<p>Test images with their true class and the three likeliest "
+         "answers.</p>\n<div class=\"row\">\n";
+    for (const Prediction& p : d.predictions) s += prediction_figure(d, p);
+    s += "</div>\n";
+  }
+  return html_page(d.title, s);
+}
+
+}  // namespace tern::apps
