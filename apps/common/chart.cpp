@@ -13,7 +13,7 @@ namespace tern::apps {
 namespace {
 
 constexpr const char* kColors[] = {"#0b6bcb", "#d1495b", "#2e933c", "#8a4fbe", "#c77700"};
-constexpr int kLeft = 52, kRight = 12, kTop = 28, kBottom = 40;
+constexpr int kLeft = 66, kRight = 12, kTop = 28, kBottom = 40;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -low;

@@ -103,11 +103,11 @@ double largest(const std::vector<float>& v) {
 }
 
 std::string layer_weights(const SpatialWeights& w) {
-  int scale = std::max<int>(2, static_cast<int>(200 / std::max<int64_t>(w.n, 1)));
+  int scale =
+      std::max<int>(2, static_cast<int>((w.heads > 1 ? 160 : 200) / std::max<int64_t>(w.n, 1)));
   double limit = std::max(largest(w.before), largest(w.after));
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(w.name));
   auto maps = [&](const std::vector<float>& values, const char* when) {
-    s += "<div class=\"row\">\n";
     auto size = static_cast<std::ptrdiff_t>(w.n * w.n);
     for (int64_t h = 0; w.heads > 1 && h < w.heads; ++h) {
       std::vector<float> one(values.begin() + h * size, values.begin() + (h + 1) * size);
@@ -115,13 +115,15 @@ std::string layer_weights(const SpatialWeights& w) {
                   fmt::format("{}, head {}", when, h + 1));
     }
     s += figure(html_heatmap(average(values, w.heads), w.n, w.n, limit, scale, w.name),
-                fmt::format("{}{}, colours from {:.3g} (blue) to {:.3g} (red)", when,
-                            w.heads > 1 ? ", mean of the heads" : "", -limit, limit));
-    s += "</div>\n";
+                fmt::format("{}{}", when, w.heads > 1 ? ", mean of the heads" : ""));
   };
+  const char* row = "</div>\n<div class=\"row\">\n";
+  s += fmt::format("<p>Colours from {:.3g} (blue) to {:.3g} (red).</p>\n<div class=\"row\">\n",
+                   -limit, limit);
   maps(w.before, "before training");
+  if (w.heads > 1) s += row;
   maps(w.after, "after training");
-  return s;
+  return s + "</div>\n";
 }
 
 std::string confusion_table(const ReportData& d) {
