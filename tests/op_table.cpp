@@ -1,4 +1,4 @@
-#include "op_table.h"
+#include "tern/tests/op_table.h"
 
 #include <doctest/doctest.h>
 
