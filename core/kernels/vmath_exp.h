@@ -75,10 +75,14 @@ template <class T>
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
-/// log(1 + e^x).
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|); the latter is ln 2 + log(1 + (e^-|x| - 1) / 2) where
+/// that argument is the smaller one.
 template <class T>
 [[gnu::always_inline]] inline T softplus(T x) {
-  return (x > T(0) ? x : T(0)) + log1p(exp(-abs(x)));
+  T e = exp(-abs(x));
+  bool half = e > T(0.41421356);
+  T y = detail::log_sum(half ? T(1) : T(0), half ? T(0.5) * (e - T(1)) : e, T(0));
+  return (x > T(0) ? x : T(0)) + y;
 }
 
 /// Hyperbolic tangent: (e^2x - 1) / (e^2x + 1) with the sign taken off.

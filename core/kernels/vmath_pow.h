@@ -20,10 +20,11 @@ namespace tern::vmath {
   const bool odd = whole & ((to_bits(shifted) & 1) != 0);
   const bool negative = (to_bits(x) >> 31) != 0;
   float r = static_cast<float>(exp(e * log(a)));
-  r = (a == 1.0) & (y == y) ? 1.0f : r;  // also for y = inf, where e * log(a) is NaN
-  r = negative & odd ? -r : r;
-  r = (x < 0.0f) & (x > -kInf<float>)&!whole ? kNan<float> : r;
-  return (x == 1.0f) | (y == 0.0f) ? 1.0f : r;
+  r = ((a == 1.0) & (y == y)) ? 1.0f : r;  // also for y = inf, where e * log(a) is NaN
+  r = (negative & odd) ? -r : r;
+  const bool undefined = (x < 0.0f) & (x > -kInf<float>)&(whole == false);
+  r = undefined ? kNan<float> : r;
+  return ((x == 1.0f) | (y == 0.0f)) ? 1.0f : r;
 }
 
 /// In double it is the C library's, one at a time.
