@@ -28,10 +28,10 @@ struct Scalar {
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose
       : value(static_cast<double>(v)),
-        integer(static_cast<int64_t>(v)),
+        integer(std::is_integral_v<T> ? static_cast<int64_t>(v) : 0),
         is_integer(std::is_integral_v<T>) {}
   double value;
-  int64_t integer;
+  int64_t integer;  ///< exact where is_integer, else 0
   bool is_integer;
 };
 

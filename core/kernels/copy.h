@@ -1,0 +1,41 @@
+// Copies between strided arrays, with conversion of the element type.
+#pragma once
+
+#include <type_traits>
+
+#include "tern/core/dtype.h"
+#include "tern/core/loops.h"
+
+namespace tern::kernels {
+
+/// Elements that are worth a thread of their own in a pass over memory.
+constexpr int64_t kGrain = 32768;
+
+/// As static_cast, but every value has a result: floats beyond the range of i64 (and NaN) give its
+/// lowest value, as the processor does; floats go to u8 by way of i64.
+template <class To, class From>
+inline To convert(From x) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kEnd = 9223372036854775808.0;  // 2^63
+    int64_t i = x >= -kEnd && x < kEnd ? static_cast<int64_t>(x) : INT64_MIN;
+    return static_cast<To>(i);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+/// Copies n elements; strides in elements of the respective array.
+using RunCopy = void (*)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                         int64_t n);
+RunCopy run_copy(DType to, DType from);
+
+/// Copies operand 1 of the loops to operand 0. The arrays do not overlap.
+void copy(const Loops& loops, void* to, DType to_type, const void* from, DType from_type);
+
+/// Sets n elements without gaps to the element at `value`, both of the given type.
+void fill(void* to, DType type, const void* value, int64_t n);
+
+/// Whether one of n numbers without gaps is zero.
+bool any_zero(const void* x, DType type, int64_t n);
+
+}  // namespace tern::kernels

@@ -1,0 +1,75 @@
+// One pass over memory: out[i] = op(in0[i], in1[i], ...) for operands of any layout.
+//
+// An op is compiled for one case only, contiguous blocks of the types it computes in (and, for
+// floats, once per vector unit). Everything else is staged: a driver that all ops share copies
+// blocks of operands that are strided, broadcast or of another type into small buffers that stay
+// in the first cache. So strides cost a copy in cache and no code.
+#pragma once
+
+#include <array>
+#include <span>
+#include <type_traits>
+
+#include "tern/core/dtype.h"
+#include "tern/core/loops.h"
+#include "tern/core/simd.h"
+
+namespace tern::kernels {
+
+/// An operand as it lies in memory; it is converted where the op computes in another type.
+struct Input {
+  const void* data;
+  DType type;
+};
+
+namespace detail {
+
+/// Computes n elements; out and in[k] have no gaps.
+using Block = void (*)(const void* op, void* out, const void* const* in, int64_t n);
+
+struct Pass {
+  const Loops& loops;  ///< operand 0 is the result
+  void* out;
+  DType out_type;
+  std::span<const Input> in;
+  const DType* wanted;  ///< the types that the block takes
+  Block block;
+  const void* op;
+};
+void run(const Pass& pass);
+
+template <class R, class Op, class... Ins>
+void compute(const Op& op, R* out, int64_t n, const Ins*... in) {
+  auto loop = [=] {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = op(in[i]...);
+  };
+  if constexpr ((std::is_floating_point_v<Ins> || ...)) {
+    simd(loop);
+  } else {
+    loop();
+  }
+}
+
+template <class R, class... Ins, class Op, size_t... K>
+void compute_block(const Op& op, void* out, const void* const* in, int64_t n,
+                   std::index_sequence<K...>) {
+  compute(op, static_cast<R*>(out), n, static_cast<const Ins*>(in[K])...);
+}
+
+}  // namespace detail
+
+/// out = op(Ins...) -> R over the loops, whose operand 0 is the result and 1, 2, ... are `in`.
+/// The result may be one of the inputs if both have the same layout and type.
+template <class R, class... Ins, class Op>
+void elementwise(const Loops& loops, R* out, const std::array<Input, sizeof...(Ins)>& in,
+                 const Op& op) {
+  static constexpr std::array<DType, sizeof...(Ins)> kWanted = {dtype_of<Ins>...};
+  auto block = [](const void* f, void* o, const void* const* p, int64_t n) {
+    detail::compute_block<R, Ins...>(*static_cast<const Op*>(f), o, p, n,
+                                     std::index_sequence_for<Ins...>());
+  };
+  detail::run({loops, out, dtype_of<R>, in, kWanted.data(), block, &op});
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,73 @@
+// Copies, conversions and in-place writes.
+#include "tern/core/kernels/copy.h"
+
+#include <cmath>
+
+#include "tern/core/kernels/arithmetic.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/write.h"
+
+namespace tern {
+
+using detail::map;
+
+Tensor Tensor::to(DType type) const { return type == dtype() ? *this : cast(*this, type); }
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : tern::clone(*this); }
+
+Tensor Tensor::clone() const { return tern::clone(*this); }
+
+Tensor cast(const Tensor& x, DType dtype) {
+  Fresh y(x.shape(), dtype);
+  detail::write("cast", y, x);
+  return record("cast", y, {x}, [from = x.dtype()](const Tensor& dy) { return dy.to(from); });
+}
+
+Tensor clone(const Tensor& x) {
+  Fresh y(x.shape(), x.dtype());
+  detail::write("clone", y, x);
+  return record("clone", y, {x}, [](const Tensor& dy) { return dy; });
+}
+
+void copy_(const Tensor& to, const Tensor& from) {
+  Tensor source = detail::safe_source(to, from);
+  if (source.ref() == to.ref()) return;
+  detail::write("copy_", detail::writable("copy_", to), source);
+}
+
+void fill_(const Tensor& x, Scalar value) {
+  detail::write("fill_", detail::writable("fill_", x), scalar(value, x.dtype()));
+}
+
+void zero_(const Tensor& x) { fill_(x, 0); }
+
+void add_(const Tensor& x, const Tensor& y, double alpha) {
+  check(detail::promote("add_", x.dtype(), y.dtype()) == x.dtype(),
+        "add_: the sum of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
+        x.dtype());
+  check(is_float(x.dtype()) || alpha == std::floor(alpha),
+        "add_: alpha is {}, but the tensors are integers; convert with .to(DType::f32)", alpha);
+  Tensor source = detail::safe_source(x, y);
+  Fresh out = detail::writable("add_", x);
+  dispatch(x.dtype(), [&]<class T>() {
+    if (alpha == 1) return map<T, T, T>("add_", out, kernels::Add(), x, source);
+    auto axpy = [a = kernels::convert<T>(alpha)](T u, T v) {
+      return kernels::Add()(u, kernels::Multiply()(a, v));
+    };
+    map<T, T, T>("add_", out, axpy, x, source);
+  });
+}
+
+void mul_(const Tensor& x, const Tensor& y) {
+  check(detail::promote("mul_", x.dtype(), y.dtype()) == x.dtype(),
+        "mul_: the product of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
+        x.dtype());
+  Tensor source = detail::safe_source(x, y);
+  Fresh out = detail::writable("mul_", x);
+  dispatch(x.dtype(),
+           [&]<class T>() { map<T, T, T>("mul_", out, kernels::Multiply(), x, source); });
+}
+
+void mul_(const Tensor& x, Scalar s) { mul_(x, detail::scalar_for(x, s)); }
+
+}  // namespace tern

@@ -1,0 +1,102 @@
+// New tensors that depend on no other. Random ones: random.cpp.
+#include <cmath>
+#include <cstring>
+
+#include "tern/core/kernels/copy.h"
+#include "tern/core/kernels/create.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/write.h"
+
+namespace tern {
+
+template <class T>
+Tensor tensor(std::span<const T> values, const Shape& shape) {
+  check(static_cast<int64_t>(values.size()) == numel(shape),
+        "tensor: {} values for shape {}, which has {} elements", values.size(), shape,
+        numel(shape));
+  Fresh y(shape, dtype_of<T>);
+  if (!values.empty()) std::memcpy(y.data<T>(), values.data(), values.size_bytes());
+  return not_differentiable(y);
+}
+
+template Tensor tensor(std::span<const float>, const Shape&);
+template Tensor tensor(std::span<const double>, const Shape&);
+template Tensor tensor(std::span<const int64_t>, const Shape&);
+template Tensor tensor(std::span<const uint8_t>, const Shape&);
+
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype) {
+  Tensor t = tensor(std::span<const double>(values.begin(), values.size()), shape);
+  return t.to(dtype);
+}
+
+Tensor scalar(Scalar value, DType dtype) {
+  Fresh y({}, dtype);
+  std::array<char, 8> bytes = detail::element(value, dtype);
+  std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(dtype)));
+  return not_differentiable(y);
+}
+
+Tensor empty(const Shape& shape, DType dtype) { return not_differentiable(Fresh(shape, dtype)); }
+
+Tensor full(const Shape& shape, Scalar value, DType dtype) {
+  Fresh y(shape, dtype);
+  kernels::fill(y.ref()->storage->data(), dtype, detail::element(value, dtype).data(), y.numel());
+  return not_differentiable(y);
+}
+
+Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
+Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
+
+Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
+  bool whole = start.is_integer && end.is_integer && step.is_integer;
+  check(whole || is_float(dtype),
+        "arange: {}, {}, {} are not all integers; ask for DType::f32 instead of {}", start.value,
+        end.value, step.value, dtype);
+  check(step.value != 0, "arange: the step must not be 0");
+  double count = std::ceil((end.value - start.value) / step.value);
+  check(count < 0x1p62, "arange: from {} to {} by {} gives no finite number of elements",
+        start.value, end.value, step.value);
+  Fresh y(Shape{static_cast<int64_t>(std::max(count, 0.0))}, dtype);
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>)
+      kernels::arange(y.data<T>(), y.numel(), start.value, step.value);
+    else
+      kernels::arange(y.data<T>(), y.numel(), start.integer, step.integer);
+  });
+  return not_differentiable(y);
+}
+
+Tensor linspace(double start, double end, int64_t steps, DType dtype) {
+  check(steps >= 0, "linspace: the number of steps is {}, less than 0", steps);
+  Fresh y(Shape{steps}, dtype);
+  dispatch(dtype, [&]<class T>() { kernels::linspace(y.data<T>(), steps, start, end); });
+  return not_differentiable(y);
+}
+
+Tensor eye(int64_t n, int64_t m, DType dtype) {
+  Fresh y({n, m < 0 ? n : m}, dtype);
+  dispatch(dtype, [&]<class T>() { kernels::eye(y.data<T>(), y.shape()[0], y.shape()[1]); });
+  return not_differentiable(y);
+}
+
+Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
+  check(index.dtype() == DType::i64,
+        "one_hot: the index must be i64, got {}; convert with "
+        ".to(DType::i64)",
+        index.dtype());
+  Tensor i = index.contiguous();
+  int64_t bad = kernels::find_outside(i.data<int64_t>(), i.numel(), classes);
+  check(bad == i.numel(), "one_hot: element {} is {}, outside [0, {})", bad,
+        bad < i.numel() ? i.data<int64_t>()[bad] : 0, classes);
+  Shape shape = i.shape();
+  shape.push_back(classes);
+  Fresh y(shape, dtype);
+  dispatch(dtype, [&]<class T>() {
+    kernels::one_hot(y.data<T>(), i.data<int64_t>(), i.numel(), classes);
+  });
+  return not_differentiable(y);
+}
+
+}  // namespace tern

@@ -1,0 +1,46 @@
+#include "tern/core/ops/elementwise.h"
+
+namespace tern::detail {
+
+DType promote(const char* op, DType a, DType b) {
+  if (a == b) return a;
+  if (is_float(a) && is_float(b))
+    fail(
+        fmt::format("{}: mixes f32 and f64; convert one of them with .to(DType::f32) or "
+                    ".to(DType::f64)",
+                    op));
+  if (is_float(a)) return a;
+  if (is_float(b)) return b;
+  return DType::i64;
+}
+
+Tensor scalar_for(const Tensor& other, Scalar s) {
+  bool adopts = s.is_integer || is_float(other.dtype());
+  return scalar(s, adopts ? other.dtype() : DType::f32);
+}
+
+kernels::Input input_of(const Tensor& x) {
+  const char* data = static_cast<const char*>(x.ref()->storage->data());
+  return {data + x.layout().offset * item_size(x.dtype()), x.dtype()};
+}
+
+Loops plan(const char* op, const Layout& out,
+           std::initializer_list<std::reference_wrapper<const Tensor>> in) {
+  std::array<Layout, kMaxOperands> l;
+  size_t n = 0;
+  l[n++] = out;
+  for (const Tensor& t : in)
+    l[n++] = t.shape() == out.shape ? t.layout() : expand(op, t.layout(), out.shape);
+  switch (n) {
+    case 2:
+      return plan_loops(out.shape, {&l[0], &l[1]});
+    case 3:
+      return plan_loops(out.shape, {&l[0], &l[1], &l[2]});
+    case 4:
+      return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3]});
+    default:
+      return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3], &l[4]});
+  }
+}
+
+}  // namespace tern::detail

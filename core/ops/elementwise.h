@@ -1,0 +1,167 @@
+// How an elementwise op is written: one struct with its name, what backward needs, the function
+// and its gradient, given to unary() or binary().
+//
+//   struct Tanh {
+//     static constexpr const char* kName = "tanh";
+//     static constexpr Keep kKeep = Keep::output;
+//     template <class T> T f(T x) const { return tanh(x); }
+//     template <class T> T df(const T& dy, const T& y) const { return dy * (1 - y * y); }
+//   };
+//   Tensor tanh(const Tensor& x) { return unary(x, Tanh()); }
+//
+// df is a template for numbers and for Tensors. An ordinary backward pass evaluates it on numbers,
+// in one pass over memory; a backward pass that is itself recorded evaluates the same formula on
+// Tensors, by public ops, which makes second derivatives free. Functions that formulas need for
+// both are in ops/formula.h.
+#pragma once
+
+#include <array>
+
+#include "tern/core/autograd.h"
+#include "tern/core/engine.h"
+#include "tern/core/kernels/elementwise.h"
+#include "tern/core/ops.h"
+#include "tern/core/record.h"
+
+namespace tern::detail {
+
+/// The type that a and b are computed in: equal types stay, integers adopt a float's type, i64
+/// goes before u8; f32 with f64 is an error.
+DType promote(const char* op, DType a, DType b);
+
+/// The type itself if it is floating, else f32.
+inline DType float_of(DType t) { return is_float(t) ? t : DType::f32; }
+
+/// A number as a tensor of shape () in the type in which it meets `other`: that of `other`, or f32
+/// for a fraction that meets integers.
+Tensor scalar_for(const Tensor& other, Scalar s);
+
+/// Where element 0 of a tensor lies, and its type.
+kernels::Input input_of(const Tensor& x);
+
+/// The loops over `out` and the inputs, broadcast to its shape.
+Loops plan(const char* op, const Layout& out,
+           std::initializer_list<std::reference_wrapper<const Tensor>> in);
+
+/// out = f(in...) in one pass. R is the type of out, Ins those in which f takes its arguments.
+template <class R, class... Ins, class F, class... Tensors>
+void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
+  static_assert(sizeof...(Ins) == sizeof...(Tensors));
+  if (out.numel() == 0) return;
+  kernels::elementwise<R, Ins...>(plan(op, out.layout(), {in...}), out.data<R>(),
+                                  std::array{input_of(in)...}, f);
+}
+
+/// Fresh memory for a gradient of the shape of dy: that of dy itself if nobody else will read it.
+inline Fresh gradient_like(const Tensor& dy) {
+  return may_add_in_place(dy) ? Fresh::adopt(dy) : Fresh(dy.shape(), dy.dtype());
+}
+
+/// What of a unary op is kept for df: df(dy), df(dy, x) or df(dy, y).
+enum class Keep { nothing, input, output };
+
+template <class Op>
+Tensor unary_gradient(const Op& op, const Tensor& dy, const Tensor& kept) {
+  if constexpr (Op::kKeep == Keep::nothing) {
+    return op.df(dy);
+  } else {
+    if (grad_enabled()) return op.df(dy, kept);
+    Fresh dx = gradient_like(dy);
+    dispatch_float(dy.dtype(), Op::kName, [&]<class T>() {
+      auto df = [op](T d, T k) { return op.df(d, k); };
+      map<T, T, T>(Op::kName, dx, df, dy, kept);
+    });
+    return not_differentiable(dx);
+  }
+}
+
+/// Integers are computed in f32, unless the op says kIntegers: then they stay what they are.
+template <class Op>
+concept TakesIntegers = Op::kIntegers;
+
+template <class Op>
+Tensor unary(const Tensor& x, const Op& op) {
+  Fresh y(x.shape(), TakesIntegers<Op> ? x.dtype() : float_of(x.dtype()));
+  auto forward = [&]<class T>() {
+    map<T, T>(
+        Op::kName, y, [op](T v) { return op.f(v); }, x);
+  };
+  if constexpr (TakesIntegers<Op>)
+    dispatch(y.dtype(), forward);
+  else
+    dispatch_float(y.dtype(), Op::kName, forward);
+  Saved kept;
+  if (Op::kKeep == Keep::input) kept = save(x);
+  if (Op::kKeep == Keep::output) kept = save(y);
+  return record(Op::kName, y, {x}, [op, kept = std::move(kept)](const Tensor& dy) {
+    return unary_gradient(op, dy, kept.get());
+  });
+}
+
+/// Which inputs of a binary op a gradient is computed from.
+enum class Needs { nothing, a, b, both };
+constexpr bool needs_a(Needs n) { return n == Needs::a || n == Needs::both; }
+constexpr bool needs_b(Needs n) { return n == Needs::b || n == Needs::both; }
+
+/// df(dy, a, b) in one pass, or by ops on Tensors if it is to be recorded. `in_place`: dy may be
+/// overwritten.
+template <class Df>
+Tensor binary_gradient(const char* op, Df df, const Tensor& dy, const Tensor& a, const Tensor& b,
+                       bool in_place) {
+  if (grad_enabled()) return df(dy, a, b);
+  Fresh out = in_place ? gradient_like(dy) : Fresh(dy.shape(), dy.dtype());
+  dispatch_float(dy.dtype(), op, [&]<class T>() {
+    map<T, T, T, T>(
+        op, out, [df](T d, T x, T y) { return df(d, x, y); }, dy, a, b);
+  });
+  return not_differentiable(out);
+}
+
+/// A binary op has f(a, b), dfa(dy, a, b) and dfb(dy, a, b), and kNeedsA, kNeedsB: what dfa and
+/// dfb read. Those that read both inputs are run as one pass; the others are a single public op
+/// anyway, and get an undefined Tensor for what they do not read.
+/// Integers: as unary.
+template <class Op>
+Tensor binary(const Tensor& a, const Tensor& b, const Op& op) {
+  DType type = promote(Op::kName, a.dtype(), b.dtype());
+  if (!TakesIntegers<Op>) type = float_of(type);
+  Fresh y(broadcast_shapes(Op::kName, a.shape(), b.shape()), type);
+  auto forward = [&]<class T>() {
+    map<T, T, T>(
+        Op::kName, y, [op](T u, T v) { return op.f(u, v); }, a, b);
+  };
+  if constexpr (TakesIntegers<Op>)
+    dispatch(type, forward);
+  else
+    dispatch_float(type, Op::kName, forward);
+  const bool da = a.requires_grad(), db = b.requires_grad();
+  Saved kept_a, kept_b;
+  if ((da && needs_a(Op::kNeedsA)) || (db && needs_a(Op::kNeedsB))) kept_a = save(a);
+  if ((da && needs_b(Op::kNeedsA)) || (db && needs_b(Op::kNeedsB))) kept_b = save(b);
+  auto vjp = [op, kept_a, kept_b](const Tensor& dy, const Wants& wants) {
+    Tensor u = kept_a.get(), v = kept_b.get();
+    auto dfa = [op](const auto& d, const auto& p, const auto& q) { return op.dfa(d, p, q); };
+    auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };
+    Gradients g(2);
+    auto gradient = [&](auto df, Needs needs, bool last) {
+      return needs == Needs::both ? binary_gradient(Op::kName, df, dy, u, v, last) : df(dy, u, v);
+    };
+    if (wants[0]) g[0] = gradient(dfa, Op::kNeedsA, !wants[1]);
+    if (wants[1]) g[1] = gradient(dfb, Op::kNeedsB, true);
+    return g;
+  };
+  return record(Op::kName, y, {a, b}, std::move(vjp));
+}
+
+/// f(a, b) -> u8 in the promoted type of a and b.
+template <class Op>
+Tensor compare(const char* name, const Tensor& a, const Tensor& b, Op op) {
+  Fresh y(broadcast_shapes(name, a.shape(), b.shape()), DType::u8);
+  dispatch(promote(name, a.dtype(), b.dtype()), [&]<class T>() {
+    map<uint8_t, T, T>(
+        name, y, [op](T u, T v) { return static_cast<uint8_t>(op(u, v)); }, a, b);
+  });
+  return not_differentiable(y);
+}
+
+}  // namespace tern::detail
