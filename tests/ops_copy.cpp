@@ -5,10 +5,10 @@
 #include <limits>
 #include <set>
 
-#include "op_table.h"
 #include "tern/core/autograd.h"
 #include "tern/core/record.h"
 #include "tern/core/rng.h"
+#include "tern/tests/op_table.h"
 
 namespace tern {
 namespace {
