@@ -6,7 +6,7 @@
 //       for (int64_t i = 0; i < n; ++i) y[i] = a * x[i];
 //     });
 //   }
-//   float sum = simd([=] { return sum_of(x, n); });
+//   float sum = simd([=] { return kernels::sum_of<float>(x, n); });
 //
 // How it works: f is inlined into a function template with a target attribute, so everything in f
 // is compiled for that target. What is not inlined stays baseline code: right, but slow. Rules,
