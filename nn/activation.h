@@ -1,0 +1,50 @@
+// Activations as function objects, for Sequential and for template arguments. Inside a model the
+// functions of core/ops.h do the same, and Linear's options fuse them into the product.
+#pragma once
+
+#include "tern/core/ops.h"
+
+namespace tern::nn {
+
+struct Identity {
+  Tensor operator()(const Tensor& x) const { return x; }
+};
+struct Relu {
+  Tensor operator()(const Tensor& x) const { return relu(x); }
+};
+struct Gelu {
+  Tensor operator()(const Tensor& x) const { return gelu(x); }
+};
+struct GeluTanh {
+  Tensor operator()(const Tensor& x) const { return gelu(x, tern::Gelu::tanh); }
+};
+struct Silu {
+  Tensor operator()(const Tensor& x) const { return silu(x); }
+};
+struct Tanh {
+  Tensor operator()(const Tensor& x) const { return tanh(x); }
+};
+struct Sigmoid {
+  Tensor operator()(const Tensor& x) const { return sigmoid(x); }
+};
+struct Softplus {
+  Tensor operator()(const Tensor& x) const { return softplus(x); }
+};
+struct LeakyRelu {
+  double slope = 0.01;
+  Tensor operator()(const Tensor& x) const { return leaky_relu(x, slope); }
+  static void fields(auto&, auto&&) {}
+};
+struct Elu {
+  double alpha = 1;
+  Tensor operator()(const Tensor& x) const { return elu(x, alpha); }
+  static void fields(auto&, auto&&) {}
+};
+/// Joins axes first..last into one.
+struct Flatten {
+  int64_t first = 1, last = -1;
+  Tensor operator()(const Tensor& x) const { return flatten(x, first, last); }
+  static void fields(auto&, auto&&) {}
+};
+
+}  // namespace tern::nn

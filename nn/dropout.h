@@ -1,0 +1,40 @@
+// Layers that are random in training and nothing in evaluation. Each draws from a generator of its
+// own, split off the one it is given, so that its numbers depend on no other layer; the module
+// walk finds it (generator_state), so that training can be continued exactly.
+#pragma once
+
+#include "tern/core/rng.h"
+#include "tern/core/tensor.h"
+
+namespace tern::nn {
+
+/// Zeroes elements with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014).
+struct Dropout {
+  double p;
+  bool training = true;
+  mutable Rng rng;  // drawing does not change what the layer is
+
+  Dropout(double p, Rng& rng);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("training", m.training);
+    visit("rng", m.rng);
+  }
+};
+
+/// Stochastic depth: zeroes whole samples x[i] with probability p and scales the others by
+/// 1/(1-p) (Huang et al. 2016). Goes on a residual branch: x + drop_path(f(x)).
+struct DropPath {
+  double p;
+  bool training = true;
+  mutable Rng rng;
+
+  DropPath(double p, Rng& rng);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("training", m.training);
+    visit("rng", m.rng);
+  }
+};
+
+}  // namespace tern::nn

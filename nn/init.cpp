@@ -1,0 +1,147 @@
+#include "tern/nn/init.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+
+namespace tern::nn::init {
+namespace {
+
+double fan_of(const Tensor& w, Fan fan) {
+  Fans f = fans(w.shape());
+  return static_cast<double>(std::max<int64_t>(fan == Fan::in ? f.in : f.out, 1));
+}
+
+double xavier_std(const Tensor& w, double gain) {
+  Fans f = fans(w.shape());
+  return gain * std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(f.in + f.out, 1)));
+}
+
+double kaiming_std(const Tensor& w, const KaimingOptions& o) {
+  return gain(o.nonlinearity, o.a) / std::sqrt(fan_of(w, o.fan));
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+using Rows = std::vector<std::vector<double>>;
+
+// Gram and Schmidt, every row twice: once more removes what rounding left of the earlier rows.
+void orthonormalize(Rows& rows, Rng& rng) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    double length = 0;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t j = 0; j < i; ++j) {
+        double dot = 0;
+        for (size_t k = 0; k < rows[i].size(); ++k) dot += rows[i][k] * rows[j][k];
+        for (size_t k = 0; k < rows[i].size(); ++k) rows[i][k] -= dot * rows[j][k];
+      }
+      length = 0;
+      for (double v : rows[i]) length += v * v;
+      length = std::sqrt(length);
+      // A row that lies in the span of the others (never, in practice) is drawn again.
+      if (length < 1e-8) {
+        rng.fill_normal(rows[i].data(), static_cast<int64_t>(rows[i].size()));
+        pass = -1;
+        continue;
+      }
+      for (double& v : rows[i]) v /= length;
+    }
+  }
+}
+
+}  // namespace
+
+void constant(const Tensor& w, double value) {
+  NoGradGuard no_grad;
+  fill_(w, value);
+}
+
+void uniform(const Tensor& w, double low, double high, Rng& rng) {
+  NoGradGuard no_grad;
+  copy_(w, tern::uniform(w.shape(), low, high, rng, w.dtype()));
+}
+
+void normal(const Tensor& w, double mean, double std, Rng& rng) {
+  NoGradGuard no_grad;
+  copy_(w, randn(w.shape(), rng, w.dtype()) * std + mean);
+}
+
+void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
+  double inside = normal_cdf((o.high - o.mean) / o.std) - normal_cdf((o.low - o.mean) / o.std);
+  check(inside >= 0.01,
+        "trunc_normal: [{}, {}] holds only {:.2g} of N({}, {}^2); widen it or use uniform", o.low,
+        o.high, inside, o.mean, o.std);
+  std::vector<double> values(static_cast<size_t>(w.numel()));
+  rng.fill_normal(values.data(), w.numel(), o.mean, o.std);
+  for (double& v : values)
+    while (v < o.low || v > o.high) v = o.mean + o.std * rng.normal();
+  NoGradGuard no_grad;
+  copy_(w, tensor(values, w.shape()));
+}
+
+void xavier_uniform(const Tensor& w, Rng& rng, double gain) {
+  double bound = std::sqrt(3.0) * xavier_std(w, gain);
+  uniform(w, -bound, bound, rng);
+}
+
+void xavier_normal(const Tensor& w, Rng& rng, double gain) {
+  normal(w, 0, xavier_std(w, gain), rng);
+}
+
+void kaiming_uniform(const Tensor& w, Rng& rng, const KaimingOptions& options) {
+  double bound = std::sqrt(3.0) * kaiming_std(w, options);
+  uniform(w, -bound, bound, rng);
+}
+
+void kaiming_normal(const Tensor& w, Rng& rng, const KaimingOptions& options) {
+  normal(w, 0, kaiming_std(w, options), rng);
+}
+
+double gain(Nonlinearity nonlinearity, double a) {
+  switch (nonlinearity) {
+    case Nonlinearity::tanh:
+      return 5.0 / 3.0;
+    case Nonlinearity::relu:
+      return std::sqrt(2.0);
+    case Nonlinearity::leaky_relu:
+      return std::sqrt(2.0 / (1.0 + a * a));
+    case Nonlinearity::selu:
+      return 0.75;
+    default:
+      return 1;
+  }
+}
+
+void orthogonal(const Tensor& w, Rng& rng, double gain) {
+  check(w.ndim() >= 2, "orthogonal: needs at least two axes, the shape is {}", w.shape());
+  if (w.numel() == 0) return;
+  int64_t m = w.size(0), n = w.numel() / m;
+  Rows rows(static_cast<size_t>(std::min(m, n)));
+  for (auto& row : rows) {
+    row.resize(static_cast<size_t>(std::max(m, n)));
+    rng.fill_normal(row.data(), static_cast<int64_t>(row.size()));
+  }
+  orthonormalize(rows, rng);
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(w.numel()));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      auto row = static_cast<size_t>(m <= n ? i : j), column = static_cast<size_t>(m <= n ? j : i);
+      values.push_back(gain * rows[row][column]);
+    }
+  }
+  NoGradGuard no_grad;
+  copy_(w, tensor(values, w.shape()));
+}
+
+Fans fans(const Shape& shape) {
+  check(shape.size() >= 2, "init: fans need a weight of two or more axes, the shape is {}", shape);
+  int64_t receptive = 1;
+  for (int i = 2; i < shape.size(); ++i) receptive *= shape[i];
+  return {shape[1] * receptive, shape[0] * receptive};
+}
+
+}  // namespace tern::nn::init

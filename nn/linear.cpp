@@ -1,0 +1,27 @@
+#include "tern/nn/linear.h"
+
+#include <cmath>
+
+#include "tern/core/autograd.h"
+#include "tern/nn/init.h"
+
+namespace tern::nn {
+
+Linear::Linear(int64_t in, int64_t out, Rng& rng, Bias with_bias) : weight(empty({out, in})) {
+  double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
+  init::uniform(weight, -bound, bound, rng);
+  if (with_bias == Bias::no) return;
+  bias = Parameter(empty({out}));
+  init::uniform(bias, -bound, bound, rng);
+}
+
+Embedding::Embedding(int64_t count, int64_t dim, Rng& rng, const EmbeddingOptions& o)
+    : weight(empty({count, dim})), options(o) {
+  check(o.padding_idx >= -1 && o.padding_idx < count,
+        "Embedding: padding_idx {} is not one of the {} rows", o.padding_idx, count);
+  init::normal(weight, 0, 1, rng);
+  NoGradGuard no_grad;
+  if (o.padding_idx >= 0) zero_(select(weight, 0, o.padding_idx));
+}
+
+}  // namespace tern::nn

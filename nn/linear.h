@@ -1,0 +1,40 @@
+// Fully connected layer and table of vectors, as torch.nn.Linear and torch.nn.Embedding.
+#pragma once
+
+#include "tern/core/ops.h"
+#include "tern/nn/parameter.h"
+
+namespace tern::nn {
+
+/// Whether a layer adds a bias.
+enum class Bias { no, yes };
+
+/// y = x W^T + b: x (..., in) -> (..., out). Weight (out, in) and bias (out) start in
+/// U(±1/sqrt(in)).
+struct Linear {
+  Parameter weight, bias;
+
+  Linear(int64_t in, int64_t out, Rng& rng, Bias with_bias = Bias::yes);
+  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias); }
+  /// activation(x W^T + b) + residual in one pass: up(x, {.activation = Activation::gelu}).
+  Tensor operator()(const Tensor& x, const LinearOptions& options) const {
+    return linear(x, weight, bias, options);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("weight", m.weight);
+    visit("bias", m.bias);
+  }
+};
+
+/// index i64 (any shape) -> shape + (dim). The weight (count, dim) starts in N(0, 1).
+struct Embedding {
+  Parameter weight;
+  EmbeddingOptions options;
+
+  /// With options.padding_idx that row starts at 0 and is not trained.
+  Embedding(int64_t count, int64_t dim, Rng& rng, const EmbeddingOptions& options = {});
+  Tensor operator()(const Tensor& index) const { return embedding(index, weight, options); }
+  static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
+};
+
+}  // namespace tern::nn

@@ -1,0 +1,116 @@
+#include "tern/nn/module.h"
+
+#include <unordered_set>
+
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/core/safetensors.h"
+
+namespace tern::nn::detail {
+namespace {
+
+// The tensors of Parameters and Buffers (or of one kind), each once.
+template <class... Kinds>
+NamedTensors tensors(const Slots& slots) {
+  NamedTensors out;
+  std::unordered_set<const void*> seen;
+  auto add = [&](const Slot& slot, const OwnedTensor* t) {
+    if (t && t->defined() && seen.insert(t).second) out.emplace_back(slot.name, t->tensor());
+  };
+  for (const Slot& slot : slots) {
+    auto get = [&]<class Kind>(Kind*) {
+      if (auto* const* field = std::get_if<Kind*>(&slot.field)) add(slot, *field);
+    };
+    (get(static_cast<Kinds*>(nullptr)), ...);
+  }
+  return out;
+}
+
+template <class Kind, class Fn>
+void for_each(const Slots& slots, Fn fn) {
+  for (const Slot& slot : slots)
+    if (auto* const* field = std::get_if<Kind*>(&slot.field)) fn(slot.name, **field);
+}
+
+// Every name, second ones of tied parameters included: any of them may be in a file.
+NamedTensors targets(const Slots& slots) {
+  NamedTensors out;
+  for (const Slot& slot : slots) {
+    const OwnedTensor* t = nullptr;
+    if (auto* const* p = std::get_if<Parameter*>(&slot.field)) t = *p;
+    if (auto* const* b = std::get_if<Buffer*>(&slot.field)) t = *b;
+    if (t && t->defined()) out.emplace_back(slot.name, t->tensor());
+  }
+  return out;
+}
+
+}  // namespace
+
+NamedTensors named_parameters(const Slots& slots) { return tensors<Parameter>(slots); }
+
+NamedTensors named_buffers(const Slots& slots) { return tensors<Buffer>(slots); }
+
+NamedTensors state_dict(const Slots& slots) {
+  NamedTensors out = tensors<Parameter, Buffer>(slots);
+  for (auto& [name, t] : out) t = t.detach();
+  return out;
+}
+
+LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
+                                const NamedTensors& state, const LoadStateOptions& options) {
+  return load_state(op, targets(slots), state, options);
+}
+
+NamedTensors generator_state(const Slots& slots) {
+  NamedTensors out;
+  for_each<Rng>(slots, [&](const std::string& name, const Rng& rng) {
+    auto [key, position] = rng.state();
+    std::vector<int64_t> words = {static_cast<int64_t>(key), static_cast<int64_t>(position)};
+    out.emplace_back(name, tensor(words, {2}));
+  });
+  return out;
+}
+
+void load_generator_state(const Slots& slots, const NamedTensors& state) {
+  NamedTensors words = generator_state(slots);
+  load_state("load_generator_state", words, state);
+  size_t i = 0;
+  for_each<Rng>(slots, [&](const std::string&, Rng& rng) {
+    const int64_t* w = words[i++].second.data<int64_t>();
+    rng = Rng(Rng::State{static_cast<uint64_t>(w[0]), static_cast<uint64_t>(w[1])});
+  });
+}
+
+void set_training(const Slots& slots, bool on) {
+  for_each<bool>(slots, [&](const std::string&, bool& training) { training = on; });
+}
+
+void set_requires_grad(const Slots& slots, bool on) {
+  for (const auto& [name, t] : named_parameters(slots)) t.set_requires_grad(on);
+}
+
+void convert(const Slots& slots, DType dtype) {
+  check(is_float(dtype), "to: parameters are f32 or f64, not {}", dtype);
+  auto change = [&](const std::string&, OwnedTensor& t) {
+    if (t.defined() && is_float(t.dtype())) t.convert(dtype);
+  };
+  for_each<Parameter>(slots, change);
+  for_each<Buffer>(slots, change);
+}
+
+void save_weights(const Slots& slots, const std::string& path,
+                  const std::map<std::string, std::string>& metadata) {
+  save_safetensors(path, {state_dict(slots), metadata});
+}
+
+LoadStateReport load_weights(const Slots& slots, const std::string& path,
+                             const LoadStateOptions& options) {
+  SafeTensors file = load_safetensors(path);
+  try {
+    return load_state_dict(slots, "load_weights: " + path, file.tensors, options);
+  } catch (const Error& e) {
+    throw IoError(e.what());
+  }
+}
+
+}  // namespace tern::nn::detail

@@ -1,0 +1,57 @@
+#include "tern/nn/parameter.h"
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+
+namespace tern::nn {
+namespace {
+
+Tensor leaf(const Tensor& elements, bool requires_grad) {
+  Tensor t = elements.detach();
+  if (requires_grad) t.set_requires_grad();
+  return t;
+}
+
+}  // namespace
+
+OwnedTensor::OwnedTensor(const Tensor& value, bool requires_grad)
+    : tensor_(leaf(value.contiguous(), requires_grad)) {}
+
+OwnedTensor::OwnedTensor(const OwnedTensor& other) {
+  if (other.defined())
+    tensor_ = leaf(other.tensor_.detach().clone(), other.tensor_.requires_grad());
+}
+
+OwnedTensor& OwnedTensor::operator=(const OwnedTensor& other) {
+  if (this == &other) return *this;
+  bool same = defined() && other.defined() && shape() == other.shape() && dtype() == other.dtype();
+  if (same)
+    assign(other.tensor_);
+  else
+    tensor_ = OwnedTensor(other).tensor_;
+  return *this;
+}
+
+OwnedTensor& OwnedTensor::operator=(OwnedTensor&& other) {
+  bool same = defined() && other.defined() && shape() == other.shape() && dtype() == other.dtype();
+  if (same)
+    assign(other.tensor_);
+  else
+    tensor_ = std::move(other.tensor_);
+  return *this;
+}
+
+void OwnedTensor::assign(const Tensor& value) {
+  check(defined() && value.shape() == shape(),
+        "parameter: a tensor of shape {} cannot be assigned to one of shape {}", value.shape(),
+        defined() ? to_string(shape()) : "undefined");
+  NoGradGuard no_grad;
+  copy_(tensor_, value.detach());
+}
+
+void OwnedTensor::convert(DType dtype) {
+  if (!defined() || tensor_.dtype() == dtype) return;
+  tensor_ = leaf(tensor_.detach().to(dtype), tensor_.requires_grad());
+}
+
+}  // namespace tern::nn

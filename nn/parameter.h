@@ -1,0 +1,64 @@
+// Weights as values. A Tensor is a handle, so that copying one shares its elements; a model is a
+// value, so that copying one must copy its weights. Parameter and Buffer make the difference.
+#pragma once
+
+#include "tern/core/tensor.h"
+
+namespace tern::nn {
+
+/// A tensor with value semantics: copying copies the elements; assigning writes into the existing
+/// elements where shape and type are the same (optimizers and averages go on seeing them), else
+/// takes new ones. Default-constructed it is undefined and stands for "none" (a Linear without
+/// bias): the module walk passes it by.
+class OwnedTensor {
+ public:
+  const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit on purpose
+  bool defined() const { return tensor_.defined(); }
+  const Shape& shape() const { return tensor_.shape(); }
+  int64_t size(int64_t axis) const { return tensor_.size(axis); }
+  int64_t numel() const { return tensor_.numel(); }
+  DType dtype() const { return tensor_.dtype(); }
+  Tensor grad() const { return tensor_.grad(); }
+  /// Converts the elements; handles taken before keep the old ones.
+  void convert(DType dtype);
+
+ protected:
+  OwnedTensor() = default;
+  /// Takes the elements over; `value` must not be used for anything else.
+  explicit OwnedTensor(const Tensor& value, bool requires_grad);
+  OwnedTensor(const OwnedTensor& other);
+  OwnedTensor(OwnedTensor&& other) noexcept = default;
+  OwnedTensor& operator=(const OwnedTensor& other);
+  OwnedTensor& operator=(OwnedTensor&& other);
+  ~OwnedTensor() = default;
+  void assign(const Tensor& value);
+
+ private:
+  Tensor tensor_;
+};
+
+/// A weight that is trained: a leaf that requires a gradient.
+class Parameter : public OwnedTensor {
+ public:
+  Parameter() = default;
+  explicit Parameter(const Tensor& value) : OwnedTensor(value, true) {}
+  /// Writes the elements of `value` (same shape) into this parameter.
+  Parameter& operator=(const Tensor& value) {
+    assign(value);
+    return *this;
+  }
+};
+
+/// State that belongs to a model but is not trained: running statistics, fixed tables.
+class Buffer : public OwnedTensor {
+ public:
+  Buffer() = default;
+  explicit Buffer(const Tensor& value) : OwnedTensor(value, false) {}
+  Buffer& operator=(const Tensor& value) {
+    assign(value);
+    return *this;
+  }
+};
+
+}  // namespace tern::nn
