@@ -1,0 +1,83 @@
+#include <memory>
+
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/models/gmlp.h"
+#include "tern/nn/nn.h"
+#include "tern/tests/parity/parity.h"
+
+namespace tern::parity {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+// A subject from a model: the file's weights are loaded, names and shapes must agree.
+template <class M>
+Subject make(const Reference& r, M model) {
+  auto m = std::make_shared<M>(std::move(model));
+  nn::load_state_dict(*m, r.parameters);
+  nn::set_training(*m, false);
+  return {nn::named_parameters(*m), [m](const Inputs& x) { return Inputs{(*m)(x[0])}; }};
+}
+
+Tensor class_loss(const Inputs& outputs, const Inputs& targets) {
+  return cross_entropy(outputs[0], targets[0]);
+}
+
+Subject linear_subject(const Reference& r, Rng& rng) {
+  const Tensor& w = r.param("weight");
+  return make(r, nn::Linear(w.size(1), w.size(0), rng));
+}
+
+Subject conv1d_subject(const Reference& r, Rng& rng) {
+  const Tensor& w = r.param("weight");
+  return make(r, nn::Conv1d(w.size(1), w.size(0), w.size(2), rng,
+                            {.stride = r.option("stride"), .padding = r.option("padding")}));
+}
+
+Subject conv2d_subject(const Reference& r, Rng& rng) {
+  const Tensor& w = r.param("weight");
+  auto pair = [&](const char* key) { return r.config.at(key).get<std::array<int64_t, 2>>(); };
+  return make(r, nn::Conv2d(w.size(1), w.size(0), pair("kernel"), rng,
+                            {.stride = pair("stride"),
+                             .padding = pair("padding"),
+                             .dilation = pair("dilation")}));
+}
+
+Subject embedding_subject(const Reference& r, Rng& rng) {
+  const Tensor& w = r.param("weight");
+  return make(r, nn::Embedding(w.size(0), w.size(1), rng,
+                               {.padding_idx = r.option("padding_idx", -1)}));
+}
+
+Subject gmlp_subject(const Reference& r, Rng& rng) {
+  models::GmlpOptions o;
+  const Tensor& patches = r.param("model.patch_embed.proj.weight");
+  o.patch = r.option("patch");
+  o.dim = patches.size(0);
+  o.layers = r.option("layers");
+  o.fc_dim = r.param("fc_1.weight").size(0);
+  o.d_ffn = r.option("d_ffn");
+  o.classes = r.param("head.weight").size(0);
+  o.image = r.inputs[0].size(2);
+  Subject s = make(r, models::Gmlp(o, rng));
+  s.loss = class_loss;
+  return s;
+}
+
+}  // namespace
+
+std::optional<Subject> make_subject(const Reference& r) {
+  Rng rng(0);
+  auto is = [&](const char* name) { return r.name == name; };
+  if (is("linear")) return linear_subject(r, rng);
+  if (is("layer_norm")) return make(r, nn::LayerNorm(r.param("weight").shape()));
+  if (is("batch_norm2d")) return make(r, nn::BatchNorm2d(r.param("weight").size(0)));
+  if (is("conv1d")) return conv1d_subject(r, rng);
+  if (is("conv2d")) return conv2d_subject(r, rng);
+  if (is("embedding")) return embedding_subject(r, rng);
+  if (is("gmlp")) return gmlp_subject(r, rng);
+  return std::nullopt;
+}
+
+}  // namespace tern::parity
