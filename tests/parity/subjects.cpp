@@ -38,16 +38,16 @@ Subject conv1d_subject(const Reference& r, Rng& rng) {
 Subject conv2d_subject(const Reference& r, Rng& rng) {
   const Tensor& w = r.param("weight");
   auto pair = [&](const char* key) { return r.config.at(key).get<std::array<int64_t, 2>>(); };
-  return make(r, nn::Conv2d(w.size(1), w.size(0), pair("kernel"), rng,
-                            {.stride = pair("stride"),
-                             .padding = pair("padding"),
-                             .dilation = pair("dilation")}));
+  return make(
+      r, nn::Conv2d(
+             w.size(1), w.size(0), pair("kernel"), rng,
+             {.stride = pair("stride"), .padding = pair("padding"), .dilation = pair("dilation")}));
 }
 
 Subject embedding_subject(const Reference& r, Rng& rng) {
   const Tensor& w = r.param("weight");
-  return make(r, nn::Embedding(w.size(0), w.size(1), rng,
-                               {.padding_idx = r.option("padding_idx", -1)}));
+  return make(
+      r, nn::Embedding(w.size(0), w.size(1), rng, {.padding_idx = r.option("padding_idx", -1)}));
 }
 
 Subject gmlp_subject(const Reference& r, Rng& rng) {
