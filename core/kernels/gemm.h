@@ -1,0 +1,55 @@
+// Matrix products: C = A B + beta C for a batch of matrices of any layout that BLAS takes.
+//
+// The work is cut into panels of C by the shape alone, never by the number of threads, and each
+// panel is one call of single-threaded BLAS: so results do not depend on the thread count, and
+// many small products run side by side as well as one large one. Where C is small and the sums
+// are long, the sums are cut too, and their parts are added in a fixed order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "tern/core/shape.h"
+
+namespace tern::kernels {
+
+/// Element (i, j) of a matrix lies at data[i * row + j * col].
+struct MatrixStrides {
+  int64_t row = 0, col = 0;
+};
+
+/// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
+/// over the first (the stride of an axis of size 1 does not count). Others must be copied first.
+bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
+
+/// The axes of a batch, with the strides of A (m x k), B (k x n) and C (m x n) along each. Where
+/// the stride of C is 0 and the size is not 1, the products along the axis are summed.
+struct BatchAxes {
+  Dims sizes, a, b, c;
+  void add(int64_t size, int64_t stride_a, int64_t stride_b, int64_t stride_c);
+  void erase(int axis);
+};
+
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  MatrixStrides a, b, c;
+  BatchAxes batch;
+};
+
+/// A finished part of C: `rows` runs of `cols` elements without gaps, `stride` apart, the first
+/// at C + offset.
+struct Panel {
+  int64_t offset, rows, cols, stride;
+};
+
+/// Called on each panel of C as soon as its sums are complete, while it is in the cache; from
+/// several threads at a time. Panels cover every element of C once.
+using PanelDone = std::function<void(const Panel&)>;
+
+/// C = A B + beta C; with beta = 0 what C held does not matter. An empty sum gives beta C.
+/// T is float, double or int64_t (plain loops).
+/// REQUIRES: blas_takes() A, B and C. With `done`: C has column stride 1.
+template <class T>
+void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta = 0, const PanelDone& done = {});
+
+}  // namespace tern::kernels

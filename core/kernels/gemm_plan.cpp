@@ -1,0 +1,205 @@
+#include "tern/core/kernels/gemm_plan.h"
+
+#include <algorithm>
+
+namespace tern::kernels {
+namespace {
+
+constexpr int64_t kMaxInt = int64_t{1} << 30;  // CBLAS counts in 32 bits
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// Strides of one axis in two matrices that share it.
+struct Pair {
+  int64_t x, y;
+};
+
+/// Whether an axis of `size` with strides `s`, outside or inside an axis of `length` with strides
+/// `t`, makes one axis with it; then t becomes its strides.
+bool merge(int64_t size, Pair s, int64_t length, Pair& t) {
+  if (length == 1) {
+    t = s;
+    return true;
+  }
+  if (s.x == length * t.x && s.y == length * t.y) return true;
+  if (t.x == size * s.x && t.y == size * s.y) {
+    t = s;
+    return true;
+  }
+  return false;
+}
+
+bool takes_all(const Gemm& g) {
+  return blas_takes(g.m, g.k, g.a) && blas_takes(g.k, g.n, g.b) && blas_takes(g.m, g.n, g.c) &&
+         g.c.col == 1;
+}
+
+/// Tries to make batch axis i part of the rows, the columns or the sums.
+bool fold(Gemm& g, int i) {
+  const BatchAxes& batch = g.batch;
+  const int64_t size = batch.sizes[i];
+  const Pair a_c{batch.a[i], batch.c[i]}, b_c{batch.b[i], batch.c[i]}, a_b{batch.a[i], batch.b[i]};
+  Gemm trial = g;
+  if (batch.b[i] == 0 && batch.c[i] != 0) {
+    Pair rows{g.a.row, g.c.row};
+    if (!merge(size, a_c, g.m, rows)) return false;
+    trial.m *= size;
+    trial.a.row = rows.x;
+    trial.c.row = rows.y;
+  } else if (batch.a[i] == 0 && batch.c[i] != 0) {
+    Pair cols{g.b.col, g.c.col};
+    if (!merge(size, b_c, g.n, cols)) return false;
+    trial.n *= size;
+    trial.b.col = cols.x;
+    trial.c.col = cols.y;
+  } else if (batch.c[i] == 0) {
+    Pair sums{g.a.col, g.b.row};
+    if (!merge(size, a_b, g.k, sums)) return false;
+    trial.k *= size;
+    trial.a.col = sums.x;
+    trial.b.row = sums.y;
+  } else {
+    return false;
+  }
+  if (!takes_all(trial)) return false;
+  trial.batch.erase(i);
+  g = trial;
+  return true;
+}
+
+/// C^T = B^T A^T.
+void swap_sides(Gemm& g) {
+  auto flip = [](MatrixStrides s) { return MatrixStrides{s.col, s.row}; };
+  MatrixStrides a = flip(g.a);
+  g.a = flip(g.b);
+  g.b = a;
+  g.c = flip(g.c);
+  std::swap(g.m, g.n);
+  std::swap(g.batch.a, g.batch.b);
+}
+
+/// A column stride of an axis of size 1 may be anything; for C it has to be 1.
+void tidy(Gemm& g) {
+  if (g.n == 1) g.c.col = 1;
+  for (int i = g.batch.sizes.size() - 1; i >= 0; --i)
+    if (g.batch.sizes[i] == 1) g.batch.erase(i);
+}
+
+void fold_all(Gemm& g) {
+  for (bool again = true; again;) {
+    again = false;
+    for (int i = g.batch.sizes.size() - 1; i >= 0; --i) again |= fold(g, i);
+  }
+}
+
+int64_t product(const Dims& d) {
+  int64_t n = 1;
+  for (int64_t v : d) n *= v;
+  return n;
+}
+
+/// What a product costs, as multiplications and additions; a product with a vector is bound by
+/// the memory that the matrix is read from.
+double cost_of(const Gemm& g) {
+  double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
+                 static_cast<double>(std::max<int64_t>(g.k, 1));
+  return g.m == 1 || g.n == 1 ? 16 * flops : flops;
+}
+
+/// Tasks worth having for a total cost. Each panel packs its share of A and B anew: few large
+/// panels are faster than many, as long as every thread has one.
+int64_t tasks_for(double cost) {
+  if (cost < 4e6) return 1;
+  if (cost < 32e6) return 2;
+  if (cost < 3e9) return 4;
+  return 8;
+}
+
+/// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is smallest.
+void cut_panels(GemmPlan& p, int64_t panels) {
+  constexpr int64_t kMinRows = 16, kMinCols = 32, kMaxElements = int64_t{1} << 20;
+  const Gemm& g = p.g;
+  panels = std::max(panels, ceil_div(g.m * g.n, kMaxElements));
+  double best = 0;
+  p.grid_rows = p.grid_cols = 1;
+  for (int64_t r = 1; r <= panels; ++r) {
+    int64_t c = ceil_div(panels, r);
+    if (r > 1 && g.m / r < kMinRows) break;
+    if (c > 1 && g.n / c < kMinCols) c = std::max<int64_t>(1, g.n / kMinCols);
+    double work = static_cast<double>(r) / static_cast<double>(g.m) +
+                  static_cast<double>(c) / static_cast<double>(g.n);
+    // A grid that gives fewer panels than wanted counts as that much slower.
+    work *= static_cast<double>(panels) / static_cast<double>(std::min(panels, r * c));
+    if (r > 1 && work >= best) continue;
+    best = work;
+    p.grid_rows = r;
+    p.grid_cols = c;
+  }
+  p.rows = std::min(g.m, round_up(ceil_div(g.m, p.grid_rows), 4));
+  p.cols = std::min(g.n, round_up(ceil_div(g.n, p.grid_cols), 16));
+  p.grid_rows = ceil_div(g.m, p.rows);
+  p.grid_cols = ceil_div(g.n, p.cols);
+}
+
+/// Cuts long sums where there are too few panels to go round.
+void cut_sums(GemmPlan& p, int64_t wanted) {
+  constexpr int64_t kMinLength = 128, kMaxPartial = int64_t{1} << 22;
+  const Gemm& g = p.g;
+  int64_t tasks = p.batches * p.grid_rows * p.grid_cols;
+  int64_t splits = std::min(wanted / tasks, p.terms * g.k / kMinLength);
+  splits = std::min(splits, 1 + kMaxPartial / (p.batches * g.m * g.n));
+  p.splits = std::max<int64_t>(splits, 1);
+  p.k_blocks = std::max({int64_t{1}, ceil_div(p.splits, p.terms), ceil_div(g.k, kMaxInt)});
+}
+
+}  // namespace
+
+bool blas_takes(int64_t rows, int64_t cols, MatrixStrides s) {
+  auto fits = [](int64_t inner, int64_t inner_size, int64_t outer, int64_t outer_size) {
+    return (inner == 1 || inner_size == 1) &&
+           (outer_size == 1 || (outer >= inner_size && outer <= kMaxInt));
+  };
+  return fits(s.col, cols, s.row, rows) || fits(s.row, rows, s.col, cols);
+}
+
+void BatchAxes::add(int64_t size, int64_t stride_a, int64_t stride_b, int64_t stride_c) {
+  sizes.push_back(size);
+  a.push_back(stride_a);
+  b.push_back(stride_b);
+  c.push_back(stride_c);
+}
+
+void BatchAxes::erase(int axis) {
+  for (Dims* d : {&sizes, &a, &b, &c}) d->erase(axis);
+}
+
+GemmPlan plan_gemm(const Gemm& gemm) {
+  GemmPlan p{};
+  p.g = gemm;
+  Gemm& g = p.g;
+  p.swapped = !(g.c.col == 1 || g.n == 1);
+  if (p.swapped) swap_sides(g);
+  tidy(g);
+  if (g.m * g.n * g.k > 0) fold_all(g);
+  for (int i = g.batch.sizes.size() - 1; i >= 0; --i) {
+    if (g.batch.c[i] != 0) continue;
+    p.sums.add(g.batch.sizes[i], g.batch.a[i], g.batch.b[i], 0);
+    g.batch.erase(i);
+  }
+  p.batches = product(g.batch.sizes);
+  p.terms = product(p.sums.sizes);
+  p.rows = p.cols = p.grid_rows = p.grid_cols = p.group = p.k_blocks = p.splits = 1;
+  if (p.batches * g.m * g.n == 0) return p;
+  double each = cost_of(g) * static_cast<double>(std::max<int64_t>(p.terms, 1));
+  int64_t wanted = tasks_for(each * static_cast<double>(p.batches));
+  cut_panels(p, ceil_div(wanted, p.batches));
+  if (p.terms > 0 && g.k > 0) cut_sums(p, wanted);
+  // Small products go several to a task, so that handing out tasks costs little.
+  constexpr double kTaskCost = 1e6;
+  if (p.grid_rows * p.grid_cols * p.splits == 1)
+    p.group = std::clamp<int64_t>(static_cast<int64_t>(kTaskCost / (each + 1000)), 1, p.batches);
+  return p;
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,137 @@
+#include "tern/core/ops/matmul.h"
+
+#include <algorithm>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+
+namespace tern {
+namespace detail {
+
+Tensor for_blas(const Tensor& x) {
+  Layout l = x.layout();
+  int rows = l.ndim() - 2, cols = l.ndim() - 1;
+  for (int i = 0; i < rows; ++i)
+    if (l.strides[i] == 0 && l.shape[i] > 1) l.shape[i] = 1;
+  Tensor once = not_differentiable(Fresh::view(x, l));
+  bool fits = kernels::blas_takes(l.shape[rows], l.shape[cols], {l.strides[rows], l.strides[cols]});
+  return fits || l.numel() == 0 ? once : clone(once);
+}
+
+kernels::Gemm gemm_of(const Layout& a, const Layout& b, const Layout& c) {
+  auto strides = [](const Layout& l) {
+    return kernels::MatrixStrides{l.strides[l.ndim() - 2], l.strides[l.ndim() - 1]};
+  };
+  kernels::Gemm g;
+  g.m = a.shape[a.ndim() - 2];
+  g.k = a.shape[a.ndim() - 1];
+  g.n = b.shape[b.ndim() - 1];
+  g.a = strides(a);
+  g.b = strides(b);
+  g.c = strides(c);
+  int axes = std::max({a.ndim(), b.ndim(), c.ndim()});
+  for (int i = 0; i < axes - 2; ++i) {
+    int64_t size = 1;
+    auto stride = [&](const Layout& l) {
+      int axis = i - (axes - l.ndim());
+      if (axis < 0 || l.shape[axis] == 1) return int64_t{0};
+      size = l.shape[axis];
+      return l.strides[axis];
+    };
+    int64_t sa = stride(a), sb = stride(b), sc = stride(c);
+    g.batch.add(size, sa, sb, sc);
+  }
+  return g;
+}
+
+}  // namespace detail
+
+namespace {
+
+void run(const Tensor& a, const Tensor& b, const Layout& c, DType dtype, void* out, double beta) {
+  Tensor x = detail::for_blas(a), y = detail::for_blas(b);
+  kernels::Gemm g = detail::gemm_of(x.layout(), y.layout(), c);
+  auto go = [&]<class T>() {
+    kernels::gemm(g, x.data<T>(), y.data<T>(), static_cast<T*>(out), static_cast<T>(beta));
+  };
+  if (dtype == DType::i64)
+    go.template operator()<int64_t>();
+  else
+    dispatch_float(dtype, "matmul", go);
+}
+
+Shape with_matrix(Shape batch, int64_t rows, int64_t cols) {
+  batch.push_back(rows);
+  batch.push_back(cols);
+  return batch;
+}
+
+/// Whether the columns of x lie together, as those of a transposed matrix do.
+bool column_major(const Layout& x) {
+  int row = x.ndim() - 2;
+  return x.strides[row] == 1 && x.shape[row] > 1 && x.shape[row + 1] > 1;
+}
+
+Tensor transposed(const Tensor& x) { return transpose(x, -1, -2); }
+
+/// a b summed to the leading axes of `like`, with the memory order of `like`: so the gradient of
+/// a transposed matrix is one of the matrix without gaps.
+Tensor product_like(const Tensor& a, const Tensor& b, const Layout& like) {
+  Shape batch = batch_shape(like.shape);
+  if (!column_major(like)) return matmul_to(a, b, batch);
+  return transposed(matmul_to(transposed(b), transposed(a), batch));
+}
+
+}  // namespace
+
+Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
+
+void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
+  dispatch_float(c.dtype(), "matmul",
+                 [&]<class T>() { run(a, b, c.layout(), c.dtype(), c.mutable_data<T>(), 1); });
+}
+
+// c = sum_batch a b:  da = dy b^T,  db = a^T dy, each summed to the leading axes of its input.
+Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch) {
+  Fresh c(with_matrix(batch, a.size(-2), b.size(-1)), a.dtype());
+  void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
+  run(a, b, c.layout(), c.dtype(), out, 0);
+  // Only what is needed is kept; shapes and strides of both are.
+  Tensor none;
+  auto vjp = [a = save(b.requires_grad() ? a : none), b = save(a.requires_grad() ? b : none),
+              la = a.layout(), lb = b.layout()](const Tensor& dy, const Wants& wants) {
+    Gradients g(2);
+    for (int i = 0; i < 2; ++i) {
+      if (!wants[i]) continue;
+      const Layout& like = i == 0 ? la : lb;
+      Tensor left = i == 0 ? dy : transposed(a.get()), right = i == 0 ? transposed(b.get()) : dy;
+      if (Tensor sum = wants.accumulator(i); sum.defined())
+        add_matmul(sum, left, right);
+      else
+        g[static_cast<size_t>(i)] = product_like(left, right, like);
+    }
+    return g;
+  };
+  return record("matmul", c, {a, b}, std::move(vjp));
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check(a.ndim() > 0 && b.ndim() > 0, "matmul: needs at least one axis each, got {} x {}; use mul",
+        a.shape(), b.shape());
+  check(a.dtype() == b.dtype(), "matmul: types differ: {} x {}; convert one with .to()", a.dtype(),
+        b.dtype());
+  check(a.dtype() != DType::u8, "matmul: no products of u8; convert with .to(DType::i64)");
+  int64_t k = a.size(-1), rows = b.size(b.ndim() == 1 ? 0 : -2);
+  bool hint = b.ndim() >= 2 && b.size(-1) == k;
+  check(k == rows, "matmul: inner sizes differ: {} x {}{}", a.shape(), b.shape(),
+        !hint ? ""
+              : fmt::format("; did you mean matmul(a, transpose(b, {}, {}))?", b.ndim() - 2,
+                            b.ndim() - 1));
+  Tensor x = a.ndim() == 1 ? unsqueeze(a, 0) : a, y = b.ndim() == 1 ? unsqueeze(b, 1) : b;
+  Shape batch = broadcast_shapes("matmul", batch_shape(x.shape()), batch_shape(y.shape()));
+  Tensor c = matmul_to(x, y, batch);
+  if (a.ndim() == 1) c = squeeze(c, -2);
+  return b.ndim() == 1 ? squeeze(c, -1) : c;
+}
+
+}  // namespace tern

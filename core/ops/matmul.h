@@ -1,0 +1,29 @@
+// Inside core: the product that matmul, linear and their gradients are made of.
+#pragma once
+
+#include "tern/core/kernels/gemm.h"
+#include "tern/core/record.h"
+
+namespace tern {
+
+/// a (..., M, K) times b (..., K, N), leading axes broadcast, then summed to the leading axes
+/// `batch`, which may be left out or 1 where a and b have more: sum_to of a matmul without its
+/// intermediate result. Its gradients are of the same form.
+Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch);
+
+/// c += a b (summed to c's leading axes), not recorded. c is contiguous.
+void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b);
+
+/// The sizes in front of the last two.
+Shape batch_shape(const Shape& shape);
+
+namespace detail {
+/// x where BLAS can take its last two axes as they lie, else a copy; axes of stride 0 in front of
+/// them come out with size 1. Not recorded.
+Tensor for_blas(const Tensor& x);
+
+/// The product of layouts, each of at least two axes, as gemm() wants it.
+kernels::Gemm gemm_of(const Layout& a, const Layout& b, const Layout& c);
+}  // namespace detail
+
+}  // namespace tern

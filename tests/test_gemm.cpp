@@ -1,0 +1,280 @@
+// The kernel behind every matrix product, against plain loops.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tern/core/kernels/gemm.h"
+#include "tern/core/kernels/gemm_plan.h"
+#include "tern/core/rng.h"
+#include "tern/core/threads.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Problem {
+  Gemm g;
+  std::vector<float> a, b, c;
+};
+
+int64_t end_of(int64_t rows, int64_t cols, MatrixStrides s, const Dims& sizes,
+               const Dims& strides) {
+  int64_t end = (rows - 1) * s.row + (cols - 1) * s.col + 1;
+  for (int i = 0; i < sizes.size(); ++i) end += (sizes[i] - 1) * strides[i];
+  return std::max<int64_t>(end, 0);
+}
+
+std::vector<float> random(int64_t n, uint64_t seed) {
+  std::vector<float> v(static_cast<size_t>(n));
+  Rng(seed).fill_uniform(v.data(), n, -1, 1);
+  return v;
+}
+
+Problem make(const Gemm& g) {
+  return {g, random(end_of(g.m, g.k, g.a, g.batch.sizes, g.batch.a), 1),
+          random(end_of(g.k, g.n, g.b, g.batch.sizes, g.batch.b), 2),
+          random(end_of(g.m, g.n, g.c, g.batch.sizes, g.batch.c), 3)};
+}
+
+/// Calls body(offset in a, in b, in c) for every product of the batch.
+template <class Body>
+void each_product(const BatchAxes& batch, Body body) {
+  int64_t n = 1;
+  for (int64_t s : batch.sizes) n *= s;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i, a = 0, b = 0, c = 0;
+    for (int x = batch.sizes.size() - 1; x >= 0; --x) {
+      int64_t at = rest % batch.sizes[x];
+      rest /= batch.sizes[x];
+      a += at * batch.a[x];
+      b += at * batch.b[x];
+      c += at * batch.c[x];
+    }
+    body(a, b, c);
+  }
+}
+
+std::vector<double> naive(const Problem& p, float beta) {
+  const Gemm& g = p.g;
+  std::vector<double> c(p.c.begin(), p.c.end());
+  auto at = [](int64_t i) { return static_cast<size_t>(i); };
+  BatchAxes results = g.batch;
+  for (int i = 0; i < results.sizes.size(); ++i)
+    if (results.c[i] == 0) results.sizes[i] = 1;
+  each_product(results, [&](int64_t, int64_t, int64_t oc) {
+    for (int64_t i = 0; i < g.m; ++i)
+      for (int64_t j = 0; j < g.n; ++j) {
+        size_t x = at(oc + i * g.c.row + j * g.c.col);
+        c[x] = beta == 0 ? 0 : beta * static_cast<double>(p.c[x]);
+      }
+  });
+  each_product(g.batch, [&](int64_t oa, int64_t ob, int64_t oc) {
+    for (int64_t i = 0; i < g.m; ++i)
+      for (int64_t j = 0; j < g.n; ++j)
+        for (int64_t l = 0; l < g.k; ++l)
+          c[at(oc + i * g.c.row + j * g.c.col)] +=
+              static_cast<double>(p.a[at(oa + i * g.a.row + l * g.a.col)]) *
+              static_cast<double>(p.b[at(ob + l * g.b.row + j * g.b.col)]);
+  });
+  return c;
+}
+
+int64_t terms_of(const Gemm& g) {
+  int64_t n = g.k;
+  for (int i = 0; i < g.batch.sizes.size(); ++i)
+    if (g.batch.c[i] == 0) n *= g.batch.sizes[i];
+  return n;
+}
+
+void check_close(const std::vector<float>& got, const std::vector<double>& want, int64_t terms) {
+  REQUIRE(got.size() == want.size());
+  // The sum of absolute values bounds what is rounded; terms are at most 1 each.
+  double allowed = 1.3e-6 * std::sqrt(static_cast<double>(terms + 1));
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!(std::abs(got[i] - want[i]) <= allowed * std::max(1.0, std::abs(want[i])))) {
+      FAIL_CHECK("element ", i, ": got ", got[i], ", want ", want[i]);
+      return;
+    }
+}
+
+void check_gemm(const Gemm& g, float beta = 0) {
+  INFO("m ", g.m, " n ", g.n, " k ", g.k, " a ", g.a.row, ",", g.a.col, " b ", g.b.row, ",",
+       g.b.col, " c ", g.c.row, ",", g.c.col, " batch ", to_string(g.batch.sizes), " beta ", beta);
+  Problem p = make(g);
+  std::vector<double> want = naive(p, beta);
+  if (beta == 0)  // beta = 0 must not read C
+    each_product(g.batch, [&](int64_t, int64_t, int64_t oc) {
+      for (int64_t i = 0; i < g.m; ++i)
+        for (int64_t j = 0; j < g.n; ++j)
+          p.c[static_cast<size_t>(oc + i * g.c.row + j * g.c.col)] =
+              std::numeric_limits<float>::quiet_NaN();
+    });
+  gemm<float>(g, p.a.data(), p.b.data(), p.c.data(), beta);
+  check_close(p.c, want, terms_of(g));
+}
+
+enum class Side { rows, columns, rows_with_gap, columns_with_gap };
+
+MatrixStrides strides(int64_t rows, int64_t cols, Side side) {
+  switch (side) {
+    case Side::rows:
+      return {cols, 1};
+    case Side::columns:
+      return {1, rows};
+    case Side::rows_with_gap:
+      return {cols + 3, 1};
+    default:
+      return {1, rows + 5};
+  }
+}
+
+constexpr Side kSides[] = {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap};
+
+Gemm product(int64_t m, int64_t n, int64_t k, Side a = Side::rows, Side b = Side::rows,
+             Side c = Side::rows) {
+  Gemm g;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.a = strides(m, k, a);
+  g.b = strides(k, n, b);
+  g.c = strides(m, n, c);
+  return g;
+}
+
+TEST_CASE("gemm: all layouts of all three matrices, odd sizes") {
+  const int64_t sizes[][3] = {{1, 1, 1}, {7, 5, 3},   {1, 33, 17}, {33, 1, 17},
+                              {5, 6, 1}, {65, 64, 9}, {1, 1, 70}};
+  for (auto [m, n, k] : sizes)
+    for (Side a : kSides)
+      for (Side b : kSides)
+        for (Side c : kSides)
+          for (float beta : {0.f, 1.f, -0.5f}) check_gemm(product(m, n, k, a, b, c), beta);
+}
+
+TEST_CASE("gemm: empty sums scale C, empty results do nothing") {
+  for (float beta : {0.f, 1.f, 2.f}) {
+    check_gemm(product(4, 3, 0), beta);
+    check_gemm(product(4, 1, 0), beta);
+    Gemm g = product(4, 3, 2);
+    g.batch.add(0, 8, 6, 0);
+    check_gemm(g, beta);
+  }
+  check_gemm(product(0, 3, 2));
+  check_gemm(product(3, 0, 2));
+}
+
+TEST_CASE("gemm: batches, broadcast and summed, folded or not") {
+  const int64_t m = 6, n = 7, k = 5, s = 3;
+  struct Strides {
+    int64_t a, b, c;
+  };
+  const Strides axes[] = {
+      {m * k, k * n, m * n},  // plain
+      {m * k, 0, m * n},      // rows go on
+      {0, k * n, m * n},      // B alone
+      {m * k, k * n, 0},      // summed, in line with nothing
+  };
+  for (Side a : kSides)
+    for (Side b : kSides)
+      for (auto [sa, sb, sc] : axes)
+        for (auto [ta, tb, tc] : axes) {
+          Gemm g = product(m, n, k, a, b);
+          // Outer axis beyond the inner one and beyond gaps.
+          g.batch.add(2, ta * 7, tb * 7, tc * s);
+          g.batch.add(s, sa * 2, sb * 2, sc);
+          check_gemm(g, 1);
+        }
+  // Axes that fold into rows, columns and sums: outside and inside.
+  Gemm rows = product(m, n, k);
+  rows.batch.add(s, m * k, 0, m * n);
+  Gemm inner_rows = product(m, n, k);
+  inner_rows.a.row = s * k;
+  inner_rows.c.row = s * n;
+  inner_rows.batch.add(s, k, 0, n);
+  Gemm columns = product(m, n, k);
+  columns.b = {s * n, 1};
+  columns.c = {s * n, 1};
+  columns.batch.add(s, 0, n, n);
+  Gemm sums = product(m, n, k, Side::columns);
+  sums.batch.add(s, m * k, k * n, 0);
+  Gemm vectors = product(1, n, k);
+  vectors.batch.add(s, k, 0, n);
+  for (const Gemm& g : {rows, inner_rows, columns, sums, vectors}) {
+    GemmPlan plan = plan_gemm(g);
+    CHECK(plan.batches * plan.terms == 1);
+    CHECK(plan.g.m * plan.g.n * plan.g.k == g.m * g.n * g.k * s);
+    check_gemm(g, 0);
+    check_gemm(g, 1);
+  }
+}
+
+TEST_CASE("gemm: panels and parts of sums give the same bits on any number of threads") {
+  Gemm small_batch = product(17, 96, 17);
+  small_batch.batch.add(40, 17 * 17, 17 * 96, 17 * 96);
+  Gemm long_sum = product(17, 17, 1024, Side::rows, Side::columns);
+  long_sum.batch.add(32, 17 * 1024 + 8, 17 * 1024 + 8, 0);
+  const Gemm cases[] = {product(150, 130, 200, Side::rows, Side::columns),
+                        product(256, 300, 240, Side::columns),
+                        product(32, 256, 300),
+                        product(3, 5, 300000),
+                        product(1, 900, 700),
+                        product(900, 1, 700),
+                        small_batch,
+                        long_sum};
+  const int before = num_threads();
+  for (const Gemm& g : cases) {
+    INFO("m ", g.m, " n ", g.n, " k ", g.k);
+    Problem p = make(g);
+    std::vector<double> want = naive(p, 1);
+    std::vector<float> first = p.c;
+    set_num_threads(1);
+    gemm<float>(g, p.a.data(), p.b.data(), first.data(), 1);
+    check_close(first, want, terms_of(g));
+    for (int threads : {2, 3, 8}) {
+      set_num_threads(threads);
+      std::vector<float> c = p.c;
+      gemm<float>(g, p.a.data(), p.b.data(), c.data(), 1);
+      CHECK(c == first);
+    }
+  }
+  set_num_threads(before);
+  CHECK(plan_gemm(long_sum).splits > 1);
+  CHECK(plan_gemm(product(3, 5, 300000)).splits > 1);
+}
+
+TEST_CASE("gemm: `done` sees every element of C once, complete") {
+  Gemm batch = product(9, 40, 8);
+  batch.batch.add(5, 9 * 8, 8 * 40, 9 * 40);
+  for (const Gemm& g : {product(300, 200, 100), product(3, 4, 300000), batch, product(2, 3, 0)}) {
+    Problem p = make(g);
+    std::vector<double> want = naive(p, 0);
+    for (double& v : want) v = 2 * v + 1;
+    gemm<float>(g, p.a.data(), p.b.data(), p.c.data(), 0, [&](const Panel& panel) {
+      for (int64_t i = 0; i < panel.rows; ++i)
+        for (int64_t j = 0; j < panel.cols; ++j) {
+          float& v = p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)];
+          v = 2 * v + 1;
+        }
+    });
+    check_close(p.c, want, 4 * terms_of(g));
+  }
+}
+
+TEST_CASE("gemm: integers") {
+  Gemm g = product(3, 4, 5, Side::rows, Side::columns);
+  std::vector<int64_t> a(15), b(20), c(12, 7);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<int64_t>(i) - 7;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = (int64_t{1} << 40) + static_cast<int64_t>(i);
+  gemm<int64_t>(g, a.data(), b.data(), c.data());
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t j = 0; j < 4; ++j) {
+      int64_t want = 0;
+      for (size_t l = 0; l < 5; ++l) want += a[i * 5 + l] * b[j * 5 + l];
+      CHECK(c[i * 4 + j] == want);
+    }
+}
+
+}  // namespace
+}  // namespace tern::kernels
