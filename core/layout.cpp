@@ -95,6 +95,22 @@ Layout erase_axis(const Layout& layout, int axis) {
   return out;
 }
 
+Layout diagonal(const Layout& layout, int a, int b, int64_t shift) {
+  int64_t rows = layout.shape[a] + std::min<int64_t>(shift, 0);
+  int64_t columns = layout.shape[b] - std::max<int64_t>(shift, 0);
+  int64_t length = std::max<int64_t>(std::min(rows, columns), 0);
+  Layout out = erase_axis(erase_axis(layout, std::max(a, b)), std::min(a, b));
+  if (length > 0) out.offset += shift < 0 ? -shift * layout.strides[a] : shift * layout.strides[b];
+  return insert_axis(out, out.ndim(), length, layout.strides[a] + layout.strides[b]);
+}
+
+Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step) {
+  Layout out = insert_axis(layout, layout.ndim(), size, layout.strides[axis]);
+  out.shape[axis] = (layout.shape[axis] - size) / step + 1;
+  out.strides[axis] *= out.shape[axis] > 1 ? step : 1;
+  return out;
+}
+
 Extent extent(const Layout& layout) {
   if (layout.numel() == 0) return {layout.offset, layout.offset - 1};
   Extent e{layout.offset, layout.offset};

@@ -44,6 +44,14 @@ Layout insert_axis(const Layout& layout, int axis, int64_t size, int64_t stride)
 
 Layout erase_axis(const Layout& layout, int axis);
 
+/// The diagonal of axes a and b as the last axis: elements (i, i + shift), or (i - shift, i) where
+/// shift < 0.
+Layout diagonal(const Layout& layout, int a, int b, int64_t shift);
+
+/// Windows of `size` elements that start every `step` elements of an axis: the axis counts the
+/// windows, a new last axis the elements in them. REQUIRES: 0 <= size <= shape[axis], step > 0.
+Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step);
+
 /// Lowest and highest element position that the layout reaches (empty layouts: offset, offset-1).
 struct Extent {
   int64_t first, last;
