@@ -1,0 +1,183 @@
+// Views of a part of a tensor: slice, narrow, select, split, chunk, diagonal, unfold.
+//
+// Each is a struct that turns the layout of the whole into the layout of the part:
+//   y = x[part]      dx = 0; dx[part] += dy      ddy = ddx[part]
+// so one pair of ops serves them all, to any order. Where x has gathered a gradient already (the
+// other pieces of a split), dy is added to its part instead of to new zeros.
+#include <fmt/format.h>
+
+#include "tern/core/ops.h"
+#include "tern/core/ops/memory.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+struct Range {
+  static constexpr const char* kName = "slice";
+  int axis;
+  int64_t start, length, step;
+  Layout operator()(const Layout& whole) const { return slice(whole, axis, start, length, step); }
+};
+
+struct Item {
+  static constexpr const char* kName = "select";
+  int axis;
+  int64_t index;
+  Layout operator()(const Layout& whole) const {
+    return erase_axis(slice(whole, axis, index, 1, 1), axis);
+  }
+};
+
+struct Diagonal {
+  static constexpr const char* kName = "diagonal";
+  int a, b;
+  int64_t shift;
+  Layout operator()(const Layout& whole) const { return diagonal(whole, a, b, shift); }
+};
+
+struct Windows {
+  static constexpr const char* kName = "unfold";
+  int axis;
+  int64_t size, step;
+  Layout operator()(const Layout& whole) const { return unfold(whole, axis, size, step); }
+};
+
+template <class Part>
+Tensor unrecorded(const Tensor& x, const Part& part) {
+  return not_differentiable(Fresh::view(x, part(x.layout())));
+}
+
+template <class Part>
+void add_part(const Tensor& whole, const Part& part, const Tensor& dy) {
+  add_(unrecorded(whole, part), dy);
+}
+
+// Windows overlap, but their elements number j do not.
+void add_part(const Tensor& whole, const Windows& part, const Tensor& dy) {
+  Tensor windows = unrecorded(whole, part);
+  for (int64_t j = 0; j < part.size; ++j) add_(select(windows, -1, j), select(dy, -1, j));
+}
+
+template <class Part>
+Tensor take(const Tensor& x, const Part& part);
+
+// Zeros of the given shape with dy added to a part.
+template <class Part>
+Tensor place(const Tensor& dy, const Shape& shape, const Part& part) {
+  Fresh dx =
+      filled(zeros(shape, dy.dtype()), [&](const Tensor& whole) { add_part(whole, part, dy); });
+  return record(Part::kName, dx, {dy}, [part](const Tensor& ddx) { return take(ddx, part); });
+}
+
+template <class Part>
+Tensor take(const Tensor& x, const Part& part) {
+  return record(Part::kName, Fresh::view(x, part(x.layout())), {x},
+                [shape = x.shape(), part](const Tensor& dy, const Wants& wants) -> Tensor {
+                  Tensor sum = wants.accumulator(0);
+                  if (!sum.defined()) return place(dy, shape, part);
+                  add_part(sum, part, dy);
+                  return {};
+                });
+}
+
+// A position from the end if negative.
+int64_t from_end(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+// Pieces of the given sizes along an axis.
+std::vector<Tensor> pieces(const Tensor& x, int axis, const std::vector<int64_t>& sizes) {
+  std::vector<Tensor> out;
+  out.reserve(sizes.size());
+  int64_t start = 0;
+  for (int64_t size : sizes) {
+    out.push_back(take(x, Range{axis, start, size, 1}));
+    start += size;
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
+             std::optional<int64_t> end, int64_t step) {
+  int a = normalize_axis("slice", axis, x.ndim());
+  check(step != 0, "slice: step must not be 0");
+  int64_t n = x.shape()[a], low = step > 0 ? 0 : -1, high = low + n;  // where the ends may lie
+  int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
+  int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
+  int64_t span = step > 0 ? last - first : first - last;
+  if (span <= 0) return take(x, Range{a, 0, 0, 1});
+  // |step| as an unsigned number, since that of the lowest step does not fit int64_t.
+  uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
+  return take(x, Range{a, first, length, length > 1 ? step : 1});
+}
+
+Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
+  int a = normalize_axis("narrow", axis, x.ndim());
+  int64_t n = x.shape()[a], first = from_end(start, n);
+  check(first >= 0 && first <= n && length >= 0 && length <= n - first,
+        "narrow: {} elements from {} do not lie in axis {} of shape {}", length, start, axis,
+        x.shape());
+  return take(x, Range{a, first, length, 1});
+}
+
+Tensor select(const Tensor& x, int64_t axis, int64_t index) {
+  int a = normalize_axis("select", axis, x.ndim());
+  int64_t n = x.shape()[a];
+  check(index >= -n && index < n, "select: index {} is out of range for axis {} of shape {}", index,
+        axis, x.shape());
+  return take(x, Item{a, from_end(index, n)});
+}
+
+Tensor Tensor::operator[](int64_t i) const { return select(*this, 0, i); }
+
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
+  int i = normalize_axis("diagonal", a, x.ndim()), j = normalize_axis("diagonal", b, x.ndim());
+  check(i != j, "diagonal: needs two different axes, got {} twice", i);
+  int64_t limit = std::max(x.shape()[i], x.shape()[j]);
+  return take(x, Diagonal{i, j, std::clamp(offset, -limit, limit)});
+}
+
+Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
+  if (x.ndim() == 0) return unfold(reshape(x, {1}), axis, size, step);
+  int a = normalize_axis("unfold", axis, x.ndim());
+  check(step > 0, "unfold: step must be positive, got {}", step);
+  check(size >= 0 && size <= x.shape()[a],
+        "unfold: a window of {} does not fit axis {} of shape {}", size, axis, x.shape());
+  return take(x, Windows{a, size, step});
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
+  int a = normalize_axis("split", axis, x.ndim());
+  int64_t n = x.shape()[a];
+  check(size > 0 || (size == 0 && n == 0), "split: cannot split axis {} of size {} by {}", axis, n,
+        size);
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < n; at += sizes.back()) sizes.push_back(std::min(size, n - at));
+  if (n == 0) sizes.push_back(0);
+  return pieces(x, a, sizes);
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis) {
+  int a = normalize_axis("split", axis, x.ndim());
+  int64_t left = x.shape()[a];
+  for (int64_t size : sizes) {
+    check(size >= 0 && size <= left, "split: sizes {} do not make up axis {} of shape {}",
+          fmt::join(sizes, ", "), axis, x.shape());
+    left -= size;
+  }
+  check(left == 0, "split: sizes {} leave {} of axis {} of shape {}", fmt::join(sizes, ", "), left,
+        axis, x.shape());
+  return pieces(x, a, sizes);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis) {
+  int a = normalize_axis("chunk", axis, x.ndim());
+  check(chunks > 0, "chunk: needs at least one chunk, got {}", chunks);
+  int64_t n = x.shape()[a];
+  if (n == 0) return pieces(x, a, std::vector<int64_t>(static_cast<size_t>(chunks), 0));
+  return split(x, (n - 1) / chunks + 1, a);
+}
+
+}  // namespace tern

@@ -1,0 +1,148 @@
+// Views of all elements: reshaped, reordered, repeated. Parts of a tensor are in slicing.cpp.
+#include <utility>
+
+#include "tern/core/ops.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+// Axis in [0, ndim); a tensor without axes counts as having one.
+int wrap_axis(const char* op, int64_t axis, const Tensor& x) {
+  return normalize_axis(op, axis, std::max(x.ndim(), 1));
+}
+
+// `wanted` with its -1 replaced by the size that makes up `count` elements.
+Shape infer(const char* op, const Shape& wanted, int64_t count) {
+  Shape shape = wanted;
+  int unknown = -1;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] != -1) continue;
+    check(unknown < 0, "{}: shape {} has more than one -1", op, wanted);
+    unknown = i;
+    shape[i] = 1;
+  }
+  int64_t known = numel(shape);
+  if (unknown >= 0) {
+    check(known != 0, "{}: -1 in {} could be any size for {} elements; give every size", op, wanted,
+          count);
+    shape[unknown] = count / known;
+    known *= shape[unknown];
+  }
+  check(known == count, "{}: {} elements do not fill shape {}", op, count, wanted);
+  return shape;
+}
+
+// The elements of x in the same order under another layout.
+Tensor reshaped(const char* name, const Tensor& x, const Layout& layout) {
+  return record(name, Fresh::view(x, layout), {x},
+                [shape = x.shape()](const Tensor& dy) { return reshape(dy, shape); });
+}
+
+}  // namespace
+
+Tensor view(const Tensor& x, const Shape& shape) {
+  Shape sizes = infer("view", shape, x.numel());
+  std::optional<Layout> layout = try_view(x.layout(), sizes);
+  check(layout.has_value(),
+        "view: shape {} with strides {} cannot be seen as {} without a copy; use reshape",
+        x.shape(), x.strides(), sizes);
+  return reshaped("view", x, *layout);
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  Shape sizes = infer("reshape", shape, x.numel());
+  if (std::optional<Layout> layout = try_view(x.layout(), sizes))
+    return reshaped("reshape", x, *layout);
+  return view(x.contiguous(), sizes);
+}
+
+Tensor permute(const Tensor& x, const Dims& axes) {
+  check(axes.size() == x.ndim(), "permute: {} axes for a tensor of shape {}", axes, x.shape());
+  Dims order, inverse = Dims::filled(axes.size(), 0);
+  for (int64_t axis : axes) {
+    int a = normalize_axis("permute", axis, x.ndim());
+    check(!order.contains(a), "permute: axis {} appears twice in {}", axis, axes);
+    inverse[a] = order.size();
+    order.push_back(a);
+  }
+  return record("permute", Fresh::view(x, permute(x.layout(), order)), {x},
+                [inverse](const Tensor& dy) { return permute(dy, inverse); });
+}
+
+Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
+  int i = wrap_axis("transpose", a, x), j = wrap_axis("transpose", b, x);
+  Layout layout = x.layout();
+  std::swap(layout.shape[i], layout.shape[j]);
+  std::swap(layout.strides[i], layout.strides[j]);
+  return record("transpose", Fresh::view(x, layout), {x},
+                [i, j](const Tensor& dy) { return transpose(dy, i, j); });
+}
+
+// The engine sums the gradient back to the shape of x.
+Tensor expand(const Tensor& x, const Shape& shape) {
+  Shape sizes = shape;
+  int added = shape.size() - x.ndim();
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] != -1) continue;
+    check(i >= added, "expand: -1 in {} has no size to keep: axis {} is new to shape {}", shape, i,
+          x.shape());
+    sizes[i] = x.shape()[i - added];
+  }
+  numel(sizes);  // refuses negative sizes
+  return record("expand", Fresh::view(x, expand("expand", x.layout(), sizes)), {x},
+                [](const Tensor& dy) { return dy; });
+}
+
+Tensor squeeze(const Tensor& x) {
+  Layout layout = x.layout();
+  for (int i = x.ndim() - 1; i >= 0; --i)
+    if (layout.shape[i] == 1) layout = erase_axis(layout, i);
+  return reshaped("squeeze", x, layout);
+}
+
+Tensor squeeze(const Tensor& x, int64_t axis) {
+  int a = wrap_axis("squeeze", axis, x);
+  bool one = x.ndim() > 0 && x.shape()[a] == 1;
+  return reshaped("squeeze", x, one ? erase_axis(x.layout(), a) : x.layout());
+}
+
+Tensor unsqueeze(const Tensor& x, int64_t axis) {
+  int a = normalize_axis("unsqueeze", axis, x.ndim() + 1);
+  int64_t stride = a < x.ndim() ? x.shape()[a] * x.strides()[a] : 1;
+  return reshaped("unsqueeze", x, insert_axis(x.layout(), a, 1, stride));
+}
+
+Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
+  int a = wrap_axis("flatten", first, x), b = wrap_axis("flatten", last, x);
+  check(a <= b, "flatten: first axis {} comes after last axis {} in shape {}", first, last,
+        x.shape());
+  if (x.ndim() == 0) return reshape(x, {1});
+  Shape shape(x.shape().begin(), x.shape().begin() + a);
+  shape.push_back(numel(Shape(x.shape().begin() + a, x.shape().begin() + b + 1)));
+  for (int i = b + 1; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  return reshape(x, shape);
+}
+
+Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes) {
+  int a = normalize_axis("unflatten", axis, x.ndim());
+  check(!sizes.empty(), "unflatten: needs at least one size for axis {}", axis);
+  Shape inner = infer("unflatten", sizes, x.shape()[a]);
+  Shape shape = x.shape();
+  shape.erase(a);
+  for (int i = 0; i < inner.size(); ++i) shape.insert(a + i, inner[i]);
+  return view(x, shape);
+}
+
+Tensor flip(const Tensor& x, const Dims& axes) {
+  Dims flipped = normalize_axes("flip", axes, x.ndim());
+  Layout layout = x.layout();
+  for (int64_t axis : flipped) {
+    int a = static_cast<int>(axis);
+    layout = slice(layout, a, layout.shape[a] - 1, layout.shape[a], -1);
+  }
+  return record("flip", Fresh::view(x, layout), {x},
+                [flipped](const Tensor& dy) { return flip(dy, flipped); });
+}
+
+}  // namespace tern
