@@ -1,0 +1,26 @@
+// Order along one axis. NaN counts as greater than every number; equal elements keep their order.
+#pragma once
+
+#include <cstdint>
+
+#include "tern/core/dtype.h"
+#include "tern/core/loops.h"
+
+namespace tern::kernels {
+
+/// The axis that is ordered: its length in the input, and the strides along it.
+struct SortAxis {
+  int64_t size, from_stride, values_stride, indices_stride;
+};
+
+/// The first `count` elements of every line in order, and where they were. Operands of the lines:
+/// input, values, indices.
+void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, bool descending,
+          const void* from, void* values, int64_t* indices);
+
+/// The position of the greatest (or least) element of every line: the first of equals, the first
+/// NaN where there is one. Operands of the lines: input, result. REQUIRES: size > 0.
+void arg_extreme(DType type, const Loops& lines, int64_t size, int64_t stride, bool greatest,
+                 const void* from, int64_t* to);
+
+}  // namespace tern::kernels

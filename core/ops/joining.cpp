@@ -1,0 +1,149 @@
+// Joining and moving blocks: cat, stack, pad, roll, repeat_interleave. The results are written part
+// by part with copy_, which moves whole runs.
+#include <utility>
+
+#include "tern/core/ops.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/memory.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+DType joint_dtype(const char* op, const std::vector<Tensor>& xs) {
+  DType joint = xs.front().dtype();
+  for (const Tensor& x : xs) joint = detail::promote(op, joint, x.dtype());
+  return joint;
+}
+
+// PyTorch lets a tensor of shape (0,) join anything, so that lists can start from nothing.
+std::vector<Tensor> without_nothing(const std::vector<Tensor>& xs) {
+  std::vector<Tensor> some;
+  for (const Tensor& x : xs)
+    if (x.ndim() != 1 || x.numel() != 0) some.push_back(x);
+  return some.empty() ? xs : some;
+}
+
+bool same_but_for(int axis, const Shape& x, const Shape& y) {
+  if (x.size() != y.size()) return false;
+  for (int i = 0; i < x.size(); ++i)
+    if (i != axis && x[i] != y[i]) return false;
+  return true;
+}
+
+// Writes x into `out` moved by shifts[i], in [0, size), along each axis i from `axis` on.
+void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis) {
+  while (axis < x.ndim() && shifts[axis] == 0) ++axis;
+  if (axis == x.ndim()) return copy_(out, x);
+  int64_t s = shifts[axis], rest = x.shape()[axis] - s;
+  roll_into(narrow(out, axis, s, rest), narrow(x, axis, 0, rest), shifts, axis + 1);
+  roll_into(narrow(out, axis, 0, s), narrow(x, axis, rest, s), shifts, axis + 1);
+}
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
+  check(!tensors.empty(), "cat: needs at least one tensor");
+  std::vector<Tensor> xs = without_nothing(tensors);
+  Shape shape = xs.front().shape();
+  check(!shape.empty(), "cat: tensors without axes cannot be joined; use stack");
+  int a = normalize_axis("cat", axis, shape.size());
+  shape[a] = 0;
+  std::vector<int64_t> starts;
+  for (const Tensor& x : xs) {
+    check(same_but_for(a, x.shape(), shape), "cat: shapes {} and {} do not join along axis {}",
+          xs.front().shape(), x.shape(), axis);
+    starts.push_back(shape[a]);
+    shape[a] += x.shape()[a];
+  }
+  starts.push_back(shape[a]);
+  auto part = [a, starts](const Tensor& whole, size_t i) {
+    return narrow(whole, a, starts[i], starts[i + 1] - starts[i]);
+  };
+  Fresh y = filled(empty(shape, joint_dtype("cat", xs)), [&](const Tensor& out) {
+    for (size_t i = 0; i < xs.size(); ++i) copy_(part(out, i), xs[i]);
+  });
+  return record("cat", y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
+    Gradients dx(n);
+    for (size_t i = 0; i < n; ++i)
+      if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
+    return dx;
+  });
+}
+
+Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
+  check(!xs.empty(), "stack: needs at least one tensor");
+  Shape shape = xs.front().shape();
+  for (size_t i = 0; i < xs.size(); ++i)
+    check(xs[i].shape() == shape, "stack: tensor {} has shape {}, the first has {}", i,
+          xs[i].shape(), shape);
+  int a = normalize_axis("stack", axis, shape.size() + 1);
+  shape.insert(a, static_cast<int64_t>(xs.size()));
+  Fresh y = filled(empty(shape, joint_dtype("stack", xs)), [&](const Tensor& out) {
+    for (size_t i = 0; i < xs.size(); ++i) copy_(select(out, a, static_cast<int64_t>(i)), xs[i]);
+  });
+  return record("stack", y, xs, [a, n = xs.size()](const Tensor& dy, const Wants& wants) {
+    Gradients dx(n);
+    for (size_t i = 0; i < n; ++i)
+      if (wants[static_cast<int>(i)]) dx[i] = select(dy, a, static_cast<int64_t>(i));
+    return dx;
+  });
+}
+
+Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
+  check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
+        "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
+  Shape shape = x.shape();
+  Dims back;
+  for (int i = 0; i < pads.size(); ++i) {
+    shape[x.ndim() - 1 - i / 2] += pads[i];
+    back.push_back(-pads[i]);
+  }
+  for (int64_t size : shape)
+    check(size >= 0, "pad: {} takes more from shape {} than it has", pads, x.shape());
+  Fresh y = filled(full(shape, value, x.dtype()), [&](const Tensor& out) {
+    Tensor to = out, from = x;
+    for (int i = 0; i < pads.size(); i += 2) {
+      int axis = x.ndim() - 1 - i / 2;
+      int64_t left = pads[i], right = pads[i + 1];
+      int64_t kept = x.shape()[axis] + std::min<int64_t>(left, 0) + std::min<int64_t>(right, 0);
+      if (kept <= 0) return;
+      to = narrow(to, axis, std::max<int64_t>(left, 0), kept);
+      from = narrow(from, axis, std::max<int64_t>(-left, 0), kept);
+    }
+    copy_(to, from);
+  });
+  return record("pad", y, {x}, [back](const Tensor& dy) { return pad(dy, back); });
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
+  if (axes.empty() && x.ndim() != 1) {
+    check(shifts.size() == 1, "roll: without axes there must be one shift, got {}", shifts);
+    return reshape(roll(flatten(x), shifts, 0), x.shape());
+  }
+  Dims over = axes.empty() ? Dims(0) : axes;
+  check(shifts.size() == over.size(), "roll: {} shifts for {} axes", shifts.size(), over.size());
+  Dims total = Dims::filled(x.ndim(), 0), back = total;  // shifts in [0, size)
+  for (int i = 0; i < over.size(); ++i) {
+    int a = normalize_axis("roll", over[i], x.ndim());
+    int64_t n = std::max<int64_t>(x.shape()[a], 1);
+    total[a] = (total[a] + (shifts[i] % n + n) % n) % n;
+    back[a] = -total[a];
+  }
+  Fresh y =
+      filled(empty(x.shape(), x.dtype()), [&](const Tensor& out) { roll_into(out, x, total, 0); });
+  Dims all = normalize_axes("roll", {}, x.ndim());
+  return record("roll", y, {x}, [back, all](const Tensor& dy) { return roll(dy, back, all); });
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {
+  if (x.ndim() == 0) return repeat_interleave(reshape(x, {1}), repeats, axis);
+  int a = normalize_axis("repeat_interleave", axis, x.ndim());
+  check(repeats >= 0, "repeat_interleave: cannot repeat {} times", repeats);
+  Shape repeated = x.shape(), shape = x.shape();
+  repeated.insert(a + 1, repeats);
+  shape[a] *= repeats;
+  return reshape(expand(unsqueeze(x, a + 1), repeated), shape);
+}
+
+}  // namespace tern

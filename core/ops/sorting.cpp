@@ -1,0 +1,79 @@
+// Order along an axis: sort, topk, argsort, argmax, argmin.
+#include "tern/core/kernels/sort.h"
+#include "tern/core/ops.h"
+#include "tern/core/ops/memory.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+// The first `count` elements in order. values = gather(x, axis, indices), and so is the gradient.
+ValuesIndices first_in_order(const char* op, const Tensor& x, int64_t count, int64_t axis,
+                             bool descending) {
+  int a = normalize_axis(op, axis, x.ndim());
+  int64_t size = x.shape()[a];
+  check(count >= 0 && count <= size, "{}: {} elements of axis {} of shape {}", op, count, axis,
+        x.shape());
+  Shape shape = x.shape();
+  shape[a] = count;
+  Fresh values(shape, x.dtype()), places(shape, DType::i64);
+  if (values.numel() > 0) {
+    Layout in = erase_axis(x.layout(), a), out = erase_axis(values.layout(), a);
+    int64_t stride = values.layout().strides[a];
+    kernels::sort(x.dtype(), plan_loops(in.shape, {&in, &out, &out}),
+                  {size, x.strides()[a], stride, stride}, count, descending, bytes(x),
+                  values.ref()->storage->data(), places.data<int64_t>());
+  }
+  Tensor indices = not_differentiable(places);
+  Tensor sorted =
+      record(op, values, {x}, [a, shape = x.shape(), index = save(indices)](const Tensor& dy) {
+        return scatter_add(zeros(shape, dy.dtype()), a, index.get(), dy);
+      });
+  return {sorted, indices};
+}
+
+Tensor arg_extreme(const char* op, const Tensor& x, int64_t axis, bool keepdim, bool greatest) {
+  if (x.ndim() == 0) return reshape(arg_extreme(op, reshape(x, {1}), axis, true, greatest), {});
+  int a = normalize_axis(op, axis, x.ndim());
+  int64_t size = x.shape()[a];
+  check(size > 0, "{}: axis {} of shape {} has no elements", op, axis, x.shape());
+  Layout lines = erase_axis(x.layout(), a);
+  Fresh y(lines.shape, DType::i64);
+  if (y.numel() > 0)
+    kernels::arg_extreme(x.dtype(), plan_loops(lines.shape, {&lines, &y.layout()}), size,
+                         x.strides()[a], greatest, bytes(x), y.data<int64_t>());
+  Tensor found = not_differentiable(y);
+  return keepdim ? unsqueeze(found, a) : found;
+}
+
+}  // namespace
+
+ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
+  if (x.ndim() > 0) return first_in_order("topk", x, k, axis, largest);
+  ValuesIndices line = topk(reshape(x, {1}), k, axis, largest);
+  if (k == 0) return line;
+  return {reshape(line.values, {}), reshape(line.indices, {})};
+}
+
+ValuesIndices sort(const Tensor& x, int64_t axis, bool descending) {
+  if (x.ndim() > 0) {
+    int64_t size = x.shape()[normalize_axis("sort", axis, x.ndim())];
+    return first_in_order("sort", x, size, axis, descending);
+  }
+  ValuesIndices line = sort(reshape(x, {1}), axis, descending);
+  return {reshape(line.values, {}), reshape(line.indices, {})};
+}
+
+Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
+  return sort(x.detach(), axis, descending).indices;
+}
+
+Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
+  return arg_extreme("argmax", x, axis, keepdim, true);
+}
+
+Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
+  return arg_extreme("argmin", x, axis, keepdim, false);
+}
+
+}  // namespace tern
