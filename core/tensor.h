@@ -119,3 +119,12 @@ class Tensor {
 std::string to_string(const Tensor& t);
 
 }  // namespace tern
+
+template <>
+struct fmt::formatter<tern::Tensor> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+  auto format(const tern::Tensor& t, fmt::format_context& ctx) const {
+    std::string s = tern::to_string(t);
+    return std::copy(s.begin(), s.end(), ctx.out());
+  }
+};
