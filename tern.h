@@ -21,3 +21,8 @@
 #include "tern/nn/parameter.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"
+#include "tern/optim/clip.h"
+#include "tern/optim/ema.h"
+#include "tern/optim/optimizer.h"
+#include "tern/optim/schedule.h"
+#include "tern/optim/training_graph.h"

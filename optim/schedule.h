@@ -1,0 +1,65 @@
+// Learning-rate schedules: pure functions from the number of steps taken so far (0 before the
+// first) to a factor of the learning rate. Nothing but that number needs to be saved.
+//
+//   optim::Schedule schedule = optim::cosine({.warmup = 500, .total = 10000});
+//   optimizer.set_lr_factor(schedule(step));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "tern/core/state.h"
+
+namespace tern::optim {
+
+using Schedule = std::function<double(int64_t step)>;
+
+/// Always 1, after a linear warm-up: step k of it has (k+1) / warmup.
+Schedule constant(int64_t warmup = 0);
+
+/// factor^(step / every), rounded down.
+Schedule step_decay(int64_t every, double factor = 0.1);
+
+struct WarmupOptions {
+  int64_t warmup = 0;  ///< steps of linear warm-up
+  int64_t total = 0;   ///< steps until `last` is reached, warm-up included; needed
+  double last = 0;     ///< the factor at `total` and after it
+};
+/// Half a cosine from 1 down to `last` (Loshchilov & Hutter 2017).
+Schedule cosine(const WarmupOptions& options);
+/// A straight line from 1 down to `last`.
+Schedule linear_decay(const WarmupOptions& options);
+
+/// Vaswani et al. 2017, equation 3: dim^-0.5 * min(t^-0.5, t * warmup^-1.5) with t = step + 1. The
+/// learning rate itself: use it with an optimizer of lr 1 (or a factor of your own).
+Schedule noam(int64_t dim, int64_t warmup = 4000);
+
+/// 1 at the end of the warm-up, then sqrt(warmup / t).
+Schedule inverse_sqrt(int64_t warmup);
+
+struct PlateauOptions {
+  double factor = 0.1;
+  int64_t patience = 10;    ///< calls without improvement that are let pass
+  double threshold = 1e-4;  ///< an improvement is better by this share of the best
+  int64_t cooldown = 0;     ///< calls after a reduction that do not count
+  double smallest = 0;      ///< the factor is never less
+  bool maximize = false;    ///< the metric is an accuracy, not a loss
+};
+/// Multiplies the factor by `factor` when a metric has stopped to improve, as torch.optim's
+/// ReduceLROnPlateau.
+class Plateau {
+ public:
+  explicit Plateau(const PlateauOptions& options = {});
+  /// Takes the metric of an epoch and gives the factor for the next.
+  double update(double metric);
+  double factor() const { return factor_; }
+  NamedTensors state_dict() const;
+  void load_state_dict(const NamedTensors& state);
+
+ private:
+  PlateauOptions options_;
+  double factor_ = 1, best_;
+  int64_t bad_ = 0, cooling_ = 0;
+};
+
+}  // namespace tern::optim

@@ -1,0 +1,54 @@
+#include "tern/optim/training_graph.h"
+
+#include <unordered_set>
+
+#include "tern/core/autograd.h"
+
+namespace tern::optim {
+namespace {
+
+using Set = std::unordered_set<const void*>;
+
+const void* identity(const Tensor& t) { return t.ref().get(); }
+
+Set identities(const NamedTensors& tensors) {
+  Set out;
+  for (const auto& [name, t] : tensors) out.insert(identity(t));
+  return out;
+}
+
+void append(std::string& text, const char* title, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  text += fmt::format("{} {}: ", text.empty() ? "" : ";", title);
+  for (size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
+}
+
+// Names of `tensors` that are trainable and not in `set`.
+std::vector<std::string> outside(const NamedTensors& tensors, const Set& set) {
+  std::vector<std::string> names;
+  for (const auto& [name, t] : tensors)
+    if (t.requires_grad() && !set.contains(identity(t))) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
+                          const Optimizer& optimizer) {
+  NamedTensors optimized = optimizer.parameters();
+  Set model = identities(parameters), stepped = identities(optimized), reached;
+  std::vector<std::string> unknown;
+  for (const Tensor& leaf : leaves(loss)) {
+    reached.insert(identity(leaf));
+    if (!model.contains(identity(leaf)))
+      unknown.push_back("a leaf of shape " + to_string(leaf.shape()));
+  }
+  std::string wrong;
+  append(wrong, "the loss does not depend on", outside(parameters, reached));
+  append(wrong, "the loss depends on what is no parameter of the model", unknown);
+  append(wrong, "the optimizer lacks", outside(parameters, stepped));
+  append(wrong, "only the optimizer has", outside(optimized, model));
+  check(wrong.empty(), "training graph:{}", wrong);
+}
+
+}  // namespace tern::optim

@@ -1,0 +1,17 @@
+// A check for trainers: what is trained is what should be.
+#pragma once
+
+#include "tern/core/state.h"
+#include "tern/optim/optimizer.h"
+
+namespace tern::optim {
+
+/// After the first loss: the leaves that it depends on, the model's parameters that require a
+/// gradient, and the optimizer's must be the same. Otherwise an Error with the names of those that
+/// do not agree: a parameter that the loss does not reach (a severed gradient, an unused layer), a
+/// leaf that the model does not know (a field that `fields` forgets), a parameter that the
+/// optimizer lacks or that only it has.
+void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
+                          const Optimizer& optimizer);
+
+}  // namespace tern::optim
