@@ -445,6 +445,14 @@ TEST_CASE("embedding: the padding row is read, but gets no gradient of any order
   Tensor dw = grad({sum(y * y)}, {w}, {.create_graph = true})[0];
   CHECK(list(dw) == Ints{0, 0, 4, 6, 8, 10});
   CHECK(list(grad({sum(dw * dw)}, {w})[0]) == Ints{0, 0, 16, 24, 32, 40});
+  for (int64_t size : {1, 2}) {  // d sum(dw) / dy is 1, but 0 at the padding
+    Tensor v = ones({4, size}, DType::f64).set_requires_grad();
+    Tensor table = counted({3, size}, DType::f64).set_requires_grad();
+    Tensor loss = sum(embedding(words, table, {.padding_idx = 0}) * v);
+    Tensor dtable = grad({loss}, {table}, {.create_graph = true})[0];
+    CHECK(list(sum(dtable, 1)) == Ints{0, size, size});
+    CHECK(list(sum(grad({sum(dtable)}, {v})[0], 1)) == Ints{size, 0, size, 0});
+  }
   backward(sum(embedding(words, w, {.padding_idx = 0})) + sum(embedding(words, w)));
   CHECK(list(w.grad()) == Ints{2, 2, 2, 2, 2, 2});  // the second gathers where the first lies
 }
