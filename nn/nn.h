@@ -1,0 +1,13 @@
+// Everything of tern::nn.
+#pragma once
+
+#include "tern/nn/activation.h"
+#include "tern/nn/conv.h"
+#include "tern/nn/dropout.h"
+#include "tern/nn/init.h"
+#include "tern/nn/linear.h"
+#include "tern/nn/module.h"
+#include "tern/nn/norm.h"
+#include "tern/nn/parameter.h"
+#include "tern/nn/sequential.h"
+#include "tern/nn/spatial_gating.h"

@@ -1,0 +1,8 @@
+// Everything of tern::optim.
+#pragma once
+
+#include "tern/optim/clip.h"
+#include "tern/optim/ema.h"
+#include "tern/optim/optimizer.h"
+#include "tern/optim/schedule.h"
+#include "tern/optim/training_graph.h"
