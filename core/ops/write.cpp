@@ -26,7 +26,7 @@ void write(const char* op, const Fresh& to, const Tensor& from) {
 
 Fresh writable(const char* op, const Tensor& x) {
   for (int a = 0; a < x.ndim(); ++a)
-    check(x.strides()[a] != 0 || x.shape()[a] <= 1,
+    check(x.strides()[a] != 0 || x.shape()[a] <= 1 || x.numel() == 0,
           "{}: elements of the tensor of shape {} share memory (it is expanded along axis {}); "
           "write to a clone() instead",
           op, x.shape(), a);
