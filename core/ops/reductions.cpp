@@ -1,0 +1,132 @@
+// Sums, means, largest and smallest elements, any and all.
+#include <algorithm>
+
+#include "tern/core/kernels/reduction.h"
+#include "tern/core/ops/reduction.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace detail {
+
+int reduced_axis(const char* op, int64_t axis, const Tensor& x) {
+  return normalize_axis(op, axis, std::max(x.ndim(), 1));
+}
+
+Reduced::Reduced(const char* op, const Tensor& x, const Dims& given, bool keepdim)
+    : axes(normalize_axes(op, given, given.empty() ? x.ndim() : std::max(x.ndim(), 1))),
+      kept(x.shape()),
+      count(1) {
+  if (x.ndim() == 0) axes = {};
+  for (int64_t axis : axes) {
+    count *= kept[static_cast<int>(axis)];
+    kept[static_cast<int>(axis)] = 1;
+  }
+  for (int axis = 0; axis < x.ndim(); ++axis)
+    if (keepdim || !axes.contains(axis)) out.push_back(kept[axis]);
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::Reduced;
+
+// The sum of x over `axes` divided by `divisor`, seen with a shape of as many elements.
+Fresh sum_over(const Tensor& x, const Dims& axes, const Shape& shape, double divisor) {
+  Fresh y(shape, is_float(x.dtype()) ? x.dtype() : DType::i64);
+  dispatch(x.dtype(), [&]<class T>() {
+    using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+    kernels::sum(kernels::plan_reduction(x.layout(), axes), x.data<T>(), y.data<Out>(), divisor);
+  });
+  return y;
+}
+
+// The axes that must be summed to get from `from` to `to`, which broadcasts to it.
+Dims stretched_axes(const Shape& from, const Shape& to) {
+  const int added = from.size() - to.size();
+  check(added >= 0, "sum_to: shape {} has more axes than {}", to, from);
+  Dims axes;
+  for (int i = 0; i < added; ++i) axes.push_back(i);
+  for (int i = 0; i < to.size(); ++i) {
+    if (to[i] == from[i + added]) continue;
+    check(to[i] == 1, "sum_to: {} is not {} broadcast: axis {} is {} and {}", from, to, i + added,
+          from[i + added], to[i]);
+    axes.push_back(i + added);
+  }
+  return axes;
+}
+
+enum class End { largest, smallest };
+
+template <End kEnd>
+Fresh best_over(const Tensor& x, const Dims& axes, const Shape& shape) {
+  Fresh y(shape, x.dtype());
+  kernels::ReducePlan plan = kernels::plan_reduction(x.layout(), axes);
+  dispatch(x.dtype(), [&]<class T>() {
+    if constexpr (kEnd == End::largest)
+      kernels::max(plan, x.data<T>(), y.data<T>());
+    else
+      kernels::min(plan, x.data<T>(), y.data<T>());
+  });
+  return y;
+}
+
+// Elements that equal the best share its gradient.
+template <End kEnd>
+Tensor best(const char* op, const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r(op, x, axes, keepdim);
+  check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", op, r.axes, x.shape());
+  Fresh y = best_over<kEnd>(x, r.axes, r.out);
+  return record(op, y, {x}, [r, x = save(x), y = save(y)](const Tensor& dy) {
+    Tensor equals = eq(x.get(), r.broadcastable(y.get())).to(dy.dtype());
+    return equals * (r.broadcastable(dy) / sum(equals, r.axes, true));
+  });
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("sum", x, axes, keepdim);
+  return record(
+      "sum", sum_over(x, r.axes, r.out, 1), {x},
+      [r, shape = x.shape()](const Tensor& dy) { return expand(r.broadcastable(dy), shape); });
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  return record("sum_to", sum_over(x, stretched_axes(x.shape(), shape), shape, 1), {x},
+                [from = x.shape()](const Tensor& dy) { return expand(dy, from); });
+}
+
+Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("mean", x, axes, keepdim);
+  check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
+        x.dtype());
+  const int64_t n = std::max<int64_t>(r.count, 1);  // for the gradient: of nothing, it is empty
+  return record("mean", sum_over(x, r.axes, r.out, static_cast<double>(r.count)), {x},
+                [r, n, shape = x.shape()](const Tensor& dy) {
+                  return expand(r.broadcastable(dy / n), shape);
+                });
+}
+
+Tensor max(const Tensor& x, const Dims& axes, bool keepdim) {
+  return best<End::largest>("max", x, axes, keepdim);
+}
+
+Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
+  return best<End::smallest>("min", x, axes, keepdim);
+}
+
+// ne() gives 0 and 1; of nothing, the largest u8 is 0 and the smallest 255.
+Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("any", x, axes, keepdim);
+  return not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
+}
+
+Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("all", x, axes, keepdim);
+  if (r.count == 0) return ones(r.out, DType::u8);
+  return not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));
+}
+
+}  // namespace tern

@@ -1,0 +1,125 @@
+// Reductions made of others: variance, norms, products, running sums.
+#include <cmath>
+
+#include "tern/core/autograd.h"
+#include "tern/core/kernels/reduction.h"
+#include "tern/core/ops/reduction.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+using detail::Reduced;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One axis: halves multiplied until one element is left. Zeros need no special case, and the
+// derivatives of any order are those of mul.
+Tensor prod_over(const Tensor& x, int axis) {
+  Tensor y = x, rest;
+  while (y.size(axis) > 1) {
+    const int64_t n = y.size(axis), half = n / 2;
+    if (n % 2) {
+      Tensor last = narrow(y, axis, n - 1, 1);
+      rest = rest.defined() ? rest * last : last;
+    }
+    y = narrow(y, axis, 0, half) * narrow(y, axis, half, half);
+  }
+  return rest.defined() ? y * rest : y;
+}
+
+// dy * d|x|_p/dx, where y = |x|_p; y and dy broadcast to x. At y = 0 the gradient is 0.
+Tensor norm_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, double p,
+                     const Dims& axes) {
+  if (p == 0) return zeros_like(x);
+  if (p == 1) return dy * sign(x);
+  if (std::isinf(p)) {  // the largest share it
+    Tensor equals = eq(abs(x), y).to(x.dtype());
+    return sign(x) * equals * (dy / sum(equals, axes, true));
+  }
+  Tensor zero = eq(y, 0), divisor = masked_fill(y, zero, 1);
+  if (p == 2) return x * masked_fill(dy / divisor, zero, 0);
+  // sign(x) (|x| / y)^(p-1)
+  Tensor ratio = masked_fill(abs(x), eq(x, 0), 1) / divisor;
+  return dy * sign(x) * pow(ratio, p - 1);
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  Reduced r("var", x, axes, keepdim);
+  // At least 0, as in PyTorch: too few elements give NaN (0/0) or infinity.
+  const int64_t divisor = std::max<int64_t>(r.count - correction, 0);
+  return sum(square(x - mean(x, r.axes, true)), r.axes, keepdim) / divisor;
+}
+
+// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
+Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  Reduced r("std", x, axes, keepdim);
+  Fresh y = [&] {
+    NoGradGuard guard;
+    return Fresh::adopt(sqrt(var(x, axes, correction, keepdim)));
+  }();
+  return record("std", y, {x}, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
+    Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);
+    Tensor centred = x.get() - mean(x.get(), r.axes, true);
+    Tensor factor = r.broadcastable(dy) / masked_fill(s, zero, 1);
+    return centred * (masked_fill(factor, zero, 0) / (r.count - correction));
+  });
+}
+
+Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("prod", x, axes, keepdim);
+  Tensor y = is_float(x.dtype()) ? x : x.to(DType::i64);
+  if (r.count == 0) return sum(y, r.axes, keepdim) + 1;
+  for (int64_t axis : r.axes) y = prod_over(y, static_cast<int>(axis));
+  return reshape(y, r.out);
+}
+
+Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
+  Reduced r("norm", x, axes, keepdim);
+  check(r.count > 0 || p >= 0, "norm: p = {} of no elements: axes {} of shape {}", p, r.axes,
+        x.shape());
+  Fresh y(r.out, x.dtype());
+  dispatch_float(x.dtype(), "norm", [&]<class T>() {
+    kernels::norm(kernels::plan_reduction(x.layout(), r.axes), x.data<T>(), y.data<T>(), p);
+  });
+  return record("norm", y, {x}, [r, p, x = save(x), y = save(y)](const Tensor& dy) {
+    return norm_gradient(r.broadcastable(dy), x.get(), r.broadcastable(y.get()), p, r.axes);
+  });
+}
+
+// m + log sum exp(x - m) with m = max(x), or 0 where that is infinite; dx = dy exp(x - y).
+Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
+  Reduced r("logsumexp", x, axes, keepdim);
+  Fresh y = [&] {
+    NoGradGuard guard;
+    if (r.count == 0) return Fresh::adopt(full(r.out, -kInfinity, x.dtype()));
+    Tensor m = max(x, r.axes, true);
+    m = masked_fill(m, eq(abs(m), kInfinity), 0);
+    return Fresh::adopt(reshape(log(sum(exp(x - m), r.axes, true)) + m, r.out));
+  }();
+  return record("logsumexp", y, {x}, [r, x = save(x), y = save(y)](const Tensor& dy) {
+    Tensor top = r.broadcastable(y.get());  // where it is -inf, all of x is, and has no gradient
+    return r.broadcastable(dy) * exp(x.get() - masked_fill(top, eq(top, -kInfinity), 0));
+  });
+}
+
+Tensor cumsum(const Tensor& x, int64_t axis) {
+  const int a = detail::reduced_axis("cumsum", axis, x);
+  Tensor c = x.contiguous();
+  Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
+  if (y.numel() > 0) {
+    const int64_t n = x.ndim() ? x.size(a) : 1;
+    const int64_t inner = x.ndim() ? numel(Shape(x.shape().begin() + a + 1, x.shape().end())) : 1;
+    dispatch(x.dtype(), [&]<class T>() {
+      using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+      kernels::cumsum(c.data<T>(), y.data<Out>(), y.numel() / (n * inner), n, inner);
+    });
+  }
+  if (x.ndim() == 0) return record("cumsum", y, {c}, [](const Tensor& dy) { return dy; });
+  return record("cumsum", y, {c},
+                [a](const Tensor& dy) { return flip(cumsum(flip(dy, a), a), a); });
+}
+
+}  // namespace tern
