@@ -107,7 +107,10 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
+/// a where condition (u8) is not 0, else b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
 /// out[i][j] = x[index[i][j]][j] for axis 0; index is i64.
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);

@@ -37,7 +37,7 @@ Array make_values(const Shape& shape, double low, double high, int seed) {
 enum class Kind { contiguous, transposed, expanded, sliced, flipped, empty };
 constexpr Kind kKinds[] = {Kind::contiguous, Kind::transposed, Kind::expanded,
                            Kind::sliced,     Kind::flipped,    Kind::empty};
-const char* const kKindNames[] = {"contiguous", "transposed", "expanded",
+const std::string kKindNames[] = {"contiguous", "transposed", "expanded",
                                   "sliced",     "flipped",    "empty"};
 
 // Strides (and the offset they need) that lay `shape` out as `kind` says.

@@ -39,6 +39,11 @@ void one_hot(T* x, const int64_t* index, int64_t n, int64_t classes) {
   for (int64_t i = 0; i < n; ++i) x[i * classes + index[i]] = T{1};
 }
 
+void triangle(uint8_t* x, int64_t rows, int64_t cols, int64_t diagonal, bool lower) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) *x++ = lower ? c - r <= diagonal : c - r >= diagonal;
+}
+
 int64_t find_outside(const int64_t* index, int64_t n, int64_t size) {
   return std::find_if(index, index + n, [=](int64_t i) { return i < 0 || i >= size; }) - index;
 }

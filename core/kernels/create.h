@@ -29,6 +29,9 @@ void eye(T* x, int64_t rows, int64_t cols);
 template <class T>
 void one_hot(T* x, const int64_t* index, int64_t n, int64_t classes);
 
+/// x (rows, cols) = 1 where col - row <= diagonal (lower) or >= diagonal (upper), else 0.
+void triangle(uint8_t* x, int64_t rows, int64_t cols, int64_t diagonal, bool lower);
+
 /// The position of the first index outside [0, size), or n.
 int64_t find_outside(const int64_t* index, int64_t n, int64_t size);
 

@@ -57,6 +57,10 @@ inline Fresh gradient_like(const Tensor& dy) {
   return may_add_in_place(dy) ? Fresh::adopt(dy) : Fresh(dy.shape(), dy.dtype());
 }
 
+/// Zeros in the shape of dy: the gradient of functions that are constant between jumps. They depend
+/// on dy, so that second derivatives are zeros too rather than an error.
+Tensor zero_gradient(const Tensor& dy);
+
 /// What of a unary op is kept for df: df(dy), df(dy, x) or df(dy, y).
 enum class Keep { nothing, input, output };
 
@@ -83,8 +87,8 @@ template <class Op>
 Tensor unary(const Tensor& x, const Op& op) {
   Fresh y(x.shape(), TakesIntegers<Op> ? x.dtype() : float_of(x.dtype()));
   auto forward = [&]<class T>() {
-    map<T, T>(
-        Op::kName, y, [op](T v) { return op.f(v); }, x);
+    auto f = [op](T v) { return op.f(v); };
+    map<T, T>(Op::kName, y, f, x);
   };
   if constexpr (TakesIntegers<Op>)
     dispatch(y.dtype(), forward);
@@ -103,18 +107,22 @@ enum class Needs { nothing, a, b, both };
 constexpr bool needs_a(Needs n) { return n == Needs::a || n == Needs::both; }
 constexpr bool needs_b(Needs n) { return n == Needs::b || n == Needs::both; }
 
-/// df(dy, a, b) in one pass, or by ops on Tensors if it is to be recorded. `in_place`: dy may be
-/// overwritten.
-template <class Df>
+/// df(dy, a, b): in one pass if it reads both a and b, by ops on Tensors if it reads less or is to
+/// be recorded. `in_place`: dy may be overwritten.
+template <Needs kNeeds, class Df>
 Tensor binary_gradient(const char* op, Df df, const Tensor& dy, const Tensor& a, const Tensor& b,
                        bool in_place) {
-  if (grad_enabled()) return df(dy, a, b);
-  Fresh out = in_place ? gradient_like(dy) : Fresh(dy.shape(), dy.dtype());
-  dispatch_float(dy.dtype(), op, [&]<class T>() {
-    map<T, T, T, T>(
-        op, out, [df](T d, T x, T y) { return df(d, x, y); }, dy, a, b);
-  });
-  return not_differentiable(out);
+  if constexpr (kNeeds != Needs::both) {
+    return df(dy, a, b);
+  } else {
+    if (grad_enabled()) return df(dy, a, b);
+    Fresh out = in_place ? gradient_like(dy) : Fresh(dy.shape(), dy.dtype());
+    dispatch_float(dy.dtype(), op, [&]<class T>() {
+      auto numbers = [df](T d, T x, T y) { return df(d, x, y); };
+      map<T, T, T, T>(op, out, numbers, dy, a, b);
+    });
+    return not_differentiable(out);
+  }
 }
 
 /// A binary op has f(a, b), dfa(dy, a, b) and dfb(dy, a, b), and kNeedsA, kNeedsB: what dfa and
@@ -127,8 +135,8 @@ Tensor binary(const Tensor& a, const Tensor& b, const Op& op) {
   if (!TakesIntegers<Op>) type = float_of(type);
   Fresh y(broadcast_shapes(Op::kName, a.shape(), b.shape()), type);
   auto forward = [&]<class T>() {
-    map<T, T, T>(
-        Op::kName, y, [op](T u, T v) { return op.f(u, v); }, a, b);
+    auto f = [op](T u, T v) { return op.f(u, v); };
+    map<T, T, T>(Op::kName, y, f, a, b);
   };
   if constexpr (TakesIntegers<Op>)
     dispatch(type, forward);
@@ -143,11 +151,8 @@ Tensor binary(const Tensor& a, const Tensor& b, const Op& op) {
     auto dfa = [op](const auto& d, const auto& p, const auto& q) { return op.dfa(d, p, q); };
     auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };
     Gradients g(2);
-    auto gradient = [&](auto df, Needs needs, bool last) {
-      return needs == Needs::both ? binary_gradient(Op::kName, df, dy, u, v, last) : df(dy, u, v);
-    };
-    if (wants[0]) g[0] = gradient(dfa, Op::kNeedsA, !wants[1]);
-    if (wants[1]) g[1] = gradient(dfb, Op::kNeedsB, true);
+    if (wants[0]) g[0] = binary_gradient<Op::kNeedsA>(Op::kName, dfa, dy, u, v, !wants[1]);
+    if (wants[1]) g[1] = binary_gradient<Op::kNeedsB>(Op::kName, dfb, dy, u, v, true);
     return g;
   };
   return record(Op::kName, y, {a, b}, std::move(vjp));
@@ -158,8 +163,8 @@ template <class Op>
 Tensor compare(const char* name, const Tensor& a, const Tensor& b, Op op) {
   Fresh y(broadcast_shapes(name, a.shape(), b.shape()), DType::u8);
   dispatch(promote(name, a.dtype(), b.dtype()), [&]<class T>() {
-    map<uint8_t, T, T>(
-        name, y, [op](T u, T v) { return static_cast<uint8_t>(op(u, v)); }, a, b);
+    auto f = [op](T u, T v) { return static_cast<uint8_t>(op(u, v)); };
+    map<uint8_t, T, T>(name, y, f, a, b);
   });
   return not_differentiable(y);
 }

@@ -1,0 +1,82 @@
+// Comparison and logic: u8 tensors of 0 and 1.
+#include <cmath>
+#include <functional>
+
+#include "tern/core/kernels/copy.h"
+#include "tern/core/ops/elementwise.h"
+
+namespace tern {
+
+using detail::compare;
+using detail::map;
+using detail::scalar_for;
+
+namespace {
+
+// f(x) -> 0 or 1 for an x of any type.
+template <class F>
+Tensor test(const char* name, const Tensor& x, F f) {
+  Fresh y(x.shape(), DType::u8);
+  dispatch(x.dtype(), [&]<class T>() {
+    auto number = [f](T v) { return static_cast<uint8_t>(f(v)); };
+    map<uint8_t, T>(name, y, number, x);
+  });
+  return not_differentiable(y);
+}
+
+Tensor truth(const Tensor& x) {
+  return test("truth", x, [](auto v) { return v != 0; });
+}
+
+template <class F>
+Tensor logic(const char* name, const Tensor& a, const Tensor& b, F f) {
+  return compare(name, a.dtype() == DType::u8 ? a : truth(a), b.dtype() == DType::u8 ? b : truth(b),
+                 f);
+}
+
+}  // namespace
+
+Tensor eq(const Tensor& a, const Tensor& b) { return compare("eq", a, b, std::equal_to()); }
+Tensor ne(const Tensor& a, const Tensor& b) { return compare("ne", a, b, std::not_equal_to()); }
+Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, std::less()); }
+Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, std::less_equal()); }
+Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, std::greater()); }
+Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, std::greater_equal()); }
+Tensor eq(const Tensor& a, Scalar b) { return eq(a, scalar_for(a, b)); }
+Tensor ne(const Tensor& a, Scalar b) { return ne(a, scalar_for(a, b)); }
+Tensor lt(const Tensor& a, Scalar b) { return lt(a, scalar_for(a, b)); }
+Tensor le(const Tensor& a, Scalar b) { return le(a, scalar_for(a, b)); }
+Tensor gt(const Tensor& a, Scalar b) { return gt(a, scalar_for(a, b)); }
+Tensor ge(const Tensor& a, Scalar b) { return ge(a, scalar_for(a, b)); }
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return logic("logical_and", a, b, [](uint8_t u, uint8_t v) { return (u != 0) & (v != 0); });
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return logic("logical_or", a, b, [](uint8_t u, uint8_t v) { return (u | v) != 0; });
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return logic("logical_xor", a, b, [](uint8_t u, uint8_t v) { return (u != 0) != (v != 0); });
+}
+Tensor logical_not(const Tensor& x) {
+  return test("logical_not", x, [](auto v) { return v == 0; });
+}
+
+Tensor isnan(const Tensor& x) {
+  return test("isnan", x, [](auto v) { return v != v; });
+}
+Tensor isfinite(const Tensor& x) {
+  return test("isfinite", x, [](auto v) { return v - v == 0; });
+}
+
+bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  Fresh close(broadcast_shapes("all_close", a.shape(), b.shape()), DType::u8);
+  auto f = [=](double u, double v) {
+    bool near = (std::abs(u - v) <= atol + rtol * std::abs(v)) & (std::abs(v) < HUGE_VAL);
+    return static_cast<uint8_t>(near | (u == v));
+  };
+  map<uint8_t, double, double>("all_close", close, f, a, b);
+  return !kernels::any_zero(close.data<uint8_t>(), DType::u8, close.numel());
+}
+
+}  // namespace tern

@@ -1,0 +1,149 @@
+// Powers, and division that rounds down.
+#include "tern/core/kernels/copy.h"
+#include "tern/core/kernels/division.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/formula.h"
+
+namespace tern {
+namespace {
+
+using namespace formula;
+using detail::binary;
+using detail::Keep;
+using detail::Needs;
+using detail::scalar_for;
+using detail::unary;
+
+struct Power {
+  static constexpr const char* kName = "pow";
+  static constexpr bool kIntegers = true;
+  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
+  template <class T>
+  T f(T a, T b) const {
+    if constexpr (std::is_integral_v<T>)
+      return kernels::integer_power(a, b);
+    else
+      return pow(a, b);
+  }
+  // b a^(b-1), and 0 where b is 0 whatever a is.
+  template <class T>
+  T dfa(const T& dy, const T& a, const T& b) const {
+    using C = Constant<T>;
+    auto flat = eq(b, C(0));
+    return where(flat, C(0), dy * (b * pow(a, where(flat, C(1), b - C(1)))));
+  }
+  // a^b log a, and 0 where a is 0 and b is not negative.
+  template <class T>
+  T dfb(const T& dy, const T& a, const T& b) const {
+    using C = Constant<T>;
+    auto flat = logical_and(eq(a, C(0)), ge(b, C(0)));
+    return where(flat, C(0), dy * (pow(a, b) * log(where(flat, C(1), a))));
+  }
+};
+
+/// x^p for a number p that is not 0.
+struct FixedPower {
+  static constexpr const char* kName = "pow";
+  static constexpr Keep kKeep = Keep::input;
+  double p;
+  template <class T>
+  T f(T x) const {
+    return pow(x, static_cast<T>(p));
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using C = Constant<T>;
+    return dy * (C(p) * pow(x, C(p - 1)));
+  }
+};
+
+struct ZerothPower {
+  static constexpr const char* kName = "pow";
+  static constexpr bool kIntegers = true;
+  static constexpr Keep kKeep = Keep::nothing;
+  template <class T>
+  T f(T) const {
+    return T(1);
+  }
+  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
+};
+
+struct FloorDivide {
+  static constexpr const char* kName = "floor_divide";
+  static constexpr bool kIntegers = true;
+  static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::nothing;
+  template <class T>
+  T f(T a, T b) const {
+    return kernels::floor_divide(a, b);
+  }
+  Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const {
+    return detail::zero_gradient(dy);
+  }
+  Tensor dfb(const Tensor& dy, const Tensor&, const Tensor&) const {
+    return detail::zero_gradient(dy);
+  }
+};
+
+/// a - b floor(a / b), where the floor is constant.
+struct Remainder {
+  static constexpr const char* kName = "remainder";
+  static constexpr bool kIntegers = true;
+  static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::both;
+  template <class T>
+  T f(T a, T b) const {
+    return kernels::remainder(a, b);
+  }
+  Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const { return dy; }
+  template <class T>
+  T dfb(const T& dy, const T& a, const T& b) const {
+    return -dy * floor_quotient(a, b);
+  }
+  template <Number T>
+  static T floor_quotient(T a, T b) {
+    return kernels::floor_divide(a, b);
+  }
+  static Tensor floor_quotient(const Tensor& a, const Tensor& b) { return floor_divide(a, b); }
+};
+
+// Integer division by zero has no result.
+template <class Op>
+Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
+  bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
+  if (integers && numel(broadcast_shapes(Op::kName, a.shape(), b.shape())) > 0) {
+    Tensor divisor = b.contiguous();
+    check(!kernels::any_zero(detail::input_of(divisor).data, b.dtype(), b.numel()),
+          "{}: the divisor of shape {} has a zero, which integers cannot be divided by; convert "
+          "with .to(DType::f32)",
+          Op::kName, b.shape());
+  }
+  return binary(a, b, op);
+}
+
+}  // namespace
+
+Tensor pow(const Tensor& a, const Tensor& b) { return binary(a, b, Power()); }
+
+Tensor pow(const Tensor& a, Scalar b) {
+  if (b.value == 0) return unary(a, ZerothPower());
+  if (b.value == 2) return square(a);
+  if (!is_float(a.dtype()) && b.is_integer) {
+    check(b.integer > 0,
+          "pow: integers to the power {} are fractions; convert with "
+          ".to(DType::f32)",
+          b.integer);
+    return pow(a, scalar_for(a, b));
+  }
+  if (b.value == 0.5) return sqrt(a);
+  if (b.value == -0.5) return rsqrt(a);
+  if (b.value == -1) return reciprocal(a);
+  return unary(a, FixedPower{b.value});
+}
+
+Tensor pow(Scalar a, const Tensor& b) { return pow(scalar_for(b, a), b); }
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return divide(a, b, FloorDivide()); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return divide(a, b, Remainder()); }
+Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, scalar_for(a, b)); }
+Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, scalar_for(a, b)); }
+
+}  // namespace tern
