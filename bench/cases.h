@@ -1,0 +1,27 @@
+// The training steps that the benchmark times; torch_bench.py has the same under the same names.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tern/core/state.h"
+
+namespace tern::bench {
+
+/// A model with one batch: what a training step needs.
+struct Workload {
+  NamedTensors parameters;
+  std::function<Tensor()> loss;  ///< one forward pass
+};
+
+struct Case {
+  std::string name;
+  int64_t items;  ///< per step: images, or tokens
+  double gflop;   ///< of all matrix products of a step, as torch's FlopCounterMode counts them
+  std::function<Workload()> make;
+};
+
+std::vector<Case> all_cases();
+
+}  // namespace tern::bench

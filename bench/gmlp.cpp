@@ -1,0 +1,43 @@
+#include "tern/models/gmlp.h"
+
+#include <memory>
+
+#include "tern/bench/cases.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/nn/nn.h"
+
+namespace tern::bench {
+namespace {
+
+// Two operations a multiplication; a linear layer has three products of the same size a step
+// (forward, gradient of the input, of the weight), the patches two (nobody wants the image's).
+double gmlp_gflop(double batch, double dim, double layers) {
+  double tokens = 17, rows = batch * tokens, hidden = 4 * dim;
+  double patches = 2 * 2 * batch * 16 * (3 * 8 * 8) * dim;
+  double block = 3 * 2 * rows * (dim * hidden + hidden / 2 * dim) +
+                 3 * 2 * batch * tokens * tokens * hidden / 2;
+  double head = 3 * 2 * batch * (dim * 256 + 256 * 10);
+  return (patches + layers * block + head) / 1e9;
+}
+
+Case gmlp_case(const char* name, const char* preset, double dim, double layers) {
+  constexpr int64_t kBatch = 32;
+  auto make = [preset] {
+    Rng rng(0);
+    auto model = std::make_shared<models::Gmlp>(models::gmlp_preset(preset), rng);
+    Tensor images = randn({kBatch, 3, 32, 32}, rng), labels = randint(0, 10, {kBatch}, rng);
+    return Workload{nn::named_parameters(*model),
+                    [=] { return cross_entropy((*model)(images), labels); }};
+  };
+  return {name, kBatch, gmlp_gflop(kBatch, dim, layers), make};
+}
+
+}  // namespace
+
+std::vector<Case> all_cases() {
+  return {gmlp_case("gmlp-4m/b32", "gmlp-4m", 512, 3),
+          gmlp_case("gmlp-51m/b32", "gmlp-51m", 1024, 8)};
+}
+
+}  // namespace tern::bench

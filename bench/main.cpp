@@ -1,0 +1,142 @@
+// tern_bench [--only NAME] [--threads 2] [--reps 9]: prints the machine's sgemm peak and then, a
+// JSON line each, the time of one training step (forward, backward, AdamW) of every case.
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tern/apps/common/app.h"
+#include "tern/bench/cases.h"
+#include "tern/core/autograd.h"
+#include "tern/core/cpu.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/core/threads.h"
+#include "tern/optim/optim.h"
+
+extern char** environ;
+
+namespace tern::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string only;
+  int threads = 2, reps = 9;
+};
+
+template <class Fn>
+double seconds(Fn&& fn) {
+  auto start = std::chrono::steady_clock::now();
+  fn();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double rounded(double v, double digits) { return std::round(v * digits) / digits; }
+
+// GFLOP/s of the best of a dozen products of 2048 x 2048 matrices: the roof of every step.
+double sgemm_peak() {
+  NoGradGuard guard;
+  Rng rng(0);
+  Tensor a = randn({2048, 2048}, rng), b = randn({2048, 2048}, rng);
+  double best = 1e9;
+  for (int i = 0; i < 12; ++i) best = std::min(best, seconds([&] { matmul(a, b); }));
+  return 2.0 * 2048 * 2048 * 2048 / best / 1e9;
+}
+
+// This process's high-water mark of resident memory.
+int64_t peak_rss_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) / 1024;
+  return 0;
+}
+
+void run_case(const Case& c, const Flags& flags) {
+  Workload work = c.make();
+  int64_t count = 0;
+  for (const auto& [name, t] : work.parameters) count += t.numel();
+  optim::AdamW optimizer(work.parameters, {.lr = 1e-3});
+  std::vector<double> times;
+  for (int r = 0; r < flags.reps + 3; ++r)
+    times.push_back(seconds([&] {
+      optimizer.zero_grad();
+      backward(work.loss());
+      optimizer.step();
+    }));
+  int64_t rss = peak_rss_mb();  // before the peak of sgemm is measured, which needs memory too
+  times.erase(times.begin(), times.begin() + 3);
+  std::sort(times.begin(), times.end());
+  double median = times[times.size() / 2], gflops = c.gflop / median;
+  Json line{{"model", c.name},
+            {"params", count},
+            {"ms", rounded(median * 1e3, 100)},
+            {"min_ms", rounded(times[0] * 1e3, 100)},
+            {"items_per_s", rounded(static_cast<double>(c.items) / median, 10)},
+            {"gemm_gflop", rounded(c.gflop, 100)},
+            {"gflops", rounded(gflops, 1)},
+            {"peak_rss_mb", rss},
+            {"percent_of_peak", rounded(100 * gflops / sgemm_peak(), 10)}};
+  fmt::print("{}\n", line.dump());
+}
+
+// Runs this program again for one case, so that every case has its own memory.
+void run_apart(const std::string& name, const Flags& flags) {
+  std::string threads = std::to_string(flags.threads), reps = std::to_string(flags.reps);
+  std::vector<std::string> words = {"tern_bench", "--only", name, "--threads",
+                                    threads,      "--reps", reps};
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  int status = 0;
+  check(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv.data(), environ) == 0 &&
+            waitpid(pid, &status, 0) == pid && status == 0,
+        "{} failed", name);
+}
+
+int run(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Times training steps of tern's models.", "tern_bench");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--only", flags.only, "cases whose name contains this");
+  app.add_option("--threads", flags.threads, "threads")->check(CLI::Range(1, 1024));
+  app.add_option("--reps", flags.reps, "steps timed, after three that are not")
+      ->check(CLI::Range(1, 100000));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  set_num_threads(flags.threads);
+  std::vector<Case> cases = all_cases();
+  for (const Case& c : cases)
+    if (c.name == flags.only) {
+      run_case(c, flags);
+      return 0;
+    }
+  BuildInfo info = build_details();
+  fmt::print("{}\n", Json{{"sgemm_peak_gflops", rounded(sgemm_peak(), 1)},
+                          {"threads", flags.threads},
+                          {"cpu", info.cpu},
+                          {"vector", info.vector},
+                          {"blas", info.blas},
+                          {"blas_kernels", info.blas_kernels}}
+                         .dump());
+  std::fflush(stdout);
+  for (const Case& c : cases)
+    if (c.name.find(flags.only) != std::string::npos) run_apart(c.name, flags);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tern::bench
+
+int main(int argc, char** argv) {
+  return tern::apps::run_app("tern_bench", [&] { return tern::bench::run(argc, argv); });
+}
