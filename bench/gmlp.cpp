@@ -25,7 +25,7 @@ Case gmlp_case(const char* name, const char* preset, double dim, double layers) 
   constexpr int64_t kBatch = 32;
   auto make = [preset] {
     Rng rng(0);
-    auto model = std::make_shared<models::Gmlp>(models::gmlp_preset(preset), rng);
+    auto model = std::make_shared<models::Gmlp>(models::gmlp_options(preset), rng);
     Tensor images = randn({kBatch, 3, 32, 32}, rng), labels = randint(0, 10, {kBatch}, rng);
     return Workload{nn::named_parameters(*model),
                     [=] { return cross_entropy((*model)(images), labels); }};
