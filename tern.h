@@ -1,8 +1,11 @@
 // Everything of tern for users.
 #pragma once
 
+#include "tern/core/allocator.h"
+#include "tern/core/atomic_file.h"
 #include "tern/core/autograd.h"
 #include "tern/core/conv.h"
+#include "tern/core/cpu.h"
 #include "tern/core/einsum.h"
 #include "tern/core/error.h"
 #include "tern/core/ops.h"
@@ -11,6 +14,11 @@
 #include "tern/core/safetensors.h"
 #include "tern/core/state.h"
 #include "tern/core/tensor.h"
+#include "tern/core/threads.h"
+#include "tern/data/cifar10.h"
+#include "tern/data/gzip.h"
+#include "tern/data/image.h"
+#include "tern/data/tar.h"
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"

@@ -1,4 +1,4 @@
-// The inside of the backward pass, shared by record.cpp and engine.cpp.
+// The inside of the backward pass, shared by record.cpp and engine.cpp. Inside of core only.
 #pragma once
 
 #include "tern/core/tensor.h"

@@ -1,6 +1,6 @@
 // The one strided iterator of every kernel. A plan merges the axes that lie without gaps in all
 // operands, so that most layouts become one or two loops; for_each_run then hands out the
-// innermost runs. Several threads may walk disjoint ranges of one plan.
+// innermost runs. Several threads may walk disjoint ranges of one plan. Inside of tern only.
 #pragma once
 
 #include <algorithm>

@@ -22,6 +22,7 @@
 //  5. No parallel_for, allocation or exception inside: simd() goes inside the body of
 //     parallel_for, around the loops.
 //  6. Choose with ?: rather than with branches that store, so that the loop can be vectorised.
+// Inside of tern only.
 #pragma once
 
 #include "tern/core/cpu.h"

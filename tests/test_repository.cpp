@@ -1,11 +1,13 @@
 // The rules of the repository that a compiler does not check: who may include whom, how includes
-// are spelt, sizes of files and functions, and no macros of our own.
+// are spelt, sizes of files and functions, no macros of our own, every public header in tern.h,
+// and README snippets that are the files the tests build.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -154,6 +156,20 @@ std::set<std::string> reachable(const std::string& file,
   return seen;
 }
 
+bool is_library(const std::string& file) {
+  std::string folder = top_folder(file);
+  return folder != "apps" && kMayInclude.contains(folder);
+}
+
+/// Headers that are not for users say so at the top: "Inside of core only."
+bool is_internal(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) {
+    if (!line.starts_with("//")) return false;
+    if (line.find("Inside of") != std::string::npos) return true;
+  }
+  return false;
+}
+
 std::string joined(const Findings& findings) {
   std::string text;
   for (const std::string& f : findings) text += "\n  " + f;
@@ -193,6 +209,20 @@ TEST_CASE("repository: sizes of files and functions, columns, no macros") {
   }
 }
 
+TEST_CASE("repository: tern.h brings every public header and no other") {
+  auto graph = include_graph();
+  std::set<std::string> brought = reachable("tern.h", graph);
+  Findings missing;
+  for (const auto& [file, includes] : graph) {
+    bool own_folder = std::count(file.begin(), file.end(), '/') == 1;
+    if (!own_folder || !file.ends_with(".h") || !is_library(file)) continue;
+    if (!brought.contains(file) && !is_internal(read_lines(kRoot / file))) missing.push_back(file);
+  }
+  CHECK_MESSAGE(missing.empty(), "say \"Inside of ... only.\" or add to tern.h:", joined(missing));
+  for (const std::string& file : brought)
+    CHECK_MESSAGE(std::count(file.begin(), file.end(), '/') == 1, file, " is not installed");
+}
+
 TEST_CASE("repository: the checks find what they look for") {
   CHECK(layering("core/x.cpp", {"core/tensor.h"}).empty());
   CHECK(layering("models/x.cpp", {"nn/linear.h", "core/ops.h", "models/y.h"}).empty());
@@ -217,4 +247,29 @@ TEST_CASE("repository: the checks find what they look for") {
   CHECK(long_functions(function).size() == 1);
   function.erase(function.begin() + 1);
   CHECK(long_functions(function).empty());
+}
+
+TEST_CASE("repository: README snippets are the files in tests/readme") {
+  std::vector<std::string> lines = read_lines(kRoot / "README.md");
+  std::set<std::string> snippets;
+  std::string* open = nullptr;
+  std::string snippet;
+  for (const std::string& line : lines) {
+    if (open && line.starts_with("```")) {
+      snippets.insert(snippet);
+      open = nullptr;
+    } else if (open) {
+      *open += line + "\n";
+    } else if (line == "```cpp") {
+      snippet.clear();
+      open = &snippet;
+    }
+  }
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(kRoot / "tests/readme")) {
+    std::ifstream in(entry.path());
+    files.emplace(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  CHECK(!files.empty());
+  CHECK(snippets == files);
 }
