@@ -1,0 +1,282 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "tern/core/autograd.h"
+#include "tern/core/error.h"
+#include "tern/core/threads.h"
+#include "tern/data/drawn.h"
+#include "tern/data/image_loader.h"
+
+using namespace tern;
+
+namespace {
+
+/// What the tests ask a loader for: the plan, and a random number of each sample and the batch.
+struct Record {
+  LoaderPosition position;
+  std::vector<int64_t> indices;
+  std::vector<uint64_t> random;
+  bool operator==(const Record&) const = default;
+};
+
+Record record_of(const BatchPlan& plan) {
+  Record r{plan.position, {plan.indices.begin(), plan.indices.end()}, {}};
+  for (int64_t i : r.indices) r.random.push_back(plan.sample_rng(i).next_u64());
+  r.random.push_back(plan.batch_rng().next_u64());
+  return r;
+}
+
+Loader<Record> recorder(int64_t samples, LoaderOptions options) {
+  return Loader<Record>(samples, record_of, options);
+}
+
+/// The batches of so many epochs.
+std::vector<Record> run(Loader<Record>& loader, int epochs) {
+  std::vector<Record> out;
+  for (int e = 0; e < epochs; ++e)
+    for (Record& r : loader) out.push_back(r);
+  return out;
+}
+
+std::vector<Record> run(int64_t samples, LoaderOptions options, int epochs) {
+  Loader<Record> loader = recorder(samples, options);
+  return run(loader, epochs);
+}
+
+Dataset<ImageSample> few_images(int64_t n) { return image_dataset(draw_cifar10(n, 0, 3).train); }
+
+bool same(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+bool same(const std::vector<Batch>& a, const std::vector<Batch>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Batch& x, const Batch& y) {
+    return same(x.images, y.images) && same(x.labels, y.labels) && same(x.targets, y.targets) &&
+           same(x.indices, y.indices);
+  });
+}
+
+std::vector<Batch> batches(Loader<Batch> loader, int epochs) {
+  std::vector<Batch> out;
+  for (int e = 0; e < epochs; ++e)
+    for (Batch& b : loader) out.push_back(b);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("loader: every epoch has every sample once, in an order of its own") {
+  const auto records = run(103, {.batch = 10, .seed = 5}, 3);
+  REQUIRE(records.size() == 33);
+  std::map<int64_t, std::vector<int64_t>> orders;
+  std::set<uint64_t> random;
+  size_t numbers = 0;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& r = records[i];
+    CHECK(r.position == LoaderPosition{static_cast<int64_t>(i / 11), static_cast<int64_t>(i % 11)});
+    CHECK(r.indices.size() == (i % 11 == 10 ? 3 : 10));
+    auto& order = orders[r.position.epoch];
+    order.insert(order.end(), r.indices.begin(), r.indices.end());
+    random.insert(r.random.begin(), r.random.end());
+    numbers += r.random.size();
+  }
+  CHECK(random.size() == numbers);  // no two samples, batches or epochs share random numbers
+  CHECK(orders[0] != orders[1]);
+  CHECK(orders[1] != orders[2]);
+  for (auto& [epoch, order] : orders) {
+    std::sort(order.begin(), order.end());
+    REQUIRE(order.size() == 103);
+    for (int64_t i = 0; i < 103; ++i) CHECK(order[i] == i);
+  }
+}
+
+TEST_CASE("loader: the same for any number of workers and any prefetch") {
+  for (bool shuffle : {false, true})
+    for (bool drop_last : {false, true}) {
+      const LoaderOptions serial{
+          .batch = 7, .shuffle = shuffle, .drop_last = drop_last, .seed = 9, .workers = 0};
+      const auto expected = run(50, serial, 4);
+      CHECK(expected.size() == 4 * (drop_last ? 7 : 8));
+      for (int workers : {1, 2, 3, 8})
+        for (int prefetch : {1, 2, 5, 40}) {
+          LoaderOptions options = serial;
+          options.workers = workers;
+          options.prefetch = prefetch;
+          CHECK(run(50, options, 4) == expected);
+        }
+    }
+}
+
+TEST_CASE("loader: without shuffling the samples come in order") {
+  const auto records = run(5, {.batch = 2, .shuffle = false}, 2);
+  REQUIRE(records.size() == 6);
+  CHECK(records[0].indices == std::vector<int64_t>{0, 1});
+  CHECK(records[2].indices == std::vector<int64_t>{4});
+  CHECK(records[4].indices == std::vector<int64_t>{2, 3});
+  CHECK(records[0].random != records[3].random);  // but with new random numbers
+}
+
+TEST_CASE("loader: the seed decides") {
+  CHECK(run(20, {.batch = 4, .seed = 1}, 1) == run(20, {.batch = 4, .seed = 1}, 1));
+  CHECK(run(20, {.batch = 4, .seed = 1}, 1) != run(20, {.batch = 4, .seed = 2}, 1));
+}
+
+TEST_CASE("loader: goes on from a saved position, in mid-epoch too") {
+  for (int workers : {0, 2}) {
+    const LoaderOptions options{.batch = 4, .seed = 3, .workers = workers};
+    const auto expected = run(18, options, 3);  // 5 batches an epoch
+    for (size_t done = 0; done <= 11; ++done) {
+      Loader<Record> first = recorder(18, options);
+      for (size_t taken = 0; taken < done;) taken += first.next().has_value();
+      Loader<Record> second = recorder(18, options);
+      second.seek(first.position());
+      CHECK(second.position() == first.position());
+      std::vector<Record> rest;
+      while (rest.size() < expected.size() - done)
+        if (auto r = second.next()) rest.push_back(*r);
+      CHECK(std::equal(rest.begin(), rest.end(), expected.begin() + done, expected.end()));
+    }
+  }
+}
+
+TEST_CASE("loader: the end of an epoch is seen once, also after resuming there") {
+  Loader<Record> loader = recorder(6, {.batch = 3});
+  CHECK(loader.batches_per_epoch() == 2);
+  CHECK(loader.next());
+  CHECK(loader.next());
+  CHECK(loader.position() == LoaderPosition{0, 2});
+  Loader<Record> resumed = recorder(6, {.batch = 3});
+  resumed.seek({0, 2});
+  for (Loader<Record>* l : {&loader, &resumed}) {
+    CHECK(!l->next());
+    CHECK(l->position() == LoaderPosition{1, 0});
+    CHECK(l->next()->position == LoaderPosition{1, 0});
+  }
+  loader.seek({0, 1});  // back again, while batches of epoch 1 wait
+  CHECK(loader.next()->position == LoaderPosition{0, 1});
+  CHECK_THROWS_AS(loader.seek({0, 3}), Error);
+  CHECK_THROWS_AS(loader.seek({-1, 0}), Error);
+  CHECK_THROWS_AS(loader.seek({INT64_MAX, 0}), Error);
+}
+
+TEST_CASE("loader: no samples, wrong options") {
+  CHECK(run(0, {.batch = 3}, 3).empty());
+  CHECK(run(0, {.batch = 3, .drop_last = true, .workers = 0}, 3).empty());
+  CHECK_THROWS_AS(recorder(5, {.batch = 0}), Error);
+  CHECK_THROWS_AS(recorder(5, {.workers = -1}), Error);
+  CHECK_THROWS_AS(recorder(5, {.prefetch = 0}), Error);
+  CHECK_THROWS_AS(recorder(5, {.batch = 6, .drop_last = true}), Error);
+}
+
+TEST_CASE("loader: an exception arrives in its place, and the batch can be tried again") {
+  for (int workers : {0, 1, 3}) {
+    std::atomic<bool> broken = true;
+    Loader<int64_t> loader(10,
+                           [&](const BatchPlan& plan) {
+                             if (broken && plan.position.batch == 2)
+                               throw std::runtime_error("sample 4 is bad");
+                             return plan.position.batch;
+                           },
+                           {.batch = 2, .shuffle = false, .workers = workers});
+    CHECK(loader.next() == 0);
+    CHECK(loader.next() == 1);
+    for (int attempt = 0; attempt < 2; ++attempt)
+      CHECK_THROWS_WITH_AS(loader.next(), "sample 4 is bad", std::runtime_error);
+    CHECK(loader.position() == LoaderPosition{0, 2});
+    broken = false;
+    for (int64_t b : {2, 3, 4}) CHECK(loader.next() == b);
+    CHECK(!loader.next());
+  }
+}
+
+TEST_CASE("loader: can be destroyed, moved and restarted while its workers are busy") {
+  std::atomic<int> busy = 0, made = 0;
+  for (int round = 0; round < 20; ++round) {
+    Loader<int> loader(1000,
+                       [&](const BatchPlan&) {
+                         ++busy;
+                         std::this_thread::sleep_for(std::chrono::microseconds(200));
+                         --busy;
+                         return ++made;
+                       },
+                       {.batch = 1, .workers = 3, .prefetch = 8});
+    loader.next();
+    if (round % 2) loader.seek({0, 500});
+    Loader<int> moved = std::move(loader);
+    moved.next();
+  }
+  CHECK(busy == 0);
+  CHECK(made <= 20 * (2 * 8 + 2));  // no more is made ahead than asked for
+}
+
+TEST_CASE("loader: workers record no gradients and start no threads") {
+  Loader<std::pair<bool, bool>> loader(
+      4, [](const BatchPlan&) { return std::pair(grad_enabled(), in_serial()); },
+      {.batch = 1, .workers = 2});
+  for (auto& [grad, serial] : loader) {
+    CHECK(!grad);
+    CHECK(serial);
+  }
+  CHECK(grad_enabled());
+  CHECK(!in_serial());
+}
+
+TEST_CASE("image_loader: pictures, labels and numbers belong together") {
+  const auto set = draw_cifar10(50, 0, 1).train;
+  Loader<Batch> loader = image_loader(image_dataset(set), {.order = {.batch = 8}});
+  int64_t seen = 0;
+  for (Batch& b : loader) {
+    const int64_t n = b.labels.size(0);
+    CHECK(b.images.shape() == Shape{n, 3, 32, 32});
+    CHECK(!b.targets.defined());
+    for (int64_t i = 0; i < n; ++i, ++seen) {
+      const int64_t index = b.indices.data<int64_t>()[i];
+      CHECK(b.labels.data<int64_t>()[i] == set->labels[index]);
+      std::vector<float> expected(kImageBytes);
+      normalize(set->images[index], {}, expected.data());
+      CHECK(std::equal(expected.begin(), expected.end(), b.images.data<float>() + i * kImageBytes));
+    }
+  }
+  CHECK(seen == 50);
+}
+
+TEST_CASE("image_loader: everything on gives the same for any number of workers") {
+  const auto data = few_images(30);
+  auto options = [](int workers) {
+    return ImageLoaderOptions{.order = {.batch = 8, .seed = 4, .workers = workers},
+                              .augment = AugmentOptions::named("strong"),
+                              .mix = {.mixup = .8, .cutmix = 1}};
+  };
+  const auto expected = batches(image_loader(data, options(0)), 2);
+  REQUIRE(expected.size() == 8);
+  CHECK(!same(expected[0].images, expected[4].images));
+  for (int workers : {1, 2, 4})
+    CHECK(same(batches(image_loader(data, options(workers)), 2), expected));
+  for (const Batch& b : expected) {
+    const auto targets = b.targets.to_vector<double>();
+    for (size_t i = 0; i < targets.size(); i += 10) {
+      double sum = 0;
+      for (size_t k = 0; k < 10; ++k) sum += targets[i + k];
+      CHECK(sum == doctest::Approx(1).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("image_loader: composed datasets, and a label out of range") {
+  const auto data = few_images(20);
+  const auto twice = data.limit(3).concat(data.subset({7}));
+  const auto got = batches(image_loader(twice, {.order = {.batch = 4, .shuffle = false}}), 1);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].labels.to_vector<int>() == std::vector<int>{0, 1, 2, 7});
+  Loader<Batch> few_classes = image_loader(twice, {.classes = 7});
+  CHECK_THROWS_AS(few_classes.next(), Error);
+}
