@@ -40,14 +40,13 @@ void run(const Pass& pass);
 
 template <class R, class Op, class... Ins>
 void compute(const Op& op, R* out, int64_t n, const Ins*... in) {
-  auto loop = [=] {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = op(in[i]...);
-  };
   if constexpr ((std::is_floating_point_v<Ins> || ...)) {
-    simd(loop);
+    simd([=] {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = op(in[i]...);
+    });
   } else {
-    loop();
+    for (int64_t i = 0; i < n; ++i) out[i] = op(in[i]...);
   }
 }
 

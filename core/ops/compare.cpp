@@ -72,8 +72,8 @@ Tensor isfinite(const Tensor& x) {
 bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
   Fresh close(broadcast_shapes("all_close", a.shape(), b.shape()), DType::u8);
   auto f = [=](double u, double v) {
-    bool near = (std::abs(u - v) <= atol + rtol * std::abs(v)) & (std::abs(v) < HUGE_VAL);
-    return static_cast<uint8_t>(near | (u == v));
+    int near = std::abs(u - v) <= atol + rtol * std::abs(v), finite = std::abs(v) < HUGE_VAL;
+    return static_cast<uint8_t>((near & finite) | static_cast<int>(u == v));
   };
   map<uint8_t, double, double>("all_close", close, f, a, b);
   return !kernels::any_zero(close.data<uint8_t>(), DType::u8, close.numel());
