@@ -1,6 +1,8 @@
 // matmul and linear.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tern/core/autograd.h"
 #include "tern/core/rng.h"
 #include "tern/core/threads.h"
@@ -144,6 +146,145 @@ TEST_CASE("matmul: the same bits on any number of threads") {
   set_num_threads(before);
   CHECK(results[1] == results[0]);
   CHECK(results[2] == results[0]);
+}
+
+double activate(Activation a, double v) {
+  double s = 1 / (1 + std::exp(-v));
+  switch (a) {
+    case Activation::relu:
+      return v > 0 ? v : 0;
+    case Activation::gelu:
+      return v * 0.5 * std::erfc(-v / std::sqrt(2.0));
+    case Activation::gelu_tanh:
+      return 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
+    case Activation::silu:
+      return v * s;
+    case Activation::tanh:
+      return std::tanh(v);
+    case Activation::sigmoid:
+      return s;
+    default:
+      return v;
+  }
+}
+
+/// Inputs: x, w, then the bias and the residual where the row has them.
+OpRow linear_row(const char* name, std::vector<Shape> shapes, Activation activation, bool bias,
+                 bool residual, std::vector<Shape> empty = {}) {
+  OpRow row{name, std::move(shapes), {}, {}};
+  row.fn = [=](const std::vector<Tensor>& in) {
+    LinearOptions options{activation, residual ? in.back() : Tensor()};
+    return linear(in[0], in[1], bias ? in[2] : Tensor(), options);
+  };
+  row.naive = [=](const std::vector<Array>& in) {
+    const Array &x = in[0], &w = in[1];
+    Shape shape = x.shape;
+    shape[shape.size() - 1] = w.shape[0];
+    Array y(shape);
+    for_each_index(shape, [&](const Dims& index) {
+      double sum = bias ? in[2][index.back()] : 0;
+      Dims at = index;
+      for (int64_t l = 0; l < w.shape[1]; ++l) {
+        at[at.size() - 1] = l;
+        sum += x.at(at) * w.at({index.back(), l});
+      }
+      y.at(index) = activate(activation, sum) + (residual ? in.back().at(index) : 0);
+    });
+    return y;
+  };
+  row.low = -1.3;
+  row.high = 1.1;
+  row.empty_shapes = std::move(empty);
+  return row;
+}
+
+TEST_CASE("op table: linear") {
+  const Shape x{2, 3, 4}, w{5, 4}, b{5}, r{2, 3, 5};
+  const Shape no_x{0, 3, 4}, no_r{0, 3, 5};
+  std::vector<OpRow> rows = {
+      linear_row("linear", {{3, 4}, {5, 4}}, Activation::none, false, false, {{0, 4}, {5, 4}}),
+      linear_row("linear, no features", {x, w, b}, Activation::none, true, false,
+                 {{2, 3, 0}, {5, 0}, b}),
+      linear_row("linear, no outputs", {x, w, b}, Activation::gelu, true, false, {x, {0, 4}, {0}}),
+      linear_row("linear of a vector", {{4}, {5, 4}, {5}, {5}}, Activation::silu, true, true,
+                 {{0}, {5, 0}, {5}, {5}}),
+  };
+  for (auto activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
+        Activation::silu, Activation::tanh, Activation::sigmoid}) {
+    rows.push_back(linear_row("linear, bias", {x, w, b}, activation, true, false, {no_x, w, b}));
+    rows.push_back(
+        linear_row("linear, residual", {x, w, r}, activation, false, true, {no_x, w, no_r}));
+    rows.push_back(linear_row("linear, bias and residual", {x, w, b, r}, activation, true, true,
+                              {no_x, w, b, no_r}));
+  }
+  for (OpRow& row : rows) row.name += " " + std::to_string(&row - rows.data());
+  run_rows(rows);
+}
+
+TEST_CASE("linear: large enough for panels, the same on any number of threads") {
+  Rng rng(4);
+  const int64_t rows = 150, in = 140, out = 330;
+  Tensor x = randn({2, rows / 2, in}, rng).set_requires_grad();
+  Tensor w = uniform({out, in}, -0.1, 0.1, rng).set_requires_grad();
+  Tensor b = randn({out}, rng).set_requires_grad();
+  Tensor r = randn({2, rows / 2, out}, rng).set_requires_grad();
+  const int before = num_threads();
+  for (auto activation : {Activation::none, Activation::gelu, Activation::tanh}) {
+    std::vector<std::vector<float>> results;
+    for (int threads : {1, 2, 4}) {
+      set_num_threads(threads);
+      Tensor y = linear(x, w, b, {activation, r});
+      std::vector<float> all = y.to_vector<float>();
+      for (const Tensor& t : grad({sum(y * y)}, {x, w, b, r}))
+        for (float v : t.to_vector<float>()) all.push_back(v);
+      results.push_back(all);
+    }
+    CHECK(results[1] == results[0]);
+    CHECK(results[2] == results[0]);
+    std::vector<double> xs = x.to_vector<double>(), ws = w.to_vector<double>();
+    std::vector<double> bs = b.to_vector<double>(), rs = r.to_vector<double>();
+    double worst = 0;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < out; ++j) {
+        double sum = bs[static_cast<size_t>(j)];
+        for (int64_t l = 0; l < in; ++l)
+          sum += xs[static_cast<size_t>(i * in + l)] * ws[static_cast<size_t>(j * in + l)];
+        size_t at = static_cast<size_t>(i * out + j);
+        double want = activate(activation, sum) + rs[at];
+        worst = std::max(worst, std::abs(results[0][at] - want) / (1 + std::abs(want)));
+      }
+    CHECK(worst < 1.3e-6 * std::sqrt(static_cast<double>(in)));
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("linear: errors") {
+  Tensor x = zeros({2, 3}), w = zeros({5, 3}), b = zeros({5});
+  CHECK_THROWS_WITH_AS(linear(x, zeros({5, 4})), doctest::Contains("the 4 features"), Error);
+  CHECK_THROWS_WITH_AS(linear(x, w, zeros({3})), doctest::Contains("the bias must be (5,)"), Error);
+  CHECK_THROWS_WITH_AS(linear(x, w, b, {.residual = zeros({2, 3})}),
+                       doctest::Contains("output's shape (2, 5)"), Error);
+  CHECK_THROWS_WITH_AS(linear(x, zeros({5, 3}, DType::f64)), doctest::Contains("the weight f64"),
+                       Error);
+}
+
+// What backward keeps: the pre-activation for gelu, nothing for relu, whose output lives anyway.
+TEST_CASE("linear: keeps no more than backward needs") {
+  Rng rng(5);
+  Tensor x = randn({64, 64}, rng), w = randn({64, 64}, rng).set_requires_grad();
+  const int64_t one = 64 * 64 * 4;
+  auto extra = [&](Activation a) {
+    trim_memory();  // cached blocks may be larger than what is asked for
+    int64_t before = memory_stats().live;
+    Tensor y = linear(x, w, {}, {.activation = a});
+    return memory_stats().live - before;
+  };
+  CHECK(extra(Activation::none) == one);
+  CHECK(extra(Activation::relu) == one);
+  CHECK(extra(Activation::gelu) == 2 * one);
+  NoGradGuard guard;
+  CHECK(extra(Activation::gelu) == one);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
-// Activation functions. Where a formula has two branches, the one not taken stays finite, so that
-// its gradient (0 times it) is 0 in second derivatives too.
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+// Activation functions; those that linear fuses are in activations.h.
+#include "tern/core/ops/activations.h"
 
 namespace tern {
 namespace {
@@ -9,72 +7,6 @@ namespace {
 using namespace formula;
 using detail::Keep;
 using detail::unary;
-
-struct Relu {
-  static constexpr const char* kName = "relu";
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  T f(T x) const {
-    return x <= T(0) ? T(0) : x;  // NaN stays NaN
-  }
-  template <class T>
-  T df(const T& dy, const T& y) const {
-    return where(le(y, Constant<T>(0)), Constant<T>(0), dy);
-  }
-};
-
-/// x Phi(x), Phi the normal distribution function; its derivative is Phi(x) + x phi(x).
-struct GeluErf {
-  static constexpr const char* kName = "gelu";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return gelu(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    using C = Constant<T>;
-    T cdf = C(0.5) + C(0.5) * erf(C(0.70710678118654752440) * x);
-    T pdf = C(0.39894228040143267794) * exp(C(-0.5) * x * x);
-    return dy * (cdf + x * pdf);
-  }
-};
-
-/// x s(u), s the sigmoid and u = 2 sqrt(2 / pi) (x + 0.044715 x^3):
-/// its derivative is s + x s (1 - s) u'.
-struct GeluTanh {
-  static constexpr const char* kName = "gelu";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return gelu_tanh(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    using C = Constant<T>;
-    constexpr double kLinear = 2 * 0.79788456080286535588, kCubic = kLinear * 0.044715;
-    T square = x * x;
-    T s = sigmoid(x * (C(kLinear) + C(kCubic) * square));
-    T slope = C(kLinear) + C(3 * kCubic) * square;
-    return dy * (s + x * slope * (s * (C(1) - s)));
-  }
-};
-
-struct Silu {
-  static constexpr const char* kName = "silu";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return x * sigmoid(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    using C = Constant<T>;
-    T s = sigmoid(x);
-    return dy * (s * (C(1) + x * (C(1) - s)));
-  }
-};
 
 struct Softplus {
   static constexpr const char* kName = "softplus";
@@ -120,11 +52,11 @@ struct Elu {
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return unary(x, Relu()); }
+Tensor relu(const Tensor& x) { return unary(x, detail::Relu()); }
 Tensor gelu(const Tensor& x, Gelu form) {
-  return form == Gelu::erf ? unary(x, GeluErf()) : unary(x, GeluTanh());
+  return form == Gelu::erf ? unary(x, detail::GeluErf()) : unary(x, detail::GeluTanh());
 }
-Tensor silu(const Tensor& x) { return unary(x, Silu()); }
+Tensor silu(const Tensor& x) { return unary(x, detail::Silu()); }
 Tensor softplus(const Tensor& x) { return unary(x, Softplus()); }
 Tensor leaky_relu(const Tensor& x, double slope) { return unary(x, LeakyRelu{slope}); }
 Tensor elu(const Tensor& x, double alpha) { return unary(x, Elu{alpha}); }

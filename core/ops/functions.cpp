@@ -1,6 +1,5 @@
 // Trigonometric and sigmoidal functions.
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+#include "tern/core/ops/activations.h"
 
 namespace tern {
 namespace {
@@ -35,32 +34,6 @@ struct Cos {
   }
 };
 
-struct Tanh {
-  static constexpr const char* kName = "tanh";
-  static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  T f(T x) const {
-    return tanh(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& y) const {
-    return dy * (Constant<T>(1) - y * y);
-  }
-};
-
-struct Sigmoid {
-  static constexpr const char* kName = "sigmoid";
-  static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  T f(T x) const {
-    return sigmoid(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& y) const {
-    return dy * (y * (Constant<T>(1) - y));
-  }
-};
-
 struct Erf {
   static constexpr const char* kName = "erf";
   static constexpr Keep kKeep = Keep::input;
@@ -79,8 +52,8 @@ struct Erf {
 
 Tensor sin(const Tensor& x) { return unary(x, Sin()); }
 Tensor cos(const Tensor& x) { return unary(x, Cos()); }
-Tensor tanh(const Tensor& x) { return unary(x, Tanh()); }
-Tensor sigmoid(const Tensor& x) { return unary(x, Sigmoid()); }
+Tensor tanh(const Tensor& x) { return unary(x, detail::Tanh()); }
+Tensor sigmoid(const Tensor& x) { return unary(x, detail::Sigmoid()); }
 Tensor erf(const Tensor& x) { return unary(x, Erf()); }
 
 }  // namespace tern

@@ -72,17 +72,20 @@ bool column_major(const Layout& x) {
   return x.strides[row] == 1 && x.shape[row] > 1 && x.shape[row + 1] > 1;
 }
 
+}  // namespace
+
 Tensor transposed(const Tensor& x) { return transpose(x, -1, -2); }
 
-/// a b summed to the leading axes of `like`, with the memory order of `like`: so the gradient of
-/// a transposed matrix is one of the matrix without gaps.
-Tensor product_like(const Tensor& a, const Tensor& b, const Layout& like) {
+Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Tensor& b,
+                        const Layout& like) {
+  if (Tensor sum = wants.accumulator(input); sum.defined()) {
+    add_matmul(sum, a, b);
+    return {};
+  }
   Shape batch = batch_shape(like.shape);
   if (!column_major(like)) return matmul_to(a, b, batch);
   return transposed(matmul_to(transposed(b), transposed(a), batch));
 }
-
-}  // namespace
 
 Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
 
@@ -101,15 +104,8 @@ Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch) {
   auto vjp = [a = save(b.requires_grad() ? a : none), b = save(a.requires_grad() ? b : none),
               la = a.layout(), lb = b.layout()](const Tensor& dy, const Wants& wants) {
     Gradients g(2);
-    for (int i = 0; i < 2; ++i) {
-      if (!wants[i]) continue;
-      const Layout& like = i == 0 ? la : lb;
-      Tensor left = i == 0 ? dy : transposed(a.get()), right = i == 0 ? transposed(b.get()) : dy;
-      if (Tensor sum = wants.accumulator(i); sum.defined())
-        add_matmul(sum, left, right);
-      else
-        g[static_cast<size_t>(i)] = product_like(left, right, like);
-    }
+    if (wants[0]) g[0] = gradient_product(wants, 0, dy, transposed(b.get()), la);
+    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(a.get()), dy, lb);
     return g;
   };
   return record("matmul", c, {a, b}, std::move(vjp));

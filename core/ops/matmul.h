@@ -14,6 +14,16 @@ Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch);
 /// c += a b (summed to c's leading axes), not recorded. c is contiguous.
 void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b);
 
+/// The gradient a b of input number `input`, which has the layout `like`: added to what that input
+/// has gathered so far where that may be (then it is undefined), else a new tensor in the memory
+/// order of the input, so that the gradient of a transposed matrix is one of the matrix without
+/// gaps.
+Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Tensor& b,
+                        const Layout& like);
+
+/// With the last two axes exchanged.
+Tensor transposed(const Tensor& x);
+
 /// The sizes in front of the last two.
 Shape batch_shape(const Shape& shape);
 

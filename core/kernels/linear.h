@@ -1,0 +1,87 @@
+// What linear does beside its product: the pass over a panel while it is in the cache, and the
+// first pass of the backward.
+#pragma once
+
+#include <algorithm>
+
+#include "tern/core/kernels/gemm.h"
+#include "tern/core/kernels/scratch.h"
+#include "tern/core/simd.h"
+#include "tern/core/threads.h"
+
+namespace tern::kernels {
+
+/// Matrices of n columns without gaps.
+template <class T>
+struct LinearOutput {
+  int64_t n;
+  T* product;         ///< x W^T; becomes x W^T + bias
+  const T* bias;      ///< (n)
+  T* y;               ///< f(product + bias) + residual; may be `product`
+  T* activated;       ///< f(product + bias), or null
+  const T* residual;  ///< or null
+};
+
+template <class T, class F>
+void finish_panel(const LinearOutput<T>& out, const Panel& panel, F f) {
+  const T* bias = out.bias + panel.offset % out.n;
+  for (int64_t i = 0; i < panel.rows; ++i) {
+    const int64_t at = panel.offset + i * panel.stride, n = panel.cols;
+    T* product = out.product + at;
+    T* y = out.y + at;
+    simd([=] {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) {
+        T v = product[j] + bias[j];
+        product[j] = v;
+        y[j] = f(v);
+      }
+    });
+    if (out.activated) std::copy(y, y + n, out.activated + at);
+    if (!out.residual) continue;
+    const T* residual = out.residual + at;
+    simd([=] {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) y[j] += residual[j];
+    });
+  }
+}
+
+/// dpre (rows, n) = df(dy, kept) and, unless null, dbias (n) = the sums of its columns, in blocks
+/// of rows whose sums are added in order. dpre may be dy.
+template <class T, class F>
+void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpre, T* dbias, F df) {
+  constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
+  const int64_t step = std::max(kMinRows, (rows + kMaxBlocks - 1) / kMaxBlocks);
+  const int64_t blocks = (rows + step - 1) / step;
+  Scratch<T> sums(dbias ? blocks * n : 0);
+  parallel_blocks(blocks, [&](int64_t block) {
+    T* sum = dbias ? sums.data() + block * n : nullptr;
+    if (sum) std::fill(sum, sum + n, T(0));
+    for (int64_t i = block * step; i < std::min(rows, (block + 1) * step); ++i) {
+      const T* d = dy + i * n;
+      const T* k = kept + i * n;
+      T* to = dpre + i * n;
+      simd([=] {
+#pragma omp simd
+        for (int64_t j = 0; j < n; ++j) to[j] = df(d[j], k[j]);
+      });
+      if (!sum) continue;
+      simd([=] {
+#pragma omp simd
+        for (int64_t j = 0; j < n; ++j) sum[j] += to[j];
+      });
+    }
+  });
+  if (!dbias) return;
+  std::fill(dbias, dbias + n, T(0));
+  for (int64_t block = 0; block < blocks; ++block) {
+    const T* sum = sums.data() + block * n;
+    simd([=] {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) dbias[j] += sum[j];
+    });
+  }
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,107 @@
+// The activation functions as formulas: for their own ops and for linear, which applies them while
+// the product is in the cache. Where a formula has two branches, the one not taken stays finite,
+// so that its gradient (0 times it) is 0 in second derivatives too.
+#pragma once
+
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/formula.h"
+
+namespace tern::detail {
+
+struct Relu {
+  static constexpr const char* kName = "relu";
+  static constexpr bool kIntegers = true;
+  static constexpr Keep kKeep = Keep::output;
+  template <class T>
+  T f(T x) const {
+    return x <= T(0) ? T(0) : x;  // NaN stays NaN
+  }
+  template <class T>
+  T df(const T& dy, const T& y) const {
+    using namespace formula;
+    return where(le(y, Constant<T>(0)), Constant<T>(0), dy);
+  }
+};
+
+/// x Phi(x), Phi the normal distribution function; its derivative is Phi(x) + x phi(x).
+struct GeluErf {
+  static constexpr const char* kName = "gelu";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return formula::gelu(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using namespace formula;
+    using C = Constant<T>;
+    T cdf = C(0.5) + C(0.5) * erf(C(0.70710678118654752440) * x);
+    T pdf = C(0.39894228040143267794) * exp(C(-0.5) * x * x);
+    return dy * (cdf + x * pdf);
+  }
+};
+
+/// x s(u), s the sigmoid and u = 2 sqrt(2 / pi) (x + 0.044715 x^3):
+/// its derivative is s + x s (1 - s) u'.
+struct GeluTanh {
+  static constexpr const char* kName = "gelu";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return formula::gelu_tanh(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using namespace formula;
+    using C = Constant<T>;
+    constexpr double kLinear = 2 * 0.79788456080286535588, kCubic = kLinear * 0.044715;
+    T square = x * x;
+    T s = sigmoid(x * (C(kLinear) + C(kCubic) * square));
+    T slope = C(kLinear) + C(3 * kCubic) * square;
+    return dy * (s + x * slope * (s * (C(1) - s)));
+  }
+};
+
+struct Silu {
+  static constexpr const char* kName = "silu";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return x * formula::sigmoid(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using namespace formula;
+    using C = Constant<T>;
+    T s = sigmoid(x);
+    return dy * (s * (C(1) + x * (C(1) - s)));
+  }
+};
+
+struct Tanh {
+  static constexpr const char* kName = "tanh";
+  static constexpr Keep kKeep = Keep::output;
+  template <class T>
+  T f(T x) const {
+    return formula::tanh(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& y) const {
+    return dy * (formula::Constant<T>(1) - y * y);
+  }
+};
+
+struct Sigmoid {
+  static constexpr const char* kName = "sigmoid";
+  static constexpr Keep kKeep = Keep::output;
+  template <class T>
+  T f(T x) const {
+    return formula::sigmoid(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& y) const {
+    return dy * (y * (formula::Constant<T>(1) - y));
+  }
+};
+
+}  // namespace tern::detail

@@ -1,0 +1,202 @@
+// linear: x W^T + b, an activation and a residual in one pass, and their gradients in few.
+#include "tern/core/kernels/linear.h"
+
+#include <optional>
+
+#include "tern/core/ops/activations.h"
+#include "tern/core/ops/matmul.h"
+
+namespace tern {
+namespace {
+
+using detail::Keep;
+
+struct Identity {
+  static constexpr Keep kKeep = Keep::nothing;
+  template <class T>
+  T f(T x) const {
+    return x;
+  }
+  template <class T>
+  T df(const T& dy, const T&) const {
+    return dy;
+  }
+};
+
+/// Calls fn with the formulas of an activation.
+template <class Fn>
+decltype(auto) with_activation(Activation a, Fn&& fn) {
+  switch (a) {
+    case Activation::relu:
+      return fn(detail::Relu());
+    case Activation::gelu:
+      return fn(detail::GeluErf());
+    case Activation::gelu_tanh:
+      return fn(detail::GeluTanh());
+    case Activation::silu:
+      return fn(detail::Silu());
+    case Activation::tanh:
+      return fn(detail::Tanh());
+    case Activation::sigmoid:
+      return fn(detail::Sigmoid());
+    default:
+      return fn(Identity());
+  }
+}
+
+Keep kept_by(Activation a) {
+  return with_activation(a, [](auto op) { return op.kKeep; });
+}
+
+Tensor activate(Activation a, const Tensor& x) {
+  switch (a) {
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu(x, Gelu::tanh);
+    case Activation::silu:
+      return silu(x);
+    case Activation::tanh:
+      return tanh(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    default:
+      return x;
+  }
+}
+
+/// `kept` (or null) receives what the activation's gradient is computed from.
+void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
+             const Fresh& y, const Fresh* kept) {
+  const int64_t n = w.size(0);
+  Tensor rows = detail::for_blas(x);
+  Tensor wt = detail::for_blas(not_differentiable(Fresh::view(w, permute(w.layout(), Dims{1, 0}))));
+  Tensor bias = b.defined() ? b.detach().contiguous() : zeros({n}, x.dtype());
+  Tensor residual = options.residual.defined() ? options.residual.detach().contiguous() : Tensor();
+  const kernels::Gemm g = detail::gemm_of(rows.layout(), wt.layout(), y.layout());
+  const bool plain = !b.defined() && !residual.defined() && options.activation == Activation::none;
+  const bool keep_input = kept && kept_by(options.activation) == Keep::input;
+  dispatch_float(x.dtype(), "linear", [&]<class T>() {
+    kernels::LinearOutput<T> out{n,
+                                 keep_input ? kept->data<T>() : y.data<T>(),
+                                 bias.data<T>(),
+                                 y.data<T>(),
+                                 kept && !keep_input ? kept->data<T>() : nullptr,
+                                 residual.defined() ? residual.data<T>() : nullptr};
+    with_activation(options.activation, [&](auto op) {
+      auto done = [&](const kernels::Panel& panel) {
+        kernels::finish_panel(out, panel, [op](T v) { return op.f(v); });
+      };
+      kernels::gemm<T>(g, rows.data<T>(), wt.data<T>(), out.product, 0,
+                       plain ? kernels::PanelDone() : kernels::PanelDone(done));
+    });
+  });
+}
+
+/// dy act'(x W^T + b); dbias (undefined: not wanted) receives its sum over the rows.
+Tensor fused_gradient(Activation a, const Tensor& dy, const Tensor& kept, const Fresh* dbias) {
+  Tensor copy;
+  if (!dy.is_contiguous()) copy = dy.contiguous();
+  const Tensor& d = copy.defined() ? copy : dy;
+  Fresh dpre = detail::gradient_like(d);
+  dispatch_float(d.dtype(), "linear", [&]<class T>() {
+    with_activation(a, [&](auto op) {
+      kernels::linear_gradient(d.numel() / d.size(-1), d.size(-1), d.data<T>(), kept.data<T>(),
+                               dpre.data<T>(), dbias ? dbias->data<T>() : nullptr,
+                               [op](T u, T v) { return op.df(u, v); });
+    });
+  });
+  return not_differentiable(dpre);
+}
+
+struct LinearVjp {
+  Activation activation;
+  Saved x, w, b, kept;
+  Layout x_layout, w_layout;
+
+  // The same by public ops, from the inputs alone: for second derivatives.
+  Tensor composed_gradient(const Tensor& dy) const {
+    Tensor input = linear(x.get(), w.get(), b.get());
+    return with_activation(activation, [&](auto op) {
+      return op.df(dy, op.kKeep == Keep::output ? activate(activation, input) : input);
+    });
+  }
+
+  // y = f(p) + r, p = x W^T + b:  dp = dy f'(p), dx = dp W, dW = dp^T x, db = sum dp, dr = dy.
+  Gradients operator()(const Tensor& dy, const Wants& wants) const {
+    Gradients g(4);
+    if (wants[3]) g[3] = dy;
+    Tensor dp = dy;
+    if (activation != Activation::none) {
+      if (grad_enabled() || dy.numel() == 0) {
+        dp = composed_gradient(dy);
+      } else {
+        std::optional<Fresh> dbias;
+        if (wants[2]) dbias.emplace(Shape{dy.size(-1)}, dy.dtype());
+        dp = {};  // so that dy may be written over
+        dp = fused_gradient(activation, dy, kept.get(), dbias ? &*dbias : nullptr);
+        if (dbias) g[2] = not_differentiable(*dbias);
+      }
+    }
+    if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
+    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.get(), w_layout);
+    if (wants[0]) g[0] = gradient_product(wants, 0, dp, w.get(), x_layout);
+    return g;
+  }
+};
+
+void check_linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
+  check(w.ndim() == 2, "linear: the weight must be (out, in), got {}", w.shape());
+  check(x.ndim() > 0 && x.size(-1) == w.size(1),
+        "linear: the input {} does not end in the {} features of the weight {}", x.shape(),
+        w.size(1), w.shape());
+  check(!b.defined() || b.shape() == Shape{w.size(0)},
+        "linear: the bias must be ({},) for a weight {}, got {}", w.size(0), w.shape(),
+        b.defined() ? b.shape() : Shape());
+  auto same_type = [&](const char* what, const Tensor& t) {
+    check(!t.defined() || t.dtype() == x.dtype(),
+          "linear: the input is {}, the {} {}; convert one with .to()", x.dtype(), what,
+          t.defined() ? t.dtype() : x.dtype());
+  };
+  same_type("weight", w);
+  same_type("bias", b);
+  same_type("residual", options.residual);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
+  check_linear(x, w, b, options);
+  Shape shape = x.shape();
+  shape[x.ndim() - 1] = w.size(0);
+  const Tensor& residual = options.residual;
+  check(!residual.defined() || residual.shape() == shape,
+        "linear: the residual must have the output's shape {}, got {}", shape,
+        residual.defined() ? residual.shape() : Shape());
+  if (x.ndim() == 1) {
+    LinearOptions row = options;
+    if (residual.defined()) row.residual = unsqueeze(residual, 0);
+    return squeeze(linear(unsqueeze(x, 0), w, b, row), 0);
+  }
+  Fresh y(shape, x.dtype());
+  const Activation activation = options.activation;
+  const bool active = activation != Activation::none;
+  const bool record_it = recording({x, w, b, residual});
+  // An activation whose gradient needs its output finds it in y, unless a residual is added.
+  const Keep keep = kept_by(activation);
+  std::optional<Fresh> kept;
+  if (record_it && (keep == Keep::input || (keep == Keep::output && residual.defined())))
+    kept.emplace(shape, x.dtype());
+  forward(x, w, b, options, y, kept ? &*kept : nullptr);
+  if (!record_it) return not_differentiable(y);
+  LinearVjp vjp{activation, {}, {}, {}, {}, x.layout(), w.layout()};
+  if (active || w.requires_grad()) vjp.x = save(x);
+  if (active || x.requires_grad()) vjp.w = save(w);
+  if (active) vjp.b = save(b);
+  if (active) vjp.kept = kept ? save(not_differentiable(*kept)) : save(y);
+  return record("linear", y, {x, w, b, residual}, std::move(vjp));
+}
+
+}  // namespace tern
