@@ -1,0 +1,208 @@
+// Convolution as matrix products. For some output rows of one image, the inputs that each output
+// reads are written out as the columns of a matrix:
+//   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
+#include "tern/core/kernels/conv.h"
+
+#include "tern/core/kernels/conv_depthwise.h"
+#include "tern/core/kernels/conv_taps.h"
+#include "tern/core/kernels/gemm.h"
+#include "tern/core/kernels/scratch.h"
+#include "tern/core/simd.h"
+#include "tern/core/threads.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr int64_t kTasks = 8;                      // enough for the threads of a small machine
+constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements of a block of columns: fits the cache
+constexpr int64_t kMinWidth = 256;  // columns that make packing the weights worthwhile
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Some channels of a group over some rows of the output of one image.
+struct Block {
+  int64_t first_channel, channels;  // counted over all groups
+  int64_t first_row, rows;
+};
+
+/// Output rows that are treated together.
+int64_t rows_per_block(const Conv& c, int64_t channels) {
+  int64_t width = std::max(kMinWidth, kMaxColumns / std::max<int64_t>(channels * c.taps(), 1));
+  return std::clamp<int64_t>(width / std::max<int64_t>(c.out_width, 1), 1,
+                             std::max<int64_t>(c.out_height, 1));
+}
+
+template <class T>
+void fill_columns(const Conv& c, const T* x, const Block& block, T* columns) {
+  for (int64_t k = 0; k < block.channels * c.taps(); ++k) {
+    const T* plane = x + (block.first_channel + k / c.taps()) * c.plane();
+    const int64_t kh = k % c.taps() / c.kernel[1], kw = k % c.kernel[1];
+    for (int64_t r = 0; r < block.rows; ++r, columns += c.out_width) {
+      const Tap t = tap_at(c, block.first_row + r, kh, kw);
+      if (t.row < 0) {
+        std::fill(columns, columns + c.out_width, T(0));
+        continue;
+      }
+      const T* from = plane + t.row * c.width + t.first;
+      std::fill(columns, columns + t.begin, T(0));
+      if (c.stride[1] == 1)
+        std::copy(from + t.begin, from + t.end, columns + t.begin);
+      else
+        for (int64_t j = t.begin; j < t.end; ++j) columns[j] = from[j * c.stride[1]];
+      std::fill(columns + t.end, columns + c.out_width, T(0));
+    }
+  }
+}
+
+/// Adds columns back to where fill_columns read them.
+template <class T>
+void add_columns(const Conv& c, const T* columns, const Block& block, T* x) {
+  for (int64_t k = 0; k < block.channels * c.taps(); ++k) {
+    T* plane = x + (block.first_channel + k / c.taps()) * c.plane();
+    const int64_t kh = k % c.taps() / c.kernel[1], kw = k % c.kernel[1];
+    for (int64_t r = 0; r < block.rows; ++r, columns += c.out_width) {
+      const Tap t = tap_at(c, block.first_row + r, kh, kw);
+      if (t.row < 0) continue;
+      T* to = plane + t.row * c.width + t.first;
+      for (int64_t j = t.begin; j < t.end; ++j) to[j * c.stride[1]] += columns[j];
+    }
+  }
+}
+
+/// Calls fn(first, count) for the pieces that cover [0, n) in steps.
+template <class Fn>
+void each_piece(int64_t n, int64_t step, Fn fn) {
+  for (int64_t at = 0; at < n; at += step) fn(at, std::min(step, n - at));
+}
+
+template <class T>
+void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
+  const int64_t rows = rows_per_block(c, c.in_group()), pieces = ceil_div(c.out_height, rows);
+  const int64_t k = c.in_group() * c.taps(), m = c.out_group();
+  parallel_blocks(c.batch * c.groups * pieces, [&](int64_t task) {
+    const int64_t image = task / pieces / c.groups, group = task / pieces % c.groups;
+    const int64_t first = task % pieces * rows;
+    const Block block{group * c.in_group(), c.in_group(), first,
+                      std::min(rows, c.out_height - first)};
+    const int64_t n = block.rows * c.out_width;
+    Scratch<T> columns(k * n);
+    fill_columns(c, x + image * c.in * c.plane(), block, columns.data());
+    Gemm g{m, n, k, {k, 1}, {n, 1}, {c.out_plane(), 1}, {}};
+    T* to = y + (image * c.out + group * m) * c.out_plane() + first * c.out_width;
+    gemm<T>(g, w + group * m * k, columns.data(), to);
+    if (!bias) return;
+    for (int64_t o = 0; o < m; ++o)
+      simd([=, row = to + o * c.out_plane(), b = bias[group * m + o]] {
+        for (int64_t j = 0; j < n; ++j) row[j] += b;
+      });
+  });
+}
+
+template <class T>
+void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
+  const int64_t parts = std::clamp<int64_t>(
+      ceil_div(kTasks, std::max<int64_t>(c.batch, 1) * c.groups), 1, c.in_group());
+  const int64_t step = ceil_div(c.in_group(), parts), m = c.out_group();
+  parallel_blocks(c.batch * c.groups * parts, [&](int64_t task) {
+    const int64_t image = task / parts / c.groups, group = task / parts % c.groups;
+    const int64_t first = task % parts * step;  // channel within the group
+    const int64_t channels = std::min(step, c.in_group() - first);
+    if (channels <= 0) return;
+    T* to = dx + image * c.in * c.plane();
+    const int64_t channel = group * c.in_group() + first;
+    std::fill(to + channel * c.plane(), to + (channel + channels) * c.plane(), T(0));
+    const int64_t rows = rows_per_block(c, channels), k = channels * c.taps();
+    Scratch<T> columns(k * rows * c.out_width);
+    each_piece(c.out_height, rows, [&](int64_t row, int64_t count) {
+      const int64_t n = count * c.out_width;
+      Gemm g{k, n, m, {1, c.in_group() * c.taps()}, {c.out_plane(), 1}, {n, 1}, {}};
+      gemm<T>(g, w + group * m * c.in_group() * c.taps() + first * c.taps(),
+              dy + (image * c.out + group * m) * c.out_plane() + row * c.out_width, columns.data());
+      add_columns(c, columns.data(), {channel, channels, row, count}, to);
+    });
+  });
+}
+
+/// How the weights' gradient is cut: channels of a group, and images whose sums are added last.
+struct WeightTasks {
+  int64_t parts, step;     // of channels
+  int64_t chunks, images;  // of images
+
+  explicit WeightTasks(const Conv& c) {
+    parts = std::clamp<int64_t>(c.in_group() * c.taps() / 64, 1,
+                                std::min(c.in_group(), ceil_div(kTasks, c.groups)));
+    step = ceil_div(c.in_group(), parts);
+    chunks =
+        std::clamp<int64_t>(ceil_div(kTasks, parts * c.groups), 1, std::max<int64_t>(c.batch, 1));
+    images = ceil_div(c.batch, chunks);
+  }
+};
+
+template <class T>
+void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
+  const WeightTasks tasks(c);
+  const int64_t m = c.out_group(), row = c.in_group() * c.taps(), size = c.out * row;
+  Scratch<T> partial((tasks.chunks - 1) * size);
+  parallel_blocks(tasks.chunks * c.groups * tasks.parts, [&](int64_t task) {
+    const int64_t part = task % tasks.parts, group = task / tasks.parts % c.groups;
+    const int64_t chunk = task / tasks.parts / c.groups, first = part * tasks.step;
+    const int64_t channels = std::min(tasks.step, c.in_group() - first);
+    if (channels <= 0) return;
+    const int64_t rows = rows_per_block(c, channels), k = channels * c.taps();
+    Scratch<T> columns(k * rows * c.out_width);
+    T* to = (chunk == 0 ? dw : partial.data() + (chunk - 1) * size) + group * m * row +
+            first * c.taps();
+    T beta = 0;
+    auto add = [&](int64_t image, int64_t out_row, int64_t count) {
+      const int64_t n = count * c.out_width;
+      fill_columns(c, x + image * c.in * c.plane(),
+                   {group * c.in_group() + first, channels, out_row, count}, columns.data());
+      Gemm g{m, k, n, {c.out_plane(), 1}, {1, n}, {row, 1}, {}};
+      gemm<T>(g, dy + (image * c.out + group * m) * c.out_plane() + out_row * c.out_width,
+              columns.data(), to, beta);
+      beta = 1;
+    };
+    const int64_t last = std::min(c.batch, (chunk + 1) * tasks.images);
+    for (int64_t image = chunk * tasks.images; image < last; ++image)
+      each_piece(c.out_height, rows, [&](int64_t r, int64_t count) { add(image, r, count); });
+    if (beta == 1) return;
+    for (int64_t o = 0; o < m; ++o) std::fill(to + o * row, to + o * row + k, T(0));
+  });
+  for (int64_t chunk = 1; chunk < tasks.chunks; ++chunk)
+    for (int64_t i = 0; i < size; ++i) dw[i] += partial.data()[(chunk - 1) * size + i];
+}
+
+}  // namespace
+
+template <class T>
+void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
+  if (c.depthwise())
+    conv_depthwise(c, x, w, bias, y);
+  else
+    conv_by_products(c, x, w, bias, y);
+}
+
+template <class T>
+void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
+  if (c.depthwise())
+    input_grad_depthwise(c, dy, w, dx);
+  else
+    input_grad_by_products(c, dy, w, dx);
+}
+
+template <class T>
+void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
+  if (c.depthwise())
+    weight_grad_depthwise(c, x, dy, dw);
+  else
+    weight_grad_by_products(c, x, dy, dw);
+}
+
+template void conv(const Conv&, const float*, const float*, const float*, float*);
+template void conv(const Conv&, const double*, const double*, const double*, double*);
+template void conv_input_grad(const Conv&, const float*, const float*, float*);
+template void conv_input_grad(const Conv&, const double*, const double*, double*);
+template void conv_weight_grad(const Conv&, const float*, const float*, float*);
+template void conv_weight_grad(const Conv&, const double*, const double*, double*);
+
+}  // namespace tern::kernels

@@ -1,0 +1,43 @@
+// Convolutions of contiguous arrays: x (batch, in, height, width), w (out, in / groups, kernel),
+// y (batch, out, out_height, out_width). Work is cut by the shape alone, so that results do not
+// depend on the number of threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tern::kernels {
+
+struct Conv {
+  int64_t batch = 0, in = 0, height = 0, width = 0;
+  int64_t out = 0, out_height = 0, out_width = 0;
+  std::array<int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
+  int64_t groups = 1;
+
+  int64_t in_group() const { return in / groups; }
+  int64_t out_group() const { return out / groups; }
+  int64_t taps() const { return kernel[0] * kernel[1]; }
+  int64_t plane() const { return height * width; }
+  int64_t out_plane() const { return out_height * out_width; }
+  /// One input channel a group: computed directly rather than as a matrix product.
+  bool depthwise() const { return in == groups; }
+};
+
+/// y = x * w + bias; bias may be null.
+template <class T>
+void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y);
+
+/// dx from dy: the transposed convolution.
+template <class T>
+void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
+
+/// dw from x and dy.
+template <class T>
+void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw);
+
+/// For each window of the planes (batch * in of them) the position in its plane of the largest
+/// element: the first of equals, or the first NaN. Padding does not count.
+template <class T>
+void max_pool_positions(const Conv& c, const T* x, int64_t* positions);
+
+}  // namespace tern::kernels

@@ -1,0 +1,226 @@
+// Convolutions. Each of y(x, w), dx(dy, w) and dw(x, dy) is linear in both of its arguments, and
+// the gradients of each are the other two: so they are three ops, and every order of derivative
+// works. Patch embeddings and 1x1 kernels are matrix products and are written as such.
+#include "tern/core/conv.h"
+
+#include <optional>
+
+#include "tern/core/kernels/conv.h"
+#include "tern/core/ops.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+using kernels::Conv;
+
+Shape input_shape(const Conv& c) { return {c.batch, c.in, c.height, c.width}; }
+Shape weight_shape(const Conv& c) { return {c.out, c.in_group(), c.kernel[0], c.kernel[1]}; }
+Shape output_shape(const Conv& c) { return {c.batch, c.out, c.out_height, c.out_width}; }
+
+Tensor input_grad(const Conv& c, const Tensor& dy, const Tensor& w);
+Tensor weight_grad(const Conv& c, const Tensor& x, const Tensor& dy);
+
+// y = x * w + b
+Tensor convolve(const Conv& c, const Tensor& x, const Tensor& w, const Tensor& b) {
+  Fresh y(output_shape(c), x.dtype());
+  Tensor xc = x.detach().contiguous(), wc = w.detach().contiguous();
+  Tensor bc = b.defined() ? b.detach().contiguous() : Tensor();
+  dispatch_float(x.dtype(), "conv2d", [&]<class T>() {
+    kernels::conv(c, xc.data<T>(), wc.data<T>(), bc.defined() ? bc.data<T>() : nullptr,
+                  y.data<T>());
+  });
+  Tensor none;
+  auto vjp = [c, x = save(w.requires_grad() ? x : none), w = save(x.requires_grad() ? w : none)](
+                 const Tensor& dy, const Wants& wants) {
+    Gradients g(3);
+    if (wants[0]) g[0] = input_grad(c, dy, w.get());
+    if (wants[1]) g[1] = weight_grad(c, x.get(), dy);
+    if (wants[2]) g[2] = sum(dy, {0, 2, 3});
+    return g;
+  };
+  return record("conv2d", y, {x, w, b}, std::move(vjp));
+}
+
+// dx(dy, w):  d(dy) = ddx * w,  dw = weight_grad(ddx, dy)
+Tensor input_grad(const Conv& c, const Tensor& dy, const Tensor& w) {
+  Fresh dx(input_shape(c), dy.dtype());
+  Tensor d = dy.detach().contiguous(), wc = w.detach().contiguous();
+  dispatch_float(dy.dtype(), "conv2d", [&]<class T>() {
+    kernels::conv_input_grad(c, d.data<T>(), wc.data<T>(), dx.data<T>());
+  });
+  auto vjp = [c, dy = save(dy), w = save(w)](const Tensor& ddx, const Wants& wants) {
+    Gradients g(2);
+    if (wants[0]) g[0] = convolve(c, ddx, w.get(), {});
+    if (wants[1]) g[1] = weight_grad(c, ddx, dy.get());
+    return g;
+  };
+  return record("conv2d_input_grad", dx, {dy, w}, std::move(vjp));
+}
+
+// dw(x, dy):  dx = input_grad(dy, ddw),  d(dy) = x * ddw
+Tensor weight_grad(const Conv& c, const Tensor& x, const Tensor& dy) {
+  Fresh dw(weight_shape(c), x.dtype());
+  Tensor xc = x.detach().contiguous(), d = dy.detach().contiguous();
+  dispatch_float(x.dtype(), "conv2d", [&]<class T>() {
+    kernels::conv_weight_grad(c, xc.data<T>(), d.data<T>(), dw.data<T>());
+  });
+  auto vjp = [c, x = save(x), dy = save(dy)](const Tensor& ddw, const Wants& wants) {
+    Gradients g(2);
+    if (wants[0]) g[0] = input_grad(c, dy.get(), ddw);
+    if (wants[1]) g[1] = convolve(c, x.get(), ddw, {});
+    return g;
+  };
+  return record("conv2d_weight_grad", dw, {x, dy}, std::move(vjp));
+}
+
+bool patches(const Conv& c) {
+  return c.kernel == c.stride && c.padding == std::array<int64_t, 2>{0, 0} &&
+         c.dilation == std::array<int64_t, 2>{1, 1} && c.groups == 1;
+}
+
+// Windows that do not overlap: one gather of the image to (batch, patches, in * kernel), one
+// product. The result lies patch by patch and is seen as (batch, out, H', W'), so that the
+// flatten(2).transpose(1, 2) of a patch embedding is without gaps.
+Tensor convolve_patches(const Conv& c, Tensor x, const Tensor& w, const Tensor& b) {
+  const auto [kh, kw] = c.kernel;
+  if (c.out_height * kh != c.height) x = narrow(x, 2, 0, c.out_height * kh);
+  if (c.out_width * kw != c.width) x = narrow(x, 3, 0, c.out_width * kw);
+  x = reshape(x, {c.batch, c.in, c.out_height, kh, c.out_width, kw});
+  x = reshape(permute(x, {0, 2, 4, 1, 3, 5}),
+              {c.batch, c.out_height * c.out_width, c.in * kh * kw});
+  Tensor y = linear(x, reshape(w, {c.out, c.in * kh * kw}), b);
+  return reshape(transpose(y, 1, 2), output_shape(c));
+}
+
+// 1x1: y (out, H W) = W (out, in) x (in, H W) for every image.
+Tensor convolve_points(const Conv& c, const Tensor& x, const Tensor& w, const Tensor& b) {
+  Tensor y = matmul(reshape(w, {c.out, c.in}), reshape(x, {c.batch, c.in, c.plane()}));
+  if (b.defined()) y = y + unsqueeze(b, 1);
+  return reshape(y, output_shape(c));
+}
+
+int64_t output_size(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                    int64_t dilation) {
+  check(kernel > 0 && stride > 0 && padding >= 0 && dilation > 0,
+        "{}: kernel {}, stride {} and dilation {} must be positive, padding {} not negative", op,
+        kernel, stride, dilation, padding);
+  int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
+  check(room >= 0, "{}: a kernel of {} (dilation {}) is larger than the input {} with padding {}",
+        op, kernel, dilation, size, padding);
+  return room / stride + 1;
+}
+
+Conv geometry(const char* op, const Tensor& x, const Conv2dOptions& options, int64_t out,
+              std::array<int64_t, 2> kernel) {
+  Conv c;
+  c.batch = x.size(0);
+  c.in = x.size(1);
+  c.height = x.size(2);
+  c.width = x.size(3);
+  c.out = out;
+  c.kernel = kernel;
+  c.stride = options.stride;
+  c.padding = options.padding;
+  c.dilation = options.dilation;
+  c.groups = options.groups;
+  auto size = [&](int64_t length, size_t i) {
+    return output_size(op, length, kernel[i], c.stride[i], c.padding[i], c.dilation[i]);
+  };
+  c.out_height = size(c.height, 0);
+  c.out_width = size(c.width, 1);
+  return c;
+}
+
+void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
+                  int64_t groups) {
+  check(groups > 0 && w.size(1) > 0 && x.size(1) == w.size(1) * groups,
+        "{}: the input {} has {} channels, but the weight {} with groups {} takes {}", op,
+        x.shape(), x.size(1), w.shape(), groups, w.size(1) * groups);
+  check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs do not divide into {} groups", op,
+        w.size(0), groups);
+  check(!b.defined() || b.shape() == Shape{w.size(0)}, "{}: the bias must be ({},), got {}", op,
+        w.size(0), b.defined() ? b.shape() : Shape());
+  check(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == x.dtype()),
+        "{}: the input is {}, the weight {}; convert one with .to()", op, x.dtype(), w.dtype());
+}
+
+Tensor checked_conv2d(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
+                      const Conv2dOptions& options) {
+  check_weight(op, x, w, b, options.groups);
+  const Conv c = geometry(op, x, options, w.size(0), {w.size(2), w.size(3)});
+  const bool one = c.taps() == 1 && c.groups == 1;
+  if (one && patches(c)) return convolve_points(c, x, w, b);
+  if (patches(c)) return convolve_patches(c, x, w, b);
+  return convolve(c, x, w, b);
+}
+
+Conv2dOptions pooling(const Pool2dOptions& options) {
+  Conv2dOptions o;
+  for (size_t i = 0; i < 2; ++i) {
+    o.stride[i] = options.stride[i] == 0 ? options.kernel[i] : options.stride[i];
+    o.padding[i] = options.padding[i];
+  }
+  return o;
+}
+
+Conv pooling_geometry(const char* op, const Tensor& x, const Pool2dOptions& options) {
+  check(x.ndim() == 4, "{}: the input must be (batch, channels, height, width), got {}", op,
+        x.shape());
+  check(x.size(2) > 0 && x.size(3) > 0, "{}: the images of {} have no pixels", op, x.shape());
+  for (size_t i = 0; i < 2; ++i)
+    check(2 * options.padding[i] <= options.kernel[i],
+          "{}: padding {} is more than half of the kernel {}", op, options.padding[i],
+          options.kernel[i]);
+  Conv c = geometry(op, x, pooling(options), x.size(1), options.kernel);
+  c.groups = c.in;
+  return c;
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
+  check(x.ndim() == 4 && w.ndim() == 4,
+        "conv2d: needs x (batch, in, height, width) and w (out, in / groups, kernel height, "
+        "kernel width), got {} and {}",
+        x.shape(), w.shape());
+  return checked_conv2d("conv2d", x, w, b, options);
+}
+
+Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv1dOptions& options) {
+  check(x.ndim() == 3 && w.ndim() == 3,
+        "conv1d: needs x (batch, in, length) and w (out, in / groups, kernel), got {} and {}",
+        x.shape(), w.shape());
+  Conv2dOptions o;
+  o.stride = {1, options.stride};
+  o.padding = {0, options.padding};
+  o.dilation = {1, options.dilation};
+  o.groups = options.groups;
+  return squeeze(checked_conv2d("conv1d", unsqueeze(x, 2), unsqueeze(w, 2), b, o), 2);
+}
+
+Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  const Conv c = pooling_geometry("max_pool2d", x, options);
+  Fresh positions(Shape{c.batch, c.in, c.out_plane()}, DType::i64);
+  Tensor xc = x.detach().contiguous();
+  dispatch_float(x.dtype(), "max_pool2d", [&]<class T>() {
+    kernels::max_pool_positions(c, xc.data<T>(), positions.data<int64_t>());
+  });
+  Tensor best = gather(reshape(x, {c.batch, c.in, c.plane()}), 2, not_differentiable(positions));
+  return reshape(best, output_shape(c));
+}
+
+// A convolution of each channel with a kernel of ones.
+Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  const Conv c = pooling_geometry("avg_pool2d", x, options);
+  check(is_float(x.dtype()), "avg_pool2d: needs a floating tensor, got {}; convert with .to()",
+        x.dtype());
+  Tensor y = convolve(c, x, ones(weight_shape(c), x.dtype()), {});
+  if (options.count_include_pad || (c.padding[0] == 0 && c.padding[1] == 0))
+    return y / static_cast<double>(c.taps());
+  Tensor one = ones({1, 1, c.height, c.width}, x.dtype());
+  return y / avg_pool2d(one, {options.kernel, options.stride, options.padding}) /
+         static_cast<double>(c.taps());
+}
+
+}  // namespace tern
