@@ -36,6 +36,10 @@ inline DType float_of(DType t) { return is_float(t) ? t : DType::f32; }
 /// for a fraction that meets integers.
 Tensor scalar_for(const Tensor& other, Scalar s);
 
+/// The tensor itself, or a contiguous copy where that is faster to read in row-major order: for
+/// large transposed ones.
+Tensor readable(const Tensor& x);
+
 /// Where element 0 of a tensor lies, and its type.
 kernels::Input input_of(const Tensor& x);
 
@@ -48,8 +52,11 @@ template <class R, class... Ins, class F, class... Tensors>
 void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
   static_assert(sizeof...(Ins) == sizeof...(Tensors));
   if (out.numel() == 0) return;
-  kernels::elementwise<R, Ins...>(plan(op, out.layout(), {in...}), out.data<R>(),
-                                  std::array{input_of(in)...}, f);
+  auto run = [&](const auto&... t) {
+    kernels::elementwise<R, Ins...>(plan(op, out.layout(), {t...}), out.data<R>(),
+                                    std::array{input_of(t)...}, f);
+  };
+  run(readable(in)...);
 }
 
 /// Fresh memory for a gradient of the shape of dy: that of dy itself if nobody else will read it.
