@@ -1,0 +1,168 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/models/gmlp.h"
+#include "tern/optim/optim.h"
+
+using namespace tern;
+using models::Gmlp, models::GmlpOptions;
+
+namespace {
+
+GmlpOptions tiny() {
+  GmlpOptions o;
+  o.image = 8;
+  o.patch = 4;
+  o.dim = 8;
+  o.layers = 2;
+  o.fc_dim = 6;
+  return o;
+}
+
+// One form for every option that changes the graph.
+std::vector<std::pair<std::string, GmlpOptions>> forms() {
+  std::vector<std::pair<std::string, GmlpOptions>> out = {{"post", tiny()}};
+  auto form = [&](const char* name) -> GmlpOptions& {
+    out.emplace_back(name, tiny());
+    return out.back().second;
+  };
+  form("heads").gate.heads = 4;
+  form("causal").gate.causal = true;
+  form("toeplitz").gate.matrix = nn::SpatialMatrix::toeplitz;
+  form("unsplit").gate.split = false;
+  form("additive").gate.gate = nn::Gate::additive;
+  form("linear").gate = {.gate = nn::Gate::linear, .split = false};
+  form("attention").attention_dim = 4;
+  form("stem").stem = {{4, 1}, {6, 2}};
+  GmlpOptions& paper = form("paper");
+  paper.class_token = paper.positions = paper.output_gelu = false;
+  paper.fc_dim = 0;
+  paper.drop_path = 0.2;
+  paper.gate.weight_bound = 1e-6;
+  return out;
+}
+
+std::vector<std::string> names_of_leaves(const Tensor& loss, const NamedTensors& parameters) {
+  std::vector<std::string> names;
+  for (const Tensor& leaf : leaves(loss)) {
+    auto it = std::find_if(parameters.begin(), parameters.end(),
+                           [&](const auto& p) { return p.second.ref() == leaf.ref(); });
+    names.push_back(it == parameters.end() ? "?" : it->first);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
+
+}  // namespace
+
+TEST_CASE("gmlp: weights of the configurations") {
+  for (auto [name, count] : {std::pair{"gmlp-4m", 4979360}, {"gmlp-51m", 50907290}}) {
+    Rng rng(0);
+    CHECK(nn::num_parameters(Gmlp(models::gmlp_options(name), rng)) == count);
+  }
+  CHECK_THROWS_WITH_AS(models::gmlp_options("gmlp-5m"), doctest::Contains("gmlp-51m"), Error);
+  for (const std::string& name : models::gmlp_names()) models::gmlp_options(name);
+}
+
+TEST_CASE("gmlp: names are the reference's") {
+  Rng rng(0);
+  std::vector<std::string> names,
+      want = {"model.patch_embed.proj.weight", "model.patch_embed.proj.bias", "model.cls_token",
+              "model.pos_embed"};
+  for (std::string i : {"0", "1"})
+    for (const char* n : {"norm.weight", "norm.bias", "channel_proj_U.0.weight",
+                          "channel_proj_U.0.bias", "sgu.norm.weight", "sgu.norm.bias", "sgu.weight",
+                          "sgu.bias", "channel_proj_V.0.weight", "channel_proj_V.0.bias"})
+      want.push_back("model.blocks.layers." + i + "." + n);
+  for (const char* n : {"model.norm.weight", "model.norm.bias", "fc_1.weight", "fc_1.bias",
+                        "head.weight", "head.bias"})
+    want.push_back(n);
+  for (const auto& [name, t] : nn::state_dict(Gmlp(tiny(), rng))) names.push_back(name);
+  CHECK(names == want);
+}
+
+TEST_CASE("gmlp: every form's loss depends on its parameters and on nothing else") {
+  for (const auto& [name, options] : forms()) {
+    Rng rng(3);
+    Gmlp model(options, rng);
+    Tensor logits = model(randn({4, 3, 8, 8}, rng));
+    CHECK(logits.shape() == Shape{4, 10});
+    Tensor loss = cross_entropy(logits, tensor<int64_t>({1, 0, 9, 3}, {4}));
+    std::vector<std::string> wanted;
+    for (const auto& [n, t] : nn::named_parameters(model)) wanted.push_back(n);
+    std::sort(wanted.begin(), wanted.end());
+    CHECK_MESSAGE(names_of_leaves(loss, nn::named_parameters(model)) == wanted, name);
+    optim::AdamW optimizer(nn::named_parameters(model));
+    optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
+    loss.backward();
+    optimizer.step();
+  }
+}
+
+TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
+  Rng rng(3);
+  GmlpOptions o = tiny();
+  o.gate.weight_bound = 0;
+  models::GmlpBlock block(o, 5, 0, rng);
+  Tensor x = randn({2, 5, 8}, rng);
+  // Only the first half of U's channels is left: u * (0 + 1).
+  Tensor u = narrow(block.channel_proj_u.weight, 0, 0, 16);
+  Tensor hidden = gelu(linear(block.norm(x), u, narrow(block.channel_proj_u.bias, 0, 0, 16)));
+  Tensor want = x + gelu(linear(hidden, block.channel_proj_v.weight, block.channel_proj_v.bias));
+  CHECK(all_close(block(x), want, 1e-5, 1e-6));
+}
+
+TEST_CASE("gmlp: a batch of one equals a row of a batch; dropout is off in evaluation") {
+  for (const auto& [name, options] : forms()) {
+    Rng rng(3);
+    Gmlp model(options, rng);
+    nn::set_training(model, false);
+    Tensor x = randn({3, 3, 8, 8}, rng);
+    Tensor all = model(x);
+    CHECK(values(all) == values(model(x)));
+    for (int64_t i = 0; i < 3; ++i)
+      CHECK_MESSAGE(all_close(model(narrow(x, 0, i, 1)), narrow(all, 0, i, 1), 1e-5, 1e-6), name);
+  }
+}
+
+TEST_CASE("gmlp: training continues exactly from weights, optimizer and generators") {
+  Rng rng(3);
+  GmlpOptions o = tiny();
+  Tensor x = randn({4, 3, 8, 8}, rng), target = tensor<int64_t>({1, 0, 9, 3}, {4});
+  auto step = [&](Gmlp& model, optim::AdamW& optimizer) {
+    Tensor loss = cross_entropy(model(x), target);
+    loss.backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    return loss.item();
+  };
+  Gmlp a(o, rng), b(o, rng);
+  optim::AdamW opt_a(nn::named_parameters(a), {.lr = 0.01});
+  optim::AdamW opt_b(nn::named_parameters(b), {.lr = 0.01});
+  for (int i = 0; i < 3; ++i) step(a, opt_a);
+  nn::load_state_dict(b, nn::state_dict(a));
+  nn::load_generator_state(b, nn::generator_state(a));
+  opt_b.load_state_dict(opt_a.state_dict());
+  for (int i = 0; i < 3; ++i) CHECK(step(a, opt_a) == step(b, opt_b));
+}
+
+TEST_CASE("gmlp: spatial matrices for the heatmaps, and what is refused") {
+  Rng rng(3);
+  GmlpOptions o = tiny();
+  o.gate.heads = 4;
+  std::vector<Tensor> w = Gmlp(o, rng).spatial_weights();
+  CHECK(w.size() == 2);
+  CHECK(w[0].shape() == Shape{4, 5, 5});
+  CHECK_FALSE(w[0].requires_grad());
+  CHECK_THROWS_AS(Gmlp(o, rng)(zeros({1, 3, 9, 8})), Error);
+  CHECK_THROWS_AS(Gmlp(o, rng)(zeros({3, 8, 8})), Error);
+  o.patch = 3;
+  CHECK_THROWS_AS(Gmlp(o, rng), Error);
+}

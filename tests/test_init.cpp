@@ -1,0 +1,133 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/nn/init.h"
+
+using namespace tern;
+namespace init = tern::nn::init;
+
+namespace {
+
+struct Moments {
+  double mean = 0, std = 0, low = 0, high = 0;
+};
+
+Moments moments(const Tensor& t) {
+  auto v = t.to_vector<double>();
+  Moments m{0, 0, v[0], v[0]};
+  for (double x : v) {
+    m.mean += x;
+    m.low = std::min(m.low, x);
+    m.high = std::max(m.high, x);
+  }
+  m.mean /= static_cast<double>(v.size());
+  for (double x : v) m.std += (x - m.mean) * (x - m.mean);
+  m.std = std::sqrt(m.std / static_cast<double>(v.size()));
+  return m;
+}
+
+constexpr int64_t kRows = 200, kColumns = 300;
+
+// The moments after fn has filled a (200, 300) tensor. With 60,000 numbers the mean of a
+// distribution of deviation s is within 5 s / sqrt(60000) = 0.0204 s, and s within about 2 %.
+Moments filled(auto fn) {
+  Rng rng(3);
+  Tensor t = empty({kRows, kColumns});
+  fn(t, rng);
+  return moments(t);
+}
+
+void check_uniform(const Moments& m, double bound) {
+  CHECK(m.low >= -bound);
+  CHECK(m.high <= bound);
+  CHECK(m.high > 0.99 * bound);
+  CHECK(m.low < -0.99 * bound);
+  CHECK(std::abs(m.mean) < 0.0204 * bound / std::sqrt(3.0));
+  CHECK(m.std == doctest::Approx(bound / std::sqrt(3.0)).epsilon(0.02));
+}
+
+void check_normal(const Moments& m, double mean, double std) {
+  CHECK(std::abs(m.mean - mean) < 0.0204 * std);
+  CHECK(m.std == doctest::Approx(std).epsilon(0.02));
+  CHECK(m.high > mean + 3 * std);
+}
+
+}  // namespace
+
+TEST_CASE("init: constant, uniform, normal") {
+  Moments c = filled([](auto& t, auto&) { init::constant(t, 3); });
+  CHECK(c.low == 3);
+  CHECK(c.high == 3);
+  check_uniform(filled([](auto& t, auto& rng) { init::uniform(t, -0.2, 0.2, rng); }), 0.2);
+  check_normal(filled([](auto& t, auto& rng) { init::normal(t, 1, 0.5, rng); }), 1, 0.5);
+}
+
+TEST_CASE("init: fans of matrices and convolutions") {
+  CHECK(init::fans({5, 3}).in == 3);
+  CHECK(init::fans({5, 3}).out == 5);
+  CHECK(init::fans({5, 3, 2, 4}).in == 24);
+  CHECK(init::fans({5, 3, 2, 4}).out == 40);
+  CHECK_THROWS_AS(init::fans({5}), Error);
+}
+
+TEST_CASE("init: xavier and kaiming have the bounds and deviations of the papers") {
+  check_uniform(filled([](auto& t, auto& rng) { init::xavier_uniform(t, rng, 2); }),
+                2 * std::sqrt(6.0 / (kRows + kColumns)));
+  check_normal(filled([](auto& t, auto& rng) { init::xavier_normal(t, rng); }), 0,
+               std::sqrt(2.0 / (kRows + kColumns)));
+  // a = sqrt(5), the default of torch's Linear, is U(±1/sqrt(fan_in)).
+  check_uniform(
+      filled([](auto& t, auto& rng) { init::kaiming_uniform(t, rng, {.a = std::sqrt(5.0)}); }),
+      1 / std::sqrt(static_cast<double>(kColumns)));
+  check_normal(filled([](auto& t, auto& rng) {
+                 init::kaiming_normal(
+                     t, rng, {.fan = init::Fan::out, .nonlinearity = init::Nonlinearity::relu});
+               }),
+               0, std::sqrt(2.0 / kRows));
+}
+
+TEST_CASE("init: gains are torch.nn.init.calculate_gain's") {
+  using init::Nonlinearity;
+  CHECK(init::gain(Nonlinearity::linear) == 1);
+  CHECK(init::gain(Nonlinearity::sigmoid) == 1);
+  CHECK(init::gain(Nonlinearity::tanh) == doctest::Approx(5.0 / 3));
+  CHECK(init::gain(Nonlinearity::relu) == doctest::Approx(std::sqrt(2.0)));
+  CHECK(init::gain(Nonlinearity::leaky_relu, 0.5) == doctest::Approx(std::sqrt(2 / 1.25)));
+  CHECK(init::gain(Nonlinearity::selu) == 0.75);
+}
+
+TEST_CASE("init: truncated normal stays inside and keeps its shape") {
+  Moments m = filled([](auto& t, auto& rng) {
+    init::trunc_normal(t, rng, {.std = 0.02, .low = -0.02, .high = 0.04});
+  });
+  CHECK(m.low >= -0.02f);
+  CHECK(m.high <= 0.04f);
+  // Of the standard normal in [-1, 2]: mean (phi(1) - phi(2)) / Z = 0.2296, std 0.7210.
+  CHECK(m.mean == doctest::Approx(0.02 * 0.22964).epsilon(0.03));
+  CHECK(m.std == doctest::Approx(0.02 * 0.72095).epsilon(0.02));
+  Rng rng(0);
+  Tensor t = empty({3});
+  CHECK_THROWS_AS(init::trunc_normal(t, rng, {.low = 8, .high = 9}), Error);
+}
+
+TEST_CASE("init: orthogonal rows or columns") {
+  for (const Shape& shape : {Shape{5, 9}, Shape{9, 5}, Shape{6, 6}, Shape{4, 3, 2}}) {
+    Rng rng(2);
+    Tensor t = empty(shape, DType::f64);
+    init::orthogonal(t, rng, 3);
+    auto v = t.to_vector<double>();
+    int64_t m = shape[0], n = t.numel() / m;
+    auto at = [&](int64_t i, int64_t j) { return v[static_cast<size_t>(i * n + j)]; };
+    for (int64_t a = 0; a < std::min(m, n); ++a) {
+      for (int64_t b = 0; b < std::min(m, n); ++b) {
+        double dot = 0;
+        for (int64_t k = 0; k < std::max(m, n); ++k)
+          dot += m <= n ? at(a, k) * at(b, k) : at(k, a) * at(k, b);
+        CHECK(dot == doctest::Approx(a == b ? 9 : 0).epsilon(1e-12));
+      }
+    }
+  }
+}

@@ -1,0 +1,265 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/core/safetensors.h"
+#include "tern/nn/nn.h"
+
+using namespace tern;
+
+namespace {
+
+struct Mlp {
+  nn::Linear up, down;
+  nn::Dropout dropout;
+  explicit Mlp(Rng& rng) : up(3, 4, rng), down(4, 2, rng), dropout(0.5, rng) {}
+  Tensor operator()(const Tensor& x) const { return down(dropout(relu(up(x)))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("down", m.down);
+    visit("dropout", m.dropout);
+  }
+};
+
+// Every kind of field that the walk knows.
+struct Everything {
+  nn::Parameter weight{ones({2})};
+  nn::Parameter none;
+  nn::Buffer table{arange(0, 3)};
+  std::optional<nn::Linear> absent, present;
+  std::vector<nn::Linear> list;
+  std::array<nn::LayerNorm, 2> pair{nn::LayerNorm(1), nn::LayerNorm(2)};
+  std::variant<nn::LayerNorm, nn::RmsNorm> either{nn::RmsNorm(5)};
+  std::unique_ptr<nn::BatchNorm2d> owned = std::make_unique<nn::BatchNorm2d>(3);
+  nn::Sequential<nn::Linear, nn::Relu, nn::Dropout> stack;
+  nn::RmsNorm flat{7};
+  explicit Everything(Rng& rng)
+      : stack(nn::Linear(1, 1, rng, nn::Bias::no), nn::Relu(), nn::Dropout(0.1, rng)) {
+    present.emplace(2, 1, rng);
+    for (int i = 0; i < 2; ++i) list.emplace_back(1, 1, rng, nn::Bias::no);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("weight", m.weight);
+    visit("none", m.none);
+    visit("table", m.table);
+    visit("absent", m.absent);
+    visit("present", m.present);
+    visit("list", m.list);
+    visit("pair", m.pair);
+    visit("either", m.either);
+    visit("owned", m.owned);
+    visit("stack", m.stack);
+    visit("", m.flat);
+  }
+};
+
+// An embedding that is also the output's weight.
+struct Tied {
+  nn::Embedding embed;
+  explicit Tied(Rng& rng) : embed(4, 3, rng) {}
+  static void fields(auto& m, auto&& visit) {
+    visit("embed", m.embed);
+    visit("generator.weight", m.embed.weight);
+  }
+};
+
+std::vector<std::string> names(const NamedTensors& tensors) {
+  std::vector<std::string> out;
+  for (const auto& [name, t] : tensors) out.push_back(name);
+  return out;
+}
+
+Tensor find(const NamedTensors& tensors, const std::string& name) {
+  for (const auto& [n, t] : tensors)
+    if (n == name) return t;
+  return {};
+}
+
+using Strings = std::vector<std::string>;
+using Floats = std::vector<float>;
+
+Floats values(const Tensor& t) { return t.to_vector<float>(); }
+
+}  // namespace
+
+TEST_CASE("module: the walk names every kind of field, in order") {
+  Rng rng(1);
+  Everything m(rng);
+  CHECK(names(nn::named_parameters(m)) ==
+        Strings{"weight", "present.weight", "present.bias", "list.0.weight", "list.1.weight",
+                "pair.0.weight", "pair.0.bias", "pair.1.weight", "pair.1.bias", "either.weight",
+                "owned.weight", "owned.bias", "stack.0.weight"});
+  CHECK(names(nn::named_buffers(m)) ==
+        Strings{"table", "owned.running_mean", "owned.running_var", "owned.num_batches_tracked"});
+  CHECK(names(nn::generator_state(m)) == Strings{"stack.2.rng"});
+  CHECK(nn::state_dict(m).size() == 13 + 4);
+  CHECK(nn::num_parameters(m) == 2 + 3 + 2 + 2 + 4 + 5 + 6 + 1);
+}
+
+TEST_CASE("module: parameters are values") {
+  Rng rng(1);
+  Mlp a(rng);
+  Mlp b = a;
+  CHECK(values(b.up.weight) == values(a.up.weight));
+  CHECK(b.up.weight.tensor().requires_grad());
+  {
+    NoGradGuard no_grad;
+    fill_(b.up.weight, 7);
+  }
+  CHECK(values(a.up.weight)[0] != 7);
+
+  // Assigning writes into what is there: a handle taken before sees it.
+  Tensor handle = a.up.weight;
+  a = b;
+  CHECK(values(handle) == Floats(12, 7.0f));
+  a = Mlp(rng);
+  CHECK(values(handle) == values(a.up.weight));
+  CHECK(values(handle)[0] != 7);
+  a.up.bias = full({4}, 3);
+  CHECK(values(a.up.bias) == Floats(4, 3.0f));
+  CHECK_THROWS_AS(a.up.bias = full({5}, 3), Error);
+
+  // Another shape takes new elements; moving takes the elements along.
+  nn::Parameter p(ones({2})), q(zeros({3}));
+  Tensor before = p;
+  p = q;
+  CHECK(values(p) == Floats(3, 0.0f));
+  CHECK(values(before) == Floats(2, 1.0f));
+  nn::Parameter moved = std::move(q);
+  CHECK_FALSE(q.defined());
+  CHECK(moved.tensor().requires_grad());
+  std::swap(moved, p);
+  CHECK((p.defined() && moved.defined()));
+}
+
+TEST_CASE("module: a backward pass reaches the parameters, zero_grad clears them") {
+  Rng rng(1);
+  Mlp m(rng);
+  sum(m(ones({5, 3}))).backward();
+  for (const auto& [name, t] : nn::named_parameters(m)) CHECK_MESSAGE(t.grad().defined(), name);
+  nn::zero_grad(m);
+  for (const Tensor& t : nn::parameters(m)) CHECK_FALSE(t.grad().defined());
+  nn::set_requires_grad(m, false);
+  CHECK_FALSE(m(ones({5, 3})).requires_grad());
+  nn::set_requires_grad(m, true);
+  CHECK(m(ones({5, 3})).requires_grad());
+}
+
+TEST_CASE("module: training and evaluation") {
+  Rng rng(1);
+  Mlp m(rng);
+  Tensor x = ones({8, 3});
+  nn::set_training(m, false);
+  CHECK_FALSE(m.dropout.training);
+  CHECK(values(m(x)) == values(m(x)));
+  nn::set_training(m);
+  CHECK(values(m(x)) != values(m(x)));
+}
+
+TEST_CASE("module: the generators' state continues dropout exactly") {
+  Rng rng(1);
+  Mlp m(rng);
+  Tensor x = ones({8, 3});
+  m(x);
+  NamedTensors state = nn::generator_state(m);
+  Floats next = values(m(x));
+  CHECK(values(m(x)) != next);
+  nn::load_generator_state(m, state);
+  CHECK(values(m(x)) == next);
+  CHECK_THROWS_AS(nn::load_generator_state(m, {}), Error);
+}
+
+TEST_CASE("module: a state that does not fit is refused with all its differences, unwritten") {
+  Rng rng(1);
+  Mlp m(rng);
+  NamedTensors good;
+  for (const auto& [name, t] : nn::state_dict(m)) good.emplace_back(name, full(t.shape(), 9));
+  auto with = [&](size_t i, std::string name, Tensor t) {
+    NamedTensors s = good;
+    s[i] = {std::move(name), std::move(t)};
+    return s;
+  };
+  Floats before = values(m.up.weight);
+  CHECK_THROWS_WITH_AS(nn::load_state_dict(m, with(1, "up.bais", zeros({4}))),
+                       "load_state_dict: 1 missing: up.bias; 1 unexpected: up.bais (did you mean "
+                       "up.bias?)",
+                       Error);
+  CHECK_THROWS_WITH_AS(nn::load_state_dict(m, with(0, "up.weight", zeros({3, 4}))),
+                       "load_state_dict: 1 of another form: up.weight is (3, 4) instead of (4, 3)",
+                       Error);
+  CHECK_THROWS_AS(nn::load_state_dict(m, with(1, "up.weight", zeros({4, 3}))), Error);
+  CHECK_THROWS_AS(nn::load_state_dict(m, with(1, "up.bias", zeros({4}, DType::i64))), Error);
+  CHECK(values(m.up.weight) == before);
+
+  // Not strict: what fits is written, the rest reported; another shape is still an error.
+  LoadStateReport r = nn::load_state_dict(m, with(1, "other", zeros({4})), {.strict = false});
+  CHECK(r.missing == Strings{"up.bias"});
+  CHECK(r.unexpected == Strings{"other"});
+  CHECK(values(m.up.weight) == Floats(12, 9.0f));
+  CHECK_THROWS_AS(nn::load_state_dict(m, with(0, "up.weight", zeros({1})), {.strict = false}),
+                  Error);
+
+  // f64 values are converted.
+  nn::load_state_dict(m, with(1, "up.bias", full({4}, 0.5, DType::f64)));
+  CHECK(values(m.up.bias) == Floats(4, 0.5f));
+  CHECK(m.up.bias.dtype() == DType::f32);
+}
+
+TEST_CASE("module: a tied parameter is counted and saved once and loads from either name") {
+  Rng rng(1);
+  Tied m(rng);
+  CHECK(names(nn::named_parameters(m)) == Strings{"embed.weight"});
+  CHECK(nn::num_parameters(m) == 12);
+  nn::load_state_dict(m, {{"generator.weight", full({4, 3}, 2)}});
+  CHECK(values(m.embed.weight) == Floats(12, 2.0f));
+  nn::load_state_dict(m,
+                      {{"embed.weight", full({4, 3}, 3)}, {"generator.weight", full({4, 3}, 3)}});
+  CHECK(values(m.embed.weight) == Floats(12, 3.0f));
+  CHECK_THROWS_AS(nn::load_state_dict(m, {}), Error);
+  Tied copy = m;
+  CHECK(nn::num_parameters(copy) == 12);
+}
+
+TEST_CASE("module: to() converts parameters and floating buffers") {
+  Rng rng(1);
+  Everything m(rng);
+  Floats before = values(m.present->weight);
+  nn::to(m, DType::f64);
+  for (const Tensor& t : nn::parameters(m)) {
+    CHECK(t.dtype() == DType::f64);
+    CHECK(t.requires_grad());
+  }
+  CHECK(m.owned->running_var.dtype() == DType::f64);
+  CHECK(m.table.dtype() == DType::i64);
+  CHECK(values(m.present->weight) == before);
+  CHECK_THROWS_AS(nn::to(m, DType::i64), Error);
+}
+
+TEST_CASE("module: weights go through a file") {
+  auto folder =
+      std::filesystem::temp_directory_path() / ("tern_module_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::string path = (folder / "m.safetensors").string();
+  Rng rng(1);
+  Everything a(rng), b(rng);
+  nn::save_weights(path, a, {{"epoch", "3"}});
+  nn::load_weights(path, b);
+  for (const auto& [name, t] : nn::state_dict(a))
+    CHECK_MESSAGE(values(t) == values(find(nn::state_dict(b), name)), name);
+  CHECK(load_safetensors(path).metadata.at("epoch") == "3");
+  Mlp other(rng);
+  CHECK_THROWS_AS(nn::load_weights(path, other), IoError);
+  CHECK_THROWS_AS(nn::load_weights(path + "x", other), IoError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("state: the nearest name") {
+  CHECK(nearest_name("up.wieght", {"down.bias", "up.weight"}) == "up.weight");
+  CHECK(nearest_name("entirely.different", {"a", "b"}) == "");
+  CHECK(nearest_name("x", {}) == "");
+}

@@ -1,0 +1,309 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/safetensors.h"
+#include "tern/core/threads.h"
+#include "tern/optim/optim.h"
+
+using namespace tern;
+
+namespace {
+
+const std::vector<std::string> kNames = {"w", "b", "rare"};
+
+Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+
+using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
+
+template <class Kind, class Options>
+Make simple(Options options) {
+  return [options](const NamedTensors& p) { return std::make_unique<Kind>(p, options); };
+}
+
+std::unique_ptr<optim::Optimizer> adamw_groups(const NamedTensors& p) {
+  std::vector<optim::ParameterGroup> groups = {{{p[0], p[2]}}, {{p[1]}, 0.02, 0.0}};
+  return std::make_unique<optim::AdamW>(
+      groups, optim::AdamWOptions{
+                  .lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1});
+}
+
+// The cases of tests/reference/optim/make_optim.py.
+const std::vector<std::pair<std::string, Make>> kCases = {
+    {"adamw", simple<optim::AdamW>(optim::AdamWOptions{})},
+    {"adamw_groups", adamw_groups},
+    {"adam", simple<optim::Adam>(optim::AdamOptions{.lr = 0.01, .weight_decay = 0.1})},
+    {"sgd", simple<optim::Sgd>(optim::SgdOptions{.lr = 0.1, .weight_decay = 0.01})},
+    {"sgd_momentum", simple<optim::Sgd>(optim::SgdOptions{
+                         .lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01})},
+    {"sgd_nesterov",
+     simple<optim::Sgd>(optim::SgdOptions{.lr = 0.1, .momentum = 0.8, .nesterov = true})},
+    {"rmsprop", simple<optim::RmsProp>(optim::RmsPropOptions{.weight_decay = 0.05})},
+    {"rmsprop_centered",
+     simple<optim::RmsProp>(optim::RmsPropOptions{.lr = 0.02, .alpha = 0.9, .centered = true})},
+    {"rmsprop_momentum",
+     simple<optim::RmsProp>(optim::RmsPropOptions{
+         .lr = 0.02, .alpha = 0.9, .eps = 1e-6, .momentum = 0.7, .centered = true})},
+    {"adadelta", simple<optim::Adadelta>(optim::AdadeltaOptions{.weight_decay = 0.01})},
+    {"adadelta_lr",
+     simple<optim::Adadelta>(optim::AdadeltaOptions{.lr = 0.5, .rho = 0.8, .eps = 1e-4})},
+};
+
+const SafeTensors& reference() {
+  static const SafeTensors kFile =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/optim/optim.safetensors");
+  return kFile;
+}
+
+NamedTensors start(DType dtype = DType::f64) {
+  NamedTensors out;
+  for (const std::string& n : kNames)
+    out.emplace_back(n, leaf(reference().find("start." + n).to(dtype)));
+  return out;
+}
+
+void set_gradients(const NamedTensors& p, int64_t step) {
+  for (const auto& [name, t] : p) {
+    bool none = name == "rare" && step % 2;
+    Tensor g = reference().find("gradient." + name)[step].to(t.dtype());
+    t.set_grad(none ? Tensor() : g);
+  }
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  return worst;
+}
+
+// A gradient that depends on the element alone, over several pieces of the parallel pass.
+NamedTensors large(int64_t n) {
+  Tensor p = leaf(linspace(-1, 1, n));
+  p.set_grad(linspace(3, -2, n));
+  return {{"p", p}};
+}
+
+}  // namespace
+
+TEST_CASE("optimizers: 20 steps equal PyTorch's") {
+  for (const auto& [name, make] : kCases) {
+    for (DType dtype : {DType::f64, DType::f32}) {
+      NamedTensors p = start(dtype);
+      auto optimizer = make(p);
+      for (int64_t step = 0; step < 20; ++step) {
+        set_gradients(p, step);
+        optimizer->step();
+      }
+      // f32: 20 roundings of numbers around 1, amplified by 1/sqrt(v) of early small gradients.
+      double tolerance = dtype == DType::f64 ? 1e-6 : 1e-4;
+      for (const auto& [n, t] : p)
+        CHECK_MESSAGE(largest_difference(t, reference().find(name + "." + n)) < tolerance, name,
+                      " ", n);
+    }
+  }
+}
+
+TEST_CASE("optimizers: state goes out and in by name; the continuation is exact") {
+  for (const auto& [name, make] : kCases) {
+    NamedTensors p = start();
+    auto optimizer = make(p);
+    NamedTensors state, resumed;
+    for (int64_t step = 0; step < 20; ++step) {
+      if (step == 7) {
+        for (const auto& [n, t] : optimizer->state_dict()) state.emplace_back(n, t.clone());
+        for (const auto& [n, t] : p) resumed.emplace_back(n, leaf(t.detach()));
+      }
+      set_gradients(p, step);
+      optimizer->step();
+    }
+    auto other = make(resumed);
+    other->load_state_dict(state);
+    for (int64_t step = 7; step < 20; ++step) {
+      set_gradients(resumed, step);
+      other->step();
+    }
+    for (size_t i = 0; i < p.size(); ++i)
+      CHECK_MESSAGE(p[i].second.to_vector<double>() == resumed[i].second.to_vector<double>(), name);
+  }
+}
+
+TEST_CASE("optimizers: a state that does not fit changes nothing") {
+  NamedTensors p = start();
+  optim::AdamW optimizer(p);
+  CHECK(optimizer.state_dict().empty());
+  set_gradients(p, 1);  // none for `rare`
+  optimizer.step();
+  NamedTensors state = optimizer.state_dict();
+  CHECK(state.size() == 6);
+  CHECK(state[0].first == "w.step");
+  CHECK(state[1].first == "w.exp_avg");
+  CHECK(state[2].first == "w.exp_avg_sq");
+  CHECK(state[0].second.item<int64_t>() == 1);
+  NamedTensors missing(state.begin(), state.end() - 1), unexpected = state, negative = state;
+  unexpected.emplace_back("other.step", scalar(1, DType::i64));
+  negative[0].second = scalar(-1, DType::i64);
+  CHECK_THROWS_AS(optimizer.load_state_dict(missing), Error);
+  CHECK_THROWS_AS(optimizer.load_state_dict(unexpected), Error);
+  CHECK_THROWS_AS(optimizer.load_state_dict(negative), Error);
+  CHECK(optimizer.state_dict()[0].second.item<int64_t>() == 1);
+}
+
+TEST_CASE("optimizers: groups, factors, and what is refused") {
+  Tensor w = leaf(ones({2, 2})), b = leaf(ones({2}));
+  NamedTensors p = {{"w", w}, {"b", b}};
+  optim::Sgd decayed(optim::decay_groups(p, 0.5), {.lr = 1, .weight_decay = 9});
+  CHECK(decayed.num_groups() == 2);
+  CHECK(decayed.weight_decay(0) == 0.5);
+  CHECK(decayed.weight_decay(1) == 0);
+  decayed.set_lr_factor(0.1);
+  CHECK(decayed.lr() == doctest::Approx(0.1));
+  w.set_grad(zeros({2, 2}));
+  b.set_grad(zeros({2}));
+  decayed.step();  // w -= 0.1 * 0.5 * w
+  CHECK(w.to_vector<float>() == std::vector<float>(4, 0.95f));
+  CHECK(b.to_vector<float>() == std::vector<float>(2, 1.0f));
+  decayed.zero_grad();
+  CHECK_FALSE(w.grad().defined());
+
+  CHECK_THROWS_WITH_AS(optim::Sgd(NamedTensors{{"w", w}, {"v", w}}),
+                       "Sgd: 'w' and 'v' are the same parameter", Error);
+  CHECK_THROWS_AS(optim::Sgd(NamedTensors{{"w", w}, {"w", b}}), Error);
+  CHECK_THROWS_AS(optim::Sgd(NamedTensors{{"w", w * 2}}), Error);
+  CHECK_THROWS_AS(optim::Sgd(p, {.lr = -1}), Error);
+  CHECK_THROWS_AS(optim::Sgd(p, {.nesterov = true}), Error);
+  CHECK_THROWS_AS(optim::AdamW(p, {.beta1 = 1}), Error);
+}
+
+TEST_CASE("optimizers: a transposed gradient, an empty parameter, an old graph") {
+  Tensor w = leaf(zeros({2, 3})), none = leaf(zeros({0, 3}));
+  w.set_grad(transpose(tensor({1, 2, 3, 4, 5, 6}, {3, 2}), 0, 1));
+  none.set_grad(zeros({0, 3}));
+  optim::Sgd optimizer(NamedTensors{{"w", w}, {"none", none}}, {.lr = 1});
+  Tensor loss = sum(square(w));
+  optimizer.step();
+  CHECK(w.to_vector<float>() == std::vector<float>{-1, -3, -5, -2, -4, -6});
+  // The step wrote what square() had saved: the old graph says so rather than being wrong.
+  CHECK_THROWS_AS(loss.backward(), Error);
+}
+
+TEST_CASE("optimizers, clipping and averaging give the same bits for any number of threads") {
+  int before = num_threads();
+  std::vector<std::vector<float>> results;
+  for (int threads : {1, 3}) {
+    set_num_threads(threads);
+    NamedTensors p = large(100003);
+    optim::Ema ema(p, {.decay = 0.9});
+    double norm = optim::clip_grad_norm(p, 1);
+    optim::AdamW(p, {.lr = 0.1}).step();
+    ema.update();
+    results.push_back(p[0].second.to_vector<float>());
+    results.push_back(ema.averages()[0].second.to_vector<float>());
+    results.push_back({static_cast<float>(norm)});
+  }
+  set_num_threads(before);
+  for (size_t i = 0; i < 3; ++i) CHECK(results[i] == results[i + 3]);
+}
+
+TEST_CASE("clip_grad_norm scales all gradients together and gives the norm before") {
+  Tensor a = leaf(zeros({2})), b = leaf(zeros({1})), c = leaf(zeros({4}));
+  NamedTensors p = {{"a", a}, {"b", b}, {"c", c}};
+  auto reset = [&] {
+    a.set_grad(tensor({3, 4}, {2}));
+    b.set_grad(tensor({12}, {1}));
+  };
+  reset();
+  CHECK(optim::clip_grad_norm(p, 100) == doctest::Approx(13));
+  CHECK(b.grad().item() == 12);
+  CHECK(optim::clip_grad_norm(p, 6.5) == doctest::Approx(13));
+  CHECK(b.grad().item() == doctest::Approx(12 * 6.5 / (13 + 1e-6)));
+  reset();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  CHECK(optim::clip_grad_norm(p, 6, {.p = kInf}) == 12);
+  CHECK(b.grad().item() == doctest::Approx(6));
+  CHECK(a.grad().to_vector<double>()[0] == doctest::Approx(1.5));
+  CHECK_FALSE(c.grad().defined());
+  reset();
+  optim::clip_grad_value(p, 3.5);
+  CHECK(a.grad().to_vector<double>() == std::vector<double>{3, 3.5});
+  CHECK(b.grad().item() == 3.5);
+
+  b.set_grad(tensor({std::nan("")}, {1}));
+  CHECK_THROWS_WITH_AS(optim::clip_grad_norm(p, 1),
+                       doctest::Contains("the gradient of 'b' is not finite"), Error);
+  CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = kInf}), Error);
+  CHECK(std::isnan(optim::clip_grad_norm(p, 1, {.error_if_nonfinite = false})));
+  CHECK(optim::clip_grad_norm({{"c", c}}, 1) == 0);
+  CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = 3}), Error);
+}
+
+TEST_CASE("Ema averages, swaps in and out, and continues from its state") {
+  Tensor w = leaf(full({3}, 1)), n = scalar(1, DType::i64);
+  NamedTensors weights = {{"w", w}, {"n", n}};
+  optim::Ema ema(weights, {.decay = 0.75});
+  {
+    NoGradGuard no_grad;
+    fill_(w, 5);
+    fill_(n, 8);
+  }
+  ema.update();  // 0.75 * 1 + 0.25 * 5
+  CHECK(ema.averages()[0].second.to_vector<float>() == std::vector<float>(3, 2.0f));
+  CHECK(ema.averages()[1].second.item<int64_t>() == 8);
+  ema.swap();
+  CHECK(w.to_vector<float>() == std::vector<float>(3, 2.0f));
+  CHECK(ema.averages()[0].second.to_vector<float>() == std::vector<float>(3, 2.0f));
+  CHECK_THROWS_AS(ema.update(), Error);
+  ema.swap();
+  CHECK(w.to_vector<float>() == std::vector<float>(3, 5.0f));
+
+  optim::Ema other(weights, {.decay = 0.75});
+  other.load_state_dict(ema.state_dict());
+  ema.update();
+  other.update();
+  CHECK(other.averages()[0].second.to_vector<float>() == std::vector<float>(3, 2.75f));
+  CHECK(ema.averages()[0].second.to_vector<float>() == std::vector<float>(3, 2.75f));
+  CHECK(w.requires_grad());
+
+  optim::Ema warm(weights, {.decay = 0.99, .warmup = true});
+  {
+    NoGradGuard no_grad;
+    fill_(w, 16);
+  }
+  warm.update();  // decay 2/11: 5 * 2/11 + 16 * 9/11
+  CHECK(warm.averages()[0].second.to_vector<float>()[0] == doctest::Approx(14));
+}
+
+TEST_CASE("check_training_graph names what does not agree") {
+  Tensor a = leaf(ones({2})), b = leaf(ones({3})), c = leaf(ones({4}));
+  NamedTensors both = {{"a", a}, {"b", b}};
+  optim::Sgd sgd(both), sgd_a(NamedTensors{{"a", a}});
+  Tensor loss = sum(a) + sum(b);
+  optim::check_training_graph(loss, both, sgd);
+  loss.backward();
+  optim::check_training_graph(loss, both, sgd);
+  auto complaint = [](auto fn) -> std::string {
+    try {
+      fn();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(complaint([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
+        "training graph: the loss does not depend on: b");
+  CHECK(complaint([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
+        "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
+        "(4)");
+  CHECK(complaint([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
+        "training graph: the optimizer lacks: b");
+  CHECK(complaint([&] {
+          optim::check_training_graph(sum(a), {{"a", a}}, sgd);
+        }) == "training graph: only the optimizer has: b");
+  b.set_requires_grad(false);  // a frozen parameter need not be reached
+  optim::check_training_graph(sum(a) + sum(b), both, sgd_a);
+}
