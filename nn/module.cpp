@@ -46,6 +46,12 @@ NamedTensors targets(const Slots& slots) {
 
 }  // namespace
 
+void check_names(const Slots& slots) {
+  std::unordered_set<std::string_view> seen;
+  for (const Slot& slot : slots)
+    check(seen.insert(slot.name).second, "module: two fields are called '{}'", slot.name);
+}
+
 NamedTensors named_parameters(const Slots& slots) { return tensors<Parameter>(slots); }
 
 NamedTensors named_buffers(const Slots& slots) { return tensors<Buffer>(slots); }

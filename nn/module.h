@@ -110,12 +110,16 @@ class Collector {
   std::string prefix_;
 };
 
-/// Everything in the module, in the order of its fields. Undefined parameters are left out.
+/// An Error if two fields have one name.
+void check_names(const Slots& slots);
+
+/// Everything in the module, in the order of its fields.
 template <class M>
 Slots slots(const M& m) {
   Slots out;
   Collector collect(out, "");
   collect("", m);
+  check_names(out);
   return out;
 }
 

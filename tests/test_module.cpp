@@ -18,7 +18,7 @@ struct Mlp {
   nn::Linear up, down;
   nn::Dropout dropout;
   explicit Mlp(Rng& rng) : up(3, 4, rng), down(4, 2, rng), dropout(0.5, rng) {}
-  Tensor operator()(const Tensor& x) const { return down(dropout(relu(up(x)))); }
+  Tensor operator()(const Tensor& x) const { return down(dropout(tanh(up(x)))); }
   static void fields(auto& m, auto&& visit) {
     visit("up", m.up);
     visit("down", m.down);
@@ -37,7 +37,7 @@ struct Everything {
   std::variant<nn::LayerNorm, nn::RmsNorm> either{nn::RmsNorm(5)};
   std::unique_ptr<nn::BatchNorm2d> owned = std::make_unique<nn::BatchNorm2d>(3);
   nn::Sequential<nn::Linear, nn::Relu, nn::Dropout> stack;
-  nn::RmsNorm flat{7};
+  nn::Sequential<nn::RmsNorm> flat{nn::RmsNorm(7)};
   explicit Everything(Rng& rng)
       : stack(nn::Linear(1, 1, rng, nn::Bias::no), nn::Relu(), nn::Dropout(0.1, rng)) {
     present.emplace(2, 1, rng);
@@ -93,12 +93,29 @@ TEST_CASE("module: the walk names every kind of field, in order") {
   CHECK(names(nn::named_parameters(m)) ==
         Strings{"weight", "present.weight", "present.bias", "list.0.weight", "list.1.weight",
                 "pair.0.weight", "pair.0.bias", "pair.1.weight", "pair.1.bias", "either.weight",
-                "owned.weight", "owned.bias", "stack.0.weight"});
+                "owned.weight", "owned.bias", "stack.0.weight", "0.weight"});
   CHECK(names(nn::named_buffers(m)) ==
         Strings{"table", "owned.running_mean", "owned.running_var", "owned.num_batches_tracked"});
   CHECK(names(nn::generator_state(m)) == Strings{"stack.2.rng"});
-  CHECK(nn::state_dict(m).size() == 13 + 4);
-  CHECK(nn::num_parameters(m) == 2 + 3 + 2 + 2 + 4 + 5 + 6 + 1);
+  CHECK(nn::state_dict(m).size() == 14 + 4);
+  CHECK(nn::num_parameters(m) == 2 + 3 + 2 + 2 + 4 + 5 + 6 + 1 + 7);
+}
+
+namespace {
+
+struct Clash {
+  nn::LayerNorm a{2}, b{2};
+  static void fields(auto& m, auto&& visit) {
+    visit("norm", m.a);
+    visit("norm", m.b);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("module: two fields of one name are an error") {
+  CHECK_THROWS_WITH_AS(nn::named_parameters(Clash()), "module: two fields are called 'norm.weight'",
+                       Error);
 }
 
 TEST_CASE("module: parameters are values") {

@@ -298,7 +298,7 @@ TEST_CASE("check_training_graph names what does not agree") {
         "training graph: the loss does not depend on: b");
   CHECK(complaint([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
         "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
-        "(4)");
+        "(4,)");
   CHECK(complaint([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
         "training graph: the optimizer lacks: b");
   CHECK(complaint([&] {
