@@ -1,0 +1,34 @@
+// Softmax along rows of x (rows, n), which lies without gaps; gradients too. Rows are independent
+// of each other. Sums are kept in double.
+#pragma once
+
+#include <cstdint>
+
+#include "tern/core/loops.h"
+
+namespace tern::kernels {
+
+/// Which elements of the rows count (not 0): element j of row i is at
+/// data[offset of element i in `rows` + j].
+struct RowMask {
+  const uint8_t* data = nullptr;  ///< null: all count
+  Loops rows;
+};
+
+/// y = exp(x) / sum exp(x) over the elements that count, 0 elsewhere.
+template <class T>
+void softmax(const T* x, const RowMask& mask, T* y, int64_t rows, int64_t n);
+
+/// y = x - log sum exp(x) over the elements that count, -inf elsewhere.
+template <class T>
+void log_softmax(const T* x, const RowMask& mask, T* y, int64_t rows, int64_t n);
+
+/// dx = y (dy - sum(dy y)); dx may be dy.
+template <class T>
+void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t n);
+
+/// dx = dy - exp(y) sum(dy); dx may be dy.
+template <class T>
+void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t n);
+
+}  // namespace tern::kernels
