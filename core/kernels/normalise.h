@@ -1,0 +1,39 @@
+// Layer and root-mean-square normalisation of the rows of x (rows, n), and batch normalisation of
+// the channels of x (batch, channels, size), all without gaps. Sums are kept in double; those over
+// rows are made of fixed blocks of rows.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+/// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(var + eps). mean and rstd (rows) are
+/// results too; a null mean stands for 0 (root-mean-square normalisation). weight, bias (n).
+template <class T>
+void layer_norm(const T* x, const T* weight, const T* bias, T* y, T* mean, T* rstd, int64_t rows,
+                int64_t n, double eps);
+
+/// With xhat = (x - mean) rstd and d = dy weight:
+///   dx = rstd (d - mean(d) - xhat mean(d xhat)), dweight = sum dy xhat, dbias = sum dy.
+/// dx may be dy; dweight and dbias (n) are both null if they are not wanted. mean: as above (then
+/// mean(d) is left out).
+template <class T>
+void layer_norm_backward(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd,
+                         T* dx, T* dweight, T* dbias, int64_t rows, int64_t n);
+
+/// Mean and biased variance of every channel.
+template <class T>
+void channel_statistics(const T* x, T* mean, T* var, int64_t batch, int64_t channels, int64_t size);
+
+/// y = (x - mean) rstd weight + bias; all but x and y are (channels).
+template <class T>
+void batch_norm(const T* x, const T* mean, const T* rstd, const T* weight, const T* bias, T* y,
+                int64_t batch, int64_t channels, int64_t size);
+
+/// As layer_norm_backward, by channels; dx may be dy.
+template <class T>
+void batch_norm_backward(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd,
+                         T* dx, T* dweight, T* dbias, int64_t batch, int64_t channels,
+                         int64_t size);
+
+}  // namespace tern::kernels

@@ -1,0 +1,127 @@
+// Normalisation of channels over the batch (Ioffe & Szegedy 2015).
+#include "tern/core/kernels/normalise.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/reduction.h"
+
+namespace tern {
+namespace {
+
+// (C) as (C, 1, ...), which broadcasts over x (N, C, ...).
+Tensor by_channel(const Tensor& t, const Tensor& x) {
+  Shape shape = Dims::filled(x.ndim() - 1, 1);
+  shape[0] = x.size(1);
+  return reshape(t, shape);
+}
+
+Dims other_axes(const Tensor& x) {
+  Dims axes(0);
+  for (int a = 2; a < x.ndim(); ++a) axes.push_back(a);
+  return axes;
+}
+
+// (N, C, ...) as the kernels see it: N, C, and the size of the rest.
+struct Sizes {
+  explicit Sizes(const Tensor& x)
+      : batch(x.size(0)),
+        channels(x.size(1)),
+        rest(numel(Shape(x.shape().begin() + 2, x.shape().end()))) {}
+  int64_t batch, channels, rest;
+};
+
+// In public ops, for when they are differentiated again: as a layer_norm over the other axes.
+Gradients composed_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight, double eps) {
+  const Dims axes = other_axes(x);
+  Tensor centred = x - mean(x, axes, true);
+  Tensor rstd = rsqrt(mean(square(centred), axes, true) + eps);
+  Tensor xhat = centred * rstd;
+  Tensor dx = dy - mean(dy, axes, true) - xhat * mean(dy * xhat, axes, true);
+  return {dx * rstd * by_channel(weight, x), sum(dy * xhat, axes), sum(dy, axes)};
+}
+
+Gradients fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const Tensor& mean, const Tensor& rstd) {
+  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
+  const Tensor& d = copy.defined() ? copy : dy;
+  const Sizes s(x);
+  Fresh dx = detail::gradient_like(d), dweight(weight.shape(), d.dtype()),
+        dbias(weight.shape(), d.dtype());
+  dispatch_float(d.dtype(), "batch_norm", [&]<class T>() {
+    kernels::batch_norm_backward(d.data<T>(), x.data<T>(), weight.data<T>(), mean.data<T>(),
+                                 rstd.data<T>(), dx.data<T>(), dweight.data<T>(), dbias.data<T>(),
+                                 s.batch, s.channels, s.rest);
+  });
+  return {not_differentiable(dx), not_differentiable(dweight), not_differentiable(dbias)};
+}
+
+// running = (1 - momentum) running + momentum batch; the variance is unbiased.
+void update(const Tensor& running, const Tensor& batch, double scale, double momentum) {
+  if (!running.defined()) return;
+  NoGradGuard guard;
+  mul_(running, 1 - momentum);
+  add_(running, batch.to(running.dtype()), momentum * scale);
+}
+
+// x without gaps; running statistics are updated.
+Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
+  const Sizes s(x);
+  Fresh y(x.shape(), x.dtype()), mean(s.channels, x.dtype()), var(s.channels, x.dtype());
+  Tensor m = not_differentiable(mean), v = not_differentiable(var), rstd;
+  dispatch_float(x.dtype(), "batch_norm", [&]<class T>() {
+    kernels::channel_statistics(x.data<T>(), mean.data<T>(), var.data<T>(), s.batch, s.channels,
+                                s.rest);
+    rstd = rsqrt(v + options.eps);
+    kernels::batch_norm(x.data<T>(), m.data<T>(), rstd.data<T>(), weight.data<T>(), bias.data<T>(),
+                        y.data<T>(), s.batch, s.channels, s.rest);
+  });
+  const double count = static_cast<double>(s.batch * s.rest);
+  if (count > 0) {
+    update(running_mean, m, 1, options.momentum);
+    update(running_var, v, count / (count - 1), options.momentum);
+  }
+  auto vjp = [eps = options.eps, x = save(x), w = save(weight), m, rstd](const Tensor& dy) {
+    if (grad_enabled()) return composed_gradients(dy, x.get(), w.get(), eps);
+    return fused_gradients(dy, x.get(), w.get(), m, rstd);
+  };
+  return record("batch_norm", y, {x, weight, bias}, vjp);
+}
+
+void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
+  check(x.ndim() >= 2, "batch_norm: needs (N, C, ...), got shape {}", x.shape());
+  for (const Tensor* t : of_channels) {
+    if (!t->defined()) continue;
+    check(t->shape() == Shape(x.size(1)),
+          "batch_norm: {} channels, but weight, bias or statistics have shape {}", x.size(1),
+          t->shape());
+    check(t->dtype() == x.dtype(),
+          "batch_norm: x is {}, weight, bias or statistics {}; convert one with .to()", x.dtype(),
+          t->dtype());
+  }
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
+  check_arguments(x, {&running_mean, &running_var, &weight, &bias});
+  const int64_t channels = x.size(1);
+  Tensor w = weight.defined() ? weight.contiguous() : ones(channels, x.dtype());
+  Tensor b = bias.defined() ? bias.contiguous() : zeros(channels, x.dtype());
+  if (!options.training) {
+    check(running_mean.defined() && running_var.defined(),
+          "batch_norm: not training, so it needs running_mean and running_var");
+    Tensor scale = w * rsqrt(running_var + options.eps);
+    return x * by_channel(scale, x) + by_channel(b - running_mean * scale, x);
+  }
+  check(Sizes(x).batch * Sizes(x).rest != 1,
+        "batch_norm: training needs more than one value a channel, got {}",
+        x.shape());
+  if (x.ndim() > 2)
+    return normalise_batch(x.contiguous(), running_mean, running_var, w, b, options);
+  // (N, C): the kernels want the values of a channel together.
+  Tensor columns = unsqueeze(transpose(x, 0, 1), 0).contiguous();  // (1, C, N)
+  return transpose(squeeze(normalise_batch(columns, running_mean, running_var, w, b, options), 0),
+                   0, 1);
+}
+
+}  // namespace tern

@@ -1,0 +1,123 @@
+// Normalisation over the last axes, with or without taking away the mean, and over groups.
+#include "tern/core/kernels/normalise.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/reduction.h"
+
+namespace tern {
+namespace {
+
+struct Norm {
+  const char* name;
+  bool centred;
+  Shape shape;  // of the last axes, which are normalised
+  double eps;
+
+  int64_t size() const { return numel(shape); }
+  Dims axes() const {
+    Dims axes;
+    for (int i = shape.size(); i > 0; --i) axes.push_back(-i);
+    return axes;
+  }
+};
+
+void check_arguments(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const int given = norm.shape.size(), first = x.ndim() - given;
+  check(given > 0, "{}: needs the shape of at least one axis", norm.name);
+  check(first >= 0 && Shape(x.shape().begin() + first, x.shape().end()) == norm.shape,
+        "{}: the last axes of shape {} are not {}", norm.name, x.shape(), norm.shape);
+  for (const Tensor* t : {&weight, &bias}) {
+    if (!t->defined()) continue;
+    check(t->shape() == norm.shape, "{}: normalises {}, but weight or bias has shape {}", norm.name,
+          norm.shape, t->shape());
+    check(t->dtype() == x.dtype(), "{}: x is {}, weight or bias {}; convert one with .to()",
+          norm.name, x.dtype(), t->dtype());
+  }
+}
+
+// The gradients in public ops, for when they are differentiated again:
+//   xhat = (x - mean) rstd, d = dy weight, dx = rstd (d - mean(d) - xhat mean(d xhat)).
+Gradients composed_gradients(const Norm& norm, const Tensor& dy, const Tensor& x,
+                             const Tensor& weight) {
+  const Dims axes = norm.axes();
+  Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
+  Tensor rstd = rsqrt(mean(square(centred), axes, true) + norm.eps);
+  Tensor xhat = centred * rstd, d = dy * weight;
+  Tensor dx = d - xhat * mean(d * xhat, axes, true);
+  if (norm.centred) dx = dx - mean(d, axes, true);
+  return {dx * rstd, dy * xhat, dy};
+}
+
+Gradients fused_gradients(const Norm& norm, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const Tensor& mean, const Tensor& rstd, bool shares) {
+  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
+  const Tensor& d = copy.defined() ? copy : dy;
+  Fresh dx = detail::gradient_like(d);
+  Fresh dweight(shares ? norm.shape : Shape{0}, d.dtype());
+  Fresh dbias(dweight.shape(), d.dtype());
+  dispatch_float(d.dtype(), norm.name, [&]<class T>() {
+    kernels::layer_norm_backward(d.data<T>(), x.data<T>(), weight.data<T>(),
+                                 norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(),
+                                 dx.data<T>(), shares ? dweight.data<T>() : nullptr,
+                                 shares ? dbias.data<T>() : nullptr, rstd.numel(), norm.size());
+  });
+  Gradients grads{not_differentiable(dx), {}, {}};
+  if (shares) {
+    grads[1] = not_differentiable(dweight);
+    grads[2] = not_differentiable(dbias);
+  }
+  return grads;
+}
+
+Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_arguments(norm, x, weight, bias);
+  Tensor c = x.contiguous();
+  Tensor w = weight.defined() ? weight.contiguous() : ones(norm.shape, x.dtype());
+  Tensor b = bias.defined() ? bias.contiguous() : zeros(norm.shape, x.dtype());
+  const int64_t n = norm.size(),
+                rows = numel(Shape(x.shape().begin(), x.shape().end() - norm.shape.size()));
+  Fresh y(c.shape(), c.dtype()), mean(rows, c.dtype()), rstd(rows, c.dtype());
+  dispatch_float(c.dtype(), norm.name, [&]<class T>() {
+    kernels::layer_norm(c.data<T>(), w.data<T>(), b.data<T>(), y.data<T>(),
+                        norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(), rows, n, norm.eps);
+  });
+  auto vjp = [norm, x = save(c), w = save(w), mean = not_differentiable(mean),
+              rstd = not_differentiable(rstd)](const Tensor& dy, const Wants& wants) {
+    if (grad_enabled()) return composed_gradients(norm, dy, x.get(), w.get());
+    return fused_gradients(norm, dy, x.get(), w.get(), mean, rstd, wants[1] || wants[2]);
+  };
+  return record(norm.name, y, {c, w, b}, vjp);
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  return normalise({"layer_norm", true, shape, eps}, x, weight, bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
+  return normalise({"rms_norm", false, shape, eps}, x, weight, {});
+}
+
+// A layer_norm of every group without weights, then weight and bias of the channels.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  check(x.ndim() >= 2, "group_norm: needs (N, C, ...), got shape {}", x.shape());
+  const int64_t n = x.size(0), channels = x.size(1);
+  check(groups > 0 && channels % groups == 0, "group_norm: {} channels do not make {} groups",
+        channels, groups);
+  const int64_t each = x.numel() / std::max<int64_t>(n * groups, 1);
+  Tensor y = normalise({"group_norm", true, each, eps}, reshape(x, {n, groups, each}), {}, {});
+  y = reshape(y, x.shape());
+  Shape of_channels = Dims::filled(x.ndim() - 1, 1);
+  of_channels[0] = channels;
+  for (const Tensor* t : {&weight, &bias})
+    check(!t->defined() || t->shape() == Shape(channels),
+          "group_norm: {} channels, but weight or bias has shape {}", channels,
+          t->defined() ? t->shape() : Shape());
+  if (weight.defined()) y = y * reshape(weight, of_channels);
+  if (bias.defined()) y = y + reshape(bias, of_channels);
+  return y;
+}
+
+}  // namespace tern
