@@ -20,7 +20,4 @@ struct Reduced {
 /// Axis in [0, max(ndim, 1)): a tensor without axes counts as having one.
 int reduced_axis(const char* op, int64_t axis, const Tensor& x);
 
-/// As the name says: (none) the losses themselves, their mean or their sum.
-Tensor reduce_loss(const Tensor& losses, Reduction reduction);
-
 }  // namespace tern::detail

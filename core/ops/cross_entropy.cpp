@@ -1,0 +1,173 @@
+// Losses of classes: cross entropy (softmax included) and negative log likelihood.
+#include "tern/core/kernels/cross_entropy.h"
+
+#include <array>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops/reduction.h"
+#include "tern/core/record.h"
+
+namespace tern {
+namespace {
+
+// x (C) or (N, C) or (N, C, d1, ...) as (rows, C).
+Tensor class_rows(const char* op, const Tensor& x) {
+  check(x.ndim() > 0, "{}: needs an axis of classes, got a tensor without axes", op);
+  if (x.ndim() == 1) return unsqueeze(x, 0);
+  if (x.ndim() == 2) return x;
+  Dims order(0);
+  for (int a = 2; a < x.ndim(); ++a) order.push_back(a);
+  order.push_back(1);
+  const int64_t classes = x.size(1);
+  return reshape(permute(x, order), {x.numel() / std::max<int64_t>(classes, 1), classes});
+}
+
+Shape without_classes(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.erase(x.ndim() == 1 ? 0 : 1);
+  return shape;
+}
+
+// The weights of the classes; 1 where none are given.
+Tensor class_weights(const char* op, const Tensor& weight, const Tensor& rows) {
+  const int64_t classes = rows.size(1);
+  if (!weight.defined()) return ones(classes, rows.dtype());
+  check(weight.shape() == Shape(classes), "{}: {} classes, but weight has shape {}", op, classes,
+        weight.shape());
+  check(weight.dtype() == rows.dtype(), "{}: the input is {}, weight {}; convert one with .to()",
+        op, rows.dtype(), weight.dtype());
+  check(!weight.requires_grad(), "{}: class weights have no gradient; detach() them", op);
+  return weight.contiguous();
+}
+
+// The targets as (rows); each must be a class or ignore_index.
+Tensor class_indices(const char* op, const Tensor& target, const Tensor& x, int64_t ignore) {
+  const Shape shape = without_classes(x);
+  check(target.dtype() == DType::i64, "{}: targets are i64 classes, got {}", op, target.dtype());
+  check(target.shape() == shape, "{}: input {} needs targets of shape {}, got {}", op, x.shape(),
+        shape, target.shape());
+  const int64_t classes = x.ndim() == 1 ? x.size(0) : x.size(1);
+  Tensor index = reshape(target, numel(shape)).contiguous();
+  const int64_t* p = index.data<int64_t>();
+  const int64_t row = kernels::first_outside(p, index.numel(), classes, ignore);
+  check(row < 0, "{}: target {} at row {} is outside [0, {})", op, row < 0 ? 0 : p[row], row,
+        classes);
+  return index;
+}
+
+// Sums, means (by the weight of what counts; 0 if nothing does) or the losses by themselves.
+Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, const Shape& shape) {
+  if (reduction == Reduction::none) return reshape(losses, shape);
+  Tensor total = sum(losses);
+  return reduction == Reduction::sum || weight == 0 ? total : total / weight;
+}
+
+double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore) {
+  return dispatch_float(weight.dtype(), "cross_entropy", [&]<class T>() {
+    return kernels::weight_of(index.data<int64_t>(), weight.data<T>(), index.numel(), ignore);
+  });
+}
+
+// What a row is compared with. Neither has a gradient here.
+struct RowTargets {
+  Tensor index;          // (rows) i64, or
+  Tensor probabilities;  // (rows, C)
+  Tensor weight;         // (C)
+  double smoothing;
+  int64_t ignore;
+
+  template <class T>
+  kernels::Targets<T> raw() const {
+    return {index.defined() ? index.data<int64_t>() : nullptr,
+            index.defined() ? nullptr : probabilities.data<T>(), weight.data<T>(), smoothing,
+            ignore};
+  }
+
+  // q (rows, C) of kernels/cross_entropy.h.
+  Tensor weights() const {
+    const int64_t classes = weight.numel();
+    Tensor t = probabilities, counts;
+    if (index.defined()) {
+      counts = unsqueeze(ne(index, ignore), 1).to(weight.dtype());
+      t = one_hot(masked_fill(index, eq(index, ignore), 0), classes, weight.dtype());
+    }
+    Tensor q = (t * (1 - smoothing) + smoothing / static_cast<double>(classes)) * weight;
+    return counts.defined() ? q * counts : q;
+  }
+};
+
+Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
+  Tensor x = logits.contiguous();
+  const int64_t rows = x.size(0), classes = x.size(1);
+  Fresh loss(rows, x.dtype()), max(rows, x.dtype()), sum_(rows, x.dtype());
+  dispatch_float(x.dtype(), "cross_entropy", [&]<class T>() {
+    kernels::cross_entropy(x.data<T>(), targets.raw<T>(), loss.data<T>(), max.data<T>(),
+                           sum_.data<T>(), rows, classes);
+  });
+  const std::array kept{save(x), save(targets.index), save(targets.probabilities)};
+  auto vjp = [kept, targets, max = not_differentiable(max),
+              total = not_differentiable(sum_)](const Tensor& dy) {
+    for (const Saved& saved : kept) saved.get();  // fails if one was written to
+    Tensor logits = kept[0].get();
+    if (grad_enabled()) {
+      Tensor q = targets.weights();
+      return (softmax(logits, -1) * sum(q, -1, true) - q) * unsqueeze(dy, 1);
+    }
+    Tensor d = dy.contiguous();
+    Fresh dx(logits.shape(), d.dtype());
+    dispatch_float(d.dtype(), "cross_entropy", [&]<class T>() {
+      kernels::cross_entropy_backward(d.data<T>(), logits.data<T>(), targets.raw<T>(),
+                                      max.data<T>(), total.data<T>(), dx.data<T>(), logits.size(0),
+                                      logits.size(1));
+    });
+    return not_differentiable(dx);
+  };
+  return record("cross_entropy", loss, {x}, vjp);
+}
+
+// Targets that are probabilities; their gradient is recorded if they need one.
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
+                          const CrossEntropyOptions& options) {
+  check(target.shape() == logits.shape() && target.dtype() == logits.dtype(),
+        "cross_entropy: probabilities must be like the logits {} {}, got {} {}", logits.dtype(),
+        logits.shape(), target.dtype(), target.shape());
+  Tensor x = class_rows("cross_entropy", logits), t = class_rows("cross_entropy", target);
+  Tensor weight = class_weights("cross_entropy", options.weight, x), losses;
+  if (recording({target})) {
+    RowTargets targets{{}, t, weight, options.label_smoothing, 0};
+    losses = -sum(targets.weights() * log_softmax(x, -1), -1);
+  } else {
+    losses = row_losses(x, {{}, t.contiguous(), weight, options.label_smoothing, 0});
+  }
+  return reduce_rows(losses, options.reduction, static_cast<double>(x.size(0)),
+                     without_classes(logits));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options) {
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "cross_entropy: label_smoothing must be in [0, 1], got {}", options.label_smoothing);
+  if (is_float(target.dtype())) return soft_cross_entropy(logits, target, options);
+  Tensor x = class_rows("cross_entropy", logits);
+  Tensor index = class_indices("cross_entropy", target, logits, options.ignore_index);
+  Tensor weight = class_weights("cross_entropy", options.weight, x);
+  Tensor losses = row_losses(x, {index, {}, weight, options.label_smoothing, options.ignore_index});
+  return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
+                     target.shape());
+}
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions& options) {
+  Tensor x = class_rows("nll_loss", log_probs);
+  check(is_float(x.dtype()), "nll_loss: needs floating log probabilities, got {}", x.dtype());
+  Tensor index = class_indices("nll_loss", target, log_probs, options.ignore_index);
+  Tensor weight = class_weights("nll_loss", options.weight, x);
+  Tensor ignored = eq(index, options.ignore_index), known = masked_fill(index, ignored, 0);
+  Tensor picked = squeeze(gather(x, 1, unsqueeze(known, 1)), 1);
+  Tensor losses = masked_fill(-picked * index_select(weight, 0, known), ignored, 0);
+  return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
+                     target.shape());
+}
+
+}  // namespace tern
