@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "tern/core/error.h"
-#include "tern/core/atomic_file.h"
+#include "tern/core/safetensors.h"
 #include "tern/data/gzip.h"
 #include "tern/data/tar.h"
 
