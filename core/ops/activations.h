@@ -32,7 +32,7 @@ struct GeluErf {
     return formula::gelu(x);
   }
   template <class T>
-  T df(const T& dy, const T& x) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
     T cdf = C(0.5) + C(0.5) * erf(C(0.70710678118654752440) * x);

@@ -79,7 +79,8 @@ Tensor unary_gradient(const Op& op, const Tensor& dy, const Tensor& kept) {
     if (grad_enabled()) return op.df(dy, kept);
     Fresh dx = gradient_like(dy);
     dispatch_float(dy.dtype(), Op::kName, [&]<class T>() {
-      auto df = [op](T d, T k) { return op.df(d, k); };
+      // clang would keep the longest formulas out of the loop.
+      auto df = [op](T d, T k) __attribute__((always_inline)) { return op.df(d, k); };
       map<T, T, T>(Op::kName, dx, df, dy, kept);
     });
     return not_differentiable(dx);
