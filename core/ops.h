@@ -154,6 +154,7 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);  ///< integers give f32
+/// Division of integers by zero is an error; otherwise integers wrap around.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);  ///< sign of the divisor, as in Python
 Tensor pow(const Tensor& a, const Tensor& b);
@@ -209,6 +210,7 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
+/// Gradient 1 strictly between the bounds, else 0.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
