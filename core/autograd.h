@@ -63,7 +63,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 std::vector<Tensor> leaves(const Tensor& output);
 
 struct CheckpointOptions {
-  Rng* rng = nullptr;  ///< generator that fn draws from: replayed in the recomputation
+  /// Generators that fn draws from: replayed in the recomputation (nn::generators(module)).
+  std::vector<Rng*> rngs = {};
 };
 
 /// fn(inputs) without keeping its intermediate results: they are computed again during backward.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include "tern/core/autograd.h"
 #include "tern/core/ops.h"
@@ -28,12 +27,22 @@ std::vector<Tensor> other_leaves(const Tensor& out, const std::vector<Tensor>& i
   return others;
 }
 
+std::vector<Rng> states(const std::vector<Rng*>& rngs) {
+  std::vector<Rng> out;
+  for (const Rng* rng : rngs) out.push_back(*rng);
+  return out;
+}
+
+void restore(const std::vector<Rng*>& rngs, const std::vector<Rng>& states) {
+  for (size_t i = 0; i < rngs.size(); ++i) *rngs[i] = states[i];
+}
+
 struct Recompute {
   Function fn;
-  std::vector<Saved> inputs;
-  std::vector<Saved> others;
-  Rng* rng;
-  std::optional<Rng> rng_before;
+  std::vector<Rng*> rngs;
+  std::vector<Rng> rngs_before;
+  std::vector<Saved> inputs = {};
+  std::vector<Saved> others = {};
 
   Gradients operator()(const Tensor& dy) const {
     const bool create_graph = grad_enabled();
@@ -45,13 +54,10 @@ struct Recompute {
     for (const Saved& s : others) leaves.push_back(s.get());
     for (const Tensor& t : leaves)
       if (t.requires_grad()) wanted.push_back(t);
-    std::optional<Rng> rng_now;
-    if (rng) {
-      rng_now = *rng;
-      *rng = *rng_before;
-    }
+    std::vector<Rng> rngs_now = states(rngs);
+    restore(rngs, rngs_before);
     Tensor y = fn(args);
-    if (rng) *rng = *rng_now;
+    restore(rngs, rngs_now);
     std::vector<Tensor> found =
         grad({y}, wanted, {.create_graph = create_graph, .allow_unused = true, .gradients = {dy}});
     Gradients out;
@@ -66,8 +72,7 @@ struct Recompute {
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
-  Recompute recompute{fn, {}, {}, options.rng, std::nullopt};
-  if (options.rng) recompute.rng_before = *options.rng;
+  Recompute recompute{fn, options.rngs, states(options.rngs)};
   // The first pass is recorded only to find the leaves that fn uses; its graph is dropped at once.
   std::vector<Tensor> args;
   for (const Tensor& t : inputs) args.push_back(as_leaf(t));

@@ -77,6 +77,12 @@ NamedTensors generator_state(const Slots& slots) {
   return out;
 }
 
+std::vector<Rng*> generators(const Slots& slots) {
+  std::vector<Rng*> out;
+  for_each<Rng>(slots, [&](const std::string&, Rng& rng) { out.push_back(&rng); });
+  return out;
+}
+
 void load_generator_state(const Slots& slots, const NamedTensors& state) {
   NamedTensors words = generator_state(slots);
   load_state("load_generator_state", words, state);

@@ -127,6 +127,7 @@ NamedTensors named_parameters(const Slots& slots);
 NamedTensors named_buffers(const Slots& slots);
 NamedTensors state_dict(const Slots& slots);
 NamedTensors generator_state(const Slots& slots);
+std::vector<Rng*> generators(const Slots& slots);
 LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options);
 void load_generator_state(const Slots& slots, const NamedTensors& state);
@@ -190,6 +191,12 @@ NamedTensors generator_state(const M& m) {
 template <class M>
 void load_generator_state(M& m, const NamedTensors& state) {
   detail::load_generator_state(detail::slots(m), state);
+}
+
+/// The generators themselves: checkpoint(fn, inputs, {.rngs = nn::generators(module)}).
+template <class M>
+std::vector<Rng*> generators(const M& m) {
+  return detail::generators(detail::slots(m));
 }
 
 /// Training (dropout drops, batch norm uses the batch) or evaluation. Models start in training.

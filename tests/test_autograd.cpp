@@ -175,7 +175,7 @@ TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers"
   x.set_grad({});
   w.set_grad({});
   rng = start;
-  Tensor loss = sum(checkpoint(segment, {x}, {.rng = &rng}));
+  Tensor loss = sum(checkpoint(segment, {x}, {.rngs = {&rng}}));
   CHECK(leaves(loss).size() == 2);
   backward(loss);
   CHECK(values(x.grad()) == dx);

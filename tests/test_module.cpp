@@ -191,6 +191,17 @@ TEST_CASE("module: the generators' state continues dropout exactly") {
   CHECK_THROWS_AS(nn::load_generator_state(m, {}), Error);
 }
 
+TEST_CASE("module: a checkpoint replays the generators of the module") {
+  Rng rng(1);
+  Mlp a(rng), b(a);
+  Tensor x = randn({8, 3}, rng);
+  sum(square(a(x))).backward();
+  auto fn = [&](std::span<const Tensor> in) { return b(in[0]); };
+  sum(square(checkpoint(fn, {x}, {.rngs = nn::generators(b)}))).backward();
+  CHECK(values(b.up.weight.grad()) == values(a.up.weight.grad()));
+  CHECK(values(b(x)) == values(a(x)));
+}
+
 TEST_CASE("module: a state that does not fit is refused with all its differences, unwritten") {
   Rng rng(1);
   Mlp m(rng);
