@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tern/core/safetensors.h"
+#include "tern/core/state.h"
 
 namespace tern::apps {
 
@@ -14,7 +15,6 @@ void save_checkpoint(const std::string& path, SafeTensors content);
 SafeTensors load_checkpoint(const std::string& path);
 
 /// Puts `prefix` before the names; the other way round: those with the prefix, without it.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 void append_prefixed(NamedTensors& to, const std::string& prefix, const NamedTensors& from);
 NamedTensors take_prefixed(const SafeTensors& content, const std::string& prefix);
 

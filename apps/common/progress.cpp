@@ -24,6 +24,13 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
+std::string grouped(int64_t number) {
+  std::string digits = fmt::format("{}", number);
+  for (auto at = std::ssize(digits) - 3; at > (number < 0); at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
 Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done)
     : label_(std::move(label)),
       unit_(std::move(unit)),

@@ -34,4 +34,7 @@ class Progress {
 /// "1:02:03" or "2:03".
 std::string clock_time(double seconds);
 
+/// "1,234,567".
+std::string grouped(int64_t number);
+
 }  // namespace tern::apps

@@ -1,5 +1,7 @@
 #include "tern/apps/train_cifar/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -7,58 +9,75 @@
 #include <vector>
 
 #include "tern/core/error.h"
+#include "tern/models/gmlp.h"
 
 namespace tern::apps {
 
 // What makes a run the run it is, by the names in the checkpoint.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr, weight_decay,
                                    schedule, warmup, label_smoothing, augment, mixup, cutmix, ema,
-                                   clip, dropout, seed, limit)
+                                   clip, dropout, seed, limit, init)
 
 namespace {
 
 constexpr const char* kAbout =
-    "Trains a gMLP on CIFAR-10. Without --data it draws a set of its own and trains a small model "
-    "on it; with --data and no other flag it trains gmlp-4m as 'Pay Attention to MLPs' posts do: "
-    "patches of 8, batch 32, AdamW, 10 epochs.";
+    "Trains a gMLP on CIFAR-10.\n"
+    "Without --data it draws ten classes of shapes and trains gmlp-small on them, in about a "
+    "minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, AdamW, "
+    "10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C saves it, "
+    "--resume goes on.";
 
-CLI::Validator above(double low) {
-  return CLI::Validator(
-      [low](std::string& text) {
-        double v = 0;
-        if (!CLI::detail::lexical_cast(text, v) || !std::isfinite(v) || v <= low)
-          return fmt::format("must be a number above {}, got {}", low, text);
-        return std::string();
-      },
-      fmt::format("> {}", low));
+// Numbers from `low` (or only above it) up to `high`. CLI11's own ranges read badly in --help.
+struct Bounds {
+  double low, high = 1e15;
+  bool open = false;
+};
+
+template <class T>
+void add_number(CLI::App& app, const char* name, T& value, const char* text, const Bounds& bounds) {
+  auto rule = [bounds](std::string& given) -> std::string {
+    double v = 0;
+    bool inside = CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
+                  (bounds.open ? v > bounds.low : v >= bounds.low);
+    if (inside) return "";
+    return fmt::format("must be {} {:g} and at most {:g}, got '{}'",
+                       bounds.open ? "above" : "at least", bounds.low, bounds.high, given);
+  };
+  app.add_option(name, value, text)
+      ->type_name(std::is_integral_v<T> ? "N" : "X")
+      ->check(CLI::Validator(rule, ""));
+}
+
+void add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
+                const std::vector<std::string>& choices) {
+  app.add_option(name, value, text)
+      ->type_name(fmt::format("{}", fmt::join(choices, "|")))
+      ->check(CLI::IsMember(choices).description(""));
 }
 
 void add_recipe(CLI::App& app, TrainOptions& o) {
-  const CLI::Range fraction(0.0, 0.999999), share(0.0, 100.0);
-  app.add_option("--epochs", o.epochs, "passes over the training images")->check(above(0));
-  app.add_option("--batch", o.batch, "images a step")->check(above(0));
-  app.add_option("--lr", o.lr, "learning rate (its highest value)")->check(above(0));
-  app.add_option("--weight-decay", o.weight_decay, "AdamW's decay")->check(share);
-  app.add_option("--schedule", o.schedule, "of the learning rate")
-      ->check(CLI::IsMember({"constant", "cosine"}));
-  app.add_option("--warmup", o.warmup, "steps in which the rate rises from 0")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--label-smoothing", o.label_smoothing, "share spread over all classes")
-      ->check(fraction);
-  app.add_option("--augment", o.augment,
-                 "of the training images: standard is crop and flip, strong adds RandAugment and "
-                 "cutout")
-      ->check(CLI::IsMember({"none", "standard", "strong"}));
-  app.add_option("--mixup", o.mixup, "alpha of mixup; 0 is off")->check(share);
-  app.add_option("--cutmix", o.cutmix, "alpha of cutmix; 0 is off")->check(share);
-  app.add_option("--ema", o.ema, "decay of averaged weights, tested instead; 0 is off")
-      ->check(fraction);
-  app.add_option("--clip", o.clip, "largest norm of the gradient; 0 is off")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--dropout", o.dropout, "after the positions")->check(fraction);
-  app.add_option("--seed", o.seed, "of everything random");
-  app.add_option("--limit", o.limit, "train and test on the first N images only")
-      ->check(CLI::NonNegativeNumber);
+  const Bounds count{.low = 1, .high = 1e9}, any_count{.low = 0, .high = 1e9};
+  const Bounds share{.low = 0, .high = 0.999999}, any{.low = 0, .high = 1000};
+  add_choice(app, "--model", o.model, "what to train", models::gmlp_names());
+  add_number(app, "--epochs", o.epochs, "passes over the training images", count);
+  add_number(app, "--batch", o.batch, "images a step", count);
+  add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open = true});
+  add_number(app, "--weight-decay", o.weight_decay, "AdamW's, on all weights", any);
+  add_choice(app, "--schedule", o.schedule, "of the learning rate", {"constant", "cosine"});
+  add_number(app, "--warmup", o.warmup, "steps in which the rate rises from 0", any_count);
+  add_number(app, "--label-smoothing", o.label_smoothing, "share spread over all classes", share);
+  add_choice(app, "--augment", o.augment,
+             "of the training images: standard crops and flips, strong adds RandAugment and cutout",
+             {"none", "standard", "strong"});
+  add_number(app, "--mixup", o.mixup, "alpha of mixup; 0: off", any);
+  add_number(app, "--cutmix", o.cutmix, "alpha of cutmix; 0: off", any);
+  add_number(app, "--ema", o.ema,
+             "decay of averaged weights, which are then what is tested and saved; 0: off", share);
+  add_number(app, "--clip", o.clip, "largest norm of the gradient; 0: off", any);
+  add_number(app, "--dropout", o.dropout, "behind the positions; gmlp-stem: 0", share);
+  add_number(app, "--seed", o.seed, "of everything random", {.low = 0, .high = 1e15});
+  add_number(app, "--limit", o.limit, "train and test on the first N images only; 0: all",
+             any_count);
 }
 
 // Every flag that --resume takes from the checkpoint instead.
@@ -76,13 +95,11 @@ void check_resume(const CLI::App& app) {
 bool parse_options(int argc, char** argv, TrainOptions& o) {
   CLI::App app(kAbout, "train_cifar");
   app.option_defaults()->always_capture_default();
+  app.get_formatter()->column_width(36);
   app.add_option("--data", o.data, "folder or .tar.gz with CIFAR-10's binary files")
       ->type_name("DIR|TAR.GZ");
-  CLI::Option* model =
-      app.add_option("--model", o.model, "what to train")
-          ->check(CLI::IsMember({"gmlp-4m", "gmlp-51m", "gmlp-small", "gmlp-stem"}));
   add_recipe(app, o);
-  app.add_option("--threads", o.threads, "0: all cores")->check(CLI::Range(0, 1024));
+  add_number(app, "--threads", o.threads, "0: all cores", {.low = 0, .high = 1024});
   app.add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   app.add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   app.add_option("--init", o.init, "weights to start from")->type_name("FILE");
@@ -96,12 +113,14 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
     fail(fmt::format("{} (see --help)", e.what()));
   }
   if (!o.resume.empty()) check_resume(app);
-  if (o.data.empty() && o.resume.empty()) {
+  o.model_given = app.count("--model") > 0;
+  if (o.data.empty()) {
     // The drawn set is easy: a small model learns it in about a minute.
-    if (model->count() == 0) o.model = "gmlp-small";
+    if (!o.model_given) o.model = "gmlp-small";
     if (app.count("--epochs") == 0) o.epochs = 4;
     if (app.count("--lr") == 0) o.lr = 1e-3;
   }
+  if (app.count("--dropout") == 0) o.dropout = models::gmlp_options(o.model).dropout;
   return true;
 }
 

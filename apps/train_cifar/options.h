@@ -23,9 +23,11 @@ struct TrainOptions {
   double dropout = 0.1;
   uint64_t seed = 0;
   int64_t limit = 0;  ///< use only so many training (and test) images; 0: all
+  std::string init;   ///< weights to start from; empty: drawn ones
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
-  std::string out, resume, init, eval;
+  bool model_given = false;
+  std::string out, resume, eval;
 };
 
 /// Parses the command line. --help and --version print and return false; wrong flags throw Error.

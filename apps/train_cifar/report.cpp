@@ -165,6 +165,14 @@ std::string prediction_figure(const ReportData& d, const Prediction& p) {
                      html_image(to_bitmap(p.picture), 3, "sample image"), lines);
 }
 
+std::string predictions(const ReportData& d, const std::vector<Prediction>& list, const char* title,
+                        const char* text) {
+  if (list.empty()) return "";
+  std::string s = fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"row\">\n", title, text);
+  for (const Prediction& p : list) s += prediction_figure(d, p);
+  return s + "</div>\n";
+}
+
 std::string patches(const ReportData& d) {
   const Picture& p = d.sample;
   if (p.pixels.empty()) return "";
@@ -194,12 +202,10 @@ std::string make_report(const ReportData& d) {
     s += "<h2>Confusion matrix</h2>\n<p>Test images: a row a true class, a column a "
          "prediction.</p>\n" +
          confusion_table(d);
-  if (!d.predictions.empty()) {
-    s += "<h2>Predictions</h2>\n<p>Test images with their true class and the three likeliest "
-         "answers.</p>\n<div class=\"row\">\n";
-    for (const Prediction& p : d.predictions) s += prediction_figure(d, p);
-    s += "</div>\n";
-  }
+  s += predictions(d, d.predictions, "Predictions",
+                   "Test images with their true class and the three likeliest answers.");
+  s += predictions(d, d.mistakes, "Surest mistakes",
+                   "The wrong answers that were given with the highest probability.");
   return html_page(d.title, s);
 }
 

@@ -28,7 +28,7 @@ struct Picture {
 struct SpatialWeights {
   std::string name;
   int64_t heads = 1, n = 0;
-  std::vector<float> before, after;  ///< heads * n * n, row-major
+  std::vector<float> before = {}, after = {};  ///< heads * n * n, row-major
 };
 
 struct Prediction {
@@ -46,8 +46,9 @@ struct ReportData {
   int64_t patch = 8;        ///< side of a patch in pixels
   bool class_token = true;  ///< token 0 of the spatial weights is the class token
   std::vector<SpatialWeights> layers;
-  std::vector<int64_t> confusion;  ///< classes x classes, row: true class, column: prediction
-  std::vector<Prediction> predictions;
+  std::vector<int64_t> confusion;       ///< classes x classes, row: true class, column: prediction
+  std::vector<Prediction> predictions;  ///< some
+  std::vector<Prediction> mistakes;     ///< wrong answers that the model was sure of
 };
 
 /// The page as text (write it with write_file_atomically).

@@ -1,0 +1,62 @@
+#include "tern/apps/train_cifar/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+
+namespace tern::apps {
+namespace {
+
+// Pictures a batch: enough to keep the cores busy, few enough to need little memory.
+constexpr int64_t kBatch = 250;
+
+void count_rows(Evaluation& e, const std::vector<float>& rows, const std::vector<int64_t>& labels) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float* row = &rows[i * static_cast<size_t>(e.classes)];
+    int64_t rank = rank_of(row, e.classes, labels[i]);
+    for (int64_t k = rank; k < std::ssize(e.top); ++k) e.top[static_cast<size_t>(k)] += 1;
+    int64_t guess = std::max_element(row, row + e.classes) - row;
+    ++e.confusion[static_cast<size_t>(labels[i] * e.classes + guess)];
+  }
+  e.images += std::ssize(labels);
+  e.probabilities.insert(e.probabilities.end(), rows.begin(), rows.end());
+}
+
+void add_batch(Evaluation& e, const Tensor& logits, const Tensor& labels) {
+  if (e.classes == 0) {
+    e.classes = logits.size(1);
+    e.confusion.assign(static_cast<size_t>(e.classes * e.classes), 0);
+  }
+  e.loss += cross_entropy(logits, labels, {.reduction = Reduction::sum}).item();
+  count_rows(e, softmax(logits, -1).to_vector<float>(), labels.to_vector<int64_t>());
+}
+
+}  // namespace
+
+int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
+  int64_t rank = 0;
+  for (int64_t j = 0; j < classes; ++j) {
+    if (!std::isfinite(scores[j])) return classes;
+    rank += scores[j] > scores[label] || (scores[j] == scores[label] && j < label);
+  }
+  return rank;
+}
+
+std::optional<Evaluation> evaluate(const models::Gmlp& model, const Dataset<ImageSample>& data,
+                                   const EvaluationProgress& progress) {
+  NoGradGuard no_grad;
+  Evaluation e;
+  Loader<Batch> loader = image_loader(data, {.order = {.batch = kBatch, .shuffle = false}});
+  for (Batch& batch : loader) {
+    add_batch(e, model(batch.images), batch.labels);
+    if (progress && !progress(e.images)) return std::nullopt;
+  }
+  auto n = static_cast<double>(std::max<int64_t>(e.images, 1));
+  e.loss /= n;
+  for (double& top : e.top) top /= n;
+  return e;
+}
+
+}  // namespace tern::apps

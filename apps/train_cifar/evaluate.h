@@ -1,0 +1,34 @@
+// How well a model does on a set of pictures.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tern/data/image_loader.h"
+#include "tern/models/gmlp.h"
+
+namespace tern::apps {
+
+struct Evaluation {
+  int64_t images = 0, classes = 0;
+  double loss = 0;                   ///< mean cross entropy, without label smoothing
+  std::array<double, 5> top = {};    ///< share of pictures whose class is among the k likeliest
+  std::vector<int64_t> confusion;    ///< classes x classes, row: true class, column: prediction
+  std::vector<float> probabilities;  ///< images x classes
+};
+
+/// Called with the number of pictures done; false stops the evaluation.
+using EvaluationProgress = std::function<bool(int64_t done)>;
+
+/// Tests `model`, which should be in evaluation (nn::set_training); nothing if `progress` stopped
+/// it. No graph is recorded.
+std::optional<Evaluation> evaluate(const models::Gmlp& model, const Dataset<ImageSample>& data,
+                                   const EvaluationProgress& progress = {});
+
+/// How many classes are likelier than `label`; `classes` where the scores are not numbers.
+int64_t rank_of(const float* scores, int64_t classes, int64_t label);
+
+}  // namespace tern::apps
