@@ -14,10 +14,7 @@ constexpr int64_t kGrain = 1 << 12;  // elements that are worth a thread
 
 template <class T>
 [[gnu::always_inline]] inline double exp_sum(const T* x, int64_t n, T max) {
-  double s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t c = 0; c < n; ++c) s += static_cast<double>(vmath::exp(x[c] - max));
-  return s;
+  return blocked_sum<T>(n, [=](int64_t c) { return vmath::exp(x[c] - max); });
 }
 
 // sum_c weight_c (log_sum - (x_c - max))

@@ -17,13 +17,7 @@ int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t
 
 template <class T>
 [[gnu::always_inline]] inline double squares(const T* x, int64_t n, T centre) {
-  double s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t j = 0; j < n; ++j) {
-    T d = x[j] - centre;
-    s += static_cast<double>(d * d);
-  }
-  return s;
+  return blocked_sum<T>(n, [=](int64_t j) { return (x[j] - centre) * (x[j] - centre); });
 }
 
 template <bool kCentred, class T>
@@ -35,7 +29,8 @@ void forward_rows(const T* x, const T* weight, const T* bias, T* y, T* mean, T* 
       const T* row = x + i * n;
       T* out = y + i * n;
       T m = 0;
-      if constexpr (kCentred) mean[i] = m = static_cast<T>(sum_of<double>(row, n) / count);
+      if constexpr (kCentred)
+        mean[i] = m = static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return row[j]; }) / count);
       const T r = static_cast<T>(1 / __builtin_sqrt(squares(row, n, m) / count + eps));
       rstd[i] = r;
 #pragma omp simd

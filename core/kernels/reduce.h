@@ -16,9 +16,26 @@ template <class A, class T>
   return s;
 }
 
-/// The best of x by `better(new, old)`, with 32 running values so that it vectorises.
-template <class T, class Better>
-[[gnu::always_inline]] inline T best_of(const T* x, int64_t n, T start, Better better) {
+/// f(0) + ... + f(n-1), numbers of type T: blocks are summed in T, their sums in double. About as
+/// fast as a sum in T and, for long rows, about as accurate as one in double.
+template <class T, class F>
+[[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
+  constexpr int64_t kBlock = 512;
+  double total = 0;
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t last = first + kBlock < n ? first + kBlock : n;
+    T s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t i = first; i < last; ++i) s += f(i);
+    total += static_cast<double>(s);
+  }
+  return total;
+}
+
+/// The best of x, where pick(new, old) gives the better of two; with 32 running values so that it
+/// vectorises.
+template <class T, class Pick>
+[[gnu::always_inline]] inline T best_of(const T* x, int64_t n, T start, Pick pick) {
   constexpr int kLanes = 32;
   int64_t i = 0;
   T best = start;
@@ -26,25 +43,39 @@ template <class T, class Better>
     T lane[kLanes];
     for (int l = 0; l < kLanes; ++l) lane[l] = start;
     for (; i + kLanes <= n; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lane[l] = better(x[i + l], lane[l]) ? x[i + l] : lane[l];
-    for (int l = 0; l < kLanes; ++l) best = better(lane[l], best) ? lane[l] : best;
+      for (int l = 0; l < kLanes; ++l) lane[l] = pick(x[i + l], lane[l]);
+    for (int half = kLanes / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) lane[l] = pick(lane[l + half], lane[l]);
+    best = lane[0];
   }
-  for (; i < n; ++i) best = better(x[i], best) ? x[i] : best;
+  for (; i < n; ++i) best = pick(x[i], best);
   return best;
+}
+
+/// The larger of x and best; a NaN stays. Two steps, because processors do `x > best ? x : best` in
+/// one instruction, and mispredict the branch that one condition would become.
+template <class T>
+[[gnu::always_inline]] inline T larger(T x, T best) {
+  T r = x > best ? x : best;
+  return x != x ? x : r;
+}
+
+template <class T>
+[[gnu::always_inline]] inline T smaller(T x, T best) {
+  T r = x < best ? x : best;
+  return x != x ? x : r;
 }
 
 /// Largest of x; NaN if there is one, -inf if n is 0.
 template <class T>
 [[gnu::always_inline]] inline T max_of(const T* x, int64_t n) {
-  return best_of(x, n, -std::numeric_limits<T>::infinity(),
-                 [](T a, T b) { return (a > b) | (a != a); });
+  return best_of(x, n, -std::numeric_limits<T>::infinity(), [](T a, T b) { return larger(a, b); });
 }
 
 /// Smallest of x; NaN if there is one, +inf if n is 0.
 template <class T>
 [[gnu::always_inline]] inline T min_of(const T* x, int64_t n) {
-  return best_of(x, n, std::numeric_limits<T>::infinity(),
-                 [](T a, T b) { return (a < b) | (a != a); });
+  return best_of(x, n, std::numeric_limits<T>::infinity(), [](T a, T b) { return smaller(a, b); });
 }
 
 }  // namespace tern::kernels

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tern/core/kernels/reduce.h"
 #include "tern/core/kernels/reduction_engine.h"
 
 namespace tern::kernels {
@@ -34,35 +35,35 @@ struct Sum {
   }
 };
 
-// The better of two by Better; the first NaN stays.
-template <class T, class Better>
+// What Pick leaves of all; the first NaN stays.
+template <class T, class Pick>
 struct Best {
   using In = T;
   using Acc = T;
   using Out = T;
   T worst;
   Acc start() const { return worst; }
-  Acc step(Acc a, In x) const { return (Better()(x, a) | (x != x)) ? x : a; }
-  Acc merge(Acc a, Acc b) const { return step(a, b); }
+  Acc step(Acc a, In x) const { return Pick()(x, a); }
+  Acc merge(Acc a, Acc b) const { return Pick()(b, a); }
   Out finish(Acc a) const { return a; }
 };
 
-struct Greater {
+struct Larger {
   template <class T>
-  bool operator()(T a, T b) const {
-    return a > b;
+  T operator()(T x, T best) const {
+    return larger(x, best);
   }
 };
-struct Less {
+struct Smaller {
   template <class T>
-  bool operator()(T a, T b) const {
-    return a < b;
+  T operator()(T x, T best) const {
+    return smaller(x, best);
   }
 };
 
-template <class T, class Better>
-struct BestAbs : Best<T, Better> {
-  T step(T a, T x) const { return Best<T, Better>::step(a, std::abs(x)); }
+template <class T, class Pick>
+struct BestAbs : Best<T, Pick> {
+  T step(T a, T x) const { return Best<T, Pick>::step(a, std::abs(x)); }
 };
 
 // f(x) summed, then g of the sum.
@@ -124,21 +125,21 @@ void sum(const ReducePlan& plan, const uint8_t* x, int64_t* y, double divisor) {
 
 template <class T>
 void max(const ReducePlan& plan, const T* x, T* y) {
-  reduce(plan, Best<T, Greater>{kLowest<T>}, x, y);
+  reduce(plan, Best<T, Larger>{kLowest<T>}, x, y);
 }
 
 template <class T>
 void min(const ReducePlan& plan, const T* x, T* y) {
-  reduce(plan, Best<T, Less>{kHighest<T>}, x, y);
+  reduce(plan, Best<T, Smaller>{kHighest<T>}, x, y);
 }
 
 template <class T>
 void norm(const ReducePlan& plan, const T* x, T* y, double p) {
   auto same = [](double a) { return a; };
   if (p == std::numeric_limits<double>::infinity())
-    reduce(plan, BestAbs<T, Greater>{{T(0)}}, x, y);
+    reduce(plan, BestAbs<T, Larger>{{T(0)}}, x, y);
   else if (p == -std::numeric_limits<double>::infinity())
-    reduce(plan, BestAbs<T, Less>{{kHighest<T>}}, x, y);
+    reduce(plan, BestAbs<T, Smaller>{{kHighest<T>}}, x, y);
   else if (p == 0)
     reduce_sum_of(
         plan, x, y, [](double v) { return v != 0 ? 1.0 : 0.0; }, same);

@@ -17,13 +17,7 @@ int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t
 
 template <class T>
 [[gnu::always_inline]] inline void softmax_row(const T* x, T* y, int64_t n, T max) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) {
-    T e = vmath::exp(x[j] - max);
-    y[j] = e;
-    sum += static_cast<double>(e);
-  }
+  const double sum = blocked_sum<T>(n, [=](int64_t j) { return y[j] = vmath::exp(x[j] - max); });
   const T scale = static_cast<T>(1 / sum);
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) y[j] *= scale;
@@ -31,9 +25,7 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline void log_softmax_row(const T* x, T* y, int64_t n, T max) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) sum += static_cast<double>(vmath::exp(x[j] - max));
+  const double sum = blocked_sum<T>(n, [=](int64_t j) { return vmath::exp(x[j] - max); });
   const T log_sum = static_cast<T>(vmath::log(sum));
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - max) - log_sum;
@@ -103,10 +95,8 @@ void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t n) {
   parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
     simd([=] {
       for (int64_t i = begin * n; i < end * n; i += n) {
-        double dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (int64_t j = i; j < i + n; ++j) dot += static_cast<double>(dy[j] * y[j]);
-        const T s = static_cast<T>(dot);
+        const T s =
+            static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return dy[i + j] * y[i + j]; }));
 #pragma omp simd
         for (int64_t j = i; j < i + n; ++j) dx[j] = y[j] * (dy[j] - s);
       }
@@ -119,7 +109,7 @@ void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t 
   parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
     simd([=] {
       for (int64_t i = begin * n; i < end * n; i += n) {
-        const T s = static_cast<T>(sum_of<double>(dy + i, n));
+        const T s = static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return dy[i + j]; }));
 #pragma omp simd
         for (int64_t j = i; j < i + n; ++j) dx[j] = dy[j] - vmath::exp(y[j]) * s;
       }
