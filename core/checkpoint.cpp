@@ -45,24 +45,56 @@ struct Recompute {
   std::vector<Saved> others = {};
 
   Gradients operator()(const Tensor& dy) const {
-    const bool create_graph = grad_enabled();
-    EnableGradGuard on;
-    // A higher derivative goes through the original inputs; else the segment stands alone.
-    std::vector<Tensor> args, wanted;
-    for (const Saved& s : inputs) args.push_back(create_graph ? s.get() : as_leaf(s.get()));
-    std::vector<Tensor> leaves = args;
-    for (const Saved& s : others) leaves.push_back(s.get());
-    for (const Tensor& t : leaves)
-      if (t.requires_grad()) wanted.push_back(t);
-    std::vector<Rng> rngs_now = states(rngs);
+    std::vector<Tensor> args, rest;
+    for (const Saved& s : inputs) args.push_back(s.get());
+    for (const Saved& s : others) rest.push_back(s.get());
+    return grad_enabled() ? recorded_slopes(args, rest, dy) : slopes(args, rest, dy);
+  }
+
+ private:
+  Tensor replay(std::span<const Tensor> args) const {
+    std::vector<Rng> now = states(rngs);
     restore(rngs, rngs_before);
     Tensor y = fn(args);
-    restore(rngs, rngs_now);
-    std::vector<Tensor> found =
-        grad({y}, wanted, {.create_graph = create_graph, .allow_unused = true, .gradients = {dy}});
+    restore(rngs, now);
+    return y;
+  }
+
+  // The segment stands alone: its gradients end at copies of the inputs.
+  Gradients slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
+                   const Tensor& dy) const {
+    EnableGradGuard on;
+    std::vector<Tensor> leaves, wanted;
+    for (const Tensor& t : args) leaves.push_back(as_leaf(t));
+    Tensor y = replay(leaves);
+    leaves.insert(leaves.end(), rest.begin(), rest.end());
+    for (const Tensor& t : leaves)
+      if (t.requires_grad()) wanted.push_back(t);
+    auto found = grad({y}, wanted, {.allow_unused = true, .gradients = {dy}});
     Gradients out;
     size_t next = 0;
     for (const Tensor& t : leaves) out.push_back(t.requires_grad() ? found[next++] : Tensor());
+    return out;
+  }
+
+  // For higher derivatives: each gradient is a function of the inputs and dy, and a checkpoint.
+  Gradients recorded_slopes(std::vector<Tensor> args, const std::vector<Tensor>& rest,
+                            const Tensor& dy) const {
+    std::vector<Tensor> leaves = args;
+    leaves.insert(leaves.end(), rest.begin(), rest.end());
+    args.push_back(dy);
+    Gradients out;
+    for (size_t k = 0; k < leaves.size(); ++k) {
+      auto slope = [self = *this, rest, k](std::span<const Tensor> in) {
+        size_t n = in.size() - 1;
+        Tensor y = self.replay(in.first(n));
+        Tensor x = k < n ? in[k] : rest[k - n];
+        GradOptions options{.create_graph = true, .allow_unused = true, .gradients = {in[n]}};
+        Tensor dx = y.requires_grad() ? grad({y}, {x}, options)[0] : Tensor();
+        return dx.defined() ? dx : zeros_like(x);
+      };
+      out.push_back(leaves[k].requires_grad() ? checkpoint(slope, args) : Tensor());
+    }
     return out;
   }
 };

@@ -152,9 +152,37 @@ std::vector<Node*> reachable(const std::vector<Tensor>& roots) {
   return found;
 }
 
+/// A run inside the VJP of another (a checkpoint's) may meet leaves that the other has marked, or
+/// where a gradient of the other waits. This sets both aside while the inner run lives.
+class SetAside {
+ public:
+  SetAside() = default;
+  SetAside(const SetAside&) = delete;
+  SetAside& operator=(const SetAside&) = delete;
+  ~SetAside() {
+    for (Entry& e : entries_) {
+      e.node->mark = e.mark;
+      e.node->pending = std::move(e.pending);
+    }
+  }
+  void take(Node* node) {
+    if (!running || (node->mark == 0 && !node->pending.defined())) return;
+    entries_.push_back({Ref<Node>(node), node->mark, std::move(node->pending)});
+    node->pending = {};
+  }
+
+ private:
+  struct Entry {
+    Ref<Node> node;
+    uint64_t mark;
+    Tensor pending;
+  };
+  std::vector<Entry> entries_;
+};
+
 // Marks the nodes between the outputs and the inputs with the run's number.
-void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-               uint64_t run) {
+void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, uint64_t run,
+               SetAside& aside) {
   std::vector<Node*> nodes = reachable(outputs);
   std::sort(nodes.begin(), nodes.end(), older);
   std::unordered_set<Node*> targets;
@@ -163,7 +191,9 @@ void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& in
   for (Node* n : nodes) {
     bool needed = targets.contains(n);
     for (const Ref<Node>& i : n->inputs) needed |= i && i->mark == run;
-    if (needed) n->mark = run;
+    if (!needed) continue;
+    aside.take(n);
+    n->mark = run;
   }
 }
 
@@ -200,9 +230,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
         "grad: {} outputs, but {} gradients", outputs.size(), options.gradients.size());
   for (const Tensor& t : inputs)
     check(t.requires_grad(), "grad: an input of shape {} does not require a gradient", t.shape());
+  SetAside aside;  // put back after the engine is gone
   Engine engine(/*to_leaves=*/false, options.create_graph,
                 options.retain_graph || options.create_graph);
-  mark_path(outputs, inputs, engine.run_id());
+  mark_path(outputs, inputs, engine.run_id(), aside);
   std::vector<Tensor> found(inputs.size());
   {
     NoGradGuard off;

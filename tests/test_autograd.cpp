@@ -187,6 +187,21 @@ TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers"
   CHECK_NOTHROW(gradgradcheck(smooth, {x}));
 }
 
+TEST_CASE("checkpoint: grad() and second derivatives where weights are used outside of it too") {
+  Tensor x = leaf({1, 2, 3, 4}, {4}), w = leaf({0.2, 0.3, 0.4, 0.5}, {4});
+  auto segment = [&](std::span<const Tensor> in) { return tanh(in[0] * w) * w; };
+  auto gradients = [&](bool recompute, bool create_graph) {
+    std::vector<Tensor> in = {x * w};  // w: before, in and after the segment
+    Tensor y = recompute ? checkpoint(segment, in) : segment(in);
+    std::vector<Tensor> out = grad({sum(y * w * w)}, {x, w}, {.create_graph = create_graph});
+    if (create_graph)
+      for (const Tensor& second : grad({sum(out[0] * out[1])}, {x, w})) out.push_back(second);
+    return cat(out).detach();
+  };
+  CHECK(all_close(gradients(true, false), gradients(false, false), 1e-12, 0));
+  CHECK(all_close(gradients(true, true), gradients(false, true), 1e-12, 0));
+}
+
 TEST_CASE("a chain of a million ops runs backward and is freed without recursion") {
   Tensor x = leaf({1}, {});
   int64_t before = memory_stats().live;
