@@ -114,8 +114,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     return x * by_channel(scale, x) + by_channel(b - running_mean * scale, x);
   }
   check(Sizes(x).batch * Sizes(x).rest != 1,
-        "batch_norm: training needs more than one value a channel, got {}",
-        x.shape());
+        "batch_norm: training needs more than one value a channel, got {}", x.shape());
   if (x.ndim() > 2)
     return normalise_batch(x.contiguous(), running_mean, running_var, w, b, options);
   // (N, C): the kernels want the values of a channel together.
