@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "tern/core/cpu.h"
+#include "tern/core/kernels/blocks.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {
@@ -189,7 +189,7 @@ class Run {
   // Adds the parts of the sums, in order, to the first part, which stands in C.
   void combine() {
     const int64_t panels = p_.grid_rows * p_.grid_cols;
-    parallel_blocks(p_.batches * panels, [&](int64_t task) {
+    run_blocks(p_.batches * panels, p_.splits * p_.batches * g_.m * g_.n, [&](int64_t task) {
       const int64_t batch = task / panels, panel = task % panels;
       const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
       const Panel out = panel_of(batch, panel);

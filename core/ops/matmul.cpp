@@ -1,6 +1,7 @@
 #include "tern/core/ops/matmul.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "tern/core/autograd.h"
 #include "tern/core/ops.h"
@@ -66,10 +67,29 @@ Shape with_matrix(Shape batch, int64_t rows, int64_t cols) {
   return batch;
 }
 
-/// Whether the columns of x lie together, as those of a transposed matrix do.
-bool column_major(const Layout& x) {
-  int row = x.ndim() - 2;
-  return x.strides[row] == 1 && x.shape[row] > 1 && x.shape[row + 1] > 1;
+/// A result of the given shape whose axes lie in memory in the given order.
+Fresh fresh_in_order(const Shape& shape, const Dims& memory, DType dtype) {
+  if (memory.empty()) return Fresh(shape, dtype);
+  Shape ordered;
+  for (int64_t axis : memory) ordered.push_back(shape[static_cast<int>(axis)]);
+  Layout l{shape, Dims::filled(shape.size(), 0)};
+  const Strides strides = contiguous_strides(ordered);
+  for (int i = 0; i < memory.size(); ++i) l.strides[static_cast<int>(memory[i])] = strides[i];
+  return Fresh::view(not_differentiable(Fresh(ordered, dtype)), l);
+}
+
+/// The order of the axes of `like` in memory, if the innermost is one of the last two.
+Dims memory_order(const Layout& like) {
+  auto reach = [&](int64_t axis) {
+    const int i = static_cast<int>(axis);
+    const int64_t stride = std::abs(like.strides[i]);
+    return like.shape[i] == 1 || stride == 0 ? INT64_MAX : stride;
+  };
+  Dims order;
+  for (int i = 0; i < like.ndim(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t x, int64_t y) { return reach(x) > reach(y); });
+  return order.back() >= like.ndim() - 2 ? order : Dims();
 }
 
 }  // namespace
@@ -82,9 +102,7 @@ Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Te
     add_matmul(sum, a, b);
     return {};
   }
-  Shape batch = batch_shape(like.shape);
-  if (!column_major(like)) return matmul_to(a, b, batch);
-  return transposed(matmul_to(transposed(b), transposed(a), batch));
+  return matmul_to(a, b, batch_shape(like.shape), memory_order(like));
 }
 
 Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
@@ -95,8 +113,8 @@ void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
 }
 
 // c = sum_batch a b:  da = dy b^T,  db = a^T dy, each summed to the leading axes of its input.
-Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch) {
-  Fresh c(with_matrix(batch, a.size(-2), b.size(-1)), a.dtype());
+Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory) {
+  Fresh c = fresh_in_order(with_matrix(batch, a.size(-2), b.size(-1)), memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
   // Only what is needed is kept; shapes and strides of both are.

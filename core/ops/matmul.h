@@ -8,16 +8,18 @@ namespace tern {
 
 /// a (..., M, K) times b (..., K, N), leading axes broadcast, then summed to the leading axes
 /// `batch`, which may be left out or 1 where a and b have more: sum_to of a matmul without its
-/// intermediate result. Its gradients are of the same form.
-Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch);
+/// intermediate result. Its gradients are of the same form. `memory` lists the axes of the result
+/// in the order in which they are to lie in memory, the innermost, one of the last two, last;
+/// empty: row-major.
+Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory = {});
 
 /// c += a b (summed to c's leading axes), not recorded. c is contiguous.
 void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b);
 
 /// The gradient a b of input number `input`, which has the layout `like`: added to what that input
 /// has gathered so far where that may be (then it is undefined), else a new tensor in the memory
-/// order of the input, so that the gradient of a transposed matrix is one of the matrix without
-/// gaps.
+/// order of the input, so that the gradient of a transposed view becomes one without gaps of what
+/// was transposed.
 Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Tensor& b,
                         const Layout& like);
 

@@ -1,0 +1,159 @@
+// rearrange, reduce and repeat. A pattern names the pieces that the axes of x are made of: x is
+// seen with one axis a piece, pieces are reduced, reordered and repeated, and then put together.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "tern/core/ops.h"
+#include "tern/core/ops/einops_pattern.h"
+
+namespace tern {
+namespace {
+
+using detail::contains;
+using detail::Names;
+using detail::Pattern;
+using detail::PatternAxis;
+
+/// The sizes of all pieces: given, numbers, or what is left of an axis.
+class Sizes {
+ public:
+  Sizes(const Pattern& pattern, const Shape& shape, const AxisSizes& given) : pattern_(pattern) {
+    Names all = pattern.left.pieces();
+    for (const std::string& name : pattern.right.pieces()) all.push_back(name);
+    for (const auto& [name, size] : given) {
+      if (!contains(all, name)) pattern.error("has no axis '{}', whose size is given", name);
+      if (size < 0) pattern.error("is given {} as the size of '{}'", size, name);
+      sizes_[name] = size;
+    }
+    for (const std::string& name : all)
+      if (int64_t n = detail::fixed_size(name)) sizes_[name] = n;
+    for (size_t i = 0; i < pattern.left.axes.size(); ++i)
+      infer(pattern.left.axes[i], shape, static_cast<int>(i));
+  }
+
+  int64_t operator[](const std::string& name) const {
+    auto at = sizes_.find(name);
+    if (at == sizes_.end())
+      pattern_.error("does not say how large '{}' is; give its size: {{{{\"{}\", 2}}}}", name,
+                     name);
+    return at->second;
+  }
+
+ private:
+  void infer(const PatternAxis& axis, const Shape& shape, int i) {
+    int64_t known = 1;
+    std::optional<std::string> open;
+    for (const std::string& name : axis.pieces) {
+      if (auto at = sizes_.find(name); at != sizes_.end()) {
+        known *= at->second;
+      } else if (open) {
+        pattern_.error("leaves the sizes of both '{}' and '{}' open; give one of them", *open,
+                       name);
+      } else {
+        open = name;
+      }
+    }
+    if (!open) {
+      if (known != shape[i])
+        pattern_.error("takes {} elements for axis {}, but the shape is {}", known, i, shape);
+      return;
+    }
+    if (known == 0 || shape[i] % known != 0)
+      pattern_.error("cannot split axis {} of {}: '{}' is to be {} / {}", i, shape, *open, shape[i],
+                     known);
+    sizes_[*open] = shape[i] / known;
+  }
+
+  const Pattern& pattern_;
+  std::map<std::string, int64_t> sizes_;
+};
+
+Tensor reduce_axes(const Tensor& x, const Dims& axes, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return sum(x, axes);
+    case ReduceOp::mean:
+      return mean(x, axes);
+    case ReduceOp::max:
+      return max(x, axes);
+    case ReduceOp::min:
+      return min(x, axes);
+    default:
+      return prod(x, axes);
+  }
+}
+
+/// What a pattern may do beside reordering.
+struct Rules {
+  std::optional<ReduceOp> reduces = std::nullopt;
+  bool repeats = false;
+};
+
+void check_rules(const Pattern& pattern, const Rules& rules) {
+  const Names left = pattern.left.pieces(), right = pattern.right.pieces();
+  auto shown = [](const std::string& name) { return name.substr(0, name.find('@')); };
+  for (const std::string& name : left)
+    if (!rules.reduces && !contains(right, name))
+      pattern.error("has '{}' on the left only; reduce() drops axes", shown(name));
+  for (const std::string& name : right)
+    if (!rules.repeats && !contains(left, name))
+      pattern.error("has '{}' on the right only; repeat() makes new axes", shown(name));
+}
+
+Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisSizes& given,
+             const Rules& rules) {
+  Pattern pattern(op, text);
+  pattern.expand_ellipsis(x.ndim());
+  check_rules(pattern, rules);
+  const Sizes sizes(pattern, x.shape(), given);
+
+  Names names = pattern.left.pieces();
+  const Names right = pattern.right.pieces();
+  Shape pieces;
+  for (const std::string& name : names) pieces.push_back(sizes[name]);
+  Tensor t = pieces == x.shape() ? x : reshape(x, pieces);
+
+  Dims dropped;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!contains(right, names[i])) dropped.push_back(static_cast<int64_t>(i));
+  if (!dropped.empty()) {
+    t = reduce_axes(t, dropped, *rules.reduces);
+    std::erase_if(names, [&](const std::string& name) { return !contains(right, name); });
+  }
+
+  Dims order;
+  Shape with_new, expanded, result;
+  for (const std::string& name : right) {
+    auto at = std::find(names.begin(), names.end(), name);
+    const bool is_new = at == names.end();
+    if (!is_new) order.push_back(at - names.begin());
+    with_new.push_back(is_new ? 1 : sizes[name]);
+    expanded.push_back(sizes[name]);
+  }
+  if (!std::is_sorted(order.begin(), order.end())) t = permute(t, order);
+  if (with_new != t.shape()) t = view(t, with_new);
+  if (expanded != with_new) t = expand(t, expanded);
+  for (const PatternAxis& axis : pattern.right.axes) {
+    int64_t size = 1;
+    for (const std::string& name : axis.pieces) size *= sizes[name];
+    result.push_back(size);
+  }
+  return result == t.shape() ? t : reshape(t, result);
+}
+
+}  // namespace
+
+Tensor rearrange(const Tensor& x, std::string_view pattern, const AxisSizes& sizes) {
+  return apply("rearrange", x, pattern, sizes, {});
+}
+
+Tensor reduce(const Tensor& x, std::string_view pattern, ReduceOp op, const AxisSizes& sizes) {
+  return apply("reduce", x, pattern, sizes, {.reduces = op});
+}
+
+Tensor repeat(const Tensor& x, std::string_view pattern, const AxisSizes& sizes) {
+  return apply("repeat", x, pattern, sizes, {.repeats = true});
+}
+
+}  // namespace tern

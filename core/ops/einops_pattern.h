@@ -1,0 +1,54 @@
+// Inside rearrange, reduce and repeat: their patterns.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tern/core/einsum.h"
+
+namespace tern::detail {
+
+using Names = std::vector<std::string>;
+
+bool contains(const Names& names, const std::string& name);
+
+/// An axis, made of pieces; none for "1" and "()". A number stands for a nameless piece and is
+/// kept with its place in the pattern ("2@5"), so that no two are equal.
+struct PatternAxis {
+  Names pieces;
+  bool bracketed = false;
+};
+
+struct PatternSide {
+  std::vector<PatternAxis> axes;
+  Names pieces() const;
+};
+
+/// "left -> right". Errors name the op, the pattern and the place.
+class Pattern {
+ public:
+  Pattern(const char* op, std::string_view text);
+
+  /// Replaces the ellipsis by pieces of its own for a tensor of that many axes.
+  void expand_ellipsis(int ndim);
+
+  PatternSide left, right;
+
+  template <class... Args>
+  [[noreturn]] void error(fmt::format_string<Args...> message, Args&&... args) const {
+    fail(fmt::format("{}: \"{}\" {}", op_, text_,
+                     fmt::format(message, std::forward<Args>(args)...)));
+  }
+
+ private:
+  PatternSide parse(size_t at, size_t end) const;
+  std::string read_piece(size_t& at, size_t end) const;
+  const char* op_;
+  std::string text_;
+};
+
+/// The size of a piece that is a number, 0 for a named one.
+int64_t fixed_size(const std::string& piece);
+
+}  // namespace tern::detail
