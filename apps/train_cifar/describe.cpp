@@ -90,7 +90,8 @@ ReportData report_data(Trainer& t, const Facts& facts, const Evaluation& e,
   double seconds = std::accumulate(history.begin(), history.end(), 0.0,
                                    [](double s, const EpochRecord& r) { return s + r.seconds; });
   ReportData d;
-  d.title = fmt::format("{} on CIFAR-10", t.options().model);
+  d.title = fmt::format("{} on {}", t.options().model,
+                        t.options().data.empty() ? "drawn shapes" : "CIFAR-10");
   d.facts = facts;
   d.facts.emplace_back("time", fmt::format("{} for {} epoch{}", clock_time(seconds), history.size(),
                                            history.size() == 1 ? "" : "s"));

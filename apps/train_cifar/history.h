@@ -17,7 +17,7 @@ struct RunProgress {
   int64_t seen = 0, correct = 0;  ///< images, and those whose likeliest class was the right one
   double train_seconds = 0, test_seconds = 0;
   // The epochs before:
-  std::vector<EpochRecord> history;
+  std::vector<EpochRecord> history = {};
 };
 
 /// The record with the highest test top-1, the first of equals. REQUIRES: there is one.

@@ -30,7 +30,7 @@ struct TrainOptions {
   std::string out, resume, eval;
 };
 
-/// Parses the command line. --help and --version print and return false; wrong flags throw Error.
+/// Parses the command line. --help prints and returns false; wrong flags throw Error.
 bool parse_options(int argc, char** argv, TrainOptions& options);
 
 /// The options that make the run, as JSON, to be stored in a checkpoint; and back.

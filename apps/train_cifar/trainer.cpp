@@ -170,13 +170,13 @@ SafeTensors Trainer::state() const {
   return s;
 }
 
-void Trainer::load_progress(const std::string& json, const std::string& path) {
+void Trainer::load_progress(const std::string& json) {
   progress_ = progress_from_json(json);
   const RunProgress& p = progress_;
   int64_t epochs = std::ssize(p.history), per_epoch = steps_per_epoch();
-  check_io(p.step >= epochs * per_epoch && p.step <= (epochs + 1) * per_epoch &&
-               epochs <= options_.epochs,
-           "{}: {} steps do not fit {} epochs of {}", path, p.step, epochs, per_epoch);
+  check(p.step >= epochs * per_epoch && p.step <= (epochs + 1) * per_epoch &&
+            epochs <= options_.epochs,
+        "its {} steps do not fit {} epochs of {}", p.step, epochs, per_epoch);
   loader_.seek({.epoch = p.step / per_epoch, .batch = p.step % per_epoch});
 }
 
@@ -185,11 +185,12 @@ void Trainer::load_state(const SafeTensors& s, const std::string& path) {
   check_io(data == data_checksum_,
            "{}: the run was started with other data: {}, but what is given has {}", path, data,
            data_checksum_);
-  load_progress(metadata(s, "progress", path), path);
+  const std::string& progress = metadata(s, "progress", path);
   NamedTensors initial;
   for (size_t i = 0; i < initial_.size(); ++i)
     initial.emplace_back(fmt::format("{}", i), initial_[i]);
   try {
+    load_progress(progress);
     nn::load_state_dict(model_, take_prefixed(s, "model."));
     nn::load_generator_state(model_, take_prefixed(s, "generator."));
     optimizer_.load_state_dict(take_prefixed(s, "optimizer."));

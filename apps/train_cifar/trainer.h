@@ -76,7 +76,7 @@ class Trainer {
   void count(const Tensor& logits, const Batch& batch, double loss);
   template <class F>
   void with_counting_weights(F f);
-  void load_progress(const std::string& json, const std::string& path);
+  void load_progress(const std::string& json);
 
   TrainOptions options_;
   std::string data_checksum_;
