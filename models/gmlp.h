@@ -56,7 +56,9 @@ struct GmlpBlock {
 
   /// `depth` in [0, 1]: how deep the block lies, for stochastic depth.
   GmlpBlock(const GmlpOptions& options, int64_t tokens, double depth, Rng& rng);
-  Tensor operator()(const Tensor& x) const;  ///< (B,N,D) -> (B,N,D)
+  Tensor operator()(const Tensor& x) const { return first(x, x.size(1)); }  ///< (B,N,D) -> same
+  /// The first `count` tokens of the result, with no work for the others beyond their half v.
+  Tensor first(const Tensor& x, int64_t count) const;
   static void fields(auto& m, auto&& visit) {
     visit("norm", m.norm);
     visit("channel_proj_U.0", m.channel_proj_u);

@@ -50,24 +50,27 @@ Tensor SpatialGatingUnit::spatial_weight() const {
 }
 
 Tensor SpatialGatingUnit::operator()(const Tensor& x, const Tensor& added) const {
-  check(x.ndim() == 3 && x.size(1) == bias.size(-1),
+  if (!options.split) return gate(x, x, added);
+  std::vector<Tensor> halves = chunk(x, 2, -1);
+  return gate(halves[0], halves[1], added);
+}
+
+Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& added) const {
+  check(v.ndim() == 3 && u.ndim() == 3 && v.size(1) == bias.size(-1) && u.size(1) <= v.size(1),
         "SpatialGatingUnit: needs (B, {} tokens, channels), the shape is {}", bias.size(-1),
-        x.shape());
-  Tensor u = x, v = x;
-  if (options.split) {
-    std::vector<Tensor> halves = chunk(x, 2, -1);
-    u = halves[0];
-    v = halves[1];
+        v.shape());
+  Tensor w = spatial_weight(), b = unsqueeze(bias, -1), x = norm(v);
+  if (u.size(1) < v.size(1)) {
+    w = narrow(w, -2, 0, u.size(1));
+    b = narrow(b, -2, 0, u.size(1));
   }
-  v = norm(v);
   Tensor f;
   if (options.heads == 1) {
-    f = matmul(spatial_weight(), v) + unsqueeze(bias, -1);  // (N,N) (B,N,C) + (N,1)
+    f = matmul(w, x) + b;  // (M,N) (B,N,C) + (M,1)
   } else {
-    // (B,N,C) -> (B,H,N,C/H), (H,N,N) (B,H,N,C/H) + (H,N,1), and back
-    Tensor heads = transpose(unflatten(v, -1, {options.heads, -1}), 1, 2);
-    f = matmul(spatial_weight(), heads) + unsqueeze(bias, -1);
-    f = flatten(transpose(f, 1, 2), 2);
+    // (B,N,C) -> (B,H,N,C/H), (H,M,N) (B,H,N,C/H) + (H,M,1), and back
+    Tensor heads = transpose(unflatten(x, -1, {options.heads, -1}), 1, 2);
+    f = flatten(transpose(matmul(w, heads) + b, 1, 2), 2);
   }
   if (added.defined()) f = f + added;
   if (options.gate == Gate::linear) return f;

@@ -36,6 +36,9 @@ struct SpatialGatingUnit {
                     const SpatialGatingOptions& options = {});
   /// `added` (same shape as f), where given, is added to f: the tiny attention of aMLP.
   Tensor operator()(const Tensor& x, const Tensor& added = {}) const;
+  /// The same from its two inputs. u (and `added`) may have the first M tokens only, M <= N: then
+  /// only their results are computed.
+  Tensor gate(const Tensor& u, const Tensor& v, const Tensor& added = {}) const;
   /// W as (N, N), or (H, N, N) with several heads, masked if causal.
   Tensor spatial_weight() const;
   static void fields(auto& m, auto&& visit) {

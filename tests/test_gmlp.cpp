@@ -119,6 +119,28 @@ TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
   CHECK(all_close(block(x), want, 1e-5, 1e-6));
 }
 
+TEST_CASE("gmlp: a block that finishes the first tokens only gives the same values and gradients") {
+  for (const auto& [name, options] : forms()) {
+    Rng rng(3);
+    GmlpOptions o = options;
+    o.drop_path = 0;
+    models::GmlpBlock a(o, 5, 0, rng);
+    nn::to(a, DType::f64);
+    models::GmlpBlock b = a;
+    Tensor x = randn({2, 5, 8}, rng, DType::f64);
+    Tensor xa = x.clone().set_requires_grad(), xb = x.clone().set_requires_grad();
+    Tensor ya = narrow(a(xa), 1, 0, 2), yb = b.first(xb, 2);
+    CHECK_MESSAGE(all_close(ya, yb, 1e-12, 1e-12), name);
+    sum(square(ya)).backward();
+    sum(square(yb)).backward();
+    CHECK_MESSAGE(all_close(xa.grad(), xb.grad(), 1e-12, 1e-12), name);
+    NamedTensors pa = nn::named_parameters(a), pb = nn::named_parameters(b);
+    for (size_t i = 0; i < pa.size(); ++i)
+      CHECK_MESSAGE(all_close(pa[i].second.grad(), pb[i].second.grad(), 1e-12, 1e-12), name, " ",
+                    pa[i].first);
+  }
+}
+
 TEST_CASE("gmlp: a batch of one equals a row of a batch; dropout is off in evaluation") {
   for (const auto& [name, options] : forms()) {
     Rng rng(3);
