@@ -16,4 +16,5 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ternConfigVersion.c
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/ternConfigVersion.cmake cmake/FindCBLAS.cmake
+              cmake/Findutf8proc.cmake
         DESTINATION ${config_dir})

@@ -1,0 +1,63 @@
+#include <doctest/doctest.h>
+
+#include "tern/core/error.h"
+#include "tern/data/normalize.h"
+#include "tern/data/unicode.h"
+
+using namespace tern;
+
+TEST_CASE("unicode: invalid UTF-8 is found at its first byte") {
+  CHECK(!find_invalid_utf8(""));
+  CHECK(!find_invalid_utf8("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x99\x82"));
+  CHECK(find_invalid_utf8("ab\xE9 c") == 2);                // Latin-1
+  CHECK(find_invalid_utf8("\xC0\xAF") == 0);                // overlong
+  CHECK(find_invalid_utf8("x\xED\xA0\x80") == 1);           // a surrogate
+  CHECK(find_invalid_utf8("x\xE2\x82") == 1);               // cut off
+  CHECK(find_invalid_utf8("\xF4\x90\x80\x80") == 0);        // above U+10FFFF
+  CHECK(find_invalid_utf8(std::string("\0\x80", 2)) == 1);  // NUL is a character
+  CHECK(replace_invalid_utf8("a\xE9z") == "a\xEF\xBF\xBDz");
+}
+
+TEST_CASE("unicode: spaces are Python's") {
+  std::string spaces = " ";
+  for (char32_t c = 0; c < 0x3100; ++c)
+    if (is_space(c)) append_utf8(spaces, c);
+  CHECK(code_points(spaces).size() == 30);  // 29 in Python's str.isspace, and the first
+  CHECK(split_spaces(spaces).empty());
+  CHECK(split_spaces("a\xC2\xA0"
+                     "b" +
+                     spaces + "c ") == std::vector<std::string_view>{"a", "b", "c"});
+  CHECK(strip_spaces(spaces + "a b" + spaces) == "a b");
+  CHECK(strip_spaces(spaces).empty());
+  CHECK(split_spaces("a\u200Bb").size() == 1);  // a zero-width space is none
+}
+
+TEST_CASE("unicode: NFC composes and orders accents") {
+  CHECK(nfc("e\u0301") == "é");
+  CHECK(nfc("\u212B") == "Å");  // the sign for ångström
+  CHECK(nfc("q\u0307\u0323") == "q\u0323\u0307");
+  CHECK(nfc("\u1100\u1161\u11A8") == "각");
+  CHECK(nfc("ﬁ") == "ﬁ");  // compatibility forms stay
+  CHECK_THROWS_AS(nfc("\xFF"), Error);
+}
+
+TEST_CASE("unicode: lower case as Python's str.lower") {
+  CHECK(lower_case("HELLO Wörld ÀÉÎ ŒUVRE ẞ") == "hello wörld àéî œuvre ß");
+  CHECK(lower_case("İstanbul I") == "i\u0307stanbul i");
+  CHECK(lower_case("ΟΔΥΣΣΕΥΣ ΟΔΟΣ. Σ ΑΣΑ Α'Σ'Α Σ'Α") == "οδυσσευς οδος. σ ασα α'σ'α σ'α");
+  CHECK(lower_case("ПРИВЕТ ǅ Ω") == "привет ǆ ω");
+}
+
+TEST_CASE("normalize: NFC, case, spaces, and the form of d2l.ai") {
+  CHECK(normalize("  e\u0301 \t\u202F Va\xC2\xA0!\n") == "é Va !");
+  CHECK(normalize("A B", {.lower = true}) == "a b");
+  CHECK(normalize("A  B", {.spaces = false}) == "A  B");
+  CHECK(normalize("") == "");
+  CHECK(normalize("\xFF") == "\uFFFD");
+  const auto d2l = NormalizeOptions::d2l_form();
+  CHECK(normalize("Go.", d2l) == "go .");
+  CHECK(normalize("Ça alors\u202F!", d2l) == "ça alors !");
+  CHECK(normalize("He's calm, isn't he?", d2l) == "he's calm , isn't he ?");
+  CHECK(normalize(".Well...", d2l) == ".well . . .");
+  CHECK(normalize("1,000; a:b", d2l) == "1 ,000; a:b");
+}
