@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace tern {
 
@@ -59,6 +60,20 @@ void parallel_blocks(int64_t nblocks, F&& fn) {
   };
   detail::parallel_blocks(nblocks, const_cast<void*>(static_cast<const void*>(std::addressof(fn))),
                           call);
+}
+
+/// Below so many multiplications a parallel region costs more than it saves.
+constexpr int64_t kParallelWork = int64_t{1} << 19;
+
+/// parallel_blocks where the whole work, counted in multiplications (an element read or written
+/// counts as some ten), is worth a parallel region; the blocks one after the other where not.
+template <class F>
+void parallel_blocks(int64_t nblocks, int64_t work, F&& fn) {
+  if (work >= kParallelWork) {
+    parallel_blocks(nblocks, std::forward<F>(fn));
+  } else {
+    for (int64_t b = 0; b < nblocks; ++b) fn(b);
+  }
 }
 
 }  // namespace tern

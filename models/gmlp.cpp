@@ -39,16 +39,15 @@ const std::vector<std::pair<std::string, GmlpOptions>>& configurations() {
       {"gmlp-51m", {.patch = 8, .dim = 1024, .layers = 8}},
       {"gmlp-small", {.patch = 4, .dim = 64, .layers = 3, .fc_dim = 64}},
       {"gmlp-stem",
-       {.stem = {{64, 2}, {128, 2}},
+       {.stem = {{64, 1}, {128, 2}, {192, 2}},
         .patch = 1,
         .dim = 192,
-        .layers = 8,
+        .layers = 4,
         .d_ffn = 768,
         .fc_dim = 0,
         .class_token = false,
         .output_gelu = false,
         .dropout = 0,
-        .drop_path = 0.1,
         .gate = {.weight_bound = 1e-3}}},
   };
   return kConfigurations;

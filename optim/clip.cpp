@@ -34,7 +34,7 @@ Gradients collect(const NamedTensors& parameters) {
 template <class Fn>
 void write_all(const Gradients& grads, Fn fn) {
   for (const Tensor& g : grads.tensors) g.begin_write("clip_grad");
-  parallel_blocks(static_cast<int64_t>(grads.pieces.size()), [&](int64_t i) {
+  parallel_blocks(static_cast<int64_t>(grads.pieces.size()), work(grads.pieces), [&](int64_t i) {
     const Piece& piece = grads.pieces[static_cast<size_t>(i)];
     const Tensor& g = grads.tensors[piece.item];
     dispatch_float(g.dtype(), "clip_grad",
@@ -45,7 +45,7 @@ void write_all(const Gradients& grads, Fn fn) {
 // One number a piece: its sum of squares, or its largest absolute value.
 std::vector<double> measure(const Gradients& grads, bool largest) {
   std::vector<double> out(grads.pieces.size());
-  parallel_blocks(static_cast<int64_t>(out.size()), [&](int64_t i) {
+  parallel_blocks(static_cast<int64_t>(out.size()), work(grads.pieces), [&](int64_t i) {
     const Piece& piece = grads.pieces[static_cast<size_t>(i)];
     const Tensor& g = grads.tensors[piece.item];
     dispatch_float(g.dtype(), "clip_grad_norm", [&]<class T>() {

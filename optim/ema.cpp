@@ -40,7 +40,7 @@ void Ema::update() {
     else
       copy_(average, weights_[i].second);
   }
-  parallel_blocks(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+  parallel_blocks(static_cast<int64_t>(pieces.size()), work(pieces), [&](int64_t i) {
     auto [item, begin, count] = pieces[static_cast<size_t>(i)];
     const Tensor &average = averages_[item].second, &weight = weights_[item].second;
     dispatch_float(average.dtype(), "Ema", [&, begin = begin, count = count]<class T>() {

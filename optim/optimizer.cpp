@@ -116,7 +116,7 @@ void Optimizer::step() {
       updates.push_back(std::move(u));
     });
   }
-  parallel_blocks(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+  parallel_blocks(static_cast<int64_t>(pieces.size()), work(pieces), [&](int64_t i) {
     const Piece& piece = pieces[static_cast<size_t>(i)];
     const Update& u = updates[piece.item];
     if (u.dtype == DType::f32)

@@ -21,4 +21,11 @@ inline void cut(std::vector<Piece>& pieces, size_t item, int64_t numel) {
     pieces.push_back({item, at, std::min(kPieceSize, numel - at)});
 }
 
+/// What parallel_blocks wants to know: an element costs a few reads, writes and operations.
+inline int64_t work(const std::vector<Piece>& pieces) {
+  int64_t elements = 0;
+  for (const Piece& piece : pieces) elements += piece.count;
+  return 20 * elements;
+}
+
 }  // namespace tern::optim

@@ -3,18 +3,15 @@
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
-#include "tern/core/kernels/blocks.h"
 #include "tern/core/kernels/conv_depthwise.h"
 #include "tern/core/kernels/conv_taps.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
+#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {
-
-/// Multiplications of a convolution, and of each of its gradients.
-int64_t work_of(const Conv& c) { return c.batch * c.out * c.out_plane() * c.in_group() * c.taps(); }
 
 constexpr int64_t kTasks = 8;                      // enough for the threads of a small machine
 constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements of a block of columns: fits the cache
@@ -82,7 +79,7 @@ template <class T>
 void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   const int64_t rows = rows_per_block(c, c.in_group()), pieces = ceil_div(c.out_height, rows);
   const int64_t k = c.in_group() * c.taps(), m = c.out_group();
-  run_blocks(c.batch * c.groups * pieces, work_of(c), [&](int64_t task) {
+  parallel_blocks(c.batch * c.groups * pieces, c.work(), [&](int64_t task) {
     const int64_t image = task / pieces / c.groups, group = task / pieces % c.groups;
     const int64_t first = task % pieces * rows;
     const Block block{group * c.in_group(), c.in_group(), first,
@@ -106,7 +103,7 @@ void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
   const int64_t parts = std::clamp<int64_t>(
       ceil_div(kTasks, std::max<int64_t>(c.batch, 1) * c.groups), 1, c.in_group());
   const int64_t step = ceil_div(c.in_group(), parts), m = c.out_group();
-  run_blocks(c.batch * c.groups * parts, work_of(c), [&](int64_t task) {
+  parallel_blocks(c.batch * c.groups * parts, c.work(), [&](int64_t task) {
     const int64_t image = task / parts / c.groups, group = task / parts % c.groups;
     const int64_t first = task % parts * step;  // channel within the group
     const int64_t channels = std::min(step, c.in_group() - first);
@@ -146,7 +143,7 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
   const WeightTasks tasks(c);
   const int64_t m = c.out_group(), row = c.in_group() * c.taps(), size = c.out * row;
   Scratch<T> partial((tasks.chunks - 1) * size);
-  run_blocks(tasks.chunks * c.groups * tasks.parts, work_of(c), [&](int64_t task) {
+  parallel_blocks(tasks.chunks * c.groups * tasks.parts, c.work(), [&](int64_t task) {
     const int64_t part = task % tasks.parts, group = task / tasks.parts % c.groups;
     const int64_t chunk = task / tasks.parts / c.groups, first = part * tasks.step;
     const int64_t channels = std::min(tasks.step, c.in_group() - first);

@@ -19,6 +19,8 @@ struct Conv {
   int64_t taps() const { return kernel[0] * kernel[1]; }
   int64_t plane() const { return height * width; }
   int64_t out_plane() const { return out_height * out_width; }
+  /// Multiplications of the whole.
+  int64_t work() const { return batch * out * out_plane() * in_group() * taps(); }
   /// One input channel a group: computed directly rather than as a matrix product.
   bool depthwise() const { return in == groups; }
 };

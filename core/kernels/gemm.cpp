@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "tern/core/cpu.h"
-#include "tern/core/kernels/blocks.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
+#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {
@@ -144,7 +144,8 @@ class Run {
     const int64_t panels = p_.grid_rows * p_.grid_cols;
     const int64_t groups = (p_.batches + p_.group - 1) / p_.group;
     const int64_t outputs = groups * panels;
-    parallel_blocks(outputs * p_.splits, [&](int64_t task) {
+    const int64_t work = p_.batches * p_.terms * g_.m * g_.n * g_.k;
+    parallel_blocks(outputs * p_.splits, work, [&](int64_t task) {
       int64_t group = task % outputs / panels, panel = task % panels;
       int64_t last = std::min(p_.batches, (group + 1) * p_.group);
       for (int64_t i = group * p_.group; i < last; ++i) compute(i, panel, task / outputs);
@@ -189,7 +190,8 @@ class Run {
   // Adds the parts of the sums, in order, to the first part, which stands in C.
   void combine() {
     const int64_t panels = p_.grid_rows * p_.grid_cols;
-    run_blocks(p_.batches * panels, p_.splits * p_.batches * g_.m * g_.n, [&](int64_t task) {
+    const int64_t work = 10 * p_.splits * p_.batches * g_.m * g_.n;
+    parallel_blocks(p_.batches * panels, work, [&](int64_t task) {
       const int64_t batch = task / panels, panel = task % panels;
       const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
       const Panel out = panel_of(batch, panel);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "tern/core/kernels/blocks.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
+#include "tern/core/threads.h"
 
 namespace tern::kernels {
 
@@ -55,7 +55,7 @@ void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpr
   const int64_t step = std::max(kMinRows, (rows + kMaxBlocks - 1) / kMaxBlocks);
   const int64_t blocks = (rows + step - 1) / step;
   Scratch<T> sums(dbias ? blocks * n : 0);
-  run_blocks(blocks, 8 * rows * n, [&](int64_t block) {
+  parallel_blocks(blocks, 30 * rows * n, [&](int64_t block) {
     T* sum = dbias ? sums.data() + block * n : nullptr;
     if (sum) std::fill(sum, sum + n, T(0));
     for (int64_t i = block * step; i < std::min(rows, (block + 1) * step); ++i) {
