@@ -1,0 +1,89 @@
+#include "tern/core/kernels/additive.h"
+
+#include <algorithm>
+
+#include "tern/core/kernels/scratch.h"
+#include "tern/core/kernels/vmath.h"
+#include "tern/core/simd.h"
+#include "tern/core/threads.h"
+
+namespace tern::kernels {
+namespace {
+
+// One query, one key: d is added to dq and dk, ds t to dw.
+template <class T>
+[[gnu::always_inline]] inline void gradient_row(const T* q, const T* k, const T* w, T ds, T* dq,
+                                                T* dk, T* dw, int64_t n) {
+#pragma omp simd
+  for (int64_t h = 0; h < n; ++h) {
+    const T t = vmath::tanh(q[h] + k[h]);
+    const T d = ds * w[h] * (T(1) - t * t);
+    dq[h] += d;
+    dk[h] += d;
+    dw[h] += ds * t;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void additive_scores(const AdditiveSize& size, const T* q, const T* k, const T* w, T* scores) {
+  const int64_t n = size.hidden, keys = size.keys, queries = size.queries;
+  const int64_t grain = std::max<int64_t>(1, (1 << 10) / std::max<int64_t>(n * keys, 1));
+  parallel_for(size.batch * queries, grain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T *query = q + i * n, *key = k + i / queries * keys * n;
+      T* to = scores + i * keys;
+      simd([=] {
+        for (int64_t j = 0; j < keys; ++j) {
+          const T* row = key + j * n;
+          T sum = 0;
+#pragma omp simd reduction(+ : sum)
+          for (int64_t h = 0; h < n; ++h) sum += w[h] * vmath::tanh(query[h] + row[h]);
+          to[j] = sum;
+        }
+      });
+    }
+  });
+}
+
+template <class T>
+void additive_gradients(const AdditiveSize& size, const T* q, const T* k, const T* w, const T* ds,
+                        T* dq, T* dk, T* dw) {
+  const int64_t n = size.hidden, keys = size.keys, queries = size.queries;
+  Scratch<T> shares(size.batch * n);  // of dw
+  parallel_for(size.batch, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      T* share = shares.data() + b * n;
+      std::fill_n(share, n, T(0));
+      std::fill_n(dq + b * queries * n, queries * n, T(0));
+      for (int64_t i = b * queries; i < (b + 1) * queries; ++i) {
+        const T *query = q + i * n, *key = k + b * keys * n, *d = ds + i * keys;
+        T *to_q = dq + i * n, *to_k = dk + b * keys * n;
+        simd([=] {
+          for (int64_t j = 0; j < keys; ++j)
+            gradient_row(query, key + j * n, w, d[j], to_q, to_k + j * n, share, n);
+        });
+      }
+    }
+  });
+  std::fill_n(dw, n, T(0));
+  for (int64_t b = 0; b < size.batch; ++b) {
+    const T* share = shares.data() + b * n;
+    simd([=] {
+#pragma omp simd
+      for (int64_t h = 0; h < n; ++h) dw[h] += share[h];
+    });
+  }
+}
+
+template void additive_scores(const AdditiveSize&, const float*, const float*, const float*,
+                              float*);
+template void additive_scores(const AdditiveSize&, const double*, const double*, const double*,
+                              double*);
+template void additive_gradients(const AdditiveSize&, const float*, const float*, const float*,
+                                 const float*, float*, float*, float*);
+template void additive_gradients(const AdditiveSize&, const double*, const double*, const double*,
+                                 const double*, double*, double*, double*);
+
+}  // namespace tern::kernels
