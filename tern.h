@@ -1,6 +1,7 @@
 // Everything of tern for users.
 #pragma once
 
+#include "tern/core/additive.h"
 #include "tern/core/allocator.h"
 #include "tern/core/atomic_file.h"
 #include "tern/core/autograd.h"
@@ -11,6 +12,7 @@
 #include "tern/core/ops.h"
 #include "tern/core/record.h"
 #include "tern/core/rng.h"
+#include "tern/core/rnn.h"
 #include "tern/core/safetensors.h"
 #include "tern/core/state.h"
 #include "tern/core/tensor.h"

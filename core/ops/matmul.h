@@ -13,7 +13,7 @@ namespace tern {
 /// empty: row-major.
 Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory = {});
 
-/// c += a b (summed to c's leading axes), not recorded. c is contiguous.
+/// c += a b (summed to c's leading axes), not recorded. The rows of c are without gaps.
 void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b);
 
 /// The gradient a b of input number `input`, which has the layout `like`: added to what that input
