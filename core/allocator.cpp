@@ -64,14 +64,13 @@ class Cache {
   }
 
  private:
-  // A block of the bucket, or one that is at most a quarter larger.
-  void* take(std::size_t& bytes) {
-    auto it = free_.lower_bound(bytes);
-    while (it != free_.end() && it->second.empty()) ++it;
-    if (it == free_.end() || it->first > bytes + bytes / 4) return nullptr;
+  // Only blocks of the very bucket are taken: the same sequence of requests then finds the same
+  // blocks at every step.
+  void* take(std::size_t bytes) {
+    auto it = free_.find(bytes);
+    if (it == free_.end() || it->second.empty()) return nullptr;
     void* p = it->second.back();
     it->second.pop_back();
-    bytes = it->first;
     stats_.cached -= static_cast<int64_t>(bytes);
     return p;
   }

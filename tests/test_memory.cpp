@@ -1,0 +1,78 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tern/core/allocator.h"
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/models/gmlp.h"
+#include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
+
+namespace tern {
+namespace {
+
+/// A small gMLP with its optimizer.
+struct Training {
+  Rng rng{1};
+  models::Gmlp model;
+  optim::AdamW optimizer;
+
+  Training()
+      : model({.image = 16, .patch = 8, .dim = 16, .layers = 2, .fc_dim = 16}, rng),
+        optimizer(nn::named_parameters(model), {.lr = 1e-3}) {}
+
+  void step(int64_t batch) {
+    optimizer.zero_grad();
+    Tensor x = randn({batch, 3, 16, 16}, rng), y = randint(0, 10, {batch}, rng);
+    backward(cross_entropy(model(x), y));
+    optimizer.step();
+  }
+};
+
+TEST_CASE("memory: a step of a fixed shape asks the system for nothing after the second step") {
+  Training t;
+  t.step(8);
+  t.step(8);
+  MemoryStats before = memory_stats();
+  for (int i = 0; i < 5; ++i) t.step(8);
+  CHECK(memory_stats().system_calls == before.system_calls);
+  CHECK(memory_stats().live == before.live);
+}
+
+TEST_CASE("memory: 1,000 steps with batches of varying size do not make it grow") {
+  Training t;
+  auto size = [](int i) { return 1 + int64_t{i} * 7919 % 13; };
+  int64_t most = 0;
+  for (int i = 0; i < 1000; ++i) {
+    t.step(size(i));
+    MemoryStats s = memory_stats();
+    if (i < 50)
+      most = std::max(most, s.live + s.cached);
+    else
+      REQUIRE(s.live + s.cached <= most);
+  }
+}
+
+TEST_CASE("memory: the cache is given back, and the cap is kept") {
+  trim_memory();
+  CHECK(memory_stats().cached == 0);
+  int64_t live = memory_stats().live;
+  {
+    Tensor t = zeros({1 << 20});
+    CHECK(memory_stats().live >= live + (4 << 20));
+    reset_peak_memory();
+  }
+  CHECK(memory_stats().live == live);
+  CHECK(memory_stats().peak >= live + (4 << 20));
+  CHECK(memory_stats().cached >= 4 << 20);
+  set_memory_cap(live + (6 << 20));
+  CHECK_NOTHROW(zeros({1 << 20}));
+  CHECK_THROWS_WITH_AS(zeros({2 << 20}), doctest::Contains("set_memory_cap"), Error);
+  set_memory_cap(0);
+  CHECK_NOTHROW(zeros({2 << 20}));
+}
+
+}  // namespace
+}  // namespace tern
