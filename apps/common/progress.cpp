@@ -10,7 +10,7 @@ namespace tern::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kBarWidth = 24;
+constexpr int kBarWidth = 16;
 
 double seconds_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();

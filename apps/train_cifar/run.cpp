@@ -176,10 +176,11 @@ void Run::write_report() {
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
 
 // The model of weights from anywhere: named by the user, by the file, or the post's.
-std::string model_of(const TrainOptions& o, const SafeTensors& file) {
+std::string model_of(const TrainOptions& o) {
+  if (o.model_given) return o.model;
+  SafeTensors file = load_safetensors(o.eval);
   auto named = file.metadata.find("model");
-  if (o.model_given || named == file.metadata.end()) return o.model_given ? o.model : "gmlp-4m";
-  return named->second;
+  return named == file.metadata.end() ? "gmlp-4m" : named->second;
 }
 
 }  // namespace
@@ -221,20 +222,22 @@ int resume_run(const TrainOptions& given) {
 
 int evaluate_weights(const TrainOptions& o) {
   check(!o.data.empty(), "--eval needs --data, the images to test on");
-  SafeTensors file = load_safetensors(o.eval);
   Rng rng(0);
-  std::string name = model_of(o, file);
+  std::string name = model_of(o);
   models::Gmlp model(models::gmlp_options(name), rng);
-  nn::load_weights(o.eval, model);
+  load_weights_of(o.eval, name, model);
   nn::set_training(model, false);
   Cifar10 data = load_cifar10(o.data);
   Dataset<ImageSample> test = image_dataset(data.test);
   if (o.limit > 0) test = test.limit(o.limit);
-  Progress bar("testing", "images", test.size());
-  auto e = evaluate(model, test, [&](int64_t done) {
-    bar.update(done, "");
-    return true;
-  });
+  std::optional<Evaluation> e;
+  {
+    Progress bar("testing", "images", test.size());
+    e = evaluate(model, test, [&](int64_t done) {
+      bar.update(done, "");
+      return true;
+    });
+  }
   say(fmt::format("{} of {} on {} test images of {}", name, o.eval, grouped(e->images), o.data));
   say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]));
   fmt::print("{}", accuracy_lines(e->top));

@@ -53,8 +53,25 @@ models::Gmlp make_model(const TrainOptions& o) {
   options.dropout = o.dropout;
   Rng rng(o.seed);
   models::Gmlp model(options, rng);
-  if (!o.init.empty()) nn::load_weights(o.init, model);
+  if (!o.init.empty()) load_weights_of(o.init, o.model, model);
   return model;
+}
+
+void load_weights_of(const std::string& path, const std::string& name, models::Gmlp& model) {
+  SafeTensors file = load_safetensors(path);
+  check_io(!file.metadata.count("progress"),
+           "{}: this is the checkpoint of a run, not a model's weights; these are in "
+           "model.safetensors beside it",
+           path);
+  auto said = file.metadata.find("model");
+  if (said != file.metadata.end())
+    check_io(said->second == name, "{}: these are the weights of {}, not of {}", path, said->second,
+             name);
+  try {
+    nn::load_state_dict(model, file.tensors);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights of {}: {}", path, name, e.what()));
+  }
 }
 
 std::string data_checksum(const Cifar10& data) {

@@ -27,6 +27,9 @@ class Diverged : public std::runtime_error {
 /// The model that the options name, with weights drawn from their seed or those of `init`.
 models::Gmlp make_model(const TrainOptions& options);
 
+/// Loads a safetensors file into a model of that name. Error if it does not fit.
+void load_weights_of(const std::string& path, const std::string& name, models::Gmlp& model);
+
 /// Of every byte of pictures and labels, so that a run goes on with the data it was started with.
 std::string data_checksum(const Cifar10& data);
 
