@@ -68,7 +68,7 @@ std::string axes(const Plane& p, const ChartOptions& o) {
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
         kLeft, o.width - kRight, p.py(t), kLeft - 6, p.py(t) + 4, number(t, o.percent));
   for (double t : round_ticks(p.x.low, p.x.high, 6))
-    if (t >= p.x.low && t <= p.x.high)
+    if (t >= p.x.low && t <= p.x.high && (!o.whole_x || t == std::floor(t)))
       s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n", p.px(t),
                        o.height - kBottom + 16, t);
   s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",

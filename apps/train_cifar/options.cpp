@@ -117,8 +117,12 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   if (o.data.empty()) {
     // The drawn set is easy: a small model learns it in about a minute.
     if (!o.model_given) o.model = "gmlp-small";
-    if (app.count("--epochs") == 0) o.epochs = 4;
+    if (app.count("--epochs") == 0) o.epochs = 6;
     if (app.count("--lr") == 0) o.lr = 1e-3;
+    if (app.count("--schedule") + app.count("--warmup") == 0) {
+      o.schedule = "cosine";
+      o.warmup = 100;
+    }
   }
   if (app.count("--dropout") == 0) o.dropout = models::gmlp_options(o.model).dropout;
   return true;

@@ -82,10 +82,11 @@ std::string curves(const ReportData& d) {
     add(rate, e.lr);
   }
   return "<div class=\"row\">\n" +
-         line_chart({train, test}, {.title = "Loss", .x_label = "epoch"}) +
+         line_chart({train, test}, {.title = "Loss", .x_label = "epoch", .whole_x = true}) +
          line_chart({train1, top1, top5},
-                    {.title = "Accuracy", .x_label = "epoch", .percent = true}) +
-         line_chart({rate}, {.title = "Learning rate", .x_label = "epoch"}) + "</div>\n";
+                    {.title = "Accuracy", .x_label = "epoch", .whole_x = true, .percent = true}) +
+         line_chart({rate}, {.title = "Learning rate", .x_label = "epoch", .whole_x = true}) +
+         "</div>\n";
 }
 
 // The mean over the heads.
