@@ -5,8 +5,10 @@
 #include <limits>
 #include <vector>
 
+#include "tern/core/cpu.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/gemm_plan.h"
+#include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/rng.h"
 #include "tern/core/threads.h"
 
@@ -110,8 +112,13 @@ void check_gemm(const Gemm& g, float beta = 0) {
           p.c[static_cast<size_t>(oc + i * g.c.row + j * g.c.col)] =
               std::numeric_limits<float>::quiet_NaN();
     });
-  gemm<float>(g, p.a.data(), p.b.data(), p.c.data(), beta);
-  check_close(p.c, want, terms_of(g));
+  // By BLAS and, where the processor has AVX-512, by our own tiles.
+  for (VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+    VectorLevelScope scope(level);
+    std::vector<float> c = p.c;
+    gemm<float>(g, p.a.data(), p.b.data(), c.data(), beta);
+    check_close(c, want, terms_of(g));
+  }
 }
 
 enum class Side { rows, columns, rows_with_gap, columns_with_gap };
@@ -202,7 +209,7 @@ TEST_CASE("gemm: batches, broadcast and summed, folded or not") {
   Gemm vectors = product(1, n, k);
   vectors.batch.add(s, k, 0, n);
   for (const Gemm& g : {rows, inner_rows, columns, sums, vectors}) {
-    GemmPlan plan = plan_gemm(g);
+    GemmPlan plan = plan_gemm(g, false);
     CHECK(plan.batches * plan.terms == 1);
     CHECK(plan.g.m * plan.g.n * plan.g.k == g.m * g.n * g.k * s);
     check_gemm(g, 0);
@@ -240,8 +247,56 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
     }
   }
   set_num_threads(before);
-  CHECK(plan_gemm(long_sum).splits > 1);
-  CHECK(plan_gemm(product(3, 5, 300000)).splits > 1);
+  CHECK(plan_gemm(long_sum, false).splits > 1);
+  CHECK(plan_gemm(product(3, 5, 300000), false).splits > 1);
+}
+
+// Tiles of 1 to 14 rows, strips of 1 to 32 columns, several blocks of k and of rows.
+TEST_CASE("gemm: tiles of every size") {
+  for (int64_t m = 2; m < 32; ++m) check_gemm(product(m, 37, 5));
+  for (int64_t n = 2; n < 67; n += 3) {
+    check_gemm(product(30, n, 20, Side::columns, Side::columns), 1);
+    check_gemm(product(30, n, 150, Side::rows, Side::rows_with_gap), -2);
+  }
+  for (int64_t k : {1, 2, 15, 16, 17, 33, 319, 320, 321, 700})
+    for (Side a : kSides)
+      for (Side b : kSides) check_gemm(product(45, 35, k, a, b));
+  check_gemm(product(200, 70, 30, Side::columns));
+}
+
+// An element's bits do not depend on what else is computed with it.
+TEST_CASE("gemm: a row of a product is the product of the row") {
+  if (!tiles_available()) return;
+  Gemm g = product(100, 200, 500, Side::rows, Side::columns);
+  Problem p = make(g);
+  gemm<float>(g, p.a.data(), p.b.data(), p.c.data());
+  Gemm few = g;
+  few.m = 3;
+  std::vector<float> c(3 * 200);
+  for (int64_t row : {0, 50, 97}) {
+    gemm<float>(few, p.a.data() + row * 500, p.b.data(), c.data());
+    CHECK(std::equal(c.begin(), c.end(), p.c.begin() + row * 200));
+  }
+}
+
+// B is packed in several parts here: more than 64 strips, more than two blocks of k.
+TEST_CASE("gemm: threads together compute what one computes alone") {
+  if (!tiles_available()) return;
+  const int64_t m = 61, n = 2200, k = 1000;
+  for (Side b : {Side::rows, Side::columns}) {
+    Problem p = make(product(m, n, k, Side::rows, b));
+    std::vector<float> alone = p.c;
+    multiply_tiles(m, n, k, p.a.data(), p.g.a, p.b.data(), p.g.b, -0.5f, alone.data(), n);
+    for (float& v : alone) v += 1;
+    multiply_tiles_together(m, n, k, p.a.data(), p.g.a, p.b.data(), p.g.b, -0.5f, p.c.data(), n,
+                            [&](const Panel& panel) {
+                              for (int64_t i = 0; i < panel.rows; ++i)
+                                for (int64_t j = 0; j < panel.cols; ++j)
+                                  p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)] +=
+                                      1;
+                            });
+    CHECK(p.c == alone);
+  }
 }
 
 TEST_CASE("gemm: `done` sees every element of C once, complete") {

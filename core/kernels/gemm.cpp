@@ -7,6 +7,7 @@
 
 #include "tern/core/cpu.h"
 #include "tern/core/kernels/gemm_plan.h"
+#include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
 #include "tern/core/threads.h"
@@ -93,6 +94,10 @@ void multiply(const Gemm& g, const Part<T>& p, T beta) {
     else
       multiply_vector(p.b, p.n, p.k, MatrixStrides{g.b.col, g.b.row}, p.a, inc_a, p.c, 1);
     return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (tiles_available())
+      return multiply_tiles(p.m, p.n, p.k, p.a, g.a, p.b, g.b, beta, p.c, p.ldc);
   }
   call_gemm(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k),
             operand(p.a, p.m, p.k, g.a), operand(p.b, p.k, p.n, g.b), beta, p.c,
@@ -220,13 +225,26 @@ class Run {
   Scratch<T> partial_;
 };
 
+/// Whether the plan is one large product for our own tiles.
+bool together(const GemmPlan& p) {
+  const double flops =
+      2.0 * static_cast<double>(p.g.m) * static_cast<double>(p.g.n) * static_cast<double>(p.g.k);
+  return tiles_available() && p.batches == 1 && p.terms == 1 && p.splits == 1 && p.g.m > 1 &&
+         p.g.n > 1 && flops >= kWorthTogether;
+}
+
 }  // namespace
 
 template <class T>
 void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDone& done) {
-  const GemmPlan plan = plan_gemm(shape);
+  const GemmPlan plan = plan_gemm(shape, std::is_same_v<T, float> && tiles_available());
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);
+  if constexpr (std::is_same_v<T, float>) {
+    const Gemm& g = plan.g;
+    if (together(plan))
+      return multiply_tiles_together(g.m, g.n, g.k, a, g.a, b, g.b, beta, c, g.c.row, done);
+  }
   if constexpr (std::is_floating_point_v<T>) {
     BlasScope blas;
     Run<T>(plan, a, b, c, beta, done).run();

@@ -1,9 +1,10 @@
 // Matrix products: C = A B + beta C for a batch of matrices of any layout that BLAS takes.
 //
 // The work is cut into panels of C by the shape alone, never by the number of threads, and each
-// panel is one call of single-threaded BLAS: so results do not depend on the thread count, and
-// many small products run side by side as well as one large one. Where C is small and the sums
-// are long, the sums are cut too, and their parts are added in a fixed order.
+// panel is computed by one thread, by single-threaded BLAS or by our own tiles (gemm_tiles.h): so
+// results do not depend on the thread count, and many small products run side by side as well as
+// one large one. Where C is small and the sums are long, the sums are cut too, and their parts are
+// added in a fixed order.
 #pragma once
 
 #include <cstdint>

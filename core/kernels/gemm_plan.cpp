@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tern/core/kernels/gemm_tiles.h"
+
 namespace tern::kernels {
 namespace {
 
@@ -107,24 +109,26 @@ double cost_of(const Gemm& g) {
   return g.m == 1 || g.n == 1 ? 16 * flops : flops;
 }
 
-/// Tasks worth having for a total cost. Each panel packs its share of A and B anew: few large
-/// panels are faster than many, as long as every thread has one.
-int64_t tasks_for(double cost) {
+/// Tasks worth having for a total cost. Each panel packs its share of A and B anew, and BLAS packs
+/// more than our tiles do: there few large panels are faster than many, as long as every thread
+/// has one.
+int64_t tasks_for(double cost, bool tiles) {
   if (cost < 4e6) return 1;
-  if (cost < 32e6) return 2;
-  if (cost < 3e9) return 4;
-  return 8;
+  if (cost < (tiles ? 12e6 : 32e6)) return 2;
+  if (cost < (tiles ? 40e6 : 3e9)) return 4;
+  return tiles && cost > 2e9 ? 16 : 8;
 }
 
 /// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is smallest.
-void cut_panels(GemmPlan& p, int64_t panels) {
+void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   constexpr int64_t kMinRows = 16, kMinCols = 32, kMaxElements = int64_t{1} << 20;
   const Gemm& g = p.g;
+  const int64_t min_cols = tiles ? ceil_div(g.n, kMaxTileColumns) : 1;  // of panels in a row
   panels = std::max(panels, ceil_div(g.m * g.n, kMaxElements));
   double best = 0;
   p.grid_rows = p.grid_cols = 1;
   for (int64_t r = 1; r <= panels; ++r) {
-    int64_t c = ceil_div(panels, r);
+    int64_t c = std::max(min_cols, ceil_div(panels, r));
     if (r > 1 && g.m / r < kMinRows) break;
     if (c > 1 && g.n / c < kMinCols) c = std::max<int64_t>(1, g.n / kMinCols);
     double work = static_cast<double>(r) / static_cast<double>(g.m) +
@@ -136,8 +140,8 @@ void cut_panels(GemmPlan& p, int64_t panels) {
     p.grid_rows = r;
     p.grid_cols = c;
   }
-  p.rows = std::min(g.m, round_up(ceil_div(g.m, p.grid_rows), 4));
-  p.cols = std::min(g.n, round_up(ceil_div(g.n, p.grid_cols), 16));
+  p.rows = std::min(g.m, round_up(ceil_div(g.m, p.grid_rows), tiles ? 1 : 4));
+  p.cols = std::min(g.n, round_up(ceil_div(g.n, p.grid_cols), tiles ? 32 : 16));
   p.grid_rows = ceil_div(g.m, p.rows);
   p.grid_cols = ceil_div(g.n, p.cols);
 }
@@ -174,7 +178,7 @@ void BatchAxes::erase(int axis) {
   for (Dims* d : {&sizes, &a, &b, &c}) d->erase(axis);
 }
 
-GemmPlan plan_gemm(const Gemm& gemm) {
+GemmPlan plan_gemm(const Gemm& gemm, bool tiles) {
   GemmPlan p{};
   p.g = gemm;
   Gemm& g = p.g;
@@ -192,8 +196,8 @@ GemmPlan plan_gemm(const Gemm& gemm) {
   p.rows = p.cols = p.grid_rows = p.grid_cols = p.group = p.k_blocks = p.splits = 1;
   if (p.batches * g.m * g.n == 0) return p;
   double each = cost_of(g) * static_cast<double>(std::max<int64_t>(p.terms, 1));
-  int64_t wanted = tasks_for(each * static_cast<double>(p.batches));
-  cut_panels(p, ceil_div(wanted, p.batches));
+  int64_t wanted = tasks_for(each * static_cast<double>(p.batches), tiles);
+  cut_panels(p, ceil_div(wanted, p.batches), tiles);
   if (p.terms > 0 && g.k > 0) cut_sums(p, wanted);
   // Small products go several to a task, so that handing out tasks costs little.
   constexpr double kTaskCost = 1e6;

@@ -22,6 +22,7 @@ struct GemmPlan {
   int64_t units() const { return terms * k_blocks; }
 };
 
-GemmPlan plan_gemm(const Gemm& gemm);
+/// `tiles`: panels are computed by multiply_tiles rather than by BLAS.
+GemmPlan plan_gemm(const Gemm& gemm, bool tiles);
 
 }  // namespace tern::kernels

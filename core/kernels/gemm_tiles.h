@@ -1,0 +1,29 @@
+// Our own product of f32 matrices for processors with AVX-512. It packs less than BLAS for small
+// and middle sizes, and does not depend on which kernels BLAS takes for them.
+#pragma once
+
+#include "tern/core/kernels/gemm.h"
+
+namespace tern::kernels {
+
+/// Whether multiply_tiles may be called: simd() runs AVX-512 code.
+bool tiles_available();
+
+/// C = A B + beta C in this thread, for m, n, k >= 1; C has column stride 1 and row stride ldc.
+/// Every element is summed in order of k by fused multiplications, in blocks that depend on k
+/// alone: its bits depend neither on the size of the product nor on its place in C.
+/// REQUIRES: blas_takes() A and B.
+void multiply_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
+                    const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc);
+
+/// The same in all threads, which share the packed B, with panels handed to `done` as they are
+/// complete: for products of at least kWorthTogether multiplications and additions.
+void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
+                             const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
+                             const PanelDone& done);
+constexpr double kWorthTogether = 2e7;
+
+/// The most columns of C that multiply_tiles keeps in the cache; more are slower.
+constexpr int64_t kMaxTileColumns = 512;
+
+}  // namespace tern::kernels
