@@ -94,6 +94,7 @@ TEST_CASE("op table: conv2d") {
       conv_row("conv2d, depthwise, two outputs each", {2, 2, 5, 4}, {4, 1, 2, 3},
                {.stride = {2, 2}, .padding = {1, 1}, .groups = 2}),
       conv_row("conv2d, patches", {2, 3, 4, 6}, {4, 3, 2, 3}, {.stride = {2, 3}}, true),
+      conv_row("conv2d, patches of 4", {2, 2, 2, 8}, {3, 2, 2, 4}, {.stride = {2, 4}}),
       conv_row("conv2d, patches and a rest", {2, 1, 5, 7}, {3, 1, 2, 3}, {.stride = {2, 3}}),
       conv_row("conv2d, 1x1", {2, 3, 2, 3}, {4, 3, 1, 1}, {}, true),
       conv_row("conv2d, 1x1 with stride", {2, 3, 3, 4}, {2, 3, 1, 1}, {.stride = {2, 2}}),

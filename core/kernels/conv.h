@@ -37,6 +37,13 @@ void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
 template <class T>
 void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw);
 
+/// patches (batch, out_height * out_width, in * taps): what each output reads, for windows that do
+/// not overlap and need no padding; and back: x from patches, 0 where no window is.
+template <class T>
+void gather_patches(const Conv& c, const T* x, T* patches);
+template <class T>
+void scatter_patches(const Conv& c, const T* patches, T* x);
+
 /// For each window of the planes (batch * in of them) the position in its plane of the largest
 /// element: the first of equals, or the first NaN. Padding does not count.
 template <class T>

@@ -1,8 +1,9 @@
 #include "tern/core/kernels/conv_depthwise.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "tern/core/kernels/conv_taps.h"
+#include "tern/core/kernels/scratch.h"
 #include "tern/core/simd.h"
 #include "tern/core/threads.h"
 
@@ -15,7 +16,7 @@ int64_t planes_per_thread(const Conv& c) { return 1 + kGrainTaps / (c.out_plane(
 
 /// Calls fn(tap, offset in the plane, index of the tap) for each tap that meets the input.
 template <class Fn>
-void each_tap(const Conv& c, int64_t out_row, Fn fn) {
+[[gnu::always_inline]] inline void each_tap(const Conv& c, int64_t out_row, Fn fn) {
   for (int64_t kh = 0; kh < c.kernel[0]; ++kh)
     for (int64_t kw = 0; kw < c.kernel[1]; ++kw) {
       const Tap t = tap_at(c, out_row, kh, kw);
@@ -25,31 +26,80 @@ void each_tap(const Conv& c, int64_t out_row, Fn fn) {
 
 /// y[j * sy] += a * x[j * sx] for begin <= j < end.
 template <class T>
-void add_scaled(const Tap& t, T a, const T* x, int64_t sx, T* y, int64_t sy) {
-  const int64_t begin = t.begin, end = t.end;
+[[gnu::always_inline]] inline void add_scaled(const Tap& t, T a, const T* x, int64_t sx, T* y,
+                                              int64_t sy) {
   if (sx == 1 && sy == 1) {
-    simd([=] {
 #pragma omp simd
-      for (int64_t j = begin; j < end; ++j) y[j] += a * x[j];
-    });
-    return;
+    for (int64_t j = t.begin; j < t.end; ++j) y[j] += a * x[j];
+  } else {
+#pragma omp simd
+    for (int64_t j = t.begin; j < t.end; ++j) y[j * sy] += a * x[j * sx];
   }
-  for (int64_t j = begin; j < end; ++j) y[j * sy] += a * x[j * sx];
 }
 
 template <class T>
-T dot(const Tap& t, const T* x, int64_t sx, const T* y) {
-  const int64_t begin = t.begin, end = t.end;
-  if (sx == 1)
-    return simd([=] {
-      T s = 0;
-#pragma omp simd reduction(+ : s)
-      for (int64_t j = begin; j < end; ++j) s += x[j] * y[j];
-      return s;
-    });
+[[gnu::always_inline]] inline T dot(const Tap& t, const T* x, int64_t sx, const T* y) {
   T s = 0;
-  for (int64_t j = begin; j < end; ++j) s += x[j * sx] * y[j];
+  if (sx == 1) {
+#pragma omp simd reduction(+ : s)
+    for (int64_t j = t.begin; j < t.end; ++j) s += x[j] * y[j];
+  } else {
+#pragma omp simd reduction(+ : s)
+    for (int64_t j = t.begin; j < t.end; ++j) s += x[j * sx] * y[j];
+  }
   return s;
+}
+
+/// One plane of the output.
+template <class T>
+[[gnu::always_inline]] inline void forward_plane(const Conv& c, const T* x, const T* w, T start,
+                                                 T* y) {
+  for (int64_t r = 0; r < c.out_height; ++r) {
+    T* row = y + r * c.out_width;
+    for (int64_t j = 0; j < c.out_width; ++j) row[j] = start;
+    each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
+      add_scaled(t, w[k], x + at, c.stride[1], row, 1);
+    });
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void backward_plane(const Conv& c, const T* dy, const T* w, T* dx) {
+  for (int64_t r = 0; r < c.out_height; ++r) {
+    const T* row = dy + r * c.out_width;
+    each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
+      add_scaled(t, w[k], row, 1, dx + at, c.stride[1]);
+    });
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void add_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
+  for (int64_t r = 0; r < c.out_height; ++r) {
+    const T* row = dy + r * c.out_width;
+    each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
+      dw[k] += dot(t, x + at, c.stride[1], row);
+    });
+  }
+}
+
+/// `largest` is room for a row of the output.
+template <class T>
+[[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
+                                             int64_t* positions) {
+  for (int64_t r = 0; r < c.out_height; ++r) {
+    int64_t* best = positions + r * c.out_width;
+    for (int64_t j = 0; j < c.out_width; ++j) best[j] = -1;
+    each_tap(c, r, [&](const Tap& t, int64_t at, int64_t) {
+#pragma omp simd
+      for (int64_t j = t.begin; j < t.end; ++j) {
+        const T v = x[at + j * c.stride[1]], old = largest[j];
+        const bool better = (best[j] < 0) | (v > old) | ((v != v) & (old == old));
+        largest[j] = better ? v : old;
+        best[j] = better ? at + j * c.stride[1] : best[j];
+      }
+    });
+  }
 }
 
 }  // namespace
@@ -57,78 +107,51 @@ T dot(const Tap& t, const T* x, int64_t sx, const T* y) {
 template <class T>
 void conv_depthwise(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   parallel_for(c.batch * c.out, planes_per_thread(c), [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p) {
-      const int64_t o = p % c.out, channel = p / c.out * c.in + o / c.out_group();
-      const T start = bias ? bias[o] : T(0);
-      for (int64_t r = 0; r < c.out_height; ++r) {
-        T* row = y + p * c.out_plane() + r * c.out_width;
-        std::fill(row, row + c.out_width, start);
-        each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-          add_scaled(t, w[o * c.taps() + k], x + channel * c.plane() + at, c.stride[1], row, 1);
-        });
+    simd([=] {
+      for (int64_t p = first; p < last; ++p) {
+        const int64_t o = p % c.out, channel = p / c.out * c.in + o / c.out_group();
+        forward_plane(c, x + channel * c.plane(), w + o * c.taps(), bias ? bias[o] : T(0),
+                      y + p * c.out_plane());
       }
-    }
+    });
   });
 }
 
 template <class T>
 void input_grad_depthwise(const Conv& c, const T* dy, const T* w, T* dx) {
-  const int64_t m = c.out_group();
   parallel_for(c.batch * c.in, planes_per_thread(c), [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p) {
-      T* plane = dx + p * c.plane();
-      std::fill(plane, plane + c.plane(), T(0));
-      for (int64_t o = p % c.in * m; o < (p % c.in + 1) * m; ++o)
-        for (int64_t r = 0; r < c.out_height; ++r) {
-          const T* row = dy + (p / c.in * c.out + o) * c.out_plane() + r * c.out_width;
-          each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-            add_scaled(t, w[o * c.taps() + k], row, 1, plane + at, c.stride[1]);
-          });
-        }
-    }
+    std::fill(dx + first * c.plane(), dx + last * c.plane(), T(0));
+    simd([=, m = c.out_group()] {
+      for (int64_t p = first; p < last; ++p)
+        for (int64_t o = p % c.in * m; o < (p % c.in + 1) * m; ++o)
+          backward_plane(c, dy + (p / c.in * c.out + o) * c.out_plane(), w + o * c.taps(),
+                         dx + p * c.plane());
+    });
   });
 }
 
 template <class T>
 void weight_grad_depthwise(const Conv& c, const T* x, const T* dy, T* dw) {
   parallel_for(c.out, 1 + planes_per_thread(c) / (c.batch + 1), [&](int64_t first, int64_t last) {
-    for (int64_t o = first; o < last; ++o) {
-      T* sums = dw + o * c.taps();
-      std::fill(sums, sums + c.taps(), T(0));
-      for (int64_t image = 0; image < c.batch; ++image)
-        for (int64_t r = 0; r < c.out_height; ++r) {
-          const T* plane = x + (image * c.in + o / c.out_group()) * c.plane();
-          const T* row = dy + (image * c.out + o) * c.out_plane() + r * c.out_width;
-          each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-            sums[k] += dot(t, plane + at, c.stride[1], row);
-          });
-        }
-    }
+    std::fill(dw + first * c.taps(), dw + last * c.taps(), T(0));
+    simd([=] {
+      for (int64_t o = first; o < last; ++o)
+        for (int64_t image = 0; image < c.batch; ++image)
+          add_weight_grad(c, x + (image * c.in + o / c.out_group()) * c.plane(),
+                          dy + (image * c.out + o) * c.out_plane(), dw + o * c.taps());
+    });
   });
 }
 
 template <class T>
 void max_pool_positions(const Conv& c, const T* x, int64_t* positions) {
   parallel_for(c.batch * c.in, planes_per_thread(c), [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p) {
-      const T* plane = x + p * c.plane();
-      for (int64_t r = 0; r < c.out_height; ++r) {
-        int64_t* best = positions + p * c.out_plane() + r * c.out_width;
-        std::fill(best, best + c.out_width, int64_t{-1});
-        each_tap(c, r, [&](const Tap& t, int64_t at, int64_t) {
-          for (int64_t j = t.begin; j < t.end; ++j) {
-            const int64_t here = at + j * c.stride[1];
-            const T v = plane[here];
-            if (best[j] < 0) {
-              best[j] = here;
-              continue;
-            }
-            const T old = plane[best[j]];
-            if (v > old || (v != v && old == old)) best[j] = here;
-          }
-        });
-      }
-    }
+    Scratch<T> row(c.out_width);
+    std::fill(row.data(), row.data() + c.out_width, T(0));
+    simd([=, largest = row.data()] {
+      for (int64_t p = first; p < last; ++p)
+        max_plane(c, x + p * c.plane(), largest, positions + p * c.out_plane());
+    });
   });
 }
 

@@ -14,7 +14,7 @@ struct Tap {
   int64_t first, begin, end;
 };
 
-inline Tap tap_at(const Conv& c, int64_t out_row, int64_t kh, int64_t kw) {
+[[gnu::always_inline]] inline Tap tap_at(const Conv& c, int64_t out_row, int64_t kh, int64_t kw) {
   Tap t;
   t.row = out_row * c.stride[0] - c.padding[0] + kh * c.dilation[0];
   t.first = kw * c.dilation[1] - c.padding[1];

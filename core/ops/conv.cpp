@@ -79,17 +79,30 @@ bool patches(const Conv& c) {
          c.dilation == std::array<int64_t, 2>{1, 1} && c.groups == 1;
 }
 
-// Windows that do not overlap: one gather of the image to (batch, patches, in * kernel), one
-// product. The result lies patch by patch and is seen as (batch, out, H', W'), so that the
-// flatten(2).transpose(1, 2) of a patch embedding is without gaps.
-Tensor convolve_patches(const Conv& c, Tensor x, const Tensor& w, const Tensor& b) {
-  const auto [kh, kw] = c.kernel;
-  if (c.out_height * kh != c.height) x = narrow(x, 2, 0, c.out_height * kh);
-  if (c.out_width * kw != c.width) x = narrow(x, 3, 0, c.out_width * kw);
-  x = reshape(x, {c.batch, c.in, c.out_height, kh, c.out_width, kw});
-  x = reshape(permute(x, {0, 2, 4, 1, 3, 5}),
-              {c.batch, c.out_height * c.out_width, c.in * kh * kw});
-  Tensor y = linear(x, reshape(w, {c.out, c.in * kh * kw}), b);
+Tensor from_patches(const Conv& c, const Tensor& patches);
+
+// x (batch, in, H, W) -> (batch, patches, in * kernel); its gradient is from_patches.
+Tensor to_patches(const Conv& c, const Tensor& x) {
+  Fresh y(Shape{c.batch, c.out_plane(), c.in * c.taps()}, x.dtype());
+  Tensor xc = x.detach().contiguous();
+  dispatch_float(x.dtype(), "conv2d",
+                 [&]<class T>() { kernels::gather_patches(c, xc.data<T>(), y.data<T>()); });
+  return record("to_patches", y, {x}, [c](const Tensor& dy) { return from_patches(c, dy); });
+}
+
+Tensor from_patches(const Conv& c, const Tensor& patches) {
+  Fresh x(input_shape(c), patches.dtype());
+  Tensor p = patches.detach().contiguous();
+  dispatch_float(patches.dtype(), "conv2d",
+                 [&]<class T>() { kernels::scatter_patches(c, p.data<T>(), x.data<T>()); });
+  return record("from_patches", x, {patches}, [c](const Tensor& d) { return to_patches(c, d); });
+}
+
+// Windows that do not overlap: one gather of the image to patches, one product. The result lies
+// patch by patch and is seen as (batch, out, H', W'), so that the flatten(2).transpose(1, 2) of a
+// patch embedding is without gaps.
+Tensor convolve_patches(const Conv& c, const Tensor& x, const Tensor& w, const Tensor& b) {
+  Tensor y = linear(to_patches(c, x), reshape(w, {c.out, c.in * c.taps()}), b);
   return reshape(transpose(y, 1, 2), output_shape(c));
 }
 
