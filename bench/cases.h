@@ -18,7 +18,7 @@ struct Workload {
 struct Case {
   std::string name;
   int64_t items;  ///< per step: images, or tokens
-  double gflop;   ///< of all matrix products of a step, as torch's FlopCounterMode counts them
+  double gflop;   ///< of the matrix products of a step; PyTorch may compute more
   std::function<Workload()> make;
 };
 
