@@ -1,7 +1,5 @@
 #include "tern/core/kernels/gemm.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -14,106 +12,6 @@
 
 namespace tern::kernels {
 namespace {
-
-/// A matrix for BLAS: row-major with leading dimension ld, or the transpose of such a one.
-template <class T>
-struct Operand {
-  const T* data;
-  CBLAS_TRANSPOSE op;
-  int ld;
-};
-
-template <class T>
-Operand<T> operand(const T* data, int64_t rows, int64_t cols, MatrixStrides s) {
-  bool row_major = (s.col == 1 || cols == 1) && (rows == 1 || s.row >= cols);
-  int64_t ld = row_major ? (rows == 1 ? cols : s.row) : (cols == 1 ? rows : s.col);
-  return {data, row_major ? CblasNoTrans : CblasTrans, static_cast<int>(std::max<int64_t>(ld, 1))};
-}
-
-void call_gemm(int m, int n, int k, Operand<float> a, Operand<float> b, float beta, float* c,
-               int ldc) {
-  cblas_sgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
-}
-
-void call_gemm(int m, int n, int k, Operand<double> a, Operand<double> b, double beta, double* c,
-               int ldc) {
-  cblas_dgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
-}
-
-/// y += op(A) x, with A stored as rows x cols.
-void call_gemv(Operand<float> a, int rows, int cols, const float* x, int incx, float* y, int incy) {
-  cblas_sgemv(CblasRowMajor, a.op, rows, cols, 1, a.data, a.ld, x, incx, 1, y, incy);
-}
-
-void call_gemv(Operand<double> a, int rows, int cols, const double* x, int incx, double* y,
-               int incy) {
-  cblas_dgemv(CblasRowMajor, a.op, rows, cols, 1, a.data, a.ld, x, incx, 1, y, incy);
-}
-
-/// C *= beta, without reading C where beta is 0.
-template <class T>
-void scale(T* c, int64_t rows, int64_t cols, int64_t stride, T beta) {
-  if (beta == T(1)) return;
-  for (int64_t i = 0; i < rows; ++i) {
-    T* row = c + i * stride;
-    if (beta == T(0)) {
-      std::fill(row, row + cols, T(0));
-    } else {
-      simd([=] {
-        for (int64_t j = 0; j < cols; ++j) row[j] *= beta;
-      });
-    }
-  }
-}
-
-template <class T>
-struct Part {
-  const T* a;
-  const T* b;
-  T* c;
-  int64_t m, n, k, ldc;
-};
-
-/// y = M x + beta y for an m x n matrix M with strides s.
-template <class T>
-void multiply_vector(const T* matrix, int64_t m, int64_t n, MatrixStrides s, const T* x,
-                     int64_t incx, T* y, int64_t incy) {
-  Operand<T> a = operand(matrix, m, n, s);
-  bool as_stored = a.op == CblasNoTrans;
-  call_gemv(a, static_cast<int>(as_stored ? m : n), static_cast<int>(as_stored ? n : m), x,
-            static_cast<int>(incx), y, static_cast<int>(incy));
-}
-
-template <class T>
-void multiply(const Gemm& g, const Part<T>& p, T beta) {
-  if (p.m == 1 || p.n == 1) {
-    scale(p.c, p.m, p.n, p.ldc, beta);
-    int64_t inc_a = p.k == 1 ? 1 : g.a.col, inc_b = p.k == 1 ? 1 : g.b.row;
-    if (p.n == 1)
-      multiply_vector(p.a, p.m, p.k, g.a, p.b, inc_b, p.c, p.m == 1 ? 1 : p.ldc);
-    else
-      multiply_vector(p.b, p.n, p.k, MatrixStrides{g.b.col, g.b.row}, p.a, inc_a, p.c, 1);
-    return;
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    if (tiles_available())
-      return multiply_tiles(p.m, p.n, p.k, p.a, g.a, p.b, g.b, beta, p.c, p.ldc);
-  }
-  call_gemm(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k),
-            operand(p.a, p.m, p.k, g.a), operand(p.b, p.k, p.n, g.b), beta, p.c,
-            static_cast<int>(p.ldc));
-}
-
-template <>
-void multiply(const Gemm& g, const Part<int64_t>& p, int64_t beta) {
-  scale(p.c, p.m, p.n, p.ldc, beta);
-  for (int64_t i = 0; i < p.m; ++i)
-    for (int64_t l = 0; l < p.k; ++l) {
-      const int64_t x = p.a[i * g.a.row + l * g.a.col];
-      const int64_t* row = p.b + l * g.b.row;
-      for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] += x * row[j * g.b.col];
-    }
-}
 
 struct Offset {
   int64_t a = 0, b = 0, c = 0;
@@ -170,7 +68,8 @@ class Run {
     const Offset at = locate(g_.batch, batch);
     const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
     const Panel out = panel_of(batch, panel);
-    Part<T> part{nullptr, nullptr, c_ + out.offset, out.rows, out.cols, 0, out.stride};
+    MatrixProduct<T> part{out.rows,        out.cols,        0,         {nullptr, g_.a},
+                          {nullptr, g_.b}, c_ + out.offset, out.stride};
     if (split > 0) {
       part.c =
           partial_.data() + (split - 1) * p_.batches * g_.m * g_.n + (batch * g_.m + i) * g_.n + j;
@@ -184,10 +83,11 @@ class Run {
       const Offset term = locate(p_.sums, u / p_.k_blocks);
       const int64_t block = u % p_.k_blocks;
       const int64_t k0 = block * g_.k / p_.k_blocks, k1 = (block + 1) * g_.k / p_.k_blocks;
-      part.a = a_ + at.a + term.a + i * g_.a.row + k0 * g_.a.col;
-      part.b = b_ + at.b + term.b + j * g_.b.col + k0 * g_.b.row;
+      part.a.data = a_ + at.a + term.a + i * g_.a.row + k0 * g_.a.col;
+      part.b.data = b_ + at.b + term.b + j * g_.b.col + k0 * g_.b.row;
       part.k = k1 - k0;
-      if (part.k > 0) multiply(g_, part, u == first ? beta : T(1));
+      part.beta = u == first ? beta : T(1);
+      multiply(part);
     }
     if (done_ && p_.splits == 1) done_(out);
   }

@@ -10,18 +10,10 @@
 #include <cstdint>
 #include <functional>
 
+#include "tern/core/kernels/product.h"
 #include "tern/core/shape.h"
 
 namespace tern::kernels {
-
-/// Element (i, j) of a matrix lies at data[i * row + j * col].
-struct MatrixStrides {
-  int64_t row = 0, col = 0;
-};
-
-/// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
-/// over the first (the stride of an axis of size 1 does not count). Others must be copied first.
-bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
 
 /// The axes of a batch, with the strides of A (m x k), B (k x n) and C (m x n) along each. Where
 /// the stride of C is 0 and the size is not 1, the products along the axis are summed.

@@ -7,8 +7,6 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kMaxInt = int64_t{1} << 30;  // CBLAS counts in 32 bits
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -158,14 +156,6 @@ void cut_sums(GemmPlan& p, int64_t wanted) {
 }
 
 }  // namespace
-
-bool blas_takes(int64_t rows, int64_t cols, MatrixStrides s) {
-  auto fits = [](int64_t inner, int64_t inner_size, int64_t outer, int64_t outer_size) {
-    return (inner == 1 || inner_size == 1) &&
-           (outer_size == 1 || (outer >= inner_size && outer <= kMaxInt));
-  };
-  return fits(s.col, cols, s.row, rows) || fits(s.row, rows, s.col, cols);
-}
 
 void BatchAxes::add(int64_t size, int64_t stride_a, int64_t stride_b, int64_t stride_c) {
   sizes.push_back(size);

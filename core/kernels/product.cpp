@@ -1,0 +1,125 @@
+#include "tern/core/kernels/product.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "tern/core/kernels/gemm_tiles.h"
+#include "tern/core/simd.h"
+
+namespace tern::kernels {
+namespace {
+
+/// A matrix for BLAS: row-major with leading dimension ld, or the transpose of such a one.
+template <class T>
+struct Operand {
+  const T* data;
+  CBLAS_TRANSPOSE op;
+  int ld;
+};
+
+template <class T>
+Operand<T> operand(const T* data, int64_t rows, int64_t cols, MatrixStrides s) {
+  bool row_major = (s.col == 1 || cols == 1) && (rows == 1 || s.row >= cols);
+  int64_t ld = row_major ? (rows == 1 ? cols : s.row) : (cols == 1 ? rows : s.col);
+  return {data, row_major ? CblasNoTrans : CblasTrans, static_cast<int>(std::max<int64_t>(ld, 1))};
+}
+
+void call_gemm(int m, int n, int k, Operand<float> a, Operand<float> b, float beta, float* c,
+               int ldc) {
+  cblas_sgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
+}
+
+void call_gemm(int m, int n, int k, Operand<double> a, Operand<double> b, double beta, double* c,
+               int ldc) {
+  cblas_dgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
+}
+
+/// y += op(A) x, with A stored as rows x cols.
+void call_gemv(Operand<float> a, int rows, int cols, const float* x, int incx, float* y, int incy) {
+  cblas_sgemv(CblasRowMajor, a.op, rows, cols, 1, a.data, a.ld, x, incx, 1, y, incy);
+}
+
+void call_gemv(Operand<double> a, int rows, int cols, const double* x, int incx, double* y,
+               int incy) {
+  cblas_dgemv(CblasRowMajor, a.op, rows, cols, 1, a.data, a.ld, x, incx, 1, y, incy);
+}
+
+/// y += M x for an m x n matrix M.
+template <class T>
+void multiply_vector(Matrix<T> matrix, int64_t m, int64_t n, const T* x, int64_t incx, T* y,
+                     int64_t incy) {
+  Operand<T> a = operand(matrix.data, m, n, matrix.strides);
+  bool as_stored = a.op == CblasNoTrans;
+  call_gemv(a, static_cast<int>(as_stored ? m : n), static_cast<int>(as_stored ? n : m), x,
+            static_cast<int>(incx), y, static_cast<int>(incy));
+}
+
+}  // namespace
+
+bool blas_takes(int64_t rows, int64_t cols, MatrixStrides s) {
+  auto fits = [](int64_t inner, int64_t inner_size, int64_t outer, int64_t outer_size) {
+    return (inner == 1 || inner_size == 1) &&
+           (outer_size == 1 || (outer >= inner_size && outer <= kMaxInt));
+  };
+  return fits(s.col, cols, s.row, rows) || fits(s.row, rows, s.col, cols);
+}
+
+template <class T>
+void scale(T* c, int64_t rows, int64_t cols, int64_t ldc, T beta) {
+  if (beta == T(1)) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    T* row = c + i * ldc;
+    if (beta == T(0)) {
+      std::fill(row, row + cols, T(0));
+    } else {
+      simd([=] {
+        for (int64_t j = 0; j < cols; ++j) row[j] *= beta;
+      });
+    }
+  }
+}
+
+template <class T>
+void multiply(const MatrixProduct<T>& p) {
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) return scale(p.c, p.m, p.n, p.ldc, p.beta);
+  const MatrixStrides sa = p.a.strides, sb = p.b.strides;
+  if (p.m == 1 || p.n == 1) {
+    scale(p.c, p.m, p.n, p.ldc, p.beta);
+    const int64_t inc_a = p.k == 1 ? 1 : sa.col, inc_b = p.k == 1 ? 1 : sb.row;
+    if (p.n == 1)
+      multiply_vector(p.a, p.m, p.k, p.b.data, inc_b, p.c, p.m == 1 ? 1 : p.ldc);
+    else
+      multiply_vector(p.b.transposed(), p.n, p.k, p.a.data, inc_a, p.c, 1);
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (tiles_available())
+      return multiply_tiles(p.m, p.n, p.k, p.a.data, sa, p.b.data, sb, p.beta, p.c, p.ldc);
+  }
+  call_gemm(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k),
+            operand(p.a.data, p.m, p.k, sa), operand(p.b.data, p.k, p.n, sb), p.beta, p.c,
+            static_cast<int>(p.ldc));
+}
+
+template <>
+void multiply(const MatrixProduct<int64_t>& p) {
+  const MatrixStrides sa = p.a.strides, sb = p.b.strides;
+  scale(p.c, p.m, p.n, p.ldc, p.beta);
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t l = 0; l < p.k; ++l) {
+      const int64_t x = p.a.data[i * sa.row + l * sa.col];
+      const int64_t* row = p.b.data + l * sb.row;
+      for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] += x * row[j * sb.col];
+    }
+}
+
+template void multiply(const MatrixProduct<float>&);
+template void multiply(const MatrixProduct<double>&);
+template void scale(float*, int64_t, int64_t, int64_t, float);
+template void scale(double*, int64_t, int64_t, int64_t, double);
+template void scale(int64_t*, int64_t, int64_t, int64_t, int64_t);
+
+}  // namespace tern::kernels

@@ -1,0 +1,47 @@
+// One matrix product on the calling thread, by BLAS or by our own tiles (gemm_tiles.h): what gemm()
+// and attention() are made of.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+/// The largest size or stride that is handed to BLAS, which counts in 32 bits.
+constexpr int64_t kMaxInt = int64_t{1} << 30;
+
+/// Element (i, j) of a matrix lies at data[i * row + j * col].
+struct MatrixStrides {
+  int64_t row = 0, col = 0;
+};
+
+/// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
+/// over the first (the stride of an axis of size 1 does not count). Others must be copied first.
+bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
+
+template <class T>
+struct Matrix {
+  const T* data;
+  MatrixStrides strides;
+  Matrix transposed() const { return {data, {strides.col, strides.row}}; }
+};
+
+/// C = A B + beta C with A (m, k), B (k, n) and C (m, n), whose rows are ldc apart.
+template <class T>
+struct MatrixProduct {
+  int64_t m, n, k;
+  Matrix<T> a, b;
+  T* c;
+  int64_t ldc;
+  T beta = 0;  ///< then what C held does not matter
+};
+
+/// An empty sum gives beta C. T is float, double or int64_t (plain loops).
+/// REQUIRES: blas_takes() A and B; a BlasScope is held (not for int64_t).
+template <class T>
+void multiply(const MatrixProduct<T>& p);
+
+/// C *= beta, without reading C where beta is 0.
+template <class T>
+void scale(T* c, int64_t rows, int64_t cols, int64_t ldc, T beta);
+
+}  // namespace tern::kernels
