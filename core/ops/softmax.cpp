@@ -37,8 +37,8 @@ Tensor softmax_backward(const Tensor& dy, const Tensor& y) {
   auto vjp = [d = save(d), y = save(y)](const Tensor& g, const Wants& wants) {
     Tensor dy = d.get(), p = y.get();
     Gradients grads(2);
-    if (wants[0]) grads[0] = softmax_backward(g, p);
     if (wants[1]) grads[1] = g * (dy - sum(dy * p, -1, true)) - dy * sum(g * p, -1, true);
+    if (wants[0]) grads[0] = softmax_backward(g, p);  // last: it may write over g
     return grads;
   };
   return record("softmax_backward", dx, {d, y}, vjp);
