@@ -4,6 +4,7 @@
 #include "tern/core/additive.h"
 #include "tern/core/allocator.h"
 #include "tern/core/atomic_file.h"
+#include "tern/core/attention.h"
 #include "tern/core/autograd.h"
 #include "tern/core/conv.h"
 #include "tern/core/cpu.h"

@@ -1,0 +1,203 @@
+#include "tern/core/kernels/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tern/core/cpu.h"
+#include "tern/core/kernels/attention_tile.h"
+#include "tern/core/kernels/product.h"
+#include "tern/core/kernels/scratch.h"
+#include "tern/core/threads.h"
+
+namespace tern::kernels {
+namespace {
+
+/// Multiplications of one head's products, with some allowance for its softmax.
+int64_t head_cost(const AttentionSizes& s) {
+  return s.queries * s.keys * (s.dim + s.value_dim + 32);
+}
+
+/// Calls fn(first, last) for ranges of [0, n), each a task; an item is worth `cost`
+/// multiplications.
+template <class Fn>
+void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
+  constexpr int64_t kTaskCost = 1 << 20;
+  const int64_t each = std::clamp<int64_t>(kTaskCost / std::max<int64_t>(cost, 1), 1, 64);
+  parallel_blocks((n + each - 1) / each, n * cost,
+                  [&](int64_t task) { fn(task * each, std::min(n, (task + 1) * each)); });
+}
+
+// The rows of a panel into rows of `to`; columns that the tile does not reach become 0.
+template <class T>
+void store_rows(const Tile& tile, const T* panel, int64_t ld, int64_t keys, const Heads<T>& to) {
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    T* row = to.at(tile.b, tile.h, tile.first + i);
+    std::copy(panel + i * ld, panel + i * ld + tile.keys, row);
+    std::fill(row + tile.keys, row + keys, T(0));
+  }
+}
+
+template <class T>
+Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row = 0) {
+  return {x.at(b, h, row), {x.row, x.col}};
+}
+
+/// The gradients of one key/value head of one example, tile by tile in order.
+template <class T>
+class HeadBackward {
+ public:
+  HeadBackward(const AttentionInputs<T>& in, const Tiling& tiling, const T* log_sums,
+               const Heads<const T>& dout, const Heads<T>& dq, const Heads<T>& dk,
+               const Heads<T>& dv, const Heads<T>& dbias)
+      : in_(in),
+        tiling_(tiling),
+        log_sums_(log_sums),
+        dout_(dout),
+        dq_(dq),
+        dk_(dk),
+        dv_(dv),
+        dbias_(dbias) {}
+
+  void run(int64_t b, int64_t g, const TilePanels<T>& panels) const {
+    const int64_t group = in_.size.heads / in_.size.kv_heads;
+    bool first = true;
+    for (int64_t h = g * group; h < (g + 1) * group; ++h)
+      for (int64_t i = 0; i < tiling_.count; ++i) {
+        one(tiling_.tile((b * in_.size.heads + h) * tiling_.count + i, in_.size), g, first, panels);
+        first = false;
+      }
+  }
+
+ private:
+  void one(Tile tile, int64_t g, bool first, const TilePanels<T>& panels) const {
+    const AttentionSizes& s = in_.size;
+    const int64_t ld = tiling_.ld;
+    T *p = panels.p, *d = panels.d;
+    probabilities_again(in_, tiling_, tile, panels,
+                        log_sums_ + (tile.b * s.heads + tile.h) * s.queries + tile.first);
+    const Matrix<T> dout = matrix_of(dout_, tile.b, tile.h, tile.first);
+    const Matrix<T> v = matrix_of(in_.v, tile.b, g);
+    multiply<T>({tile.rows, tile.keys, s.value_dim, dout, v.transposed(), d, ld});
+    const T* factors = nullptr;
+    if (in_.dropout.first > 0) {
+      dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
+      factors = panels.factors;
+    }
+    softmax_gradient(tile, panels.counts, factors, s.keys, p, d, ld);
+    if (dbias_.data) store_rows(tile, d, ld, s.keys, dbias_);
+    scale_rows(tile, in_.scale, d, ld);
+    const Matrix<T> dropped{p, {ld, 1}}, ds{d, {ld, 1}};
+    add_keys(tile, g, first, dropped, dout, s.value_dim, dv_);
+    const Matrix<T> q = matrix_of(in_.q, tile.b, tile.h, tile.first);
+    add_keys(tile, g, first, ds, q, s.dim, dk_);
+    if (dq_.data)
+      multiply<T>({tile.rows, s.dim, tile.keys, ds, matrix_of(in_.k, tile.b, g),
+                   dq_.at(tile.b, tile.h, tile.first), dq_.row});
+  }
+
+  // to (keys, columns) += x^T y, or = where this is the first tile of its sums. x (rows, keys),
+  // y (rows, columns).
+  void add_keys(const Tile& tile, int64_t g, bool first, Matrix<T> x, Matrix<T> y, int64_t columns,
+                const Heads<T>& to) const {
+    if (!to.data) return;
+    T* c = to.at(tile.b, g, 0);
+    if (first) scale(c + tile.keys * to.row, in_.size.keys - tile.keys, columns, to.row, T(0));
+    multiply<T>({tile.keys, columns, tile.rows, x.transposed(), y, c, to.row, first ? T(0) : T(1)});
+  }
+
+  const AttentionInputs<T>& in_;
+  const Tiling& tiling_;
+  const T* log_sums_;
+  const Heads<const T>& dout_;
+  const Heads<T>&dq_, &dk_, &dv_, &dbias_;
+};
+
+}  // namespace
+
+template <class T>
+void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
+               T* log_sums) {
+  const AttentionSizes& s = in.size;
+  if (s.batch * s.heads * s.queries == 0) return;
+  const Tiling tiling(s);
+  const int64_t tiles = s.batch * s.heads * tiling.count;
+  BlasScope blas;
+  in_tasks(tiles, head_cost(s) / tiling.count, [&](int64_t begin, int64_t end) {
+    const TileMemory<T> memory(tiling, /*backward=*/false, in.dropout.first > 0);
+    const TilePanels<T>& panels = memory.panels;
+    for (int64_t i = begin; i < end; ++i) {
+      Tile tile = tiling.tile(i, s);
+      const int64_t g = tile.h / (s.heads / s.kv_heads);
+      const int64_t row = (tile.b * s.heads + tile.h) * s.queries + tile.first;
+      probabilities(in, tiling, tile, panels, log_sums ? log_sums + row : nullptr);
+      if (weights.data) store_rows(tile, panels.p, tiling.ld, s.keys, weights);
+      if (in.dropout.first > 0) {
+        dropout_factors(in.dropout, tiling, tile, s.keys, panels.factors);
+        multiply_rows(tile, panels.factors, s.keys, panels.p, tiling.ld);
+      }
+      multiply<T>({tile.rows,
+                   s.value_dim,
+                   tile.keys,
+                   {panels.p, {tiling.ld, 1}},
+                   matrix_of(in.v, tile.b, g),
+                   out.at(tile.b, tile.h, tile.first),
+                   out.row});
+    }
+  });
+}
+
+template <class T>
+void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const Heads<const T>& dout,
+                        const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv,
+                        const Heads<T>& dbias) {
+  const AttentionSizes& s = in.size;
+  const Tiling tiling(s);
+  const int64_t heads = s.batch * s.kv_heads;
+  if (s.queries * s.heads == 0) {
+    for (int64_t i = 0; i < heads; ++i) {
+      if (dk.data) scale(dk.at(i / s.kv_heads, i % s.kv_heads, 0), s.keys, s.dim, dk.row, T(0));
+      if (dv.data)
+        scale(dv.at(i / s.kv_heads, i % s.kv_heads, 0), s.keys, s.value_dim, dv.row, T(0));
+    }
+    return;
+  }
+  const HeadBackward<T> backward(in, tiling, log_sums, dout, dq, dk, dv, dbias);
+  const int64_t cost = 5 * head_cost(s) * (s.heads / s.kv_heads) / 2;
+  BlasScope blas;
+  in_tasks(heads, cost, [&](int64_t begin, int64_t end) {
+    const TileMemory<T> memory(tiling, /*backward=*/true, in.dropout.first > 0);
+    for (int64_t i = begin; i < end; ++i)
+      backward.run(i / s.kv_heads, i % s.kv_heads, memory.panels);
+  });
+}
+
+template <class T>
+void attention_dropout(const AttentionSizes& size, const AttentionDropout& dropout, T* factors) {
+  if (size.batch * size.heads * size.queries == 0) return;
+  const Tiling tiling(size);
+  const int64_t tiles = size.batch * size.heads * tiling.count;
+  in_tasks(tiles, 8 * tiling.rows * size.keys, [&](int64_t begin, int64_t end) {
+    Scratch<T> some(tiling.groups * kWordsPerGroup);
+    for (int64_t i = begin; i < end; ++i) {
+      const Tile tile = tiling.tile(i, size);
+      dropout_factors(dropout, tiling, tile, size.keys, some.data());
+      const int64_t row = (tile.b * size.heads + tile.h) * size.queries + tile.first;
+      std::copy(some.data(), some.data() + tile.rows * size.keys, factors + row * size.keys);
+    }
+  });
+}
+
+template void attention(const AttentionInputs<float>&, const Heads<float>&, const Heads<float>&,
+                        float*);
+template void attention(const AttentionInputs<double>&, const Heads<double>&, const Heads<double>&,
+                        double*);
+template void attention_backward(const AttentionInputs<float>&, const float*,
+                                 const Heads<const float>&, const Heads<float>&,
+                                 const Heads<float>&, const Heads<float>&, const Heads<float>&);
+template void attention_backward(const AttentionInputs<double>&, const double*,
+                                 const Heads<const double>&, const Heads<double>&,
+                                 const Heads<double>&, const Heads<double>&, const Heads<double>&);
+template void attention_dropout(const AttentionSizes&, const AttentionDropout&, float*);
+template void attention_dropout(const AttentionSizes&, const AttentionDropout&, double*);
+
+}  // namespace tern::kernels

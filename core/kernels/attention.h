@@ -1,0 +1,66 @@
+// Attention by tiles. A tile is a run of queries of one head against all keys that they see: its
+// scores are one small product, its softmax runs on them while they are in the cache, and a second
+// product makes the context. Nothing of the size queries x keys is kept; the backward pass makes
+// the probabilities of a tile again. Tiles depend on the sizes alone, and so do the results.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+/// An array (batch, head, row, column) of any strides.
+template <class T>
+struct Heads {
+  T* data = nullptr;  ///< null: there is none
+  int64_t batch = 0, head = 0, row = 0, col = 0;
+  T* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
+};
+
+struct AttentionSizes {
+  int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, dim = 0, value_dim = 0;
+};
+
+/// Drops probabilities: random word i of the generator with this key decides about one of them,
+/// which one depends on the sizes alone. `first` / 2^32 is the probability of 0.
+struct AttentionDropout {
+  uint64_t key = 0;
+  uint32_t first = 0;  ///< 0: nothing is dropped
+  double scale = 1;    ///< of what stays
+};
+
+/// Query t of example b and head h sees key s if s < lengths[b, t], s <= t + offset where causal,
+/// allowed[b, h, t, s] is not 0 and the score is above -inf.
+template <class T>
+struct AttentionInputs {
+  AttentionSizes size;
+  Heads<const T> q, k, v;  ///< BLAS takes the matrices of their last two axes
+  T scale = 1;
+  Heads<const int64_t> lengths = {};  ///< (batch, any, query, any), in [0, keys]
+  bool causal = false;
+  int64_t offset = 0;
+  Heads<const uint8_t> allowed = {};  ///< column stride 1
+  Heads<const T> bias = {};           ///< column stride 1
+  AttentionDropout dropout = {};
+};
+
+/// p = softmax(scale q k^T + bias) over the keys that are seen, 0 elsewhere; out = drop(p) v.
+/// weights (or nothing) receives p, and log_sums (batch, heads, queries; or null) what backward
+/// needs. Column strides of results are 1.
+template <class T>
+void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
+               T* log_sums);
+
+/// With m the factor of dropout:
+///   dv = (m p)^T dout,  dp = m (dout v^T),  ds = p (dp - sum_s p dp),
+///   dq = scale ds k,    dk = scale ds^T q,  dbias = ds
+/// Results without data are not computed; their column strides are 1.
+template <class T>
+void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const Heads<const T>& dout,
+                        const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv,
+                        const Heads<T>& dbias);
+
+/// The factors m (batch, heads, queries, keys), without gaps.
+template <class T>
+void attention_dropout(const AttentionSizes& size, const AttentionDropout& dropout, T* factors);
+
+}  // namespace tern::kernels

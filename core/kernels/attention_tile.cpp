@@ -1,0 +1,255 @@
+#include "tern/core/kernels/attention_tile.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tern/core/kernels/product.h"
+#include "tern/core/kernels/vmath.h"
+#include "tern/core/simd.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+template <class T>
+constexpr T kNone = -std::numeric_limits<T>::infinity();
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// x[0, n) becomes the softmax of scale x, where -inf gives 0 and nothing but -inf gives zeros;
+/// x[n, end) becomes 0. x has room for n rounded up to whole vectors. Returns log sum exp(scale
+/// x[0, n)).
+template <class T>
+[[gnu::always_inline]] inline T softmax_row(T* x, int64_t n, int64_t end, T scale) {
+  const int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
+  for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+  for (int64_t j = n; j < padded; ++j) x[j] = kNone<T>;
+  T lane[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) lane[l] = kNone<T>;
+  for (int64_t j = 0; j < padded; j += kLanes)
+    for (int64_t l = 0; l < kLanes; ++l) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+  for (int64_t w = kLanes / 2; w > 0; w /= 2)
+    for (int64_t l = 0; l < w; ++l) lane[l] = lane[l + w] > lane[l] ? lane[l + w] : lane[l];
+  const T max = lane[0];  // NaN has passed by, but comes back in the sum
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < padded; ++j) {
+    const bool seen = x[j] != kNone<T>;
+    const T e = vmath::exp(seen ? x[j] - max : T(0));
+    x[j] = seen ? e : T(0);
+    sum += x[j];
+  }
+  const T r = sum == T(0) ? T(0) : T(1) / sum;
+#pragma omp simd
+  for (int64_t j = 0; j < padded; ++j) x[j] *= r;
+  for (int64_t j = padded; j < end; ++j) x[j] = 0;
+  return max + vmath::log(sum);
+}
+
+/// The same softmax from its log-sum-exp.
+template <class T>
+[[gnu::always_inline]] inline void softmax_row_again(T* x, int64_t n, int64_t end, T scale,
+                                                     T log_sum) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const bool seen = x[j] != kNone<T>;
+    const T e = vmath::exp(seen ? x[j] * scale - log_sum : T(0));
+    x[j] = seen ? e : T(0);
+  }
+  for (int64_t j = n; j < end; ++j) x[j] = 0;
+}
+
+/// How many keys query t of example b may see at most.
+template <class T>
+int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t) {
+  int64_t n = in.size.keys;
+  if (in.lengths.data) n = std::min(n, *in.lengths.at(b, 0, t));
+  if (in.causal) n = std::min(n, t + in.offset + 1);
+  return std::max<int64_t>(n, 0);
+}
+
+template <class T>
+void add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>& panels,
+               int64_t ld) {
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    T* row = panels.p + i * ld;
+    const int64_t n = panels.counts[i], t = tile.first + i;
+    T scale = in.scale;
+    if (in.bias.data) {
+      const T* bias = in.bias.at(tile.b, tile.h, t);
+      simd([=] {
+#pragma omp simd
+        for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + bias[j];
+      });
+      scale = 1;
+    }
+    if (in.allowed.data) {
+      const uint8_t* allowed = in.allowed.at(tile.b, tile.h, t);
+      simd([=] {
+#pragma omp simd
+        for (int64_t j = 0; j < n; ++j) row[j] = allowed[j] ? row[j] * scale : kNone<T>;
+      });
+    }
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void gradient_row(const T* p, T* d, int64_t n, int64_t end) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < n; ++j) sum += p[j] * d[j];
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - sum);
+  for (int64_t j = n; j < end; ++j) d[j] = 0;
+}
+
+template <class T>
+[[gnu::always_inline]] inline void dropped_gradient_row(const T* m, T* p, T* d, int64_t n,
+                                                        int64_t end) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < n; ++j) sum += p[j] * (m[j] * d[j]);
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    d[j] = p[j] * (m[j] * d[j] - sum);
+    p[j] *= m[j];
+  }
+  for (int64_t j = n; j < end; ++j) d[j] = 0;
+}
+
+/// Sets tile.keys and panels.counts and computes the scores into panels.p. Returns the factor that
+/// they still lack: where there are masks they are scaled already.
+template <class T>
+T scores(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
+         const TilePanels<T>& panels) {
+  tile.keys = 0;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    panels.counts[i] = reach(in, tile.b, tile.first + i);
+    tile.keys = std::max(tile.keys, panels.counts[i]);
+  }
+  const int64_t g = tile.h / (in.size.heads / in.size.kv_heads);
+  const Matrix<T> q{in.q.at(tile.b, tile.h, tile.first), {in.q.row, in.q.col}};
+  const Matrix<T> k{in.k.at(tile.b, g, 0), {in.k.row, in.k.col}};
+  multiply<T>({tile.rows, tile.keys, in.size.dim, q, k.transposed(), panels.p, tiling.ld});
+  if (!in.bias.data && !in.allowed.data) return in.scale;
+  add_masks(in, tile, panels, tiling.ld);
+  return 1;
+}
+
+}  // namespace
+
+Tiling::Tiling(const AttentionSizes& size) {
+  constexpr int64_t kPanel = 1 << 15;  // elements: several panels fit the second cache
+  ld = std::max<int64_t>(ceil_div(size.keys, kLanes), 1) * kLanes;
+  count = std::max<int64_t>(ceil_div(size.queries * ld, kPanel), 1);
+  rows = std::max<int64_t>(ceil_div(size.queries, count), 1);
+  count = ceil_div(size.queries, rows);
+  groups = ceil_div(rows * size.keys, kWordsPerGroup);
+}
+
+Tile Tiling::tile(int64_t i, const AttentionSizes& size) const {
+  const int64_t head = i / count, first = i % count * rows;
+  return {
+      i,        head / size.heads, head % size.heads, first, std::min(rows, size.queries - first),
+      size.keys};
+}
+
+template <class T>
+void probabilities(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
+                   const TilePanels<T>& panels, T* log_sums) {
+  const T scale = scores(in, tiling, tile, panels);
+  simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
+        ld = tiling.ld] {
+    for (int64_t i = 0; i < rows; ++i) {
+      const T log_sum = softmax_row(p + i * ld, counts[i], keys, scale);
+      if (log_sums) log_sums[i] = log_sum;
+    }
+  });
+}
+
+template <class T>
+void probabilities_again(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
+                         const TilePanels<T>& panels, const T* log_sums) {
+  const T scale = scores(in, tiling, tile, panels);
+  simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
+        ld = tiling.ld] {
+    for (int64_t i = 0; i < rows; ++i)
+      softmax_row_again(p + i * ld, counts[i], keys, scale, log_sums[i]);
+  });
+}
+
+template <class T>
+void dropout_factors(const AttentionDropout& dropout, const Tiling& tiling, const Tile& tile,
+                     int64_t keys, T* factors) {
+  const int64_t groups = ceil_div(tile.rows * keys, kWordsPerGroup);
+  const auto start = static_cast<uint64_t>(tile.number * tiling.groups);
+  const T scale = static_cast<T>(dropout.scale);
+  simd([=, key = dropout.key, first = dropout.first] {
+    for (int64_t g = 0; g < groups; ++g) {
+      PhiloxGroup words;
+      philox_group(key, (start + static_cast<uint64_t>(g)) * kPhiloxGroup, words);
+      const uint32_t* w = words.words[0];
+      T* to = factors + g * kWordsPerGroup;
+#pragma omp simd
+      for (int64_t i = 0; i < kWordsPerGroup; ++i) to[i] = w[i] >= first ? scale : T(0);
+    }
+  });
+}
+
+template <class T>
+void multiply_rows(const Tile& tile, const T* factors, int64_t keys, T* p, int64_t ld) {
+  simd([=, rows = tile.rows, n = tile.keys] {
+    for (int64_t i = 0; i < rows; ++i) {
+      const T* m = factors + i * keys;
+      T* x = p + i * ld;
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) x[j] *= m[j];
+    }
+  });
+}
+
+template <class T>
+void scale_rows(const Tile& tile, T factor, T* d, int64_t ld) {
+  simd([=, rows = tile.rows, n = tile.keys] {
+    for (int64_t i = 0; i < rows; ++i) {
+      T* x = d + i * ld;
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) x[j] *= factor;
+    }
+  });
+}
+
+template <class T>
+void softmax_gradient(const Tile& tile, const int64_t* counts, const T* factors, int64_t keys, T* p,
+                      T* d, int64_t ld) {
+  simd([=, rows = tile.rows, end = tile.keys] {
+    for (int64_t i = 0; i < rows; ++i) {
+      if (factors)
+        dropped_gradient_row(factors + i * keys, p + i * ld, d + i * ld, counts[i], end);
+      else
+        gradient_row(p + i * ld, d + i * ld, counts[i], end);
+    }
+  });
+}
+
+template void probabilities(const AttentionInputs<float>&, const Tiling&, Tile&,
+                            const TilePanels<float>&, float*);
+template void probabilities_again(const AttentionInputs<float>&, const Tiling&, Tile&,
+                                  const TilePanels<float>&, const float*);
+template void probabilities(const AttentionInputs<double>&, const Tiling&, Tile&,
+                            const TilePanels<double>&, double*);
+template void probabilities_again(const AttentionInputs<double>&, const Tiling&, Tile&,
+                                  const TilePanels<double>&, const double*);
+template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t, float*);
+template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t,
+                              double*);
+template void multiply_rows(const Tile&, const float*, int64_t, float*, int64_t);
+template void multiply_rows(const Tile&, const double*, int64_t, double*, int64_t);
+template void scale_rows(const Tile&, float, float*, int64_t);
+template void softmax_gradient(const Tile&, const int64_t*, const float*, int64_t, float*, float*,
+                               int64_t);
+template void scale_rows(const Tile&, double, double*, int64_t);
+template void softmax_gradient(const Tile&, const int64_t*, const double*, int64_t, double*,
+                               double*, int64_t);
+
+}  // namespace tern::kernels

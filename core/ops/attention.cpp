@@ -1,0 +1,339 @@
+#include "tern/core/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/autograd.h"
+#include "tern/core/kernels/attention.h"
+#include "tern/core/kernels/product.h"
+#include "tern/core/ops.h"
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/composed.h"
+#include "tern/core/record.h"
+#include "tern/core/rng.h"
+
+namespace tern {
+namespace {
+
+using detail::AttentionCall;
+using detail::HeadsOf;
+using kernels::Heads;
+
+/// x where BLAS can take the matrices of its last two axes as they lie, else a copy.
+Tensor with_matrices(const Tensor& x) {
+  const Layout& l = x.layout();
+  const bool fits = kernels::blas_takes(l.shape[2], l.shape[3], {l.strides[2], l.strides[3]});
+  return fits || l.numel() == 0 ? x.detach() : clone(x.detach());
+}
+
+template <class T>
+Heads<const T> read(const Tensor& x) {
+  if (!x.defined()) return {};
+  const Strides& s = x.strides();
+  return {x.data<T>(), s[0], s[1], s[2], s[3]};
+}
+
+template <class T>
+Heads<T> write(const std::optional<Fresh>& x) {
+  if (!x) return {};
+  const Strides& s = x->layout().strides;
+  return {x->data<T>(), s[0], s[1], s[2], s[3]};
+}
+
+/// A mask's tensor in the shape of the scores, its last axis without gaps.
+Tensor spread(const char* what, const Tensor& x, const Shape& scores) {
+  if (!x.defined() || numel(scores) == 0) return {};
+  Tensor t = x.detach();
+  for (int i = t.ndim(); i < 4; ++i) t = unsqueeze(t, 0);
+  check(t.ndim() == 4, "attention: the {} has shape {}, but the scores have four axes: {}", what,
+        x.shape(), scores);
+  Shape rows = t.shape();
+  rows[3] = scores[3];
+  t = expand(t, rows);
+  if (t.strides()[3] != 1) t = t.contiguous();
+  return expand(t, scores);
+}
+
+/// Lengths as (B, 1, T, 1), of stride 0 where they do not vary.
+Tensor spread_lengths(const Tensor& lengths, const Shape& scores) {
+  if (!lengths.defined()) return {};
+  const int64_t batch = scores[0], queries = scores[2];
+  const bool one = lengths.ndim() == 1;
+  check(lengths.dtype() == DType::i64, "attention: lengths are i64, got {}", lengths.dtype());
+  check(lengths.shape() == Shape{batch} || lengths.shape() == Shape{batch, queries},
+        "attention: lengths must be ({},) or ({}, {}), got {}", batch, batch, queries,
+        lengths.shape());
+  for (int64_t n : lengths.to_vector<int64_t>())
+    check(n >= 0 && n <= scores[3], "attention: a length is {}, outside [0, {} keys]", n,
+          scores[3]);
+  Tensor t = one ? reshape(lengths, {batch, 1, 1, 1}) : reshape(lengths, {batch, 1, queries, 1});
+  return expand(t, {batch, 1, queries, 1});
+}
+
+kernels::AttentionDropout kernel_dropout(const AttentionCall& call) {
+  if (call.dropout == 0) return {};
+  const double first = std::min(std::round(call.dropout * 0x1p32), 0x1p32 - 1);
+  return {call.key, static_cast<uint32_t>(first), 1 / (1 - call.dropout)};
+}
+
+/// The tensors behind the kernel's pointers.
+struct Operands {
+  Tensor q, k, v, lengths, allowed, bias;
+  kernels::AttentionSizes size;
+
+  explicit Operands(const AttentionCall& call)
+      : q(with_matrices(call.query.of(call.inputs))),
+        k(with_matrices(call.key_heads.of(call.inputs))),
+        v(with_matrices(call.value.of(call.inputs))) {
+    size = {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
+    const Shape scores = call.scores();
+    lengths = spread_lengths(call.mask.lengths, scores);
+    allowed = spread("mask of allowed keys", call.mask.allowed, scores);
+    bias = spread("bias", call.mask.bias, scores);
+  }
+
+  template <class T>
+  kernels::AttentionInputs<T> kernel(const AttentionCall& call) const {
+    return {.size = size,
+            .q = read<T>(q),
+            .k = read<T>(k),
+            .v = read<T>(v),
+            .scale = static_cast<T>(call.scale),
+            .lengths = read<int64_t>(lengths),
+            .causal = call.mask.causal.has_value(),
+            .offset = call.mask.causal.value_or(0),
+            .allowed = read<uint8_t>(allowed),
+            .bias = read<T>(bias),
+            .dropout = kernel_dropout(call)};
+  }
+};
+
+/// New memory for (B, H, T, D) that lies as (B, T, H, D).
+Fresh heads_last(const Shape& shape, DType dtype) {
+  Fresh memory({shape[0], shape[2], shape[1], shape[3]}, dtype);
+  return Fresh::view(not_differentiable(memory), permute(memory.layout(), Dims{0, 2, 1, 3}));
+}
+
+Shape context_shape(const Operands& in) {
+  return {in.size.batch, in.size.heads, in.size.queries, in.size.value_dim};
+}
+
+/// `log_sums` (B, H, T; or nothing) receives what the gradient needs.
+Fresh forward(const AttentionCall& call, const std::optional<Fresh>& weights,
+              const std::optional<Fresh>& log_sums) {
+  Operands in(call);
+  std::optional<Fresh> out = heads_last(context_shape(in), in.q.dtype());
+  dispatch_float(in.q.dtype(), "attention", [&]<class T>() {
+    kernels::attention(in.kernel<T>(call), write<T>(out), write<T>(weights),
+                       log_sums ? log_sums->data<T>() : nullptr);
+  });
+  return *out;
+}
+
+/// Memory for the gradient of every input that is wanted, and where q, k and v lie in it.
+struct GradientMemory {
+  std::vector<std::optional<Fresh>> inputs;
+
+  GradientMemory(const AttentionCall& call, const Wants& wants) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const Tensor& x = call.inputs[i];
+      inputs.emplace_back();
+      if (!wants[static_cast<int>(i)]) continue;
+      // As x lies, if that is with heads inside of tokens.
+      if (!call.packed() && x.strides()[1] < x.strides()[2])
+        inputs.back() = heads_last(x.shape(), x.dtype());
+      else
+        inputs.back() = Fresh(x.shape(), x.dtype());
+    }
+  }
+  std::optional<Fresh> of(const HeadsOf& part) const {
+    const std::optional<Fresh>& whole = inputs[static_cast<size_t>(part.input)];
+    if (!whole) return {};
+    return Fresh::view(not_differentiable(*whole), part.layout(whole->layout()));
+  }
+};
+
+Gradients fused_gradients(const AttentionCall& call, const Tensor& log_sums, const Tensor& dy,
+                          const Wants& wants) {
+  Operands in(call);
+  Tensor dout = with_matrices(dy);
+  const GradientMemory memory(call, wants);
+  const int bias = static_cast<int>(call.inputs.size());
+  std::optional<Fresh> dbias;
+  if (call.mask.bias.defined() && wants[bias]) dbias.emplace(call.scores(), dy.dtype());
+  dispatch_float(dy.dtype(), "attention", [&]<class T>() {
+    kernels::attention_backward(
+        in.kernel<T>(call), log_sums.data<T>(), read<T>(dout), write<T>(memory.of(call.query)),
+        write<T>(memory.of(call.key_heads)), write<T>(memory.of(call.value)), write<T>(dbias));
+  });
+  Gradients g;
+  for (const std::optional<Fresh>& dx : memory.inputs)
+    g.push_back(dx ? not_differentiable(*dx) : Tensor());
+  g.push_back(dbias ? not_differentiable(*dbias) : Tensor());
+  return g;
+}
+
+/// (B, T, H D) as (B, H, T, D).
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
+}
+
+struct AttentionVjp {
+  AttentionCall rest;        ///< all but the inputs
+  std::vector<Saved> saved;  ///< the inputs and the bias
+  Tensor log_sums;
+
+  AttentionCall call_on(const std::vector<Tensor>& inputs_and_bias) const {
+    AttentionCall call = rest;
+    call.inputs = inputs_and_bias;
+    call.mask.bias = call.inputs.back();
+    call.inputs.pop_back();
+    return call;
+  }
+  Gradients operator()(const Tensor& dy, const Wants& wants) const {
+    std::vector<Tensor> inputs;
+    for (const Saved& x : saved) inputs.push_back(x.get());
+    const AttentionCall call = call_on(inputs);
+    Tensor dout = call.packed() ? split_heads(dy, call.query.heads) : dy;
+    if (!grad_enabled()) return fused_gradients(call, log_sums, dout, wants);
+    auto context = [&](const std::vector<Tensor>& x) {
+      return detail::composed_attention(call_on(x)).context;
+    };
+    return detail::composed_gradients(context, inputs, dout);
+  }
+};
+
+Tensor attend(const AttentionCall& call) {
+  std::vector<Tensor> inputs = call.inputs;
+  inputs.push_back(call.mask.bias);
+  const bool record_it = recording(inputs);
+  std::optional<Fresh> log_sums;
+  if (record_it) {
+    const Shape s = call.scores();
+    log_sums.emplace(Shape{s[0], s[1], s[2]}, inputs[0].dtype());
+  }
+  Fresh y = forward(call, {}, log_sums);
+  if (call.packed()) {
+    const Shape s = y.shape();  // lying as (B, T, H, D)
+    y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
+  }
+  if (!record_it) return not_differentiable(y);
+  AttentionVjp vjp{call.without_inputs(), {}, not_differentiable(*log_sums)};
+  for (const Tensor& x : inputs) vjp.saved.push_back(save(x));
+  return record("attention", y, std::span<const Tensor>(inputs), std::move(vjp));
+}
+
+void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
+  check(o.dropout >= 0 && o.dropout < 1,
+        "attention: the probability of dropout is {}, outside [0, 1)", o.dropout);
+  check(o.dropout == 0 || o.rng, "attention: dropout needs a generator; set .rng");
+  const AttentionMask& m = o.mask;
+  check(!m.allowed.defined() || m.allowed.dtype() == DType::u8,
+        "attention: the mask of allowed keys is u8 (0: hidden), got {}",
+        m.allowed.defined() ? m.allowed.dtype() : DType::u8);
+  auto same_type = [type = call.inputs[0].dtype()](const Tensor& x) {
+    check(x.dtype() == type,
+          "attention: the queries are {}, another input {}; convert one with .to()", type,
+          x.dtype());
+  };
+  for (const Tensor& x : call.inputs) same_type(x);
+  if (m.bias.defined()) same_type(m.bias);
+  call.mask = m;
+  call.scale = o.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
+  call.dropout = o.dropout;
+  if (o.dropout > 0) call.key = o.rng->split().state()[0];
+}
+
+AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
+                      const AttentionOptions& options) {
+  check(q.ndim() == 4 && k.ndim() == 4 && v.ndim() == 4,
+        "attention: needs q (B, H, T, D), k (B, G, S, D) and v (B, G, S, E), got {}, {} and {}",
+        q.shape(), k.shape(), v.shape());
+  check(k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(3) == q.size(3) &&
+            v.size(1) == k.size(1) && v.size(2) == k.size(2),
+        "attention: q {}, k {} and v {} do not agree in examples, keys or channels", q.shape(),
+        k.shape(), v.shape());
+  check(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0,
+        "attention: {} heads of keys do not divide {} heads of queries", k.size(1), q.size(1));
+  AttentionCall call;
+  call.inputs = {q, k, v};
+  call.query = {.input = 0};
+  call.key_heads = {.input = 1};
+  call.value = {.input = 2};
+  set_options(call, options, q.size(3));
+  return call;
+}
+
+/// Channels a head of `parts` heads on the last axis.
+int64_t head_dim(const Tensor& x, int64_t parts) {
+  check(x.ndim() == 3, "attention: a joint projection is (B, T, channels), got {}", x.shape());
+  check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels do not make {} heads",
+        x.size(2), parts);
+  return x.size(2) / parts;
+}
+
+int64_t kv_heads_of(const HeadCounts& counts) {
+  const int64_t kv = counts.kv_heads ? counts.kv_heads : counts.heads;
+  check(counts.heads > 0 && kv > 0 && counts.heads % kv == 0,
+        "attention: {} heads of keys do not divide {} heads of queries", kv, counts.heads);
+  return kv;
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionOptions& options) {
+  return attend(call_on(q, k, v, options));
+}
+
+Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const AttentionOptions& options) {
+  AttentionCall call = call_on(q, k, v, options);
+  // Two results of one node there are not: where gradients are recorded, public ops do the work.
+  if (recording({q, k, v, options.mask.bias})) return detail::composed_attention(call);
+  std::optional<Fresh> weights(std::in_place, call.scores(), q.dtype());
+  Tensor context = not_differentiable(forward(call, weights, {}));
+  return {context, not_differentiable(*weights)};
+}
+
+Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
+                      const AttentionOptions& options) {
+  const int64_t heads = counts.heads, kv = kv_heads_of(counts);
+  const int64_t dim = head_dim(qkv, heads + 2 * kv);
+  AttentionCall call;
+  call.inputs = {qkv};
+  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
+  call.key_heads = {.input = 0, .first = heads * dim, .heads = kv, .dim = dim};
+  call.value = {.input = 0, .first = (heads + kv) * dim, .heads = kv, .dim = dim};
+  set_options(call, options, dim);
+  return attend(call);
+}
+
+Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
+                       const AttentionOptions& options) {
+  const int64_t heads = counts.heads, kv_heads = kv_heads_of(counts);
+  const int64_t dim = head_dim(q, heads);
+  check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
+        "attention: queries {} of {} heads do not go with keys and values {} of {}", q.shape(),
+        heads, kv.shape(), kv_heads);
+  AttentionCall call;
+  call.inputs = {q, kv};
+  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
+  call.key_heads = {.input = 1, .first = 0, .heads = kv_heads, .dim = dim};
+  call.value = {.input = 1, .first = kv_heads * dim, .heads = kv_heads, .dim = dim};
+  set_options(call, options, dim);
+  return attend(call);
+}
+
+Tensor detail::dropout_factors(const AttentionCall& call) {
+  const Shape scores = call.scores();
+  const Shape k = call.key_heads.of(call.inputs).shape();
+  Fresh factors(scores, call.inputs[0].dtype());
+  dispatch_float(factors.dtype(), "attention", [&]<class T>() {
+    kernels::attention_dropout({scores[0], scores[1], k[1], scores[2], scores[3], k[3], k[3]},
+                               kernel_dropout(call), factors.data<T>());
+  });
+  return not_differentiable(factors);
+}
+
+}  // namespace tern

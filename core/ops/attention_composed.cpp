@@ -1,0 +1,76 @@
+#include <limits>
+
+#include "tern/core/ops.h"
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/matmul.h"
+
+namespace tern {
+namespace detail {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// Every head of keys or values as often as it serves heads of queries.
+Tensor for_all_heads(const Tensor& x, int64_t heads) {
+  return x.size(1) == heads ? x : repeat_interleave(x, heads / x.size(1), 1);
+}
+
+}  // namespace
+
+Layout HeadsOf::layout(const Layout& x) const {
+  if (dim == 0) return x;
+  Layout y = x;
+  y.shape = {x.shape[0], heads, x.shape[1], dim};
+  y.strides = {x.strides[0], dim * x.strides[2], x.strides[1], x.strides[2]};
+  y.offset += first * x.strides[2];
+  return y;
+}
+
+Tensor HeadsOf::of(const std::vector<Tensor>& inputs) const {
+  const Tensor& x = inputs[static_cast<size_t>(input)];
+  if (dim == 0) return x;
+  return transpose(unflatten(narrow(x, -1, first, heads * dim), -1, {heads, dim}), 1, 2);
+}
+
+Shape AttentionCall::scores() const {
+  const Layout q = query.layout(inputs[static_cast<size_t>(query.input)].layout());
+  const Layout k = key_heads.layout(inputs[static_cast<size_t>(key_heads.input)].layout());
+  return {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
+}
+
+AttentionCall AttentionCall::without_inputs() const {
+  AttentionCall rest = *this;
+  rest.inputs.clear();
+  rest.mask.bias = {};
+  return rest;
+}
+
+Attended composed_attention(const AttentionCall& call) {
+  Tensor q = call.query.of(call.inputs);
+  Tensor k = for_all_heads(call.key_heads.of(call.inputs), q.size(1));
+  Tensor v = for_all_heads(call.value.of(call.inputs), q.size(1));
+  Tensor scores = matmul(q, transposed(k)) * call.scale;
+  const Tensor& bias = call.mask.bias;
+  if (bias.defined()) scores = scores + masked_fill(bias, eq(bias.detach(), -kInf), 0);
+  Tensor p = softmax(scores, -1, seen_keys(call.mask, scores.shape()));
+  return {matmul(call.dropout > 0 ? p * dropout_factors(call) : p, v), p};
+}
+
+}  // namespace detail
+
+Tensor seen_keys(const AttentionMask& mask, const Shape& scores) {
+  Tensor seen = mask.allowed.defined() ? mask.allowed : Tensor();
+  auto join = [&](const Tensor& t) { seen = seen.defined() ? logical_and(seen, t) : t; };
+  const int64_t batch = scores[0], queries = scores[2], keys = scores[3];
+  if (mask.lengths.defined()) {
+    Tensor lengths = mask.lengths.ndim() == 1 ? reshape(mask.lengths, {batch, 1, 1, 1})
+                                              : reshape(mask.lengths, {batch, 1, queries, 1});
+    join(lt(arange(0, keys), lengths));
+  }
+  if (mask.causal)
+    join(le(arange(0, keys), reshape(arange(*mask.causal, *mask.causal + queries), {queries, 1})));
+  if (mask.bias.defined()) join(ne(mask.bias.detach(), -detail::kInf));
+  return seen;
+}
+
+}  // namespace tern
