@@ -9,5 +9,6 @@
 #include "tern/nn/module.h"
 #include "tern/nn/norm.h"
 #include "tern/nn/parameter.h"
+#include "tern/nn/rnn.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"

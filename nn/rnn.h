@@ -1,0 +1,129 @@
+// Recurrent networks, as torch.nn's RNN, GRU and LSTM (batch_first) and their cells; the equations
+// and the gate order are in core/rnn.h. B batch, T steps, C inputs, H units, L layers, D
+// directions (1 or 2).
+//
+//   nn::Lstm lstm(64, 128, rng, {.layers = 2, .bidirectional = true});
+//   auto [y, state] = lstm(x, {.lengths = lengths});   // x (B,T,64) -> y (B,T,256)
+//   auto [z, next] = lstm(more, {.state = state});     // goes on from there
+//
+// Sequences of unequal length are padded to T and come with `lengths`, i64 (B), each in [0, T];
+// nothing has to be sorted or packed. What stands behind a row's length does not matter: there the
+// output is zero, the state at the end is that of the row's last step, and the reverse direction
+// starts at the row's last step. (PyTorch's results with packed sequences.)
+//
+// Weights are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, with _l1, ... for the
+// layers and _reverse for the second direction; they start in U(±1/sqrt(H)).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/core/rnn.h"
+#include "tern/nn/dropout.h"
+#include "tern/nn/linear.h"
+
+namespace tern::nn {
+
+/// What a recurrent network remembers, a value: (LD, B, H) each, layer by layer, forward before
+/// reverse; (B, H) for a cell. c is an LSTM's only. Undefined tensors stand for zeros.
+struct RnnState {
+  Tensor h, c;
+};
+
+struct RnnOutput {
+  Tensor output;   ///< (B, T, DH), the last layer's h at every step: forward | reverse
+  RnnState state;  ///< after the last step
+};
+
+struct RnnInputs {
+  RnnState state = {};  ///< to start from
+  Tensor lengths = {};  ///< i64 (B); undefined: all rows have T steps
+};
+
+struct RnnOptions {
+  int64_t layers = 1;
+  bool bidirectional = false;
+  double dropout = 0;  ///< on the output of every layer but the last
+  Bias bias = Bias::yes;
+};
+
+enum class RnnNonlinearity { tanh, relu };
+
+/// The four weights of a layer in one direction, or of a cell.
+struct RnnParameters {
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+
+  RnnParameters(RnnKind kind, int64_t in, int64_t hidden, Bias bias, Rng& rng);
+  RnnWeights weights() const { return {weight_ih, weight_hh, bias_ih, bias_hh}; }
+  static void fields(auto& m, auto&& visit, const std::string& suffix = "") {
+    visit("weight_ih" + suffix, m.weight_ih);
+    visit("weight_hh" + suffix, m.weight_hh);
+    visit("bias_ih" + suffix, m.bias_ih);
+    visit("bias_hh" + suffix, m.bias_hh);
+  }
+};
+
+/// What Rnn, Gru and Lstm have in common: all of it but the kind.
+struct Recurrent {
+  RnnKind kind;
+  int64_t in, hidden, layers, directions;
+  std::vector<RnnParameters> parameters;  ///< in the order of RnnState's first axis
+  std::optional<Dropout> dropout;
+
+  Recurrent(RnnKind kind, int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options);
+  /// x (B, T, C).
+  RnnOutput operator()(const Tensor& x, const RnnInputs& inputs = {}) const;
+  static void fields(auto& m, auto&& visit) {
+    int64_t i = 0;
+    for (auto& p : m.parameters) {
+      const std::string reverse = i % m.directions ? "_reverse" : "";
+      RnnParameters::fields(p, visit, "_l" + std::to_string(i / m.directions) + reverse);
+      ++i;
+    }
+    visit("dropout", m.dropout);
+  }
+};
+
+struct Rnn : Recurrent {
+  Rnn(int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options = {},
+      RnnNonlinearity nonlinearity = RnnNonlinearity::tanh);
+};
+
+struct Gru : Recurrent {
+  Gru(int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options = {});
+};
+
+struct Lstm : Recurrent {
+  Lstm(int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options = {});
+};
+
+/// One step: x (B, C), h (B, H) or undefined -> h' (B, H). Weights weight_ih, weight_hh, bias_ih,
+/// bias_hh.
+struct RnnCell {
+  RnnParameters parameters;
+  RnnNonlinearity nonlinearity;
+
+  RnnCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes,
+          RnnNonlinearity nonlinearity = RnnNonlinearity::tanh);
+  Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+  static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
+};
+
+struct GruCell {
+  RnnParameters parameters;
+
+  GruCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
+  Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+  static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
+};
+
+struct LstmCell {
+  RnnParameters parameters;
+
+  LstmCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
+  RnnState operator()(const Tensor& x, const RnnState& state = {}) const;
+  static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
+};
+
+}  // namespace tern::nn
