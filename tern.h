@@ -32,6 +32,8 @@
 #include "tern/data/pairs.h"
 #include "tern/data/tar.h"
 #include "tern/data/unicode.h"
+#include "tern/models/bahdanau.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/seq2seq.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
