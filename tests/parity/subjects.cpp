@@ -1,24 +1,11 @@
-#include <memory>
+#include "tern/tests/parity/subjects.h"
 
 #include "tern/core/ops.h"
-#include "tern/core/rng.h"
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
-#include "tern/tests/parity/parity.h"
 
 namespace tern::parity {
 namespace {
-
-using Inputs = std::vector<Tensor>;
-
-// A subject from a model: the file's weights are loaded, names and shapes must agree.
-template <class M>
-Subject make(const Reference& r, M model) {
-  auto m = std::make_shared<M>(std::move(model));
-  nn::load_state_dict(*m, r.parameters);
-  nn::set_training(*m, false);
-  return {nn::named_parameters(*m), [m](const Inputs& x) { return Inputs{(*m)(x[0])}; }};
-}
 
 Tensor class_loss(const Inputs& outputs, const Inputs& targets) {
   return cross_entropy(outputs[0], targets[0]);
@@ -67,8 +54,7 @@ Subject gmlp_subject(const Reference& r, Rng& rng) {
 
 }  // namespace
 
-std::optional<Subject> make_subject(const Reference& r) {
-  Rng rng(0);
+std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
   auto is = [&](const char* name) { return r.name == name; };
   if (is("linear")) return linear_subject(r, rng);
   if (is("layer_norm")) return make(r, nn::LayerNorm(r.param("weight").shape()));
@@ -77,6 +63,13 @@ std::optional<Subject> make_subject(const Reference& r) {
   if (is("conv2d")) return conv2d_subject(r, rng);
   if (is("embedding")) return embedding_subject(r, rng);
   if (is("gmlp")) return gmlp_subject(r, rng);
+  return std::nullopt;
+}
+
+std::optional<Subject> make_subject(const Reference& r) {
+  Rng rng(0);
+  for (auto family : {layer_subject, recurrent_subject})
+    if (std::optional<Subject> s = family(r, rng)) return s;
   return std::nullopt;
 }
 

@@ -1,0 +1,69 @@
+#include "tern/models/bahdanau.h"
+#include "tern/models/seq2seq.h"
+#include "tern/nn/rnn.h"
+#include "tern/tests/parity/subjects.h"
+
+namespace tern::parity {
+namespace {
+
+// The reference keeps its network in a field.
+template <class Network>
+struct InField {
+  Network rnn;
+  static void fields(auto& m, auto&& visit) { visit("rnn", m.rnn); }
+};
+
+template <class Network>
+Subject network_subject(const Reference& r, Rng& rng) {
+  const nn::RnnOptions options{.layers = r.option("layers", 1),
+                               .bidirectional = r.config.value("bidirectional", false)};
+  const int64_t in = r.param("rnn.weight_ih_l0").size(1);
+  InField<Network> m{Network(in, r.param("rnn.weight_hh_l0").size(1), rng, options)};
+  return make(r, std::move(m), [](const auto& n, const Inputs& x) { return n.rnn(x[0]).output; });
+}
+
+// Logits (B, T, V) against tokens (B, T).
+Tensor token_loss(const Inputs& outputs, const Inputs& targets, const CrossEntropyOptions& o) {
+  return cross_entropy(flatten(outputs[0], 0, 1), flatten(targets[0]), o);
+}
+
+Subject seq2seq_subject(const Reference& r, Rng& rng) {
+  models::Seq2SeqOptions o;
+  o.source_vocab = r.param("src_embed.weight").size(0);
+  o.target_vocab = r.param("tgt_embed.weight").size(0);
+  o.embed = r.option("embed");
+  o.hidden = r.option("hidden");
+  o.layers = r.option("layers");
+  Subject s = make(r, models::LstmSeq2Seq(o, rng),
+                   [](const auto& m, const Inputs& x) { return m(x[0], x[1]); });
+  s.loss = [](const Inputs& y, const Inputs& t) { return token_loss(y, t, {}); };
+  return s;
+}
+
+Subject bahdanau_subject(const Reference& r, Rng& rng) {
+  models::BahdanauOptions o;
+  o.source_vocab = r.param("encoder.embedding.weight").size(0);
+  o.target_vocab = r.param("decoder.embedding.weight").size(0);
+  o.embed = r.option("embed");
+  o.hidden = r.option("hidden");
+  Subject s = make(r, models::Bahdanau(o, rng),
+                   [](const auto& m, const Inputs& x) { return m(x[0], x[1], x[2]); });
+  const CrossEntropyOptions loss{.ignore_index = r.option("ignore_index"),
+                                 .label_smoothing = r.config.at("label_smoothing").get<double>()};
+  s.loss = [loss](const Inputs& y, const Inputs& t) { return token_loss(y, t, loss); };
+  return s;
+}
+
+}  // namespace
+
+std::optional<Subject> recurrent_subject(const Reference& r, Rng& rng) {
+  auto is = [&](const char* name) { return r.name == name; };
+  if (is("gru_bi2")) return network_subject<nn::Gru>(r, rng);
+  if (is("lstm2")) return network_subject<nn::Lstm>(r, rng);
+  if (is("rnn_tanh")) return network_subject<nn::Rnn>(r, rng);
+  if (is("lstm_seq2seq")) return seq2seq_subject(r, rng);
+  if (is("bahdanau")) return bahdanau_subject(r, rng);
+  return std::nullopt;
+}
+
+}  // namespace tern::parity

@@ -1,0 +1,32 @@
+// The subjects, a file a family. A family answers with none if the name is not one of its own.
+#pragma once
+
+#include <memory>
+
+#include "tern/core/rng.h"
+#include "tern/nn/module.h"
+#include "tern/tests/parity/parity.h"
+
+namespace tern::parity {
+
+using Inputs = std::vector<Tensor>;
+
+/// A subject from a model: the file's weights are loaded, names and shapes must agree.
+/// call(model, inputs) gives the output.
+template <class M, class Call>
+Subject make(const Reference& r, M model, Call call) {
+  auto m = std::make_shared<M>(std::move(model));
+  nn::load_state_dict(*m, r.parameters);
+  nn::set_training(*m, false);
+  return {nn::named_parameters(*m), [m, call](const Inputs& x) { return Inputs{call(*m, x)}; }};
+}
+
+template <class M>
+Subject make(const Reference& r, M model) {
+  return make(r, std::move(model), [](const M& m, const Inputs& x) { return m(x[0]); });
+}
+
+std::optional<Subject> layer_subject(const Reference& reference, Rng& rng);
+std::optional<Subject> recurrent_subject(const Reference& reference, Rng& rng);
+
+}  // namespace tern::parity
