@@ -22,6 +22,9 @@ struct Case {
   std::function<Workload()> make;
 };
 
+std::vector<Case> gmlp_cases();
+std::vector<Case> bahdanau_cases();
+
 std::vector<Case> all_cases();
 
 }  // namespace tern::bench

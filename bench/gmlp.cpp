@@ -37,7 +37,7 @@ Case gmlp_case(const char* name, const char* preset, double dim, double layers) 
 
 }  // namespace
 
-std::vector<Case> all_cases() {
+std::vector<Case> gmlp_cases() {
   return {gmlp_case("gmlp-4m/b32", "gmlp-4m", 512, 3),
           gmlp_case("gmlp-51m/b32", "gmlp-51m", 1024, 8)};
 }

@@ -1,0 +1,12 @@
+#include "tern/bench/cases.h"
+
+namespace tern::bench {
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all;
+  for (auto family : {gmlp_cases, bahdanau_cases})
+    for (Case& c : family()) all.push_back(std::move(c));
+  return all;
+}
+
+}  // namespace tern::bench
