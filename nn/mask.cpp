@@ -1,0 +1,87 @@
+#include "tern/nn/mask.h"
+
+#include <limits>
+
+namespace tern::nn {
+namespace {
+
+Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, const Tensor&)) {
+  if (!a.defined()) return b;
+  return b.defined() ? join(a, b) : a;
+}
+
+// (B) with (B, T): the first counts for every query.
+Tensor shorter(const Tensor& a, const Tensor& b) {
+  if (a.ndim() == b.ndim()) return minimum(a, b);
+  return a.ndim() < b.ndim() ? minimum(unsqueeze(a, 1), b) : minimum(a, unsqueeze(b, 1));
+}
+
+}  // namespace
+
+Mask Mask::lengths(const Tensor& lengths) {
+  check(lengths.dtype() == DType::i64 && (lengths.ndim() == 1 || lengths.ndim() == 2),
+        "Mask: lengths are i64 (B) or (B, T), got {} {}", lengths.dtype(), lengths.shape());
+  Mask m;
+  m.parts_.lengths = lengths;
+  return m;
+}
+
+Mask Mask::lengths(const std::vector<int64_t>& lengths) {
+  return Mask::lengths(tensor(lengths, static_cast<int64_t>(lengths.size())));
+}
+
+Mask Mask::key_padding(const Tensor& keys) {
+  check(keys.ndim() == 2, "Mask: a padding mask is (B, S), got {}", keys.shape());
+  return allowed(unsqueeze(unsqueeze(keys, 1), 1));
+}
+
+Mask Mask::causal(int64_t offset) {
+  Mask m;
+  m.parts_.causal = offset;
+  return m;
+}
+
+Mask Mask::allowed(const Tensor& pairs) {
+  check(pairs.dtype() == DType::u8, "Mask: allowed pairs are u8 (not 0: seen), got {}",
+        pairs.dtype());
+  Mask m;
+  m.parts_.allowed = pairs;
+  return m;
+}
+
+Mask Mask::bias(const Tensor& bias) {
+  check(is_float(bias.dtype()), "Mask: a bias is floating, got {}; u8 goes to Mask::allowed",
+        bias.dtype());
+  Mask m;
+  m.parts_.bias = bias;
+  return m;
+}
+
+Mask Mask::operator&(const Mask& other) const {
+  const AttentionMask &a = parts_, &b = other.parts_;
+  Mask m;
+  m.parts_.lengths = both(a.lengths, b.lengths, shorter);
+  m.parts_.allowed = both(a.allowed, b.allowed, logical_and);
+  m.parts_.bias = both(a.bias, b.bias, add);
+  m.parts_.causal = a.causal && b.causal ? std::min(a.causal, b.causal)
+                    : a.causal           ? a.causal
+                                         : b.causal;
+  return m;
+}
+
+Tensor Mask::dense(const Shape& scores) const {
+  Tensor seen = seen_keys(parts_, scores);
+  return seen.defined() ? expand(seen, scores) : seen;
+}
+
+Tensor Mask::softmax(const Tensor& scores) const {
+  check(scores.ndim() == 3 || scores.ndim() == 4,
+        "Mask: scores are (B, H, T, S) or (B, T, S), got {}", scores.shape());
+  if (scores.ndim() == 3) return squeeze(softmax(unsqueeze(scores, 1)), 1);
+  Tensor x = scores;
+  if (const Tensor& b = parts_.bias; b.defined())
+    x = x + masked_fill(b, eq(b.detach(), -std::numeric_limits<double>::infinity()), 0);
+  return tern::softmax(x, -1, dense(scores.shape()));
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,162 @@
+#include "tern/nn/multihead_attention.h"
+
+#include <algorithm>
+
+#include "tern/core/autograd.h"
+#include "tern/core/record.h"
+#include "tern/nn/init.h"
+
+namespace tern::nn {
+namespace {
+
+int64_t kv_heads_of(int64_t dim, const MultiHeadOptions& o) {
+  const int64_t kv = o.kv_heads ? o.kv_heads : o.heads;
+  check(o.heads > 0 && dim % o.heads == 0,
+        "MultiHeadAttention: {} channels do not divide into {} heads", dim, o.heads);
+  check(kv > 0 && o.heads % kv == 0,
+        "MultiHeadAttention: {} heads of keys do not divide {} heads of queries", kv, o.heads);
+  check(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), it is {}",
+        o.dropout);
+  return kv;
+}
+
+/// (B, T, H D) -> (B, H, T, D)
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
+}
+
+/// (B, H, T, D) -> (B, T, H D)
+Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
+
+/// Room for `capacity` tokens, the first ones those of `old` (undefined: none).
+Tensor with_room(const Tensor& old, const Tensor& like, int64_t length, int64_t capacity) {
+  Tensor room = empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
+  if (length > 0) copy_(narrow(room, 2, 0, length), narrow(old, 2, 0, length));
+  return room;
+}
+
+}  // namespace
+
+Tensor KeyValueCache::keys() const {
+  return keys_.defined() ? narrow(keys_, 2, 0, length_) : keys_;
+}
+
+Tensor KeyValueCache::values() const {
+  return values_.defined() ? narrow(values_, 2, 0, length_) : values_;
+}
+
+bool KeyValueCache::may_write(int64_t more) const {
+  return written_ && *written_ == length_ && length_ + more <= keys_.size(2);
+}
+
+void KeyValueCache::append(const Tensor& k, const Tensor& v) {
+  check(k.ndim() == 4 && v.shape() == k.shape(),
+        "KeyValueCache: needs keys and values (B, G, n, D), got {} and {}", k.shape(), v.shape());
+  check(!keys_.defined() || (keys_.size(0) == k.size(0) && keys_.size(1) == k.size(1) &&
+                             keys_.size(3) == k.size(3)),
+        "KeyValueCache: {} more do not go with {}", k.shape(),
+        keys_.defined() ? keys_.shape() : Shape());
+  const int64_t n = k.size(2);
+  if (recording({k, v, keys_, values_})) {  // gradients must find their way through the steps
+    keys_ = keys_.defined() ? cat({keys(), k}, 2) : k;
+    values_ = values_.defined() ? cat({values(), v}, 2) : v;
+    length_ += n;
+    written_ = nullptr;
+    return;
+  }
+  NoGradGuard no_grad;
+  if (!may_write(n)) {
+    constexpr int64_t kLeast = 16;
+    const int64_t capacity = std::max(kLeast, 2 * (length_ + n));
+    keys_ = with_room(keys_, k, length_, capacity);
+    values_ = with_room(values_, v, length_, capacity);
+    written_ = std::make_shared<int64_t>(length_);
+  }
+  copy_(narrow(keys_, 2, length_, n), k.detach());
+  copy_(narrow(values_, 2, length_, n), v.detach());
+  length_ += n;
+  *written_ = length_;
+}
+
+KeyValueCache KeyValueCache::select_rows(const Tensor& rows) const {
+  KeyValueCache out = *this;
+  if (!keys_.defined()) return out;
+  out.keys_ = index_select(keys_, 0, rows);
+  out.values_ = index_select(values_, 0, rows);
+  if (written_) out.written_ = std::make_shared<int64_t>(length_);
+  return out;
+}
+
+MultiHeadAttention::MultiHeadAttention(int64_t dim, Rng& source, const MultiHeadOptions& o)
+    : out_proj(dim, dim, source, o.bias),
+      counts{o.heads, kv_heads_of(dim, o)},
+      dropout(o.dropout),
+      rng(source.split()) {
+  const int64_t rows = (o.heads + 2 * counts.kv_heads) * (dim / o.heads);
+  in_proj_weight = Parameter(empty({rows, dim}));
+  init::xavier_uniform(in_proj_weight, source);
+  if (o.bias == Bias::no) return;
+  in_proj_bias = Parameter(zeros({rows}));
+  init::constant(out_proj.bias, 0);
+}
+
+AttentionOptions MultiHeadAttention::options(const Mask& mask) const {
+  const double p = training ? dropout : 0;
+  return {.mask = mask.parts(), .scale = {}, .dropout = p, .rng = &rng};
+}
+
+// The rows of in_proj that make q, k and v lie one after the other.
+Tensor MultiHeadAttention::project(Part part, const Tensor& x) const {
+  if (part == Part::all) return linear(x, in_proj_weight, in_proj_bias);
+  const int64_t q = counts.heads * head_dim(), kv = counts.kv_heads * head_dim();
+  const int64_t first = part == Part::query ? 0 : part == Part::value ? q + kv : q;
+  const int64_t rows = part == Part::query ? q : part == Part::key_value ? 2 * kv : kv;
+  Tensor bias = in_proj_bias.defined() ? narrow(in_proj_bias, 0, first, rows) : Tensor();
+  return linear(x, narrow(in_proj_weight, 0, first, rows), bias);
+}
+
+Tensor MultiHeadAttention::heads(Part part, const Tensor& x) const {
+  return split_heads(project(part, x), part == Part::query ? counts.heads : counts.kv_heads);
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Mask& mask) const {
+  return out_proj(self_attention(project(Part::all, x), counts, options(mask)));
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                                      const Mask& mask) const {
+  if (key.ref() == value.ref())
+    return query.ref() == key.ref() ? (*this)(query, mask)
+                                    : attend_memory(query, project_memory(key), mask);
+  Tensor y = attention(heads(Part::query, query), heads(Part::key, key), heads(Part::value, value),
+                       options(mask));
+  return out_proj(join_heads(y));
+}
+
+Attended MultiHeadAttention::with_weights(const Tensor& query, const Tensor& key,
+                                          const Tensor& value, const Mask& mask) const {
+  Attended y = attention_with_weights(heads(Part::query, query), heads(Part::key, key),
+                                      heads(Part::value, value), options(mask));
+  return {out_proj(join_heads(y.context)), y.weights};
+}
+
+Tensor MultiHeadAttention::project_memory(const Tensor& memory) const {
+  return project(Part::key_value, memory);
+}
+
+Tensor MultiHeadAttention::attend_memory(const Tensor& query, const Tensor& projected,
+                                         const Mask& mask) const {
+  return out_proj(cross_attention(project(Part::query, query), projected, counts, options(mask)));
+}
+
+Tensor MultiHeadAttention::step(const Tensor& x, KeyValueCache& cache) const {
+  const int64_t q = counts.heads * head_dim(), kv = counts.kv_heads * head_dim();
+  std::vector<Tensor> qkv = split(project(Part::all, x), std::vector<int64_t>{q, kv, kv}, -1);
+  const int64_t before = cache.length();
+  cache.append(split_heads(qkv[1], counts.kv_heads), split_heads(qkv[2], counts.kv_heads));
+  Tensor y = attention(split_heads(qkv[0], counts.heads), cache.keys(), cache.values(),
+                       options(Mask::causal(before)));
+  return out_proj(join_heads(y));
+}
+
+}  // namespace tern::nn

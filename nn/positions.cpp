@@ -1,0 +1,98 @@
+#include "tern/nn/positions.h"
+
+#include <bit>
+#include <cmath>
+
+#include "tern/nn/init.h"
+
+namespace tern::nn {
+namespace {
+
+/// offset ... offset + n - 1 as f64.
+Tensor steps(int64_t n, int64_t offset = 0) { return arange(offset, offset + n, 1, DType::f64); }
+
+/// base^(-i / n) for i = 0 ... n - 1.
+Tensor frequencies(int64_t n, double base) {
+  return exp(steps(n) * (-std::log(base) / static_cast<double>(n)));
+}
+
+}  // namespace
+
+Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
+  check(tokens >= 0 && bits >= 0 && bits < 63 && offset >= 0,
+        "binary_positions: {} tokens from {} in {} bits", tokens, offset, bits);
+  if (bits == 0)
+    bits = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(tokens + offset, 1) - 1));
+  Tensor t = arange(offset, offset + tokens);
+  Tensor power = tensor(
+      [&] {
+        std::vector<int64_t> p;
+        for (int64_t i = 0; i < bits; ++i) p.push_back(int64_t{1} << i);
+        return p;
+      }(),
+      {bits, 1});
+  return remainder(floor_divide(t, power), 2).to(DType::f32);
+}
+
+Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& o, DType dtype) {
+  check(dim >= 0 && tokens >= 0, "sinusoidal_positions: {} tokens of {} channels", tokens, dim);
+  const int64_t pairs = (dim + 1) / 2;
+  // Frequencies run to base^-1 over D/2, which is not the number of pairs where D is odd.
+  Tensor w =
+      exp(steps(pairs) * (-2 * std::log(o.base) / static_cast<double>(std::max<int64_t>(dim, 1))));
+  Tensor angle = unsqueeze(steps(tokens, o.offset), 1) * w;
+  Tensor table = reshape(stack({sin(angle), cos(angle)}, 2), {tokens, 2 * pairs});
+  return narrow(table, 1, 0, dim).contiguous().to(dtype);
+}
+
+Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim, const GridOptions& o,
+                           DType dtype) {
+  check(dim % 4 == 0, "sincos_2d_positions: {} channels are not a multiple of 4", dim);
+  Tensor w = frequencies(dim / 4, o.base);
+  const Shape grid{rows, columns, dim / 4};
+  Tensor x = expand(unsqueeze(steps(columns, o.column_offset), 1) * w, grid);
+  Tensor y = expand(unsqueeze(unsqueeze(steps(rows, o.row_offset), 1) * w, 1), grid);
+  return reshape(cat({sin(x), cos(x), sin(y), cos(y)}, -1), {rows * columns, dim}).to(dtype);
+}
+
+LearnedPositions::LearnedPositions(int64_t tokens, int64_t dim, Rng& rng, double std)
+    : weight(empty({tokens, dim})) {
+  init::normal(weight, 0, std, rng);
+}
+
+Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
+  check(x.ndim() >= 2 && x.size(-1) == weight.size(1),
+        "LearnedPositions: needs (..., T, {}), the shape is {}", weight.size(1), x.shape());
+  check(offset >= 0 && offset + x.size(-2) <= weight.size(0),
+        "LearnedPositions: tokens {} to {} of {} positions; make more of them", offset,
+        offset + x.size(-2), weight.size(0));
+  return x + narrow(weight, 0, offset, x.size(-2));
+}
+
+Tensor rotary(const Tensor& x, const RotaryOptions& o) {
+  check(x.ndim() >= 2 && x.size(-1) % 2 == 0,
+        "rotary: needs (..., T, D) with an even D, the shape is {}", x.shape());
+  const int64_t half = x.size(-1) / 2;
+  Tensor angle = unsqueeze(steps(x.size(-2), o.offset), 1) * frequencies(half, o.base);
+  Tensor c = cos(angle).to(x.dtype()), s = sin(angle).to(x.dtype());  // (T, D/2)
+  const bool halves = o.pairs == RotaryPairs::halves;
+  Tensor a = halves ? narrow(x, -1, 0, half) : slice(x, -1, 0, {}, 2);
+  Tensor b = halves ? narrow(x, -1, half, half) : slice(x, -1, 1, {}, 2);
+  Tensor u = a * c - b * s, v = a * s + b * c;
+  return halves ? cat({u, v}, -1) : flatten(stack({u, v}, -1), -2);
+}
+
+Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset, DType dtype) {
+  check(heads > 0, "alibi: {} heads", heads);
+  const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
+  std::vector<double> slopes;
+  for (int64_t h = 0; h < heads; ++h) {
+    const double n = static_cast<double>(h < whole ? whole : 2 * whole);
+    const double step = static_cast<double>(h < whole ? h + 1 : 2 * (h - whole) + 1);
+    slopes.push_back(std::exp2(-8 * step / n));
+  }
+  Tensor distance = abs(unsqueeze(steps(queries, offset), 1) - steps(keys));
+  return (distance * -tensor(slopes, {heads, 1, 1})).to(dtype);
+}
+
+}  // namespace tern::nn

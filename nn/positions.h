@@ -1,0 +1,66 @@
+// Positional encodings. Tables are (T, D) for tokens offset ... offset + T - 1; the offset is the
+// number of tokens before, those of a cache.
+#pragma once
+
+#include "tern/core/ops.h"
+#include "tern/nn/mask.h"
+#include "tern/nn/parameter.h"
+
+namespace tern::nn {
+
+/// (bits, T): element (i, t) is bit i of t + offset. bits = 0: as many as the last token needs,
+/// ceil(log2(offset + T)).
+Tensor binary_positions(int64_t tokens, int64_t bits = 0, int64_t offset = 0);
+
+struct SinusoidOptions {
+  int64_t offset = 0;
+  double base = 1e4;
+};
+/// (T, D): sin(t w_i) in column 2i, cos(t w_i) in column 2i + 1, w_i = base^(-2i / D) (Vaswani et
+/// al. 2017, section 3.5). D may be odd: the last cosine is left out.
+Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& options = {},
+                            DType dtype = DType::f32);
+
+/// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. Quarters of
+/// the channels: sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He
+/// 2021).
+struct GridOptions {
+  int64_t row_offset = 0, column_offset = 0;
+  double base = 1e4;
+};
+Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim,
+                           const GridOptions& options = {}, DType dtype = DType::f32);
+
+/// Learned positions: weight (tokens, D) starts in N(0, std^2) and is added to x (B, T, D).
+struct LearnedPositions {
+  Parameter weight;
+
+  LearnedPositions(int64_t tokens, int64_t dim, Rng& rng, double std = 0.02);
+  Tensor operator()(const Tensor& x, int64_t offset = 0) const;
+  static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
+};
+
+enum class RotaryPairs {
+  neighbours,  ///< channels 2i and 2i + 1, as in the paper
+  halves,      ///< channels i and i + D/2, as in GPT-NeoX and Llama
+};
+struct RotaryOptions {
+  int64_t offset = 0;
+  double base = 1e4;
+  RotaryPairs pairs = RotaryPairs::neighbours;
+};
+/// Rotary encoding (Su et al. 2021) of queries or keys x (..., T, D), D even: pair i of token t is
+/// turned by the angle t base^(-2i / D), so that products depend on distances alone.
+Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
+
+/// Attention with linear biases (Press, Smith & Lewis 2022): head h adds -slope_h |distance| to its
+/// scores (H, T, S); query t is token t + offset, key s token s. The slopes are 2^(-8 (h + 1) / H)
+/// for a power of two; otherwise those of the next smaller one, then every second of the next
+/// larger one.
+Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset = 0,
+                  DType dtype = DType::f32);
+inline Mask alibi(int64_t heads, int64_t queries, int64_t keys, int64_t offset = 0) {
+  return Mask::bias(alibi_bias(heads, queries, keys, offset));
+}
+
+}  // namespace tern::nn
