@@ -16,3 +16,4 @@
 #include "tern/nn/rnn.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"
+#include "tern/nn/transformer.h"

@@ -1,0 +1,158 @@
+// Layers of the Transformer (Vaswani et al. 2017), named as torch.nn's. B examples, T tokens of the
+// sequence, S tokens of the memory, E channels.
+//
+//   post-norm   x = norm(x + dropout(f(x)))       the paper's
+//   pre-norm    x = x + dropout(f(norm(x)))       .norm_first = true; a stack ends with a norm
+//
+// f is self-attention, attention to the memory (decoder) and the position-wise network in turn.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tern/nn/dropout.h"
+#include "tern/nn/multihead_attention.h"
+#include "tern/nn/norm.h"
+
+namespace tern::nn {
+
+struct TransformerLayerOptions {
+  int64_t dim = 512, heads = 8, ffn = 2048;
+  int64_t kv_heads = 0;                                            ///< 0: as many as heads
+  double dropout = 0.1;                                            ///< of what a sublayer adds
+  std::optional<double> attention_dropout = {}, ffn_dropout = {};  ///< left out: as dropout
+  Activation activation = Activation::relu;
+  bool norm_first = false;
+  double eps = 1e-5;  ///< of the norms
+};
+
+/// linear2(dropout(activation(linear1(x)))) at every position.
+struct PositionWiseFfn {
+  Linear linear1, linear2;
+  Dropout dropout;
+  Activation activation;
+
+  PositionWiseFfn(int64_t dim, int64_t hidden, Rng& rng, Activation activation = Activation::relu,
+                  double dropout = 0);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("linear1", m.linear1);
+    visit("dropout", m.dropout);
+    visit("linear2", m.linear2);
+  }
+};
+
+/// A residual connection around a sublayer f, with its dropout and norm:
+/// norm(x + dropout(f(x))), or x + dropout(f(norm(x))) where the norm comes first.
+struct AddNorm {
+  LayerNorm norm;
+  Dropout dropout;
+  bool norm_first;
+
+  AddNorm(int64_t dim, Rng& rng, double dropout, bool norm_first = false, double eps = 1e-5);
+  template <class F>
+  Tensor operator()(const Tensor& x, F&& f) const {
+    if (norm_first) return x + dropout(f(norm(x)));
+    return norm(x + dropout(f(x)));
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("norm", m.norm);
+    visit("dropout", m.dropout);
+  }
+};
+
+struct TransformerEncoderLayer {
+  MultiHeadAttention self_attn;
+  PositionWiseFfn ffn;
+  AddNorm residual1, residual2;
+
+  TransformerEncoderLayer(const TransformerLayerOptions& options, Rng& rng);
+  /// x (B, T, E); `weights`, if given, receives those of self-attention (B, H, T, T).
+  Tensor operator()(const Tensor& x, const Mask& mask = {}, Tensor* weights = nullptr) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("self_attn", m.self_attn);
+    visit("", m.ffn);
+    visit("norm1", m.residual1.norm);
+    visit("norm2", m.residual2.norm);
+    visit("dropout1", m.residual1.dropout);
+    visit("dropout2", m.residual2.dropout);
+  }
+};
+
+/// What a decoder layer keeps between steps: keys and values of its own tokens, and of the memory.
+struct DecoderLayerState {
+  KeyValueCache self;
+  Tensor memory;  ///< (B, S, 2 G D)
+
+  DecoderLayerState select_rows(const Tensor& rows) const;
+};
+
+struct TransformerDecoderLayer {
+  MultiHeadAttention self_attn, multihead_attn;
+  PositionWiseFfn ffn;
+  AddNorm residual1, residual2, residual3;
+
+  TransformerDecoderLayer(const TransformerLayerOptions& options, Rng& rng);
+  struct Weights {
+    Tensor self;    ///< (B, H, T, T)
+    Tensor memory;  ///< (B, H, T, S)
+  };
+  /// x (B, T, E), memory (B, S, E).
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
+                    const Mask& memory_mask = {}, Weights* weights = nullptr) const;
+
+  DecoderLayerState start(const Tensor& memory) const;
+  /// The next tokens x (B, n, E), causal; the state moves on by them.
+  Tensor step(const Tensor& x, DecoderLayerState& state, const Mask& memory_mask = {}) const;
+
+  static void fields(auto& m, auto&& visit) {
+    visit("self_attn", m.self_attn);
+    visit("multihead_attn", m.multihead_attn);
+    visit("", m.ffn);
+    visit("norm1", m.residual1.norm);
+    visit("norm2", m.residual2.norm);
+    visit("norm3", m.residual3.norm);
+    visit("dropout1", m.residual1.dropout);
+    visit("dropout2", m.residual2.dropout);
+    visit("dropout3", m.residual3.dropout);
+  }
+};
+
+/// Whether a stack of layers ends with a norm: pre-norm needs it, and torch.nn.Transformer always
+/// has one.
+enum class FinalNorm { no, yes };
+
+struct TransformerEncoder {
+  std::vector<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+  TransformerEncoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
+                     FinalNorm final_norm = FinalNorm::yes);
+  /// `weights`, if given, receives those of every layer.
+  Tensor operator()(const Tensor& x, const Mask& mask = {},
+                    std::vector<Tensor>* weights = nullptr) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("layers", m.layers);
+    visit("norm", m.norm);
+  }
+};
+
+struct TransformerDecoder {
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+  TransformerDecoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
+                     FinalNorm final_norm = FinalNorm::yes);
+  using Weights = std::vector<TransformerDecoderLayer::Weights>;
+  using State = std::vector<DecoderLayerState>;
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
+                    const Mask& memory_mask = {}, Weights* weights = nullptr) const;
+  State start(const Tensor& memory) const;
+  Tensor step(const Tensor& x, State& state, const Mask& memory_mask = {}) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("layers", m.layers);
+    visit("norm", m.norm);
+  }
+};
+
+}  // namespace tern::nn
