@@ -41,5 +41,6 @@
 #include "tern/models/bahdanau.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/seq2seq.h"
+#include "tern/models/transformer.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"

@@ -22,11 +22,6 @@ Subject network_subject(const Reference& r, Rng& rng) {
   return make(r, std::move(m), [](const auto& n, const Inputs& x) { return n.rnn(x[0]).output; });
 }
 
-// Logits (B, T, V) against tokens (B, T).
-Tensor token_loss(const Inputs& outputs, const Inputs& targets, const CrossEntropyOptions& o) {
-  return cross_entropy(flatten(outputs[0], 0, 1), flatten(targets[0]), o);
-}
-
 Subject seq2seq_subject(const Reference& r, Rng& rng) {
   models::Seq2SeqOptions o;
   o.source_vocab = r.param("src_embed.weight").size(0);
@@ -36,7 +31,7 @@ Subject seq2seq_subject(const Reference& r, Rng& rng) {
   o.layers = r.option("layers");
   Subject s = make(r, models::LstmSeq2Seq(o, rng),
                    [](const auto& m, const Inputs& x) { return m(x[0], x[1]); });
-  s.loss = [](const Inputs& y, const Inputs& t) { return token_loss(y, t, {}); };
+  s.loss = token_loss(r);
   return s;
 }
 
@@ -48,9 +43,7 @@ Subject bahdanau_subject(const Reference& r, Rng& rng) {
   o.hidden = r.option("hidden");
   Subject s = make(r, models::Bahdanau(o, rng),
                    [](const auto& m, const Inputs& x) { return m(x[0], x[1], x[2]); });
-  const CrossEntropyOptions loss{.ignore_index = r.option("ignore_index"),
-                                 .label_smoothing = r.config.at("label_smoothing").get<double>()};
-  s.loss = [loss](const Inputs& y, const Inputs& t) { return token_loss(y, t, loss); };
+  s.loss = token_loss(r);
   return s;
 }
 

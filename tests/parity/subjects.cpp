@@ -66,9 +66,17 @@ std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
   return std::nullopt;
 }
 
+std::function<Tensor(const Inputs&, const Inputs&)> token_loss(const Reference& r) {
+  const CrossEntropyOptions loss{.ignore_index = r.option("ignore_index", -100),
+                                 .label_smoothing = r.config.value("label_smoothing", 0.0)};
+  return [loss](const Inputs& y, const Inputs& t) {
+    return cross_entropy(flatten(y[0], 0, 1), flatten(t[0]), loss);
+  };
+}
+
 std::optional<Subject> make_subject(const Reference& r) {
   Rng rng(0);
-  for (auto family : {layer_subject, recurrent_subject})
+  for (auto family : {layer_subject, recurrent_subject, attention_subject})
     if (std::optional<Subject> s = family(r, rng)) return s;
   return std::nullopt;
 }

@@ -1,0 +1,152 @@
+#include "tern/models/transformer.h"
+
+#include <cmath>
+#include <utility>
+
+namespace tern::models {
+namespace {
+
+const std::vector<std::pair<std::string, TransformerOptions>>& configurations() {
+  static const std::vector<std::pair<std::string, TransformerOptions>> kConfigurations = {
+      {"base", {}},
+      {"multi30k",
+       {.encoder_layers = 3, .decoder_layers = 3, .layer = {.dim = 256, .heads = 8, .ffn = 512}}},
+      {"d2l",
+       {.encoder_layers = 2,
+        .decoder_layers = 2,
+        .layer = {.dim = 256, .heads = 4, .ffn = 64, .dropout = 0.2},
+        .final_norm = false}},
+  };
+  return kConfigurations;
+}
+
+nn::Parameter table(int64_t words, int64_t dim, Rng& rng) {
+  nn::Parameter p(empty({words, dim}));
+  nn::init::normal(p, 0, 1 / std::sqrt(static_cast<double>(dim)), rng);
+  return p;
+}
+
+nn::Mask source_mask(const Tensor& lengths) {
+  return lengths.defined() ? nn::Mask::lengths(lengths) : nn::Mask();
+}
+
+void check_tokens(const char* what, const Tensor& tokens) {
+  check(tokens.ndim() == 2 && tokens.dtype() == DType::i64,
+        "Transformer: the {} is i64 (B, tokens), got {} {}", what, tokens.dtype(), tokens.shape());
+}
+
+}  // namespace
+
+TransformerOptions transformer_options(const std::string& name) {
+  std::string known;
+  for (const auto& [n, options] : configurations()) {
+    if (n == name) return options;
+    known += (known.empty() ? "" : ", ") + n;
+  }
+  fail(fmt::format("transformer: no configuration '{}'; there are {}", name, known));
+}
+
+std::vector<std::string> transformer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, options] : configurations()) names.push_back(name);
+  return names;
+}
+
+TransformerState TransformerState::select_rows(const Tensor& rows) const {
+  TransformerState out{{}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, position};
+  for (const nn::DecoderLayerState& layer : layers) out.layers.push_back(layer.select_rows(rows));
+  return out;
+}
+
+TransformerStacks::TransformerStacks(const TransformerOptions& o, Rng& rng)
+    : encoder(o.encoder_layers, o.layer, rng,
+              o.final_norm ? nn::FinalNorm::yes : nn::FinalNorm::no),
+      decoder(o.decoder_layers, o.layer, rng,
+              o.final_norm ? nn::FinalNorm::yes : nn::FinalNorm::no) {
+  for (const Tensor& p : nn::parameters(*this))
+    if (p.ndim() > 1) nn::init::xavier_uniform(p, rng);
+}
+
+Transformer::Transformer(const TransformerOptions& o, Rng& rng)
+    : options(o),
+      src_embed(o.source_vocab, o.layer.dim, rng),
+      transformer(o, rng),
+      generator_bias(zeros(o.target_vocab)),
+      dropout(o.embed_dropout.value_or(o.layer.dropout), rng) {
+  check(o.source_vocab > 0 && o.target_vocab > 0,
+        "Transformer: vocabularies of {} and {} words; set source_vocab and target_vocab",
+        o.source_vocab, o.target_vocab);
+  check(!o.tie_source_target || o.source_vocab == o.target_vocab,
+        "Transformer: one table for vocabularies of {} and {} words", o.source_vocab,
+        o.target_vocab);
+  const int64_t dim = o.layer.dim;
+  src_embed.weight = table(o.source_vocab, dim, rng);
+  if (!o.tie_source_target) target_table = table(o.target_vocab, dim, rng);
+  if (o.tie_target_generator) return;
+  generator_weight = nn::Parameter(empty({o.target_vocab, dim}));
+  nn::init::xavier_uniform(generator_weight, rng);
+}
+
+const Tensor& Transformer::target_weight() const {
+  return options.tie_source_target ? src_embed.weight : target_table;
+}
+
+Tensor Transformer::embedded(const Tensor& tokens, const Tensor& weight, int64_t position) const {
+  const int64_t dim = options.layer.dim;
+  Tensor x = embedding(tokens, weight) * std::sqrt(static_cast<double>(dim));
+  return dropout(x +
+                 nn::sinusoidal_positions(tokens.size(1), dim, {.offset = position}, x.dtype()));
+}
+
+Tensor Transformer::logits(const Tensor& y) const {
+  const Tensor& weight = options.tie_target_generator ? target_weight() : generator_weight.tensor();
+  return linear(y, weight, generator_bias);
+}
+
+Tensor Transformer::run(const Tensor& source, const Tensor& lengths, const Tensor& target,
+                        TransformerAttention* attention) const {
+  check_tokens("source", source);
+  check_tokens("target", target);
+  const nn::Mask mask = source_mask(lengths);
+  Tensor memory = transformer.encoder(embedded(source, src_embed.weight), mask,
+                                      attention ? &attention->encoder : nullptr);
+  nn::TransformerDecoder::Weights weights;
+  Tensor y = transformer.decoder(embedded(target, target_weight()), memory, nn::Mask::causal(),
+                                 mask, attention ? &weights : nullptr);
+  for (const auto& layer : weights) {
+    attention->decoder.push_back(layer.self);
+    attention->cross.push_back(layer.memory);
+  }
+  return logits(y);
+}
+
+Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
+                               const Tensor& target) const {
+  return run(source, lengths, target, nullptr);
+}
+
+Transformer::Output Transformer::attend(const Tensor& source, const Tensor& lengths,
+                                        const Tensor& target) const {
+  TransformerAttention attention;
+  Tensor y = run(source, lengths, target, &attention);
+  return {y, std::move(attention)};
+}
+
+TransformerState Transformer::encode(const Tensor& source, const Tensor& lengths) const {
+  check_tokens("source", source);
+  Tensor memory = transformer.encoder(embedded(source, src_embed.weight), source_mask(lengths));
+  return {transformer.decoder.start(memory), lengths, 0};
+}
+
+Transformer::Step Transformer::step(const TransformerState& before, const Tensor& tokens) const {
+  check(tokens.ndim() == 1, "Transformer: a step takes one token a sentence (B), got {}",
+        tokens.shape());
+  Step next{{}, before};
+  Tensor x = embedded(unsqueeze(tokens, 1), target_weight(), before.position);
+  Tensor y = transformer.decoder.step(x, next.state.layers, source_mask(before.lengths));
+  next.logits = logits(squeeze(y, 1));
+  ++next.state.position;
+  return next;
+}
+
+}  // namespace tern::models
