@@ -1,0 +1,58 @@
+#include "tern/models/transformer.h"
+
+#include <memory>
+
+#include "tern/bench/cases.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+
+namespace tern::bench {
+namespace {
+
+struct Sizes {
+  int64_t batch, tokens, vocab;
+  models::TransformerOptions options;
+};
+
+// One table for both languages, a generator of its own, no dropout on embeddings.
+Sizes sizes(int64_t batch, int64_t tokens, int64_t vocab, const char* preset) {
+  models::TransformerOptions o = models::transformer_options(preset);
+  o.source_vocab = o.target_vocab = vocab;
+  o.tie_source_target = true;
+  o.embed_dropout = 0;
+  return {batch, tokens, vocab, o};
+}
+
+// Multiplications of the forward pass; each product has two more of its size in the backward.
+double transformer_gflop(const Sizes& s) {
+  double d = s.options.layer.dim, ffn = s.options.layer.ffn, t = s.tokens;
+  double rows = s.batch * s.tokens;
+  double attention = rows * (4 * d * d + 2 * t * d), network = rows * 2 * d * ffn;
+  double layers = s.options.encoder_layers * (attention + network) +
+                  s.options.decoder_layers * (2 * attention + network);
+  return 3 * 2 * (layers + rows * d * s.vocab) / 1e9;
+}
+
+Workload make_transformer(const Sizes& s) {
+  Rng rng(0);
+  auto model = std::make_shared<models::Transformer>(s.options, rng);
+  Tensor source = randint(4, s.vocab, {s.batch, s.tokens}, rng);
+  Tensor target = randint(4, s.vocab, {s.batch, s.tokens}, rng);
+  return {nn::named_parameters(*model), [=] {
+            Tensor logits = (*model)(source, {}, target);
+            return cross_entropy(flatten(logits, 0, 1), flatten(target), {.label_smoothing = 0.1});
+          }};
+}
+
+Case transformer_case(const char* name, const Sizes& s) {
+  return {name, s.batch * s.tokens, transformer_gflop(s), [s] { return make_transformer(s); }};
+}
+
+}  // namespace
+
+std::vector<Case> transformer_cases() {
+  return {transformer_case("transformer-d256-l3/b64x24", sizes(64, 24, 8000, "multi30k")),
+          transformer_case("transformer-base/b32x32", sizes(32, 32, 10000, "base"))};
+}
+
+}  // namespace tern::bench
