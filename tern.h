@@ -32,6 +32,7 @@
 #include "tern/data/lines.h"
 #include "tern/data/loader.h"
 #include "tern/data/normalize.h"
+#include "tern/data/pair_loader.h"
 #include "tern/data/pairs.h"
 #include "tern/data/tar.h"
 #include "tern/data/tokenizer.h"

@@ -26,68 +26,84 @@ namespace detail {
 namespace {
 
 using Made = std::shared_ptr<void>;
-using Order = std::shared_ptr<const std::vector<int64_t>>;
+using Plan = std::shared_ptr<const EpochPlan>;
 
-// Everything that fixes what batch number s is; batches are numbered through all epochs.
+// Batches of equal size in a random or the given order.
+Planner equal_batches(int64_t samples, const LoaderOptions& options) {
+  check(samples >= 0, "Loader: {} samples", samples);
+  check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
+  check(!options.drop_last || samples == 0 || samples >= options.batch,
+        "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
+  return [samples, options](int64_t, Rng random) {
+    EpochPlan plan;
+    if (options.shuffle) {
+      plan.order = permutation(samples, random);
+    } else {
+      plan.order.resize(static_cast<size_t>(samples));
+      std::iota(plan.order.begin(), plan.order.end(), int64_t{0});
+    }
+    for (int64_t end = options.batch; end <= samples; end += options.batch)
+      plan.ends.push_back(end);
+    if (samples % options.batch != 0 && !options.drop_last) plan.ends.push_back(samples);
+    return plan;
+  };
+}
+
+// Everything that fixes what the batch at a position is.
 class Recipe {
  public:
-  Recipe(int64_t samples, LoaderCore::Make make, const LoaderOptions& options)
-      : samples_(samples), make_(std::move(make)), options_(options) {
-    check(samples >= 0, "Loader: {} samples", samples);
-    check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
+  Recipe(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
+      : planner_(std::move(planner)), make_(std::move(make)), options_(options) {
     check(options.workers >= 0 && options.workers <= 256, "Loader: {} workers; 0 to 256",
           options.workers);
     check(options.prefetch >= 1, "Loader: prefetch is {}; at least 1", options.prefetch);
-    check(!options.drop_last || samples == 0 || samples >= options.batch,
-          "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
   }
 
-  int64_t batches_per_epoch() const {
-    const int64_t n = options_.batch;
-    return options_.drop_last ? samples_ / n : (samples_ + n - 1) / n;
+  int64_t batches_in(int64_t epoch) { return std::ssize(plan_of(epoch)->ends); }
+
+  // The batch after one that exists, in this epoch or the next.
+  LoaderPosition after(LoaderPosition position) {
+    if (++position.batch < batches_in(position.epoch)) return position;
+    check(batches_in(position.epoch + 1) > 0, "Loader: the planner gives no batch for epoch {}",
+          position.epoch + 1);
+    return {position.epoch + 1, 0};
   }
 
-  Made make(int64_t number) {
-    const int64_t epoch = number / batches_per_epoch(), batch = number % batches_per_epoch();
-    const Order order = order_of(epoch);
-    const int64_t begin = batch * options_.batch, end = std::min(begin + options_.batch, samples_);
+  Made make(LoaderPosition position) {
+    const Plan plan = plan_of(position.epoch);
+    const int64_t begin = position.batch > 0 ? plan->ends[position.batch - 1] : 0;
+    const int64_t size = plan->ends[position.batch] - begin;
     NoGradGuard no_grad;
     return make_(
-        {{epoch, batch},
-         std::span(*order).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-         Rng(options_.seed).stream(static_cast<uint64_t>(epoch))});
+        {position,
+         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
+         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))});
   }
 
  private:
-  // The order of an epoch; the last two are kept, because workers run ahead into the next epoch.
-  Order order_of(int64_t epoch) {
+  // The last two are kept, because workers run ahead into the next epoch.
+  Plan plan_of(int64_t epoch) {
     std::lock_guard lock(mutex_);
-    auto& [kept_epoch, order] = orders_[epoch % 2];
-    if (order && (kept_epoch == epoch || !options_.shuffle)) return order;
+    auto& [kept_epoch, plan] = plans_[epoch % 2];
+    if (plan && kept_epoch == epoch) return plan;
+    const Rng random = Rng(options_.seed).stream(static_cast<uint64_t>(epoch)).stream(2);
+    plan = std::make_shared<const EpochPlan>(planner_(epoch, random));
     kept_epoch = epoch;
-    if (options_.shuffle) {
-      Rng rng = Rng(options_.seed).stream(static_cast<uint64_t>(epoch)).stream(2);
-      order = std::make_shared<const std::vector<int64_t>>(permutation(samples_, rng));
-    } else {
-      std::vector<int64_t> ascending(static_cast<size_t>(samples_));
-      std::iota(ascending.begin(), ascending.end(), int64_t{0});
-      order = std::make_shared<const std::vector<int64_t>>(std::move(ascending));
-    }
-    return order;
+    return plan;
   }
 
-  int64_t samples_;
+  Planner planner_;
   LoaderCore::Make make_;
   LoaderOptions options_;
   std::mutex mutex_;
-  std::pair<int64_t, Order> orders_[2];
+  std::pair<int64_t, Plan> plans_[2];
 };
 
-// Threads that make batches first, first + 1, ... and hold up to `ahead` of them.
+// Threads that make the batches from a first one on and hold up to `ahead` of them.
 class Workers {
  public:
-  Workers(Recipe& recipe, int64_t first, int workers, int ahead)
-      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), claimed_(first), taken_(first) {
+  Workers(Recipe& recipe, LoaderPosition first, int workers, int ahead)
+      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), next_(first) {
     try {
       for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {  // the system has no more threads
@@ -126,14 +142,16 @@ class Workers {
       room_.wait(lock, [&] { return stopped_ || claimed_ < taken_ + std::ssize(slots_); });
       if (stopped_) return;
       const int64_t number = claimed_++;
-      lock.unlock();
       Slot done{nullptr, nullptr, true};
       try {
-        done.made = recipe_.make(number);
+        const LoaderPosition position = next_;
+        next_ = recipe_.after(position);
+        lock.unlock();
+        done.made = recipe_.make(position);
       } catch (...) {
         done.error = std::current_exception();
       }
-      lock.lock();
+      if (!lock.owns_lock()) lock.lock();
       slots_[number % slots_.size()] = std::move(done);
       ready_.notify_one();
     }
@@ -151,9 +169,10 @@ class Workers {
   Recipe& recipe_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;
-  std::vector<Slot> slots_;  // batch s is in slot s % size
-  int64_t claimed_;          // the next batch to be made
-  int64_t taken_;            // the next batch to be handed out
+  std::vector<Slot> slots_;  // the batches are numbered; batch s is in slot s % size
+  LoaderPosition next_;      // of batch number claimed_
+  int64_t claimed_ = 0;      // the next batch to be made
+  int64_t taken_ = 0;        // the next batch to be handed out
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };
@@ -161,22 +180,20 @@ class Workers {
 }  // namespace
 
 struct LoaderCore::Impl {
-  Impl(int64_t samples, Make make, const LoaderOptions& o)
-      : options(o), recipe(samples, std::move(make), o) {}
+  Impl(Planner planner, Make make, const LoaderOptions& o)
+      : options(o), recipe(std::move(planner), std::move(make), o) {}
 
   Made next() {
-    const int64_t per_epoch = recipe.batches_per_epoch();
-    if (position.batch >= per_epoch) {
+    if (position.batch >= recipe.batches_in(position.epoch)) {
       position = {position.epoch + 1, 0};
       return nullptr;
     }
-    const int64_t number = position.epoch * per_epoch + position.batch;
     Made made;
     if (options.workers == 0) {
-      made = recipe.make(number);
+      made = recipe.make(position);
     } else {
       if (!workers)
-        workers = std::make_unique<Workers>(recipe, number, options.workers, options.prefetch);
+        workers = std::make_unique<Workers>(recipe, position, options.workers, options.prefetch);
       try {
         made = workers->take();
       } catch (...) {
@@ -195,22 +212,25 @@ struct LoaderCore::Impl {
 };
 
 LoaderCore::LoaderCore(int64_t samples, Make make, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(samples, std::move(make), options)) {}
+    : LoaderCore(equal_batches(samples, options), std::move(make), options) {}
+LoaderCore::LoaderCore(Planner planner, Make make, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(planner), std::move(make), options)) {}
 LoaderCore::~LoaderCore() = default;
 LoaderCore::LoaderCore(LoaderCore&&) noexcept = default;
 LoaderCore& LoaderCore::operator=(LoaderCore&&) noexcept = default;
 
 Made LoaderCore::next() { return impl_->next(); }
 LoaderPosition LoaderCore::position() const { return impl_->position; }
-int64_t LoaderCore::batches_per_epoch() const { return impl_->recipe.batches_per_epoch(); }
+int64_t LoaderCore::batches_per_epoch() const {
+  return impl_->recipe.batches_in(impl_->position.epoch);
+}
 
 void LoaderCore::seek(LoaderPosition position) {
-  const int64_t per_epoch = batches_per_epoch();
-  check(position.epoch >= 0 && position.batch >= 0 && position.batch <= per_epoch,
-        "Loader::seek: there is no epoch {}, batch {}: an epoch has {} batches", position.epoch,
-        position.batch, per_epoch);
-  check(per_epoch == 0 || position.epoch < INT64_MAX / per_epoch - 1,
-        "Loader::seek: the epoch {} is too large", position.epoch);
+  check(position.epoch >= 0 && position.epoch < INT64_MAX / 2 && position.batch >= 0,
+        "Loader::seek: there is no epoch {}, batch {}", position.epoch, position.batch);
+  const int64_t batches = impl_->recipe.batches_in(position.epoch);
+  check(position.batch <= batches, "Loader::seek: there is no batch {}: epoch {} has {} batches",
+        position.batch, position.epoch, batches);
   impl_->workers.reset();
   impl_->position = position;
 }

@@ -9,7 +9,8 @@
 //   for (int64_t epoch = 0; epoch < 10; ++epoch)
 //     for (Batch& batch : loader) ...
 //
-// Loader<B> makes anything: give it a function from a BatchPlan to B.
+// Loader<B> makes anything: give it a function from a BatchPlan to B. Batches need not be of equal
+// size: a Planner puts the batches of each epoch together (see pair_loader.h for one).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "tern/core/rng.h"
 
@@ -49,6 +51,16 @@ struct BatchPlan {
   Rng batch_rng() const { return random.stream(1).stream(position.batch); }
 };
 
+/// The batches of one epoch: batch b has the samples order[ends[b - 1]] to order[ends[b] - 1].
+struct EpochPlan {
+  std::vector<int64_t> order;  ///< numbers of samples
+  std::vector<int64_t> ends;   ///< rising; the last one is the length of `order`, or before it
+};
+
+/// Gives the plan of an epoch. It must depend on its arguments alone: any epoch may be asked for,
+/// several times, from any thread. Each epoch has at least one batch, or none has one.
+using Planner = std::function<EpochPlan(int64_t epoch, Rng random)>;
+
 namespace detail {
 
 /// The part of Loader that does not know what a batch is.
@@ -56,6 +68,7 @@ class LoaderCore {
  public:
   using Make = std::function<std::shared_ptr<void>(const BatchPlan&)>;
   LoaderCore(int64_t samples, Make make, LoaderOptions options);
+  LoaderCore(Planner planner, Make make, LoaderOptions options);
   ~LoaderCore();
   LoaderCore(LoaderCore&&) noexcept;
   LoaderCore& operator=(LoaderCore&&) noexcept;
@@ -78,12 +91,13 @@ class Loader {
   /// time, with gradients off and parallel loops serial, and must depend on the plan alone.
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
-      : core_(
-            samples,
-            [make = std::move(make)](const BatchPlan& plan) -> std::shared_ptr<void> {
-              return std::make_shared<B>(make(plan));
-            },
-            options) {}
+      : core_(samples, wrap(std::move(make)), options) {}
+
+  /// As above, with batches of the planner's choice. Of the options seed, workers and prefetch
+  /// count.
+  template <class Make>
+  Loader(Planner planner, Make make, LoaderOptions options)
+      : core_(std::move(planner), wrap(std::move(make)), options) {}
 
   /// The next batch of the epoch; nothing at its end, and then on to the next epoch. What make()
   /// threw is thrown here, in the place of its batch; another call tries that batch again.
@@ -97,6 +111,7 @@ class Loader {
   LoaderPosition position() const { return core_.position(); }
   /// Goes on from there; batches made ahead are dropped.
   void seek(LoaderPosition position) { core_.seek(position); }
+  /// Of the epoch at position(); only a planner makes them differ.
   int64_t batches_per_epoch() const { return core_.batches_per_epoch(); }
 
   /// `for (B& batch : loader)` runs over the rest of the epoch.
@@ -119,6 +134,13 @@ class Loader {
   std::nullptr_t end() const { return nullptr; }
 
  private:
+  template <class Make>
+  static detail::LoaderCore::Make wrap(Make make) {
+    return [make = std::move(make)](const BatchPlan& plan) -> std::shared_ptr<void> {
+      return std::make_shared<B>(make(plan));
+    };
+  }
+
   detail::LoaderCore core_;
 };
 
