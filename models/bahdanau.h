@@ -46,6 +46,7 @@ struct BahdanauState {
   Tensor mask;                 ///< u8 (B, 1, S), 0 at padding; undefined: there is none
   std::vector<Tensor> hidden;  ///< (B, H) a layer
 
+  int64_t batch() const { return memory.size(0); }
   /// The state of sentences rows[0], rows[1], ... (i64): what beams go on with.
   BahdanauState select_rows(const Tensor& rows) const;
 };

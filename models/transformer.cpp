@@ -52,6 +52,11 @@ std::vector<std::string> transformer_names() {
   return names;
 }
 
+int64_t TransformerState::batch() const {
+  check(!layers.empty(), "TransformerState: no layers; start from Transformer::encode");
+  return layers.front().memory.size(0);
+}
+
 TransformerState TransformerState::select_rows(const Tensor& rows) const {
   TransformerState out{{}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, position};
   for (const nn::DecoderLayerState& layer : layers) out.layers.push_back(layer.select_rows(rows));

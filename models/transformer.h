@@ -44,6 +44,7 @@ struct TransformerState {
   Tensor lengths;        ///< i64 (B) of the source; undefined: nothing is padded
   int64_t position = 0;  ///< target tokens so far
 
+  int64_t batch() const;
   /// The state of sentences rows[0], rows[1], ... (i64): what beams go on with.
   TransformerState select_rows(const Tensor& rows) const;
 };

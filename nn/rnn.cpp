@@ -54,6 +54,16 @@ Tensor padding(const Tensor& lengths, int64_t steps) {
 
 }  // namespace
 
+int64_t RnnState::batch() const {
+  check(h.defined(), "RnnState: an undefined state has no batch; start from zeros(layers, B, H)");
+  return h.size(-2);
+}
+
+RnnState RnnState::select_rows(const Tensor& rows) const {
+  auto pick = [&](const Tensor& t) { return t.defined() ? index_select(t, -2, rows) : t; };
+  return {pick(h), pick(c)};
+}
+
 RnnParameters::RnnParameters(RnnKind kind, int64_t in, int64_t hidden, Bias bias, Rng& rng) {
   check(in > 0 && hidden > 0, "recurrent network: needs inputs and units, got {} and {}", in,
         hidden);

@@ -29,6 +29,10 @@ namespace tern::nn {
 /// reverse; (B, H) for a cell. c is an LSTM's only. Undefined tensors stand for zeros.
 struct RnnState {
   Tensor h, c;
+
+  int64_t batch() const;
+  /// The state of sequences rows[0], rows[1], ... (i64): what decoding goes on with.
+  RnnState select_rows(const Tensor& rows) const;
 };
 
 struct RnnOutput {
