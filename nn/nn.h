@@ -4,6 +4,7 @@
 #include "tern/nn/activation.h"
 #include "tern/nn/attention.h"
 #include "tern/nn/conv.h"
+#include "tern/nn/decode.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/init.h"
 #include "tern/nn/linear.h"

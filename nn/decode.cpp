@@ -1,0 +1,180 @@
+#include "tern/nn/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tern/core/autograd.h"
+#include "tern/core/kernels/vmath.h"
+#include "tern/core/simd.h"
+#include "tern/core/threads.h"
+#include "tern/nn/decode_rows.h"
+
+namespace tern::nn {
+namespace {
+
+using detail::Candidate, detail::Rules, detail::StepLogits;
+
+/// One hypothesis a sentence: choose(logits, sentences) gives every row a token.
+template <class Choose>
+std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& choose) {
+  NoGradGuard guard;
+  const int64_t batch = stepper.batch();
+  rules.check_batch(batch);
+  std::vector<Hypothesis> out(batch);
+  std::vector<int64_t> sentences, tokens;  // a row: whose it is, its last token
+  for (int64_t s = 0; s < batch; ++s) {
+    if (rules.max_length[s] == 0) continue;
+    sentences.push_back(s);
+    tokens.push_back(rules.begin[s]);
+  }
+  std::vector<int64_t> kept = sentences;  // rows of the state before
+  int64_t rows = batch;
+  for (int64_t step = 1; !sentences.empty(); ++step) {
+    if (std::ssize(kept) < rows) stepper.select_rows(detail::token_tensor(kept));
+    rows = std::ssize(kept);
+    const StepLogits logits(rules, stepper.step(detail::token_tensor(tokens)), sentences, step);
+    const std::vector<Candidate> chosen = choose(logits, sentences);
+    std::vector<int64_t> running;
+    kept.clear();
+    tokens.clear();
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t s = sentences[r], token = chosen[r].token;
+      Hypothesis& h = out[s];
+      h.score = h.log_prob += chosen[r].log_prob;
+      h.finished = token == rules.end;
+      if (h.finished) continue;
+      h.tokens.push_back(token);
+      if (step == rules.max_length[s]) continue;
+      running.push_back(s);
+      kept.push_back(r);
+      tokens.push_back(token);
+    }
+    sentences = std::move(running);
+  }
+  return out;
+}
+
+std::vector<Candidate> most_likely(const StepLogits& logits) {
+  std::vector<Candidate> chosen;
+  for (const std::vector<Candidate>& row : logits.top(1)) chosen.push_back(row.front());
+  return chosen;
+}
+
+/// Where weights are to be drawn from: x (n) and what may be drawn.
+template <class T>
+struct Row {
+  const T* x;
+  int64_t n;
+  const uint8_t* allowed;
+  double max;  ///< the largest x that is allowed
+};
+
+/// exp((x - max) / temperature) of every token, 0 for those that are not allowed.
+template <class T>
+std::vector<double> weights_of_all(const Row<T>& row, double temperature) {
+  std::vector<double> weights(row.n);
+  simd([=, w = weights.data()] {
+    for (int64_t i = 0; i < row.n; ++i) {
+      const double e = vmath::exp((static_cast<double>(row.x[i]) - row.max) / temperature);
+      w[i] = row.allowed[i] ? e : 0;
+    }
+  });
+  return weights;
+}
+
+/// The same for some tokens, all allowed.
+template <class T>
+std::vector<double> weights_of(const Row<T>& row, const std::vector<int64_t>& tokens,
+                               double temperature) {
+  std::vector<double> weights;
+  for (int64_t i : tokens)
+    weights.push_back(vmath::exp((static_cast<double>(row.x[i]) - row.max) / temperature));
+  return weights;
+}
+
+double sum_of(const std::vector<double>& weights) {
+  return std::accumulate(weights.begin(), weights.end(), 0.0);
+}
+
+/// i with probability weights[i] / sum.
+size_t draw_index(const std::vector<double>& weights, Rng& rng) {
+  std::vector<double> upto(weights.size());
+  std::partial_sum(weights.begin(), weights.end(), upto.begin());
+  // Below the sum even where the product is rounded up to it. The first place above u has a weight.
+  const double u = std::min(rng.uniform() * upto.back(), std::nextafter(upto.back(), 0.0));
+  return std::upper_bound(upto.begin(), upto.end(), u) - upto.begin();
+}
+
+/// Cuts weights behind the first that bring their sum to `share`; false if all are less.
+bool cut_at(std::vector<double>& weights, double share) {
+  double sum = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    sum += weights[i];
+    if (sum < share) continue;
+    weights.resize(i + 1);
+    return true;
+  }
+  return false;
+}
+
+template <class T>
+int64_t draw_token(const Row<T>& row, const SampleOptions& o, Rng& rng) {
+  std::vector<double> weights;
+  double share = 0;
+  if (o.top_k == 0) {
+    weights = weights_of_all(row, o.temperature);
+    if (o.top_p == 1) return static_cast<int64_t>(draw_index(weights, rng));
+    share = o.top_p * sum_of(weights);
+  }
+  constexpr int64_t kFirstTry = 64;  // tokens that usually hold top_p of the probability
+  std::vector<int64_t> tokens;
+  for (int64_t count = o.top_k > 0 ? o.top_k : kFirstTry;; count *= 4) {
+    tokens = detail::top_tokens(row.x, row.n, std::min(count, row.n), row.allowed);
+    weights = weights_of(row, tokens, o.temperature);
+    if (o.top_k > 0 && o.top_p < 1) cut_at(weights, o.top_p * sum_of(weights));
+    if (o.top_k > 0 || cut_at(weights, share) || count >= row.n) break;
+  }
+  return tokens[draw_index(weights, rng)];
+}
+
+}  // namespace
+
+void PerSentence::check_values(const char* op, const char* option, int64_t batch) const {
+  check(for_all_ || std::ssize(values_) == batch, "{}: .{} has {} values for {} sentences", op,
+        option, values_.size(), batch);
+  for (int64_t v : values_) check(v >= 0, "{}: .{} is {}; give one of 0 or more", op, option, v);
+}
+
+std::vector<Hypothesis> greedy(Stepper& stepper, const GreedyOptions& options) {
+  return follow(stepper, Rules("greedy", options),
+                [](const StepLogits& logits, const auto&) { return most_likely(logits); });
+}
+
+std::vector<Hypothesis> sample(Stepper& stepper, const SampleOptions& o, Rng& rng) {
+  check(o.temperature >= 0 && std::isfinite(o.temperature),
+        "sample: .temperature is {}; give a finite one of 0 or more", o.temperature);
+  check(o.top_k >= 0, "sample: .top_k is {}; give 1 or more, or 0 for all tokens", o.top_k);
+  check(o.top_p > 0 && o.top_p <= 1, "sample: .top_p is {}, but it must be in (0, 1]", o.top_p);
+  const Rng own = rng.split();
+  std::vector<Rng> streams;
+  for (int64_t s = 0; s < stepper.batch(); ++s) streams.push_back(own.stream(s));
+
+  auto draw = [&](const StepLogits& logits, const std::vector<int64_t>& sentences) {
+    std::vector<Candidate> chosen = most_likely(logits);
+    if (o.temperature == 0) return chosen;
+    dispatch_float(logits.dtype(), "sample", [&]<class T>() {
+      const int64_t n = logits.vocab();
+      parallel_blocks(logits.rows(), logits.rows() * n * 10, [&](int64_t r) {
+        const T* x = logits.template row<T>(r);
+        const Row<T> row{x, n, logits.allowed(), static_cast<double>(x[chosen[r].token])};
+        const int64_t token = draw_token(row, o, streams[sentences[r]]);
+        chosen[r] = {token, logits.log_prob(r, x[token])};
+      });
+    });
+    return chosen;
+  };
+  return follow(stepper, Rules("sample", o), draw);
+}
+
+}  // namespace tern::nn
