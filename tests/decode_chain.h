@@ -1,0 +1,49 @@
+// A model to decode whose answers can be counted out.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/nn/decode.h"
+
+namespace decode_test {
+
+using tern::Tensor;
+using Tokens = std::vector<int64_t>;
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+/// The example of decode.h: p(next | last); counts what it is asked.
+struct Chain {
+  Tensor table;  // logits (V, V)
+  std::vector<int64_t>* batches = nullptr;
+  struct State {
+    int64_t sentences;
+    int64_t batch() const { return sentences; }
+    State select_rows(const Tensor& rows) const { return {rows.size(0)}; }
+  };
+  struct Step {
+    Tensor logits;
+    State state;
+  };
+  Step step(const State& state, const Tensor& tokens) const {
+    CHECK(!tern::grad_enabled());
+    CHECK(tokens.shape() == tern::Shape{state.sentences});
+    if (batches) batches->push_back(state.sentences);
+    return {index_select(table, 0, tokens), state};
+  }
+};
+
+/// One distribution at every step.
+inline Chain constant(const std::vector<double>& logits) {
+  const auto n = static_cast<int64_t>(logits.size());
+  return {tern::expand(tern::tensor(logits, {1, n}), {n, n})};
+}
+
+}  // namespace decode_test
