@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,21 @@ std::string replace_invalid_utf8(std::string_view text);
 
 /// The parts of valid UTF-8 that are one code point each.
 std::vector<std::string_view> code_points(std::string_view text);
+
+/// The parts of valid UTF-8 that a reader takes for one character each: extended grapheme clusters
+/// (https://unicode.org/reports/tr29), a letter with its accents or a whole emoji.
+std::vector<std::string_view> graphemes(std::string_view text);
+
+/// How many columns of a terminal the text takes: 2 for wide characters and emoji, 0 for marks that
+/// combine and for what is not printed.
+int64_t display_width(std::string_view text);
+
+/// The text if it takes at most `width` columns, else as many graphemes as fit in front of "…".
+/// REQUIRES: width >= 1.
+std::string cut_to_width(std::string_view text, int64_t width);
+
+/// Whether any character is of a script that runs from right to left.
+bool has_right_to_left(std::string_view text);
 
 /// White space as Python's str.split() sees it: line ends, no-break and typographic spaces too.
 bool is_space(char32_t code_point);

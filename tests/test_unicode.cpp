@@ -48,6 +48,58 @@ TEST_CASE("unicode: lower case as Python's str.lower") {
   CHECK(lower_case("ПРИВЕТ ǅ Ω") == "привет ǆ ω");
 }
 
+TEST_CASE("unicode: graphemes are what a reader takes for one character") {
+  CHECK(graphemes("").empty());
+  CHECK(graphemes("e\u0301a") == std::vector<std::string_view>{"e\u0301", "a"});
+  CHECK(graphemes("👩‍👩‍👧👍🏽").size() == 2);
+  CHECK(graphemes("🇫🇷🇩🇪").size() == 2);
+  CHECK(graphemes("\u1112\u1161\u11AB!").size() == 2);  // Korean letters that make one syllable
+  CHECK(graphemes("\r\n").size() == 1);
+}
+
+TEST_CASE("unicode: display width as Python's wcwidth.wcswidth gives it") {
+  const std::pair<const char*, int> rows[] = {{"", 0},
+                                              {"go", 2},
+                                              {"日本語", 6},
+                                              {"👩‍👩‍👧", 2},
+                                              {"🇫🇷", 2},
+                                              {"❤\uFE0F", 2},
+                                              {"❤", 1},
+                                              {"e\u0301", 1},
+                                              {"각", 2},
+                                              {"👍🏽", 2},
+                                              {"नमस्ते", 4},
+                                              {"\u200B", 0},
+                                              {"\uFEFF", 0},
+                                              {"ｆｕ", 4},
+                                              {"…", 1},
+                                              {"│", 1},
+                                              {"1\uFE0F\u20E3", 2},
+                                              {"ก็", 1},
+                                              {"🙂", 2},
+                                              {"🇫🇷🇩🇪", 4},
+                                              {"a\u0308o", 2},
+                                              {"שָׁלוֹם", 4},
+                                              {"مرحبا", 5},
+                                              {"\u1112\u1161\u11AB", 2}};
+  for (const auto& [text, width] : rows) CHECK_MESSAGE(display_width(text) == width, text);
+}
+
+TEST_CASE("unicode: cutting to a width keeps characters whole") {
+  CHECK(cut_to_width("hello", 5) == "hello");
+  CHECK(cut_to_width("hello", 4) == "hel…");
+  CHECK(cut_to_width("hello", 1) == "…");
+  CHECK(cut_to_width("日本語", 6) == "日本語");
+  CHECK(cut_to_width("日本語", 5) == "日本…");
+  CHECK(cut_to_width("日本語", 4) == "日…");
+  CHECK(cut_to_width("ae\u0301iou", 3) == "ae\u0301…");
+  CHECK(cut_to_width("", 1) == "");
+  CHECK_THROWS_AS(cut_to_width("a", 0), Error);
+  CHECK(has_right_to_left("a שלום"));
+  CHECK(has_right_to_left("مر"));
+  CHECK(!has_right_to_left("été 日本 1"));
+}
+
 TEST_CASE("normalize: NFC, case, spaces, and the form of d2l.ai") {
   CHECK(normalize("  e\u0301 \t\u202F Va\xC2\xA0!\n") == "é Va !");
   CHECK(normalize("A B", {.lower = true}) == "a b");
