@@ -28,6 +28,13 @@ td:first-child, th:first-child { text-align: left; }
 .scroll { overflow-x: auto; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .right { color: #1a7f37; } .wrong { color: #c1121f; }
+.heads { overflow-x: auto; margin: .4rem 0; }
+.heads td, .heads th { padding: .15rem .25rem; text-align: center; border: 0; color: #555;
+                       font-size: .8rem; font-weight: normal; white-space: nowrap; }
+details > summary { cursor: pointer; }
+.sentence { border-top: 1px solid #ddd; padding: .6rem 0; }
+.sentence > summary { font-size: 1.05rem; padding-left: 1.2rem; text-indent: -1.2rem; }
+.sentence h3 { font-size: 1.1rem; margin-top: 1.6rem; }
 svg text { font: 12px system-ui, sans-serif; fill: #444; }
 )css";
 
@@ -108,10 +115,13 @@ std::string encode_png(const Bitmap& b) {
   return out;
 }
 
+std::string png_url(const Bitmap& bitmap) {
+  return "data:image/png;base64," + base64(encode_png(bitmap));
+}
+
 std::string html_image(const Bitmap& bitmap, int scale, const std::string& description) {
-  return fmt::format("<img width=\"{}\" height=\"{}\" alt=\"{}\" src=\"data:image/png;base64,{}\">",
-                     bitmap.width * scale, bitmap.height * scale, escape_html(description),
-                     base64(encode_png(bitmap)));
+  return fmt::format("<img width=\"{}\" height=\"{}\" alt=\"{}\" src=\"{}\">", bitmap.width * scale,
+                     bitmap.height * scale, escape_html(description), png_url(bitmap));
 }
 
 void diverging_color(double value, uint8_t* rgb) {

@@ -23,6 +23,9 @@ struct Bitmap {
 /// The bitmap as a PNG file.
 std::string encode_png(const Bitmap& bitmap);
 
+/// The PNG as a URL that holds it, for src and href.
+std::string png_url(const Bitmap& bitmap);
+
 /// An <img> element that holds the bitmap itself, `scale` screen pixels to each of its own.
 std::string html_image(const Bitmap& bitmap, int scale, const std::string& description);
 

@@ -1,0 +1,121 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tern/apps/common/attention_parts.h"
+#include "tern/core/error.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr int64_t kThumbnail = 96;  // pixels of a small picture's longer side
+constexpr int kMostZoom = 12, kHeadCell = 11;
+
+using Layer = std::vector<const AttentionMatrix*>;
+
+std::map<int64_t, Layer> by_layer(const AttentionGroup& group) {
+  std::map<int64_t, Layer> layers;
+  for (const AttentionMatrix& m : group.matrices) {
+    check_attention(m);
+    Layer& heads = layers[m.layer];
+    heads.push_back(&m);
+    const AttentionMatrix& first = *heads.front();
+    check(m.rows.size() == first.rows.size() && m.columns.size() == first.columns.size(),
+          "attention: \"{}\" has {} x {} weights, but \"{}\" of the same layer {} x {}", m.title,
+          m.rows.size(), m.columns.size(), first.title, first.rows.size(), first.columns.size());
+  }
+  return layers;
+}
+
+AttentionMatrix average(int64_t number, const Layer& heads) {
+  AttentionMatrix mean = *heads.front();
+  for (size_t h = 1; h < heads.size(); ++h)
+    for (size_t i = 0; i < mean.weights.size(); ++i) mean.weights[i] += heads[h]->weights[i];
+  for (float& w : mean.weights) w /= static_cast<float>(heads.size());
+  mean.title = fmt::format("layer {}, average of {} heads", number, heads.size());
+  return mean;
+}
+
+std::string thumbnail(const AttentionMatrix& m) {
+  if (m.weights.empty()) return "";
+  const Bitmap b = attention_bitmap(m);
+  const int64_t zoom = kThumbnail / std::max(b.width, b.height);
+  return html_image(b, std::clamp(static_cast<int>(zoom), 1, kMostZoom), m.title);
+}
+
+// Layers down, heads across.
+std::string grid(const std::map<int64_t, Layer>& layers) {
+  const auto longest = std::max_element(
+      layers.begin(), layers.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::string s = "<div class=\"heads\"><table>\n<tr><th></th>";
+  for (const AttentionMatrix* m : longest->second) s += fmt::format("<th>head {}</th>", m->head);
+  s += "</tr>\n";
+  for (const auto& [number, heads] : layers) {
+    s += fmt::format("<tr><th>layer {}</th>\n", number);
+    for (const AttentionMatrix* m : heads)
+      s += fmt::format("<td title=\"{}\">{}</td>\n", escape_html(printable(m->title, U' ')),
+                       thumbnail(*m));
+    s += "</tr>\n";
+  }
+  return s + "</table></div>\n";
+}
+
+std::string large(const AttentionMatrix& m) {
+  AttentionStyle style = large_attention(m);
+  style.legend = false;
+  return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, style));
+}
+
+std::string group_body(const AttentionGroup& group) {
+  const auto layers = by_layer(group);
+  std::string s = fmt::format("<h3>{}</h3>\n", escape_html(group.title));
+  if (layers.empty()) return s + "<p>no weights</p>\n";
+  s += "<div class=\"row\">\n";
+  for (const auto& [number, heads] : layers)
+    s += large(heads.size() == 1 ? *heads.front() : average(number, heads));
+  s += "</div>\n";
+  if (group.matrices.size() == layers.size()) return s;  // no layer has more than one head
+  s += grid(layers);
+  s += "<details><summary>Every head with its tokens</summary>\n";
+  for (const auto& [number, heads] : layers) {
+    s += "<div class=\"row\">\n";
+    for (const AttentionMatrix* m : heads)
+      s += fmt::format("<div class=\"scroll\">{}</div>\n",
+                       draw_attention(*m, {.cell = kHeadCell, .hover = false, .legend = false}));
+    s += "</div>\n";
+  }
+  return s + "</details>\n";
+}
+
+std::string sentence_body(const AttentionSentence& sentence, bool open) {
+  std::string s = fmt::format(
+      "<details class=\"sentence\"{}>\n<summary><span dir=\"auto\">{}</span><br>"
+      "<strong dir=\"auto\">{}</strong></summary>\n",
+      open ? " open" : "", escape_html(printable(sentence.source, U' ')),
+      escape_html(printable(sentence.translation, U' ')));
+  if (!sentence.note.empty())
+    s += fmt::format("<p class=\"note\">{}</p>\n", escape_html(printable(sentence.note, U' ')));
+  for (const AttentionGroup& group : sentence.groups) s += group_body(group);
+  return s + "</details>\n";
+}
+
+}  // namespace
+
+std::string attention_page(const std::string& title,
+                           const std::vector<AttentionSentence>& sentences) {
+  std::string s = fmt::format(
+      "<h1>{}</h1>\n<p>Source tokens across, target tokens down: a row shows where its token "
+      "looked, "
+      "the darker the more. Within the encoder or the decoder both are its own tokens.</p>\n{}",
+      escape_html(printable(title, U' ')), attention_legend());
+  bool open = true;
+  for (const AttentionSentence& sentence : sentences) {
+    s += sentence_body(sentence, open);
+    open = false;
+  }
+  return s;
+}
+
+}  // namespace tern::apps

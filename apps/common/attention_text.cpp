@@ -1,0 +1,149 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "tern/apps/common/attention_parts.h"
+#include "tern/data/unicode.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr int64_t kLeastWidth = 20, kLongestLabel = 18, kTallestHeading = 12, kCell = 2;
+constexpr std::string_view kSeparator = " │";
+constexpr int64_t kSeparatorWidth = 2;
+
+constexpr std::string_view kBlocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
+// White to dark blue in the 6 x 6 x 6 colours of the 256, each darker than the one before.
+constexpr int kBlues[] = {231, 195, 153, 117, 75, 33, 26, 19, 17};
+constexpr int kGrey = 245;
+
+// `shade` on a scale of `count` steps.
+size_t step(double shade, size_t count) {
+  return static_cast<size_t>(std::lround(shade * static_cast<double>(count - 1)));
+}
+
+// The least weight that is shown in step k of n: attention_shade turned round.
+double threshold(size_t k, size_t n) {
+  const double shade = (static_cast<double>(k) - .5) / static_cast<double>(n - 1);
+  return shade * shade;
+}
+
+std::string background(int color) { return fmt::format("\x1b[48;5;{}m", color); }
+constexpr std::string_view kReset = "\x1b[0m";
+
+std::string spaces(int64_t n) {
+  return std::string(static_cast<size_t>(std::max<int64_t>(n, 0)), ' ');
+}
+
+// Text from right to left between marks of no width that keep what stands beside it in its place.
+std::string in_place(std::string_view text) {
+  constexpr std::string_view kLeftToRight = "\u200E";
+  if (!has_right_to_left(text)) return std::string(text);
+  return fmt::format("{0}{1}{0}", kLeftToRight, text);
+}
+
+void strip_trailing_spaces(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
+
+// Tokens written downwards, one grapheme a line, ending above their columns.
+std::string heading(const std::vector<std::string>& tokens, int64_t indent) {
+  std::vector<std::vector<std::string>> stacks;
+  size_t height = 0;
+  for (const std::string& token : tokens) {
+    std::vector<std::string> stack;
+    for (std::string_view g : graphemes(token)) stack.emplace_back(g);
+    if (std::ssize(stack) > kTallestHeading) {
+      stack.resize(kTallestHeading - 1);
+      stack.emplace_back("⋮");
+    }
+    height = std::max(height, stack.size());
+    stacks.push_back(std::move(stack));
+  }
+  std::string out;
+  for (size_t y = 0; y < height; ++y) {
+    std::string line = spaces(indent);
+    for (const auto& stack : stacks) {
+      const size_t gap = height - stack.size();
+      const std::string_view g = y < gap ? std::string_view() : std::string_view(stack[y - gap]);
+      line += in_place(g) + spaces(kCell - display_width(g));
+    }
+    strip_trailing_spaces(line);
+    out += line + '\n';
+  }
+  return out;
+}
+
+// The cells of row r from column `begin` up to `end`.
+std::string cells(const AttentionMatrix& m, size_t r, size_t begin, size_t end, bool colour) {
+  std::string out;
+  int current = -1;
+  for (size_t c = begin; c < end; ++c) {
+    const double shade = attention_shade(m.weights[r * m.columns.size() + c]);
+    if (!colour) {
+      out += std::isnan(shade) ? "??" : kBlocks[step(shade, std::size(kBlocks))];
+      continue;
+    }
+    const int color = std::isnan(shade) ? kGrey : kBlues[step(shade, std::size(kBlues))];
+    if (color != current) out += background(color);
+    current = color;
+    out += spaces(kCell);
+  }
+  if (colour) {
+    out += kReset;
+  } else {
+    strip_trailing_spaces(out);
+  }
+  return out;
+}
+
+// From which weight on each shade is used, if the line has room for it.
+std::string legend(int64_t width, bool colour) {
+  const size_t n = colour ? std::size(kBlues) : std::size(kBlocks);
+  std::string line = "weight";
+  int64_t used = std::ssize(line);
+  for (size_t k = 0; k < n; ++k) {
+    const std::string number = k == 0 ? "0" : fmt::format("{:.2g}", threshold(k, n)).substr(1);
+    const std::string swatch =
+        colour ? fmt::format("{}  {}", background(kBlues[k]), kReset) : std::string(kBlocks[k]);
+    line += fmt::format(" {} {}", swatch, number);
+    used += 4 + std::ssize(number);
+  }
+  return used <= width ? line + '\n' : "";
+}
+
+}  // namespace
+
+std::string attention_text(const AttentionMatrix& m, int width, bool colour) {
+  check_attention(m);
+  const int64_t room = std::max<int64_t>(width, kLeastWidth);
+  std::string out = in_place(cut_to_width(printable(m.title, U' '), room)) + '\n';
+  if (m.weights.empty()) return out + "no weights\n";
+  std::vector<std::string> columns, rows;
+  int64_t label = 1;
+  for (const std::string& token : m.columns) columns.push_back(printable(token, kOpenBox));
+  for (const std::string& token : m.rows) {
+    rows.push_back(cut_to_width(printable(token, kOpenBox), std::min(kLongestLabel, room / 3)));
+    label = std::max(label, display_width(rows.back()));
+  }
+  // Parts of about the same size.
+  const auto most = static_cast<size_t>((room - label - kSeparatorWidth) / kCell);
+  const size_t parts = (columns.size() + most - 1) / most;
+  const size_t part = (columns.size() + parts - 1) / parts;
+  for (size_t begin = 0; begin < columns.size(); begin += part) {
+    const size_t end = std::min(begin + part, columns.size());
+    if (part < columns.size())
+      out += cut_to_width(fmt::format("source tokens {}-{} of {}", begin + 1, end, columns.size()),
+                          room) +
+             '\n';
+    const auto first = columns.begin();
+    out += heading({first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end)},
+                   label + kSeparatorWidth);
+    for (size_t r = 0; r < rows.size(); ++r)
+      out += fmt::format("{}{}{}{}\n", spaces(label - display_width(rows[r])), in_place(rows[r]),
+                         kSeparator, cells(m, r, begin, end, colour));
+  }
+  return out + legend(room, colour);
+}
+
+}  // namespace tern::apps
