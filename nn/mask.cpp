@@ -12,6 +12,8 @@ Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, cons
 
 // (B) with (B, T): the first counts for every query.
 Tensor shorter(const Tensor& a, const Tensor& b) {
+  check(a.size(0) == b.size(0) && (a.ndim() != b.ndim() || a.shape() == b.shape()),
+        "Mask: lengths {} and {} are of other examples or queries", a.shape(), b.shape());
   if (a.ndim() == b.ndim()) return minimum(a, b);
   return a.ndim() < b.ndim() ? minimum(unsqueeze(a, 1), b) : minimum(a, unsqueeze(b, 1));
 }
@@ -78,10 +80,11 @@ Tensor Mask::softmax(const Tensor& scores) const {
   check(scores.ndim() == 3 || scores.ndim() == 4,
         "Mask: scores are (B, H, T, S) or (B, T, S), got {}", scores.shape());
   if (scores.ndim() == 3) return squeeze(softmax(unsqueeze(scores, 1)), 1);
-  Tensor x = scores;
-  if (const Tensor& b = parts_.bias; b.defined())
-    x = x + masked_fill(b, eq(b.detach(), -std::numeric_limits<double>::infinity()), 0);
-  return tern::softmax(x, -1, dense(scores.shape()));
+  Tensor seen = dense(scores.shape());  // checks the mask
+  const Tensor& b = parts_.bias;
+  if (!b.defined()) return tern::softmax(scores, -1, seen);
+  Tensor finite = masked_fill(b, eq(b.detach(), -std::numeric_limits<double>::infinity()), 0);
+  return tern::softmax(scores + finite, -1, seen);
 }
 
 }  // namespace tern::nn

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
 #include "tern/core/rng.h"
-#include "tern/core/threads.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/model_checks.h"
 
 using namespace tern;
 using models::Bahdanau, models::BahdanauForm, models::BahdanauOptions, models::LstmSeq2Seq;
+using test::check_leaves, test::close, test::repad;
 
 namespace {
 
@@ -35,27 +35,6 @@ struct Batch {
 Batch make_batch(Rng& rng) {
   return {randint(0, 9, {3, 6}, rng), tensor({6, 2, 4}, {3}, DType::i64),
           randint(0, 7, {3, 4}, rng)};
-}
-
-template <class M>
-void check_leaves(const Tensor& loss, const M& model) {
-  std::vector<Tensor> reached = leaves(loss);
-  NamedTensors parameters = nn::named_parameters(model);
-  CHECK(reached.size() == parameters.size());
-  for (const auto& [name, p] : parameters)
-    CHECK_MESSAGE(std::any_of(reached.begin(), reached.end(),
-                              [&, p = p](const Tensor& t) { return t.ref() == p.ref(); }),
-                  name);
-}
-
-bool close(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && all_close(a, b, 1e-5, 1e-6);
-}
-
-// Another token at every place behind the lengths.
-Tensor repad(const Tensor& source, const Tensor& lengths) {
-  Tensor behind = le(unsqueeze(lengths, 1), arange(0, source.size(1)));
-  return where(behind, remainder(source + 1, 9), source);
 }
 
 }  // namespace
@@ -86,7 +65,7 @@ TEST_CASE("seq2seq: padding changes nothing; a row alone is that row of a batch"
   LstmSeq2Seq model(options, rng);
   Batch b = make_batch(rng);
   Tensor logits = model(b.source, b.target, b.lengths);
-  CHECK(model(repad(b.source, b.lengths), b.target, b.lengths).to_vector<float>() ==
+  CHECK(model(repad(b.source, b.lengths, 9), b.target, b.lengths).to_vector<float>() ==
         logits.to_vector<float>());
   Tensor alone = model(narrow(narrow(b.source, 0, 1, 1), 1, 0, 2), narrow(b.target, 0, 1, 1));
   CHECK(close(alone, narrow(logits, 0, 1, 1)));
@@ -147,7 +126,7 @@ TEST_CASE("bahdanau: alignments sum to 1 over the sentence; padding changes noth
     CHECK(all_close(sum(out.alignments, 2), ones({3, 4}), 1e-6, 1e-6));
     Tensor behind = le(reshape(b.lengths, {3, 1, 1}), arange(0, 6));
     CHECK(max(where(behind, out.alignments, 0)).item() == 0);
-    Tensor other = model(repad(b.source, b.lengths), b.lengths, b.target);
+    Tensor other = model(repad(b.source, b.lengths, 9), b.lengths, b.target);
     CHECK(other.to_vector<float>() == out.logits.to_vector<float>());
     Tensor alone = model(narrow(narrow(b.source, 0, 2, 1), 1, 0, 4), {}, narrow(b.target, 0, 2, 1));
     CHECK(close(alone, narrow(out.logits, 0, 2, 1)));
@@ -162,10 +141,7 @@ TEST_CASE("bahdanau: alignments sum to 1 over the sentence; padding changes noth
 }
 
 TEST_CASE("bahdanau: the same bits for any number of threads") {
-  std::vector<std::vector<float>> seen;
-  const int before = num_threads();
-  for (int threads : {1, 2, 5}) {
-    set_num_threads(threads);
+  test::check_threads([] {
     Rng rng(6);
     BahdanauOptions o = tiny(BahdanauForm::paper);
     o.embed = o.hidden = 48;
@@ -173,13 +149,8 @@ TEST_CASE("bahdanau: the same bits for any number of threads") {
     Tensor source = randint(0, 9, {20, 12}, rng), target = randint(0, 7, {20, 10}, rng);
     Tensor logits = model(source, {}, target);
     cross_entropy(flatten(logits, 0, 1), flatten(target)).backward();
-    seen.push_back(logits.to_vector<float>());
-    for (const Tensor& p : nn::parameters(model))
-      for (float v : p.grad().to_vector<float>()) seen.back().push_back(v);
-  }
-  set_num_threads(before);
-  CHECK(seen[0] == seen[1]);
-  CHECK(seen[0] == seen[2]);
+    return test::with_gradients(logits, model);
+  });
 }
 
 // Sentences of random words are copied: the i-th word must look at the i-th. A state that was read

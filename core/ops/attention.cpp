@@ -41,12 +41,10 @@ Heads<T> write(const std::optional<Fresh>& x) {
 }
 
 /// A mask's tensor in the shape of the scores, its last axis without gaps.
-Tensor spread(const char* what, const Tensor& x, const Shape& scores) {
+Tensor spread(const Tensor& x, const Shape& scores) {
   if (!x.defined() || numel(scores) == 0) return {};
   Tensor t = x.detach();
   for (int i = t.ndim(); i < 4; ++i) t = unsqueeze(t, 0);
-  check(t.ndim() == 4, "attention: the {} has shape {}, but the scores have four axes: {}", what,
-        x.shape(), scores);
   Shape rows = t.shape();
   rows[3] = scores[3];
   t = expand(t, rows);
@@ -59,13 +57,6 @@ Tensor spread_lengths(const Tensor& lengths, const Shape& scores) {
   if (!lengths.defined()) return {};
   const int64_t batch = scores[0], queries = scores[2];
   const bool one = lengths.ndim() == 1;
-  check(lengths.dtype() == DType::i64, "attention: lengths are i64, got {}", lengths.dtype());
-  check(lengths.shape() == Shape{batch} || lengths.shape() == Shape{batch, queries},
-        "attention: lengths must be ({},) or ({}, {}), got {}", batch, batch, queries,
-        lengths.shape());
-  for (int64_t n : lengths.to_vector<int64_t>())
-    check(n >= 0 && n <= scores[3], "attention: a length is {}, outside [0, {} keys]", n,
-          scores[3]);
   Tensor t = one ? reshape(lengths, {batch, 1, 1, 1}) : reshape(lengths, {batch, 1, queries, 1});
   return expand(t, {batch, 1, queries, 1});
 }
@@ -88,8 +79,8 @@ struct Operands {
     size = {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
     const Shape scores = call.scores();
     lengths = spread_lengths(call.mask.lengths, scores);
-    allowed = spread("mask of allowed keys", call.mask.allowed, scores);
-    bias = spread("bias", call.mask.bias, scores);
+    allowed = spread(call.mask.allowed, scores);
+    bias = spread(call.mask.bias, scores);
   }
 
   template <class T>
@@ -227,18 +218,15 @@ void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
   check(o.dropout >= 0 && o.dropout < 1,
         "attention: the probability of dropout is {}, outside [0, 1)", o.dropout);
   check(o.dropout == 0 || o.rng, "attention: dropout needs a generator; set .rng");
-  const AttentionMask& m = o.mask;
-  check(!m.allowed.defined() || m.allowed.dtype() == DType::u8,
-        "attention: the mask of allowed keys is u8 (0: hidden), got {}",
-        m.allowed.defined() ? m.allowed.dtype() : DType::u8);
   auto same_type = [type = call.inputs[0].dtype()](const Tensor& x) {
     check(x.dtype() == type,
           "attention: the queries are {}, another input {}; convert one with .to()", type,
           x.dtype());
   };
   for (const Tensor& x : call.inputs) same_type(x);
-  if (m.bias.defined()) same_type(m.bias);
-  call.mask = m;
+  if (o.mask.bias.defined()) same_type(o.mask.bias);
+  detail::check_mask(o.mask, call.scores());
+  call.mask = o.mask;
   call.scale = o.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
   call.dropout = o.dropout;
   if (o.dropout > 0) call.key = o.rng->split().state()[0];

@@ -31,6 +31,9 @@ struct AttentionCall {
   AttentionCall without_inputs() const;
 };
 
+/// An Error that names the values unless the mask fits scores of shape (B, H, T, S).
+void check_mask(const AttentionMask& mask, const Shape& scores);
+
 /// The factors of dropout (B, H, T, S): 0 or 1 / (1 - p).
 Tensor dropout_factors(const AttentionCall& call);
 

@@ -15,7 +15,39 @@ Tensor for_all_heads(const Tensor& x, int64_t heads) {
   return x.size(1) == heads ? x : repeat_interleave(x, heads / x.size(1), 1);
 }
 
+void check_spreads(const char* what, const Tensor& x, const Shape& scores) {
+  if (!x.defined()) return;
+  const int missing = scores.size() - x.ndim();
+  bool fits = missing >= 0;
+  for (int axis = 0; fits && axis < x.ndim(); ++axis)
+    fits = x.size(axis) == 1 || x.size(axis) == scores[missing + axis];
+  check(fits,
+        "attention: the {} of shape {} does not broadcast to the scores (B, H, T, S) = {}; "
+        "examples come before heads: (B, 1, T, S)",
+        what, x.shape(), scores);
+}
+
+void check_lengths(const Tensor& lengths, const Shape& scores) {
+  if (!lengths.defined()) return;
+  const int64_t batch = scores[0], queries = scores[2], keys = scores[3];
+  check(lengths.dtype() == DType::i64, "attention: lengths are i64, got {}", lengths.dtype());
+  check(lengths.shape() == Shape{batch} || lengths.shape() == Shape{batch, queries},
+        "attention: lengths must be ({},) or ({}, {}), got {}", batch, batch, queries,
+        lengths.shape());
+  for (int64_t n : lengths.to_vector<int64_t>())
+    check(n >= 0 && n <= keys, "attention: a length is {}, outside [0, {} keys]", n, keys);
+}
+
 }  // namespace
+
+void check_mask(const AttentionMask& mask, const Shape& scores) {
+  check(!mask.allowed.defined() || mask.allowed.dtype() == DType::u8,
+        "attention: the mask of allowed keys is u8 (0: hidden), got {}",
+        mask.allowed.defined() ? mask.allowed.dtype() : DType::u8);
+  check_lengths(mask.lengths, scores);
+  check_spreads("mask of allowed keys", mask.allowed, scores);
+  check_spreads("bias", mask.bias, scores);
+}
 
 Layout HeadsOf::layout(const Layout& x) const {
   if (dim == 0) return x;
@@ -59,7 +91,8 @@ Attended composed_attention(const AttentionCall& call) {
 }  // namespace detail
 
 Tensor seen_keys(const AttentionMask& mask, const Shape& scores) {
-  Tensor seen = mask.allowed.defined() ? mask.allowed : Tensor();
+  detail::check_mask(mask, scores);
+  Tensor seen = mask.allowed;
   auto join = [&](const Tensor& t) { seen = seen.defined() ? logical_and(seen, t) : t; };
   const int64_t batch = scores[0], queries = scores[2], keys = scores[3];
   if (mask.lengths.defined()) {

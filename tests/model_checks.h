@@ -1,0 +1,66 @@
+// What the tests of layers and models check in the same way.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/threads.h"
+#include "tern/nn/module.h"
+
+namespace tern::test {
+
+/// The loss depends on every parameter of the model, and on nothing else.
+template <class M>
+void check_leaves(const Tensor& loss, const M& model) {
+  std::vector<Tensor> reached = leaves(loss);
+  NamedTensors parameters = nn::named_parameters(model);
+  CHECK(reached.size() == parameters.size());
+  for (const auto& [name, p] : parameters)
+    CHECK_MESSAGE(std::any_of(reached.begin(), reached.end(),
+                              [&, p = p](const Tensor& t) { return t.ref() == p.ref(); }),
+                  name);
+}
+
+inline bool close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-6) {
+  return a.shape() == b.shape() && all_close(a, b, rtol, atol);
+}
+
+/// Bit for bit (but NaN is never the same).
+inline bool same(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// Another token of [0, words) at every place behind the lengths (B).
+inline Tensor repad(const Tensor& tokens, const Tensor& lengths, int64_t words) {
+  Tensor behind = le(unsqueeze(lengths, 1), arange(0, tokens.size(1)));
+  return where(behind, remainder(tokens + 1, words), tokens);
+}
+
+/// run(), which gives numbers, gives the same ones with 1, 2 and 5 threads.
+template <class Run>
+void check_threads(Run&& run) {
+  const int before = num_threads();
+  set_num_threads(1);
+  const std::vector<float> one = run();
+  for (int threads : {2, 5}) {
+    set_num_threads(threads);
+    CHECK(run() == one);
+  }
+  set_num_threads(before);
+}
+
+/// The numbers of a result, then those of every parameter's gradient.
+template <class M>
+std::vector<float> with_gradients(const Tensor& result, const M& model) {
+  std::vector<float> out = result.to_vector<float>();
+  for (const Tensor& p : nn::parameters(model))
+    for (float v : p.grad().to_vector<float>()) out.push_back(v);
+  return out;
+}
+
+}  // namespace tern::test
