@@ -13,6 +13,11 @@ void check_pair(const char* name, const Tensor& query, const Tensor& key) {
         key.shape());
 }
 
+/// Channels that go with a weight.
+void check_channels(const char* name, const char* what, const Tensor& x, int64_t channels) {
+  check(x.size(2) == channels, "{}: {} of {} channels, not {}", name, what, x.size(2), channels);
+}
+
 /// q . k for every pair.
 Tensor dots(const char* name, const Tensor& query, const Tensor& key) {
   check_pair(name, query, key);
@@ -31,14 +36,17 @@ Tensor DotScore::operator()(const Tensor& query, const Tensor& key) const {
 }
 
 Tensor ScaledDotScore::operator()(const Tensor& query, const Tensor& key) const {
-  const double dim = static_cast<double>(std::max<int64_t>(query.size(-1), 1));
-  return dots("ScaledDotScore", query, key) * (1 / std::sqrt(dim));
+  Tensor scores = dots("ScaledDotScore", query, key);
+  return scores * (1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(2), 1))));
 }
 
 GeneralScore::GeneralScore(int64_t query_dim, int64_t key_dim, Rng& rng)
     : w(key_dim, query_dim, rng, Bias::no) {}
 
 Tensor GeneralScore::operator()(const Tensor& query, const Tensor& key) const {
+  check_pair("GeneralScore", query, key);
+  check_channels("GeneralScore", "queries", query, w.weight.size(0));
+  check_channels("GeneralScore", "keys", key, w.weight.size(1));
   return dots("GeneralScore", query, w(key));
 }
 
@@ -47,14 +55,23 @@ AdditiveScore::AdditiveScore(int64_t query_dim, int64_t key_dim, int64_t hidden,
       w_k(key_dim, hidden, rng, Bias::no),
       w_v(hidden, 1, rng, Bias::no) {}
 
+Tensor AdditiveScore::operator()(const Tensor& query, const Tensor& key) const {
+  check_pair("AdditiveScore", query, key);
+  check_channels("AdditiveScore", "keys", key, w_k.weight.size(1));
+  return with_projected(query, w_k(key));
+}
+
 Tensor AdditiveScore::with_projected(const Tensor& query, const Tensor& projected_key) const {
   check_pair("AdditiveScore", query, projected_key);
+  check_channels("AdditiveScore", "queries", query, w_q.weight.size(1));
+  check_channels("AdditiveScore", "projected keys", projected_key, w_k.weight.size(0));
   return additive_scores(w_q(query), projected_key, reshape(w_v.weight, w_v.weight.size(1)));
 }
 
 Tensor CosineScore::operator()(const Tensor& query, const Tensor& key) const {
+  Tensor products = dots("CosineScore", query, key);
   Tensor norms = norm(query, 2, -1, true) * transpose(norm(key, 2, -1, true), 1, 2);
-  return dots("CosineScore", query, key) * sharpness / (norms + eps);
+  return products * sharpness / (norms + eps);
 }
 
 LocationScore::LocationScore(int64_t query_dim, int64_t keys, Rng& rng)
@@ -62,6 +79,7 @@ LocationScore::LocationScore(int64_t query_dim, int64_t keys, Rng& rng)
 
 Tensor LocationScore::operator()(const Tensor& query, const Tensor& key) const {
   check_pair("LocationScore", query, key);
+  check_channels("LocationScore", "queries", query, w.weight.size(1));
   check(key.size(1) <= w.weight.size(0), "LocationScore: {} keys, but weights for {} places",
         key.size(1), w.weight.size(0));
   return linear(query, narrow(w.weight, 0, 0, key.size(1)));
@@ -69,7 +87,8 @@ Tensor LocationScore::operator()(const Tensor& query, const Tensor& key) const {
 
 Attended attend_by_scores(const Tensor& scores, const Tensor& value, const Mask& mask,
                           const Dropout& dropout) {
-  check(value.ndim() == 3 && value.size(0) == scores.size(0) && value.size(1) == scores.size(2),
+  check(scores.ndim() == 3 && value.ndim() == 3 && value.size(0) == scores.size(0) &&
+            value.size(1) == scores.size(2),
         "attention: values {} do not go with scores {}", value.shape(), scores.shape());
   Tensor weights = mask.softmax(scores);
   return {matmul(dropout(weights), value), weights};

@@ -43,10 +43,8 @@ struct AdditiveScore {
   Linear w_q, w_k, w_v;
 
   AdditiveScore(int64_t query_dim, int64_t key_dim, int64_t hidden, Rng& rng);
-  Tensor operator()(const Tensor& query, const Tensor& key) const {
-    return with_projected(query, w_k(key));
-  }
-  /// With W_k k computed before: once for all steps of a decoder.
+  Tensor operator()(const Tensor& query, const Tensor& key) const;
+  /// With W_k k (B, S, hidden) computed before: once for all steps of a decoder.
   Tensor with_projected(const Tensor& query, const Tensor& projected_key) const;
   static void fields(auto& m, auto&& visit) {
     visit("W_q", m.w_q);
@@ -104,7 +102,7 @@ using CosineAttention = ScoreAttention<CosineScore>;
 using LocationAttention = ScoreAttention<LocationScore>;
 
 /// Content-based attention: learned queries theta (T, D) look at values V (B, S, Dv),
-/// y_j = sum_i softmax_i a(theta_j, V_i) V_i. theta starts in N(0, 1 / D).
+/// y_j = sum_i softmax_i a(theta_j, V_i) V_i (B, T, Dv). theta starts in N(0, 1 / D).
 template <class Score = DotScore>
 struct ContentAttention {
   Parameter theta;
@@ -119,7 +117,7 @@ struct ContentAttention {
 };
 
 /// Context attention: contexts C (B, T, D) look at values V (B, S, Dv),
-/// y_j = sum_i softmax_i a(C_j, V_i) V_i.
+/// y_j = sum_i softmax_i a(C_j, V_i) V_i (B, T, Dv).
 template <class Score = DotScore>
 struct ContextAttention {
   ScoreAttention<Score> attention;
