@@ -9,15 +9,27 @@
 namespace tern::nn {
 namespace {
 
-int64_t kv_heads_of(int64_t dim, const MultiHeadOptions& o) {
-  const int64_t kv = o.kv_heads ? o.kv_heads : o.heads;
-  check(o.heads > 0 && dim % o.heads == 0,
+int64_t kv_heads_of(const MultiHeadOptions& o) { return o.kv_heads ? o.kv_heads : o.heads; }
+
+/// dim, if a layer can be made of it.
+int64_t checked(int64_t dim, const MultiHeadOptions& o) {
+  const int64_t kv = kv_heads_of(o);
+  check(dim > 0 && o.heads > 0 && dim % o.heads == 0,
         "MultiHeadAttention: {} channels do not divide into {} heads", dim, o.heads);
   check(kv > 0 && o.heads % kv == 0,
         "MultiHeadAttention: {} heads of keys do not divide {} heads of queries", kv, o.heads);
   check(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), it is {}",
         o.dropout);
-  return kv;
+  return dim;
+}
+
+void check_agree(const Tensor& query, const Tensor& key, const Tensor& value) {
+  auto agree = [](const Tensor& a, const Tensor& b, int64_t axis) {
+    return a.ndim() != 3 || b.ndim() != 3 || a.size(axis) == b.size(axis);
+  };
+  check(agree(query, key, 0) && agree(key, value, 0) && agree(key, value, 1),
+        "MultiHeadAttention: query {}, key {} and value {} differ in examples or keys",
+        query.shape(), key.shape(), value.shape());
 }
 
 /// (B, T, H D) -> (B, H, T, D)
@@ -50,12 +62,14 @@ bool KeyValueCache::may_write(int64_t more) const {
 }
 
 void KeyValueCache::append(const Tensor& k, const Tensor& v) {
-  check(k.ndim() == 4 && v.shape() == k.shape(),
-        "KeyValueCache: needs keys and values (B, G, n, D), got {} and {}", k.shape(), v.shape());
-  check(!keys_.defined() || (keys_.size(0) == k.size(0) && keys_.size(1) == k.size(1) &&
-                             keys_.size(3) == k.size(3)),
-        "KeyValueCache: {} more do not go with {}", k.shape(),
-        keys_.defined() ? keys_.shape() : Shape());
+  check(k.ndim() == 4 && v.shape() == k.shape() && v.dtype() == k.dtype(),
+        "KeyValueCache: needs keys and values (B, G, n, D), got {} {} and {} {}", k.dtype(),
+        k.shape(), v.dtype(), v.shape());
+  if (keys_.defined())
+    check(keys_.size(0) == k.size(0) && keys_.size(1) == k.size(1) && keys_.size(3) == k.size(3) &&
+              keys_.dtype() == k.dtype(),
+          "KeyValueCache: {} {} more do not go with {} {}", k.dtype(), k.shape(), keys_.dtype(),
+          keys().shape());
   const int64_t n = k.size(2);
   if (recording({k, v, keys_, values_})) {  // gradients must find their way through the steps
     keys_ = keys_.defined() ? cat({keys(), k}, 2) : k;
@@ -88,8 +102,8 @@ KeyValueCache KeyValueCache::select_rows(const Tensor& rows) const {
 }
 
 MultiHeadAttention::MultiHeadAttention(int64_t dim, Rng& source, const MultiHeadOptions& o)
-    : out_proj(dim, dim, source, o.bias),
-      counts{o.heads, kv_heads_of(dim, o)},
+    : out_proj(checked(dim, o), dim, source, o.bias),
+      counts{o.heads, kv_heads_of(o)},
       dropout(o.dropout),
       rng(source.split()) {
   const int64_t rows = (o.heads + 2 * counts.kv_heads) * (dim / o.heads);
@@ -107,6 +121,9 @@ AttentionOptions MultiHeadAttention::options(const Mask& mask) const {
 
 // The rows of in_proj that make q, k and v lie one after the other.
 Tensor MultiHeadAttention::project(Part part, const Tensor& x) const {
+  const int64_t dim = in_proj_weight.size(1);
+  check(x.ndim() == 3 && x.size(2) == dim, "MultiHeadAttention: needs (B, T, {}), got {}", dim,
+        x.shape());
   if (part == Part::all) return linear(x, in_proj_weight, in_proj_bias);
   const int64_t q = counts.heads * head_dim(), kv = counts.kv_heads * head_dim();
   const int64_t first = part == Part::query ? 0 : part == Part::value ? q + kv : q;
@@ -125,6 +142,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Mask& mask) const {
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const Mask& mask) const {
+  check_agree(query, key, value);
   if (key.ref() == value.ref())
     return query.ref() == key.ref() ? (*this)(query, mask)
                                     : attend_memory(query, project_memory(key), mask);
@@ -135,6 +153,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, co
 
 Attended MultiHeadAttention::with_weights(const Tensor& query, const Tensor& key,
                                           const Tensor& value, const Mask& mask) const {
+  check_agree(query, key, value);
   Attended y = attention_with_weights(heads(Part::query, query), heads(Part::key, key),
                                       heads(Part::value, value), options(mask));
   return {out_proj(join_heads(y.context)), y.weights};
@@ -146,6 +165,10 @@ Tensor MultiHeadAttention::project_memory(const Tensor& memory) const {
 
 Tensor MultiHeadAttention::attend_memory(const Tensor& query, const Tensor& projected,
                                          const Mask& mask) const {
+  const int64_t channels = 2 * counts.kv_heads * head_dim();
+  check(projected.ndim() == 3 && projected.size(2) == channels,
+        "MultiHeadAttention: needs keys and values (B, S, {}) of project_memory, got {}", channels,
+        projected.shape());
   return out_proj(cross_attention(project(Part::query, query), projected, counts, options(mask)));
 }
 

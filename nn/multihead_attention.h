@@ -22,7 +22,7 @@ class KeyValueCache {
   int64_t length() const { return length_; }  ///< tokens
   Tensor keys() const;                        ///< (B, G, length, D); undefined at first
   Tensor values() const;
-  /// Adds k and v (B, G, n, D).
+  /// Adds k and v (B, G, n, D), of one type with those that are there.
   void append(const Tensor& k, const Tensor& v);
   /// The cache of examples rows[0], rows[1], ... (i64).
   KeyValueCache select_rows(const Tensor& rows) const;
@@ -66,9 +66,10 @@ struct MultiHeadAttention {
   /// Keys and values of a memory (B, S, E), side by side (B, S, 2 G D): computed once for all steps
   /// of a decoder.
   Tensor project_memory(const Tensor& memory) const;
+  /// query (B, T, E) on what project_memory gave -> (B, T, E).
   Tensor attend_memory(const Tensor& query, const Tensor& projected, const Mask& mask = {}) const;
   /// Self-attention of the next tokens x (B, n, E), causal, with the tokens that the cache holds;
-  /// they are added to it.
+  /// they are added to it. Steps over a sentence are the whole under Mask::causal().
   Tensor step(const Tensor& x, KeyValueCache& cache) const;
 
   static void fields(auto& m, auto&& visit) {
