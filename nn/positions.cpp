@@ -11,6 +11,15 @@ namespace {
 /// offset ... offset + n - 1 as f64.
 Tensor steps(int64_t n, int64_t offset = 0) { return arange(offset, offset + n, 1, DType::f64); }
 
+void check_base(const char* name, double base) {
+  check(base > 0, "{}: the base is {}; it must be above 0", name, base);
+}
+
+// In integers a table of sines would be a table of zeros.
+void check_float(const char* name, DType dtype) {
+  check(is_float(dtype), "{}: the table is floating, got {}", name, dtype);
+}
+
 /// base^(-i / n) for i = 0 ... n - 1.
 Tensor frequencies(int64_t n, double base) {
   return exp(steps(n) * (-std::log(base) / static_cast<double>(n)));
@@ -36,6 +45,8 @@ Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
 
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& o, DType dtype) {
   check(dim >= 0 && tokens >= 0, "sinusoidal_positions: {} tokens of {} channels", tokens, dim);
+  check_base("sinusoidal_positions", o.base);
+  check_float("sinusoidal_positions", dtype);
   const int64_t pairs = (dim + 1) / 2;
   // Frequencies run to base^-1 over D/2, which is not the number of pairs where D is odd.
   Tensor w =
@@ -47,7 +58,10 @@ Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& 
 
 Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim, const GridOptions& o,
                            DType dtype) {
-  check(dim % 4 == 0, "sincos_2d_positions: {} channels are not a multiple of 4", dim);
+  check(dim >= 0 && dim % 4 == 0, "sincos_2d_positions: {} channels are not a multiple of 4", dim);
+  check(rows >= 0 && columns >= 0, "sincos_2d_positions: {} x {} patches", rows, columns);
+  check_base("sincos_2d_positions", o.base);
+  check_float("sincos_2d_positions", dtype);
   Tensor w = frequencies(dim / 4, o.base);
   const Shape grid{rows, columns, dim / 4};
   Tensor x = expand(unsqueeze(steps(columns, o.column_offset), 1) * w, grid);
@@ -72,6 +86,8 @@ Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
 Tensor rotary(const Tensor& x, const RotaryOptions& o) {
   check(x.ndim() >= 2 && x.size(-1) % 2 == 0,
         "rotary: needs (..., T, D) with an even D, the shape is {}", x.shape());
+  check(is_float(x.dtype()), "rotary: needs floating numbers, got {}", x.dtype());
+  check_base("rotary", o.base);
   const int64_t half = x.size(-1) / 2;
   Tensor angle = unsqueeze(steps(x.size(-2), o.offset), 1) * frequencies(half, o.base);
   Tensor c = cos(angle).to(x.dtype()), s = sin(angle).to(x.dtype());  // (T, D/2)
@@ -84,6 +100,8 @@ Tensor rotary(const Tensor& x, const RotaryOptions& o) {
 
 Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset, DType dtype) {
   check(heads > 0, "alibi: {} heads", heads);
+  check(queries >= 0 && keys >= 0, "alibi: {} queries, {} keys", queries, keys);
+  check_float("alibi", dtype);
   const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<double> slopes;
   for (int64_t h = 0; h < heads; ++h) {
