@@ -35,6 +35,26 @@ void check_tokens(const char* what, const Tensor& tokens) {
         "Transformer: the {} is i64 (B, tokens), got {} {}", what, tokens.dtype(), tokens.shape());
 }
 
+void check_source(const Tensor& source, const Tensor& lengths) {
+  check_tokens("source", source);
+  check(!lengths.defined() ||
+            (lengths.dtype() == DType::i64 && lengths.shape() == Shape{source.size(0)}),
+        "Transformer: lengths are i64 ({},), got {} {}", source.size(0),
+        lengths.defined() ? lengths.dtype() : DType::i64,
+        lengths.defined() ? lengths.shape() : Shape());
+}
+
+/// The options, if a model can be made of them.
+const TransformerOptions& checked(const TransformerOptions& o) {
+  check(o.source_vocab > 0 && o.target_vocab > 0,
+        "Transformer: vocabularies of {} and {} words; set source_vocab and target_vocab",
+        o.source_vocab, o.target_vocab);
+  check(!o.tie_source_target || o.source_vocab == o.target_vocab,
+        "Transformer: one table for vocabularies of {} and {} words", o.source_vocab,
+        o.target_vocab);
+  return o;
+}
+
 }  // namespace
 
 TransformerOptions transformer_options(const std::string& name) {
@@ -73,17 +93,11 @@ TransformerStacks::TransformerStacks(const TransformerOptions& o, Rng& rng)
 }
 
 Transformer::Transformer(const TransformerOptions& o, Rng& rng)
-    : options(o),
+    : options(checked(o)),
       src_embed(o.source_vocab, o.layer.dim, rng),
       transformer(o, rng),
       generator_bias(zeros(o.target_vocab)),
       dropout(o.embed_dropout.value_or(o.layer.dropout), rng) {
-  check(o.source_vocab > 0 && o.target_vocab > 0,
-        "Transformer: vocabularies of {} and {} words; set source_vocab and target_vocab",
-        o.source_vocab, o.target_vocab);
-  check(!o.tie_source_target || o.source_vocab == o.target_vocab,
-        "Transformer: one table for vocabularies of {} and {} words", o.source_vocab,
-        o.target_vocab);
   const int64_t dim = o.layer.dim;
   src_embed.weight = table(o.source_vocab, dim, rng);
   if (!o.tie_source_target) target_table = table(o.target_vocab, dim, rng);
@@ -110,8 +124,10 @@ Tensor Transformer::logits(const Tensor& y) const {
 
 Tensor Transformer::run(const Tensor& source, const Tensor& lengths, const Tensor& target,
                         TransformerAttention* attention) const {
-  check_tokens("source", source);
+  check_source(source, lengths);
   check_tokens("target", target);
+  check(source.size(0) == target.size(0), "Transformer: {} source and {} target sentences",
+        source.size(0), target.size(0));
   const nn::Mask mask = source_mask(lengths);
   Tensor memory = transformer.encoder(embedded(source, src_embed.weight), mask,
                                       attention ? &attention->encoder : nullptr);
@@ -138,14 +154,18 @@ Transformer::Output Transformer::attend(const Tensor& source, const Tensor& leng
 }
 
 TransformerState Transformer::encode(const Tensor& source, const Tensor& lengths) const {
-  check_tokens("source", source);
+  check_source(source, lengths);
   Tensor memory = transformer.encoder(embedded(source, src_embed.weight), source_mask(lengths));
   return {transformer.decoder.start(memory), lengths, 0};
 }
 
 Transformer::Step Transformer::step(const TransformerState& before, const Tensor& tokens) const {
-  check(tokens.ndim() == 1, "Transformer: a step takes one token a sentence (B), got {}",
+  check(tokens.ndim() == 1 && tokens.dtype() == DType::i64,
+        "Transformer: a step takes one token a sentence, i64 (B), got {} {}", tokens.dtype(),
         tokens.shape());
+  check(before.layers.empty() || before.layers[0].memory.size(0) == tokens.size(0),
+        "Transformer: a state of {} sentences, {} tokens",
+        before.layers.empty() ? 0 : before.layers[0].memory.size(0), tokens.size(0));
   Step next{{}, before};
   Tensor x = embedded(unsqueeze(tokens, 1), target_weight(), before.position);
   Tensor y = transformer.decoder.step(x, next.state.layers, source_mask(before.lengths));

@@ -25,6 +25,11 @@ Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Te
   return y.context;
 }
 
+int64_t checked_units(int64_t dim, int64_t hidden) {
+  check(dim > 0 && hidden > 0, "PositionWiseFfn: {} channels through {} units", dim, hidden);
+  return hidden;
+}
+
 template <class Layer>
 std::vector<Layer> stack_of(int64_t n, const TransformerLayerOptions& options, Rng& rng) {
   check(n >= 0, "Transformer: {} layers", n);
@@ -41,7 +46,10 @@ std::optional<LayerNorm> final_norm_of(FinalNorm wanted, const TransformerLayerO
 }  // namespace
 
 PositionWiseFfn::PositionWiseFfn(int64_t dim, int64_t hidden, Rng& rng, Activation f, double p)
-    : linear1(dim, hidden, rng), linear2(hidden, dim, rng), dropout(p, rng), activation(f) {}
+    : linear1(dim, checked_units(dim, hidden), rng),
+      linear2(hidden, dim, rng),
+      dropout(p, rng),
+      activation(f) {}
 
 Tensor PositionWiseFfn::operator()(const Tensor& x) const {
   return linear2(dropout(linear1(x, {.activation = activation})));

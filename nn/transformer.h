@@ -26,7 +26,7 @@ struct TransformerLayerOptions {
   double eps = 1e-5;  ///< of the norms
 };
 
-/// linear2(dropout(activation(linear1(x)))) at every position.
+/// linear2(dropout(activation(linear1(x)))) at every position: x (..., dim) -> (..., dim).
 struct PositionWiseFfn {
   Linear linear1, linear2;
   Dropout dropout;
@@ -67,7 +67,8 @@ struct TransformerEncoderLayer {
   AddNorm residual1, residual2;
 
   TransformerEncoderLayer(const TransformerLayerOptions& options, Rng& rng);
-  /// x (B, T, E); `weights`, if given, receives those of self-attention (B, H, T, T).
+  /// x (B, T, E) -> (B, T, E); `weights`, if given, receives those of self-attention
+  /// (B, H, T, T).
   Tensor operator()(const Tensor& x, const Mask& mask = {}, Tensor* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
     visit("self_attn", m.self_attn);
@@ -97,10 +98,11 @@ struct TransformerDecoderLayer {
     Tensor self;    ///< (B, H, T, T)
     Tensor memory;  ///< (B, H, T, S)
   };
-  /// x (B, T, E), memory (B, S, E).
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E).
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
 
+  /// The state before the first token, for memory (B, S, E).
   DecoderLayerState start(const Tensor& memory) const;
   /// The next tokens x (B, n, E), causal; the state moves on by them.
   Tensor step(const Tensor& x, DecoderLayerState& state, const Mask& memory_mask = {}) const;
@@ -128,7 +130,7 @@ struct TransformerEncoder {
 
   TransformerEncoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
                      FinalNorm final_norm = FinalNorm::yes);
-  /// `weights`, if given, receives those of every layer.
+  /// x (B, T, E) -> (B, T, E); `weights`, if given, receives those of every layer.
   Tensor operator()(const Tensor& x, const Mask& mask = {},
                     std::vector<Tensor>* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
@@ -145,9 +147,11 @@ struct TransformerDecoder {
                      FinalNorm final_norm = FinalNorm::yes);
   using Weights = std::vector<TransformerDecoderLayer::Weights>;
   using State = std::vector<DecoderLayerState>;
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E); `weights` receives those of every layer.
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
   State start(const Tensor& memory) const;
+  /// The next tokens x (B, n, E); the state moves on by them.
   Tensor step(const Tensor& x, State& state, const Mask& memory_mask = {}) const;
   static void fields(auto& m, auto&& visit) {
     visit("layers", m.layers);
