@@ -2,12 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "tern/core/rng.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
-#include "tern/optim/optim.h"
 #include "tern/tests/model_checks.h"
 
 using namespace tern;
@@ -151,33 +149,4 @@ TEST_CASE("bahdanau: the same bits for any number of threads") {
     cross_entropy(flatten(logits, 0, 1), flatten(target)).backward();
     return test::with_gradients(logits, model);
   });
-}
-
-// Sentences of random words are copied: the i-th word must look at the i-th. A state that was read
-// in both directions knows its neighbours' words too, so that looking beside it is as good.
-TEST_CASE("bahdanau: a copy task aligns on the diagonal") {
-  constexpr int64_t kWords = 20, kLength = 10;
-  auto shifted = [](const Tensor& source) {  // word 0 begins every target
-    return cat({zeros({source.size(0), 1}, DType::i64), narrow(source, 1, 0, kLength - 1)}, 1);
-  };
-  for (BahdanauForm form : {BahdanauForm::d2l, BahdanauForm::paper}) {
-    Rng rng(1);
-    Bahdanau model(
-        {.source_vocab = kWords, .target_vocab = kWords, .embed = 16, .hidden = 32, .form = form},
-        rng);
-    optim::Adam optimizer(nn::named_parameters(model), {.lr = 5e-3});
-    for (int step = 0; step < 800; ++step) {
-      Tensor source = randint(1, kWords, {32, kLength}, rng);
-      optimizer.zero_grad();
-      Tensor logits = model(source, {}, shifted(source));
-      cross_entropy(flatten(logits, 0, 1), flatten(source)).backward();
-      optimizer.step();
-    }
-    Tensor source = randint(1, kWords, {64, kLength}, rng);
-    auto out = model.align(source, {}, shifted(source));
-    CHECK(mean(eq(argmax(out.logits, 2), source).to(DType::f32)).item() > 0.98);
-    std::vector<int> most = argmax(mean(out.alignments, 0), 1).to_vector<int>();
-    const int away = form == BahdanauForm::d2l ? 0 : 1;
-    for (int i = 0; i < kLength; ++i) CHECK(std::abs(most[static_cast<size_t>(i)] - i) <= away);
-  }
 }
