@@ -16,7 +16,7 @@ constexpr int64_t kSeparatorWidth = 2;
 
 constexpr std::string_view kBlocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
 // White to dark blue in the 6 x 6 x 6 colours of the 256, each darker than the one before.
-constexpr int kBlues[] = {231, 195, 153, 117, 75, 33, 26, 19, 17};
+constexpr int kBlues[] = {231, 189, 153, 117, 75, 33, 26, 19, 17};
 constexpr int kGrey = 245;
 
 // `shade` on a scale of `count` steps.
@@ -132,6 +132,7 @@ std::string attention_text(const AttentionMatrix& m, int width, bool colour) {
   const size_t part = (columns.size() + parts - 1) / parts;
   for (size_t begin = 0; begin < columns.size(); begin += part) {
     const size_t end = std::min(begin + part, columns.size());
+    if (begin > 0) out += '\n';
     if (part < columns.size())
       out += cut_to_width(fmt::format("source tokens {}-{} of {}", begin + 1, end, columns.size()),
                           room) +
