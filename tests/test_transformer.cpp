@@ -270,17 +270,20 @@ TEST_CASE("transformer: numbers of weights by formula; configurations by name") 
            layers * (2 * attention + network + 3 * norm) + norm +  // decoder
            (source + target) * d + (d + 1) * target;               // tables and generator
   };
-  auto weights = [](const std::string& name, int64_t source, int64_t target) {
+  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // torch.nn.Transformer()'s
+  auto weights = [](const std::string& name, int64_t layers, int64_t source, int64_t target) {
     TransformerOptions options = models::transformer_options(name);
+    CHECK(options.encoder_layers == layers);
+    CHECK(options.decoder_layers == layers);
+    if (layers > 3) options.encoder_layers = options.decoder_layers = 1;  // which is quicker
     options.source_vocab = source;
     options.target_vocab = target;
     Rng rng(10);
     return nn::num_parameters(Transformer(options, rng));
   };
-  CHECK(weights("multi30k", 100, 50) == formula(3, 256, 512, 100, 50));
-  CHECK(weights("d2l", 30, 20) == formula(2, 256, 64, 30, 20) - 4 * 256);  // without final norms
-  // torch.nn.Transformer() has 44,140,544 weights.
-  CHECK(weights("base", 3, 2) == 44140544 + 5 * 512 + 513 * 2);
+  CHECK(weights("base", 6, 3, 2) == formula(1, 512, 2048, 3, 2));
+  CHECK(weights("multi30k", 3, 100, 50) == formula(3, 256, 512, 100, 50));
+  CHECK(weights("d2l", 2, 30, 20) == formula(2, 256, 64, 30, 20) - 4 * 256);  // no final norms
   for (const std::string& name : models::transformer_names()) models::transformer_options(name);
   CHECK_THROWS_WITH_AS(models::transformer_options("bass"),
                        doctest::Contains("'bass'; there are base, multi30k, d2l"), Error);
