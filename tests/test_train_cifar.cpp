@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "tern/apps/common/checkpoint.h"
-#include "tern/apps/train_cifar/folder.h"
 #include "tern/apps/train_cifar/run.h"
 #include "tern/apps/train_cifar/trainer.h"
 #include "tern/core/autograd.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tern/apps/common/machine.h"
 #include "tern/apps/common/progress.h"
-#include "tern/core/cpu.h"
 #include "tern/core/error.h"
 #include "tern/nn/module.h"
 
@@ -37,13 +37,6 @@ std::string describe_recipe(const Trainer& t) {
   add(o.clip > 0, "clip", o.clip);
   s += fmt::format(", dropout {:g}, seed {}", o.dropout, o.seed);
   return o.init.empty() ? s : s + ", weights from " + o.init;
-}
-
-std::string describe_machine() {
-  BuildInfo b = build_details();
-  return fmt::format("{}, {} thread{}, {}, {}{}", b.cpu.empty() ? "unknown processor" : b.cpu,
-                     b.threads, b.threads == 1 ? "" : "s", b.vector, b.blas,
-                     b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
 }
 
 Prediction prediction(const Dataset<ImageSample>& set, const Evaluation& e, size_t i) {

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tern/apps/train_cifar/trainer.h"
 
 namespace tern::apps {
-
-using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// Model, data (read from `data_path`), recipe, machine: a heading and a text each.
 Facts describe(const Trainer& trainer, const std::string& data_path);

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
-#include <vector>
 
+#include "tern/apps/common/flags.h"
 #include "tern/core/error.h"
 #include "tern/models/gmlp.h"
 
@@ -26,34 +23,6 @@ constexpr const char* kAbout =
     "minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, AdamW, "
     "10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C saves it, "
     "--resume goes on.";
-
-// Numbers from `low` (or only above it) up to `high`. CLI11's own ranges read badly in --help.
-struct Bounds {
-  double low, high = 1e15;
-  bool open = false;
-};
-
-template <class T>
-void add_number(CLI::App& app, const char* name, T& value, const char* text, const Bounds& bounds) {
-  auto rule = [bounds](std::string& given) -> std::string {
-    double v = 0;
-    bool inside = CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
-                  (bounds.open ? v > bounds.low : v >= bounds.low);
-    if (inside) return "";
-    return fmt::format("must be {} {:g} and at most {:g}, got '{}'",
-                       bounds.open ? "above" : "at least", bounds.low, bounds.high, given);
-  };
-  app.add_option(name, value, text)
-      ->type_name(std::is_integral_v<T> ? "N" : "X")
-      ->check(CLI::Validator(rule, ""));
-}
-
-void add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
-                const std::vector<std::string>& choices) {
-  app.add_option(name, value, text)
-      ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-      ->check(CLI::IsMember(choices).description(""));
-}
 
 void add_recipe(CLI::App& app, TrainOptions& o) {
   const Bounds count{.low = 1, .high = 1e9}, any_count{.low = 0, .high = 1e9};
@@ -80,16 +49,6 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
              any_count);
 }
 
-// Every flag that --resume takes from the checkpoint instead.
-void check_resume(const CLI::App& app) {
-  for (const CLI::Option* flag : app.get_options()) {
-    std::string name = flag->get_name();
-    bool free = name == "--resume" || name == "--threads" || name == "--data";
-    check(flag->count() == 0 || free,
-          "{} cannot be given with --resume: the run goes on as it was started", name);
-  }
-}
-
 }  // namespace
 
 bool parse_options(int argc, char** argv, TrainOptions& o) {
@@ -104,15 +63,8 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   app.add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   app.add_option("--init", o.init, "weights to start from")->type_name("FILE");
   app.add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
-    app.exit(e);
-    return false;
-  } catch (const CLI::ParseError& e) {
-    fail(fmt::format("{} (see --help)", e.what()));
-  }
-  if (!o.resume.empty()) check_resume(app);
+  if (!parse_flags(app, argc, argv)) return false;
+  if (!o.resume.empty()) check_resume_flags(app, {"--threads", "--data"});
   o.model_given = app.count("--model") > 0;
   if (o.data.empty()) {
     // The drawn set is easy: a small model learns it in about a minute.

@@ -2,15 +2,15 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "tern/apps/common/checkpoint.h"
 #include "tern/apps/common/interrupt.h"
 #include "tern/apps/common/progress.h"
+#include "tern/apps/common/training_run.h"
 #include "tern/apps/train_cifar/describe.h"
-#include "tern/apps/train_cifar/folder.h"
 #include "tern/apps/train_cifar/trainer.h"
 #include "tern/core/error.h"
 #include "tern/data/drawn.h"
@@ -19,156 +19,109 @@
 namespace tern::apps {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr double kSecondsBetweenCheckpoints = 300;
-// The drawn set: enough for over 90 % in about a minute on two cores.
+// The drawn set: enough for over 90 % in seconds on two cores.
 constexpr int64_t kDrawnTrain = 10000, kDrawnTest = 2000;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void say(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
-}
-
 /// A trainer at work in a folder.
-class Run {
+class CifarRun final : public Training {
  public:
-  Run(Trainer& trainer, RunFolder folder, Facts facts, std::vector<std::string> class_names)
+  CifarRun(Trainer& trainer, RunFolder folder, const std::string& data_path,
+           std::vector<std::string> class_names)
       : trainer_(trainer),
         folder_(std::move(folder)),
-        facts_(std::move(facts)),
+        facts_(describe(trainer, data_path)),
         class_names_(std::move(class_names)) {}
 
-  int go();
+  int go() { return run_training("train_cifar", *this, folder_, facts_); }
+
+  int64_t epoch() const override { return trainer_.epoch(); }
+  int64_t epochs() const override { return trainer_.options().epochs; }
+  int64_t step() const override { return trainer_.progress().step; }
+  bool finished() const override { return trainer_.finished(); }
+  bool epoch_trained() const override { return trainer_.epoch_trained(); }
+  void train_step() override { trainer_.train_step(); }
+  void add_seconds(double seconds) override { trainer_.progress().train_seconds += seconds; }
+  SafeTensors state() const override { return trainer_.state(); }
+  std::string epoch_line() const override { return apps::epoch_line(history().back(), epochs()); }
+  Status status() const override;
+  std::vector<std::string> log_lines() const override;
+  bool close_epoch() override;
+  bool finish() override;
 
  private:
-  int train_all();
-  bool train_epoch();  // these two give false where a signal stopped them
-  bool test_epoch();
-  std::optional<Evaluation> test(const std::string& label);
-  int finish();
-  int stop();
-  void save_checkpoint();
+  const std::vector<EpochRecord>& history() const { return trainer_.progress().history; }
+  std::optional<Evaluation> test(const std::string& label, double* seconds);
   void save_weights(const std::string& path) const;
   void write_report();
-  std::string label(const char* what) const {
-    return fmt::format("{} {}/{}", what, trainer_.epoch(), trainer_.options().epochs);
-  }
 
   Trainer& trainer_;
   RunFolder folder_;
   Facts facts_;
   std::vector<std::string> class_names_;
   std::optional<Evaluation> evaluation_;  // of the last epoch that was closed here
-  Clock::time_point last_save_;
-  int64_t saved_step_ = 0;
 };
 
-int Run::go() {
-  for (const auto& [heading, text] : facts_) say(fmt::format("{:8} {}", heading, text));
-  say(fmt::format("{:8} {}", "folder", folder_.path));
-  catch_interrupts();
-  folder_.write_log(trainer_.progress().history);
-  save_checkpoint();
-  try {
-    return train_all();
-  } catch (const Diverged& e) {
-    fmt::print(stderr,
-               "train_cifar: {}; {} keeps the state after step {}. A lower --lr, --warmup or "
-               "--clip may help\n",
-               e.what(), folder_.checkpoint(), saved_step_);
-    return 1;
-  }
+Training::Status CifarRun::status() const {
+  const RunProgress& p = trainer_.progress();
+  auto seen = static_cast<double>(std::max<int64_t>(p.seen, 1));
+  return {"images", p.seen, trainer_.train_images(),
+          fmt::format("loss {:.4f}  top-1 {:.1f} %", p.loss_sum / seen,
+                      100 * static_cast<double>(p.correct) / seen)};
 }
 
-int Run::train_all() {
-  while (!trainer_.finished()) {
-    if (!train_epoch() || !test_epoch()) return stop();
-  }
-  return finish();
+std::vector<std::string> CifarRun::log_lines() const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < history().size(); ++i) lines.push_back(log_line(history(), i));
+  return lines;
 }
 
-bool Run::train_epoch() {
-  RunProgress& p = trainer_.progress();
-  Progress bar(label("epoch"), "images", trainer_.train_images(), p.seen);
-  while (!trainer_.epoch_trained()) {
-    if (interrupted()) return false;
-    auto start = Clock::now();
-    trainer_.train_step();
-    p.train_seconds += seconds_since(start);
-    auto seen = static_cast<double>(p.seen);
-    bar.update(p.seen, fmt::format("loss {:.4f}  top-1 {:.1f} %", p.loss_sum / seen,
-                                   100 * static_cast<double>(p.correct) / seen));
-    if (seconds_since(last_save_) > kSecondsBetweenCheckpoints) save_checkpoint();
-  }
-  return true;
-}
-
-std::optional<Evaluation> Run::test(const std::string& label) {
+std::optional<Evaluation> CifarRun::test(const std::string& label, double* seconds) {
   Progress bar(label, "images", trainer_.test_set().size());
-  return trainer_.test([&](int64_t done) {
+  std::optional<Evaluation> result = trainer_.test([&](int64_t done) {
     bar.update(done, "");
     return !interrupted();
   });
+  *seconds = bar.seconds();
+  return result;
 }
 
-bool Run::test_epoch() {
-  auto start = Clock::now();
-  std::optional<Evaluation> result = test(label("testing"));
+bool CifarRun::close_epoch() {
+  double seconds = 0;
+  std::optional<Evaluation> result =
+      test(fmt::format("testing {}/{}", epoch(), epochs()), &seconds);
   if (!result) return false;
-  RunProgress& p = trainer_.progress();
-  p.test_seconds += seconds_since(start);
+  trainer_.progress().test_seconds += seconds;
   if (!std::isfinite(result->loss))
-    throw Diverged(
-        fmt::format("the test loss after epoch {} is {}", trainer_.epoch(), result->loss));
+    throw Diverged(fmt::format("the test loss after epoch {} is {}", epoch(), result->loss));
   evaluation_ = std::move(result);
-  const EpochRecord& epoch = trainer_.close_epoch(*evaluation_);
-  // Weights and log first: a run that is killed in between repeats the epoch and writes the same.
+  const EpochRecord& closed = trainer_.close_epoch(*evaluation_);
   save_weights(folder_.last_weights());
-  if (best_epoch(p.history).epoch == epoch.epoch) save_weights(folder_.best_weights());
-  folder_.append_log(p.history);
+  if (best_epoch(history()).epoch == closed.epoch) save_weights(folder_.best_weights());
   write_report();
-  save_checkpoint();
-  say(epoch_line(epoch, trainer_.options().epochs));
   return true;
 }
 
-int Run::finish() {
+bool CifarRun::finish() {
   if (!evaluation_) {  // a run that was finished before
-    evaluation_ = test("testing");
-    if (!evaluation_) return stop();
+    double seconds = 0;
+    evaluation_ = test("testing", &seconds);
+    if (!evaluation_) return false;
     write_report();
   }
-  const EpochRecord& best = best_epoch(trainer_.progress().history);
+  const EpochRecord& best = best_epoch(history());
   say(fmt::format("best epoch {}: top-1 {:.2f} %, {}", best.epoch, 100 * best.test_top[0],
                   folder_.best_weights()));
   say(fmt::format("report {}", folder_.report()));
   fmt::print("{}", accuracy_lines(evaluation_->top));
-  return 0;
+  return true;
 }
 
-int Run::stop() {
-  save_checkpoint();
-  say(fmt::format("stopped in epoch {} after {} steps; to go on: --resume {}", trainer_.epoch(),
-                  grouped(trainer_.progress().step), folder_.path));
-  return kExitInterrupted;
-}
-
-void Run::save_checkpoint() {
-  apps::save_checkpoint(folder_.checkpoint(), trainer_.state());
-  last_save_ = Clock::now();
-  saved_step_ = trainer_.progress().step;
-}
-
-void Run::save_weights(const std::string& path) const {
+void CifarRun::save_weights(const std::string& path) const {
   save_safetensors(path,
                    {trainer_.weights(), {{"model", trainer_.options().model}, {"format", "pt"}}});
 }
 
-void Run::write_report() {
+void CifarRun::write_report() {
   ReportData data = report_data(trainer_, facts_, *evaluation_, class_names_);
   write_file_atomically(folder_.report(), make_report(data));
 }
@@ -198,7 +151,7 @@ int start_run(TrainOptions o) {
     data = load_cifar10(data_path);
   }
   Trainer trainer(o, data, std::move(model));
-  return Run(trainer, folder, describe(trainer, data_path), data.class_names).go();
+  return CifarRun(trainer, folder, data_path, data.class_names).go();
 }
 
 int resume_run(const TrainOptions& given) {
@@ -217,7 +170,7 @@ int resume_run(const TrainOptions& given) {
   Trainer trainer(o, data, std::move(model));
   trainer.load_state(state, folder.checkpoint());
   state = {};
-  return Run(trainer, folder, describe(trainer, data_path), data.class_names).go();
+  return CifarRun(trainer, folder, data_path, data.class_names).go();
 }
 
 int evaluate_weights(const TrainOptions& o) {

@@ -4,25 +4,18 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/training_run.h"
 #include "tern/apps/train_cifar/evaluate.h"
 #include "tern/apps/train_cifar/history.h"
 #include "tern/apps/train_cifar/options.h"
-#include "tern/core/safetensors.h"
 #include "tern/optim/ema.h"
 #include "tern/optim/optimizer.h"
 #include "tern/optim/schedule.h"
 
 namespace tern::apps {
-
-/// The training cannot go on: the loss or a weight is no number any more.
-class Diverged : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// The model that the options name, with weights drawn from their seed or those of `init`.
 models::Gmlp make_model(const TrainOptions& options);

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/train_cifar/report.h"
-
 namespace tern::apps {
 
 struct RunFolder {
@@ -16,11 +14,11 @@ struct RunFolder {
   std::string best_weights() const { return path + "/best.safetensors"; }
   std::string log() const { return path + "/log.jsonl"; }
   std::string report() const { return path + "/report.html"; }
-  std::string data() const { return path + "/data"; }  ///< the drawn set
+  std::string data() const { return path + "/data"; }  ///< what was made up for the run
 
-  /// Writes the log anew, or adds the last record to it.
-  void write_log(const std::vector<EpochRecord>& history) const;
-  void append_log(const std::vector<EpochRecord>& history) const;
+  /// Writes the log anew, or adds a line to it.
+  void write_log(const std::vector<std::string>& lines) const;
+  void append_log(const std::string& line) const;
 };
 
 /// Error if `out` cannot become the folder of a new run: it holds one, or is no folder.

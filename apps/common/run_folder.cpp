@@ -1,11 +1,10 @@
-#include "tern/apps/train_cifar/folder.h"
+#include "tern/apps/common/run_folder.h"
 
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 
-#include "tern/apps/train_cifar/history.h"
 #include "tern/core/error.h"
 #include "tern/core/safetensors.h"
 
@@ -13,16 +12,16 @@ namespace tern::apps {
 
 namespace fs = std::filesystem;
 
-void RunFolder::write_log(const std::vector<EpochRecord>& history) const {
+void RunFolder::write_log(const std::vector<std::string>& lines) const {
   std::string text;
-  for (size_t i = 0; i < history.size(); ++i) text += log_line(history, i) + "\n";
+  for (const std::string& line : lines) text += line + "\n";
   write_file_atomically(log(), text);
 }
 
-void RunFolder::append_log(const std::vector<EpochRecord>& history) const {
-  std::string line = log_line(history, history.size() - 1) + "\n";
+void RunFolder::append_log(const std::string& line) const {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(log().c_str(), "a"), std::fclose);
-  bool ok = file && std::fputs(line.c_str(), file.get()) >= 0 && std::fflush(file.get()) == 0;
+  bool ok =
+      file && std::fputs((line + "\n").c_str(), file.get()) >= 0 && std::fflush(file.get()) == 0;
   check_io(ok, "{}: cannot be written: {}", log(), std::generic_category().message(errno));
 }
 

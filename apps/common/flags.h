@@ -1,0 +1,33 @@
+// Flags of the programs, on top of CLI11: ranges and choices with messages that say what is
+// allowed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace tern::apps {
+
+/// Numbers from `low` (or only above it) up to `high`. CLI11's own ranges read badly in --help.
+struct Bounds {
+  double low = 0, high = 1e15;
+  bool open = false;
+};
+
+/// REQUIRES: T is double, int, int64_t or uint64_t.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* text,
+                        const Bounds& bounds);
+
+CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
+                        const std::vector<std::string>& choices);
+
+/// Parses the command line; false if it asked for help, which is then printed. Wrong flags throw
+/// Error.
+bool parse_flags(CLI::App& app, int argc, char** argv);
+
+/// Error for every flag beside --resume that is not one of `allowed`: a run goes on as it was
+/// started.
+void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed);
+
+}  // namespace tern::apps
