@@ -1,0 +1,158 @@
+// translate run, eval, score, plot.
+#include "tern/apps/translate/commands.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <istream>
+#include <ostream>
+
+#include "tern/apps/common/interrupt.h"
+#include "tern/apps/common/progress.h"
+#include "tern/apps/common/training_run.h"
+#include "tern/apps/translate/explain.h"
+#include "tern/core/error.h"
+#include "tern/data/lines.h"
+#include "tern/data/unicode.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr size_t kLinesAtOnce = 1024;   // translated together, where lines come from a file
+constexpr int64_t kLongestLine = 1000;  // tokens
+
+// Reads up to kLinesAtOnce lines, or one where a person types them.
+std::vector<std::string> next_lines(std::istream& in, bool typed) {
+  std::vector<std::string> lines;
+  std::string line;
+  while (lines.size() < (typed ? 1 : kLinesAtOnce) && std::getline(in, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// Lines as they can be translated; says what was changed.
+void make_translatable(std::vector<std::string>& lines, int64_t first, const Tokenizer& tokenizer) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const int64_t number = first + static_cast<int64_t>(i);
+    if (find_invalid_utf8(lines[i]))
+      fmt::print(stderr, "translate: line {} is not valid UTF-8; wrong bytes are read as U+FFFD\n",
+                 number);
+    const std::vector<int64_t> ids = tokenizer.encode(lines[i]);
+    if (std::ssize(ids) <= kLongestLine) continue;
+    fmt::print(stderr, "translate: line {} has {} tokens; only the first {} are translated\n",
+               number, ids.size(), kLongestLine);
+    lines[i] = tokenizer.decode(std::span(ids).first(kLongestLine));
+  }
+}
+
+void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
+                        bool n_best) {
+  if (!n_best) {
+    out << best[0].text << '\n';
+    return;
+  }
+  for (const TranslatedText& t : best)
+    out << fmt::format("{} ||| {} ||| {:.4f}\n", line, t.text, t.score);
+}
+
+std::string search_text(const SearchOptions& s) {
+  return s.beam > 1 ? fmt::format("beam {}, alpha {:g}", s.beam, s.alpha) : std::string("greedy");
+}
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+std::vector<SentencePair> zip(const std::vector<std::string>& a,
+                              const std::vector<std::string>& b) {
+  std::vector<SentencePair> pairs;
+  for (size_t i = 0; i < a.size(); ++i) pairs.push_back({a[i], b[i]});
+  return pairs;
+}
+
+}  // namespace
+
+int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
+  const Translator t = load_translator(o.model);
+  const bool typed = isatty(STDIN_FILENO) != 0;
+  std::vector<AttentionSentence> pictures;
+  int64_t number = 1;
+  for (;;) {
+    std::vector<std::string> lines = next_lines(in, typed);
+    if (lines.empty()) break;
+    make_translatable(lines, number, t.tokenizers.source);
+    const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      write_translations(out, found[i], number++, o.search.n_best > 1);
+      if (!o.attention.empty())
+        pictures.push_back(explain(t.model, t.tokenizers, lines[i], found[i][0]));
+    }
+    out.flush();
+    check_io(out.good(), "standard output: cannot be written");
+  }
+  if (!o.attention.empty()) write_attention_page(o.attention, "Attention of " + o.model, pictures);
+  return 0;
+}
+
+int evaluate_model(const TranslateOptions& o) {
+  const Translator t = load_translator(o.model);
+  const auto [sources, references] = read_aligned(o.source, o.target);
+  const std::vector<SentencePair> text = zip(sources, references);
+  const EncodedPairs pairs = encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
+  const bool lower = t.config.lowercase || t.config.tokens == "d2l";
+  const BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
+  say(fmt::format("{}: {} sentences, {}", o.model, grouped(std::ssize(sources)),
+                  search_text(o.search)));
+  if (pairs.report.empty > 0)
+    say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty));
+  const double loss = token_loss(t.model, pairs);
+  say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
+  std::vector<std::string> translations;
+  double seconds = 0;
+  {
+    Progress bar("translating", "sentences", std::ssize(sources));
+    for (auto& best : translate_lines(t.model, t.tokenizers, sources, o.search, [&](int64_t done) {
+           bar.update(done, "");
+           return true;
+         }))
+      translations.push_back(best[0].text);
+    seconds = bar.seconds();
+  }
+  for (size_t i = 0; i < std::min<size_t>(o.show, text.size()); ++i)
+    say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
+                    text[i].target, d2l_score(translations[i], text[i].target)));
+  fmt::print("{}", to_text(score_lines(translations, references, bleu)));
+  say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds));
+  return 0;
+}
+
+int score_files(const TranslateOptions& o) {
+  const auto [hypotheses, references] = read_aligned(o.hypotheses, o.reference);
+  BleuOptions options{.lowercase = o.lowercase};
+  if (o.tokenize == "char") options.tokens = BleuTokens::character;
+  if (o.tokenize == "none") options.tokens = BleuTokens::none;
+  fmt::print("{}", to_text(score_lines(hypotheses, references, options)));
+  return 0;
+}
+
+int plot_attention(const TranslateOptions& o) {
+  const Translator t = load_translator(o.model);
+  const std::vector<std::string> lines = {o.sentence};
+  const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
+  const AttentionSentence picture = explain(t.model, t.tokenizers, o.sentence, found[0][0]);
+  fmt::print("{}", explain_text(picture, terminal_width(), isatty(STDOUT_FILENO) != 0));
+  check(!picture.groups.empty(), "there is nothing to show: {}",
+        t.config.model.model == "seq2seq" ? "seq2seq has no attention" : "the sentence is empty");
+  const std::string path = o.attention.empty() ? "attention.html" : o.attention;
+  write_attention_page(path, "Attention of " + o.model, {picture});
+  say(fmt::format("every layer and head: {}", path));
+  return 0;
+}
+
+}  // namespace tern::apps

@@ -1,0 +1,134 @@
+#include "tern/apps/translate/corpus.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "tern/core/error.h"
+#include "tern/data/dataset.h"
+#include "tern/data/grammar.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr int64_t kDemoTrain = 10000, kDemoValid = 500;
+
+std::vector<SentencePair> take(Pairs read, const std::string& name,
+                               std::vector<std::string>& reports) {
+  const PairReport& r = read.report;
+  if (r.kept != r.lines) reports.push_back(fmt::format("{}: {}", name, r.summary()));
+  check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", name);
+  return std::move(read.pairs);
+}
+
+// Moves `count` pairs, drawn by the seed, from the first list to the second.
+void hold_out(PairFiles& files, int64_t count, uint64_t seed) {
+  const int64_t n = std::ssize(files.train);
+  check(count < n, "--hold-out {}: there are only {} pairs", count, n);
+  std::vector<int64_t> order = permutation(n, Rng(seed).stream(3));
+  order.resize(static_cast<size_t>(count));
+  std::vector<bool> held(static_cast<size_t>(n));
+  for (int64_t i : order) held[static_cast<size_t>(i)] = true;
+  std::vector<SentencePair> kept;
+  for (int64_t i = 0; i < n; ++i)
+    (held[static_cast<size_t>(i)] ? files.valid : kept)
+        .push_back(std::move(files.train[static_cast<size_t>(i)]));
+  files.train = std::move(kept);
+}
+
+TokenizerOptions tokenizer_options(const TrainConfig& c) {
+  if (c.tokens == "d2l") return TokenizerOptions::d2l();
+  TokenizerOptions o;
+  o.unit = c.tokens == "bpe" ? TokenUnit::bpe : TokenUnit::words;
+  o.normalize.lower = c.lowercase;
+  o.vocabulary.min_freq = c.min_freq;
+  o.bpe.merges = c.bpe;
+  return o;
+}
+
+uLong add_ids(uLong crc, const EncodedPairs& pairs) {
+  auto add = [&](const std::vector<int64_t>& ids) {
+    const auto size = static_cast<int64_t>(ids.size());
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(&size), sizeof size);
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(ids.data()), ids.size() * sizeof(int64_t));
+  };
+  for (const EncodedPair& p : *pairs.pairs) {
+    add(p.source);
+    add(p.target);
+  }
+  return crc;
+}
+
+}  // namespace
+
+PairFiles read_pair_files(const TrainConfig& c) {
+  PairFiles files;
+  const PairOptions options{.reverse = c.reverse, .first = c.first};
+  if (is_demo(c)) {
+    files.train = generate_pairs(c.first > 0 ? c.first : kDemoTrain + kDemoValid, c.seed);
+    if (c.reverse)
+      for (SentencePair& p : files.train) std::swap(p.source, p.target);
+    files.description = "generated English-French pairs";
+  } else if (!c.pairs.empty()) {
+    files.train = take(read_pairs_tsv(c.pairs, options), c.pairs, files.reports);
+    files.description = c.pairs;
+  } else {
+    const std::string name = fmt::format("{}, {}", c.source, c.target);
+    files.train = take(read_pairs(c.source, c.target, options), name, files.reports);
+    files.description = name;
+  }
+  if (!c.valid_source.empty()) {
+    const std::string name = fmt::format("{}, {}", c.valid_source, c.valid_target);
+    files.valid = take(read_pairs(c.valid_source, c.valid_target, {.reverse = c.reverse}), name,
+                       files.reports);
+    return files;
+  }
+  const int64_t share = std::min<int64_t>(1000, std::ssize(files.train) / 20);
+  const int64_t held = c.hold_out >= 0 ? c.hold_out : share;
+  if (held > 0) hold_out(files, held, c.seed);
+  return files;
+}
+
+Tokenizers learn_tokenizers(const TrainConfig& c, const std::vector<SentencePair>& train) {
+  std::vector<std::string> source, target;
+  for (const SentencePair& p : train) {
+    source.push_back(p.source);
+    target.push_back(p.target);
+  }
+  const TokenizerOptions options = tokenizer_options(c);
+  if (!c.shared) return {Tokenizer::learn(source, options), Tokenizer::learn(target, options)};
+  source.insert(source.end(), target.begin(), target.end());
+  Tokenizer both = Tokenizer::learn(source, options);
+  return {both, both};
+}
+
+double length_ratio(const std::vector<EncodedPair>& pairs) {
+  std::vector<double> ratios;
+  for (const EncodedPair& p : pairs)
+    ratios.push_back(static_cast<double>(std::ssize(p.target) - 5) /
+                     static_cast<double>(p.source.size()));
+  const auto at =
+      ratios.begin() + static_cast<ptrdiff_t>(0.995 * static_cast<double>(pairs.size()));
+  if (at == ratios.end()) return 1;
+  std::nth_element(ratios.begin(), at, ratios.end());
+  return std::max(1.0, *at);
+}
+
+Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokenizers& t) {
+  Corpus corpus;
+  corpus.train = encode_pairs(files.train, t.source, t.target, c.max_length);
+  check(!corpus.train.pairs->empty(), "none of the {} training pairs is left: {}",
+        files.train.size(), corpus.train.report.summary());
+  // Pairs of the validation are never left out for their length: the score is of all of them.
+  corpus.valid = encode_pairs(files.valid, t.source, t.target);
+  for (const SentencePair& p : files.valid)
+    if (!t.source.encode(p.source).empty() && !t.target.encode(p.target).empty())
+      corpus.valid_text.push_back(p);
+  const uLong crc = add_ids(add_ids(0, corpus.train), corpus.valid);
+  corpus.checksum = fmt::format("{} + {} pairs, {:08x}", corpus.train.pairs->size(),
+                                corpus.valid.pairs->size(), crc);
+  return corpus;
+}
+
+}  // namespace tern::apps

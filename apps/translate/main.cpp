@@ -1,0 +1,28 @@
+// translate: trains translation models, translates, scores and shows attention; see --help.
+#include <iostream>
+
+#include "tern/apps/common/app.h"
+#include "tern/apps/translate/commands.h"
+#include "tern/core/threads.h"
+
+int main(int argc, char** argv) {
+  using namespace tern::apps;
+  return run_app("translate", [&] {
+    TranslateOptions options;
+    if (!parse_options(argc, argv, options)) return 0;
+    if (options.threads > 0) tern::set_num_threads(options.threads);
+    switch (options.command) {
+      case TranslateOptions::Command::run:
+        return run_translations(options, std::cin, std::cout);
+      case TranslateOptions::Command::eval:
+        return evaluate_model(options);
+      case TranslateOptions::Command::score:
+        return score_files(options);
+      case TranslateOptions::Command::plot:
+        return plot_attention(options);
+      case TranslateOptions::Command::train:
+        break;
+    }
+    return options.resume.empty() ? start_training(options) : resume_training(options);
+  });
+}

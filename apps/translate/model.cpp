@@ -1,0 +1,179 @@
+#include "tern/apps/translate/model.h"
+
+#include <utility>
+
+#include "tern/core/autograd.h"
+#include "tern/core/error.h"
+#include "tern/core/ops.h"
+#include "tern/nn/module.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr int64_t kMoreTokens = 6;  // what any source may have, its end included
+
+using AnyModel = std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq>;
+
+models::TransformerOptions transformer_options(const ModelConfig& c) {
+  models::TransformerOptions o;
+  o.source_vocab = c.source_vocab;
+  o.target_vocab = c.target_vocab;
+  o.encoder_layers = o.decoder_layers = c.layers;
+  o.layer = {.dim = c.dim,
+             .heads = c.heads,
+             .ffn = c.ffn,
+             .dropout = c.dropout,
+             .norm_first = c.norm_first};
+  o.tie_source_target = c.tie == "all";
+  o.tie_target_generator = c.tie != "none";
+  o.final_norm = c.final_norm;
+  return o;
+}
+
+models::BahdanauOptions bahdanau_options(const ModelConfig& c) {
+  models::BahdanauOptions o{.source_vocab = c.source_vocab,
+                            .target_vocab = c.target_vocab,
+                            .embed = c.dim,
+                            .hidden = c.hidden,
+                            .dropout = c.dropout};
+  if (c.form == "d2l") {
+    o.form = models::BahdanauForm::d2l;
+    o.layers = c.layers;
+    o.dropout = 0;
+    o.layer_dropout = o.attention_dropout = c.dropout;
+  }
+  return o;
+}
+
+AnyModel make_model(const ModelConfig& c, Rng rng) {
+  if (c.model == "transformer") return models::Transformer(transformer_options(c), rng);
+  if (c.model == "bahdanau") return models::Bahdanau(bahdanau_options(c), rng);
+  check(c.model == "seq2seq", "there is no model '{}'", c.model);
+  return models::LstmSeq2Seq({.source_vocab = c.source_vocab,
+                              .target_vocab = c.target_vocab,
+                              .embed = c.dim,
+                              .hidden = c.hidden,
+                              .layers = c.layers,
+                              .dropout = c.dropout,
+                              .reverse_source = c.reverse_source},
+                             rng);
+}
+
+std::vector<int64_t> with_end(std::vector<int64_t> tokens) {
+  tokens.push_back(kEndId);
+  return tokens;
+}
+
+Tensor row(const std::vector<int64_t>& tokens) { return tensor(tokens, {1, std::ssize(tokens)}); }
+
+// weights (1, H, T, S) or (1, T, S)
+AttentionMap to_map(const char* kind, size_t layer, const Tensor& weights) {
+  AttentionMap m{.kind = kind, .layer = static_cast<int64_t>(layer) + 1};
+  m.heads = weights.ndim() == 4 ? weights.size(1) : 1;
+  m.rows = weights.size(-2);
+  m.columns = weights.size(-1);
+  m.weights = weights.contiguous().to_vector<float>();
+  return m;
+}
+
+}  // namespace
+
+TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed)
+    : config_(config), model_(make_model(config, Rng(seed))) {}
+
+Tensor TranslationModel::logits(const PairBatch& b) const {
+  if (auto* m = std::get_if<models::LstmSeq2Seq>(&model_))
+    return (*m)(b.source, b.target_in, b.source_lengths);
+  if (auto* m = std::get_if<models::Bahdanau>(&model_))
+    return (*m)(b.source, b.source_lengths, b.target_in);
+  return std::get<models::Transformer>(model_)(b.source, b.source_lengths, b.target_in);
+}
+
+std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(
+    std::span<const std::vector<int64_t>> sources, const SearchOptions& options) const {
+  if (sources.empty()) return {};
+  NoGradGuard no_grad;
+  std::vector<std::vector<int64_t>> ended;
+  std::vector<int64_t> limits;
+  for (const std::vector<int64_t>& s : sources) {
+    ended.push_back(with_end(s));
+    limits.push_back(longest_translation(std::ssize(s)));
+  }
+  const PaddedTokens padded = pad_tokens(ended);
+  std::vector<int64_t> never = {kPadId, kBeginId};
+  if (!options.unknown) never.push_back(kUnknownId);
+  return std::visit(
+      [&](const auto& model) {
+        auto state = model.encode(padded.tokens, padded.lengths);
+        if (options.beam > 1 || options.n_best > 1)
+          return nn::beam_search(model, std::move(state),
+                                 {.beam = options.beam,
+                                  .alpha = options.alpha,
+                                  .n_best = options.n_best,
+                                  .begin = kBeginId,
+                                  .end = kEndId,
+                                  .max_length = limits,
+                                  .forbid = never});
+        std::vector<std::vector<nn::Hypothesis>> out;
+        for (nn::Hypothesis& h :
+             nn::greedy(model, std::move(state),
+                        {.begin = kBeginId, .end = kEndId, .max_length = limits, .forbid = never}))
+          out.push_back({std::move(h)});
+        return out;
+      },
+      model_);
+}
+
+std::vector<AttentionMap> TranslationModel::attention(const std::vector<int64_t>& source,
+                                                      const std::vector<int64_t>& target) const {
+  NoGradGuard no_grad;
+  std::vector<int64_t> said = target;
+  said.insert(said.begin(), kBeginId);
+  const Tensor x = row(with_end(source)), y = row(said);
+  std::vector<AttentionMap> maps;
+  if (auto* m = std::get_if<models::Bahdanau>(&model_))
+    maps.push_back(to_map("alignment", 0, m->align(x, {}, y).alignments));
+  if (auto* m = std::get_if<models::Transformer>(&model_)) {
+    const models::TransformerAttention a = m->attend(x, {}, y).attention;
+    for (size_t i = 0; i < a.encoder.size(); ++i)
+      maps.push_back(to_map("encoder", i, a.encoder[i]));
+    for (size_t i = 0; i < a.decoder.size(); ++i)
+      maps.push_back(to_map("decoder", i, a.decoder[i]));
+    for (size_t i = 0; i < a.cross.size(); ++i) maps.push_back(to_map("cross", i, a.cross[i]));
+  }
+  return maps;
+}
+
+int64_t TranslationModel::longest_translation(int64_t source) const {
+  return static_cast<int64_t>(config_.length_ratio * static_cast<double>(source)) + kMoreTokens;
+}
+
+NamedTensors TranslationModel::parameters() const {
+  return std::visit([](const auto& m) { return nn::named_parameters(m); }, model_);
+}
+
+NamedTensors TranslationModel::state_dict() const {
+  return std::visit([](const auto& m) { return nn::state_dict(m); }, model_);
+}
+
+void TranslationModel::load_state_dict(const NamedTensors& state) {
+  std::visit([&](auto& m) { nn::load_state_dict(m, state); }, model_);
+}
+
+NamedTensors TranslationModel::generator_state() const {
+  return std::visit([](const auto& m) { return nn::generator_state(m); }, model_);
+}
+
+void TranslationModel::load_generator_state(const NamedTensors& state) {
+  std::visit([&](auto& m) { nn::load_generator_state(m, state); }, model_);
+}
+
+void TranslationModel::set_training(bool on) {
+  std::visit([&](auto& m) { nn::set_training(m, on); }, model_);
+}
+
+int64_t TranslationModel::num_parameters() const {
+  return std::visit([](const auto& m) { return nn::num_parameters(m); }, model_);
+}
+
+}  // namespace tern::apps

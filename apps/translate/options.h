@@ -1,0 +1,31 @@
+// The flags of translate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/apps/translate/config.h"
+#include "tern/apps/translate/model.h"
+
+namespace tern::apps {
+
+struct TranslateOptions {
+  enum class Command { train, run, eval, score, plot } command = Command::train;
+  TrainConfig train;
+  std::string out, resume;  ///< train
+  int threads = 0;          ///< 0: all cores
+  std::string model;        ///< folder: run, eval, plot
+  SearchOptions search;
+  std::string attention;                            ///< run, plot: page to write
+  std::string source, target;                       ///< eval
+  int64_t show = 0;                                 ///< eval: sentences to print
+  std::string hypotheses, reference;                ///< score
+  bool lowercase = false, lowercase_given = false;  ///< eval, score
+  std::string tokenize = "13a";
+  std::string sentence;  ///< plot
+};
+
+/// Parses the command line. --help prints and returns false; wrong flags throw Error.
+bool parse_options(int argc, char** argv, TranslateOptions& options);
+
+}  // namespace tern::apps

@@ -1,0 +1,164 @@
+#include "tern/apps/translate/translator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "tern/core/autograd.h"
+#include "tern/core/error.h"
+#include "tern/core/ops.h"
+#include "tern/core/safetensors.h"
+#include "tern/data/lines.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr int64_t kSentences = 64;     // a batch of decoding
+constexpr int64_t kLossTokens = 4096;  // a batch of the validation
+constexpr size_t kLongestConfig = 1 << 20;
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  check_io(!error, "{}: cannot be read: {}", path, error.message());
+  check_io(size <= kLongestConfig, "{}: has {} bytes; a configuration has less", path, size);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  check_io(file.good(), "{}: cannot be read", path);
+  return text.str();
+}
+
+// Longest first: the batch that needs the most memory comes at the start.
+std::vector<size_t> by_length(const std::vector<std::vector<int64_t>>& sources) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (!sources[i].empty()) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  return order;
+}
+
+}  // namespace
+
+std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
+                                                         const Tokenizers& tokenizers,
+                                                         std::span<const std::string> lines,
+                                                         const SearchOptions& search,
+                                                         const TranslationProgress& progress) {
+  std::vector<std::vector<int64_t>> sources;
+  for (const std::string& line : lines) sources.push_back(tokenizers.source.encode(line));
+  std::vector<std::vector<TranslatedText>> out(lines.size(), {TranslatedText{}});
+  const std::vector<size_t> order = by_length(sources);
+  for (size_t begin = 0; begin < order.size(); begin += kSentences) {
+    if (progress && !progress(static_cast<int64_t>(begin))) return {};
+    const size_t end = std::min(order.size(), begin + kSentences);
+    std::vector<std::vector<int64_t>> batch;
+    for (size_t k = begin; k < end; ++k) batch.push_back(sources[order[k]]);
+    const auto found = model.translate(batch, search);
+    for (size_t k = begin; k < end; ++k) {
+      std::vector<TranslatedText>& texts = out[order[k]];
+      texts.clear();
+      for (const nn::Hypothesis& h : found[k - begin])
+        texts.push_back({tokenizers.target.decode(h.tokens), h.tokens, h.log_prob, h.score});
+    }
+  }
+  return out;
+}
+
+double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
+                  const TranslationProgress& progress) {
+  NoGradGuard no_grad;
+  int64_t longest = 1;
+  for (const EncodedPair& p : *pairs.pairs)
+    longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
+  Loader<PairBatch> loader =
+      pair_loader(pairs.pairs, {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
+  double sum = 0;
+  int64_t tokens = 0, done = 0;
+  for (PairBatch& b : loader) {
+    if (progress && !progress(done)) return 0;
+    const Tensor logits = model.logits(b);
+    sum += cross_entropy(flatten(logits, 0, 1), flatten(b.target_out),
+                         {.ignore_index = kPadId, .reduction = Reduction::sum})
+               .item();
+    tokens += tern::sum(b.target_lengths).item<int64_t>();
+    done += b.source.size(0);
+  }
+  return tokens > 0 ? sum / static_cast<double>(tokens) : 0;
+}
+
+double d2l_score(const std::string& hypothesis, const std::string& reference) {
+  const NormalizeOptions form = NormalizeOptions::d2l_form();
+  return d2l_bleu(normalize(hypothesis, form), normalize(reference, form), 2);
+}
+
+Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
+                   const BleuOptions& options) {
+  Scores s{.bleu = corpus_bleu(hypotheses, references, options), .options = options};
+  s.chrf = corpus_chrf(hypotheses, references, {.lowercase = options.lowercase});
+  for (size_t i = 0; i < hypotheses.size(); ++i) s.d2l += d2l_score(hypotheses[i], references[i]);
+  s.d2l /= static_cast<double>(hypotheses.size());
+  return s;
+}
+
+std::string to_text(const Scores& s) {
+  return fmt::format("{}\nchrF2|{} = {:.2f}\nd2l bleu (k = 2, mean over sentences) = {:.3f}\n",
+                     to_string(s.bleu, s.options),
+                     chrf_signature({.lowercase = s.options.lowercase}), s.chrf, s.d2l);
+}
+
+void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
+  write_file_atomically(files.config(), to_json(config) + "\n");
+  if (config.shared) {
+    t.source.save(files.vocabulary("vocabulary"));
+  } else {
+    t.source.save(files.vocabulary("source"));
+    t.target.save(files.vocabulary("target"));
+  }
+}
+
+TrainConfig load_config(const ModelFiles& files) {
+  const std::string text = read_text(files.config());
+  try {
+    return config_from_json(text);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", files.config(), e.what()));
+  }
+}
+
+Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config) {
+  if (!config.shared)
+    return {Tokenizer::load(files.vocabulary("source")),
+            Tokenizer::load(files.vocabulary("target"))};
+  Tokenizer both = Tokenizer::load(files.vocabulary("vocabulary"));
+  return {both, both};
+}
+
+Translator load_translator(const std::string& folder) {
+  const ModelFiles files{folder};
+  check_io(std::filesystem::is_directory(folder), "--model {}: there is no such folder", folder);
+  TrainConfig config = load_config(files);
+  Tokenizers tokenizers = load_tokenizers(files, config);
+  const ModelConfig& m = config.model;
+  check_io(m.source_vocab == tokenizers.source.size() && m.target_vocab == tokenizers.target.size(),
+           "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
+           files.config(), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
+           m.target_vocab);
+  const SafeTensors weights = load_safetensors(files.weights());
+  try {
+    TranslationModel model(m, 0);
+    model.load_state_dict(weights.tensors);
+    model.set_training(false);
+    return {config, std::move(tokenizers), std::move(model)};
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),
+                        files.config(), e.what()));
+  }
+}
+
+}  // namespace tern::apps

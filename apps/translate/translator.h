@@ -1,0 +1,76 @@
+// A model with its tokenizers: text in, translations out. A model folder holds it as
+// model.safetensors, config.json, source.json and target.json (one vocabulary.json where both sides
+// share it).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tern/apps/translate/corpus.h"
+#include "tern/apps/translate/model.h"
+#include "tern/data/bleu.h"
+
+namespace tern::apps {
+
+/// A translation of a line of text.
+struct TranslatedText {
+  std::string text;
+  std::vector<int64_t> tokens;  ///< ids of the target, without <eos>
+  double log_prob = 0, score = 0;
+};
+
+/// How far a list of sentences is; false stops.
+using TranslationProgress = std::function<bool(int64_t done)>;
+
+/// The best translations of every line, in the order of the lines, in batches of sentences of
+/// similar length. A line without tokens has one empty translation. Stopped: empty.
+std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
+                                                         const Tokenizers& tokenizers,
+                                                         std::span<const std::string> lines,
+                                                         const SearchOptions& search,
+                                                         const TranslationProgress& progress = {});
+
+/// Mean loss of a token, <eos> counted, without smoothing.
+double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
+                  const TranslationProgress& progress = {});
+
+/// What is said of translations.
+struct Scores {
+  BleuScore bleu;
+  BleuOptions options;
+  double chrf = 0;  ///< 0 to 100
+  double d2l = 0;   ///< mean of d2l.ai's score with k = 2, 0 to 1
+};
+Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
+                   const BleuOptions& options);
+/// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
+double d2l_score(const std::string& hypothesis, const std::string& reference);
+/// A line each: BLEU with its signature, chrF, d2l bleu.
+std::string to_text(const Scores& scores);
+
+/// Files of a model folder.
+struct ModelFiles {
+  std::string folder;
+  std::string weights() const { return folder + "/model.safetensors"; }
+  std::string config() const { return folder + "/config.json"; }
+  std::string vocabulary(const char* side) const { return folder + "/" + side + ".json"; }
+};
+
+/// Writes config.json and the tokenizers.
+void save_description(const ModelFiles& files, const TrainConfig& config,
+                      const Tokenizers& tokenizers);
+TrainConfig load_config(const ModelFiles& files);
+Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config);
+
+struct Translator {
+  TrainConfig config;
+  Tokenizers tokenizers;
+  TranslationModel model;  ///< in evaluation mode
+};
+
+/// Loads a model folder; IoError names the part that is missing or does not fit.
+Translator load_translator(const std::string& folder);
+
+}  // namespace tern::apps

@@ -1,0 +1,373 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tern/apps/common/checkpoint.h"
+#include "tern/apps/translate/commands.h"
+#include "tern/apps/translate/trainer.h"
+#include "tern/core/ops.h"
+#include "tern/core/threads.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::apps {
+namespace {
+
+using test::read_file;
+using test::TempDir;
+using test::write_file;
+
+// Everything random and everything with a state is on.
+TrainConfig busy_config(const std::string& model) {
+  TrainConfig c;
+  c.first = 40;
+  c.hold_out = 6;
+  c.tokens = "bpe";
+  c.bpe = 60;
+  c.shared = true;
+  c.model = {.model = model, .layers = 1, .dim = 16, .hidden = 12, .heads = 2, .ffn = 20};
+  c.model.tie = "all";
+  c.model.dropout = 0.2;
+  c.epochs = 3;
+  c.batch = 12;
+  c.lr = 0.5;
+  c.schedule = "noam";
+  c.warmup = 5;
+  c.label_smoothing = 0.1;
+  c.ema = 0.9;
+  c.accumulate = 2;
+  c.weight_decay = 0.01;
+  c.seed = 3;
+  return c;
+}
+
+// A corpus and the trainer on it.
+struct Setup {
+  TrainConfig config;
+  Tokenizers tokenizers;
+  Corpus corpus;
+
+  explicit Setup(TrainConfig c) : config(std::move(c)) {
+    const PairFiles files = read_pair_files(config);
+    tokenizers = learn_tokenizers(config, files.train);
+    config.model.source_vocab = tokenizers.source.size();
+    config.model.target_vocab = tokenizers.target.size();
+    corpus = encode_corpus(config, files, tokenizers);
+  }
+  std::unique_ptr<TranslationTrainer> trainer() const {
+    return std::make_unique<TranslationTrainer>(config, corpus, tokenizers);
+  }
+};
+
+void step(TranslationTrainer& t) {
+  if (t.epoch_trained()) t.close_epoch(*t.validate());
+  t.train_step();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  return dispatch(a.dtype(), [&]<class T>() {
+    const std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
+    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+  });
+}
+
+// Two trainers with the same past, but for the time it took.
+void check_same_state(const TranslationTrainer& a, const TranslationTrainer& b) {
+  const SafeTensors x = a.state(), y = b.state();
+  REQUIRE(x.tensors.size() == y.tensors.size());
+  for (size_t i = 0; i < x.tensors.size(); ++i) {
+    CAPTURE(x.tensors[i].first);
+    CHECK(x.tensors[i].first == y.tensors[i].first);
+    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
+  }
+  CHECK(a.progress().loss_sum == b.progress().loss_sum);
+  CHECK(a.progress().step == b.progress().step);
+  REQUIRE(a.progress().history.size() == b.progress().history.size());
+  for (size_t i = 0; i < a.progress().history.size(); ++i) {
+    CHECK(a.progress().history[i].valid_loss == b.progress().history[i].valid_loss);
+    CHECK(a.progress().history[i].valid_bleu == b.progress().history[i].valid_bleu);
+  }
+}
+
+TranslateOptions parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "translate");
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  TranslateOptions o;
+  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  return o;
+}
+
+// A model folder made by three short epochs.
+std::string trained_folder(const TempDir& dir, const std::string& model) {
+  TranslateOptions o;
+  o.train = busy_config(model);
+  o.out = dir / model;
+  REQUIRE(start_training(o) == 0);
+  return o.out;
+}
+
+}  // namespace
+
+TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end") {
+  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
+    CAPTURE(model);
+    const Setup setup(busy_config(model));
+    auto whole = setup.trainer();
+    REQUIRE(whole->batches_per_epoch() == 5);  // three steps, the last one of one batch
+    for (int i = 0; i < 7; ++i) step(*whole);
+    for (int before : {1, 3, 5}) {
+      auto first = setup.trainer(), second = setup.trainer();
+      for (int i = 0; i < before; ++i) step(*first);
+      TempDir dir;
+      save_checkpoint(dir / "c", first->state());
+      second->load_state(load_checkpoint(dir / "c"), "c");
+      for (int i = before; i < 7; ++i) step(*second);
+      check_same_state(*whole, *second);
+    }
+  }
+}
+
+TEST_CASE("translate: training gives the same with one thread and with two") {
+  const Setup setup(busy_config("transformer"));
+  auto one = setup.trainer(), two = setup.trainer();
+  const int threads = num_threads();
+  set_num_threads(1);
+  for (int i = 0; i < 3; ++i) step(*one);
+  set_num_threads(2);
+  for (int i = 0; i < 3; ++i) step(*two);
+  set_num_threads(threads);
+  check_same_state(*one, *two);
+}
+
+TEST_CASE("translate: accumulated batches give the step of one large batch") {
+  TrainConfig small = busy_config("transformer");
+  small.model.dropout = 0;
+  small.batch = 4;
+  small.accumulate = 100;  // all batches of the epoch
+  TrainConfig large = small;
+  large.batch = 34;
+  const Setup a(small), b(large);
+  auto x = a.trainer(), y = b.trainer();
+  REQUIRE(x->batches_per_epoch() > y->batches_per_epoch());
+  x->train_step();
+  y->train_step();
+  REQUIRE(x->epoch_trained());
+  REQUIRE(y->epoch_trained());
+  CHECK(x->progress().loss_sum == doctest::Approx(y->progress().loss_sum).epsilon(1e-5));
+  const NamedTensors p = x->weights(), q = y->weights();
+  for (size_t i = 0; i < p.size(); ++i) {
+    CAPTURE(p[i].first);
+    // A key's bias has no gradient but rounding, which Adam makes as large as any other.
+    if (p[i].first.ends_with("in_proj_bias")) continue;
+    CHECK(max(abs(p[i].second - q[i].second)).item() < 1e-4);
+  }
+}
+
+TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refused") {
+  const Setup setup(busy_config("bahdanau"));
+  TrainConfig c = busy_config("bahdanau");
+  c.first = 39;
+  const Setup other(c);
+  auto t = setup.trainer();
+  t->train_step();
+  CHECK_THROWS_WITH_AS(other.trainer()->load_state(t->state(), "c"),
+                       doctest::Contains("other data"), IoError);
+  TempDir dir;
+  save_checkpoint(dir / "c", t->state());
+  std::string bytes = read_file(dir / "c");
+  bytes[bytes.size() - 9] ^= 1;
+  write_file(dir / "d", bytes);
+  CHECK_THROWS_AS(load_checkpoint(dir / "d"), IoError);
+}
+
+TEST_CASE("translate: a small model learns the generated pairs") {
+  TrainConfig c = busy_config("transformer");
+  c.first = 24;
+  c.hold_out = 0;
+  c.tokens = "words";
+  c.shared = false;
+  c.min_freq = 1;
+  c.model = {.layers = 1, .dim = 32, .heads = 4, .ffn = 64};
+  c.model.dropout = 0;
+  c.lr = 5e-3;
+  c.schedule = "constant";
+  c.warmup = 0;
+  c.label_smoothing = c.ema = c.weight_decay = 0;
+  c.accumulate = 1;
+  c.epochs = 60;
+  const Setup setup(c);
+  auto t = setup.trainer();
+  while (!t->finished()) {
+    t->train_step();
+    if (t->epoch_trained()) t->close_epoch(*t->validate());
+  }
+  std::vector<std::string> sources, references, found;
+  for (const SentencePair& p : read_pair_files(setup.config).train) {
+    sources.push_back(p.source);
+    references.push_back(p.target);
+  }
+  t->with_counting_weights([&] {
+    for (auto& best : translate_lines(t->model(), setup.tokenizers, sources, {}))
+      found.push_back(best[0].text);
+  });
+  CHECK(corpus_bleu(found, references, t->bleu_options()).score > 90);
+}
+
+TEST_CASE("translate: a model folder, and what is done with it") {
+  TempDir dir;
+  const std::string folder = trained_folder(dir, "transformer");
+  TranslateOptions o;
+  o.out = folder;
+  o.train = busy_config("transformer");
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
+
+  std::istringstream log(read_file(folder + "/log.jsonl"));
+  int64_t epochs = 0;
+  for (std::string text; std::getline(log, text); ++epochs)
+    for (const char* key : {"epoch", "train_loss", "valid_loss", "valid_ppl", "valid_bleu",
+                            "tokens_per_s", "lr", "seconds"})
+      CHECK(nlohmann::json::parse(text).at(key).is_number());
+  CHECK(epochs == 3);
+  CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
+
+  o = {};
+  o.model = folder;
+  std::istringstream in("A cat sleeps.\n\n\xff unseen \xf0\x9f\x90\xa6 words\n  \nThe end");
+  std::ostringstream out;
+  CHECK(run_translations(o, in, out) == 0);
+  const std::string text = out.str();
+  CHECK(std::count(text.begin(), text.end(), '\n') == 5);
+  CHECK(text.find("\n\n") != std::string::npos);  // the empty line
+
+  o.search = {.beam = 3, .n_best = 2};
+  std::istringstream again("A cat sleeps.");
+  std::ostringstream list;
+  o.attention = dir / "attention.html";
+  CHECK(run_translations(o, again, list) == 0);
+  const std::string listed = list.str();
+  CHECK(listed.starts_with("1 ||| "));
+  CHECK(std::count(listed.begin(), listed.end(), '\n') == 2);
+  CHECK(read_file(o.attention).find("<svg") != std::string::npos);
+
+  o.source = write_file(dir / "source", "A cat sleeps.\nA dog eats.\n");
+  o.target = write_file(dir / "target", "Un chat dort.\nUn chien mange.\n");
+  CHECK(evaluate_model(o) == 0);
+  write_file(o.target, "Un chat dort.\n");
+  CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("2"), IoError);
+  o.sentence = "A cat sleeps.";
+  CHECK(plot_attention(o) == 0);
+
+  TranslateOptions resumed;
+  resumed.resume = folder;
+  CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+  for (const char* part : {"model.safetensors", "config.json", "vocabulary.json"}) {
+    const std::string bytes = read_file(folder + "/" + part);
+    std::filesystem::remove(folder + "/" + part);
+    CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains(part), IoError);
+    write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
+    CHECK_THROWS_AS(load_translator(folder), IoError);
+    write_file(folder + "/" + part, bytes);
+  }
+}
+
+TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
+  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
+    CAPTURE(model);
+    const Setup setup(busy_config(model));
+    auto t = setup.trainer();
+    for (int i = 0; i < 4; ++i) step(*t);
+    std::vector<std::string> lines;
+    for (const SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
+    lines.insert(lines.begin() + 2, "");
+    t->with_counting_weights([&] {
+      for (int64_t beam : {1, 3}) {
+        const auto all = translate_lines(t->model(), setup.tokenizers, lines, {.beam = beam});
+        REQUIRE(all.size() == lines.size());
+        CHECK(all[2][0].text.empty());
+        for (size_t i = 0; i < lines.size(); ++i) {
+          const auto one =
+              translate_lines(t->model(), setup.tokenizers, {&lines[i], 1}, {.beam = beam});
+          CHECK(one[0][0].text == all[i][0].text);
+          CHECK(one[0][0].log_prob == doctest::Approx(all[i][0].log_prob).epsilon(1e-4));
+        }
+      }
+      // The mean over tokens does not depend on how they are batched.
+      double sum = 0;
+      int64_t tokens = 0;
+      for (const EncodedPair& p : *setup.corpus.valid.pairs) {
+        EncodedPairs one;
+        one.pairs = std::make_shared<std::vector<EncodedPair>>(1, p);
+        const int64_t n = std::ssize(p.target) + 1;
+        sum += token_loss(t->model(), one) * static_cast<double>(n);
+        tokens += n;
+      }
+      CHECK(token_loss(t->model(), setup.corpus.valid) ==
+            doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
+    });
+  }
+}
+
+TEST_CASE("translate: flags and presets") {
+  CHECK(parse({}).train.preset == "demo");
+  CHECK(is_demo(parse({"train", "--epochs", "2"}).train));
+  const TrainConfig best = parse({"train", "--preset", "multi30k-best", "--source", "a", "--target",
+                                  "b", "--ema", "0.5"})
+                               .train;
+  CHECK(best.model.tie == "all");
+  CHECK(best.ema == 0.5);
+  CHECK(parse({"train", "--pairs", "p"}).train.preset == "multi30k-transformer");
+  CHECK(to_json(config_from_json(to_json(best))) == to_json(best));
+  for (const std::string& name : preset_names()) {
+    TrainConfig c;
+    apply_preset(name, c);
+    CHECK(c.preset == name);
+    CHECK(c.model.dim % c.model.heads == 0);
+  }
+  const std::vector<std::vector<std::string>> wrong = {
+      {"fly"},
+      {"train", "--preset", "nothing"},
+      {"train", "--pairs", "p", "--source", "a", "--target", "b"},
+      {"train", "--source", "a"},
+      {"train", "--batch", "0", "--batch-tokens", "0"},
+      {"train", "--dim", "10", "--heads", "4"},
+      {"train", "--tie", "all"},
+      {"train", "--dropout", "1"},
+      {"train", "--resume", "r", "--lr", "1"},
+      {"run"},
+      {"run", "--model", "m", "--beam", "0"},
+      {"run", "--model", "m", "--n-best", "2"},
+      {"score", "--hypotheses", "h"},
+      {"plot", "--model", "m"},
+  };
+  for (const auto& words : wrong) {
+    CAPTURE(words.back());
+    CHECK_THROWS_AS(parse(words), Error);
+  }
+}
+
+TEST_CASE("translate: files that do not fit say how") {
+  TempDir dir;
+  TrainConfig c;
+  c.source = write_file(dir / "a", "one\ntwo\n");
+  c.target = write_file(dir / "b", "un\n");
+  CHECK_THROWS_WITH_AS(read_pair_files(c), doctest::Contains("2"), IoError);
+  write_file(c.target, "un\n\xff\n");
+  CHECK_THROWS_WITH_AS(read_pair_files(c), doctest::Contains("2"), IoError);
+  write_file(c.target, "");
+  CHECK_THROWS_AS(read_pair_files(c), IoError);
+  write_file(c.target, "un\n\n");
+  c.hold_out = 0;
+  const PairFiles files = read_pair_files(c);
+  CHECK(files.train == std::vector<SentencePair>{{"one", "un"}});
+  REQUIRE(files.reports.size() == 1);
+  CHECK(files.reports[0].find("1 of 2 pairs") != std::string::npos);
+  TranslateOptions o;
+  o.model = dir / "nowhere";
+  CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("no such folder"), IoError);
+}
+
+}  // namespace tern::apps
