@@ -1,10 +1,12 @@
 #include "tern/core/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tern/core/error.h"
@@ -24,12 +26,27 @@ std::size_t bucket(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// What it guards takes less than a hundred nanoseconds, and the threads of a parallel loop come at
+// the same time: a mutex would put them to sleep for many times longer.
+class SpinLock {
+ public:
+  void lock() {
+    for (int tries = 0; taken_.test_and_set(std::memory_order_acquire); ++tries)
+      if (tries > 200) std::this_thread::yield();  // its holder may be waiting for the processor
+  }
+  void unlock() { taken_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag taken_;
+};
+
 class Cache {
  public:
   void* allocate(std::size_t& bytes) {
     bytes = bucket(bytes);
     std::lock_guard lock(mutex_);
     void* p = take(bytes);
+    if (!p && cache_is_full(bytes)) p = take_larger(bytes);
     if (!p) p = ask_system(bytes);
     stats_.live += static_cast<int64_t>(bytes);
     stats_.peak = std::max(stats_.peak, stats_.live);
@@ -64,21 +81,47 @@ class Cache {
   }
 
  private:
-  // Only blocks of the very bucket are taken: the same sequence of requests then finds the same
-  // blocks at every step.
+  // A block of the very bucket: the same sequence of requests then finds the same blocks at every
+  // step.
   void* take(std::size_t bytes) {
     auto it = free_.find(bytes);
-    if (it == free_.end() || it->second.empty()) return nullptr;
-    void* p = it->second.back();
-    it->second.pop_back();
-    stats_.cached -= static_cast<int64_t>(bytes);
+    return it == free_.end() ? nullptr : take_from(it);
+  }
+
+  // A block of up to twice the size. Where shapes change from step to step, that is better than
+  // giving blocks back and touching fresh pages.
+  void* take_larger(std::size_t& bytes) {
+    for (auto it = free_.upper_bound(bytes); it != free_.end() && it->first <= 2 * bytes; ++it) {
+      if (it->second.empty()) continue;
+      bytes = it->first;
+      return take_from(it);
+    }
+    return nullptr;
+  }
+
+  void* take_from(std::map<std::size_t, std::vector<void*>>::iterator bucket) {
+    if (bucket->second.empty()) return nullptr;
+    void* p = bucket->second.back();
+    bucket->second.pop_back();
+    stats_.cached -= static_cast<int64_t>(bucket->first);
     return p;
+  }
+
+  // How much may be cached when `need` bytes more are live.
+  int64_t room(int64_t need) const {
+    const int64_t high = std::max(high_water_, stats_.live + need);
+    return std::max<int64_t>(0, high / 4 * 5 + kSlack - stats_.live - need);
+  }
+
+  // A new block would drive others out.
+  bool cache_is_full(std::size_t bytes) const {
+    return stats_.cached > room(static_cast<int64_t>(bytes));
   }
 
   void* ask_system(std::size_t bytes) {
     auto need = static_cast<int64_t>(bytes);
+    shrink(room(need));
     high_water_ = std::max(high_water_, stats_.live + need);
-    shrink(std::max<int64_t>(0, high_water_ / 4 * 5 + kSlack - stats_.live - need));
     if (cap_ > 0 && stats_.live + need + stats_.cached > cap_) {
       shrink(std::max<int64_t>(0, cap_ - stats_.live - need));
       check(stats_.live + need <= cap_,
@@ -107,7 +150,7 @@ class Cache {
       }
   }
 
-  std::mutex mutex_;
+  SpinLock mutex_;
   std::map<std::size_t, std::vector<void*>> free_;
   MemoryStats stats_;
   int64_t cap_ = 0;
