@@ -320,7 +320,22 @@ TEST_CASE("translate: flags and presets") {
   CHECK(best.model.tie == "all");
   CHECK(best.ema == 0.5);
   CHECK(parse({"train", "--pairs", "p"}).train.preset == "multi30k-transformer");
-  CHECK(to_json(config_from_json(to_json(best))) == to_json(best));
+  TrainConfig sized = best;
+  sized.model.source_vocab = sized.model.target_vocab = 100;
+  CHECK(to_json(config_from_json(to_json(sized))) == to_json(sized));
+  auto refused = [&](auto change) {
+    TrainConfig c = sized;
+    change(c.model);
+    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+  };
+  refused([](ModelConfig& m) { m.layers = -1; });
+  refused([](ModelConfig& m) { m.layers = 1 << 30; });
+  refused([](ModelConfig& m) { m.dim = int64_t{1} << 40; });
+  refused([](ModelConfig& m) { m.dropout = 2; });
+  refused([](ModelConfig& m) { m.length_ratio = 1e300; });
+  refused([](ModelConfig& m) { m.model = "oracle"; });
+  CHECK_THROWS_AS(config_from_json("{}"), Error);
+  CHECK_THROWS_AS(config_from_json("[[[["), Error);
   for (const std::string& name : preset_names()) {
     TrainConfig c;
     apply_preset(name, c);

@@ -26,7 +26,7 @@ models::TransformerOptions transformer_options(const ModelConfig& c) {
              .norm_first = c.norm_first};
   o.tie_source_target = c.tie == "all";
   o.tie_target_generator = c.tie != "none";
-  o.final_norm = c.final_norm;
+  o.final_norm = c.final_norm || c.norm_first;  // pre-norm layers need one
   return o;
 }
 
