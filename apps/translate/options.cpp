@@ -46,7 +46,7 @@ void add_sizes(CLI::App& app, ModelConfig& m) {
   add_number(app, "--hidden", m.hidden, "units of recurrent models", kCount);
   add_number(app, "--heads", m.heads, "of attention", kCount);
   add_number(app, "--ffn", m.ffn, "hidden units of the feed-forward layers", kCount);
-  add_number(app, "--dropout", m.dropout, "", kShare);
+  add_number(app, "--dropout", m.dropout, "on embeddings, sublayers and attention", kShare);
   app.add_flag("--norm-first,!--norm-last", m.norm_first, "pre-norm layers");
   add_choice(app, "--tie", m.tie, "tables that are one: generator and target, or all three",
              {"none", "target", "all"});
@@ -79,10 +79,18 @@ void add_threads(CLI::App& app, TranslateOptions& o) {
   add_number(app, "--threads", o.threads, "0: all cores", {.low = 0, .high = 1024});
 }
 
+CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
+  CLI::App* command = app.add_subcommand(name, about);
+  command->option_defaults()->always_capture_default();
+  return command;
+}
+
 CLI::App* add_train(CLI::App& app, TranslateOptions& o) {
-  CLI::App* train = app.add_subcommand("train", "Trains a model in a folder of its own.");
-  train->option_defaults()->always_capture_default();
-  add_choice(*train, "--preset", o.train.preset, "settings by name; other flags go before it",
+  CLI::App* train = add_command(app, "train", "Trains a model in a folder of its own.");
+  add_choice(*train, "--preset", o.train.preset,
+             "settings by name; without it multi30k-transformer, and demo without files. Other "
+             "flags change "
+             "what it sets",
              preset_names());
   add_data(*train, o.train);
   add_sizes(*train, o.train.model);
@@ -106,7 +114,7 @@ void add_search(CLI::App& app, SearchOptions& s) {
 }
 
 CLI::App* add_run(CLI::App& app, TranslateOptions& o) {
-  CLI::App* run = app.add_subcommand("run", "Translates standard input, a sentence a line.");
+  CLI::App* run = add_command(app, "run", "Translates standard input, a sentence a line.");
   add_model(*run, o);
   add_search(*run, o.search);
   add_number(*run, "--n-best", o.search.n_best,
@@ -118,7 +126,7 @@ CLI::App* add_run(CLI::App& app, TranslateOptions& o) {
 }
 
 CLI::App* add_eval(CLI::App& app, TranslateOptions& o) {
-  CLI::App* eval = app.add_subcommand("eval", "Perplexity and scores on files with references.");
+  CLI::App* eval = add_command(app, "eval", "Perplexity and scores on files with references.");
   add_model(*eval, o);
   add_search(*eval, o.search);
   eval->add_option("--source", o.source, "sentences")->type_name("FILE")->required();
@@ -130,7 +138,7 @@ CLI::App* add_eval(CLI::App& app, TranslateOptions& o) {
 }
 
 CLI::App* add_score(CLI::App& app, TranslateOptions& o) {
-  CLI::App* score = app.add_subcommand("score", "BLEU and chrF of translations from anywhere.");
+  CLI::App* score = add_command(app, "score", "BLEU and chrF of translations from anywhere.");
   score->add_option("--hypotheses", o.hypotheses, "translations")->type_name("FILE")->required();
   score->add_option("--reference", o.reference, "references")->type_name("FILE")->required();
   score->add_flag("--lowercase", o.lowercase, "ignore case");
@@ -139,13 +147,32 @@ CLI::App* add_score(CLI::App& app, TranslateOptions& o) {
 }
 
 CLI::App* add_plot(CLI::App& app, TranslateOptions& o) {
-  CLI::App* plot = app.add_subcommand("plot", "Shows the attention for a sentence.");
+  CLI::App* plot = add_command(app, "plot", "Shows the attention for a sentence.");
   add_model(*plot, o);
   add_search(*plot, o.search);
   plot->add_option("--attention", o.attention, "page to write; default attention.html")
       ->type_name("FILE.html");
   plot->add_option("sentence", o.sentence, "what to translate")->required();
   return plot;
+}
+
+// Flags that would change nothing are refused rather than ignored.
+void check_flags_count(const CLI::App& train, const TrainConfig& c) {
+  auto only = [&](bool counts, std::initializer_list<const char*> flags, const std::string& why) {
+    for (const char* flag : flags)
+      check(counts || train.count(flag) == 0, "{} would change nothing: {}", flag, why);
+  };
+  const ModelConfig& m = c.model;
+  const bool transformer = m.model == "transformer", bahdanau = m.model == "bahdanau";
+  only(transformer, {"--heads", "--ffn", "--norm-first", "--tie"}, "a " + m.model + " has none");
+  only(!transformer, {"--hidden"}, "a transformer's width is --dim");
+  only(bahdanau, {"--form"}, "only bahdanau has two");
+  only(m.model == "seq2seq", {"--reverse-source"}, "only seq2seq reads backwards");
+  only(!bahdanau || m.form == "d2l", {"--layers"}, "bahdanau in the paper's form has one");
+  only(c.tokens == "bpe", {"--bpe"}, "--tokens is " + c.tokens);
+  only(c.tokens == "words", {"--min-freq"}, "--tokens is " + c.tokens);
+  only(c.tokens != "d2l", {"--lowercase"}, "d2l.ai's form is lower case");
+  only(c.valid_source.empty(), {"--hold-out"}, "there are files for validation");
 }
 
 void check_train(const CLI::App& train, const TranslateOptions& o) {
@@ -163,6 +190,7 @@ void check_train(const CLI::App& train, const TranslateOptions& o) {
   check(c.max_length == 0 || c.batch_tokens == 0 || c.batch_tokens > c.max_length,
         "--batch-tokens {} is less than a pair of --max-length {} needs", c.batch_tokens,
         c.max_length);
+  check_flags_count(train, c);
 }
 
 // The name of the preset that the command line names, or that suits it.
