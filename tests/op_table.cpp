@@ -179,6 +179,12 @@ void for_each_index(const Shape& shape, const std::function<void(const Dims&)>& 
   }
 }
 
+Array picked(const Array& x, const Shape& shape, const std::function<Dims(const Dims&)>& from) {
+  Array out(shape);
+  for_each_index(shape, [&](const Dims& i) { out.at(i) = x.at(from(i)); });
+  return out;
+}
+
 Array to_array(const Tensor& t) {
   Array a(t.shape());
   a.v = t.to_vector<double>();

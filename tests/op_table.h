@@ -31,6 +31,9 @@ struct Array {
 /// Calls body(index) for every index of `shape`, in row-major order.
 void for_each_index(const Shape& shape, const std::function<void(const Dims&)>& body);
 
+/// out[i] = x[from(i)].
+Array picked(const Array& x, const Shape& shape, const std::function<Dims(const Dims&)>& from);
+
 Array to_array(const Tensor& t);
 
 enum class Second { works, throws };  ///< what a second derivative does

@@ -13,13 +13,7 @@ namespace {
 
 using test::Array;
 using test::for_each_index;
-
-// out[i] = x[from(i)].
-Array picked(const Array& x, const Shape& shape, const std::function<Dims(const Dims&)>& from) {
-  Array out(shape);
-  for_each_index(shape, [&](const Dims& i) { out.at(i) = x.at(from(i)); });
-  return out;
-}
+using test::picked;
 
 // The same numbers in row-major order.
 Array renamed(Array x, const Shape& shape) {
@@ -33,14 +27,14 @@ Tensor counted(const Shape& shape) {
   return tensor(values, shape);
 }
 
-std::vector<int64_t> ints(const Tensor& t) { return t.to_vector<int64_t>(); }
+using Args = std::vector<Tensor>;
+using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
+Ints ints(const Tensor& t) { return t.to_vector<int64_t>(); }
 
 bool shares(const Tensor& a, const Tensor& b) { return a.ref()->storage == b.ref()->storage; }
 
 TEST_CASE("op table: views, shapes") {
-  using Args = std::vector<Tensor>;
-  using Arrays = std::vector<Array>;
   test::run_rows({
       {.name = "reshape",
        .shapes = {{2, 3, 4}},
@@ -153,8 +147,6 @@ TEST_CASE("op table: views, shapes") {
 }
 
 TEST_CASE("op table: views, parts") {
-  using Args = std::vector<Tensor>;
-  using Arrays = std::vector<Array>;
   test::run_rows({
       {.name = "slice",
        .shapes = {{3, 7}},
