@@ -69,6 +69,7 @@ void multi30k_transformer(TrainConfig& c) {
 }
 
 void multi30k_bahdanau(TrainConfig& c) {
+  c.epochs = 6;
   c.model.model = "bahdanau";
   c.model.dim = 256;
   c.model.hidden = 256;
