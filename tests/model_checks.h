@@ -19,10 +19,10 @@ void check_leaves(const Tensor& loss, const M& model) {
   std::vector<Tensor> reached = leaves(loss);
   NamedTensors parameters = nn::named_parameters(model);
   CHECK(reached.size() == parameters.size());
-  for (const auto& [name, p] : parameters)
+  for (const auto& p : parameters)
     CHECK_MESSAGE(std::any_of(reached.begin(), reached.end(),
-                              [&, p = p](const Tensor& t) { return t.ref() == p.ref(); }),
-                  name);
+                              [&](const Tensor& t) { return t.ref() == p.second.ref(); }),
+                  p.first);
 }
 
 inline bool close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-6) {

@@ -22,9 +22,6 @@ using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 

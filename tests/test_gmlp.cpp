@@ -89,7 +89,9 @@ TEST_CASE("gmlp: names are the reference's") {
 }
 
 TEST_CASE("gmlp: every form's loss depends on its parameters and on nothing else") {
-  for (const auto& [name, options] : forms()) {
+  for (const auto& form : forms()) {
+    const auto& name = form.first;
+    const auto& options = form.second;
     Rng rng(3);
     Gmlp model(options, rng);
     Tensor logits = model(randn({4, 3, 8, 8}, rng));
@@ -120,7 +122,9 @@ TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
 }
 
 TEST_CASE("gmlp: a block that finishes the first tokens only gives the same values and gradients") {
-  for (const auto& [name, options] : forms()) {
+  for (const auto& form : forms()) {
+    const auto& name = form.first;
+    const auto& options = form.second;
     Rng rng(3);
     GmlpOptions o = options;
     o.drop_path = 0;
@@ -142,7 +146,9 @@ TEST_CASE("gmlp: a block that finishes the first tokens only gives the same valu
 }
 
 TEST_CASE("gmlp: a batch of one equals a row of a batch; dropout is off in evaluation") {
-  for (const auto& [name, options] : forms()) {
+  for (const auto& form : forms()) {
+    const auto& name = form.first;
+    const auto& options = form.second;
     Rng rng(3);
     Gmlp model(options, rng);
     nn::set_training(model, false);

@@ -138,7 +138,9 @@ TEST_CASE("grammar: tenses, negation, questions") {
         "We will not eat the cake. | Nous ne mangerons pas le gâteau.",
         "Will we eat the cake? | Est-ce que nous mangerons le gâteau ?"}},
   };
-  for (const auto& [tense, expected] : rows) {
+  for (const auto& row : rows) {
+    const auto& tense = row.first;
+    const auto& expected = row.second;
     const Clause c = with(eat, [&](Clause& x) { x.tense = tense; });
     CHECK(both(c) == expected[0]);
     CHECK(both(with(c, [](Clause& x) { x.negated = true; })) == expected[1]);
@@ -252,7 +254,8 @@ TEST_CASE("grammar: generated pairs") {
   std::map<std::string, std::string> french_of;
   std::set<std::string> english_words, french_words;
   size_t longest = 0;
-  for (const auto& [source, target] : pairs) {
+  for (const SentencePair& pair : pairs) {
+    const std::string &source = pair.source, &target = pair.target;
     const auto [found, fresh] = french_of.emplace(source, target);
     CHECK_MESSAGE(found->second == target, source);  // one translation
     for (const std::string& text : {source, target}) {

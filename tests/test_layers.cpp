@@ -36,7 +36,8 @@ void check_gradients(Layer& layer, const Tensor& x) {
   gradcheck([&](const std::vector<Tensor>& in) { return layer(in[0]); },
             {x.to(DType::f64).detach().set_requires_grad()});
   sum(layer(x.to(DType::f64))).backward();
-  for (const auto& [name, t] : nn::named_parameters(layer)) CHECK_MESSAGE(t.grad().defined(), name);
+  for (const auto& p : nn::named_parameters(layer))
+    CHECK_MESSAGE(p.second.grad().defined(), p.first);
 }
 
 }  // namespace

@@ -211,7 +211,9 @@ TEST_CASE("mask: one that does not fit the scores is refused on every way") {
       {Mask::bias(zeros({3, 4, 6})), "the bias of shape (3, 4, 6)"},
       {Mask::bias(zeros({4, 5}, DType::f64)), ".to("},
   };
-  for (const auto& [mask, text] : wrong) {
+  for (const auto& row : wrong) {
+    const auto& mask = row.first;
+    const auto& text = row.second;
     CAPTURE(text);
     const AttentionOptions options{.mask = mask.parts()};
     const doctest::Contains contains(text.c_str());

@@ -158,7 +158,7 @@ TEST_CASE("module: a backward pass reaches the parameters, zero_grad clears them
   Rng rng(1);
   Mlp m(rng);
   sum(m(ones({5, 3}))).backward();
-  for (const auto& [name, t] : nn::named_parameters(m)) CHECK_MESSAGE(t.grad().defined(), name);
+  for (const auto& p : nn::named_parameters(m)) CHECK_MESSAGE(p.second.grad().defined(), p.first);
   nn::zero_grad(m);
   for (const Tensor& t : nn::parameters(m)) CHECK_FALSE(t.grad().defined());
   nn::set_requires_grad(m, false);
@@ -277,8 +277,8 @@ TEST_CASE("module: weights go through a file") {
   Everything a(rng), b(rng);
   nn::save_weights(path, a, {{"epoch", "3"}});
   nn::load_weights(path, b);
-  for (const auto& [name, t] : nn::state_dict(a))
-    CHECK_MESSAGE(values(t) == values(find(nn::state_dict(b), name)), name);
+  for (const auto& p : nn::state_dict(a))
+    CHECK_MESSAGE(values(p.second) == values(find(nn::state_dict(b), p.first)), p.first);
   CHECK(load_safetensors(path).metadata.at("epoch") == "3");
   Mlp other(rng);
   CHECK_THROWS_AS(nn::load_weights(path, other), IoError);

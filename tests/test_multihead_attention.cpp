@@ -65,7 +65,8 @@ Expected expected(const MultiHeadAttention& m, const Tensor& query, const Tensor
 }  // namespace
 
 TEST_CASE("multi-head attention: every call is the formula, for all numbers of heads") {
-  for (auto [heads, kv] : {std::pair{1, 0}, {6, 0}, {6, 3}, {6, 2}, {6, 1}, {12, 4}}) {
+  for (const auto& counts : {std::pair{1, 0}, {6, 0}, {6, 3}, {6, 2}, {6, 1}, {12, 4}}) {
+    const int heads = counts.first, kv = counts.second;
     CAPTURE(heads);
     CAPTURE(kv);
     Rng rng(1);

@@ -92,7 +92,9 @@ NamedTensors large(int64_t n) {
 }  // namespace
 
 TEST_CASE("optimizers: 20 steps equal PyTorch's") {
-  for (const auto& [name, make] : kCases) {
+  for (const auto& row : kCases) {
+    const auto& name = row.first;
+    const auto& make = row.second;
     for (DType dtype : {DType::f64, DType::f32}) {
       NamedTensors p = start(dtype);
       auto optimizer = make(p);
@@ -102,15 +104,18 @@ TEST_CASE("optimizers: 20 steps equal PyTorch's") {
       }
       // f32: 20 roundings of numbers around 1, amplified by 1/sqrt(v) of early small gradients.
       double tolerance = dtype == DType::f64 ? 1e-6 : 1e-4;
-      for (const auto& [n, t] : p)
-        CHECK_MESSAGE(largest_difference(t, reference().find(name + "." + n)) < tolerance, name,
-                      " ", n);
+      for (const auto& q : p)
+        CHECK_MESSAGE(
+            largest_difference(q.second, reference().find(name + "." + q.first)) < tolerance, name,
+            " ", q.first);
     }
   }
 }
 
 TEST_CASE("optimizers: state goes out and in by name; the continuation is exact") {
-  for (const auto& [name, make] : kCases) {
+  for (const auto& row : kCases) {
+    const auto& name = row.first;
+    const auto& make = row.second;
     NamedTensors p = start();
     auto optimizer = make(p);
     NamedTensors state, resumed;

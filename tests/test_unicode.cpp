@@ -82,7 +82,7 @@ TEST_CASE("unicode: display width as Python's wcwidth.wcswidth gives it") {
                                               {"שָׁלוֹם", 4},
                                               {"مرحبا", 5},
                                               {"\u1112\u1161\u11AB", 2}};
-  for (const auto& [text, width] : rows) CHECK_MESSAGE(display_width(text) == width, text);
+  for (const auto& row : rows) CHECK_MESSAGE(display_width(row.first) == row.second, row.first);
 }
 
 TEST_CASE("unicode: cutting to a width keeps characters whole") {
