@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -305,6 +306,9 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
         sum += token_loss(t->model(), one) * static_cast<double>(n);
         tokens += n;
       }
+      EncodedPairs none;
+      none.pairs = std::make_shared<std::vector<EncodedPair>>();
+      CHECK(std::isnan(token_loss(t->model(), none)));
       CHECK(token_loss(t->model(), setup.corpus.valid) ==
             doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
     });
@@ -358,6 +362,7 @@ TEST_CASE("translate: flags and presets") {
       {"run"},
       {"run", "--model", "m", "--beam", "0"},
       {"run", "--model", "m", "--n-best", "2"},
+      {"eval", "--model", "m", "--source", "a", "--target", "b", "--alpha", "1"},
       {"score", "--hypotheses", "h"},
       {"plot", "--model", "m"},
   };

@@ -80,6 +80,8 @@ std::vector<SentencePair> zip(const std::vector<std::string>& a,
 
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
   const Translator t = load_translator(o.model);
+  check(o.attention.empty() || t.config.model.model != "seq2seq",
+        "--attention: a seq2seq model has no attention");
   const bool typed = isatty(STDIN_FILENO) != 0;
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
@@ -111,8 +113,10 @@ int evaluate_model(const TranslateOptions& o) {
                   search_text(o.search)));
   if (pairs.report.empty > 0)
     say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty));
-  const double loss = token_loss(t.model, pairs);
-  say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
+  if (!pairs.pairs->empty()) {
+    const double loss = token_loss(t.model, pairs);
+    say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
+  }
   std::vector<std::string> translations;
   double seconds = 0;
   {

@@ -230,6 +230,9 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   if (o.command == Command::train) check_train(*train, o);
   check(o.search.n_best <= o.search.beam, "--n-best {} is above --beam {}", o.search.n_best,
         o.search.beam);
+  for (const CLI::App* command : {run, eval, plot})
+    check(command->count("--alpha") == 0 || o.search.beam > 1,
+          "--alpha would change nothing: greedy search has no length penalty; give --beam");
   o.lowercase_given = eval->count("--lowercase") > 0;
   return true;
 }

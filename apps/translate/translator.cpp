@@ -89,7 +89,7 @@ double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
     tokens += tern::sum(b.target_lengths).item<int64_t>();
     done += b.source.size(0);
   }
-  return tokens > 0 ? sum / static_cast<double>(tokens) : 0;
+  return sum / static_cast<double>(tokens);  // NaN where there are none
 }
 
 double d2l_score(const std::string& hypothesis, const std::string& reference) {

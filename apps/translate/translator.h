@@ -32,7 +32,7 @@ std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel&
                                                          const SearchOptions& search,
                                                          const TranslationProgress& progress = {});
 
-/// Mean loss of a token, <eos> counted, without smoothing.
+/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs.
 double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
                   const TranslationProgress& progress = {});
 
