@@ -7,7 +7,8 @@ install(TARGETS tern_core tern_nn tern_optim tern_data tern_models tern EXPORT t
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
 install(DIRECTORY core nn optim data models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern
-        FILES_MATCHING PATTERN "*.h" PATTERN "kernels" EXCLUDE PATTERN "ops" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "kernels" EXCLUDE PATTERN "ops" EXCLUDE
+                       PATTERN "detail" EXCLUDE)
 
 install(EXPORT ternTargets NAMESPACE tern:: DESTINATION ${config_dir})
 configure_package_config_file(cmake/ternConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake

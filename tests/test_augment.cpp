@@ -8,10 +8,11 @@
 #include "tern/core/autograd.h"
 #include "tern/core/error.h"
 #include "tern/core/record.h"
-#include "tern/data/augment.h"
-#include "tern/data/image_ops.h"
+#include "tern/data/images/augment.h"
+#include "tern/data/images/image_ops.h"
 
 using namespace tern;
+using namespace tern::data;
 
 namespace {
 

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "tern/core/error.h"
-#include "tern/data/bleu.h"
-#include "tern/data/lines.h"
+#include "tern/data/scores/bleu.h"
+#include "tern/data/text/lines.h"
 
 using namespace tern;
+using namespace tern::data;
 
 namespace {
 

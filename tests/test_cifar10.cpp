@@ -1,9 +1,10 @@
 #include <doctest/doctest.h>
 
-#include "tern/data/cifar10.h"
+#include "tern/data/images/cifar10.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;
+using namespace tern::data;
 using namespace tern::test;
 
 namespace {

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "tern/core/error.h"
-#include "tern/data/dataset.h"
+#include "tern/data/loading/dataset.h"
 
 using namespace tern;
+using namespace tern::data;
 
 namespace {
 

@@ -4,11 +4,13 @@
 #include <array>
 #include <vector>
 
+#include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/threads.h"
-#include "tern/data/drawn.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;
+using namespace tern::apps;
+using namespace tern::data;
 using namespace tern::test;
 
 namespace {

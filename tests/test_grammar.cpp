@@ -4,14 +4,16 @@
 #include <map>
 #include <set>
 
+#include "tern/apps/translate/grammar.h"
+#include "tern/apps/translate/grammar_words.h"
 #include "tern/core/error.h"
-#include "tern/data/grammar.h"
-#include "tern/data/grammar_words.h"
-#include "tern/data/unicode.h"
-#include "tern/data/words.h"
+#include "tern/data/text/unicode.h"
+#include "tern/data/text/words.h"
 
 using namespace tern;
-using namespace tern::grammar;
+using namespace tern::apps;
+using namespace tern::apps::grammar;
+using namespace tern::data;
 
 namespace {
 

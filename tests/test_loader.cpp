@@ -9,13 +9,15 @@
 #include <thread>
 #include <vector>
 
+#include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/autograd.h"
 #include "tern/core/error.h"
 #include "tern/core/threads.h"
-#include "tern/data/drawn.h"
-#include "tern/data/image_loader.h"
+#include "tern/data/images/image_loader.h"
 
 using namespace tern;
+using namespace tern::data;
+using apps::draw_cifar10;
 
 namespace {
 

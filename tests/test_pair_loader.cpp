@@ -5,9 +5,10 @@
 #include <set>
 
 #include "tern/core/error.h"
-#include "tern/data/pair_loader.h"
+#include "tern/data/text/pair_loader.h"
 
 using namespace tern;
+using namespace tern::data;
 
 namespace {
 

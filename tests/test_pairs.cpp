@@ -1,11 +1,12 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/error.h"
-#include "tern/data/lines.h"
-#include "tern/data/pairs.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/pairs.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;
+using namespace tern::data;
 using test::TempDir;
 using test::write_file;
 

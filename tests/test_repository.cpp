@@ -28,12 +28,23 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"models", {"nn", "core"}},
     {"apps", {"models", "nn", "optim", "data", "core"}},
 };
+/// Folders that are cut into rooms, and what each room may include of the others. A folder in a
+/// room belongs to it.
+const std::map<std::string, std::set<std::string>> kRooms = {
+    {"data/loading", {}},
+    {"data/images", {"data/loading"}},
+    {"data/text", {"data/loading"}},
+    {"data/scores", {"data/text"}},
+};
 const std::vector<std::string> kFolders = {"core",   "nn",   "optim", "data",
                                            "models", "apps", "tests", "bench"};
 
 /// Headers that kernels must not reach, directly or not: kernels never see Tensor or the tape.
 const std::set<std::string> kNotForKernels = {"core/tensor.h", "core/autograd.h", "core/ops.h",
                                               "core/einsum.h", "core/engine.h",   "core/record.h"};
+
+/// Headers in folders of these names are not for users: TernInstall.cmake leaves them out.
+const std::set<std::string> kNotInstalled = {"kernels", "ops", "detail"};
 
 constexpr size_t kMaxFileLines = 400;
 constexpr size_t kMaxFunctionLines = 60;
@@ -50,6 +61,17 @@ std::vector<std::string> read_lines(const fs::path& path) {
 }
 
 std::string top_folder(const std::string& file) { return file.substr(0, file.find('/')); }
+
+/// "data/text" for "data/text/detail/x.h"; empty at the top of a folder.
+std::string room(const std::string& file) {
+  size_t slash = file.find('/', file.find('/') + 1);
+  return slash == std::string::npos ? "" : file.substr(0, slash);
+}
+
+bool has_rooms(const std::string& folder) {
+  return std::any_of(kRooms.begin(), kRooms.end(),
+                     [&](const auto& r) { return top_folder(r.first) == folder; });
+}
 
 bool is_source(const std::string& file) { return file.ends_with(".h") || file.ends_with(".cpp"); }
 
@@ -103,9 +125,16 @@ Findings layering(const std::string& file, const std::vector<std::string>& inclu
   if (allowed == kMayInclude.end()) return findings;
   for (const std::string& include : includes) {
     std::string folder = top_folder(include);
-    if (folder != allowed->first && !allowed->second.contains(folder))
+    bool mine = folder == allowed->first;
+    if (!mine && !allowed->second.contains(folder))
+      findings.push_back(fmt::format("{} must not include {}", file, include));
+    if (!mine || !has_rooms(folder) || room(include) == room(file)) continue;
+    auto rooms = kRooms.find(room(file));
+    if (rooms != kRooms.end() && !rooms->second.contains(room(include)))
       findings.push_back(fmt::format("{} must not include {}", file, include));
   }
+  if (has_rooms(allowed->first) && !kRooms.contains(room(file)))
+    findings.push_back(fmt::format("{} stands in none of the rooms of {}", file, allowed->first));
   return findings;
 }
 
@@ -159,6 +188,13 @@ std::set<std::string> reachable(const std::string& file,
 bool is_library(const std::string& file) {
   std::string folder = top_folder(file);
   return folder != "apps" && kMayInclude.contains(folder);
+}
+
+bool is_installed(const std::string& file) {
+  fs::path folder = fs::path(file).parent_path();
+  return is_library(file) && std::none_of(folder.begin(), folder.end(), [](const fs::path& part) {
+           return kNotInstalled.contains(part.string());
+         });
 }
 
 /// Headers that are not for users say so at the top: "Inside of core only."
@@ -215,13 +251,23 @@ TEST_CASE("repository: tern.h brings every public header and no other") {
   std::set<std::string> brought = reachable("tern.h", graph);
   Findings missing;
   for (const auto& [file, includes] : graph) {
-    bool own_folder = std::count(file.begin(), file.end(), '/') == 1;
-    if (!own_folder || !file.ends_with(".h") || !is_library(file)) continue;
-    if (!brought.contains(file) && !is_internal(read_lines(kRoot / file))) missing.push_back(file);
+    if (!file.ends_with(".h") || !is_installed(file)) continue;
+    bool internal = is_internal(read_lines(kRoot / file));
+    if (!brought.contains(file) && !internal) missing.push_back(file);
+    CHECK_MESSAGE(!(internal && has_rooms(top_folder(file))), file, " belongs into a detail/");
   }
   CHECK_MESSAGE(missing.empty(), "say \"Inside of ... only.\" or add to tern.h:", joined(missing));
   for (const std::string& file : brought)
-    CHECK_MESSAGE(std::count(file.begin(), file.end(), '/') == 1, file, " is not installed");
+    CHECK_MESSAGE(is_installed(file), file, " is not installed");
+
+  std::set<std::string> excluded;
+  for (const std::string& line : read_lines(kRoot / "cmake/TernInstall.cmake"))
+    for (size_t at = 0; (at = line.find("PATTERN \"", at)) != std::string::npos;) {
+      size_t name = at + 9, end = line.find('"', name);
+      if (line.compare(end, 9, "\" EXCLUDE") == 0) excluded.insert(line.substr(name, end - name));
+      at = end;
+    }
+  CHECK(excluded == kNotInstalled);
 }
 
 TEST_CASE("repository: the checks find what they look for") {
@@ -230,6 +276,9 @@ TEST_CASE("repository: the checks find what they look for") {
   CHECK(layering("core/x.cpp", {"nn/linear.h"}).size() == 1);
   CHECK(layering("models/x.h", {"optim/adam.h", "data/loader.h", "tern.h"}).size() == 3);
   CHECK(layering("nn/x.h", {"models/gmlp.h"}).size() == 1);
+  CHECK(layering("data/text/x.h", {"data/text/detail/y.h", "data/loading/z.h"}).empty());
+  CHECK(layering("data/loading/x.h", {"data/text/y.h", "data/y.h"}).size() == 2);
+  CHECK(layering("data/x.h", {}).size() == 1);
 
   Findings spelling;
   std::vector<std::string> text = {"#include <vector>", "#include \"tern/core/ops.h\"",

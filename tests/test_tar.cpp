@@ -3,11 +3,12 @@
 #include <map>
 #include <vector>
 
-#include "tern/data/gzip.h"
-#include "tern/data/tar.h"
+#include "tern/data/loading/gzip.h"
+#include "tern/data/loading/tar.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;
+using namespace tern::data;
 using namespace tern::test;
 
 namespace {

@@ -7,13 +7,14 @@
 
 #include "tern/core/error.h"
 #include "tern/core/rng.h"
-#include "tern/data/bpe.h"
-#include "tern/data/tokenizer.h"
-#include "tern/data/unicode.h"
-#include "tern/data/vocabulary.h"
+#include "tern/data/text/bpe.h"
+#include "tern/data/text/tokenizer.h"
+#include "tern/data/text/unicode.h"
+#include "tern/data/text/vocabulary.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;
+using namespace tern::data;
 using test::TempDir;
 
 namespace {

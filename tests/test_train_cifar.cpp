@@ -10,12 +10,12 @@
 #include <sstream>
 
 #include "tern/apps/common/checkpoint.h"
+#include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/run.h"
 #include "tern/apps/train_cifar/trainer.h"
 #include "tern/core/autograd.h"
 #include "tern/core/ops.h"
 #include "tern/core/threads.h"
-#include "tern/data/drawn.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {
@@ -57,8 +57,8 @@ TrainOptions busy_options(const char* model) {
   return o;
 }
 
-const Cifar10& tiny_data() {
-  static const Cifar10 kData = draw_cifar10(20, 10, 1);
+const data::Cifar10& tiny_data() {
+  static const data::Cifar10 kData = draw_cifar10(20, 10, 1);
   return kData;
 }
 
@@ -164,15 +164,15 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   TrainOptions o = busy_options("gmlp-small");
   models::Gmlp model = make_model(o);
   nn::set_training(model, false);
-  Dataset<ImageSample> data = image_dataset(draw_cifar10(5, 30, 3).test);
+  data::Dataset<data::ImageSample> data = data::image_dataset(draw_cifar10(5, 30, 3).test);
   Evaluation e = *evaluate(model, data);
   double loss = 0;
   std::array<double, 5> top = {};
   NoGradGuard no_grad;
   for (int64_t i = 0; i < data.size(); ++i) {
-    ImageSample sample = data.get(i);
+    data::ImageSample sample = data.get(i);
     Tensor x = empty({1, 3, 32, 32});
-    normalize(*sample.image, {}, x.mutable_data<float>());
+    data::normalize(*sample.image, {}, x.mutable_data<float>());
     std::vector<double> p = softmax(model(x), -1).to_vector<double>();
     auto label = static_cast<size_t>(sample.label);
     loss -= std::log(p[label]) / 30;
@@ -243,7 +243,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   TrainOptions o = busy_options("gmlp-small");
   o.data = folder.file("data");
   o.out = folder.file("run");
-  write_cifar10(o.data, tiny_data());
+  data::write_cifar10(o.data, tiny_data());
   REQUIRE(start_run(o) == 0);
   CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("holds a run already"), Error);
 
@@ -265,7 +265,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   models::Gmlp model = make_model(o);
   nn::load_weights(run.last_weights(), model);
   nn::set_training(model, false);
-  CHECK(evaluate(model, image_dataset(tiny_data().test))->loss == line.at("test_loss"));
+  CHECK(evaluate(model, data::image_dataset(tiny_data().test))->loss == line.at("test_loss"));
   o.eval = run.best_weights();
   CHECK(evaluate_weights(o) == 0);
 

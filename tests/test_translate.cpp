@@ -207,7 +207,7 @@ TEST_CASE("translate: a small model learns the generated pairs") {
     if (t->epoch_trained()) t->close_epoch(*t->validate());
   }
   std::vector<std::string> sources, references, found;
-  for (const SentencePair& p : read_pair_files(setup.config).train) {
+  for (const data::SentencePair& p : read_pair_files(setup.config).train) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
@@ -215,7 +215,7 @@ TEST_CASE("translate: a small model learns the generated pairs") {
     for (auto& best : translate_lines(t->model(), setup.tokenizers, sources, {}))
       found.push_back(best[0].text);
   });
-  CHECK(corpus_bleu(found, references, t->bleu_options()).score > 90);
+  CHECK(data::corpus_bleu(found, references, t->bleu_options()).score > 90);
 }
 
 TEST_CASE("translate: a model folder, and what is done with it") {
@@ -282,7 +282,7 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
     auto t = setup.trainer();
     for (int i = 0; i < 4; ++i) step(*t);
     std::vector<std::string> lines;
-    for (const SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
+    for (const data::SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
     lines.insert(lines.begin() + 2, "");
     t->with_counting_weights([&] {
       for (int64_t beam : {1, 3}) {
@@ -299,15 +299,15 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
       // The mean over tokens does not depend on how they are batched.
       double sum = 0;
       int64_t tokens = 0;
-      for (const EncodedPair& p : *setup.corpus.valid.pairs) {
-        EncodedPairs one;
-        one.pairs = std::make_shared<std::vector<EncodedPair>>(1, p);
+      for (const data::EncodedPair& p : *setup.corpus.valid.pairs) {
+        data::EncodedPairs one;
+        one.pairs = std::make_shared<std::vector<data::EncodedPair>>(1, p);
         const int64_t n = std::ssize(p.target) + 1;
         sum += token_loss(t->model(), one) * static_cast<double>(n);
         tokens += n;
       }
-      EncodedPairs none;
-      none.pairs = std::make_shared<std::vector<EncodedPair>>();
+      data::EncodedPairs none;
+      none.pairs = std::make_shared<std::vector<data::EncodedPair>>();
       CHECK(std::isnan(token_loss(t->model(), none)));
       CHECK(token_loss(t->model(), setup.corpus.valid) ==
             doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
@@ -385,7 +385,7 @@ TEST_CASE("translate: files that do not fit say how") {
   write_file(c.target, "un\n\n");
   c.hold_out = 0;
   const PairFiles files = read_pair_files(c);
-  CHECK(files.train == std::vector<SentencePair>{{"one", "un"}});
+  CHECK(files.train == std::vector<data::SentencePair>{{"one", "un"}});
   REQUIRE(files.reports.size() == 1);
   CHECK(files.reports[0].find("1 of 2 pairs") != std::string::npos);
   TranslateOptions o;

@@ -1,10 +1,11 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/error.h"
-#include "tern/data/normalize.h"
-#include "tern/data/unicode.h"
+#include "tern/data/text/normalize.h"
+#include "tern/data/text/unicode.h"
 
 using namespace tern;
+using namespace tern::data;
 
 TEST_CASE("unicode: invalid UTF-8 is found at its first byte") {
   CHECK(!find_invalid_utf8(""));

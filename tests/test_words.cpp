@@ -1,9 +1,10 @@
 #include <doctest/doctest.h>
 
-#include "tern/data/unicode.h"
-#include "tern/data/words.h"
+#include "tern/data/text/unicode.h"
+#include "tern/data/text/words.h"
 
 using namespace tern;
+using namespace tern::data;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tern/core/error.h"
-#include "tern/data/unicode.h"
+#include "tern/data/text/unicode.h"
 
 namespace tern::apps {
 
@@ -23,20 +23,20 @@ std::string printable(std::string_view text, char32_t space) {
   constexpr char32_t kControlPictures = 0x2400, kDelete = 0x7F, kDeletePicture = 0x2421;
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const char32_t c = next_code_point(text, at);
+    const char32_t c = data::next_code_point(text, at);
     const bool turns =
         c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
     if (turns) continue;
     if (c < 0x20) {
-      append_utf8(out, kControlPictures + c);
+      data::append_utf8(out, kControlPictures + c);
     } else if (c == kDelete) {
-      append_utf8(out, kDeletePicture);
-    } else if (is_space(c)) {
-      append_utf8(out, space);
+      data::append_utf8(out, kDeletePicture);
+    } else if (data::is_space(c)) {
+      data::append_utf8(out, space);
     } else if (c < 0xA0 && c > kDelete) {
-      append_utf8(out, kReplacementCharacter);
+      data::append_utf8(out, data::kReplacementCharacter);
     } else {
-      append_utf8(out, c);
+      data::append_utf8(out, c);
     }
   }
   return out;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tern/apps/common/attention_parts.h"
-#include "tern/data/unicode.h"
+#include "tern/data/text/unicode.h"
 
 namespace tern::apps {
 namespace {
@@ -48,7 +48,7 @@ std::string hex_color(double shade) {
 // line around.
 std::string in_line(const std::string& token) {
   const std::string text = escape_html(printable(token, kOpenBox));
-  return has_right_to_left(text) ? "\u2068" + text + "\u2069" : text;
+  return data::has_right_to_left(text) ? "\u2068" + text + "\u2069" : text;
 }
 
 // Tokens beside the cells: what is shown, and about how wide that is in pixels.
@@ -61,8 +61,8 @@ struct Labels {
 Labels make_labels(const std::vector<std::string>& tokens, double font) {
   Labels out;
   for (const std::string& token : tokens) {
-    out.texts.push_back(cut_to_width(printable(token, kOpenBox), kLongestLabel));
-    out.widths.push_back(static_cast<double>(display_width(out.texts.back())) * font * .62);
+    out.texts.push_back(data::cut_to_width(printable(token, kOpenBox), kLongestLabel));
+    out.widths.push_back(static_cast<double>(data::display_width(out.texts.back())) * font * .62);
     out.widest = std::max(out.widest, out.widths.back());
   }
   return out;
@@ -100,14 +100,15 @@ class Sheet {
     font_ = std::clamp(style.cell - 2, 9, 12);
     columns_ = make_labels(m_.columns, font_);
     rows_ = make_labels(m_.rows, font_);
-    title_ = cut_to_width(printable(m_.title, U' '), kLongestTitle);
+    title_ = data::cut_to_width(printable(m_.title, U' '), kLongestTitle);
     slanted_ = columns_.widest > style.cell - 2;
     const double up = slanted_ ? columns_.widest * std::sin(kSlant) + font_ : font_ + 6.0;
     left_ = static_cast<int>(std::ceil(rows_.widest)) + 10;
     top_ = static_cast<int>(std::ceil(up)) + (title_.empty() ? kMargin : 24);
     right_ = left_ + style.cell * static_cast<int>(m_.columns.size());
     bottom_ = top_ + style.cell * static_cast<int>(m_.rows.size());
-    width_ = std::max(right_ + kMargin, static_cast<int>(display_width(title_) * 7.6) + kMargin);
+    width_ =
+        std::max(right_ + kMargin, static_cast<int>(data::display_width(title_) * 7.6) + kMargin);
     for (size_t c = 0; slanted_ && c < columns_.widths.size(); ++c)
       width_ = std::max(width_, static_cast<int>(x_middle(c) + columns_.widths[c] * .5 + font_));
   }

@@ -39,16 +39,16 @@ std::string describe_recipe(const Trainer& t) {
   return o.init.empty() ? s : s + ", weights from " + o.init;
 }
 
-Prediction prediction(const Dataset<ImageSample>& set, const Evaluation& e, size_t i) {
+Prediction prediction(const data::Dataset<data::ImageSample>& set, const Evaluation& e, size_t i) {
   auto first = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
-  ImageSample sample = set.get(static_cast<int64_t>(i));
-  return {{kImageSide, kImageSide, {sample.image->begin(), sample.image->end()}},
+  data::ImageSample sample = set.get(static_cast<int64_t>(i));
+  return {{data::kImageSide, data::kImageSide, {sample.image->begin(), sample.image->end()}},
           sample.label,
           {first, first + e.classes}};
 }
 
 // The wrong answers that the model was surest of.
-std::vector<Prediction> worst(const Dataset<ImageSample>& set, const Evaluation& e) {
+std::vector<Prediction> worst(const data::Dataset<data::ImageSample>& set, const Evaluation& e) {
   std::vector<std::pair<float, size_t>> wrong;
   for (size_t i = 0; i < static_cast<size_t>(e.images); ++i) {
     auto row = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;

@@ -44,12 +44,14 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   return rank;
 }
 
-std::optional<Evaluation> evaluate(const models::Gmlp& model, const Dataset<ImageSample>& data,
+std::optional<Evaluation> evaluate(const models::Gmlp& model,
+                                   const data::Dataset<data::ImageSample>& data,
                                    const EvaluationProgress& progress) {
   NoGradGuard no_grad;
   Evaluation e;
-  Loader<Batch> loader = image_loader(data, {.order = {.batch = kBatch, .shuffle = false}});
-  for (Batch& batch : loader) {
+  data::Loader<data::Batch> loader =
+      data::image_loader(data, {.order = {.batch = kBatch, .shuffle = false}});
+  for (data::Batch& batch : loader) {
     add_batch(e, model(batch.images), batch.labels);
     if (progress && !progress(e.images)) return std::nullopt;
   }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "tern/data/image_loader.h"
+#include "tern/data/images/image_loader.h"
 #include "tern/models/gmlp.h"
 
 namespace tern::apps {
@@ -25,7 +25,8 @@ using EvaluationProgress = std::function<bool(int64_t done)>;
 
 /// Tests `model`, which should be in evaluation (nn::set_training); nothing if `progress` stopped
 /// it. No graph is recorded.
-std::optional<Evaluation> evaluate(const models::Gmlp& model, const Dataset<ImageSample>& data,
+std::optional<Evaluation> evaluate(const models::Gmlp& model,
+                                   const data::Dataset<data::ImageSample>& data,
                                    const EvaluationProgress& progress = {});
 
 /// How many classes are likelier than `label`; `classes` where the scores are not numbers.

@@ -11,9 +11,9 @@
 #include "tern/apps/common/progress.h"
 #include "tern/apps/common/training_run.h"
 #include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/trainer.h"
 #include "tern/core/error.h"
-#include "tern/data/drawn.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {
@@ -142,13 +142,13 @@ int start_run(TrainOptions o) {
   if (!o.out.empty()) check_new_folder(o.out);
   models::Gmlp model = make_model(o);
   std::string data_path = o.data.empty() ? "" : o.data = absolute(o.data);
-  Cifar10 data;
-  if (!data_path.empty()) data = load_cifar10(data_path);
+  data::Cifar10 data;
+  if (!data_path.empty()) data = data::load_cifar10(data_path);
   RunFolder folder = make_run_folder(o.out, o.model);
   if (data_path.empty()) {
     data_path = folder.data();
     write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);
-    data = load_cifar10(data_path);
+    data = data::load_cifar10(data_path);
   }
   Trainer trainer(o, data, std::move(model));
   return CifarRun(trainer, folder, data_path, data.class_names).go();
@@ -163,7 +163,7 @@ int resume_run(const TrainOptions& given) {
   options_from_json(metadata(state, "options", folder.checkpoint()), o);
   if (!given.data.empty()) o.data = absolute(given.data);
   std::string data_path = o.data.empty() ? folder.data() : o.data;
-  Cifar10 data = load_cifar10(data_path);
+  data::Cifar10 data = data::load_cifar10(data_path);
   std::string init = std::exchange(o.init, "");
   models::Gmlp model = make_model(o);
   o.init = init;
@@ -180,8 +180,8 @@ int evaluate_weights(const TrainOptions& o) {
   models::Gmlp model(models::gmlp_options(name), rng);
   load_weights_of(o.eval, name, model);
   nn::set_training(model, false);
-  Cifar10 data = load_cifar10(o.data);
-  Dataset<ImageSample> test = image_dataset(data.test);
+  data::Cifar10 data = data::load_cifar10(o.data);
+  data::Dataset<data::ImageSample> test = data::image_dataset(data.test);
   if (o.limit > 0) test = test.limit(o.limit);
   std::optional<Evaluation> e;
   {

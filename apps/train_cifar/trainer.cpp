@@ -16,14 +16,15 @@
 namespace tern::apps {
 namespace {
 
-Dataset<ImageSample> some_images(const std::shared_ptr<const ImageSet>& set, int64_t limit) {
-  Dataset<ImageSample> all = image_dataset(set);
+data::Dataset<data::ImageSample> some_images(const std::shared_ptr<const data::ImageSet>& set,
+                                             int64_t limit) {
+  data::Dataset<data::ImageSample> all = data::image_dataset(set);
   return limit > 0 ? all.limit(limit) : all;
 }
 
-ImageLoaderOptions loader_options(const TrainOptions& o) {
+data::ImageLoaderOptions loader_options(const TrainOptions& o) {
   return {.order = {.batch = o.batch, .seed = o.seed},
-          .augment = AugmentOptions::named(o.augment),
+          .augment = data::AugmentOptions::named(o.augment),
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
 }
 
@@ -74,21 +75,21 @@ void load_weights_of(const std::string& path, const std::string& name, models::G
   }
 }
 
-std::string data_checksum(const Cifar10& data) {
+std::string data_checksum(const data::Cifar10& data) {
   uLong crc = 0;
-  for (const ImageSet* set : {data.train.get(), data.test.get()}) {
+  for (const data::ImageSet* set : {data.train.get(), data.test.get()}) {
     crc = crc32_z(crc, set->labels.data(), set->labels.size());
-    for (const Image& image : set->images) crc = crc32_z(crc, image.data(), image.size());
+    for (const data::Image& image : set->images) crc = crc32_z(crc, image.data(), image.size());
   }
   return fmt::format("{} + {} images, {:08x}", data.train->size(), data.test->size(), crc);
 }
 
-Trainer::Trainer(const TrainOptions& options, const Cifar10& data, models::Gmlp model)
+Trainer::Trainer(const TrainOptions& options, const data::Cifar10& data, models::Gmlp model)
     : options_(options),
       data_checksum_(data_checksum(data)),
       train_(some_images(data.train, options.limit)),
       test_(some_images(data.test, options.limit)),
-      loader_(image_loader(train_, loader_options(options))),
+      loader_(data::image_loader(train_, loader_options(options))),
       model_(std::move(model)),
       optimizer_(nn::named_parameters(model_),
                  {.lr = options.lr, .weight_decay = options.weight_decay}),
@@ -98,14 +99,14 @@ Trainer::Trainer(const TrainOptions& options, const Cifar10& data, models::Gmlp 
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options.ema, .warmup = true});
 }
 
-Batch Trainer::next_batch() {
-  std::optional<Batch> batch = loader_.next();
+data::Batch Trainer::next_batch() {
+  std::optional<data::Batch> batch = loader_.next();
   if (!batch) batch = loader_.next();  // the epoch before has ended
   check(batch.has_value(), "train_cifar: there are no training images");
   return std::move(*batch);
 }
 
-void Trainer::count(const Tensor& logits, const Batch& batch, double loss) {
+void Trainer::count(const Tensor& logits, const data::Batch& batch, double loss) {
   NoGradGuard no_grad;
   int64_t images = batch.labels.size(0);
   progress_.loss_sum += loss * static_cast<double>(images);
@@ -116,7 +117,7 @@ void Trainer::count(const Tensor& logits, const Batch& batch, double loss) {
 
 double Trainer::train_step() {
   check(!epoch_trained(), "train_step: the epoch is to be tested and closed first");
-  Batch batch = next_batch();
+  data::Batch batch = next_batch();
   Tensor logits = model_(batch.images);
   Tensor loss = cross_entropy(logits, batch.targets.defined() ? batch.targets : batch.labels,
                               {.label_smoothing = options_.label_smoothing});

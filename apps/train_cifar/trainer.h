@@ -24,11 +24,11 @@ models::Gmlp make_model(const TrainOptions& options);
 void load_weights_of(const std::string& path, const std::string& name, models::Gmlp& model);
 
 /// Of every byte of pictures and labels, so that a run goes on with the data it was started with.
-std::string data_checksum(const Cifar10& data);
+std::string data_checksum(const data::Cifar10& data);
 
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, const Cifar10& data, models::Gmlp model);
+  Trainer(const TrainOptions& options, const data::Cifar10& data, models::Gmlp model);
   Trainer(const Trainer&) = delete;  // the optimizer holds the model's weights
   Trainer& operator=(const Trainer&) = delete;
 
@@ -65,19 +65,19 @@ class Trainer {
   int64_t epoch() const { return std::ssize(progress_.history) + 1; }
   int64_t steps_per_epoch() const { return loader_.batches_per_epoch(); }
   int64_t train_images() const { return train_.size(); }
-  const Dataset<ImageSample>& test_set() const { return test_; }
+  const data::Dataset<data::ImageSample>& test_set() const { return test_; }
 
  private:
-  Batch next_batch();
-  void count(const Tensor& logits, const Batch& batch, double loss);
+  data::Batch next_batch();
+  void count(const Tensor& logits, const data::Batch& batch, double loss);
   template <class F>
   void with_counting_weights(F f);
   void load_progress(const std::string& json);
 
   TrainOptions options_;
   std::string data_checksum_;
-  Dataset<ImageSample> train_, test_;
-  Loader<Batch> loader_;
+  data::Dataset<data::ImageSample> train_, test_;
+  data::Loader<data::Batch> loader_;
   models::Gmlp model_;
   optim::AdamW optimizer_;
   optim::Schedule schedule_;

@@ -14,8 +14,8 @@
 #include "tern/apps/common/training_run.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/core/error.h"
-#include "tern/data/lines.h"
-#include "tern/data/unicode.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/unicode.h"
 
 namespace tern::apps {
 namespace {
@@ -35,10 +35,11 @@ std::vector<std::string> next_lines(std::istream& in, bool typed) {
 }
 
 // Lines as they can be translated; says what was changed.
-void make_translatable(std::vector<std::string>& lines, int64_t first, const Tokenizer& tokenizer) {
+void make_translatable(std::vector<std::string>& lines, int64_t first,
+                       const data::Tokenizer& tokenizer) {
   for (size_t i = 0; i < lines.size(); ++i) {
     const int64_t number = first + static_cast<int64_t>(i);
-    if (find_invalid_utf8(lines[i]))
+    if (data::find_invalid_utf8(lines[i]))
       fmt::print(stderr, "translate: line {} is not valid UTF-8; wrong bytes are read as U+FFFD\n",
                  number);
     const std::vector<int64_t> ids = tokenizer.encode(lines[i]);
@@ -69,9 +70,9 @@ int terminal_width() {
   return 80;
 }
 
-std::vector<SentencePair> zip(const std::vector<std::string>& a,
-                              const std::vector<std::string>& b) {
-  std::vector<SentencePair> pairs;
+std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
+                                    const std::vector<std::string>& b) {
+  std::vector<data::SentencePair> pairs;
   for (size_t i = 0; i < a.size(); ++i) pairs.push_back({a[i], b[i]});
   return pairs;
 }
@@ -104,11 +105,12 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
 
 int evaluate_model(const TranslateOptions& o) {
   const Translator t = load_translator(o.model);
-  const auto [sources, references] = read_aligned(o.source, o.target);
-  const std::vector<SentencePair> text = zip(sources, references);
-  const EncodedPairs pairs = encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
+  const auto [sources, references] = data::read_aligned(o.source, o.target);
+  const std::vector<data::SentencePair> text = zip(sources, references);
+  const data::EncodedPairs pairs =
+      data::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
   const bool lower = t.config.lowercase || t.config.tokens == "d2l";
-  const BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
+  const data::BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
   say(fmt::format("{}: {} sentences, {}", o.model, grouped(std::ssize(sources)),
                   search_text(o.search)));
   if (pairs.report.empty > 0)
@@ -137,10 +139,10 @@ int evaluate_model(const TranslateOptions& o) {
 }
 
 int score_files(const TranslateOptions& o) {
-  const auto [hypotheses, references] = read_aligned(o.hypotheses, o.reference);
-  BleuOptions options{.lowercase = o.lowercase};
-  if (o.tokenize == "char") options.tokens = BleuTokens::character;
-  if (o.tokenize == "none") options.tokens = BleuTokens::none;
+  const auto [hypotheses, references] = data::read_aligned(o.hypotheses, o.reference);
+  data::BleuOptions options{.lowercase = o.lowercase};
+  if (o.tokenize == "char") options.tokens = data::BleuTokens::character;
+  if (o.tokenize == "none") options.tokens = data::BleuTokens::none;
   fmt::print("{}", to_text(score_lines(hypotheses, references, options)));
   return 0;
 }

@@ -57,7 +57,7 @@ struct TrainConfig {
   uint64_t seed = 0;
 };
 
-/// Pairs made up by data/grammar.h, if no file is given.
+/// Pairs made up by grammar.h, if no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 
 /// Sets what a preset sets; Error if there is none of that name.

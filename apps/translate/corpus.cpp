@@ -5,18 +5,18 @@
 
 #include <algorithm>
 
+#include "tern/apps/translate/grammar.h"
 #include "tern/core/error.h"
-#include "tern/data/dataset.h"
-#include "tern/data/grammar.h"
+#include "tern/data/loading/dataset.h"
 
 namespace tern::apps {
 namespace {
 
 constexpr int64_t kDemoTrain = 10000, kDemoValid = 500;
 
-std::vector<SentencePair> take(Pairs read, const std::string& name,
-                               std::vector<std::string>& reports) {
-  const PairReport& r = read.report;
+std::vector<data::SentencePair> take(data::Pairs read, const std::string& name,
+                                     std::vector<std::string>& reports) {
+  const data::PairReport& r = read.report;
   if (r.kept != r.lines) reports.push_back(fmt::format("{}: {}", name, r.summary()));
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", name);
   return std::move(read.pairs);
@@ -26,34 +26,34 @@ std::vector<SentencePair> take(Pairs read, const std::string& name,
 void hold_out(PairFiles& files, int64_t count, uint64_t seed) {
   const int64_t n = std::ssize(files.train);
   check(count < n, "--hold-out {}: there are only {} pairs", count, n);
-  std::vector<int64_t> order = permutation(n, Rng(seed).stream(3));
+  std::vector<int64_t> order = data::permutation(n, Rng(seed).stream(3));
   order.resize(static_cast<size_t>(count));
   std::vector<bool> held(static_cast<size_t>(n));
   for (int64_t i : order) held[static_cast<size_t>(i)] = true;
-  std::vector<SentencePair> kept;
+  std::vector<data::SentencePair> kept;
   for (int64_t i = 0; i < n; ++i)
     (held[static_cast<size_t>(i)] ? files.valid : kept)
         .push_back(std::move(files.train[static_cast<size_t>(i)]));
   files.train = std::move(kept);
 }
 
-TokenizerOptions tokenizer_options(const TrainConfig& c) {
-  if (c.tokens == "d2l") return TokenizerOptions::d2l();
-  TokenizerOptions o;
-  o.unit = c.tokens == "bpe" ? TokenUnit::bpe : TokenUnit::words;
+data::TokenizerOptions tokenizer_options(const TrainConfig& c) {
+  if (c.tokens == "d2l") return data::TokenizerOptions::d2l();
+  data::TokenizerOptions o;
+  o.unit = c.tokens == "bpe" ? data::TokenUnit::bpe : data::TokenUnit::words;
   o.normalize.lower = c.lowercase;
   o.vocabulary.min_freq = c.min_freq;
   o.bpe.merges = c.bpe;
   return o;
 }
 
-uLong add_ids(uLong crc, const EncodedPairs& pairs) {
+uLong add_ids(uLong crc, const data::EncodedPairs& pairs) {
   auto add = [&](const std::vector<int64_t>& ids) {
     const auto size = static_cast<int64_t>(ids.size());
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(&size), sizeof size);
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(ids.data()), ids.size() * sizeof(int64_t));
   };
-  for (const EncodedPair& p : *pairs.pairs) {
+  for (const data::EncodedPair& p : *pairs.pairs) {
     add(p.source);
     add(p.target);
   }
@@ -64,24 +64,24 @@ uLong add_ids(uLong crc, const EncodedPairs& pairs) {
 
 PairFiles read_pair_files(const TrainConfig& c) {
   PairFiles files;
-  const PairOptions options{.reverse = c.reverse, .first = c.first};
+  const data::PairOptions options{.reverse = c.reverse, .first = c.first};
   if (is_demo(c)) {
     files.train = generate_pairs(c.first > 0 ? c.first : kDemoTrain + kDemoValid, c.seed);
     if (c.reverse)
-      for (SentencePair& p : files.train) std::swap(p.source, p.target);
+      for (data::SentencePair& p : files.train) std::swap(p.source, p.target);
     files.description = "generated English-French pairs";
   } else if (!c.pairs.empty()) {
-    files.train = take(read_pairs_tsv(c.pairs, options), c.pairs, files.reports);
+    files.train = take(data::read_pairs_tsv(c.pairs, options), c.pairs, files.reports);
     files.description = c.pairs;
   } else {
     const std::string name = fmt::format("{}, {}", c.source, c.target);
-    files.train = take(read_pairs(c.source, c.target, options), name, files.reports);
+    files.train = take(data::read_pairs(c.source, c.target, options), name, files.reports);
     files.description = name;
   }
   if (!c.valid_source.empty()) {
     const std::string name = fmt::format("{}, {}", c.valid_source, c.valid_target);
-    files.valid = take(read_pairs(c.valid_source, c.valid_target, {.reverse = c.reverse}), name,
-                       files.reports);
+    files.valid = take(data::read_pairs(c.valid_source, c.valid_target, {.reverse = c.reverse}),
+                       name, files.reports);
     return files;
   }
   const int64_t share = std::min<int64_t>(1000, std::ssize(files.train) / 20);
@@ -90,22 +90,23 @@ PairFiles read_pair_files(const TrainConfig& c) {
   return files;
 }
 
-Tokenizers learn_tokenizers(const TrainConfig& c, const std::vector<SentencePair>& train) {
+Tokenizers learn_tokenizers(const TrainConfig& c, const std::vector<data::SentencePair>& train) {
   std::vector<std::string> source, target;
-  for (const SentencePair& p : train) {
+  for (const data::SentencePair& p : train) {
     source.push_back(p.source);
     target.push_back(p.target);
   }
-  const TokenizerOptions options = tokenizer_options(c);
-  if (!c.shared) return {Tokenizer::learn(source, options), Tokenizer::learn(target, options)};
+  const data::TokenizerOptions options = tokenizer_options(c);
+  if (!c.shared)
+    return {data::Tokenizer::learn(source, options), data::Tokenizer::learn(target, options)};
   source.insert(source.end(), target.begin(), target.end());
-  Tokenizer both = Tokenizer::learn(source, options);
+  data::Tokenizer both = data::Tokenizer::learn(source, options);
   return {both, both};
 }
 
-double length_ratio(const std::vector<EncodedPair>& pairs) {
+double length_ratio(const std::vector<data::EncodedPair>& pairs) {
   std::vector<double> ratios;
-  for (const EncodedPair& p : pairs)
+  for (const data::EncodedPair& p : pairs)
     ratios.push_back(static_cast<double>(std::ssize(p.target) - 5) /
                      static_cast<double>(p.source.size()));
   const auto at =
@@ -117,12 +118,12 @@ double length_ratio(const std::vector<EncodedPair>& pairs) {
 
 Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokenizers& t) {
   Corpus corpus;
-  corpus.train = encode_pairs(files.train, t.source, t.target, c.max_length);
+  corpus.train = data::encode_pairs(files.train, t.source, t.target, c.max_length);
   check(!corpus.train.pairs->empty(), "none of the {} training pairs is left: {}",
         files.train.size(), corpus.train.report.summary());
   // Pairs of the validation are never left out for their length: the score is of all of them.
-  corpus.valid = encode_pairs(files.valid, t.source, t.target);
-  for (const SentencePair& p : files.valid)
+  corpus.valid = data::encode_pairs(files.valid, t.source, t.target);
+  for (const data::SentencePair& p : files.valid)
     if (!t.source.encode(p.source).empty() && !t.target.encode(p.target).empty())
       corpus.valid_text.push_back(p);
   const uLong crc = add_ids(add_ids(0, corpus.train), corpus.valid);

@@ -6,36 +6,37 @@
 #include <vector>
 
 #include "tern/apps/translate/config.h"
-#include "tern/data/pair_loader.h"
+#include "tern/data/text/pair_loader.h"
 
 namespace tern::apps {
 
 /// Pairs as text, before anything is learned from them.
 struct PairFiles {
-  std::vector<SentencePair> train, valid;
+  std::vector<data::SentencePair> train, valid;
   std::vector<std::string> reports;  ///< a line a file on what was left out, if anything was
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
 
 /// Reads the files of the configuration, or makes the pairs up; holds out the validation's where no
-/// files are given for it. IoError as data/pairs.h.
+/// files are given for it. IoError as data/text/pairs.h.
 PairFiles read_pair_files(const TrainConfig& config);
 
 /// Tokenizers of both sides, learned from the training pairs; the same one twice with
 /// config.shared.
 struct Tokenizers {
-  Tokenizer source, target;
+  data::Tokenizer source, target;
 };
-Tokenizers learn_tokenizers(const TrainConfig& config, const std::vector<SentencePair>& train);
+Tokenizers learn_tokenizers(const TrainConfig& config,
+                            const std::vector<data::SentencePair>& train);
 
 struct Corpus {
-  EncodedPairs train, valid;
-  std::vector<SentencePair> valid_text;  ///< of the pairs in valid, in their order
-  std::string checksum;                  ///< of all ids, so that a run goes on with the same data
+  data::EncodedPairs train, valid;
+  std::vector<data::SentencePair> valid_text;  ///< of the pairs in valid, in their order
+  std::string checksum;  ///< of all ids, so that a run goes on with the same data
 };
 
 /// The ratio r of which 99.5 % of the pairs have target <= r source + 5 tokens; at least 1.
-double length_ratio(const std::vector<EncodedPair>& pairs);
+double length_ratio(const std::vector<data::EncodedPair>& pairs);
 
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,
                      const Tokenizers& tokenizers);

@@ -9,8 +9,8 @@
 namespace tern::apps {
 namespace {
 
-std::vector<std::string> pieces(const Tokenizer& tokenizer, std::vector<int64_t> ids) {
-  ids.push_back(kEndId);
+std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
+  ids.push_back(data::kEndId);
   std::vector<std::string> out;
   for (int64_t id : ids) out.push_back(tokenizer.piece(id));
   return out;
@@ -61,7 +61,7 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
           .head = h + 1};
       if (map.kind == "decoder") {  // it looks at what was said before
         m.columns.pop_back();
-        m.columns.insert(m.columns.begin(), std::string(special_name(kBeginId)));
+        m.columns.insert(m.columns.begin(), std::string(data::special_name(data::kBeginId)));
       }
       s.groups.back().matrices.push_back(std::move(m));
     }

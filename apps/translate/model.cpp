@@ -60,7 +60,7 @@ AnyModel make_model(const ModelConfig& c, Rng rng) {
 }
 
 std::vector<int64_t> with_end(std::vector<int64_t> tokens) {
-  tokens.push_back(kEndId);
+  tokens.push_back(data::kEndId);
   return tokens;
 }
 
@@ -81,7 +81,7 @@ AttentionMap to_map(const char* kind, size_t layer, const Tensor& weights) {
 TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed)
     : config_(config), model_(make_model(config, Rng(seed))) {}
 
-Tensor TranslationModel::logits(const PairBatch& b) const {
+Tensor TranslationModel::logits(const data::PairBatch& b) const {
   if (auto* m = std::get_if<models::LstmSeq2Seq>(&model_))
     return (*m)(b.source, b.target_in, b.source_lengths);
   if (auto* m = std::get_if<models::Bahdanau>(&model_))
@@ -99,9 +99,9 @@ std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(
     ended.push_back(with_end(s));
     limits.push_back(longest_translation(std::ssize(s)));
   }
-  const PaddedTokens padded = pad_tokens(ended);
-  std::vector<int64_t> never = {kPadId, kBeginId};
-  if (!options.unknown) never.push_back(kUnknownId);
+  const data::PaddedTokens padded = data::pad_tokens(ended);
+  std::vector<int64_t> never = {data::kPadId, data::kBeginId};
+  if (!options.unknown) never.push_back(data::kUnknownId);
   return std::visit(
       [&](const auto& model) {
         auto state = model.encode(padded.tokens, padded.lengths);
@@ -110,14 +110,16 @@ std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(
                                  {.beam = options.beam,
                                   .alpha = options.alpha,
                                   .n_best = options.n_best,
-                                  .begin = kBeginId,
-                                  .end = kEndId,
+                                  .begin = data::kBeginId,
+                                  .end = data::kEndId,
                                   .max_length = limits,
                                   .forbid = never});
         std::vector<std::vector<nn::Hypothesis>> out;
-        for (nn::Hypothesis& h :
-             nn::greedy(model, std::move(state),
-                        {.begin = kBeginId, .end = kEndId, .max_length = limits, .forbid = never}))
+        for (nn::Hypothesis& h : nn::greedy(model, std::move(state),
+                                            {.begin = data::kBeginId,
+                                            .end = data::kEndId,
+                                            .max_length = limits,
+                                            .forbid = never}))
           out.push_back({std::move(h)});
         return out;
       },
@@ -128,7 +130,7 @@ std::vector<AttentionMap> TranslationModel::attention(const std::vector<int64_t>
                                                       const std::vector<int64_t>& target) const {
   NoGradGuard no_grad;
   std::vector<int64_t> said = target;
-  said.insert(said.begin(), kBeginId);
+  said.insert(said.begin(), data::kBeginId);
   const Tensor x = row(with_end(source)), y = row(said);
   std::vector<AttentionMap> maps;
   if (auto* m = std::get_if<models::Bahdanau>(&model_))

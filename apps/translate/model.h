@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tern/apps/translate/config.h"
-#include "tern/data/pair_loader.h"
+#include "tern/data/text/pair_loader.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
@@ -36,7 +36,7 @@ class TranslationModel {
   TranslationModel(const ModelConfig& config, uint64_t seed);
 
   /// (B, T, V) for the tokens of a batch.
-  Tensor logits(const PairBatch& batch) const;
+  Tensor logits(const data::PairBatch& batch) const;
   /// Translations of sources (ids without <eos>), best first. Gradients off; call it in evaluation
   /// mode. Its length is
   /// limited by config.h's length_ratio.

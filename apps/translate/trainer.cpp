@@ -45,7 +45,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-PairLoaderOptions loader_options(const TrainConfig& c) {
+data::PairLoaderOptions loader_options(const TrainConfig& c) {
   return {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed};
 }
 
@@ -57,7 +57,7 @@ optim::Schedule make_schedule(const TrainConfig& c, int64_t steps) {
   return optim::constant(c.warmup);
 }
 
-int64_t target_tokens(const PairBatch& b) { return sum(b.target_lengths).item<int64_t>(); }
+int64_t target_tokens(const data::PairBatch& b) { return sum(b.target_lengths).item<int64_t>(); }
 
 void check_finite(const NamedTensors& weights) {
   for (const auto& [name, t] : weights)
@@ -92,7 +92,7 @@ TranslationTrainer::TranslationTrainer(const TrainConfig& config, const Corpus& 
       corpus_(corpus),
       tokenizers_(tokenizers),
       model_(config.model, config.seed),
-      loader_(pair_loader(corpus.train.pairs, loader_options(config))),
+      loader_(data::pair_loader(corpus.train.pairs, loader_options(config))),
       optimizer_(model_.parameters(),
                  {.lr = config.lr, .beta2 = config.beta2, .weight_decay = config.weight_decay}) {
   const int64_t steps = (batches_per_epoch() + config.accumulate - 1) / config.accumulate;
@@ -101,10 +101,10 @@ TranslationTrainer::TranslationTrainer(const TrainConfig& config, const Corpus& 
     ema_.emplace(model_.state_dict(), optim::EmaOptions{.decay = config.ema, .warmup = true});
 }
 
-std::vector<PairBatch> TranslationTrainer::next_batches() {
-  std::vector<PairBatch> batches;
+std::vector<data::PairBatch> TranslationTrainer::next_batches() {
+  std::vector<data::PairBatch> batches;
   for (int64_t i = 0; i < config_.accumulate; ++i) {
-    std::optional<PairBatch> batch = loader_.next();
+    std::optional<data::PairBatch> batch = loader_.next();
     if (!batch) break;
     batches.push_back(std::move(*batch));
   }
@@ -113,15 +113,15 @@ std::vector<PairBatch> TranslationTrainer::next_batches() {
 
 void TranslationTrainer::train_step() {
   check(!epoch_trained(), "train_step: the epoch is to be tested and closed first");
-  const std::vector<PairBatch> batches = next_batches();
+  const std::vector<data::PairBatch> batches = next_batches();
   int64_t tokens = 0;
-  for (const PairBatch& b : batches) tokens += target_tokens(b);
+  for (const data::PairBatch& b : batches) tokens += target_tokens(b);
   double total = 0;
-  for (const PairBatch& b : batches) {
+  for (const data::PairBatch& b : batches) {
     Tensor logits = model_.logits(b);
     Tensor loss =
         cross_entropy(flatten(logits, 0, 1), flatten(b.target_out),
-                      {.ignore_index = kPadId, .label_smoothing = config_.label_smoothing});
+                      {.ignore_index = data::kPadId, .label_smoothing = config_.label_smoothing});
     // The mean over the tokens of all batches.
     const auto share = static_cast<double>(target_tokens(b)) / static_cast<double>(tokens);
     if (batches.size() > 1) loss = loss * share;
@@ -154,7 +154,7 @@ void TranslationTrainer::with_counting_weights(const std::function<void()>& f) {
   model_.set_training(true);
 }
 
-BleuOptions TranslationTrainer::bleu_options() const {
+data::BleuOptions TranslationTrainer::bleu_options() const {
   return {.lowercase = config_.lowercase || config_.tokens == "d2l"};
 }
 
@@ -170,7 +170,7 @@ std::optional<Validation> TranslationTrainer::validate(const TranslationProgress
   };
   Validation v;
   std::vector<std::string> sources, references;
-  for (const SentencePair& p : corpus_.valid_text) {
+  for (const data::SentencePair& p : corpus_.valid_text) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
@@ -183,7 +183,7 @@ std::optional<Validation> TranslationTrainer::validate(const TranslationProgress
   if (stopped) return std::nullopt;
   if (!std::isfinite(v.loss))
     throw Diverged(fmt::format("the validation's loss after epoch {} is {}", epoch(), v.loss));
-  v.bleu = corpus_bleu(v.translations, references, bleu_options()).score;
+  v.bleu = data::corpus_bleu(v.translations, references, bleu_options()).score;
   return v;
 }
 

@@ -85,17 +85,17 @@ class TranslationTrainer {
   const TranslationState& progress() const { return state_; }
   int64_t epoch() const { return std::ssize(state_.history) + 1; }
   int64_t batches_per_epoch() const { return loader_.batches_per_epoch(); }
-  BleuOptions bleu_options() const;
+  data::BleuOptions bleu_options() const;
 
  private:
-  std::vector<PairBatch> next_batches();
+  std::vector<data::PairBatch> next_batches();
   void load_progress(const std::string& json);
 
   TrainConfig config_;
   const Corpus& corpus_;
   const Tokenizers& tokenizers_;
   TranslationModel model_;
-  Loader<PairBatch> loader_;
+  data::Loader<data::PairBatch> loader_;
   optim::AdamW optimizer_;
   optim::Schedule schedule_;
   std::optional<optim::Ema> ema_;

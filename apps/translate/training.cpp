@@ -153,7 +153,7 @@ bool TranslationRun::close_epoch() {
 
 std::vector<SampleTranslation> TranslationRun::samples(const TranslationModel& model) const {
   const Corpus& c = trainer_.corpus();
-  const std::vector<SentencePair>& from = c.valid_text;
+  const std::vector<data::SentencePair>& from = c.valid_text;
   std::vector<std::string> sources;
   std::vector<SampleTranslation> out;
   for (size_t i = 0; i < std::min(kSamples, from.size()); ++i) {

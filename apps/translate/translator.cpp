@@ -12,7 +12,7 @@
 #include "tern/core/error.h"
 #include "tern/core/ops.h"
 #include "tern/core/safetensors.h"
-#include "tern/data/lines.h"
+#include "tern/data/text/lines.h"
 
 namespace tern::apps {
 namespace {
@@ -70,21 +70,21 @@ std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel&
   return out;
 }
 
-double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
+double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
                   const TranslationProgress& progress) {
   NoGradGuard no_grad;
   int64_t longest = 1;
-  for (const EncodedPair& p : *pairs.pairs)
+  for (const data::EncodedPair& p : *pairs.pairs)
     longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
-  Loader<PairBatch> loader =
-      pair_loader(pairs.pairs, {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
+  data::Loader<data::PairBatch> loader = data::pair_loader(
+      pairs.pairs, {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
   double sum = 0;
   int64_t tokens = 0, done = 0;
-  for (PairBatch& b : loader) {
+  for (data::PairBatch& b : loader) {
     if (progress && !progress(done)) return 0;
     const Tensor logits = model.logits(b);
     sum += cross_entropy(flatten(logits, 0, 1), flatten(b.target_out),
-                         {.ignore_index = kPadId, .reduction = Reduction::sum})
+                         {.ignore_index = data::kPadId, .reduction = Reduction::sum})
                .item();
     tokens += tern::sum(b.target_lengths).item<int64_t>();
     done += b.source.size(0);
@@ -93,14 +93,14 @@ double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
 }
 
 double d2l_score(const std::string& hypothesis, const std::string& reference) {
-  const NormalizeOptions form = NormalizeOptions::d2l_form();
-  return d2l_bleu(normalize(hypothesis, form), normalize(reference, form), 2);
+  const data::NormalizeOptions form = data::NormalizeOptions::d2l_form();
+  return data::d2l_bleu(data::normalize(hypothesis, form), data::normalize(reference, form), 2);
 }
 
 Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
-                   const BleuOptions& options) {
-  Scores s{.bleu = corpus_bleu(hypotheses, references, options), .options = options};
-  s.chrf = corpus_chrf(hypotheses, references, {.lowercase = options.lowercase});
+                   const data::BleuOptions& options) {
+  Scores s{.bleu = data::corpus_bleu(hypotheses, references, options), .options = options};
+  s.chrf = data::corpus_chrf(hypotheses, references, {.lowercase = options.lowercase});
   for (size_t i = 0; i < hypotheses.size(); ++i) s.d2l += d2l_score(hypotheses[i], references[i]);
   s.d2l /= static_cast<double>(hypotheses.size());
   return s;
@@ -109,7 +109,7 @@ Scores score_lines(std::span<const std::string> hypotheses, std::span<const std:
 std::string to_text(const Scores& s) {
   return fmt::format("{}\nchrF2|{} = {:.2f}\nd2l bleu (k = 2, mean over sentences) = {:.3f}\n",
                      to_string(s.bleu, s.options),
-                     chrf_signature({.lowercase = s.options.lowercase}), s.chrf, s.d2l);
+                     data::chrf_signature({.lowercase = s.options.lowercase}), s.chrf, s.d2l);
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
@@ -133,9 +133,9 @@ TrainConfig load_config(const ModelFiles& files) {
 
 Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config) {
   if (!config.shared)
-    return {Tokenizer::load(files.vocabulary("source")),
-            Tokenizer::load(files.vocabulary("target"))};
-  Tokenizer both = Tokenizer::load(files.vocabulary("vocabulary"));
+    return {data::Tokenizer::load(files.vocabulary("source")),
+            data::Tokenizer::load(files.vocabulary("target"))};
+  data::Tokenizer both = data::Tokenizer::load(files.vocabulary("vocabulary"));
   return {both, both};
 }
 

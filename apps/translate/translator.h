@@ -10,7 +10,7 @@
 
 #include "tern/apps/translate/corpus.h"
 #include "tern/apps/translate/model.h"
-#include "tern/data/bleu.h"
+#include "tern/data/scores/bleu.h"
 
 namespace tern::apps {
 
@@ -33,18 +33,18 @@ std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel&
                                                          const TranslationProgress& progress = {});
 
 /// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs.
-double token_loss(const TranslationModel& model, const EncodedPairs& pairs,
+double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
                   const TranslationProgress& progress = {});
 
 /// What is said of translations.
 struct Scores {
-  BleuScore bleu;
-  BleuOptions options;
+  data::BleuScore bleu;
+  data::BleuOptions options;
   double chrf = 0;  ///< 0 to 100
   double d2l = 0;   ///< mean of d2l.ai's score with k = 2, 0 to 1
 };
 Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
-                   const BleuOptions& options);
+                   const data::BleuOptions& options);
 /// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
 double d2l_score(const std::string& hypothesis, const std::string& reference);
 /// A line each: BLEU with its signature, chrF, d2l bleu.

@@ -1,0 +1,137 @@
+#include "tern/apps/train_cifar/drawn.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tern/core/error.h"
+#include "tern/core/threads.h"
+
+namespace tern::apps {
+namespace {
+
+// A shape: whether it covers the point (u, v), where it reaches from about -1 to 1.
+struct Shape2d {
+  const char* name;
+  bool (*covers)(float u, float v);
+};
+
+float largest(float u, float v) { return std::max(std::abs(u), std::abs(v)); }
+float smallest(float u, float v) { return std::min(std::abs(u), std::abs(v)); }
+bool is_odd(float x) { return (static_cast<int>(std::floor(x)) & 1) != 0; }
+constexpr float kStripes = 2.0f;  // a stripe is half of the radius wide
+constexpr float kHalfRoot = 0.70710678f;
+
+constexpr std::array<Shape2d, 10> kShapes = {{
+    {"disc", [](float u, float v) { return u * u + v * v < 0.81f; }},
+    {"ring", [](float u, float v) { return std::abs(std::hypot(u, v) - 0.75f) < 0.22f; }},
+    {"square", [](float u, float v) { return largest(u, v) < 0.8f; }},
+    {"frame", [](float u, float v) { return std::abs(largest(u, v) - 0.68f) < 0.2f; }},
+    {"triangle", [](float u, float v) { return v < 0.8f && 2 * std::abs(u) < v + 1; }},
+    {"plus", [](float u, float v) { return smallest(u, v) < 0.22f && largest(u, v) < 1; }},
+    {"cross",
+     [](float u, float v) {
+       const float a = kHalfRoot * (u + v), b = kHalfRoot * (u - v);
+       return smallest(a, b) < 0.22f && largest(a, b) < 1.1f;
+     }},
+    {"horizontal stripes",
+     [](float u, float v) { return largest(u, v) < 1 && is_odd(v * kStripes); }},
+    {"vertical stripes",
+     [](float u, float v) { return largest(u, v) < 1 && is_odd(u * kStripes); }},
+    {"checkers",
+     [](float u, float v) {
+       return largest(u, v) < 1 && is_odd(u * kStripes) != is_odd(v * kStripes);
+     }},
+}};
+
+constexpr float kMaxShift = 4, kMinRadius = 9, kMaxRadius = 13;  // pixels
+constexpr float kMaxTurn = 0.15f;                                // radians
+constexpr float kMinContrast = 100, kMaxNoise = 16;              // of 255
+constexpr int kSub = 3;                                          // samples a pixel and axis
+
+using Color = std::array<float, data::kImageChannels>;
+
+float between(Rng& rng, float low, float high) {
+  return static_cast<float>(rng.uniform(low, high));
+}
+
+Color random_color(Rng& rng) {
+  Color c;
+  for (float& v : c) v = between(rng, 0, 255);
+  return c;
+}
+
+float distance(const Color& a, const Color& b) {
+  float sum = 0;
+  for (int c = 0; c < data::kImageChannels; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
+  return std::sqrt(sum);
+}
+
+// How much of each pixel the shape covers, 0 to 1.
+std::array<float, data::kImagePixels> coverage(const Shape2d& shape, Rng& rng) {
+  const float x0 = data::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
+  const float y0 = data::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
+  const float radius = between(rng, kMinRadius, kMaxRadius);
+  const float turn = between(rng, -kMaxTurn, kMaxTurn);
+  const float c = std::cos(turn) / radius, s = std::sin(turn) / radius;
+  std::array<float, data::kImagePixels> covered{};
+  for (int i = 0; i < data::kImagePixels * kSub * kSub; ++i) {
+    const int pixel = i / (kSub * kSub), sub = i % (kSub * kSub);
+    const float x = pixel % data::kImageSide + (sub % kSub + 0.5f) / kSub - x0;
+    const float y = pixel / data::kImageSide + (sub / kSub + 0.5f) / kSub - y0;
+    if (shape.covers(c * x + s * y, c * y - s * x)) covered[pixel] += 1.0f / (kSub * kSub);
+  }
+  return covered;
+}
+
+std::shared_ptr<const data::ImageSet> draw_set(int64_t n, const Rng& rng) {
+  auto set = std::make_shared<data::ImageSet>();
+  set->images.resize(static_cast<size_t>(n));
+  set->labels.resize(static_cast<size_t>(n));
+  parallel_for(n, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      set->labels[i] = static_cast<uint8_t>(i % std::ssize(kShapes));
+      set->images[i] = draw_image(set->labels[i], rng.stream(static_cast<uint64_t>(i)));
+    }
+  });
+  return set;
+}
+
+}  // namespace
+
+data::Image draw_image(int64_t label, Rng rng) {
+  check(label >= 0 && label < std::ssize(kShapes), "draw_image: class {}; there are 0 to {}", label,
+        kShapes.size() - 1);
+  const auto covered = coverage(kShapes[label], rng);
+  const Color back = random_color(rng);
+  Color front = random_color(rng);
+  while (distance(front, back) < kMinContrast) front = random_color(rng);
+  std::array<float, data::kImageBytes> noise;
+  rng.fill_normal(noise.data(), data::kImageBytes, 0, between(rng, 0, kMaxNoise));
+  data::Image image;
+  for (int i = 0; i < data::kImageBytes; ++i) {
+    const int c = i / data::kImagePixels;
+    const float v = back[c] + covered[i % data::kImagePixels] * (front[c] - back[c]) + noise[i];
+    image[i] = static_cast<uint8_t>(std::clamp(v + 0.5f, 0.0f, 255.0f));
+  }
+  return image;
+}
+
+data::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed) {
+  check(train_n >= 0 && test_n >= 0, "draw_cifar10: {} training and {} test pictures", train_n,
+        test_n);
+  data::Cifar10 drawn{
+      draw_set(train_n, Rng(seed).stream(0)), draw_set(test_n, Rng(seed).stream(1)), {}};
+  for (const Shape2d& shape : kShapes) drawn.class_names.emplace_back(shape.name);
+  return drawn;
+}
+
+void write_drawn_cifar(const std::string& dir, int64_t train_n, int64_t test_n, uint64_t seed) {
+  check(train_n >= 5 && train_n <= 50000 && train_n % 5 == 0 && test_n >= 1 && test_n <= 10000,
+        "write_drawn_cifar: {} training pictures (5, 10, ... 50000) and {} test pictures (1 to "
+        "10000)",
+        train_n, test_n);
+  data::write_cifar10(dir, draw_cifar10(train_n, test_n, seed));
+}
+
+}  // namespace tern::apps

@@ -1,0 +1,105 @@
+// A dataset: a number of samples and a way to get the i-th. Datasets are small values (copies
+// share what is inside) and are put together by map, subset, limit, shuffle, concat and batch;
+// nothing is read or computed before a sample is asked for.
+//
+//   Dataset<ImageSample> few = image_dataset(cifar.train).shuffle(7).limit(1000);
+//
+// get() must give the same sample for the same i and be safe to call from several threads.
+// Randomness (augmentation) belongs to the loader, which knows the epoch: see loader.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tern/core/error.h"
+#include "tern/core/rng.h"
+
+namespace tern::data {
+
+/// 0, 1, ..., n - 1 in a random order, all orders equally likely.
+std::vector<int64_t> permutation(int64_t n, Rng rng);
+
+template <class T>
+class Dataset {
+ public:
+  using Sample = T;
+
+  /// get(i) for i in [0, size).
+  Dataset(int64_t size, std::function<T(int64_t)> get)
+      : size_(size), get_(std::make_shared<const std::function<T(int64_t)>>(std::move(get))) {
+    check(size >= 0, "Dataset: the size {} is negative", size);
+  }
+  /// A dataset of values at hand.
+  explicit Dataset(std::vector<T> values) : Dataset(of(std::move(values))) {}
+
+  int64_t size() const { return size_; }
+  T get(int64_t i) const {
+    check(i >= 0 && i < size_, "Dataset::get: sample {} of {}", i, size_);
+    return (*get_)(i);
+  }
+
+  /// f(sample) for every sample.
+  template <class F>
+  auto map(F f) const {
+    using To = std::decay_t<std::invoke_result_t<const F&, T>>;
+    return Dataset<To>(
+        size_, [from = *this, f = std::move(f)](int64_t i) -> To { return f(from.get(i)); });
+  }
+
+  /// The samples with these numbers, in this order.
+  Dataset subset(std::vector<int64_t> indices) const {
+    for (int64_t i : indices)
+      check(i >= 0 && i < size_, "Dataset::subset: sample {} of {}", i, size_);
+    const int64_t n = std::ssize(indices);
+    return Dataset(n, [from = *this, indices = std::move(indices)](int64_t i) {
+      return from.get(indices[i]);
+    });
+  }
+
+  /// The first n samples, or all if there are fewer.
+  Dataset limit(int64_t n) const {
+    check(n >= 0, "Dataset::limit: {} samples", n);
+    Dataset first = *this;
+    first.size_ = std::min(n, size_);
+    return first;
+  }
+
+  /// The samples in one random order. (The loader shuffles anew for each epoch.)
+  Dataset shuffle(uint64_t seed) const { return subset(permutation(size_, Rng(seed))); }
+
+  /// These samples, then the others'.
+  Dataset concat(const Dataset& other) const {
+    return Dataset(size_ + other.size_, [a = *this, b = other](int64_t i) {
+      return i < a.size() ? a.get(i) : b.get(i - a.size());
+    });
+  }
+
+  /// Groups of n consecutive samples; the last may have fewer, or is left out.
+  Dataset<std::vector<T>> batch(int64_t n, bool drop_last = false) const {
+    check(n >= 1, "Dataset::batch: batches of {} samples", n);
+    const int64_t batches = drop_last ? size_ / n : (size_ + n - 1) / n;
+    return Dataset<std::vector<T>>(batches, [from = *this, n](int64_t b) {
+      const int64_t end = std::min((b + 1) * n, from.size());
+      std::vector<T> group;
+      group.reserve(static_cast<size_t>(end - b * n));
+      for (int64_t i = b * n; i < end; ++i) group.push_back(from.get(i));
+      return group;
+    });
+  }
+
+ private:
+  static Dataset of(std::vector<T> values) {
+    const int64_t n = std::ssize(values);
+    return Dataset(n, [values = std::move(values)](int64_t i) { return values[i]; });
+  }
+
+  int64_t size_;
+  std::shared_ptr<const std::function<T(int64_t)>> get_;
+};
+
+}  // namespace tern::data

@@ -1,0 +1,165 @@
+#include "tern/data/loading/gzip.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "tern/core/error.h"
+
+namespace tern::data {
+namespace {
+
+constexpr int64_t kBuffer = 256 * 1024;
+constexpr int kGzipOnly = 15 + 16;  // zlib: largest window, gzip header and checksum
+
+struct CloseFile {
+  void operator()(std::FILE* f) const { std::fclose(f); }
+};
+
+}  // namespace
+
+struct ByteReader::Impl {
+  std::string path;
+  Options options;
+  std::unique_ptr<std::FILE, CloseFile> file;
+  int64_t file_size = 0;
+  int64_t file_read = 0;  // bytes of the file that were put into the buffer
+  std::vector<unsigned char> buffer;
+  int64_t begin = 0, end = 0;  // of the unread bytes in the buffer
+  int64_t position = 0;
+  bool gzip = false;
+  bool in_member = false;  // a gzip file is a chain of members; inside of one
+  z_stream z{};
+
+  ~Impl() {
+    if (gzip) inflateEnd(&z);
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    if (!gzip) fail_io(fmt::format("{}: {} (at byte {})", path, what, position));
+    fail_io(fmt::format("{}: {} (at byte {}; {} unpacked)", path, what, file_read - (end - begin),
+                        position));
+  }
+
+  void open() {
+    struct stat info {};
+    file.reset(std::fopen(path.c_str(), "rb"));
+    check_io(file && ::fstat(fileno(file.get()), &info) == 0, "{}: cannot be opened: {}", path,
+             std::strerror(errno));
+    check_io(S_ISREG(info.st_mode), "{}: is not a regular file", path);
+    file_size = info.st_size;
+    buffer.resize(kBuffer);
+    refill();
+    if (end < 2 || buffer[0] != 0x1f || buffer[1] != 0x8b) return;
+    check_io(inflateInit2(&z, kGzipOnly) == Z_OK, "{}: zlib has no memory", path);
+    gzip = in_member = true;
+  }
+
+  // Reads on when the buffer is used up; false at the end of the file.
+  bool refill() {
+    if (begin < end) return true;
+    begin = 0;
+    end = static_cast<int64_t>(std::fread(buffer.data(), 1, buffer.size(), file.get()));
+    file_read += end;
+    if (end == 0 && std::ferror(file.get())) fail("cannot be read");
+    return end > 0;
+  }
+
+  int64_t copy(unsigned char* to, int64_t n) {
+    if (!refill()) return 0;
+    n = std::min(n, end - begin);
+    std::memcpy(to, buffer.data() + begin, static_cast<size_t>(n));
+    begin += n;
+    return n;
+  }
+
+  // Goes on to the next member; false at the end. Zeros may pad the file, as tapes do.
+  bool next_member() {
+    while (refill() && buffer[begin] == 0) ++begin;
+    if (begin == end) return false;
+    if (buffer[begin] != 0x1f) fail("something follows the end of the gzip stream");
+    inflateReset(&z);
+    return in_member = true;
+  }
+
+  // Unpacks up to n bytes, more than 0 unless the stream ends.
+  int64_t unpack(unsigned char* to, int64_t n) {
+    constexpr int64_t kMost = 1 << 30;  // zlib counts in unsigned int
+    z.next_out = to;
+    z.avail_out = static_cast<unsigned>(std::min(n, kMost));
+    unsigned const wanted = z.avail_out;
+    while (z.avail_out == wanted && (in_member || next_member())) {
+      if (!refill()) fail("the gzip stream is truncated");
+      z.next_in = buffer.data() + begin;
+      z.avail_in = static_cast<unsigned>(end - begin);
+      int const status = inflate(&z, Z_NO_FLUSH);
+      begin = end - z.avail_in;
+      if (status == Z_STREAM_END) in_member = false;
+      if (status == Z_MEM_ERROR) fail("zlib has no memory");
+      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        fail(fmt::format("the gzip stream is damaged: {}", z.msg ? z.msg : "no header"));
+    }
+    return wanted - z.avail_out;
+  }
+
+  int64_t read(unsigned char* to, int64_t n) {
+    int64_t done = 0;
+    while (done < n) {
+      int64_t const got = gzip ? unpack(to + done, n - done) : copy(to + done, n - done);
+      if (got == 0) break;
+      done += got;
+      position += got;
+      if (position > options.max_bytes)
+        fail(fmt::format("holds more than the {} bytes expected at most", options.max_bytes));
+    }
+    return done;
+  }
+};
+
+ByteReader::ByteReader(std::string path, Options options) : impl_(std::make_unique<Impl>()) {
+  impl_->path = std::move(path);
+  impl_->options = options;
+  impl_->open();
+}
+ByteReader::~ByteReader() = default;
+ByteReader::ByteReader(ByteReader&&) noexcept = default;
+ByteReader& ByteReader::operator=(ByteReader&&) noexcept = default;
+
+int64_t ByteReader::read(void* to, int64_t n) {
+  return impl_->read(static_cast<unsigned char*>(to), n);
+}
+
+void ByteReader::read_exactly(void* to, int64_t n) {
+  int64_t const got = read(to, n);
+  if (got < n) fail(fmt::format("ends {} bytes too early", n - got));
+}
+
+void ByteReader::skip(int64_t n) {
+  std::array<unsigned char, 16 * 1024> sink;
+  for (; n > 0; n -= std::ssize(sink)) read_exactly(sink.data(), std::min(n, std::ssize(sink)));
+}
+
+void ByteReader::drain() {
+  std::array<unsigned char, 16 * 1024> sink;
+  while (read(sink.data(), std::ssize(sink)) > 0) {
+  }
+}
+
+int64_t ByteReader::position() const { return impl_->position; }
+
+std::optional<int64_t> ByteReader::remaining() const {
+  if (impl_->gzip) return std::nullopt;
+  return impl_->file_size - impl_->position;
+}
+
+bool ByteReader::is_gzip() const { return impl_->gzip; }
+const std::string& ByteReader::path() const { return impl_->path; }
+void ByteReader::fail(const std::string& what) const { impl_->fail(what); }
+
+}  // namespace tern::data

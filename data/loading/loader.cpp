@@ -1,0 +1,239 @@
+#include "tern/data/loading/loader.h"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tern/core/autograd.h"
+#include "tern/core/error.h"
+#include "tern/core/threads.h"
+#include "tern/data/loading/dataset.h"
+
+namespace tern::data {
+
+std::vector<int64_t> permutation(int64_t n, Rng rng) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[rng.below(i + 1)]);
+  return order;
+}
+
+namespace detail {
+namespace {
+
+using Made = std::shared_ptr<void>;
+using Plan = std::shared_ptr<const EpochPlan>;
+
+// Batches of equal size in a random or the given order.
+Planner equal_batches(int64_t samples, const LoaderOptions& options) {
+  check(samples >= 0, "Loader: {} samples", samples);
+  check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
+  check(!options.drop_last || samples == 0 || samples >= options.batch,
+        "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
+  return [samples, options](int64_t, Rng random) {
+    EpochPlan plan;
+    if (options.shuffle) {
+      plan.order = permutation(samples, random);
+    } else {
+      plan.order.resize(static_cast<size_t>(samples));
+      std::iota(plan.order.begin(), plan.order.end(), int64_t{0});
+    }
+    for (int64_t end = options.batch; end <= samples; end += options.batch)
+      plan.ends.push_back(end);
+    if (samples % options.batch != 0 && !options.drop_last) plan.ends.push_back(samples);
+    return plan;
+  };
+}
+
+// Everything that fixes what the batch at a position is.
+class Recipe {
+ public:
+  Recipe(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
+      : planner_(std::move(planner)), make_(std::move(make)), options_(options) {
+    check(options.workers >= 0 && options.workers <= 256, "Loader: {} workers; 0 to 256",
+          options.workers);
+    check(options.prefetch >= 1, "Loader: prefetch is {}; at least 1", options.prefetch);
+  }
+
+  int64_t batches_in(int64_t epoch) { return std::ssize(plan_of(epoch)->ends); }
+
+  // The batch after one that exists, in this epoch or the next.
+  LoaderPosition after(LoaderPosition position) {
+    if (++position.batch < batches_in(position.epoch)) return position;
+    check(batches_in(position.epoch + 1) > 0, "Loader: the planner gives no batch for epoch {}",
+          position.epoch + 1);
+    return {position.epoch + 1, 0};
+  }
+
+  Made make(LoaderPosition position) {
+    const Plan plan = plan_of(position.epoch);
+    const int64_t begin = position.batch > 0 ? plan->ends[position.batch - 1] : 0;
+    const int64_t size = plan->ends[position.batch] - begin;
+    NoGradGuard no_grad;
+    return make_(
+        {position,
+         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
+         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))});
+  }
+
+ private:
+  // The last two are kept, because workers run ahead into the next epoch.
+  Plan plan_of(int64_t epoch) {
+    std::lock_guard lock(mutex_);
+    auto& [kept_epoch, plan] = plans_[epoch % 2];
+    if (plan && kept_epoch == epoch) return plan;
+    const Rng random = Rng(options_.seed).stream(static_cast<uint64_t>(epoch)).stream(2);
+    plan = std::make_shared<const EpochPlan>(planner_(epoch, random));
+    kept_epoch = epoch;
+    return plan;
+  }
+
+  Planner planner_;
+  LoaderCore::Make make_;
+  LoaderOptions options_;
+  std::mutex mutex_;
+  std::pair<int64_t, Plan> plans_[2];
+};
+
+// Threads that make the batches from a first one on and hold up to `ahead` of them.
+class Workers {
+ public:
+  Workers(Recipe& recipe, LoaderPosition first, int workers, int ahead)
+      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), next_(first) {
+    try {
+      for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
+    } catch (...) {  // the system has no more threads
+      stop();
+      throw;
+    }
+  }
+  ~Workers() { stop(); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // The next batch, or what making it threw.
+  Made take() {
+    std::unique_lock lock(mutex_);
+    Slot& slot = slots_[taken_ % slots_.size()];
+    ready_.wait(lock, [&] { return slot.ready; });
+    Slot taken = std::exchange(slot, Slot{});
+    ++taken_;
+    lock.unlock();
+    room_.notify_one();
+    if (taken.error) std::rethrow_exception(taken.error);
+    return std::move(taken.made);
+  }
+
+ private:
+  struct Slot {
+    Made made;
+    std::exception_ptr error;
+    bool ready = false;
+  };
+
+  void run() {
+    SerialScope serial;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      room_.wait(lock, [&] { return stopped_ || claimed_ < taken_ + std::ssize(slots_); });
+      if (stopped_) return;
+      const int64_t number = claimed_++;
+      Slot done{nullptr, nullptr, true};
+      try {
+        const LoaderPosition position = next_;
+        next_ = recipe_.after(position);
+        lock.unlock();
+        done.made = recipe_.make(position);
+      } catch (...) {
+        done.error = std::current_exception();
+      }
+      if (!lock.owns_lock()) lock.lock();
+      slots_[number % slots_.size()] = std::move(done);
+      ready_.notify_one();
+    }
+  }
+
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    room_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+  Recipe& recipe_;
+  std::mutex mutex_;
+  std::condition_variable ready_, room_;
+  std::vector<Slot> slots_;  // the batches are numbered; batch s is in slot s % size
+  LoaderPosition next_;      // of batch number claimed_
+  int64_t claimed_ = 0;      // the next batch to be made
+  int64_t taken_ = 0;        // the next batch to be handed out
+  bool stopped_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+struct LoaderCore::Impl {
+  Impl(Planner planner, Make make, const LoaderOptions& o)
+      : options(o), recipe(std::move(planner), std::move(make), o) {}
+
+  Made next() {
+    if (position.batch >= recipe.batches_in(position.epoch)) {
+      position = {position.epoch + 1, 0};
+      return nullptr;
+    }
+    Made made;
+    if (options.workers == 0) {
+      made = recipe.make(position);
+    } else {
+      if (!workers)
+        workers = std::make_unique<Workers>(recipe, position, options.workers, options.prefetch);
+      try {
+        made = workers->take();
+      } catch (...) {
+        workers.reset();
+        throw;
+      }
+    }
+    ++position.batch;
+    return made;
+  }
+
+  LoaderOptions options;
+  Recipe recipe;
+  LoaderPosition position;
+  std::unique_ptr<Workers> workers;  // last: it ends before what it uses
+};
+
+LoaderCore::LoaderCore(int64_t samples, Make make, LoaderOptions options)
+    : LoaderCore(equal_batches(samples, options), std::move(make), options) {}
+LoaderCore::LoaderCore(Planner planner, Make make, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(planner), std::move(make), options)) {}
+LoaderCore::~LoaderCore() = default;
+LoaderCore::LoaderCore(LoaderCore&&) noexcept = default;
+LoaderCore& LoaderCore::operator=(LoaderCore&&) noexcept = default;
+
+Made LoaderCore::next() { return impl_->next(); }
+LoaderPosition LoaderCore::position() const { return impl_->position; }
+int64_t LoaderCore::batches_per_epoch() const {
+  return impl_->recipe.batches_in(impl_->position.epoch);
+}
+
+void LoaderCore::seek(LoaderPosition position) {
+  check(position.epoch >= 0 && position.epoch < INT64_MAX / 2 && position.batch >= 0,
+        "Loader::seek: there is no epoch {}, batch {}", position.epoch, position.batch);
+  const int64_t batches = impl_->recipe.batches_in(position.epoch);
+  check(position.batch <= batches, "Loader::seek: there is no batch {}: epoch {} has {} batches",
+        position.batch, position.epoch, batches);
+  impl_->workers.reset();
+  impl_->position = position;
+}
+
+}  // namespace detail
+}  // namespace tern::data

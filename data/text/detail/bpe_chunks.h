@@ -1,0 +1,29 @@
+// Inside of data only: what BPE cuts text into before it merges, and how merges are learned.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tern/data/text/bpe.h"
+#include "tern/data/text/vocabulary.h"
+
+namespace tern::data::detail {
+
+/// Ids of the first byte and the first merge.
+inline constexpr int32_t kByteIds = static_cast<int32_t>(kSpecials);
+inline constexpr int32_t kMergeIds = kByteIds + 256;
+inline constexpr int64_t kMostMerges = 1 << 24;
+
+/// The chunks of the text (see bpe.h), which put together are the text. Runs are cut after 128
+/// bytes or little more, to keep characters whole: the time for one grows with its square.
+std::vector<std::string_view> bpe_chunks(std::string_view text);
+
+/// The text as encode() reads it: with a space in front unless it is empty.
+std::string with_space(std::string_view text);
+
+std::vector<Bpe::Merge> learn_merges(const WordCounts& chunks, const BpeOptions& options);
+
+}  // namespace tern::data::detail

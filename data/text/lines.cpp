@@ -1,0 +1,75 @@
+#include "tern/data/text/lines.h"
+
+#include <array>
+#include <string_view>
+
+#include "tern/core/error.h"
+#include "tern/data/loading/gzip.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data {
+namespace {
+
+constexpr size_t kLongestLine = 1 << 20;
+
+class LineCollector {
+ public:
+  explicit LineCollector(const std::string& path) : path_(path) {}
+
+  void add(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const size_t end = bytes.find('\n');
+      line_ += bytes.substr(0, end);
+      check_io(line_.size() <= kLongestLine, "{}: line {} is longer than {} bytes; is this text?",
+               path_, lines_.size() + 1, kLongestLine);
+      if (end == std::string_view::npos) return;
+      finish();
+      bytes.remove_prefix(end + 1);
+    }
+  }
+
+  std::vector<std::string> take() {
+    if (!line_.empty()) finish();
+    return std::move(lines_);
+  }
+
+ private:
+  void finish() {
+    if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+    if (lines_.empty() && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);
+    if (auto at = find_invalid_utf8(line_))
+      fail_io(
+          fmt::format("{}: line {} is not valid UTF-8 (byte {} of the line); convert the file, "
+                      "for example with iconv -f latin1 -t utf-8",
+                      path_, lines_.size() + 1, *at + 1));
+    lines_.push_back(std::move(line_));
+    line_.clear();
+  }
+
+  const std::string& path_;
+  std::string line_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> read_lines(const std::string& path) {
+  ByteReader reader(path);
+  LineCollector collector(path);
+  std::array<char, 64 * 1024> buffer;
+  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
+    collector.add({buffer.data(), static_cast<size_t>(n)});
+  check_io(reader.position() > 0, "{}: the file is empty", path);
+  return collector.take();
+}
+
+std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
+    const std::string& first_path, const std::string& second_path) {
+  std::pair lines(read_lines(first_path), read_lines(second_path));
+  check_io(lines.first.size() == lines.second.size(),
+           "the files are not aligned line by line: {} has {} lines, {} has {}", first_path,
+           lines.first.size(), second_path, lines.second.size());
+  return lines;
+}
+
+}  // namespace tern::data
