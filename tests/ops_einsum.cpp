@@ -133,6 +133,18 @@ TEST_CASE("op table: einsum") {
   });
 }
 
+TEST_CASE("einsum: sums over an axis along which both operands have stride 0") {
+  for (DType type : {DType::f32, DType::f64, DType::i64}) {
+    Tensor a = expand(ones({2, 1, 2}, type), {2, 3, 2}),
+           b = expand(ones({1, 2, 2}, type), {3, 2, 2});
+    CHECK(einsum("ijk,jkl->il", {a, b}).to_vector<double>() == std::vector<double>{6, 6, 6, 6});
+    CHECK(einsum("ijk,ikl->jl", {transpose(a, 0, 1), b}).to_vector<double>() ==
+          std::vector<double>{6, 6, 6, 6});
+    Tensor c = repeat(ones({2, 2}, type), "i k -> i 3 k"), d = repeat_interleave(b, 1, 0);
+    CHECK(einsum("ijk,jkl->il", {c, d}).to_vector<double>() == std::vector<double>{6, 6, 6, 6});
+  }
+}
+
 TEST_CASE("einsum: errors say where") {
   auto fails = [](const char* equation, std::vector<Shape> shapes, const char* message) {
     std::vector<Tensor> in;

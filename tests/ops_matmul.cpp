@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/core/autograd.h"
+#include "tern/core/einsum.h"
 #include "tern/core/rng.h"
 #include "tern/core/threads.h"
 #include "tern/tests/op_table.h"
@@ -85,6 +86,34 @@ TEST_CASE("matmul: integers, errors") {
                        doctest::Contains("f32 x f64"), Error);
   CHECK_THROWS_WITH_AS(matmul(zeros({}), zeros({3})), doctest::Contains("use mul"), Error);
   CHECK_THROWS_AS(matmul(zeros({2, 3, 4}), zeros({3, 4, 5})), Error);
+}
+
+// Where both operands repeat themselves along an axis that is summed, it counts as often.
+TEST_CASE("matmul: sums over an axis along which both operands have stride 0") {
+  Rng rng(6);
+  for (DType type : {DType::f32, DType::f64}) {
+    Tensor token = randn({1, 1, 8}, rng, type), w = randn({3, 8}, rng, type).set_requires_grad();
+    auto gradient = [&](const Tensor& x, Activation activation) {
+      return grad({mean(linear(x, w, {}, {.activation = activation}))}, {w})[0];
+    };
+    for (Activation activation : {Activation::none, Activation::gelu})
+      for (const Tensor& x : {expand(token, {16, 1, 8}), expand(token, {5, 7, 8}),
+                              repeat_interleave(token, 16, 0), repeat(token, "1 t c -> 6 (t 2) c")})
+        CHECK(all_close(gradient(x, activation), gradient(x.clone(), activation), 1e-5, 1e-6));
+  }
+}
+
+// The product is computed once and scaled; what the gradient has gathered before is not scaled.
+TEST_CASE("matmul: a repeated product is added to what a gradient has gathered") {
+  Rng rng(7);
+  Tensor x = expand(randn({1, 4, 5}, rng, DType::f64), {6, 4, 5});
+  Tensor w = randn({5, 3}, rng, DType::f64).set_requires_grad();
+  auto gradient = [&](const Tensor& in) {
+    w.set_grad({});
+    for (int i = 0; i < 2; ++i) (sum(matmul(in, w)) + sum(matmul(in, w) * 2)).backward();
+    return w.grad().clone();
+  };
+  CHECK(all_close(gradient(x), gradient(x.clone()), 1e-13));
 }
 
 // The gradient of a matrix used several times is gathered by the product itself.

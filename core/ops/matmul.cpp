@@ -61,6 +61,21 @@ void run(const Tensor& a, const Tensor& b, const Layout& c, DType dtype, void* o
     dispatch_float(dtype, "matmul", go);
 }
 
+/// How often each product is summed: the sizes of the axes that c lacks and along which neither a
+/// nor b moves. for_blas() folds these axes in both, so that the kernel does not know of them.
+int64_t repeats(const Layout& a, const Layout& b, const Layout& c) {
+  int64_t times = 1;
+  const int axes = std::max(a.ndim(), b.ndim());
+  for (int i = 0; i < axes - 2; ++i) {
+    auto axis = [&](const Layout& l) { return i - (axes - l.ndim()); };
+    auto has = [&](const Layout& l) { return axis(l) >= 0 && l.shape[axis(l)] != 1; };
+    auto moves = [&](const Layout& l) { return has(l) && l.strides[axis(l)] != 0; };
+    const int64_t size = has(a) ? a.shape[axis(a)] : has(b) ? b.shape[axis(b)] : 1;
+    if (size > 1 && !has(c) && !moves(a) && !moves(b)) times *= size;
+  }
+  return times;
+}
+
 Shape with_matrix(Shape batch, int64_t rows, int64_t cols) {
   batch.push_back(rows);
   batch.push_back(cols);
@@ -108,6 +123,10 @@ Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Te
 Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
 
 void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
+  if (repeats(a.layout(), b.layout(), c.layout()) > 1) {
+    NoGradGuard guard;
+    return add_(c, matmul_to(a, b, batch_shape(c.shape())));
+  }
   dispatch_float(c.dtype(), "matmul",
                  [&]<class T>() { run(a, b, c.layout(), c.dtype(), c.mutable_data<T>(), 1); });
 }
@@ -117,6 +136,12 @@ Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dim
   Fresh c = fresh_in_order(with_matrix(batch, a.size(-2), b.size(-1)), memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
+  // Once and then scaled: one rounding for the whole axis, by the element, so that the bits depend
+  // on nothing else; and the sum costs what it costs without the axis.
+  if (int64_t times = repeats(a.layout(), b.layout(), c.layout()); times > 1) {
+    NoGradGuard guard;
+    mul_(not_differentiable(c), times);
+  }
   // Only what is needed is kept; shapes and strides of both are.
   Tensor none;
   auto vjp = [a = save(b.requires_grad() ? a : none), b = save(a.requires_grad() ? b : none),
