@@ -136,6 +136,16 @@ TEST_CASE("op table: var and std") {
   }
 }
 
+// Six times 0.1 is not 0.6: the mean of equal numbers is another number.
+TEST_CASE("std: of equal elements it is 0, and so is its gradient") {
+  for (DType type : {DType::f32, DType::f64}) {
+    Tensor x = full({2, 6}, 0.1, type).set_requires_grad();
+    Tensor y = std(x, {1});
+    CHECK(y.to_vector<double>() == std::vector<double>{0, 0});
+    CHECK(max(abs(grad({sum(y)}, {x})[0])).item() == 0);
+  }
+}
+
 TEST_CASE("op table: max, min, prod, logsumexp") {
   auto max_row = row(
       "max", {4, 3, 5}, {1, 2}, false,

@@ -44,6 +44,14 @@ Tensor norm_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, double 
   return dy * sign(x) * pow(ratio, p - 1);
 }
 
+// x less its first element along the axes, a constant: what is equal becomes exactly 0.
+Tensor less_first(const Tensor& x, const Reduced& r) {
+  if (r.count == 0 || !is_float(x.dtype())) return x;
+  Tensor first = x.detach();
+  for (int64_t axis : r.axes) first = narrow(first, axis, 0, 1);
+  return x - first;
+}
+
 }  // namespace
 
 Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
@@ -53,16 +61,17 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   return sum(square(x - mean(x, r.axes, true)), r.axes, keepdim) / divisor;
 }
 
-// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
+// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0: exactly 0 where all
+// elements are equal, whatever their mean is rounded to.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Reduced r("std", x, axes, keepdim);
   Fresh y = [&] {
     NoGradGuard guard;
-    return Fresh::adopt(sqrt(var(x, axes, correction, keepdim)));
+    return Fresh::adopt(sqrt(var(less_first(x, r), axes, correction, keepdim)));
   }();
   return record("std", y, {x}, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);
-    Tensor centred = x.get() - mean(x.get(), r.axes, true);
+    Tensor shifted = less_first(x.get(), r), centred = shifted - mean(shifted, r.axes, true);
     Tensor factor = r.broadcastable(dy) / masked_fill(s, zero, 1);
     return centred * (masked_fill(factor, zero, 0) / (r.count - correction));
   });
