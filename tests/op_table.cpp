@@ -3,11 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
+#include <map>
 #include <numeric>
 
 #include "tern/core/autograd.h"
-#include "tern/core/record.h"
 
 namespace tern::test {
 namespace {
@@ -34,92 +33,79 @@ Array make_values(const Shape& shape, double low, double high, int seed) {
   return a;
 }
 
-enum class Kind { contiguous, transposed, expanded, sliced, flipped, empty };
-constexpr Kind kKinds[] = {Kind::contiguous, Kind::transposed, Kind::expanded,
-                           Kind::sliced,     Kind::flipped,    Kind::empty};
-const std::string kKindNames[] = {"contiguous", "transposed", "expanded",
-                                  "sliced",     "flipped",    "empty"};
+/// A gradient, and what its rounding is measured by: the largest number in it before it was summed
+/// along axes of stride 0, and the number of terms of these sums.
+struct Gradient {
+  Array array;
+  double largest = 0, terms = 1;
+};
 
-// Strides (and the offset they need) that lay `shape` out as `kind` says.
-Layout make_layout(const Shape& shape, Kind kind, int64_t& buffer) {
-  Layout l = Layout::contiguous(shape);
-  int64_t step = 1;
-  if (kind == Kind::transposed) {
-    for (int a = 0; a < shape.size(); ++a) {
-      l.strides[a] = step;
-      step *= shape[a];
-    }
-  } else if (kind == Kind::sliced) {
-    for (int a = 0; a < shape.size(); ++a) l.strides[a] = l.strides[a] * 2 + (a == 0 ? 1 : 0);
-    l.offset = 3;
-  } else if (kind == Kind::flipped) {
-    for (int a = 0; a < shape.size(); ++a) {
-      l.offset += (shape[a] - 1) * l.strides[a];
-      l.strides[a] = -l.strides[a];
-    }
+/// An operand of an op: numbers, where they lie, and what the op sees of them.
+struct Operand {
+  Placing placing;
+  Array stored, seen;  // differ where axes have stride 0
+
+  Operand(const Shape& shape, Placing p, double low, double high, int seed)
+      : placing(p),
+        stored(make_values(p.stored(shape), low, high, seed)),
+        seen(stretch(stored, shape)) {}
+
+  static Array stretch(const Array& x, const Shape& shape) {
+    Array y(shape);
+    for_each_index(shape, [&](const Dims& i) { y.at(i) = x.broadcast_at(i); });
+    return y;
   }
-  buffer = extent(l).last + 1;
-  return l;
-}
-
-// The numbers in a tensor of the given layout; the gaps hold NaN, so that reading one shows.
-template <class T>
-Tensor lay_out(const Array& a, Kind kind) {
-  int64_t size = 0;
-  Layout l = make_layout(a.shape, a.numel() ? kind : Kind::contiguous, size);
-  std::vector<T> buffer(static_cast<size_t>(std::max<int64_t>(size, 0)),
-                        std::numeric_limits<T>::quiet_NaN());
-  for_each_index(a.shape, [&](const Dims& index) {
-    int64_t p = l.offset;
-    for (int k = 0; k < index.size(); ++k) p += index[k] * l.strides[k];
-    buffer[static_cast<size_t>(p)] = static_cast<T>(a.at(index));
-  });
-  Tensor whole = tensor(buffer, Dims(static_cast<int64_t>(buffer.size())));
-  return not_differentiable(Fresh::view(whole, l));
-}
-
-struct Case {
-  const OpRow& row;
-  Kind kind;
-  std::vector<Array> stored;  // what the leaves hold
-  std::vector<Array> seen;    // what the op sees: axis 0 repeated if expanded
-
+  /// The numbers as a leaf, either placed or as a contiguous copy of what the op sees.
   template <class T>
-  std::vector<Tensor> leaves() const {
-    std::vector<Tensor> out;
-    for (const Array& a : stored) out.push_back(lay_out<T>(a, kind));
-    return out;
+  Tensor leaf(bool placed) const {
+    return placed ? lay_out<T>(stored, placing) : lay_out<T>(seen, {});
   }
-  Tensor run(const std::vector<Tensor>& leaves) const {
-    std::vector<Tensor> args = leaves;
-    if (kind == Kind::expanded)
-      for (size_t i = 0; i < args.size(); ++i) args[i] = expand(args[i], seen[i].shape);
-    return row.fn(args);
+  Tensor argument(const Tensor& leaf) const {
+    return leaf.shape() == seen.shape ? leaf : expand(leaf, seen.shape);
+  }
+  /// A gradient of a leaf, summed to what is stored.
+  Gradient folded(const Tensor& gradient) const {
+    Array all = gradient.defined() ? to_array(gradient) : Array(seen.shape);
+    double largest = 0;
+    for (double v : all.v) largest = std::max(largest, std::abs(v));
+    if (all.shape == stored.shape) return {all, largest};
+    const auto terms = static_cast<double>(seen.numel()) / static_cast<double>(stored.numel());
+    Array sum(stored.shape);
+    for_each_index(all.shape, [&](const Dims& i) {
+      Dims at = i;
+      for (int a = 0; a < at.size(); ++a) at[a] = stored.shape[a] == 1 ? 0 : at[a];
+      sum.at(at) += all.at(i);
+    });
+    return {sum, largest, terms};
   }
 };
 
-std::vector<Shape> shapes_of(const OpRow& row, Kind kind) {
-  if (kind != Kind::empty) return row.shapes;
-  if (!row.empty_shapes.empty()) return row.empty_shapes;
-  std::vector<Shape> shapes = row.shapes;
-  int64_t size = shapes.empty() || shapes[0].empty() ? -1 : shapes[0][0];
-  for (Shape& s : shapes)
-    if (!s.empty() && s[0] == size) s[0] = 0;
-  return shapes;
+std::vector<Operand> make_operands(const OpRow& row, const std::vector<Shape>& shapes,
+                                   const std::function<Placing(size_t)>& placing) {
+  std::vector<Operand> operands;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    operands.emplace_back(shapes[i], placing(i), row.low, row.high, static_cast<int>(i));
+  return operands;
 }
 
-Case make_case(const OpRow& row, Kind kind) {
-  Case c{row, kind, {}, {}};
-  int seed = 0;
-  for (Shape shape : shapes_of(row, kind)) {
-    Array seen(shape);
-    if (kind == Kind::expanded && !shape.empty() && shape[0] > 1) shape[0] = 1;
-    c.stored.push_back(make_values(shape, row.low, row.high, seed++));
-    for_each_index(seen.shape,
-                   [&](const Dims& i) { seen.at(i) = c.stored.back().broadcast_at(i); });
-    c.seen.push_back(std::move(seen));
-  }
-  return c;
+Array naive_value(const OpRow& row, const std::vector<Operand>& inputs) {
+  std::vector<Array> seen;
+  for (const Operand& x : inputs) seen.push_back(x.seen);
+  return row.naive(seen);
+}
+
+Tensor run(const OpRow& row, const std::vector<Operand>& inputs,
+           const std::vector<Tensor>& leaves) {
+  std::vector<Tensor> args;
+  for (size_t i = 0; i < inputs.size(); ++i) args.push_back(inputs[i].argument(leaves[i]));
+  return row.fn(args);
+}
+
+template <class T>
+std::vector<Tensor> leaves_of(const std::vector<Operand>& operands, bool placed) {
+  std::vector<Tensor> leaves;
+  for (const Operand& x : operands) leaves.push_back(x.leaf<T>(placed));
+  return leaves;
 }
 
 void compare(const Array& got, const Array& want, double rtol, double atol) {
@@ -133,27 +119,171 @@ void compare(const Array& got, const Array& want, double rtol, double atol) {
   }
 }
 
-void check_values(const Case& c) {
-  Array want = c.row.naive(c.seen);
-  compare(to_array(c.run(c.leaves<double>())), want, 1e-11, 1e-12);
-  double rtol = 1.3e-6 * std::sqrt(static_cast<double>(c.row.terms));
-  compare(to_array(c.run(c.leaves<float>())), want, rtol, 1e-5);
+void compare_gradients(const char* what, const std::vector<Gradient>& got,
+                       const std::vector<Gradient>& want, double rtol, double atol) {
+  REQUIRE(got.size() == want.size());
+  for (size_t k = 0; k < got.size(); ++k) {
+    INFO(what, " of operand ", k);
+    const double tolerance = (atol + rtol * want[k].largest) * std::sqrt(want[k].terms);
+    compare(got[k].array, want[k].array, 0, tolerance);
+  }
 }
 
-void check_gradients(const Case& c) {
-  std::vector<Tensor> inputs = c.leaves<double>();
-  for (Tensor& t : inputs) t.set_requires_grad();
-  auto fn = [&](const std::vector<Tensor>& x) { return c.run(x); };
-  if (!c.row.gradient) {
-    CHECK_FALSE(fn(inputs).requires_grad());
+double f32_tolerance(const OpRow& row) {
+  return 1.3e-6 * std::sqrt(static_cast<double>(row.terms));
+}
+
+// ---- All inputs placed alike ---------------------------------------------------------------
+
+void check_values(const OpRow& row, const std::vector<Operand>& inputs) {
+  Array want = naive_value(row, inputs);
+  compare(to_array(run(row, inputs, leaves_of<double>(inputs, true))), want, 1e-11, 1e-12);
+  compare(to_array(run(row, inputs, leaves_of<float>(inputs, true))), want, f32_tolerance(row),
+          1e-5);
+}
+
+void check_differences(const OpRow& row, const std::vector<Operand>& inputs) {
+  std::vector<Tensor> leaves = leaves_of<double>(inputs, true);
+  for (Tensor& t : leaves) t.set_requires_grad();
+  auto fn = [&](const std::vector<Tensor>& x) { return run(row, inputs, x); };
+  if (!row.gradient) {
+    CHECK_FALSE(fn(leaves).requires_grad());
     return;
   }
-  CHECK_NOTHROW(gradcheck(fn, inputs));
-  if (c.row.second == Second::works)
-    CHECK_NOTHROW(gradgradcheck(fn, inputs));
-  else
-    CHECK_THROWS_WITH_AS(gradgradcheck(fn, inputs), doctest::Contains("no second derivative"),
-                         Error);
+  CHECK_NOTHROW(gradcheck(fn, leaves));
+  CHECK_NOTHROW(gradgradcheck(fn, leaves));
+}
+
+std::vector<Shape> empty_shapes(const OpRow& row) {
+  if (!row.empty_shapes.empty()) return row.empty_shapes;
+  std::vector<Shape> shapes = row.shapes;
+  int64_t size = shapes.empty() || shapes[0].empty() ? -1 : shapes[0][0];
+  for (Shape& s : shapes)
+    if (!s.empty() && s[0] == size) s[0] = 0;
+  return shapes;
+}
+
+void run_alike(const OpRow& row) {
+  auto check = [&](const std::string& name, const std::vector<Shape>& shapes, Placing placing) {
+    INFO(row.name, ", ", name);
+    auto operands = make_operands(row, shapes, [&](size_t i) {
+      const bool has = placing.kind != Placing::expanded || placing.axis < shapes[i].size();
+      return has ? placing : Placing{};
+    });
+    CHECK_NOTHROW(check_values(row, operands));
+    CHECK_NOTHROW(check_differences(row, operands));
+  };
+  for (Placing::Kind kind :
+       {Placing::contiguous, Placing::transposed, Placing::sliced, Placing::flipped})
+    check(to_string(Placing{kind}), row.shapes, {kind});
+  int axes = 0;
+  for (const Shape& s : row.shapes) axes = std::max(axes, s.size());
+  for (int a = 0; a < axes && !row.skip_expanded; ++a)
+    check(to_string(Placing{Placing::expanded, a}), row.shapes, {Placing::expanded, a});
+  if (!row.skip_empty) check("empty", empty_shapes(row), {});
+}
+
+// ---- Every pair of placings ----------------------------------------------------------------
+
+struct Derivatives {
+  Array value;
+  std::vector<Gradient> first;   // of the inputs
+  std::vector<Gradient> second;  // of the inputs and of the gradient from above
+};
+
+Tensor constant_like(const Operand& x, DType type, bool placed, int seed) {
+  Array u = make_values(x.stored.shape, 0.5, 1.5, seed);
+  return (placed ? lay_out<double>(u, {}) : lay_out<double>(Operand::stretch(u, x.seen.shape), {}))
+      .to(type);
+}
+
+/// `operands`: the inputs and, last, the gradient from above.
+template <class T>
+Derivatives differentiate(const OpRow& row, const std::vector<Operand>& operands, bool placed,
+                          bool second) {
+  std::vector<Tensor> leaves = leaves_of<T>(operands, placed);
+  for (const Tensor& t : leaves) t.set_requires_grad();
+  std::vector<Operand> inputs(operands.begin(), operands.end() - 1);
+  std::vector<Tensor> wanted(leaves.begin(), leaves.end() - 1);
+  Tensor y = run(row, inputs, wanted), dy = operands.back().argument(leaves.back());
+  std::vector<Tensor> first = grad(
+      {y}, wanted,
+      {.create_graph = second, .allow_unused = true, .gradients = {second ? dy : dy.detach()}});
+  Derivatives d{to_array(y), {}, {}};
+  std::vector<Tensor> outputs, weights;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    d.first.push_back(inputs[i].folded(first[i]));
+    if (!first[i].defined() || !first[i].requires_grad()) continue;
+    outputs.push_back(first[i]);
+    weights.push_back(constant_like(inputs[i], y.dtype(), placed, static_cast<int>(i)));
+  }
+  if (!second) return d;
+  std::vector<Tensor> found(leaves.size());
+  if (!outputs.empty()) found = grad(outputs, leaves, {.allow_unused = true, .gradients = weights});
+  for (size_t i = 0; i < found.size(); ++i) d.second.push_back(operands[i].folded(found[i]));
+  return d;
+}
+
+/// What the derivatives are where everything is contiguous, by which axes are stretched.
+class References {
+ public:
+  explicit References(const OpRow& row) : row_(row) {}
+  const Derivatives& of(const std::vector<Operand>& operands) {
+    std::vector<int> key;
+    for (const Operand& x : operands)
+      key.push_back(x.placing.kind == Placing::expanded ? x.placing.axis
+                                                        : -1 - x.placing.stretches());
+    auto [at, fresh] = known_.try_emplace(key);
+    if (fresh) at->second = differentiate<double>(row_, operands, false, true);
+    return at->second;
+  }
+
+ private:
+  const OpRow& row_;
+  std::map<std::vector<int>, Derivatives> known_;
+};
+
+void check_derivatives(const OpRow& row, const std::vector<Operand>& operands,
+                       const Derivatives& want) {
+  const std::vector<Operand> inputs(operands.begin(), operands.end() - 1);
+  const Array value = naive_value(row, inputs);
+  Derivatives got = differentiate<double>(row, operands, true, true);
+  compare(got.value, value, 1e-11, 1e-12);
+  compare_gradients("f64 gradient", got.first, want.first, 1e-10, 1e-11);
+  compare_gradients("f64 second gradient", got.second, want.second, 1e-10, 1e-11);
+  got = differentiate<float>(row, operands, true, false);
+  compare(got.value, value, f32_tolerance(row), 1e-5);
+  compare_gradients("f32 gradient", got.first, want.first, 1e-4, 1e-5);
+}
+
+void run_pairs(const OpRow& row) {
+  std::vector<Shape> shapes = row.shapes;
+  if (row.gradient) {
+    std::vector<Array> zeros;
+    for (const Shape& s : shapes) zeros.push_back(make_values(s, row.low, row.high, 0));
+    shapes.push_back(row.naive(zeros).shape);
+  }
+  std::vector<std::vector<Placing>> choices;
+  std::vector<int> counts;
+  for (const Shape& s : shapes) {
+    choices.push_back(placings(s, true));
+    counts.push_back(static_cast<int>(choices.back().size()));
+  }
+  References references(row);
+  for (const std::vector<int>& pick : covering_array(counts)) {
+    auto placing = [&](size_t i) { return choices[i][static_cast<size_t>(pick[i])]; };
+    std::string name;
+    for (size_t i = 0; i < pick.size(); ++i) name += ", " + to_string(placing(i));
+    INFO(row.name, name);
+    std::vector<Operand> operands = make_operands(row, row.shapes, placing);
+    if (!row.gradient) {
+      CHECK_NOTHROW(check_values(row, operands));
+      continue;
+    }
+    const size_t last = row.shapes.size();
+    operands.emplace_back(shapes[last], placing(last), 0.5, 1.5, static_cast<int>(last));
+    CHECK_NOTHROW(check_derivatives(row, operands, references.of(operands)));
+  }
 }
 
 }  // namespace
@@ -192,15 +322,10 @@ Array to_array(const Tensor& t) {
 }
 
 void run_rows(const std::vector<OpRow>& rows) {
-  for (const OpRow& row : rows)
-    for (Kind kind : kKinds) {
-      if (kind == Kind::empty && row.skip_empty) continue;
-      if (kind == Kind::expanded && row.skip_expanded) continue;
-      INFO(row.name, ", ", kKindNames[static_cast<int>(kind)]);
-      Case c = make_case(row, kind);
-      CHECK_NOTHROW(check_values(c));
-      CHECK_NOTHROW(check_gradients(c));
-    }
+  for (const OpRow& row : rows) {
+    run_alike(row);
+    run_pairs(row);
+  }
 }
 
 }  // namespace tern::test

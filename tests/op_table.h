@@ -1,8 +1,12 @@
 // The table that every op is tested by. A row says what the op is, the shapes of its floating
-// inputs and what a naive loop makes of them; run_rows checks, for every row,
-// - the value in f64 and f32 against the naive loop,
-// - the first and second gradient in f64 against central differences,
-// each with the inputs contiguous, transposed, expanded, sliced (step 2), flipped and empty.
+// inputs and what a naive loop makes of them. run_rows checks for every row:
+// - with all inputs placed alike (contiguous, transposed, sliced, flipped, expanded along each
+//   axis, empty): the value in f64 and f32 against the naive loop, the first and second gradient
+//   in f64 against central differences;
+// - with every pair of placings of every two operands, the gradient that comes from above being an
+//   operand too: the values against the naive loop, and the gradients against those of contiguous
+//   copies: first and second in f64, to rounding, and first in f32. That is far stricter than
+//   central differences and far cheaper, so that all pairs can be had.
 #pragma once
 
 #include <functional>
@@ -10,23 +14,9 @@
 #include <vector>
 
 #include "tern/core/ops.h"
+#include "tern/tests/op_layouts.h"
 
 namespace tern::test {
-
-/// Row-major numbers for naive loops.
-struct Array {
-  Shape shape;
-  std::vector<double> v;
-  Array() = default;
-  explicit Array(const Shape& s) : shape(s), v(static_cast<size_t>(tern::numel(s))) {}
-  int64_t numel() const { return tern::numel(shape); }
-  double& operator[](int64_t i) { return v[static_cast<size_t>(i)]; }
-  double operator[](int64_t i) const { return v[static_cast<size_t>(i)]; }
-  double& at(const Dims& index);
-  double at(const Dims& index) const;
-  /// at(), where axes of size 1 and missing leading axes broadcast.
-  double broadcast_at(const Dims& index) const;
-};
 
 /// Calls body(index) for every index of `shape`, in row-major order.
 void for_each_index(const Shape& shape, const std::function<void(const Dims&)>& body);
@@ -36,8 +26,6 @@ Array picked(const Array& x, const Shape& shape, const std::function<Dims(const 
 
 Array to_array(const Tensor& t);
 
-enum class Second { works, throws };  ///< what a second derivative does
-
 struct OpRow {
   std::string name;
   std::vector<Shape> shapes;  ///< of the floating inputs
@@ -45,12 +33,11 @@ struct OpRow {
   std::function<Array(const std::vector<Array>&)> naive;
   double low = -2, high = 2;  ///< inputs are drawn evenly from here, no two nearly equal
   bool gradient = true;       ///< false: the result must not require a gradient
-  Second second = Second::works;
   /// Shapes of the empty run. Left out: axis 0 of every input whose size there is that of input 0
   /// becomes 0.
   std::vector<Shape> empty_shapes = {};
   bool skip_empty = false;
-  bool skip_expanded = false;  ///< where repeated values make the op ambiguous (max, sort)
+  bool skip_expanded = false;  ///< no differences where repeated values make jumps (max, sort)
   int64_t terms = 64;          ///< numbers summed for one result: sets the f32 tolerance
 };
 

@@ -228,7 +228,6 @@ TEST_CASE("op table: losses of two tensors") {
        -2,
        2,
        true,
-       test::Second::works,
        {},
        true},
       {"l1_loss", shapes, [=](const Inputs& x) { return l1_loss(x[0], x[1], none); },

@@ -1,0 +1,58 @@
+// How the operands of an op may lie in memory, and which combinations of that are tried.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/core/tensor.h"
+
+namespace tern::test {
+
+/// Row-major numbers for naive loops.
+struct Array {
+  Shape shape;
+  std::vector<double> v;
+  Array() = default;
+  explicit Array(const Shape& s) : shape(s), v(static_cast<size_t>(tern::numel(s))) {}
+  int64_t numel() const { return tern::numel(shape); }
+  double& operator[](int64_t i) { return v[static_cast<size_t>(i)]; }
+  double operator[](int64_t i) const { return v[static_cast<size_t>(i)]; }
+  double& at(const Dims& index);
+  double at(const Dims& index) const;
+  /// at(), where axes of size 1 and missing leading axes broadcast.
+  double broadcast_at(const Dims& index) const;
+};
+
+/// One way for a tensor to lie in memory.
+struct Placing {
+  enum Kind {
+    contiguous,
+    transposed,  ///< the first axis innermost
+    sliced,      ///< with an offset and gaps, which hold NaN
+    flipped,     ///< every stride negative
+    expanded,    ///< stride 0 along `axis`
+    repeated,    ///< stride 0 along every axis
+  };
+  Kind kind = contiguous;
+  int axis = -1;
+
+  bool stretches() const { return kind == expanded || kind == repeated; }
+  /// The sizes that are stored: 1 along the axes of stride 0.
+  Shape stored(Shape shape) const;
+};
+
+std::string to_string(Placing placing);
+
+/// All ways to place a tensor of the shape that differ. Without `stretched`, none has stride 0.
+std::vector<Placing> placings(const Shape& shape, bool stretched);
+
+/// The numbers as a tensor of type T. The axes of stride 0 are not stretched yet: expand() does
+/// that, so that their gradients are summed.
+template <class T>
+Tensor lay_out(const Array& stored, Placing placing);
+
+/// Rows of choices, row[i] < counts[i], such that every pair of choices of every two factors is in
+/// some row; of one factor, every choice.
+std::vector<std::vector<int>> covering_array(const std::vector<int>& counts);
+
+}  // namespace tern::test
