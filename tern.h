@@ -3,6 +3,7 @@
 
 #include "tern/core/additive.h"
 #include "tern/core/allocator.h"
+#include "tern/core/anomaly.h"
 #include "tern/core/atomic_file.h"
 #include "tern/core/attention.h"
 #include "tern/core/autograd.h"
@@ -10,7 +11,10 @@
 #include "tern/core/cpu.h"
 #include "tern/core/einsum.h"
 #include "tern/core/error.h"
+#include "tern/core/memory_timeline.h"
+#include "tern/core/op.h"
 #include "tern/core/ops.h"
+#include "tern/core/profile.h"
 #include "tern/core/record.h"
 #include "tern/core/rng.h"
 #include "tern/core/rnn.h"

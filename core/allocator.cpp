@@ -157,6 +157,9 @@ class Cache {
   int64_t high_water_ = 0;
 };
 
+std::mutex listening;
+std::atomic<detail::AllocationListener*> listener = nullptr;
+
 // Never destroyed: tensors in static storage may outlive it otherwise.
 Cache& cache() {
   static Cache* instance = new Cache;
@@ -171,8 +174,35 @@ void trim_memory() { cache().trim(); }
 void set_memory_cap(int64_t bytes) { cache().set_cap(bytes); }
 
 namespace detail {
-void* allocate(std::size_t& bytes) { return cache().allocate(bytes); }
-void deallocate(void* p, std::size_t bytes) noexcept { cache().deallocate(p, bytes); }
+
+void listen_to_allocations(AllocationListener* l) {
+  std::lock_guard lock(listening);
+  check(!l || !listener, "memory timeline: another one is at work; end it first");
+  listener = l;
+}
+
+void* allocate(std::size_t& bytes) {
+  if (!listener.load(std::memory_order_relaxed)) return cache().allocate(bytes);
+  void* p = nullptr;
+  try {
+    p = cache().allocate(bytes);
+  } catch (const Error& e) {
+    std::lock_guard lock(listening);
+    AllocationListener* l = listener;
+    fail(l ? fmt::format("{}; {}", e.what(), l->describe()) : e.what());
+  }
+  std::lock_guard lock(listening);
+  if (AllocationListener* l = listener) l->allocated(p, bytes);
+  return p;
+}
+
+void deallocate(void* p, std::size_t bytes) noexcept {
+  if (listener.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(listening);
+    if (AllocationListener* l = listener) l->freed(p);
+  }
+  cache().deallocate(p, bytes);
+}
 }  // namespace detail
 
 }  // namespace tern

@@ -43,6 +43,12 @@ class EnableGradGuard {
 struct BackwardOptions {
   Tensor gradient = {};       ///< d(something) / d(loss); needed unless loss has one element
   bool retain_graph = false;  ///< keep what the nodes saved, to run backward again
+  /// Called for every leaf that the loss depends on, once, as soon as its grad() is complete:
+  /// nothing that is still to run reads the leaf or adds to its gradient. The leaf may be written
+  /// to and its gradient freed there and then: an optimizer that steps inside backward, buckets of
+  /// gradients for several machines, a log. No gradients are recorded in it; what it throws leaves
+  /// backward.
+  std::function<void(const Tensor& leaf)> on_ready = {};
 };
 
 /// Adds d(loss) / d(leaf) to the grad() of every leaf that loss depends on.

@@ -104,6 +104,7 @@ struct Recompute {
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
+  Op op("checkpoint", inputs);
   Recompute recompute{fn, options.rngs, states(options.rngs)};
   // The first pass is recorded only to find the leaves that fn uses; its graph is dropped at once.
   std::vector<Tensor> args;
@@ -114,8 +115,8 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   for (const Tensor& t : other_leaves(y, args)) recorded.push_back(t);
   for (size_t i = 0; i < recorded.size(); ++i)
     (i < inputs.size() ? recompute.inputs : recompute.others).push_back(save(recorded[i]));
-  return record("checkpoint", Fresh::adopt(y.detach()), std::span<const Tensor>(recorded),
-                std::move(recompute));
+  return op.record(Fresh::adopt(y.detach()), std::span<const Tensor>(recorded),
+                   std::move(recompute));
 }
 
 }  // namespace tern

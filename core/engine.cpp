@@ -21,12 +21,53 @@ struct RunningScope {
   Node* before;
 };
 
+/// The scope of a VJP at work.
+class BackwardScope : public OpScope {
+ public:
+  BackwardScope(const Node& node, const Tensor& dy)
+      : OpScope(node.name, Pass::backward), gradient_(&dy) {
+    set_inputs(&gradient_, 1);
+    set_node(node);
+    open();
+  }
+  using OpScope::announce;
+
+ private:
+  const Tensor* gradient_;
+};
+
 bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
+
+// All nodes that the roots depend on, roots included.
+std::vector<Node*> reachable(const std::vector<Node*>& roots) {
+  std::vector<Node*> stack, found;
+  std::unordered_set<Node*> seen;
+  auto visit = [&](Node* n) {
+    if (n && seen.insert(n).second) stack.push_back(n);
+  };
+  for (Node* r : roots) visit(r);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    found.push_back(n);
+    for (const Ref<Node>& i : n->inputs) visit(i.get());
+  }
+  return found;
+}
+
+std::vector<Node*> nodes_of(const std::vector<Tensor>& tensors) {
+  std::vector<Node*> nodes;
+  for (const Tensor& t : tensors)
+    if (t.requires_grad()) nodes.push_back(t.node().get());
+  return nodes;
+}
 
 /// One backward pass. Nodes with a pending gradient wait in a heap, newest first: by the time a
 /// node comes up, everything made from its output has run.
 class Engine {
  public:
+  using OnReady = std::function<void(const Tensor&)>;
+
   Engine(bool to_leaves, bool create_graph, bool retain_graph)
       : to_leaves_(to_leaves), create_graph_(create_graph), retain_(retain_graph) {}
   Engine(const Engine&) = delete;
@@ -49,6 +90,13 @@ class Engine {
     heap_.push_back(node);
     std::push_heap(heap_.begin(), heap_.end(), older);
   }
+
+  // From now on `on_ready` is told of leaves of `root`: counts for every node how many gradients
+  // may come.
+  void count_for(Node* root, const OnReady& on_ready);
+
+  // One of the gradients that `node` waits for has come, or never will.
+  void settle(Node* node);
 
   // Runs to the end; `capture(node, gradient)` sees each node's full gradient first.
   template <class Capture>
@@ -75,20 +123,37 @@ class Engine {
           "backward: {} has already run backward and freed what it saved; ask for retain_graph in "
           "the first pass to go through the graph twice",
           node->name);
+    BackwardScope op(*node, dy);
     Gradients grads;
     {
       RunningScope scope(node);
-      grads = node->vjp(dy, wants);
+      grads = node->vjp(Consumed(std::move(dy)), wants);
     }
     if (!retain_) node->release();
     check(static_cast<int>(grads.size()) == n, "backward: {} returned {} gradients for {} inputs",
           node->name, grads.size(), n);
-    dy = {};
     for (int i = 0; i < n; ++i)
-      if (wants[i] && grads[static_cast<size_t>(i)].defined()) {
-        Node* input = node->inputs[static_cast<size_t>(i)].get();
-        deliver(input, fit(std::move(grads[static_cast<size_t>(i)]), *input, node->name));
-      }
+      if (wants[i]) pass_on(op, *node, i, std::move(grads[static_cast<size_t>(i)]));
+    if (on_ready_)
+      for (const Ref<Node>& input : node->inputs)
+        if (input) settle(input.get());
+  }
+
+  // Gives the gradient of an input to the node that made it. Undefined: there is none, or the VJP
+  // has added it in place.
+  void pass_on(BackwardScope& op, const Node& node, int i, Tensor g) {
+    Node* input = node.inputs[static_cast<size_t>(i)].get();
+    if (!g.defined()) {
+      if (observed()) op.announce(gathered(*input), i);
+      return;
+    }
+    g = fit(std::move(g), *input, node.name);
+    op.announce(g, i);
+    deliver(input, std::move(g));
+  }
+
+  const Tensor& gathered(const Node& node) const {
+    return to_leaves_ && node.is_leaf() ? static_cast<const LeafNode&>(node).grad : node.pending;
   }
 
   // Undoes broadcasting: sums over the axes along which the input was stretched.
@@ -113,9 +178,37 @@ class Engine {
   }
 
   std::vector<Node*> heap_;
+  const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
 };
+
+void Engine::count_for(Node* root, const OnReady& on_ready) {
+  on_ready_ = &on_ready;
+  std::vector<Node*> nodes = reachable({root});
+  for (Node* n : nodes) n->awaited = 0;
+  for (Node* n : nodes)
+    for (const Ref<Node>& i : n->inputs)
+      if (i) ++i->awaited;
+  root->awaited = 1;  // the seed
+}
+
+void Engine::settle(Node* node) {
+  std::vector<Node*> settled = {node};
+  while (!settled.empty()) {
+    Node* n = settled.back();
+    settled.pop_back();
+    if (--n->awaited > 0) continue;
+    if (n->is_leaf()) {
+      TensorImpl* owner = static_cast<LeafNode*>(n)->owner;
+      if (owner) (*on_ready_)(Tensor(Ref<TensorImpl>(owner)));
+    } else if (!n->pending.defined()) {
+      // No gradient has come: it will never run.
+      for (const Ref<Node>& i : n->inputs)
+        if (i) settled.push_back(i.get());
+    }
+  }
+}
 
 // The gradient to start from: the one given, or 1 for a single element.
 Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
@@ -132,24 +225,6 @@ Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
         "{}: the output is {} {}, the gradient given {} {}", op, y.dtype(), y.shape(),
         given.dtype(), given.shape());
   return given;
-}
-
-// All nodes that the roots depend on, roots included.
-std::vector<Node*> reachable(const std::vector<Tensor>& roots) {
-  std::vector<Node*> stack, found;
-  std::unordered_set<Node*> seen;
-  auto visit = [&](Node* n) {
-    if (n && seen.insert(n).second) stack.push_back(n);
-  };
-  for (const Tensor& r : roots)
-    if (r.requires_grad()) visit(r.node().get());
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    found.push_back(n);
-    for (const Ref<Node>& i : n->inputs) visit(i.get());
-  }
-  return found;
 }
 
 /// A run inside the VJP of another (a checkpoint's) may meet leaves that the other has marked, or
@@ -183,7 +258,7 @@ class SetAside {
 // Marks the nodes between the outputs and the inputs with the run's number.
 void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, uint64_t run,
                SetAside& aside) {
-  std::vector<Node*> nodes = reachable(outputs);
+  std::vector<Node*> nodes = reachable(nodes_of(outputs));
   std::sort(nodes.begin(), nodes.end(), older);
   std::unordered_set<Node*> targets;
   for (const Tensor& t : inputs)
@@ -220,7 +295,11 @@ EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
 void backward(const Tensor& loss, const BackwardOptions& options) {
   NoGradGuard guard;
   Engine engine(/*to_leaves=*/true, /*create_graph=*/false, options.retain_graph);
-  engine.deliver(loss.node().get(), seed("backward", loss, options.gradient));
+  Tensor gradient = seed("backward", loss, options.gradient);
+  Node* root = loss.node().get();
+  if (options.on_ready) engine.count_for(root, options.on_ready);
+  engine.deliver(root, std::move(gradient));
+  if (options.on_ready) engine.settle(root);
   engine.run([](Node*, const Tensor&) {});
 }
 
@@ -260,7 +339,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 std::vector<Tensor> leaves(const Tensor& output) {
   std::vector<Tensor> out;
-  for (Node* n : reachable({output}))
+  for (Node* n : reachable(nodes_of({output})))
     if (n->is_leaf() && static_cast<LeafNode*>(n)->owner)
       out.push_back(Tensor(Ref<TensorImpl>(static_cast<LeafNode*>(n)->owner)));
   return out;

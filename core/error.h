@@ -22,7 +22,26 @@ class IoError : public Error {
   using Error::Error;
 };
 
+/// Throws Error.
 [[noreturn]] void fail(const std::string& message);
+
+/// Where in the user's model this thread is at work (an op's scope, core/op.h). While it lives,
+/// errors thrown by fail() and check() begin with its where(), if that says anything; of several
+/// the innermost that does.
+class ErrorPlace {
+ public:
+  ErrorPlace(const ErrorPlace&) = delete;
+  ErrorPlace& operator=(const ErrorPlace&) = delete;
+
+ protected:
+  ErrorPlace();
+  ~ErrorPlace();
+
+ private:
+  friend void fail(const std::string& message);
+  virtual std::string where() const = 0;
+  const ErrorPlace* outer_;
+};
 
 /// Throws Error with the formatted message unless `ok`. Arguments are formatted only on failure.
 template <class... Args>

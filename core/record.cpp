@@ -95,6 +95,15 @@ Saved save(const Fresh& output) {
                true);
 }
 
+void detail::connect(Node& node, const Tensor& input) {
+  node.inputs.push_back(input.requires_grad() ? input.node() : Ref<Node>());
+}
+
+Fresh Consumed::reuse() const {
+  if (!grad_enabled() && detail::may_add_in_place(dy_)) return Fresh::adopt(dy_);
+  return Fresh(dy_.shape(), dy_.dtype());
+}
+
 bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& t : inputs)
@@ -109,19 +118,25 @@ bool recording(std::span<const Tensor> inputs) {
   return false;
 }
 
-namespace detail {
+bool Op::recording() const {
+  if (!grad_enabled()) return false;
+  for (int i = 0; i < num_inputs(); ++i)
+    if (input(i).requires_grad()) return true;
+  return false;
+}
 
-Tensor finish(Fresh out, Ref<Node> node) {
+void Op::connect(Node& node) const {
+  node.inputs.reserve(static_cast<size_t>(num_inputs()));
+  for (int i = 0; i < num_inputs(); ++i) detail::connect(node, input(i));
+}
+
+Tensor Op::finish(Fresh out, Ref<Node> node) {
   out.ref()->node = std::move(node);
-  return Tensor(out.ref());
+  Tensor result(out.ref());
+  announce(result, results_++);
+  return result;
 }
 
-void connect(Node& node, const Tensor& input) {
-  node.inputs.push_back(input.requires_grad() ? input.node() : Ref<Node>());
-}
-
-}  // namespace detail
-
-Tensor not_differentiable(Fresh out) { return detail::finish(std::move(out), {}); }
+Tensor not_differentiable(Fresh out) { return Tensor(out.ref()); }
 
 }  // namespace tern

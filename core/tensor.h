@@ -19,6 +19,15 @@ namespace tern {
 class Node;
 void dispose(Node* node);
 
+/// What belongs to which part of a model: the name of a parameter ("up.weight"), or the module that
+/// a result came from ("up"). See parameter_name() and OpScope::module() in op.h.
+struct Label : Counted {
+  Label(std::string t, bool p) : text(std::move(t)), of_parameter(p) {}
+  std::string text;
+  bool of_parameter;
+};
+inline void dispose(Label* label) { delete label; }
+
 /// What a Tensor points to. For the inside of core only.
 struct TensorImpl : Counted, pool::Pooled {
   TensorImpl(Layout l, DType t, Ref<Storage> s);
@@ -26,7 +35,8 @@ struct TensorImpl : Counted, pool::Pooled {
   Layout layout;
   DType dtype;
   Ref<Storage> storage;
-  Ref<Node> node;  // what made it, or where a leaf's gradient is gathered; null: no gradient
+  Ref<Node> node;    // what made it, or where a leaf's gradient is gathered; null: no gradient
+  Ref<Label> label;  // null: unknown
 };
 inline void dispose(TensorImpl* impl) { delete impl; }
 

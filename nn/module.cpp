@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "tern/core/op.h"
 #include "tern/core/ops.h"
 #include "tern/core/rng.h"
 #include "tern/core/safetensors.h"
@@ -46,10 +47,11 @@ NamedTensors targets(const Slots& slots) {
 
 }  // namespace
 
-void check_names(const Slots& slots) {
+void name_fields(const Slots& slots) {
   std::unordered_set<std::string_view> seen;
   for (const Slot& slot : slots)
     check(seen.insert(slot.name).second, "module: two fields are called '{}'", slot.name);
+  for (const auto& [name, t] : tensors<Parameter, Buffer>(slots)) set_parameter_name(t, name);
 }
 
 NamedTensors named_parameters(const Slots& slots) { return tensors<Parameter>(slots); }

@@ -110,8 +110,9 @@ class Collector {
   std::string prefix_;
 };
 
-/// An Error if two fields have one name.
-void check_names(const Slots& slots);
+/// An Error if two fields have one name. Parameters and buffers learn their names, for errors and
+/// profiles (parameter_name() in core/op.h).
+void name_fields(const Slots& slots);
 
 /// Everything in the module, in the order of its fields.
 template <class M>
@@ -119,7 +120,7 @@ Slots slots(const M& m) {
   Slots out;
   Collector collect(out, "");
   collect("", m);
-  check_names(out);
+  name_fields(out);
   return out;
 }
 

@@ -26,8 +26,9 @@ Tensor cube(const Tensor& x) {
     NoGradGuard guard;
     return x * x * x;
   }();
-  return record("cube", Fresh::adopt(value), {x},
-                [x = save(x)](const Tensor& dy) { return dy * 3 * x.get() * x.get(); });
+  Op op("cube", x);
+  return op.record(Fresh::adopt(value),
+                   [x = save(x)](const Tensor& dy) { return dy * 3 * x.get() * x.get(); });
 }
 
 TEST_CASE("backward adds to the leaves' gradients") {
@@ -151,14 +152,15 @@ TEST_CASE("an op of the user's own has first and second derivatives") {
   CHECK_NOTHROW(gradcheck([](auto& in) { return cube(in[0]); }, {x}));
   CHECK_NOTHROW(gradgradcheck([](auto& in) { return cube(in[0]); }, {x}));
   auto wrong = [](const std::vector<Tensor>& in) {
-    return record("wrong", Fresh::adopt(in[0].detach()), {in[0]},
-                  [](const Tensor& dy) { return dy * 1.01; });
+    Op op("wrong", in[0]);
+    return op.record(Fresh::adopt(in[0].detach()), [](const Tensor& dy) { return dy * 1.01; });
   };
   CHECK_THROWS_WITH_AS(gradcheck(wrong, {x}), doctest::Contains("input 0"), Error);
   auto fused = [](const std::vector<Tensor>& in) {
-    return record("fused", Fresh::adopt(in[0].detach()), {in[0]}, [](const Tensor& dy) {
-      return record("fused_backward", Fresh::adopt(dy.detach()), {dy},
-                    no_second_derivative("fused"));
+    Op op("fused", in[0]);
+    return op.record(Fresh::adopt(in[0].detach()), [](const Tensor& dy) {
+      Op op("fused_backward", dy);
+      return op.record(Fresh::adopt(dy.detach()), no_second_derivative("fused"));
     });
   };
   CHECK_NOTHROW(gradcheck(fused, {x}));

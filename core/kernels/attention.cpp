@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tern/core/cpu.h"
+#include "tern/core/flops.h"
 #include "tern/core/kernels/attention_tile.h"
 #include "tern/core/kernels/product.h"
 #include "tern/core/kernels/scratch.h"
@@ -117,6 +118,7 @@ class HeadBackward {
 template <class T>
 void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
                T* log_sums) {
+  tern::detail::CountFlops counted(in.size.score_flops() + in.size.value_flops());
   const AttentionSizes& s = in.size;
   if (s.batch * s.heads * s.queries == 0) return;
   const Tiling tiling(s);
@@ -150,6 +152,7 @@ template <class T>
 void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv,
                         const Heads<T>& dbias) {
+  tern::detail::CountFlops counted(3 * in.size.score_flops() + 2 * in.size.value_flops());
   const AttentionSizes& s = in.size;
   const Tiling tiling(s);
   const int64_t heads = s.batch * s.kv_heads;

@@ -18,6 +18,9 @@ struct Heads {
 
 struct AttentionSizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, dim = 0, value_dim = 0;
+  /// Multiplications and additions of q k^T, and of p v; what a causal mask leaves out included.
+  int64_t score_flops() const { return 2 * batch * heads * queries * keys * dim; }
+  int64_t value_flops() const { return 2 * batch * heads * queries * keys * value_dim; }
 };
 
 /// Drops probabilities: random word i of the generator with this key decides about one of them,

@@ -3,6 +3,7 @@
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
+#include "tern/core/flops.h"
 #include "tern/core/kernels/conv_depthwise.h"
 #include "tern/core/kernels/conv_taps.h"
 #include "tern/core/kernels/gemm.h"
@@ -176,6 +177,7 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
 
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
+  tern::detail::CountFlops counted(2 * c.work());
   if (c.depthwise())
     conv_depthwise(c, x, w, bias, y);
   else
@@ -184,6 +186,7 @@ void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
 
 template <class T>
 void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
+  tern::detail::CountFlops counted(2 * c.work());
   if (c.depthwise())
     input_grad_depthwise(c, dy, w, dx);
   else
@@ -192,6 +195,7 @@ void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
 
 template <class T>
 void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
+  tern::detail::CountFlops counted(2 * c.work());
   if (c.depthwise())
     weight_grad_depthwise(c, x, dy, dw);
   else

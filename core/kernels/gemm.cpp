@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tern/core/cpu.h"
+#include "tern/core/flops.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/kernels/scratch.h"
@@ -137,6 +138,9 @@ bool together(const GemmPlan& p) {
 
 template <class T>
 void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDone& done) {
+  int64_t flops = 2 * shape.m * shape.n * shape.k;
+  for (int64_t size : shape.batch.sizes) flops *= size;
+  detail::CountFlops counted(flops);
   const GemmPlan plan = plan_gemm(shape, std::is_same_v<T, float> && tiles_available());
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);

@@ -30,6 +30,7 @@ Gradients fused(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor
 }  // namespace
 
 Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_in) {
+  Op op("additive_scores", q_in, k_in, w_in);
   check(q_in.ndim() == 3 && k_in.ndim() == 3 && w_in.ndim() == 1,
         "additive_scores: needs queries (B, Q, H), keys (B, S, H) and w (H), got {}, {} and {}",
         q_in.shape(), k_in.shape(), w_in.shape());
@@ -49,7 +50,7 @@ Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_i
     if (!grad_enabled()) return fused(dy, q.get(), k.get(), w.get(), wants);
     return detail::composed_gradients(composed, {q.get(), k.get(), w.get()}, dy);
   };
-  return record("additive_scores", y, {q, k, w}, std::move(vjp));
+  return op.record(y, {q, k, w}, std::move(vjp));
 }
 
 }  // namespace tern

@@ -197,7 +197,8 @@ struct AttentionVjp {
 Tensor attend(const AttentionCall& call) {
   std::vector<Tensor> inputs = call.inputs;
   inputs.push_back(call.mask.bias);
-  const bool record_it = recording(inputs);
+  Op op("attention", inputs);
+  const bool record_it = op.recording();
   std::optional<Fresh> log_sums;
   if (record_it) {
     const Shape s = call.scores();
@@ -208,10 +209,10 @@ Tensor attend(const AttentionCall& call) {
     const Shape s = y.shape();  // lying as (B, T, H, D)
     y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
   }
-  if (!record_it) return not_differentiable(y);
+  if (!record_it) return op.not_differentiable(y);
   AttentionVjp vjp{call.without_inputs(), {}, not_differentiable(*log_sums)};
   for (const Tensor& x : inputs) vjp.saved.push_back(save(x));
-  return record("attention", y, std::span<const Tensor>(inputs), std::move(vjp));
+  return op.record(y, std::move(vjp));
 }
 
 void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
@@ -276,12 +277,13 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                 const AttentionOptions& options) {
+  Op op("attention", q, k, v, options.mask.bias);
   AttentionCall call = call_on(q, k, v, options);
   // Two results of one node there are not: where gradients are recorded, public ops do the work.
-  if (recording({q, k, v, options.mask.bias})) return detail::composed_attention(call);
+  if (op.recording()) return detail::composed_attention(call);
   std::optional<Fresh> weights(std::in_place, call.scores(), q.dtype());
-  Tensor context = not_differentiable(forward(call, weights, {}));
-  return {context, not_differentiable(*weights)};
+  Tensor context = op.not_differentiable(forward(call, weights, {}));
+  return {context, op.not_differentiable(*weights)};
 }
 
 Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,

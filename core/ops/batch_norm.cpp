@@ -38,13 +38,12 @@ Gradients composed_gradients(const Tensor& dy, const Tensor& x, const Tensor& we
   return {dx * rstd * by_channel(weight, x), sum(dy * xhat, axes), sum(dy, axes)};
 }
 
-Gradients fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                          const Tensor& mean, const Tensor& rstd) {
-  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
-  const Tensor& d = copy.defined() ? copy : dy;
+Gradients fused_gradients(Consumed dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                          const Tensor& rstd) {
+  dy.make_contiguous();
+  const Tensor& d = dy.get();
   const Sizes s(x);
-  Fresh dx = detail::gradient_like(d), dweight(weight.shape(), d.dtype()),
-        dbias(weight.shape(), d.dtype());
+  Fresh dx = dy.reuse(), dweight(weight.shape(), d.dtype()), dbias(weight.shape(), d.dtype());
   dispatch_float(d.dtype(), "batch_norm", [&]<class T>() {
     kernels::batch_norm_backward(d.data<T>(), x.data<T>(), weight.data<T>(), mean.data<T>(),
                                  rstd.data<T>(), dx.data<T>(), dweight.data<T>(), dbias.data<T>(),
@@ -64,6 +63,7 @@ void update(const Tensor& running, const Tensor& batch, double scale, double mom
 // x without gaps; running statistics are updated.
 Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
+  Op op("batch_norm", x, weight, bias);
   const Sizes s(x);
   Fresh y(x.shape(), x.dtype()), mean(s.channels, x.dtype()), var(s.channels, x.dtype());
   Tensor m = not_differentiable(mean), v = not_differentiable(var), rstd;
@@ -79,11 +79,11 @@ Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor
     update(running_mean, m, 1, options.momentum);
     update(running_var, v, count / (count - 1), options.momentum);
   }
-  auto vjp = [eps = options.eps, x = save(x), w = save(weight), m, rstd](const Tensor& dy) {
+  auto vjp = [eps = options.eps, x = save(x), w = save(weight), m, rstd](Consumed dy) {
     if (grad_enabled()) return composed_gradients(dy, x.get(), w.get(), eps);
-    return fused_gradients(dy, x.get(), w.get(), m, rstd);
+    return fused_gradients(std::move(dy), x.get(), w.get(), m, rstd);
   };
-  return record("batch_norm", y, {x, weight, bias}, vjp);
+  return op.record(y, vjp);
 }
 
 void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
@@ -103,6 +103,7 @@ void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_ch
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
+  Op op("batch_norm", x, weight, bias);
   check_arguments(x, {&running_mean, &running_var, &weight, &bias});
   const int64_t channels = x.size(1);
   Tensor w = weight.defined() ? weight.contiguous() : ones(channels, x.dtype());

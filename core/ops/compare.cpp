@@ -16,12 +16,13 @@ namespace {
 // f(x) -> 0 or 1 for an x of any type.
 template <class F>
 Tensor test(const char* name, const Tensor& x, F f) {
+  Op op(name, x);
   Fresh y(x.shape(), DType::u8);
   dispatch(x.dtype(), [&]<class T>() {
     auto number = [f](T v) { return static_cast<uint8_t>(f(v)); };
     map<uint8_t, T>(name, y, number, x);
   });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor truth(const Tensor& x) {

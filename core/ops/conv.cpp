@@ -23,6 +23,7 @@ Tensor weight_grad(const Conv& c, const Tensor& x, const Tensor& dy);
 
 // y = x * w + b
 Tensor convolve(const Conv& c, const Tensor& x, const Tensor& w, const Tensor& b) {
+  Op op("conv2d", x, w, b);
   Fresh y(output_shape(c), x.dtype());
   Tensor xc = x.detach().contiguous(), wc = w.detach().contiguous();
   Tensor bc = b.defined() ? b.detach().contiguous() : Tensor();
@@ -39,11 +40,12 @@ Tensor convolve(const Conv& c, const Tensor& x, const Tensor& w, const Tensor& b
     if (wants[2]) g[2] = sum(dy, {0, 2, 3});
     return g;
   };
-  return record("conv2d", y, {x, w, b}, std::move(vjp));
+  return op.record(y, std::move(vjp));
 }
 
 // dx(dy, w):  d(dy) = ddx * w,  dw = weight_grad(ddx, dy)
 Tensor input_grad(const Conv& c, const Tensor& dy, const Tensor& w) {
+  Op op("conv2d_input_grad", dy, w);
   Fresh dx(input_shape(c), dy.dtype());
   Tensor d = dy.detach().contiguous(), wc = w.detach().contiguous();
   dispatch_float(dy.dtype(), "conv2d", [&]<class T>() {
@@ -55,11 +57,12 @@ Tensor input_grad(const Conv& c, const Tensor& dy, const Tensor& w) {
     if (wants[1]) g[1] = weight_grad(c, ddx, dy.get());
     return g;
   };
-  return record("conv2d_input_grad", dx, {dy, w}, std::move(vjp));
+  return op.record(dx, std::move(vjp));
 }
 
 // dw(x, dy):  dx = input_grad(dy, ddw),  d(dy) = x * ddw
 Tensor weight_grad(const Conv& c, const Tensor& x, const Tensor& dy) {
+  Op op("conv2d_weight_grad", x, dy);
   Fresh dw(weight_shape(c), x.dtype());
   Tensor xc = x.detach().contiguous(), d = dy.detach().contiguous();
   dispatch_float(x.dtype(), "conv2d", [&]<class T>() {
@@ -71,7 +74,7 @@ Tensor weight_grad(const Conv& c, const Tensor& x, const Tensor& dy) {
     if (wants[1]) g[1] = convolve(c, x.get(), ddw, {});
     return g;
   };
-  return record("conv2d_weight_grad", dw, {x, dy}, std::move(vjp));
+  return op.record(dw, std::move(vjp));
 }
 
 bool patches(const Conv& c) {
@@ -83,19 +86,21 @@ Tensor from_patches(const Conv& c, const Tensor& patches);
 
 // x (batch, in, H, W) -> (batch, patches, in * kernel); its gradient is from_patches.
 Tensor to_patches(const Conv& c, const Tensor& x) {
+  Op op("to_patches", x);
   Fresh y(Shape{c.batch, c.out_plane(), c.in * c.taps()}, x.dtype());
   Tensor xc = x.detach().contiguous();
   dispatch_float(x.dtype(), "conv2d",
                  [&]<class T>() { kernels::gather_patches(c, xc.data<T>(), y.data<T>()); });
-  return record("to_patches", y, {x}, [c](const Tensor& dy) { return from_patches(c, dy); });
+  return op.record(y, [c](const Tensor& dy) { return from_patches(c, dy); });
 }
 
 Tensor from_patches(const Conv& c, const Tensor& patches) {
+  Op op("from_patches", patches);
   Fresh x(input_shape(c), patches.dtype());
   Tensor p = patches.detach().contiguous();
   dispatch_float(patches.dtype(), "conv2d",
                  [&]<class T>() { kernels::scatter_patches(c, p.data<T>(), x.data<T>()); });
-  return record("from_patches", x, {patches}, [c](const Tensor& d) { return to_patches(c, d); });
+  return op.record(x, [c](const Tensor& d) { return to_patches(c, d); });
 }
 
 // Windows that do not overlap: one gather of the image to patches, one product. The result lies
@@ -160,6 +165,7 @@ void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor
 
 Tensor checked_conv2d(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options) {
+  Op scope(op, x, w, b);
   check_weight(op, x, w, b, options.groups);
   const Conv c = geometry(op, x, options, w.size(0), {w.size(2), w.size(3)});
   const bool one = c.taps() == 1 && c.groups == 1;
@@ -214,6 +220,7 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv1dOpt
 
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const Conv c = pooling_geometry("max_pool2d", x, options);
+  Op op("max_pool2d", x);
   Fresh positions(Shape{c.batch, c.in, c.out_plane()}, DType::i64);
   Tensor xc = x.detach().contiguous();
   dispatch_float(x.dtype(), "max_pool2d", [&]<class T>() {

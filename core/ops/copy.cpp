@@ -18,30 +18,35 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : tern::clone
 Tensor Tensor::clone() const { return tern::clone(*this); }
 
 Tensor cast(const Tensor& x, DType dtype) {
+  Op op("cast", x);
   Fresh y(x.shape(), dtype);
   detail::write("cast", y, x);
-  return record("cast", y, {x}, [from = x.dtype()](const Tensor& dy) { return dy.to(from); });
+  return op.record(y, [from = x.dtype()](const Tensor& dy) { return dy.to(from); });
 }
 
 Tensor clone(const Tensor& x) {
+  Op op("clone", x);
   Fresh y(x.shape(), x.dtype());
   detail::write("clone", y, x);
-  return record("clone", y, {x}, [](const Tensor& dy) { return dy; });
+  return op.record(y, [](const Tensor& dy) { return dy; });
 }
 
 void copy_(const Tensor& to, const Tensor& from) {
+  Op op("copy_", to, from);
   Tensor source = detail::safe_source(to, from);
   if (source.ref() == to.ref()) return;
   detail::write("copy_", detail::writable("copy_", to), source);
 }
 
 void fill_(const Tensor& x, Scalar value) {
+  Op op("fill_", x);
   detail::write("fill_", detail::writable("fill_", x), scalar(value, x.dtype()));
 }
 
 void zero_(const Tensor& x) { fill_(x, 0); }
 
 void add_(const Tensor& x, const Tensor& y, double alpha) {
+  Op op("add_", x, y);
   check(detail::promote("add_", x.dtype(), y.dtype()) == x.dtype(),
         "add_: the sum of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
         x.dtype());
@@ -59,6 +64,7 @@ void add_(const Tensor& x, const Tensor& y, double alpha) {
 }
 
 void mul_(const Tensor& x, const Tensor& y) {
+  Op op("mul_", x, y);
   check(detail::promote("mul_", x.dtype(), y.dtype()) == x.dtype(),
         "mul_: the product of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
         x.dtype());

@@ -11,12 +11,13 @@ namespace tern {
 
 template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape) {
+  Op op("tensor");
   check(static_cast<int64_t>(values.size()) == numel(shape),
         "tensor: {} values for shape {}, which has {} elements", values.size(), shape,
         numel(shape));
   Fresh y(shape, dtype_of<T>);
   if (!values.empty()) std::memcpy(y.data<T>(), values.data(), values.size_bytes());
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 template Tensor tensor(std::span<const float>, const Shape&);
@@ -30,18 +31,23 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 }
 
 Tensor scalar(Scalar value, DType dtype) {
+  Op op("scalar");
   Fresh y({}, dtype);
   std::array<char, 8> bytes = detail::element(value, dtype);
   std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(dtype)));
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
-Tensor empty(const Shape& shape, DType dtype) { return not_differentiable(Fresh(shape, dtype)); }
+Tensor empty(const Shape& shape, DType dtype) {
+  Op op("empty");
+  return op.not_differentiable(Fresh(shape, dtype));
+}
 
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
+  Op op("full");
   Fresh y(shape, dtype);
   kernels::fill(y.ref()->storage->data(), dtype, detail::element(value, dtype).data(), y.numel());
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
@@ -50,6 +56,7 @@ Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
 
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
+  Op op("arange");
   bool whole = start.is_integer && end.is_integer && step.is_integer;
   check(whole || is_float(dtype),
         "arange: {}, {}, {} are not all integers; ask for DType::f32 instead of {}", start.value,
@@ -65,23 +72,26 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
     else
       kernels::arange(y.data<T>(), y.numel(), start.integer, step.integer);
   });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor linspace(double start, double end, int64_t steps, DType dtype) {
+  Op op("linspace");
   check(steps >= 0, "linspace: the number of steps is {}, less than 0", steps);
   Fresh y(Shape{steps}, dtype);
   dispatch(dtype, [&]<class T>() { kernels::linspace(y.data<T>(), steps, start, end); });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor eye(int64_t n, int64_t m, DType dtype) {
+  Op op("eye");
   Fresh y({n, m < 0 ? n : m}, dtype);
   dispatch(dtype, [&]<class T>() { kernels::eye(y.data<T>(), y.shape()[0], y.shape()[1]); });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
+  Op op("one_hot");
   check(index.dtype() == DType::i64,
         "one_hot: the index must be i64, got {}; convert with "
         ".to(DType::i64)",
@@ -96,7 +106,7 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   dispatch(dtype, [&]<class T>() {
     kernels::one_hot(y.data<T>(), i.data<int64_t>(), i.numel(), classes);
   });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 }  // namespace tern

@@ -97,6 +97,7 @@ struct RowTargets {
 };
 
 Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
+  Op op("cross_entropy", logits);
   Tensor x = logits.contiguous();
   const int64_t rows = x.size(0), classes = x.size(1);
   Fresh loss(rows, x.dtype()), max(rows, x.dtype()), sum_(rows, x.dtype());
@@ -122,7 +123,7 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
     });
     return not_differentiable(dx);
   };
-  return record("cross_entropy", loss, {x}, vjp);
+  return op.record(loss, {x}, vjp);
 }
 
 // Targets that are probabilities; their gradient is recorded if they need one.

@@ -59,11 +59,6 @@ void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
   run(readable(in)...);
 }
 
-/// Fresh memory for a gradient of the shape of dy: that of dy itself if nobody else will read it.
-inline Fresh gradient_like(const Tensor& dy) {
-  return may_add_in_place(dy) ? Fresh::adopt(dy) : Fresh(dy.shape(), dy.dtype());
-}
-
 /// Zeros in the shape of dy: the gradient of functions that are constant between jumps. They depend
 /// on dy, so that second derivatives are zeros too rather than an error.
 Tensor zero_gradient(const Tensor& dy);
@@ -71,42 +66,43 @@ Tensor zero_gradient(const Tensor& dy);
 /// What of a unary op is kept for df: df(dy), df(dy, x) or df(dy, y).
 enum class Keep { nothing, input, output };
 
-template <class Op>
-Tensor unary_gradient(const Op& op, const Tensor& dy, const Tensor& kept) {
-  if constexpr (Op::kKeep == Keep::nothing) {
-    return op.df(dy);
+template <class Formula>
+Tensor unary_gradient(const Formula& op, Consumed dy, const Tensor& kept) {
+  if constexpr (Formula::kKeep == Keep::nothing) {
+    return op.df(dy.get());
   } else {
-    if (grad_enabled()) return op.df(dy, kept);
-    Fresh dx = gradient_like(dy);
-    dispatch_float(dy.dtype(), Op::kName, [&]<class T>() {
+    if (grad_enabled()) return op.df(dy.get(), kept);
+    Fresh dx = dy.reuse();
+    dispatch_float(dx.dtype(), Formula::kName, [&]<class T>() {
       // clang would keep the longest formulas out of the loop.
       auto df = [op](T d, T k) __attribute__((always_inline)) { return op.df(d, k); };
-      map<T, T, T>(Op::kName, dx, df, dy, kept);
+      map<T, T, T>(Formula::kName, dx, df, dy.get(), kept);
     });
     return not_differentiable(dx);
   }
 }
 
 /// Integers are computed in f32, unless the op says kIntegers: then they stay what they are.
-template <class Op>
-concept TakesIntegers = Op::kIntegers;
+template <class Formula>
+concept TakesIntegers = Formula::kIntegers;
 
-template <class Op>
-Tensor unary(const Tensor& x, const Op& op) {
-  Fresh y(x.shape(), TakesIntegers<Op> ? x.dtype() : float_of(x.dtype()));
+template <class Formula>
+Tensor unary(const Tensor& x, const Formula& formula) {
+  Op op(Formula::kName, x);
+  Fresh y(x.shape(), TakesIntegers<Formula> ? x.dtype() : float_of(x.dtype()));
   auto forward = [&]<class T>() {
-    auto f = [op](T v) { return op.f(v); };
-    map<T, T>(Op::kName, y, f, x);
+    auto f = [formula](T v) { return formula.f(v); };
+    map<T, T>(Formula::kName, y, f, x);
   };
-  if constexpr (TakesIntegers<Op>)
+  if constexpr (TakesIntegers<Formula>)
     dispatch(y.dtype(), forward);
   else
-    dispatch_float(y.dtype(), Op::kName, forward);
+    dispatch_float(y.dtype(), Formula::kName, forward);
   Saved kept;
-  if (Op::kKeep == Keep::input) kept = save(x);
-  if (Op::kKeep == Keep::output) kept = save(y);
-  return record(Op::kName, y, {x}, [op, kept = std::move(kept)](const Tensor& dy) {
-    return unary_gradient(op, dy, kept.get());
+  if (Formula::kKeep == Keep::input) kept = save(x);
+  if (Formula::kKeep == Keep::output) kept = save(y);
+  return op.record(y, [formula, kept = std::move(kept)](Consumed dy) {
+    return unary_gradient(formula, std::move(dy), kept.get());
   });
 }
 
@@ -116,18 +112,17 @@ constexpr bool needs_a(Needs n) { return n == Needs::a || n == Needs::both; }
 constexpr bool needs_b(Needs n) { return n == Needs::b || n == Needs::both; }
 
 /// df(dy, a, b): in one pass if it reads both a and b, by ops on Tensors if it reads less or is to
-/// be recorded. `in_place`: dy may be overwritten.
+/// be recorded.
 template <Needs kNeeds, class Df>
-Tensor binary_gradient(const char* op, Df df, const Tensor& dy, const Tensor& a, const Tensor& b,
-                       bool in_place) {
+Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, const Tensor& b) {
   if constexpr (kNeeds != Needs::both) {
-    return df(dy, a, b);
+    return df(dy.get(), a, b);
   } else {
-    if (grad_enabled()) return df(dy, a, b);
-    Fresh out = in_place ? gradient_like(dy) : Fresh(dy.shape(), dy.dtype());
-    dispatch_float(dy.dtype(), op, [&]<class T>() {
+    if (grad_enabled()) return df(dy.get(), a, b);
+    Fresh out = dy.reuse();
+    dispatch_float(out.dtype(), name, [&]<class T>() {
       auto numbers = [df](T d, T x, T y) { return df(d, x, y); };
-      map<T, T, T, T>(op, out, numbers, dy, a, b);
+      map<T, T, T, T>(name, out, numbers, dy.get(), a, b);
     });
     return not_differentiable(out);
   }
@@ -137,44 +132,51 @@ Tensor binary_gradient(const char* op, Df df, const Tensor& dy, const Tensor& a,
 /// dfb read. Those that read both inputs are run as one pass; the others are a single public op
 /// anyway, and get an undefined Tensor for what they do not read.
 /// Integers: as unary.
-template <class Op>
-Tensor binary(const Tensor& a, const Tensor& b, const Op& op) {
-  DType type = promote(Op::kName, a.dtype(), b.dtype());
-  if (!TakesIntegers<Op>) type = float_of(type);
-  Fresh y(broadcast_shapes(Op::kName, a.shape(), b.shape()), type);
+template <class Formula>
+Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
+  Op op(Formula::kName, a, b);
+  DType type = promote(Formula::kName, a.dtype(), b.dtype());
+  if (!TakesIntegers<Formula>) type = float_of(type);
+  Fresh y(broadcast_shapes(Formula::kName, a.shape(), b.shape()), type);
   auto forward = [&]<class T>() {
-    auto f = [op](T u, T v) { return op.f(u, v); };
-    map<T, T, T>(Op::kName, y, f, a, b);
+    auto f = [formula](T u, T v) { return formula.f(u, v); };
+    map<T, T, T>(Formula::kName, y, f, a, b);
   };
-  if constexpr (TakesIntegers<Op>)
+  if constexpr (TakesIntegers<Formula>)
     dispatch(type, forward);
   else
-    dispatch_float(type, Op::kName, forward);
+    dispatch_float(type, Formula::kName, forward);
   const bool da = a.requires_grad(), db = b.requires_grad();
   Saved kept_a, kept_b;
-  if ((da && needs_a(Op::kNeedsA)) || (db && needs_a(Op::kNeedsB))) kept_a = save(a);
-  if ((da && needs_b(Op::kNeedsA)) || (db && needs_b(Op::kNeedsB))) kept_b = save(b);
-  auto vjp = [op, kept_a, kept_b](const Tensor& dy, const Wants& wants) {
+  if ((da && needs_a(Formula::kNeedsA)) || (db && needs_a(Formula::kNeedsB))) kept_a = save(a);
+  if ((da && needs_b(Formula::kNeedsA)) || (db && needs_b(Formula::kNeedsB))) kept_b = save(b);
+  auto vjp = [formula, kept_a, kept_b](Consumed dy, const Wants& wants) {
     Tensor u = kept_a.get(), v = kept_b.get();
+    const Formula& op = formula;
     auto dfa = [op](const auto& d, const auto& p, const auto& q) { return op.dfa(d, p, q); };
     auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };
     Gradients g(2);
-    if (wants[0]) g[0] = binary_gradient<Op::kNeedsA>(Op::kName, dfa, dy, u, v, !wants[1]);
-    if (wants[1]) g[1] = binary_gradient<Op::kNeedsB>(Op::kName, dfb, dy, u, v, true);
+    if (wants[0]) {
+      Consumed last = wants[1] ? dy : std::move(dy);  // a second handle keeps dy from being reused
+      g[0] = binary_gradient<Formula::kNeedsA>(Formula::kName, dfa, std::move(last), u, v);
+    }
+    if (wants[1])
+      g[1] = binary_gradient<Formula::kNeedsB>(Formula::kName, dfb, std::move(dy), u, v);
     return g;
   };
-  return record(Op::kName, y, {a, b}, std::move(vjp));
+  return op.record(y, std::move(vjp));
 }
 
 /// f(a, b) -> u8 in the promoted type of a and b.
-template <class Op>
-Tensor compare(const char* name, const Tensor& a, const Tensor& b, Op op) {
+template <class F>
+Tensor compare(const char* name, const Tensor& a, const Tensor& b, F f) {
+  Op op(name, a, b);
   Fresh y(broadcast_shapes(name, a.shape(), b.shape()), DType::u8);
   dispatch(promote(name, a.dtype(), b.dtype()), [&]<class T>() {
-    auto f = [op](T u, T v) { return static_cast<uint8_t>(op(u, v)); };
-    map<uint8_t, T, T>(name, y, f, a, b);
+    auto number = [f](T u, T v) { return static_cast<uint8_t>(f(u, v)); };
+    map<uint8_t, T, T>(name, y, number, a, b);
   });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 }  // namespace tern::detail

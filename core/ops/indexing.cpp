@@ -69,6 +69,7 @@ Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, con
 
 // The gradient goes into what x has gathered already, where that is allowed.
 Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
+  Op op(access.name, x);
   Fresh y(index.shape(), x.dtype());
   Layout from = x.layout();
   int64_t stride = from.strides[access.axis];
@@ -78,23 +79,24 @@ Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
     kernels::gather(plan_loops(y.shape(), {&y.layout(), &index.layout(), &from}),
                     item_size(x.dtype()), y.ref()->storage->data(), index.data<int64_t>(), bytes(x),
                     stride, access.read_zero);
-  return record(access.name, y, {x},
-                [access, shape = x.shape(), index = save(index)](const Tensor& dy,
-                                                                 const Wants& wants) -> Tensor {
-                  Tensor sum = wants.accumulator(0);
-                  if (!sum.defined()) return add_at(access, shape, index.get(), dy);
-                  add_into(access, sum, index.get(), dy);
-                  return {};
-                });
+  return op.record(y,
+                   [access, shape = x.shape(), index = save(index)](const Tensor& dy,
+                                                                    const Wants& wants) -> Tensor {
+                     Tensor sum = wants.accumulator(0);
+                     if (!sum.defined()) return add_at(access, shape, index.get(), dy);
+                     add_into(access, sum, index.get(), dy);
+                     return {};
+                   });
 }
 
 // Zeros of the given shape with the source added at the index.
 Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, const Tensor& source) {
+  Op op(access.name, source);
   Fresh sum = filled(zeros(shape, source.dtype()),
                      [&](const Tensor& out) { add_into(access, out, index, source); });
   Access back = access;
   back.read_zero = access.frozen;
-  return record(access.name, sum, {source}, [back, index = save(index)](const Tensor& dsum) {
+  return op.record(sum, [back, index = save(index)](const Tensor& dsum) {
     return read_at(back, dsum, index.get());
   });
 }
@@ -148,6 +150,7 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+  Op op("scatter_add", x, source);
   if (x.ndim() == 0)
     return reshape(scatter_add(with_axes(x), axis, with_axes(index), with_axes(source)), {});
   int a = normalize_axis("scatter_add", axis, x.ndim());
@@ -162,13 +165,14 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
   Access access{"scatter_add", a};
   Fresh y =
       filled(x.detach().clone(), [&](const Tensor& out) { add_into(access, out, index, used); });
-  return record("scatter_add", y, {x, used},
-                [access, index = save(index)](const Tensor& dy, const Wants& wants) {
-                  return Gradients{dy, wants[1] ? read_at(access, dy, index.get()) : Tensor()};
-                });
+  return op.record(y, {x, used},
+                   [access, index = save(index)](const Tensor& dy, const Wants& wants) {
+                     return Gradients{dy, wants[1] ? read_at(access, dy, index.get()) : Tensor()};
+                   });
 }
 
 Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options) {
+  Op op("embedding", weight);
   check(weight.ndim() == 2, "embedding: the weight must be (entries, size), got {}",
         weight.shape());
   int64_t entries = weight.shape()[0], size = weight.shape()[1];

@@ -43,6 +43,7 @@ void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis)
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
+  Op op("cat", tensors);
   check(!tensors.empty(), "cat: needs at least one tensor");
   std::vector<Tensor> xs = without_nothing(tensors);
   Shape shape = xs.front().shape();
@@ -63,7 +64,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   Fresh y = filled(empty(shape, joint_dtype("cat", xs)), [&](const Tensor& out) {
     for (size_t i = 0; i < xs.size(); ++i) copy_(part(out, i), xs[i]);
   });
-  return record("cat", y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
+  return op.record(y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
     Gradients dx(n);
     for (size_t i = 0; i < n; ++i)
       if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
@@ -72,6 +73,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
 }
 
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
+  Op op("stack", xs);
   check(!xs.empty(), "stack: needs at least one tensor");
   Shape shape = xs.front().shape();
   for (size_t i = 0; i < xs.size(); ++i)
@@ -82,7 +84,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
   Fresh y = filled(empty(shape, joint_dtype("stack", xs)), [&](const Tensor& out) {
     for (size_t i = 0; i < xs.size(); ++i) copy_(select(out, a, static_cast<int64_t>(i)), xs[i]);
   });
-  return record("stack", y, xs, [a, n = xs.size()](const Tensor& dy, const Wants& wants) {
+  return op.record(y, [a, n = xs.size()](const Tensor& dy, const Wants& wants) {
     Gradients dx(n);
     for (size_t i = 0; i < n; ++i)
       if (wants[static_cast<int>(i)]) dx[i] = select(dy, a, static_cast<int64_t>(i));
@@ -91,6 +93,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
 }
 
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
+  Op op("pad", x);
   check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
         "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
   Shape shape = x.shape();
@@ -113,10 +116,11 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
     }
     copy_(to, from);
   });
-  return record("pad", y, {x}, [back](const Tensor& dy) { return pad(dy, back); });
+  return op.record(y, [back](const Tensor& dy) { return pad(dy, back); });
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
+  Op op("roll", x);
   if (axes.empty() && x.ndim() != 1) {
     check(shifts.size() == 1, "roll: without axes there must be one shift, got {}", shifts);
     return reshape(roll(flatten(x), shifts, 0), x.shape());
@@ -133,7 +137,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
   Fresh y =
       filled(empty(x.shape(), x.dtype()), [&](const Tensor& out) { roll_into(out, x, total, 0); });
   Dims all = normalize_axes("roll", {}, x.ndim());
-  return record("roll", y, {x}, [back, all](const Tensor& dy) { return roll(dy, back, all); });
+  return op.record(y, [back, all](const Tensor& dy) { return roll(dy, back, all); });
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {

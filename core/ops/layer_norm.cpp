@@ -47,11 +47,11 @@ Gradients composed_gradients(const Norm& norm, const Tensor& dy, const Tensor& x
   return {dx * rstd, dy * xhat, dy};
 }
 
-Gradients fused_gradients(const Norm& norm, const Tensor& dy, const Tensor& x, const Tensor& weight,
+Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const Tensor& weight,
                           const Tensor& mean, const Tensor& rstd, bool shares) {
-  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
-  const Tensor& d = copy.defined() ? copy : dy;
-  Fresh dx = detail::gradient_like(d);
+  dy.make_contiguous();
+  const Tensor& d = dy.get();
+  Fresh dx = dy.reuse();
   Fresh dweight(shares ? norm.shape : Shape{0}, d.dtype());
   Fresh dbias(dweight.shape(), d.dtype());
   dispatch_float(d.dtype(), norm.name, [&]<class T>() {
@@ -69,6 +69,7 @@ Gradients fused_gradients(const Norm& norm, const Tensor& dy, const Tensor& x, c
 }
 
 Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Op op(norm.name, x, weight, bias);
   check_arguments(norm, x, weight, bias);
   Tensor c = x.contiguous();
   Tensor w = weight.defined() ? weight.contiguous() : ones(norm.shape, x.dtype());
@@ -81,11 +82,11 @@ Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const 
                         norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(), rows, n, norm.eps);
   });
   auto vjp = [norm, x = save(c), w = save(w), mean = not_differentiable(mean),
-              rstd = not_differentiable(rstd)](const Tensor& dy, const Wants& wants) {
+              rstd = not_differentiable(rstd)](Consumed dy, const Wants& wants) {
     if (grad_enabled()) return composed_gradients(norm, dy, x.get(), w.get());
-    return fused_gradients(norm, dy, x.get(), w.get(), mean, rstd, wants[1] || wants[2]);
+    return fused_gradients(norm, std::move(dy), x.get(), w.get(), mean, rstd, wants[1] || wants[2]);
   };
-  return record(norm.name, y, {c, w, b}, vjp);
+  return op.record(y, {c, w, b}, vjp);
 }
 
 }  // namespace

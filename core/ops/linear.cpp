@@ -96,15 +96,14 @@ void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpti
 }
 
 /// dy act'(x W^T + b); dbias (undefined: not wanted) receives its sum over the rows.
-Tensor fused_gradient(Activation a, const Tensor& dy, const Tensor& kept, const Fresh* dbias) {
-  Tensor copy;
-  if (!dy.is_contiguous()) copy = dy.contiguous();
-  const Tensor& d = copy.defined() ? copy : dy;
-  Fresh dpre = detail::gradient_like(d);
-  dispatch_float(d.dtype(), "linear", [&]<class T>() {
+Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Fresh* dbias) {
+  dy.make_contiguous();
+  const int64_t n = dy.get().size(-1), rows = dy.get().numel() / n;
+  Fresh dpre = dy.reuse();
+  dispatch_float(dpre.dtype(), "linear", [&]<class T>() {
     with_activation(a, [&](auto op) {
-      kernels::linear_gradient(d.numel() / d.size(-1), d.size(-1), d.data<T>(), kept.data<T>(),
-                               dpre.data<T>(), dbias ? dbias->data<T>() : nullptr,
+      kernels::linear_gradient(rows, n, dy.get().data<T>(), kept.data<T>(), dpre.data<T>(),
+                               dbias ? dbias->data<T>() : nullptr,
                                [op](T u, T v) { return op.df(u, v); });
     });
   });
@@ -125,20 +124,19 @@ struct LinearVjp {
   }
 
   // y = f(p) + r, p = x W^T + b:  dp = dy f'(p), dx = dp W, dW = dp^T x, db = sum dp, dr = dy.
-  Gradients operator()(const Tensor& dy, const Wants& wants) const {
+  Gradients operator()(Consumed dy, const Wants& wants) const {
     Gradients g(4);
     if (wants[3]) g[3] = dy;
-    Tensor dp = dy;
-    if (activation != Activation::none) {
-      if (grad_enabled() || dy.numel() == 0) {
-        dp = composed_gradient(dy);
-      } else {
-        std::optional<Fresh> dbias;
-        if (wants[2]) dbias.emplace(Shape{dy.size(-1)}, dy.dtype());
-        dp = {};  // so that dy may be written over
-        dp = fused_gradient(activation, dy, kept.get(), dbias ? &*dbias : nullptr);
-        if (dbias) g[2] = not_differentiable(*dbias);
-      }
+    Tensor dp;
+    if (activation == Activation::none) {
+      dp = std::move(dy).take();
+    } else if (grad_enabled() || dy.get().numel() == 0) {
+      dp = composed_gradient(dy);
+    } else {
+      std::optional<Fresh> dbias;
+      if (wants[2]) dbias.emplace(Shape{dy.get().size(-1)}, dy.get().dtype());
+      dp = fused_gradient(activation, std::move(dy), kept.get(), dbias ? &*dbias : nullptr);
+      if (dbias) g[2] = not_differentiable(*dbias);
     }
     if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.get(), w_layout);
@@ -168,6 +166,7 @@ void check_linear(const Tensor& x, const Tensor& w, const Tensor& b, const Linea
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
+  Op op("linear", x, w, b, options.residual);
   check_linear(x, w, b, options);
   Shape shape = x.shape();
   shape[x.ndim() - 1] = w.size(0);
@@ -183,20 +182,20 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   Fresh y(shape, x.dtype());
   const Activation activation = options.activation;
   const bool active = activation != Activation::none;
-  const bool record_it = recording({x, w, b, residual});
+  const bool record_it = op.recording();
   // An activation whose gradient needs its output finds it in y, unless a residual is added.
   const Keep keep = kept_by(activation);
   std::optional<Fresh> kept;
   if (record_it && (keep == Keep::input || (keep == Keep::output && residual.defined())))
     kept.emplace(shape, x.dtype());
   forward(x, w, b, options, y, kept ? &*kept : nullptr);
-  if (!record_it) return not_differentiable(y);
+  if (!record_it) return op.not_differentiable(y);
   LinearVjp vjp{activation, {}, {}, {}, {}, x.layout(), w.layout()};
   if (active || w.requires_grad()) vjp.x = save(x);
   if (active || x.requires_grad()) vjp.w = save(w);
   if (active) vjp.b = save(b);
   if (active) vjp.kept = kept ? save(not_differentiable(*kept)) : save(y);
-  return record("linear", y, {x, w, b, residual}, std::move(vjp));
+  return op.record(y, std::move(vjp));
 }
 
 }  // namespace tern

@@ -123,6 +123,7 @@ Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Te
 Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
 
 void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
+  Op op("matmul", a, b);
   if (repeats(a.layout(), b.layout(), c.layout()) > 1) {
     NoGradGuard guard;
     return add_(c, matmul_to(a, b, batch_shape(c.shape())));
@@ -133,6 +134,7 @@ void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
 
 // c = sum_batch a b:  da = dy b^T,  db = a^T dy, each summed to the leading axes of its input.
 Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory) {
+  Op op("matmul", a, b);
   Fresh c = fresh_in_order(with_matrix(batch, a.size(-2), b.size(-1)), memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
@@ -151,10 +153,11 @@ Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dim
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(a.get()), dy, lb);
     return g;
   };
-  return record("matmul", c, {a, b}, std::move(vjp));
+  return op.record(c, std::move(vjp));
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  Op op("matmul", a, b);
   check(a.ndim() > 0 && b.ndim() > 0, "matmul: needs at least one axis each, got {} x {}; use mul",
         a.shape(), b.shape());
   check(a.dtype() == b.dtype(), "matmul: types differ: {} x {}; convert one with .to()", a.dtype(),

@@ -7,37 +7,42 @@
 namespace tern {
 
 Tensor randn(const Shape& shape, Rng& rng, DType dtype) {
+  Op op("randn");
   Fresh y(shape, dtype);
   dispatch_float(dtype, "randn", [&]<class T>() { rng.fill_normal(y.data<T>(), y.numel()); });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype) {
+  Op op("uniform");
   check(low <= high, "uniform: low {} is above high {}", low, high);
   Fresh y(shape, dtype);
   dispatch_float(dtype, "uniform",
                  [&]<class T>() { rng.fill_uniform(y.data<T>(), y.numel(), low, high); });
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype) {
+  Op op("bernoulli");
   check(p >= 0 && p <= 1, "bernoulli: the probability is {}, outside [0, 1]", p);
   Fresh y(shape, DType::u8);
   rng.fill_bernoulli(y.data<uint8_t>(), y.numel(), p);
-  return not_differentiable(y).to(dtype);
+  return op.not_differentiable(y).to(dtype);
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng) {
+  Op op("randint");
   check(low < high, "randint: [{}, {}) is empty", low, high);
   Fresh y(shape, DType::i64);
   kernels::random_integers(y.data<int64_t>(), y.numel(), low, high, rng);
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 Tensor randperm(int64_t n, Rng& rng) {
+  Op op("randperm");
   Fresh y(Shape{n}, DType::i64);
   kernels::random_permutation(y.data<int64_t>(), n, rng);
-  return not_differentiable(y);
+  return op.not_differentiable(y);
 }
 
 }  // namespace tern

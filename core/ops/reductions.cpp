@@ -73,11 +73,13 @@ Fresh best_over(const Tensor& x, const Dims& axes, const Shape& shape) {
 
 // Elements that equal the best share its gradient.
 template <End kEnd>
-Tensor best(const char* op, const Tensor& x, const Dims& axes, bool keepdim) {
-  Reduced r(op, x, axes, keepdim);
-  check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", op, r.axes, x.shape());
+Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op(name, x);
+  Reduced r(name, x, axes, keepdim);
+  check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", name, r.axes,
+        x.shape());
   Fresh y = best_over<kEnd>(x, r.axes, r.out);
-  return record(op, y, {x}, [r, x = save(x), y = save(y)](const Tensor& dy) {
+  return op.record(y, [r, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor equals = eq(x.get(), r.broadcastable(y.get())).to(dy.dtype());
     return equals * (r.broadcastable(dy) / sum(equals, r.axes, true));
   });
@@ -86,27 +88,30 @@ Tensor best(const char* op, const Tensor& x, const Dims& axes, bool keepdim) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op("sum", x);
   Reduced r("sum", x, axes, keepdim);
-  return record(
-      "sum", sum_over(x, r.axes, r.out, 1), {x},
-      [r, shape = x.shape()](const Tensor& dy) { return expand(r.broadcastable(dy), shape); });
+  return op.record(sum_over(x, r.axes, r.out, 1), [r, shape = x.shape()](const Tensor& dy) {
+    return expand(r.broadcastable(dy), shape);
+  });
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  return record("sum_to", sum_over(x, stretched_axes(x.shape(), shape), shape, 1), {x},
-                [from = x.shape()](const Tensor& dy) { return expand(dy, from); });
+  Op op("sum_to", x);
+  return op.record(sum_over(x, stretched_axes(x.shape(), shape), shape, 1),
+                   [from = x.shape()](const Tensor& dy) { return expand(dy, from); });
 }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op("mean", x);
   Reduced r("mean", x, axes, keepdim);
   check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
   const int64_t n = std::max<int64_t>(r.count, 1);  // for the gradient: of nothing, it is empty
-  return record("mean", sum_over(x, r.axes, r.out, static_cast<double>(r.count)), {x},
-                [r, n, shape = x.shape()](const Tensor& dy) {
-                  return expand(r.broadcastable(dy / n), shape);
-                });
+  return op.record(sum_over(x, r.axes, r.out, static_cast<double>(r.count)),
+                   [r, n, shape = x.shape()](const Tensor& dy) {
+                     return expand(r.broadcastable(dy / n), shape);
+                   });
 }
 
 Tensor max(const Tensor& x, const Dims& axes, bool keepdim) {
@@ -119,14 +124,16 @@ Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
 
 // ne() gives 0 and 1; of nothing, the largest u8 is 0 and the smallest 255.
 Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op("any", x);
   Reduced r("any", x, axes, keepdim);
-  return not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
+  return op.not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
 }
 
 Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op("all", x);
   Reduced r("all", x, axes, keepdim);
   if (r.count == 0) return ones(r.out, DType::u8);
-  return not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));
+  return op.not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));
 }
 
 }  // namespace tern

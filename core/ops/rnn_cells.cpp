@@ -79,6 +79,7 @@ Gradients fused_gru(const Tensor& dy, const Tensor& of_x, const Tensor& of_h, co
 }  // namespace
 
 Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
+  Op op("lstm_cell", gates_in, c_in);
   check_cell("lstm_cell", "the gates", gates_in, 4, c_in);
   Tensor gates = gates_in.contiguous(), c = c_in.contiguous();
   Fresh y({2, c.size(0), c.size(1)}, c.dtype());
@@ -91,10 +92,11 @@ Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
     auto fn = [](const std::vector<Tensor>& in) { return composed_lstm(in[0], in[1]); };
     return detail::composed_gradients(fn, {gates.get(), c.get()}, dy);
   };
-  return record("lstm_cell", y, {gates, c}, std::move(vjp));
+  return op.record(y, {gates, c}, std::move(vjp));
 }
 
 Tensor gru_cell(const Tensor& of_x_in, const Tensor& of_h_in, const Tensor& h_in) {
+  Op op("gru_cell", of_x_in, of_h_in, h_in);
   check_cell("gru_cell", "the input's part", of_x_in, 3, h_in);
   check_cell("gru_cell", "the state's part", of_h_in, 3, h_in);
   Tensor of_x = of_x_in.contiguous(), of_h = of_h_in.contiguous(), h = h_in.contiguous();
@@ -109,7 +111,7 @@ Tensor gru_cell(const Tensor& of_x_in, const Tensor& of_h_in, const Tensor& h_in
     auto fn = [](const std::vector<Tensor>& in) { return composed_gru(in[0], in[1], in[2]); };
     return detail::composed_gradients(fn, {of_x.get(), of_h.get(), h.get()}, dy);
   };
-  return record("gru_cell", y, {of_x, of_h, h}, std::move(vjp));
+  return op.record(y, {of_x, of_h, h}, std::move(vjp));
 }
 
 }  // namespace tern

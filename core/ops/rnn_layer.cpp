@@ -274,6 +274,8 @@ int64_t gate_parts(RnnKind kind) {
 
 Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
                  const RnnLayerOptions& options) {
+  Op op("rnn_layer", input, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh, options.h0,
+        options.c0);
   const Layer l = check_layer(kind, input, weights, options);
   const bool lstm = kind == RnnKind::lstm;
   auto or_zeros = [&](const Tensor& t) {
@@ -300,8 +302,7 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
                save(c0),
                save(y),
                gates};
-  return record("rnn_layer", y, {x, weights.w_ih, w_hh, weights.b_ih, weights.b_hh, h0, c0},
-                std::move(vjp));
+  return op.record(y, {x, weights.w_ih, w_hh, weights.b_ih, weights.b_hh, h0, c0}, std::move(vjp));
 }
 
 }  // namespace tern

@@ -65,20 +65,22 @@ Tensor take(const Tensor& x, const Part& part);
 // Zeros of the given shape with dy added to a part.
 template <class Part>
 Tensor place(const Tensor& dy, const Shape& shape, const Part& part) {
+  Op op(Part::kName, dy);
   Fresh dx =
       filled(zeros(shape, dy.dtype()), [&](const Tensor& whole) { add_part(whole, part, dy); });
-  return record(Part::kName, dx, {dy}, [part](const Tensor& ddx) { return take(ddx, part); });
+  return op.record(dx, [part](const Tensor& ddx) { return take(ddx, part); });
 }
 
 template <class Part>
 Tensor take(const Tensor& x, const Part& part) {
-  return record(Part::kName, Fresh::view(x, part(x.layout())), {x},
-                [shape = x.shape(), part](const Tensor& dy, const Wants& wants) -> Tensor {
-                  Tensor sum = wants.accumulator(0);
-                  if (!sum.defined()) return place(dy, shape, part);
-                  add_part(sum, part, dy);
-                  return {};
-                });
+  Op op(Part::kName, x);
+  return op.record(Fresh::view(x, part(x.layout())),
+                   [shape = x.shape(), part](const Tensor& dy, const Wants& wants) -> Tensor {
+                     Tensor sum = wants.accumulator(0);
+                     if (!sum.defined()) return place(dy, shape, part);
+                     add_part(sum, part, dy);
+                     return {};
+                   });
 }
 
 // A position from the end if negative.

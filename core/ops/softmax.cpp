@@ -25,29 +25,31 @@ Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
 }
 
 // dx from dy and the result y, along the last axis.
-Tensor softmax_backward(const Tensor& dy, const Tensor& y) {
-  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
-  const Tensor& d = copy.defined() ? copy : dy;
-  Fresh dx = grad_enabled() ? Fresh(d.shape(), d.dtype()) : detail::gradient_like(d);
+Tensor softmax_backward(Consumed dy, const Tensor& y) {
+  dy.make_contiguous();
+  const Tensor& d = dy.get();
+  Op op("softmax_backward", d, y);
+  Fresh dx = dy.reuse();
   dispatch_float(d.dtype(), "softmax", [&]<class T>() {
     kernels::softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(),
                               d.numel() / std::max<int64_t>(d.size(-1), 1), d.size(-1));
   });
   // dx = y (dy - s), s = sum(dy y):  d(dx)/dy is symmetric; dg/dy_i = g (dy - s) - dy sum(g y).
-  auto vjp = [d = save(d), y = save(y)](const Tensor& g, const Wants& wants) {
+  auto vjp = [d = save(d), y = save(y)](Consumed g, const Wants& wants) {
     Tensor dy = d.get(), p = y.get();
     Gradients grads(2);
     if (wants[1]) grads[1] = g * (dy - sum(dy * p, -1, true)) - dy * sum(g * p, -1, true);
-    if (wants[0]) grads[0] = softmax_backward(g, p);  // last: it may write over g
+    if (wants[0]) grads[0] = softmax_backward(std::move(g), p);
     return grads;
   };
-  return record("softmax_backward", dx, {d, y}, vjp);
+  return op.record(dx, vjp);
 }
 
-Tensor log_softmax_backward(const Tensor& dy, const Tensor& y) {
-  Tensor copy = dy.is_contiguous() ? Tensor() : dy.contiguous();
-  const Tensor& d = copy.defined() ? copy : dy;
-  Fresh dx = grad_enabled() ? Fresh(d.shape(), d.dtype()) : detail::gradient_like(d);
+Tensor log_softmax_backward(Consumed dy, const Tensor& y) {
+  dy.make_contiguous();
+  const Tensor& d = dy.get();
+  Op op("log_softmax_backward", d, y);
+  Fresh dx = dy.reuse();
   dispatch_float(d.dtype(), "log_softmax", [&]<class T>() {
     kernels::log_softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(),
                                   d.numel() / std::max<int64_t>(d.size(-1), 1), d.size(-1));
@@ -60,30 +62,31 @@ Tensor log_softmax_backward(const Tensor& dy, const Tensor& y) {
     if (wants[1]) grads[1] = -g * p * sum(d.get(), -1, true);
     return grads;
   };
-  return record("log_softmax_backward", dx, {d, y}, vjp);
+  return op.record(dx, vjp);
 }
 
 template <Form kForm>
-Tensor along_last(const char* op, const Tensor& x, const Tensor& mask) {
+Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
+  Op op(name, x);
   Tensor c = x.contiguous();
   Fresh y(c.shape(), c.dtype());
   const int64_t n = c.size(-1), rows = c.numel() / std::max<int64_t>(n, 1);
-  dispatch_float(c.dtype(), op, [&]<class T>() {
+  dispatch_float(c.dtype(), name, [&]<class T>() {
     if constexpr (kForm == Form::plain)
       kernels::softmax(c.data<T>(), row_mask(mask), y.data<T>(), rows, n);
     else
       kernels::log_softmax(c.data<T>(), row_mask(mask), y.data<T>(), rows, n);
   });
   if constexpr (kForm == Form::plain) {
-    return record(op, y, {c}, [y = save(y)](const Tensor& dy) {
-      return softmax_backward(dy, y.get());  // 0 where y is 0
+    return op.record(y, {c}, [y = save(y)](Consumed dy) {
+      return softmax_backward(std::move(dy), y.get());  // 0 where y is 0
     });
   } else {
-    return record(op, y, {c}, [y = save(y), mask = save(mask)](const Tensor& dy) {
+    return op.record(y, {c}, [y = save(y), mask = save(mask)](Consumed dy) {
       Tensor m = mask.get();
-      if (!m.defined()) return log_softmax_backward(dy, y.get());
+      if (!m.defined()) return log_softmax_backward(std::move(dy), y.get());
       // What reaches elements that were left out does not count.
-      return log_softmax_backward(masked_fill(dy, eq(m, 0), 0), y.get());
+      return log_softmax_backward(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
     });
   }
 }

@@ -8,11 +8,12 @@ namespace tern {
 namespace {
 
 // The first `count` elements in order. values = gather(x, axis, indices), and so is the gradient.
-ValuesIndices first_in_order(const char* op, const Tensor& x, int64_t count, int64_t axis,
+ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, int64_t axis,
                              bool descending) {
-  int a = normalize_axis(op, axis, x.ndim());
+  Op op(name, x);
+  int a = normalize_axis(name, axis, x.ndim());
   int64_t size = x.shape()[a];
-  check(count >= 0 && count <= size, "{}: {} elements of axis {} of shape {}", op, count, axis,
+  check(count >= 0 && count <= size, "{}: {} elements of axis {} of shape {}", name, count, axis,
         x.shape());
   Shape shape = x.shape();
   shape[a] = count;
@@ -26,23 +27,24 @@ ValuesIndices first_in_order(const char* op, const Tensor& x, int64_t count, int
   }
   Tensor indices = not_differentiable(places);
   Tensor sorted =
-      record(op, values, {x}, [a, shape = x.shape(), index = save(indices)](const Tensor& dy) {
+      op.record(values, [a, shape = x.shape(), index = save(indices)](const Tensor& dy) {
         return scatter_add(zeros(shape, dy.dtype()), a, index.get(), dy);
       });
   return {sorted, indices};
 }
 
-Tensor arg_extreme(const char* op, const Tensor& x, int64_t axis, bool keepdim, bool greatest) {
-  if (x.ndim() == 0) return reshape(arg_extreme(op, reshape(x, {1}), axis, true, greatest), {});
-  int a = normalize_axis(op, axis, x.ndim());
+Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim, bool greatest) {
+  if (x.ndim() == 0) return reshape(arg_extreme(name, reshape(x, {1}), axis, true, greatest), {});
+  Op op(name, x);
+  int a = normalize_axis(name, axis, x.ndim());
   int64_t size = x.shape()[a];
-  check(size > 0, "{}: axis {} of shape {} has no elements", op, axis, x.shape());
+  check(size > 0, "{}: axis {} of shape {} has no elements", name, axis, x.shape());
   Layout lines = erase_axis(x.layout(), a);
   Fresh y(lines.shape, DType::i64);
   if (y.numel() > 0)
     kernels::arg_extreme(x.dtype(), plan_loops(lines.shape, {&lines, &y.layout()}), size,
                          x.strides()[a], greatest, bytes(x), y.data<int64_t>());
-  Tensor found = not_differentiable(y);
+  Tensor found = op.not_differentiable(y);
   return keepdim ? unsqueeze(found, a) : found;
 }
 

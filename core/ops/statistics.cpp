@@ -64,12 +64,13 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
 // d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0: exactly 0 where all
 // elements are equal, whatever their mean is rounded to.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  Op op("std", x);
   Reduced r("std", x, axes, keepdim);
   Fresh y = [&] {
     NoGradGuard guard;
     return Fresh::adopt(sqrt(var(less_first(x, r), axes, correction, keepdim)));
   }();
-  return record("std", y, {x}, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
+  return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);
     Tensor shifted = less_first(x.get(), r), centred = shifted - mean(shifted, r.axes, true);
     Tensor factor = r.broadcastable(dy) / masked_fill(s, zero, 1);
@@ -86,6 +87,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
+  Op op("norm", x);
   Reduced r("norm", x, axes, keepdim);
   check(r.count > 0 || p >= 0, "norm: p = {} of no elements: axes {} of shape {}", p, r.axes,
         x.shape());
@@ -93,13 +95,14 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   dispatch_float(x.dtype(), "norm", [&]<class T>() {
     kernels::norm(kernels::plan_reduction(x.layout(), r.axes), x.data<T>(), y.data<T>(), p);
   });
-  return record("norm", y, {x}, [r, p, x = save(x), y = save(y)](const Tensor& dy) {
+  return op.record(y, [r, p, x = save(x), y = save(y)](const Tensor& dy) {
     return norm_gradient(r.broadcastable(dy), x.get(), r.broadcastable(y.get()), p, r.axes);
   });
 }
 
 // m + log sum exp(x - m) with m = max(x), or 0 where that is infinite; dx = dy exp(x - y).
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
+  Op op("logsumexp", x);
   Reduced r("logsumexp", x, axes, keepdim);
   Fresh y = [&] {
     NoGradGuard guard;
@@ -108,13 +111,14 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
     m = masked_fill(m, eq(abs(m), kInfinity), 0);
     return Fresh::adopt(reshape(log(sum(exp(x - m), r.axes, true)) + m, r.out));
   }();
-  return record("logsumexp", y, {x}, [r, x = save(x), y = save(y)](const Tensor& dy) {
+  return op.record(y, [r, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor top = r.broadcastable(y.get());  // where it is -inf, all of x is, and has no gradient
     return r.broadcastable(dy) * exp(x.get() - masked_fill(top, eq(top, -kInfinity), 0));
   });
 }
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
+  Op op("cumsum", x);
   const int a = detail::reduced_axis("cumsum", axis, x);
   Tensor c = x.contiguous();
   Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
@@ -126,9 +130,8 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
       kernels::cumsum(c.data<T>(), y.data<Out>(), y.numel() / (n * inner), n, inner);
     });
   }
-  if (x.ndim() == 0) return record("cumsum", y, {c}, [](const Tensor& dy) { return dy; });
-  return record("cumsum", y, {c},
-                [a](const Tensor& dy) { return flip(cumsum(flip(dy, a), a), a); });
+  if (x.ndim() == 0) return op.record(y, {c}, [](const Tensor& dy) { return dy; });
+  return op.record(y, {c}, [a](const Tensor& dy) { return flip(cumsum(flip(dy, a), a), a); });
 }
 
 }  // namespace tern

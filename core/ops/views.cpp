@@ -35,8 +35,9 @@ Shape infer(const char* op, const Shape& wanted, int64_t count) {
 
 // The elements of x in the same order under another layout.
 Tensor reshaped(const char* name, const Tensor& x, const Layout& layout) {
-  return record(name, Fresh::view(x, layout), {x},
-                [shape = x.shape()](const Tensor& dy) { return reshape(dy, shape); });
+  Op op(name, x);
+  return op.record(Fresh::view(x, layout),
+                   [shape = x.shape()](const Tensor& dy) { return reshape(dy, shape); });
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor permute(const Tensor& x, const Dims& axes) {
+  Op op("permute", x);
   check(axes.size() == x.ndim(), "permute: {} axes for a tensor of shape {}", axes, x.shape());
   Dims order, inverse = Dims::filled(axes.size(), 0);
   for (int64_t axis : axes) {
@@ -66,21 +68,23 @@ Tensor permute(const Tensor& x, const Dims& axes) {
     inverse[a] = order.size();
     order.push_back(a);
   }
-  return record("permute", Fresh::view(x, permute(x.layout(), order)), {x},
-                [inverse](const Tensor& dy) { return permute(dy, inverse); });
+  return op.record(Fresh::view(x, permute(x.layout(), order)),
+                   [inverse](const Tensor& dy) { return permute(dy, inverse); });
 }
 
 Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
+  Op op("transpose", x);
   int i = wrap_axis("transpose", a, x), j = wrap_axis("transpose", b, x);
   Layout layout = x.layout();
   std::swap(layout.shape[i], layout.shape[j]);
   std::swap(layout.strides[i], layout.strides[j]);
-  return record("transpose", Fresh::view(x, layout), {x},
-                [i, j](const Tensor& dy) { return transpose(dy, i, j); });
+  return op.record(Fresh::view(x, layout),
+                   [i, j](const Tensor& dy) { return transpose(dy, i, j); });
 }
 
 // The engine sums the gradient back to the shape of x.
 Tensor expand(const Tensor& x, const Shape& shape) {
+  Op op("expand", x);
   Shape sizes = shape;
   int added = shape.size() - x.ndim();
   for (int i = 0; i < shape.size(); ++i) {
@@ -90,8 +94,8 @@ Tensor expand(const Tensor& x, const Shape& shape) {
     sizes[i] = x.shape()[i - added];
   }
   numel(sizes);  // refuses negative sizes
-  return record("expand", Fresh::view(x, expand("expand", x.layout(), sizes)), {x},
-                [](const Tensor& dy) { return dy; });
+  return op.record(Fresh::view(x, expand("expand", x.layout(), sizes)),
+                   [](const Tensor& dy) { return dy; });
 }
 
 Tensor squeeze(const Tensor& x) {
@@ -135,14 +139,15 @@ Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes) {
 }
 
 Tensor flip(const Tensor& x, const Dims& axes) {
+  Op op("flip", x);
   Dims flipped = normalize_axes("flip", axes, x.ndim());
   Layout layout = x.layout();
   for (int64_t axis : flipped) {
     int a = static_cast<int>(axis);
     layout = slice(layout, a, layout.shape[a] - 1, layout.shape[a], -1);
   }
-  return record("flip", Fresh::view(x, layout), {x},
-                [flipped](const Tensor& dy) { return flip(dy, flipped); });
+  return op.record(Fresh::view(x, layout),
+                   [flipped](const Tensor& dy) { return flip(dy, flipped); });
 }
 
 }  // namespace tern

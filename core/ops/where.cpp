@@ -24,6 +24,7 @@ Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
 }  // namespace
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  Op op("where", a, b);
   check_mask("where", condition);
   DType type = detail::promote("where", a.dtype(), b.dtype());
   Shape shape = broadcast_shapes("where", a.shape(), b.shape());
@@ -32,7 +33,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     auto choose = [](uint8_t c, T u, T v) { return c != 0 ? u : v; };
     map<T, uint8_t, T, T>("where", y, choose, condition, a, b);
   });
-  return record("where", y, {a, b}, [condition](const Tensor& dy, const Wants& wants) {
+  return op.record(y, [condition](const Tensor& dy, const Wants& wants) {
     Gradients g(2);
     if (wants[0]) g[0] = where(condition, dy, 0);
     if (wants[1]) g[1] = where(condition, 0, dy);

@@ -1,0 +1,274 @@
+// Those who watch ops: what they are told, and what profiler, anomaly detector and timeline make
+// of it.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/allocator.h"
+#include "tern/core/anomaly.h"
+#include "tern/core/autograd.h"
+#include "tern/core/memory_timeline.h"
+#include "tern/core/ops.h"
+#include "tern/core/profile.h"
+#include "tern/core/record.h"
+#include "tern/core/rng.h"
+#include "tern/nn/nn.h"
+
+namespace tern {
+namespace {
+
+struct Block {
+  nn::Linear up, down;
+  explicit Block(Rng& rng) : up(8, 16, rng), down(16, 8, rng) {}
+  Tensor operator()(const Tensor& x) const { return x + down(gelu(up(x))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("down", m.down);
+  }
+};
+
+struct Net {
+  std::vector<Block> blocks;
+  explicit Net(Rng& rng) {
+    for (int i = 0; i < 2; ++i) blocks.emplace_back(rng);
+  }
+  Tensor operator()(Tensor x) const {
+    for (const Block& b : blocks) x = b(x);
+    return x;
+  }
+  static void fields(auto& m, auto&& visit) { visit("blocks", m.blocks); }
+};
+
+/// Writes down what it is told.
+struct Scribe : Observer {
+  std::vector<std::string> told;
+  int depth = 0, deepest = 0;
+  void begin(const OpScope& op) override {
+    deepest = std::max(deepest, ++depth);
+    told.push_back(
+        fmt::format("{}{} {}", op.pass() == Pass::backward ? "~" : "", op.name(), op.module()));
+  }
+  void end(const OpScope&) noexcept override { --depth; }
+  bool heard(const std::string& line) const {
+    return std::find(told.begin(), told.end(), line) != told.end();
+  }
+};
+
+TEST_CASE("an observer is told of every op, forward and backward, with its module") {
+  Rng rng(1);
+  Net net(rng);
+  nn::num_parameters(net);  // a walk, which tells the parameters their names
+  Tensor x = randn({4, 8}, rng);
+  Scribe scribe;
+  {
+    ObserverScope watching(scribe);
+    backward(sum(net(x)));
+  }
+  CHECK(scribe.heard("linear blocks.0.up"));
+  CHECK(scribe.heard("linear blocks.1.down"));
+  CHECK(scribe.heard("~linear blocks.0.up"));
+  CHECK(
+      scribe.heard("gelu blocks.0.up"));  // what has no parameters belongs where its input is from
+  CHECK(scribe.heard("~gelu blocks.1.up"));
+  CHECK(scribe.heard("sum blocks.1.down"));
+  CHECK(scribe.depth == 0);
+  CHECK(scribe.deepest >= 2);  // the ops that a VJP is made of
+  size_t before = scribe.told.size();
+  net(x);
+  CHECK(scribe.told.size() == before);
+}
+
+TEST_CASE("an observer's end follows every begin, also when an op throws") {
+  Scribe scribe;
+  ObserverScope watching(scribe);
+  CHECK_THROWS_AS(matmul(ones({2, 3}), ones({2, 3})), Error);
+  CHECK(scribe.depth == 0);
+  CHECK(current_op() == nullptr);
+}
+
+TEST_CASE("several observers watch; each sees the ops of its own thread and scope") {
+  Scribe outer, inner;
+  ObserverScope a(outer);
+  ones({2});
+  {
+    ObserverScope b(inner);
+    zeros({2});
+  }
+  Region region("by hand");
+  CHECK(outer.told.size() == 3);
+  CHECK(inner.told.size() == 1);
+  CHECK(outer.heard("by hand "));
+}
+
+TEST_CASE("errors say in which module they happened") {
+  Rng rng(2);
+  Net net(rng);
+  CHECK_THROWS_WITH_AS(net(ones({5, 7})), doctest::Contains("linear: the input"), Error);
+  nn::state_dict(net);
+  CHECK_THROWS_WITH_AS(net(ones({5, 7})),
+                       doctest::Contains("blocks.0.up: linear: the input (5, 7) does not end in"),
+                       Error);
+  CHECK(parameter_name(net.blocks[1].down.weight) == "blocks.1.down.weight");
+  nn::num_parameters(net.blocks[1]);  // a part of the model: the longer names stay
+  CHECK(parameter_name(net.blocks[1].down.weight) == "blocks.1.down.weight");
+  nn::set_requires_grad(net, false);  // frozen parameters keep their names
+  CHECK_THROWS_WITH_AS(net(ones({5, 7})), doctest::StartsWith("blocks.0.up: linear"), Error);
+  Net copy = net;
+  CHECK_THROWS_WITH_AS(copy(ones({5, 7})), doctest::StartsWith("linear"), Error);
+}
+
+TEST_CASE("a profile counts calls, operations and bytes by op and by module") {
+  Rng rng(3);
+  Net net(rng);
+  nn::num_parameters(net);
+  Tensor x = randn({4, 8}, rng);
+  Profile profile;
+  backward(sum(net(x)));
+  profile.stop();
+  net(x);
+  auto row = [&](const std::vector<Profile::Row>& rows, auto matches) {
+    auto it = std::find_if(rows.begin(), rows.end(), matches);
+    REQUIRE(it != rows.end());
+    return *it;
+  };
+  auto named = [](const char* op, Pass pass) {
+    return [=](const Profile::Row& r) { return r.op == op && r.pass == pass; };
+  };
+  Profile::Row linear = row(profile.by_op(), named("linear", Pass::forward));
+  CHECK(linear.calls == 4);
+  CHECK(linear.flops == 4 * 2 * 4 * 8 * 16);
+  // x, w, b and the result: (4, 8), (16, 8), (16), (4, 16) and the other way round.
+  CHECK(linear.bytes == 2 * 4 * ((32 + 128 + 16 + 64) + (64 + 128 + 8 + 32)));
+  CHECK(linear.total_seconds >= linear.self_seconds);
+  // dW of all four, dX of all but the first, which x does not want.
+  CHECK(row(profile.by_op(), named("linear", Pass::backward)).flops == 7 * 2 * 4 * 8 * 16);
+  Profile::Row up = row(profile.by_module(), [](const Profile::Row& r) {
+    return r.module == "blocks.1.up" && r.pass == Pass::forward;
+  });
+  CHECK(up.calls == 2);  // linear and gelu
+  std::string table = profile.table();
+  CHECK(table.find("linear backward") != std::string::npos);
+  CHECK(table.find("blocks.1.down") != std::string::npos);
+}
+
+TEST_CASE("a profile of convolutions and attention counts their operations once") {
+  Rng rng(4);
+  Tensor x = randn({2, 3, 8, 8}, rng), w = randn({5, 3, 3, 3}, rng);
+  Tensor q = randn({2, 4, 6, 8}, rng), k = randn({2, 4, 7, 8}, rng);
+  Profile profile;
+  conv2d(x, w);
+  attention(q, k, k);
+  int64_t flops = 0;
+  for (const Profile::Row& r : profile.by_op()) flops += r.flops;
+  CHECK(flops == 2 * 2 * 5 * 36 * 27 + 2 * 2 * (2 * 4 * 6 * 7 * 8));
+}
+
+TEST_CASE("a trace is JSON that viewers open") {
+  std::string path = (std::filesystem::temp_directory_path() / "tern_trace.json").string();
+  {
+    Profile profile;
+    {
+      Region step("step");
+      exp(ones({3}));
+    }
+    profile.write_trace(path);
+  }
+  std::ifstream in(path);
+  nlohmann::json trace = nlohmann::json::parse(in);
+  std::filesystem::remove(path);
+  std::map<std::string, nlohmann::json> events;
+  for (const auto& e : trace.at("traceEvents")) events[e.at("name")] = e;
+  REQUIRE(events.contains("step"));
+  REQUIRE(events.contains("exp"));
+  const auto &step = events["step"], &op = events["exp"];
+  CHECK(op.at("ph") == "X");
+  CHECK(op.at("args").at("inputs") == "f32 (3,)");
+  CHECK(op.at("ts").get<double>() >= step.at("ts").get<double>());
+  CHECK(op.at("ts").get<double>() + op.at("dur").get<double>() <=
+        step.at("ts").get<double>() + step.at("dur").get<double>() + 1e-3);
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST_CASE("the anomaly detector names the first op with a NaN, its inputs and its module") {
+  Rng rng(5);
+  Net net(rng);
+  nn::num_parameters(net);
+  {
+    NoGradGuard guard;
+    fill_(net.blocks[1].up.weight.tensor()[3], 3e38);
+  }
+  Tensor x = full({4, 8}, 1.0);
+  x = x * tensor({1, -1, 1, -1, 1, -1, 1, -1}, {8}) * 10;
+  AnomalyDetector detector;
+  CHECK_THROWS_WITH_AS(net(x), doctest::Contains("blocks.1"), Error);
+}
+
+TEST_CASE("the anomaly detector: forward and backward; a NaN that came in is not blamed") {
+  AnomalyDetector detector;
+  Tensor bad = tensor({1, kNan, 3}, {3});
+  CHECK_NOTHROW(exp(bad) * 2);
+  CHECK_THROWS_WITH_AS(
+      sqrt(tensor({4, -1}, {2})),
+      doctest::Contains("NaN first seen in sqrt, forward: 1 of 2 elements of the result (2,); "
+                        "inputs: f32 (2,) in [-1, 4]"),
+      Error);
+  Tensor x = tensor({0, 1}, {2});
+  x.set_requires_grad();
+  Tensor y = sqrt(x) * tensor({0, 1}, {2});  // 0 * infinity in backward
+  CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("sqrt, backward"), Error);
+}
+
+TEST_CASE("the anomaly detector remembers infinities, and stops at them if asked") {
+  {
+    AnomalyDetector detector;
+    Tensor huge = exp(tensor({1000}, {1}));
+    CHECK_THROWS_WITH_AS(huge - huge, doctest::Contains("before that, infinity first seen in exp"),
+                         Error);
+  }
+  AnomalyDetector strict({.infinities = true});
+  CHECK_NOTHROW(masked_fill(ones({2}), ones({2}, DType::u8), -HUGE_VAL));
+  CHECK_THROWS_WITH_AS(exp(tensor({1000}, {1})), doctest::Contains("infinity first seen in exp"),
+                       Error);
+}
+
+TEST_CASE("a memory timeline knows who made the largest tensors, at the peak and now") {
+  Rng rng(6);
+  nn::Linear layer(64, 4096, rng);
+  nn::num_parameters(layer);
+  Tensor x = randn({128, 64}, rng);
+  MemoryTimeline timeline;
+  Tensor small = exp(x);
+  {
+    Tensor y = layer(x), z = tanh(y);
+    CHECK(timeline.largest(1)[0].bytes >= 128 * 4096 * 4);
+    CHECK(timeline.live_bytes() >= 2 * 128 * 4096 * 4);
+  }
+  CHECK(timeline.live_bytes() < 128 * 4096 * 4);
+  REQUIRE(timeline.largest().size() >= 1);
+  CHECK(timeline.largest()[0].maker == "exp");
+  auto at_peak = timeline.largest_at_peak(2);
+  REQUIRE(at_peak.size() == 2);
+  std::set<std::string> makers = {at_peak[0].maker, at_peak[1].maker};
+  CHECK(makers == std::set<std::string>{"linear", "tanh"});
+  CHECK(timeline.report().find("tanh") != std::string::npos);
+  CHECK_THROWS_WITH_AS(MemoryTimeline(), doctest::Contains("another one"), Error);
+}
+
+TEST_CASE("a memory cap that is hit lists the largest tensors while a timeline is at work") {
+  struct Cap {
+    ~Cap() { set_memory_cap(0); }
+  } cap;
+  trim_memory();
+  MemoryTimeline timeline;
+  Tensor kept = tanh(ones({1 << 18}));
+  set_memory_cap(memory_stats().live + memory_stats().cached + (1 << 20));
+  CHECK_THROWS_WITH_AS(exp(ones({1 << 22})), doctest::Contains("the largest tensors alive"), Error);
+  CHECK_THROWS_WITH_AS(exp(ones({1 << 22})), doctest::Contains("tanh"), Error);
+}
+
+}  // namespace
+}  // namespace tern

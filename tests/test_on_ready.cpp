@@ -1,0 +1,151 @@
+// Leaves say when their gradient is complete.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/record.h"
+#include "tern/core/rng.h"
+
+namespace tern {
+namespace {
+
+Tensor leaf(const Shape& shape, Rng& rng) {
+  Tensor t = randn(shape, rng);
+  t.set_requires_grad();
+  return t;
+}
+
+/// What on_ready was told: the gradients at that moment, in order of the calls.
+struct Ready {
+  std::vector<const void*> order;
+  std::map<const void*, std::vector<float>> gradients;
+  BackwardOptions options() {
+    return {.on_ready = [this](const Tensor& leaf) {
+      order.push_back(leaf.ref().get());
+      if (leaf.grad().defined()) gradients[leaf.ref().get()] = leaf.grad().to_vector<float>();
+    }};
+  }
+  int calls(const Tensor& t) const {
+    return static_cast<int>(std::count(order.begin(), order.end(), t.ref().get()));
+  }
+};
+
+TEST_CASE("on_ready: every leaf once, with the gradient that it ends with") {
+  Rng rng(1);
+  // w is used by two products, which add to its gradient in place, b by three sums, x twice in one.
+  Tensor w = leaf({6, 6}, rng), b = leaf({6}, rng), x = leaf({4, 6}, rng);
+  auto loss = [&] {
+    Tensor h = matmul(x, w) + b;
+    Tensor y = tanh(matmul(h, w) + b) * x * x;
+    return mean(square(y)) + sum(b * 0.5);
+  };
+  backward(loss());
+  std::map<const void*, std::vector<float>> plain;
+  for (const Tensor& t : {w, b, x}) {
+    plain[t.ref().get()] = t.grad().to_vector<float>();
+    t.set_grad({});
+  }
+  Ready ready;
+  backward(loss(), ready.options());
+  CHECK(ready.order.size() == 3);
+  for (const Tensor& t : {w, b, x}) {
+    CHECK(ready.calls(t) == 1);
+    CHECK(ready.gradients[t.ref().get()] == plain[t.ref().get()]);
+    CHECK(ready.gradients[t.ref().get()] == t.grad().to_vector<float>());
+  }
+}
+
+TEST_CASE("on_ready comes while the rest of backward is still to run") {
+  Rng rng(2);
+  std::vector<Tensor> w;
+  for (int i = 0; i < 5; ++i) w.push_back(leaf({8, 8}, rng));
+  Tensor h = randn({3, 8}, rng);
+  for (const Tensor& layer : w) h = tanh(matmul(h, layer));
+  std::vector<bool> first_has_gradient;
+  Ready ready;
+  BackwardOptions options{.on_ready = [&](const Tensor& t) {
+    ready.order.push_back(t.ref().get());
+    first_has_gradient.push_back(w[0].grad().defined());
+    t.set_grad({});  // freed at once
+  }};
+  backward(sum(h), options);
+  REQUIRE(ready.order.size() == 5);
+  for (size_t i = 0; i < 5; ++i) CHECK(ready.order[i] == w[4 - i].ref().get());
+  CHECK(first_has_gradient == std::vector<bool>{false, false, false, false, true});
+}
+
+TEST_CASE("on_ready: a leaf may be written to, and the gradients of the others are as before") {
+  Rng rng(3);
+  Tensor a = leaf({5, 5}, rng), b = leaf({5, 5}, rng), x = randn({2, 5}, rng);
+  auto loss = [&] { return sum(tanh(matmul(tanh(matmul(x, a)), b))); };
+  backward(loss());
+  std::vector<float> da = a.grad().to_vector<float>();
+  a.set_grad({});
+  b.set_grad({});
+  backward(loss(), {.on_ready = [](const Tensor& t) { fill_(t, 100); }});
+  CHECK(a.grad().to_vector<float>() == da);
+  CHECK(b.to_vector<float>()[0] == 100);
+}
+
+TEST_CASE("on_ready: branches without a gradient, leaves without one, views, checkpoints") {
+  Rng rng(4);
+  Tensor a = leaf({4}, rng), b = leaf({4}, rng), unused = leaf({4}, rng);
+  // An op that gives no gradient to its second input: what is behind it never runs.
+  auto first_only = [](const Tensor& x, const Tensor& y) {
+    Op op("first_only", x, y);
+    return op.record(Fresh::adopt(x.detach().clone()), [](const Tensor& dy) {
+      return Gradients{dy, Tensor()};
+    });
+  };
+  Tensor dead = exp(tanh(b) * unused);
+  Tensor y = first_only(a * 2, dead) + b;
+  Ready ready;
+  backward(sum(y), ready.options());
+  CHECK(ready.calls(a) == 1);
+  CHECK(ready.calls(b) == 1);
+  CHECK(ready.calls(unused) == 1);
+  CHECK(ready.gradients.size() == 2);
+  CHECK(ready.gradients[b.ref().get()] == std::vector<float>(4, 1));
+
+  Ready views;
+  a.set_grad({});
+  backward(sum(a[0] + slice(a, 0, 1, 3) * 2), views.options());
+  CHECK(views.calls(a) == 1);
+  CHECK(views.gradients[a.ref().get()] == std::vector<float>{2, 2, 2, 0});
+
+  Ready through;
+  a.set_grad({});
+  b.set_grad({});
+  auto segment = [&](std::span<const Tensor> in) { return tanh(in[0] * b) * b; };
+  backward(sum(checkpoint(segment, {a}) * b), through.options());
+  CHECK(through.order.size() == 2);
+  CHECK(through.gradients[b.ref().get()] == b.grad().to_vector<float>());
+
+  Ready itself;
+  Tensor s = leaf({}, rng);
+  backward(s, itself.options());
+  CHECK(itself.calls(s) == 1);
+  CHECK(itself.gradients[s.ref().get()] == std::vector<float>{1});
+}
+
+TEST_CASE("on_ready: a kept graph runs twice; what is thrown leaves backward") {
+  Rng rng(5);
+  Tensor a = leaf({3}, rng);
+  Tensor loss = sum(a * a);
+  Ready ready;
+  BackwardOptions options = ready.options();
+  options.retain_graph = true;
+  backward(loss, options);
+  backward(loss, options);
+  CHECK(ready.calls(a) == 2);
+  CHECK_THROWS_AS(backward(loss, {.on_ready = [](const Tensor&) { throw 7; }}), int);
+  a.set_grad({});
+  CHECK_NOTHROW(backward(sum(a * 3)));
+  CHECK(a.grad().to_vector<float>() == std::vector<float>{3, 3, 3});
+}
+
+}  // namespace
+}  // namespace tern
