@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 
 namespace tern::bench {
 

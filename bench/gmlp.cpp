@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "tern/bench/cases.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 
 namespace tern::bench {

@@ -11,11 +11,11 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/bench/cases.h"
-#include "tern/core/autograd.h"
-#include "tern/core/cpu.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
 
 extern char** environ;

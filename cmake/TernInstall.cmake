@@ -3,12 +3,19 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
-install(TARGETS tern_core tern_nn tern_optim tern_data tern_models tern EXPORT ternTargets
+install(TARGETS tern_core tern_nn tern_optim tern_data tern_models tern_vector_code tern EXPORT ternTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
-install(DIRECTORY core nn optim data models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern
-        FILES_MATCHING PATTERN "*.h" PATTERN "kernels" EXCLUDE PATTERN "ops" EXCLUDE
-                       PATTERN "detail" EXCLUDE)
+# Headers that are not for users say so in their first lines: "Inside of core only."
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} core/*.h nn/*.h optim/*.h
+     data/*.h models/*.h)
+foreach(header ${headers})
+  file(STRINGS ${header} internal REGEX "^//.*Inside of [a-z]+ only" LIMIT_COUNT 1)
+  if(NOT internal)
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern/${folder})
+  endif()
+endforeach()
 
 install(EXPORT ternTargets NAMESPACE tern:: DESTINATION ${config_dir})
 configure_package_config_file(cmake/ternConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake

@@ -6,7 +6,7 @@ if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_
                       "${CMAKE_CXX_COMPILER_VERSION}; choose another with -DCMAKE_CXX_COMPILER=...")
 endif()
 
-# `#include "tern/core/tensor.h"` everywhere: <build>/include/tern/<folder> links to each folder.
+# `#include "tern/core/tensor/tensor.h"` everywhere: <build>/include/tern/<folder> links to each folder.
 set(TERN_INCLUDE ${CMAKE_CURRENT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${TERN_INCLUDE}/tern)
 foreach(entry core nn optim data models apps tests bench tern.h)
@@ -19,6 +19,12 @@ set(TERN_VECTOR_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TERN_VECTOR_FLAGS -mprefer-vector-width=512)
 endif()
+
+# For kernels of users' own: target_link_libraries(mine PRIVATE tern::vector_code).
+add_library(tern_vector_code INTERFACE)
+target_compile_options(tern_vector_code INTERFACE ${TERN_VECTOR_FLAGS})
+set_target_properties(tern_vector_code PROPERTIES EXPORT_NAME vector_code)
+add_library(tern::vector_code ALIAS tern_vector_code)
 
 # tern_flags(target): C++20, warnings and the include path.
 function(tern_flags target)

@@ -1,6 +1,6 @@
 #include "tern/models/bahdanau.h"
 
-#include "tern/core/additive.h"
+#include "tern/core/ops/additive.h"
 
 namespace tern::models {
 namespace {

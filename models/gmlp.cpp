@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::models {
 namespace {

@@ -2,7 +2,7 @@
 // functions of core/ops.h do the same, and Linear's options fuse them into the product.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::nn {
 

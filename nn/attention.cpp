@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -56,12 +57,14 @@ AdditiveScore::AdditiveScore(int64_t query_dim, int64_t key_dim, int64_t hidden,
       w_v(hidden, 1, rng, Bias::no) {}
 
 Tensor AdditiveScore::operator()(const Tensor& query, const Tensor& key) const {
+  ModuleScope module(w_k.weight, 2);
   check_pair("AdditiveScore", query, key);
   check_channels("AdditiveScore", "keys", key, w_k.weight.size(1));
   return with_projected(query, w_k(key));
 }
 
 Tensor AdditiveScore::with_projected(const Tensor& query, const Tensor& projected_key) const {
+  ModuleScope module(w_q.weight, 2);
   check_pair("AdditiveScore", query, projected_key);
   check_channels("AdditiveScore", "queries", query, w_q.weight.size(1));
   check_channels("AdditiveScore", "projected keys", projected_key, w_k.weight.size(0));
@@ -78,6 +81,7 @@ LocationScore::LocationScore(int64_t query_dim, int64_t keys, Rng& rng)
     : w(query_dim, keys, rng, Bias::no) {}
 
 Tensor LocationScore::operator()(const Tensor& query, const Tensor& key) const {
+  ModuleScope module(w.weight, 2);
   check_pair("LocationScore", query, key);
   check_channels("LocationScore", "queries", query, w.weight.size(1));
   check(key.size(1) <= w.weight.size(0), "LocationScore: {} keys, but weights for {} places",
@@ -106,12 +110,14 @@ AttentionLayer::AttentionLayer(int64_t in, int64_t out, int64_t keys, Rng& rng)
       conv_v(in, out, 1, rng, {}, Bias::no) {}
 
 Tensor AttentionLayer::operator()(const Tensor& x, const Mask& mask) const {
+  ModuleScope module(conv_q.weight, 2);
   Tensor y = attention(as_head(conv_q(x)), as_head(conv_k(x)), as_head(conv_v(x)),
                        {.mask = mask.parts(), .scale = 1});
   return transpose(squeeze(y, 1), 1, 2);
 }
 
 Attended AttentionLayer::with_weights(const Tensor& x, const Mask& mask) const {
+  ModuleScope module(conv_q.weight, 2);
   Attended y = attention_with_weights(as_head(conv_q(x)), as_head(conv_k(x)), as_head(conv_v(x)),
                                       {.mask = mask.parts(), .scale = 1});
   return {transpose(squeeze(y.context, 1), 1, 2), squeeze(y.weights, 1)};

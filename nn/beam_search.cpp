@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/decode.h"
 #include "tern/nn/decode_rows.h"
 

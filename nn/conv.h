@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "tern/core/conv.h"
+#include "tern/core/ops/conv.h"
 #include "tern/nn/linear.h"
 
 namespace tern::nn {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "tern/core/autograd.h"
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/decode_rows.h"
 
 namespace tern::nn {

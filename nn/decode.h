@@ -40,8 +40,8 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/rng.h"
-#include "tern/core/tensor.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern::nn {
 

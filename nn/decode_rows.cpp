@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
 #include "tern/core/kernels/reduce.h"
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::nn::detail {
 namespace {

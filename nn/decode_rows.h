@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/decode.h"
 
 namespace tern::nn::detail {

@@ -1,6 +1,6 @@
 #include "tern/nn/dropout.h"
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::nn {
 namespace {

@@ -3,8 +3,8 @@
 // walk finds it (generator_state), so that training can be continued exactly.
 #pragma once
 
-#include "tern/core/rng.h"
-#include "tern/core/tensor.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern::nn {
 

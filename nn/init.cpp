@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::nn::init {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern {
 class Rng;

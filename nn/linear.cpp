@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {

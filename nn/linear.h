@@ -1,7 +1,7 @@
 // Fully connected layer and table of vectors, as torch.nn.Linear and torch.nn.Embedding.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/parameter.h"
 
 namespace tern::nn {

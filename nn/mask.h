@@ -10,8 +10,8 @@
 
 #include <vector>
 
-#include "tern/core/attention.h"
-#include "tern/core/ops.h"
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::nn {
 

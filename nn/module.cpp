@@ -2,10 +2,10 @@
 
 #include <unordered_set>
 
-#include "tern/core/op.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/op.h"
 
 namespace tern::nn::detail {
 namespace {

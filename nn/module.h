@@ -29,7 +29,7 @@
 #include <variant>
 #include <vector>
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 #include "tern/nn/parameter.h"
 
 namespace tern {

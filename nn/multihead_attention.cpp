@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "tern/core/autograd.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/op.h"
+#include "tern/core/tape/record.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -121,6 +122,7 @@ AttentionOptions MultiHeadAttention::options(const Mask& mask) const {
 
 // The rows of in_proj that make q, k and v lie one after the other.
 Tensor MultiHeadAttention::project(Part part, const Tensor& x) const {
+  ModuleScope module(in_proj_weight);
   const int64_t dim = in_proj_weight.size(1);
   check(x.ndim() == 3 && x.size(2) == dim, "MultiHeadAttention: needs (B, T, {}), got {}", dim,
         x.shape());
@@ -137,11 +139,13 @@ Tensor MultiHeadAttention::heads(Part part, const Tensor& x) const {
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Mask& mask) const {
+  ModuleScope module(in_proj_weight);
   return out_proj(self_attention(project(Part::all, x), counts, options(mask)));
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const Mask& mask) const {
+  ModuleScope module(in_proj_weight);
   check_agree(query, key, value);
   if (key.ref() == value.ref())
     return query.ref() == key.ref() ? (*this)(query, mask)
@@ -153,6 +157,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, co
 
 Attended MultiHeadAttention::with_weights(const Tensor& query, const Tensor& key,
                                           const Tensor& value, const Mask& mask) const {
+  ModuleScope module(in_proj_weight);
   check_agree(query, key, value);
   Attended y = attention_with_weights(heads(Part::query, query), heads(Part::key, key),
                                       heads(Part::value, value), options(mask));
@@ -165,6 +170,7 @@ Tensor MultiHeadAttention::project_memory(const Tensor& memory) const {
 
 Tensor MultiHeadAttention::attend_memory(const Tensor& query, const Tensor& projected,
                                          const Mask& mask) const {
+  ModuleScope module(in_proj_weight);
   const int64_t channels = 2 * counts.kv_heads * head_dim();
   check(projected.ndim() == 3 && projected.size(2) == channels,
         "MultiHeadAttention: needs keys and values (B, S, {}) of project_memory, got {}", channels,
@@ -173,6 +179,7 @@ Tensor MultiHeadAttention::attend_memory(const Tensor& query, const Tensor& proj
 }
 
 Tensor MultiHeadAttention::step(const Tensor& x, KeyValueCache& cache) const {
+  ModuleScope module(in_proj_weight);
   const int64_t q = counts.heads * head_dim(), kv = counts.kv_heads * head_dim();
   std::vector<Tensor> qkv = split(project(Part::all, x), std::vector<int64_t>{q, kv, kv}, -1);
   const int64_t before = cache.length();

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/mask.h"
 

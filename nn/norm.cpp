@@ -1,6 +1,6 @@
 #include "tern/nn/norm.h"
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::nn {
 namespace {

@@ -1,7 +1,7 @@
 // Normalisation layers, as torch.nn's. Weights start at 1, biases at 0.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 
 namespace tern::nn {

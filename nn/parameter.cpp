@@ -1,7 +1,7 @@
 #include "tern/nn/parameter.h"
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::nn {
 namespace {

@@ -2,7 +2,7 @@
 // value, so that copying one must copy its weights. Parameter and Buffer make the difference.
 #pragma once
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern::nn {
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -75,6 +76,7 @@ LearnedPositions::LearnedPositions(int64_t tokens, int64_t dim, Rng& rng, double
 }
 
 Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
+  ModuleScope module(weight);
   check(x.ndim() >= 2 && x.size(-1) == weight.size(1),
         "LearnedPositions: needs (..., T, {}), the shape is {}", weight.size(1), x.shape());
   check(offset >= 0 && offset + x.size(-2) <= weight.size(0),

@@ -2,7 +2,7 @@
 // number of tokens before, those of a cache.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/mask.h"
 #include "tern/nn/parameter.h"
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -85,6 +86,7 @@ Recurrent::Recurrent(RnnKind k, int64_t inputs, int64_t units, Rng& rng, const R
 }
 
 RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const {
+  ModuleScope module(parameters[0].weight_ih);
   check(x.ndim() == 3 && x.size(2) == in, "recurrent network: x must be (B, T, {}), got {}", in,
         x.shape());
   const Shape shape{layers * directions, x.size(0), hidden};
@@ -132,6 +134,7 @@ RnnCell::RnnCell(int64_t in, int64_t hidden, Rng& rng, Bias bias, RnnNonlinearit
     : parameters(kind_of(n), in, hidden, bias, rng), nonlinearity(n) {}
 
 Tensor RnnCell::operator()(const Tensor& x, const Tensor& state) const {
+  ModuleScope module(parameters.weight_ih);
   Tensor gates = gates_of(x, state_or_zeros("RnnCell", x, state, parameters), parameters);
   return nonlinearity == RnnNonlinearity::tanh ? tanh(gates) : relu(gates);
 }
@@ -140,6 +143,7 @@ GruCell::GruCell(int64_t in, int64_t hidden, Rng& rng, Bias bias)
     : parameters(RnnKind::gru, in, hidden, bias, rng) {}
 
 Tensor GruCell::operator()(const Tensor& x, const Tensor& state) const {
+  ModuleScope module(parameters.weight_ih);
   Tensor h = state_or_zeros("GruCell", x, state, parameters);
   return gru_cell(input_product(x, parameters), linear(h, parameters.weight_hh, parameters.bias_hh),
                   h);
@@ -149,6 +153,7 @@ LstmCell::LstmCell(int64_t in, int64_t hidden, Rng& rng, Bias bias)
     : parameters(RnnKind::lstm, in, hidden, bias, rng) {}
 
 RnnState LstmCell::operator()(const Tensor& x, const RnnState& state) const {
+  ModuleScope module(parameters.weight_ih);
   Tensor h = state_or_zeros("LstmCell", x, state.h, parameters);
   Tensor c = state_or_zeros("LstmCell", x, state.c, parameters);
   Tensor next = lstm_cell(gates_of(x, h, parameters), c);

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/rnn.h"
+#include "tern/core/ops/rnn.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
 

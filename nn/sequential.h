@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern::nn {
 

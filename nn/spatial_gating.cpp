@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -56,6 +57,7 @@ Tensor SpatialGatingUnit::operator()(const Tensor& x, const Tensor& added) const
 }
 
 Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& added) const {
+  ModuleScope module(bias);
   check(v.ndim() == 3 && u.ndim() == 3 && v.size(1) == bias.size(-1) && u.size(1) <= v.size(1),
         "SpatialGatingUnit: needs (B, {} tokens, channels), the shape is {}", bias.size(-1),
         v.shape());
@@ -81,6 +83,7 @@ TinyAttention::TinyAttention(int64_t in, int64_t out, int64_t d, Rng& rng, bool 
     : to_qkv(in, 3 * d, rng), to_out(d, out, rng), dim(d), causal(is_causal) {}
 
 Tensor TinyAttention::operator()(const Tensor& x) const {
+  ModuleScope module(to_qkv.weight, 2);
   std::vector<Tensor> qkv = chunk(to_qkv(x), 3, -1);
   Tensor scores =
       matmul(qkv[0], transpose(qkv[1], 1, 2)) * (1 / std::sqrt(static_cast<double>(dim)));

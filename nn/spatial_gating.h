@@ -2,7 +2,7 @@
 // Liu et al. 2021, sections 2.1, 3.2 and 4.3). B batch, N tokens, C channels, H heads.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/norm.h"
 
 namespace tern::nn {

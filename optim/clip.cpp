@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/optim.h"
-#include "tern/core/threads.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/pieces.h"
 
 namespace tern::optim {

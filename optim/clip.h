@@ -1,7 +1,7 @@
 // Bounds on gradients, between backward() and step(). Parameters without a gradient are passed by.
 #pragma once
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 
 namespace tern::optim {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "tern/core/autograd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/optim.h"
-#include "tern/core/ops.h"
-#include "tern/core/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/pieces.h"
 
 namespace tern::optim {

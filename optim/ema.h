@@ -1,7 +1,7 @@
 // Exponential moving average of weights (Polyak averaging), for evaluation.
 #pragma once
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 
 namespace tern::optim {
 

@@ -4,10 +4,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tern/core/autograd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/optim.h"
-#include "tern/core/ops.h"
-#include "tern/core/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/pieces.h"
 
 namespace tern::optim {

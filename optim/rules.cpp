@@ -1,5 +1,5 @@
 // The optimizers' constants and the kernels they hand their pieces to.
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/core/kernels/optim.h"
 #include "tern/optim/optimizer.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::optim {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 
 namespace tern::optim {
 

@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::optim {
 namespace {

@@ -1,7 +1,7 @@
 // A check for trainers: what is trained is what should be.
 #pragma once
 
-#include "tern/core/state.h"
+#include "tern/core/io/state.h"
 #include "tern/optim/optimizer.h"
 
 namespace tern::optim {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::test {
 

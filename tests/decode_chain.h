@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/decode.h"
 
 namespace decode_test {

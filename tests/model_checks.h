@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 
 namespace tern::test {

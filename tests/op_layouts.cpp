@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 #include "tern/tests/op_table.h"
 
 namespace tern::test {

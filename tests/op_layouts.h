@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 
 namespace tern::test {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "tern/core/autograd.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::test {
 namespace {

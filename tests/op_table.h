@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/tests/op_layouts.h"
 
 namespace tern::test {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <set>
 
-#include "tern/core/autograd.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

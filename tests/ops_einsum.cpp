@@ -4,10 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "tern/core/autograd.h"
-#include "tern/core/einsum.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/einsum.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

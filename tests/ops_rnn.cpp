@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "tern/core/additive.h"
-#include "tern/core/autograd.h"
-#include "tern/core/rng.h"
-#include "tern/core/rnn.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/additive.h"
+#include "tern/core/ops/rnn.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

@@ -6,9 +6,9 @@
 #include <limits>
 #include <numeric>
 
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

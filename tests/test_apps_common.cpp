@@ -13,7 +13,7 @@
 #include "tern/apps/common/checkpoint.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/progress.h"
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/nn/attention.h"
 #include "tern/tests/model_checks.h"
 #include "tern/tests/op_table.h"

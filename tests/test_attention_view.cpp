@@ -7,7 +7,7 @@
 
 #include "tern/apps/common/attention_view.h"
 #include "tern/apps/common/html.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
 using namespace tern;

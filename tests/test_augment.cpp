@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/record.h"
+#include "tern/core/base/error.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 #include "tern/data/images/augment.h"
 #include "tern/data/images/image_ops.h"
 

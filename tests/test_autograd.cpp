@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "tern/core/allocator.h"
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

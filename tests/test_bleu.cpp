@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/lines.h"
 

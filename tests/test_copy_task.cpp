@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/models/bahdanau.h"
 #include "tern/optim/optim.h"
 

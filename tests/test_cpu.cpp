@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "tern/core/cpu.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
 
 using namespace tern;
 

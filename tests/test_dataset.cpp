@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
 
 using namespace tern;

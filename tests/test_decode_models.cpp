@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 #include "tern/tests/decode_chain.h"
 
 using namespace tern;

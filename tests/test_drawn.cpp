@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 #include "tern/tests/data_files.h"
 
 using namespace tern;

@@ -5,12 +5,12 @@
 #include <limits>
 #include <vector>
 
-#include "tern/core/cpu.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tern/apps/translate/grammar.h"
 #include "tern/apps/translate/grammar_words.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/words.h"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
 
 using namespace tern;

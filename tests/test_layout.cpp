@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "tern/core/layout.h"
-#include "tern/core/loops.h"
+#include "tern/core/base/layout.h"
+#include "tern/core/base/loops.h"
 
 namespace tern {
 namespace {

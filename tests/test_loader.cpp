@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/data/images/image_loader.h"
 
 using namespace tern;

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "tern/core/autograd.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/mask.h"
 #include "tern/tests/model_checks.h"
 #include "tern/tests/op_table.h"

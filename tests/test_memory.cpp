@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "tern/core/allocator.h"
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"

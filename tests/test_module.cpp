@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
 using namespace tern;

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/nn/multihead_attention.h"
 #include "tern/tests/model_checks.h"
 

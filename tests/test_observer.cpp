@@ -7,14 +7,14 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tern/core/allocator.h"
-#include "tern/core/anomaly.h"
-#include "tern/core/autograd.h"
-#include "tern/core/memory_timeline.h"
-#include "tern/core/ops.h"
-#include "tern/core/profile.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
+#include "tern/core/tools/anomaly.h"
+#include "tern/core/tools/memory_timeline.h"
+#include "tern/core/tools/profile.h"
 #include "tern/nn/nn.h"
 
 namespace tern {
@@ -118,6 +118,36 @@ TEST_CASE("errors say in which module they happened") {
   CHECK_THROWS_WITH_AS(net(ones({5, 7})), doctest::StartsWith("blocks.0.up: linear"), Error);
   Net copy = net;
   CHECK_THROWS_WITH_AS(copy(ones({5, 7})), doctest::StartsWith("linear"), Error);
+}
+
+struct Encoder {
+  nn::MultiHeadAttention self_attn;
+  nn::Gru gru;
+  explicit Encoder(Rng& rng) : self_attn(8, rng, {.heads = 2}), gru(8, 8, rng) {}
+  static void fields(auto& m, auto&& visit) {
+    visit("self_attn", m.self_attn);
+    visit("gru", m.gru);
+  }
+};
+
+TEST_CASE("layers that check their input, or use views of their weights, say where they are") {
+  Rng rng(7);
+  Encoder encoder(rng);
+  nn::num_parameters(encoder);
+  CHECK_THROWS_WITH_AS(encoder.self_attn(ones({2, 3, 9})),
+                       doctest::StartsWith("self_attn: MultiHeadAttention"), Error);
+  CHECK_THROWS_WITH_AS(encoder.gru(ones({2, 3, 9})), doctest::StartsWith("gru: recurrent"), Error);
+  Scribe scribe;
+  {
+    ObserverScope watching(scribe);
+    Tensor x = randn({2, 3, 8}, rng), y = randn({2, 4, 8}, rng);
+    backward(sum(encoder.self_attn(encoder.gru(x).output, y, y)));
+  }
+  CHECK(scribe.heard("linear self_attn"));
+  CHECK(scribe.heard("attention self_attn"));
+  CHECK(scribe.heard("~attention self_attn"));
+  CHECK(scribe.heard("linear self_attn.out_proj"));
+  CHECK(scribe.heard("rnn_layer gru"));
 }
 
 TEST_CASE("a profile counts calls, operations and bytes by op and by module") {

@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

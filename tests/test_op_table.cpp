@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "tern/core/einsum.h"
+#include "tern/core/ops/einsum.h"
 #include "tern/tests/op_table.h"
 
 namespace tern {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <memory>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/safetensors.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
 
 using namespace tern;

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/pair_loader.h"
 
 using namespace tern;

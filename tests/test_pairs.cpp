@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/pairs.h"
 #include "tern/tests/data_files.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern {
 namespace {

@@ -6,11 +6,11 @@
 #include <set>
 #include <vector>
 
-#include "tern/core/cpu.h"
-#include "tern/core/error.h"
-#include "tern/core/kernels/philox.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/philox.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
 
 using namespace tern;
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
-#include "tern/core/rng.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
 using namespace tern;

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "tern/core/atomic_file.h"
-#include "tern/core/ops.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/io/atomic_file.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
 
 namespace fs = std::filesystem;
 using namespace tern;

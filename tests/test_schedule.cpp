@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/optim/schedule.h"
 
 using namespace tern;

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "tern/core/error.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
 
 using namespace tern;
 

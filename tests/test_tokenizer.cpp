@@ -5,8 +5,8 @@
 #include <map>
 #include <thread>
 
-#include "tern/core/error.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
 #include "tern/data/text/bpe.h"
 #include "tern/data/text/tokenizer.h"
 #include "tern/data/text/unicode.h"

@@ -13,9 +13,9 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/run.h"
 #include "tern/apps/train_cifar/trainer.h"
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {

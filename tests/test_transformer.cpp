@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/models/transformer.h"
 #include "tern/tests/data_files.h"
 #include "tern/tests/model_checks.h"

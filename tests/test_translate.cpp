@@ -9,8 +9,8 @@
 #include "tern/apps/common/checkpoint.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/trainer.h"
-#include "tern/core/ops.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/tests/data_files.h"
 
 namespace tern::apps {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/unicode.h"
 

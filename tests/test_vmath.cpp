@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/rng.h"
-#include "tern/core/simd.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/vmath.h"
 
 using namespace tern;
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 

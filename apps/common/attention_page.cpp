@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tern/apps/common/attention_parts.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {

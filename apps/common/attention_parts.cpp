@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::apps {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "tern/core/safetensors.h"
-#include "tern/core/state.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/io/state.h"
 
 namespace tern::apps {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 

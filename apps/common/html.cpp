@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "tern/core/cpu.h"
+#include "tern/core/base/cpu.h"
 
 namespace tern::apps {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <system_error>
 
-#include "tern/core/error.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/safetensors.h"
 
 namespace tern::apps {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tern/apps/common/run_folder.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/io/safetensors.h"
 
 namespace tern::apps {
 

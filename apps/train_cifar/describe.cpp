@@ -5,7 +5,7 @@
 
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/progress.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "tern/core/error.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
 
 namespace tern::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/data/images/cifar10.h"
 
 namespace tern::apps {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::apps {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/common/flags.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/models/gmlp.h"
 
 namespace tern::apps {

@@ -13,7 +13,7 @@
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/trainer.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {

@@ -13,7 +13,7 @@
 #include "tern/apps/common/progress.h"
 #include "tern/apps/common/training_run.h"
 #include "tern/apps/translate/explain.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tern/apps/translate/grammar.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
 
 namespace tern::apps {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/html.h"
-#include "tern/core/error.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/safetensors.h"
 
 namespace tern::apps {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tern/apps/translate/grammar_words.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace grammar {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/data/text/pairs.h"
 
 namespace tern::apps::grammar {

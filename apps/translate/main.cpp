@@ -3,7 +3,7 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/translate/commands.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 
 int main(int argc, char** argv) {
   using namespace tern::apps;

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/ops.h"
+#include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tern/apps/common/flags.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "tern/apps/common/checkpoint.h"
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/ops.h"
+#include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/clip.h"
 #include "tern/optim/training_graph.h"
 

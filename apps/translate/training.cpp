@@ -13,7 +13,7 @@
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/report.h"
 #include "tern/apps/translate/trainer.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {

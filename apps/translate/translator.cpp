@@ -8,10 +8,10 @@
 #include <numeric>
 #include <sstream>
 
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/ops.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/data/text/lines.h"
 
 namespace tern::apps {

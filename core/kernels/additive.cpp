@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

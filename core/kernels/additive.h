@@ -1,4 +1,5 @@
 // Scores of additive attention and their gradients, without the hidden layer in memory.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

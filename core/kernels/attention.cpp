@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "tern/core/cpu.h"
-#include "tern/core/flops.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/flops.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/attention_tile.h"
 #include "tern/core/kernels/product.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

@@ -2,6 +2,7 @@
 // scores are one small product, its softmax runs on them while they are in the cache, and a second
 // product makes the context. Nothing of the size queries x keys is kept; the backward pass makes
 // the probabilities of a tile again. Tiles depend on the sizes alone, and so do the results.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/core/base/simd.h"
+#include "tern/core/base/vmath.h"
 #include "tern/core/kernels/product.h"
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/simd.h"
 
 namespace tern::kernels {
 namespace {

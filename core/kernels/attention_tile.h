@@ -1,9 +1,10 @@
 // The pieces of attention on one tile: probabilities, dropout, the gradient of the softmax.
 // Panels hold a tile's rows, each `ld` apart; what lies behind a tile's last key is not defined.
+// Inside of core only.
 #pragma once
 
+#include "tern/core/base/philox.h"
 #include "tern/core/kernels/attention.h"
-#include "tern/core/kernels/philox.h"
 #include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {

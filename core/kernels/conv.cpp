@@ -3,13 +3,13 @@
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
-#include "tern/core/flops.h"
+#include "tern/core/base/flops.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_depthwise.h"
 #include "tern/core/kernels/conv_taps.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

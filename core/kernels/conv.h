@@ -1,6 +1,6 @@
 // Convolutions of contiguous arrays: x (batch, in, height, width), w (out, in / groups, kernel),
 // y (batch, out, out_height, out_width). Work is cut by the shape alone, so that results do not
-// depend on the number of threads.
+// depend on the number of threads. Inside of core only.
 #pragma once
 
 #include <array>

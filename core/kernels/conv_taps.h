@@ -1,4 +1,5 @@
 // Where the taps of a convolution meet the input, for the kernels in conv*.cpp.
+// Inside of core only.
 #pragma once
 
 #include <algorithm>

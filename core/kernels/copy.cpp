@@ -3,7 +3,7 @@
 #include <cstring>
 #include <optional>
 
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 
 namespace tern::kernels {
 namespace {

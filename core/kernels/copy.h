@@ -1,10 +1,10 @@
-// Copies between strided arrays, with conversion of the element type.
+// Copies between strided arrays, with conversion of the element type. Inside of core only.
 #pragma once
 
 #include <type_traits>
 
-#include "tern/core/dtype.h"
-#include "tern/core/loops.h"
+#include "tern/core/base/dtype.h"
+#include "tern/core/base/loops.h"
 
 namespace tern::kernels {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/arithmetic.h"
 #include "tern/core/kernels/copy.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 

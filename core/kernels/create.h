@@ -1,10 +1,10 @@
-// Fills of fresh memory without gaps.
+// Fills of fresh memory without gaps. Inside of core only.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 
 namespace tern::kernels {
 

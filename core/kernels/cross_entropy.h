@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits x (rows, classes) without gaps, softmax included. With the
 // targets' weights q_c (below), p = softmax(x) and Q = sum_c q_c:
-//   loss = -sum_c q_c log p_c,   dx_c = dloss (Q p_c - q_c).
+//   loss = -sum_c q_c log p_c,   dx_c = dloss (Q p_c - q_c). Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Division rounded down, its remainder, and powers, for numbers of any element type.
-// Method and special cases are PyTorch's (c10/util/generic_math.h).
+// Method and special cases are PyTorch's (c10/util/generic_math.h). Inside of core only.
 #pragma once
 
 #include <cmath>

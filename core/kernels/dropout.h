@@ -1,4 +1,4 @@
-// Dropout whose mask is computed where it is needed and never stored.
+// Dropout whose mask is computed where it is needed and never stored. Inside of core only.
 #pragma once
 
 #include <cstdint>

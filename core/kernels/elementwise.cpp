@@ -1,7 +1,7 @@
 #include "tern/core/kernels/elementwise.h"
 
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/copy.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels::detail {
 namespace {

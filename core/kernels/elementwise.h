@@ -10,9 +10,9 @@
 #include <span>
 #include <type_traits>
 
-#include "tern/core/dtype.h"
-#include "tern/core/loops.h"
-#include "tern/core/simd.h"
+#include "tern/core/base/dtype.h"
+#include "tern/core/base/loops.h"
+#include "tern/core/base/simd.h"
 
 namespace tern::kernels {
 

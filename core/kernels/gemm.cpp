@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "tern/core/cpu.h"
-#include "tern/core/flops.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/flops.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

@@ -4,14 +4,14 @@
 // panel is computed by one thread, by single-threaded BLAS or by our own tiles (gemm_tiles.h): so
 // results do not depend on the thread count, and many small products run side by side as well as
 // one large one. Where C is small and the sums are long, the sums are cut too, and their parts are
-// added in a fixed order.
+// added in a fixed order. Inside of core only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
+#include "tern/core/base/shape.h"
 #include "tern/core/kernels/product.h"
-#include "tern/core/shape.h"
 
 namespace tern::kernels {
 

@@ -1,6 +1,6 @@
 // How a batch of matrix products is carried out: axes of the batch that lie in line with rows,
 // columns or sums are folded into them, and what is left is cut into panels. Depends on the shape
-// alone.
+// alone. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"

@@ -9,9 +9,9 @@
 #include <array>
 #include <utility>
 
-#include "tern/core/cpu.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 

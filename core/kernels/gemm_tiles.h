@@ -1,5 +1,5 @@
 // Our own product of f32 matrices for processors with AVX-512. It packs less than BLAS for small
-// and middle sizes, and does not depend on which kernels BLAS takes for them.
+// and middle sizes, and does not depend on which kernels BLAS takes for them. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"

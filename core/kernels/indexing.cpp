@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 
 namespace tern::kernels {
 namespace {

@@ -1,11 +1,11 @@
 // Reading and adding at positions that another array gives. Index arrays are i64; they must have
-// been checked (first_out_of_range) before.
+// been checked (first_out_of_range) before. Inside of core only.
 #pragma once
 
 #include <cstdint>
 
-#include "tern/core/dtype.h"
-#include "tern/core/loops.h"
+#include "tern/core/base/dtype.h"
+#include "tern/core/base/loops.h"
 
 namespace tern::kernels {
 

@@ -1,13 +1,13 @@
 // What linear does beside its product: the pass over a panel while it is in the cache, and the
-// first pass of the backward.
+// first pass of the backward. Inside of core only.
 #pragma once
 
 #include <algorithm>
 
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 

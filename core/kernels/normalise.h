@@ -1,6 +1,6 @@
 // Layer and root-mean-square normalisation of the rows of x (rows, n), and batch normalisation of
 // the channels of x (batch, channels, size), all without gaps. Sums are kept in double; those over
-// rows are made of fixed blocks of rows.
+// rows are made of fixed blocks of rows. Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tern/core/simd.h"
+#include "tern/core/base/simd.h"
 
 namespace tern::kernels {
 

@@ -1,5 +1,6 @@
 // One step of each optimizer on a piece of one parameter, and the sums that clipping needs. All
 // arrays are contiguous and do not overlap; T is float or double. Threads: the callers'.
+// Inside of core only.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 namespace {

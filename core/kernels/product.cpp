@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tern/core/base/simd.h"
 #include "tern/core/kernels/gemm_tiles.h"
-#include "tern/core/simd.h"
 
 namespace tern::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // One matrix product on the calling thread, by BLAS or by our own tiles (gemm_tiles.h): what gemm()
-// and attention() are made of.
+// and attention() are made of. Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Reductions over a contiguous row, for use inside simd(): vectorised by g++ and clang.
 // Kernels see pointers and sizes only: nothing in this folder includes tensor.h.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -2,11 +2,12 @@
 // reduced; the kernels then walk rows (the reduced axis is the one that lies together in memory) or
 // columns (a kept one does, as in a bias gradient). The partition of the work follows from the
 // sizes alone, and partial results meet in a fixed order: no result depends on the threads.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>
 
-#include "tern/core/loops.h"
+#include "tern/core/base/loops.h"
 
 namespace tern::kernels {
 

@@ -6,16 +6,16 @@
 //     Acc step(Acc a, In x) const;          // takes in one element
 //     Acc merge(Acc a, Acc b) const;        // of two parts
 //     Out finish(Acc a) const;
-//   };
+//   }; Inside of core only.
 #pragma once
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "tern/core/base/simd.h"
+#include "tern/core/base/storage.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/kernels/reduction.h"
-#include "tern/core/simd.h"
-#include "tern/core/storage.h"
-#include "tern/core/threads.h"
 
 namespace tern::kernels {
 

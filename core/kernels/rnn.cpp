@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/simd.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
 
 namespace tern::kernels {
 namespace {

@@ -8,6 +8,7 @@
 //   LSTM        (B, 4H)  i | f | g | o
 //   GRU         (B, 4H)  r | z | q | n, where q = W_hn h + b_hn goes in and out as it is
 // A GRU's r, z and q lie together because they get W_hh h, q and n apart because r meets q alone.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

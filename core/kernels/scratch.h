@@ -1,10 +1,10 @@
-// Working memory of a kernel, from the caching allocator.
+// Working memory of a kernel, from the caching allocator. Inside of core only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "tern/core/allocator.h"
+#include "tern/core/base/allocator.h"
 
 namespace tern::kernels {
 

@@ -1,10 +1,10 @@
 // Softmax along rows of x (rows, n), which lies without gaps; gradients too. Rows are independent
-// of each other. Sums are kept in double.
+// of each other. Sums are kept in double. Inside of core only.
 #pragma once
 
 #include <cstdint>
 
-#include "tern/core/loops.h"
+#include "tern/core/base/loops.h"
 
 namespace tern::kernels {
 

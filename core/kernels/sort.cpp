@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tern/core/threads.h"
+#include "tern/core/base/threads.h"
 
 namespace tern::kernels {
 namespace {

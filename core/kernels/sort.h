@@ -1,10 +1,11 @@
 // Order along one axis. NaN counts as greater than every number; equal elements keep their order.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>
 
-#include "tern/core/dtype.h"
-#include "tern/core/loops.h"
+#include "tern/core/base/dtype.h"
+#include "tern/core/base/loops.h"
 
 namespace tern::kernels {
 

@@ -1,6 +1,6 @@
 // The activation functions as formulas: for their own ops and for linear, which applies them while
 // the product is in the cache. Where a formula has two branches, the one not taken stays finite,
-// so that its gradient (0 times it) is 0 in second derivatives too.
+// so that its gradient (0 times it) is 0 in second derivatives too. Inside of core only.
 #pragma once
 
 #include "tern/core/ops/elementwise.h"

@@ -1,4 +1,4 @@
-#include "tern/core/additive.h"
+#include "tern/core/ops/additive.h"
 
 #include "tern/core/kernels/additive.h"
 #include "tern/core/ops/composed.h"

@@ -1,16 +1,16 @@
-#include "tern/core/attention.h"
+#include "tern/core/ops/attention.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
+#include "tern/core/base/rng.h"
 #include "tern/core/kernels/attention.h"
 #include "tern/core/kernels/product.h"
-#include "tern/core/ops.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention_call.h"
 #include "tern/core/ops/composed.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

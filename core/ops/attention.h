@@ -1,43 +1,66 @@
-// Inside core: a call of attention, and the same by public ops, for second derivatives and for
-// weights that have a gradient.
+// Attention in one op: softmax(scale q k^T + bias) v over the keys that a mask lets through
+// (Vaswani et al. 2017), forward and backward in blocks that stay in the cache. Nothing of the size
+// queries x keys is kept. B examples, H heads, T queries, S keys, D and E channels a head.
 #pragma once
 
-#include <vector>
+#include <optional>
 
-#include "tern/core/attention.h"
-#include "tern/core/record.h"
+#include "tern/core/tensor/tensor.h"
 
-namespace tern::detail {
+namespace tern {
 
-/// Where heads are found in an input: the whole of it, (B, H, T, D), or, with dim > 0, channels
-/// [first, first + heads * dim) of (B, T, channels).
-struct HeadsOf {
-  int input = 0;
-  int64_t first = 0, heads = 0, dim = 0;
+class Rng;
 
-  Layout layout(const Layout& x) const;
-  Tensor of(const std::vector<Tensor>& inputs) const;  ///< (B, H, T, D), by public ops
+/// Which keys a query sees: those that every given part lets through. A query that sees none gets
+/// zeros, and no gradient comes from it. nn/mask.h makes and joins masks.
+struct AttentionMask {
+  /// i64 (B) or (B, T): the queries of example b, or its query t, see keys 0 ... lengths - 1.
+  Tensor lengths = {};
+  /// Query t sees keys 0 ... t + causal: 0 where queries and keys are the same tokens, the number
+  /// of earlier ones where the keys came from a cache.
+  std::optional<int64_t> causal = {};
+  /// u8, broadcast to (B, H, T, S): keys are seen where it is not 0.
+  Tensor allowed = {};
+  /// Floating, broadcast to (B, H, T, S), with gradient: added to the scaled scores; -inf hides.
+  Tensor bias = {};
 };
 
-struct AttentionCall {
-  std::vector<Tensor> inputs;  ///< q, k, v; q, kv; or qkv
-  HeadsOf query, key_heads, value;
-  AttentionMask mask;
-  double scale = 1, dropout = 0;
-  uint64_t key = 0;  ///< of dropout's random numbers
-
-  bool packed() const { return query.dim > 0; }
-  Shape scores() const;  ///< (B, H, T, S)
-  AttentionCall without_inputs() const;
+struct AttentionOptions {
+  AttentionMask mask = {};
+  std::optional<double> scale = {};  ///< of the scores; left out: 1 / sqrt(D)
+  double dropout = 0;                ///< probability with which a probability becomes 0
+  Rng* rng = nullptr;                ///< needed for dropout
 };
 
-/// An Error that names the values unless the mask fits scores of shape (B, H, T, S).
-void check_mask(const AttentionMask& mask, const Shape& scores);
+/// q (B, H, T, D), k (B, G, S, D), v (B, G, S, E) -> (B, H, T, E). G divides H: each head of k and
+/// v serves H / G consecutive heads of q (grouped queries, Ainslie et al. 2023; one head for all,
+/// Shazeer 2019). The result lies in memory as (B, T, H, E), so that joining the heads is a view.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionOptions& options = {});
 
-/// The factors of dropout (B, H, T, S): 0 or 1 / (1 - p).
-Tensor dropout_factors(const AttentionCall& call);
+struct Attended {
+  Tensor context;  ///< (B, H, T, E)
+  Tensor weights;  ///< (B, H, T, S): the probabilities before dropout, with gradient
+};
+Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const AttentionOptions& options = {});
 
-/// The context is (B, H, T, E) for joint projections too.
-Attended composed_attention(const AttentionCall& call);
+/// Heads side by side on the last axis; kv_heads 0 stands for as many as heads.
+struct HeadCounts {
+  int64_t heads = 1, kv_heads = 0;
+};
 
-}  // namespace tern::detail
+/// The same on a joint projection: qkv (B, T, (H + 2 G) D) holds the channels of q, then of k, then
+/// of v -> (B, T, H D). One gradient comes back for all three.
+Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
+                      const AttentionOptions& options = {});
+
+/// q (B, T, H D), kv (B, S, 2 G D) -> (B, T, H D).
+Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
+                       const AttentionOptions& options = {});
+
+/// The mask as u8 that broadcasts to (B, H, T, S); undefined if every key is seen. A bias counts by
+/// its -inf.
+Tensor seen_keys(const AttentionMask& mask, const Shape& scores);
+
+}  // namespace tern

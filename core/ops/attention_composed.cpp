@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "tern/core/ops.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention_call.h"
 #include "tern/core/ops/matmul.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern {
 namespace detail {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::detail {
 
@@ -30,3 +30,7 @@ Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, co
 }
 
 }  // namespace tern::detail
+
+namespace tern {
+using detail::composed_gradients;
+}  // namespace tern

@@ -1,13 +1,13 @@
 // Convolutions. Each of y(x, w), dx(dy, w) and dw(x, dy) is linear in both of its arguments, and
 // the gradients of each are the other two: so they are three ops, and every order of derivative
 // works. Patch embeddings and 1x1 kernels are matrix products and are written as such.
-#include "tern/core/conv.h"
+#include "tern/core/ops/conv.h"
 
 #include <optional>
 
 #include "tern/core/kernels/conv.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

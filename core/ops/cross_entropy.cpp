@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "tern/core/autograd.h"
 #include "tern/core/ops/reduction.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tern/core/base/rng.h"
 #include "tern/core/ops/elementwise.h"
-#include "tern/core/rng.h"
 
 namespace tern {
 namespace {

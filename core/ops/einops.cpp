@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "tern/core/ops.h"
 #include "tern/core/ops/einops_pattern.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern {
 namespace {

@@ -1,11 +1,11 @@
-// Inside rearrange, reduce and repeat: their patterns.
+// Inside rearrange, reduce and repeat: their patterns. Inside of core only.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tern/core/einsum.h"
+#include "tern/core/ops/einsum.h"
 
 namespace tern::detail {
 

@@ -1,15 +1,15 @@
 // einsum by public ops: diagonals and early sums, then pairs of operands, each as one batched
 // matrix product. Axes are only renamed and reordered as views: the kernel folds what lies in
 // line, so most contractions copy nothing, and write their result in the order that is asked for.
-#include "tern/core/einsum.h"
+#include "tern/core/ops/einsum.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "tern/core/kernels/gemm.h"
-#include "tern/core/ops.h"
 #include "tern/core/ops/einsum_equation.h"
 #include "tern/core/ops/matmul.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern {
 namespace {

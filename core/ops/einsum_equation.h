@@ -1,4 +1,5 @@
 // Inside einsum: the equation as lists of labels, and the order of contraction.
+// Inside of core only.
 #pragma once
 
 #include <array>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tern/core/einsum.h"
+#include "tern/core/ops/einsum.h"
 
 namespace tern::detail {
 

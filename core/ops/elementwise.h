@@ -17,11 +17,10 @@
 
 #include <array>
 
-#include "tern/core/autograd.h"
-#include "tern/core/engine.h"
 #include "tern/core/kernels/elementwise.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::detail {
 
@@ -180,3 +179,10 @@ Tensor compare(const char* name, const Tensor& a, const Tensor& b, F f) {
 }
 
 }  // namespace tern::detail
+
+namespace tern {
+using detail::binary;
+using detail::Keep;
+using detail::Needs;
+using detail::unary;
+}  // namespace tern

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "tern/core/kernels/vmath.h"
-#include "tern/core/ops.h"
+#include "tern/core/base/vmath.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::formula {
 

@@ -5,9 +5,9 @@
 // index_select and embedding are gathers whose index is expanded (stride 0) over the other axes.
 #include "tern/core/kernels/indexing.h"
 
-#include "tern/core/ops.h"
 #include "tern/core/ops/memory.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

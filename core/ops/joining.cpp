@@ -2,10 +2,10 @@
 // by part with copy_, which moves whole runs.
 #include <utility>
 
-#include "tern/core/ops.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/memory.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

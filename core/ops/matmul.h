@@ -1,8 +1,9 @@
 // Inside core: the product that matmul, linear and their gradients are made of.
+// Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 

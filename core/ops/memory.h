@@ -1,8 +1,9 @@
 // For ops that hand raw memory to kernels, or put their result together by in-place writes.
+// Inside of core only.
 #pragma once
 
-#include "tern/core/autograd.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 

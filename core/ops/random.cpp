@@ -1,8 +1,8 @@
 // Random tensors: all numbers come from the generator that is passed.
+#include "tern/core/base/rng.h"
 #include "tern/core/kernels/create.h"
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
-#include "tern/core/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 

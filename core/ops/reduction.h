@@ -1,7 +1,7 @@
-// What the ops that reduce axes share.
+// What the ops that reduce axes share. Inside of core only.
 #pragma once
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::detail {
 

@@ -3,7 +3,7 @@
 
 #include "tern/core/kernels/reduction.h"
 #include "tern/core/ops/reduction.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace detail {

@@ -3,7 +3,7 @@
 #include "tern/core/kernels/rnn.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/ops/composed.h"
-#include "tern/core/rnn.h"
+#include "tern/core/ops/rnn.h"
 
 namespace tern {
 namespace {

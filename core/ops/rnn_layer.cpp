@@ -8,7 +8,7 @@
 #include "tern/core/kernels/rnn.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/matmul.h"
-#include "tern/core/rnn.h"
+#include "tern/core/ops/rnn.h"
 
 namespace tern {
 namespace {

@@ -6,9 +6,9 @@
 // other pieces of a split), dy is added to its part instead of to new zeros.
 #include <fmt/format.h>
 
-#include "tern/core/ops.h"
 #include "tern/core/ops/memory.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

@@ -1,8 +1,8 @@
 // Order along an axis: sort, topk, argsort, argmax, argmin.
 #include "tern/core/kernels/sort.h"
-#include "tern/core/ops.h"
 #include "tern/core/ops/memory.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

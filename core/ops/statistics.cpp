@@ -1,10 +1,10 @@
 // Reductions made of others: variance, norms, products, running sums.
 #include <cmath>
 
-#include "tern/core/autograd.h"
 #include "tern/core/kernels/reduction.h"
 #include "tern/core/ops/reduction.h"
-#include "tern/core/record.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

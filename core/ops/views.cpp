@@ -1,8 +1,8 @@
 // Views of all elements: reshaped, reordered, repeated. Parts of a tensor are in slicing.cpp.
 #include <utility>
 
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {

@@ -1,8 +1,8 @@
-// In-place writes on raw storage, for creation and copies.
+// In-place writes on raw storage, for creation and copies. Inside of core only.
 #pragma once
 
-#include "tern/core/ops.h"
-#include "tern/core/record.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::detail {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/error.h"
-#include "tern/core/simd.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/simd.h"
 #include "tern/data/images/image_ops.h"
 
 namespace tern::data {

@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "tern/core/rng.h"
-#include "tern/core/tensor.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tensor/tensor.h"
 #include "tern/data/images/image.h"
 
 namespace tern::data {

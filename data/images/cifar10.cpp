@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "tern/core/error.h"
-#include "tern/core/safetensors.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/tar.h"
 

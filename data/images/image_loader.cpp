@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tern/core/record.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::data {
 namespace {

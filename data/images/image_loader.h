@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 #include "tern/data/images/augment.h"
 #include "tern/data/images/cifar10.h"
 #include "tern/data/loading/dataset.h"

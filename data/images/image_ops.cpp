@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numbers>
 
-#include "tern/core/simd.h"
+#include "tern/core/base/simd.h"
 
 namespace tern::data {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tern/core/error.h"
-#include "tern/core/record.h"
-#include "tern/core/simd.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/tape/record.h"
 #include "tern/data/images/augment.h"
 
 namespace tern::data {

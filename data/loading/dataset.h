@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/error.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
 
 namespace tern::data {
 

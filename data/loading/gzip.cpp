@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::data {
 namespace {

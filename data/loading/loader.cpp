@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/autograd.h"
-#include "tern/core/error.h"
-#include "tern/core/threads.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/data/loading/dataset.h"
 
 namespace tern::data {

@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 
 namespace tern::data {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::data {
 namespace {

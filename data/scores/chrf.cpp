@@ -2,7 +2,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/unicode.h"
 

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/detail/bpe_chunks.h"
 #include "tern/data/text/detail/token_file.h"
 #include "tern/data/text/unicode.h"

@@ -2,7 +2,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/detail/bpe_chunks.h"
 
 namespace tern::data::detail {

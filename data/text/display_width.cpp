@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data {

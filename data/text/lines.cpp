@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/loading/gzip.h"
 #include "tern/data/text/unicode.h"
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tern/core/error.h"
-#include "tern/core/record.h"
+#include "tern/core/base/error.h"
+#include "tern/core/tape/record.h"
 #include "tern/data/loading/dataset.h"
 
 namespace tern::data {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "tern/core/tensor.h"
+#include "tern/core/tensor/tensor.h"
 #include "tern/data/loading/loader.h"
 #include "tern/data/text/pairs.h"
 #include "tern/data/text/tokenizer.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/detail/token_file.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/words.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/detail/token_file.h"
 #include "tern/data/text/unicode.h"
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/parity/parity.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/safetensors.h"
+#include "tern/core/io/safetensors.h"
 
 namespace tern::parity {
 

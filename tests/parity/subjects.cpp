@@ -1,6 +1,6 @@
 #include "tern/tests/parity/subjects.h"
 
-#include "tern/core/ops.h"
+#include "tern/core/ops/ops.h"
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
 

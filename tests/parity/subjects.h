@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 #include "tern/nn/module.h"
 #include "tern/tests/parity/parity.h"
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "tern/core/atomic_file.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/atomic_file.h"
 #include "tern/data/loading/gzip.h"
 
 namespace tern::data::detail {

@@ -1,0 +1,208 @@
+#include "tern/core/base/allocator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tern/core/base/error.h"
+
+namespace tern {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+// Cached and live bytes together stay below peak live bytes * 5/4 + kSlack: batches of varying
+// size then cannot make the cache grow without end.
+constexpr int64_t kSlack = int64_t{16} << 20;
+
+// Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
+std::size_t bucket(std::size_t bytes) {
+  bytes = std::max(bytes, kAlign);
+  std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
+  return (bytes + step - 1) / step * step;
+}
+
+// What it guards takes less than a hundred nanoseconds, and the threads of a parallel loop come at
+// the same time: a mutex would put them to sleep for many times longer.
+class SpinLock {
+ public:
+  void lock() {
+    for (int tries = 0; taken_.test_and_set(std::memory_order_acquire); ++tries)
+      if (tries > 200) std::this_thread::yield();  // its holder may be waiting for the processor
+  }
+  void unlock() { taken_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag taken_;
+};
+
+class Cache {
+ public:
+  void* allocate(std::size_t& bytes) {
+    bytes = bucket(bytes);
+    std::lock_guard lock(mutex_);
+    void* p = take(bytes);
+    if (!p && cache_is_full(bytes)) p = take_larger(bytes);
+    if (!p) p = ask_system(bytes);
+    stats_.live += static_cast<int64_t>(bytes);
+    stats_.peak = std::max(stats_.peak, stats_.live);
+    return p;
+  }
+
+  void deallocate(void* p, std::size_t bytes) noexcept {
+    std::lock_guard lock(mutex_);
+    stats_.live -= static_cast<int64_t>(bytes);
+    stats_.cached += static_cast<int64_t>(bytes);
+    free_[bytes].push_back(p);
+  }
+
+  void trim() {
+    std::lock_guard lock(mutex_);
+    shrink(0);
+  }
+
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  void reset_peak() {
+    std::lock_guard lock(mutex_);
+    stats_.peak = stats_.live;
+  }
+
+  void set_cap(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    cap_ = bytes;
+  }
+
+ private:
+  // A block of the very bucket: the same sequence of requests then finds the same blocks at every
+  // step.
+  void* take(std::size_t bytes) {
+    auto it = free_.find(bytes);
+    return it == free_.end() ? nullptr : take_from(it);
+  }
+
+  // A block of up to twice the size. Where shapes change from step to step, that is better than
+  // giving blocks back and touching fresh pages.
+  void* take_larger(std::size_t& bytes) {
+    for (auto it = free_.upper_bound(bytes); it != free_.end() && it->first <= 2 * bytes; ++it) {
+      if (it->second.empty()) continue;
+      bytes = it->first;
+      return take_from(it);
+    }
+    return nullptr;
+  }
+
+  void* take_from(std::map<std::size_t, std::vector<void*>>::iterator bucket) {
+    if (bucket->second.empty()) return nullptr;
+    void* p = bucket->second.back();
+    bucket->second.pop_back();
+    stats_.cached -= static_cast<int64_t>(bucket->first);
+    return p;
+  }
+
+  // How much may be cached when `need` bytes more are live.
+  int64_t room(int64_t need) const {
+    const int64_t high = std::max(high_water_, stats_.live + need);
+    return std::max<int64_t>(0, high / 4 * 5 + kSlack - stats_.live - need);
+  }
+
+  // A new block would drive others out.
+  bool cache_is_full(std::size_t bytes) const {
+    return stats_.cached > room(static_cast<int64_t>(bytes));
+  }
+
+  void* ask_system(std::size_t bytes) {
+    auto need = static_cast<int64_t>(bytes);
+    shrink(room(need));
+    high_water_ = std::max(high_water_, stats_.live + need);
+    if (cap_ > 0 && stats_.live + need + stats_.cached > cap_) {
+      shrink(std::max<int64_t>(0, cap_ - stats_.live - need));
+      check(stats_.live + need <= cap_,
+            "memory cap: {} bytes are in use and {} more are asked for, but the cap is {}; raise "
+            "it with set_memory_cap or use smaller batches",
+            stats_.live, need, cap_);
+    }
+    void* p = std::aligned_alloc(kAlign, bytes);
+    if (!p) {
+      shrink(0);
+      p = std::aligned_alloc(kAlign, bytes);
+    }
+    check(p != nullptr, "out of memory: {} bytes asked for, {} in use by tensors", bytes,
+          stats_.live);
+    ++stats_.system_calls;
+    return p;
+  }
+
+  // Gives blocks back, largest first, until at most `keep` bytes are cached.
+  void shrink(int64_t keep) {
+    for (auto it = free_.rbegin(); it != free_.rend() && stats_.cached > keep; ++it)
+      while (!it->second.empty() && stats_.cached > keep) {
+        std::free(it->second.back());
+        it->second.pop_back();
+        stats_.cached -= static_cast<int64_t>(it->first);
+      }
+  }
+
+  SpinLock mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  MemoryStats stats_;
+  int64_t cap_ = 0;
+  int64_t high_water_ = 0;
+};
+
+std::mutex listening;
+std::atomic<detail::AllocationListener*> listener = nullptr;
+
+// Never destroyed: tensors in static storage may outlive it otherwise.
+Cache& cache() {
+  static Cache* instance = new Cache;
+  return *instance;
+}
+
+}  // namespace
+
+MemoryStats memory_stats() { return cache().stats(); }
+void reset_peak_memory() { cache().reset_peak(); }
+void trim_memory() { cache().trim(); }
+void set_memory_cap(int64_t bytes) { cache().set_cap(bytes); }
+
+namespace detail {
+
+void listen_to_allocations(AllocationListener* l) {
+  std::lock_guard lock(listening);
+  check(!l || !listener, "memory timeline: another one is at work; end it first");
+  listener = l;
+}
+
+void* allocate(std::size_t& bytes) {
+  if (!listener.load(std::memory_order_relaxed)) return cache().allocate(bytes);
+  void* p = nullptr;
+  try {
+    p = cache().allocate(bytes);
+  } catch (const Error& e) {
+    std::lock_guard lock(listening);
+    AllocationListener* l = listener;
+    fail(l ? fmt::format("{}; {}", e.what(), l->describe()) : e.what());
+  }
+  std::lock_guard lock(listening);
+  if (AllocationListener* l = listener) l->allocated(p, bytes);
+  return p;
+}
+
+void deallocate(void* p, std::size_t bytes) noexcept {
+  if (listener.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(listening);
+    if (AllocationListener* l = listener) l->freed(p);
+  }
+  cache().deallocate(p, bytes);
+}
+}  // namespace detail
+
+}  // namespace tern

@@ -1,0 +1,67 @@
+// Element types. u8 doubles as the boolean type: comparisons give 0 or 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "tern/core/base/error.h"
+
+namespace tern {
+
+enum class DType : uint8_t { f32, f64, i64, u8 };
+
+constexpr std::string_view name(DType t) {
+  constexpr std::string_view kNames[] = {"f32", "f64", "i64", "u8"};
+  return kNames[static_cast<int>(t)];
+}
+
+constexpr int64_t item_size(DType t) { return t == DType::u8 ? 1 : t == DType::f32 ? 4 : 8; }
+
+constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f64; }
+
+/// The DType of a C++ type: dtype_of<float> is DType::f32.
+template <class T>
+constexpr DType dtype_of = [] {
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, double>) return DType::f64;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
+}();
+
+/// Calls fn.template operator()<T>() with T the C++ type of `t`:
+///   dispatch(x.dtype(), [&]<class T>() { kernel<T>(...); });
+template <class Fn>
+decltype(auto) dispatch(DType t, Fn&& fn) {
+  switch (t) {
+    case DType::f32:
+      return fn.template operator()<float>();
+    case DType::f64:
+      return fn.template operator()<double>();
+    case DType::i64:
+      return fn.template operator()<int64_t>();
+    default:
+      return fn.template operator()<uint8_t>();
+  }
+}
+
+/// As dispatch, for floating types only; `op` names the operation in the error.
+template <class Fn>
+decltype(auto) dispatch_float(DType t, std::string_view op, Fn&& fn) {
+  check(is_float(t), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)", op,
+        name(t));
+  if (t == DType::f64) return fn.template operator()<double>();
+  return fn.template operator()<float>();
+}
+
+}  // namespace tern
+
+template <>
+struct fmt::formatter<tern::DType> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+  auto format(tern::DType t, fmt::format_context& ctx) const {
+    std::string_view s = tern::name(t);
+    return std::copy(s.begin(), s.end(), ctx.out());
+  }
+};

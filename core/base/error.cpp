@@ -1,0 +1,25 @@
+#include "tern/core/base/error.h"
+
+namespace tern {
+namespace {
+
+thread_local const ErrorPlace* innermost = nullptr;
+
+}  // namespace
+
+ErrorPlace::ErrorPlace() : outer_(innermost) { innermost = this; }
+ErrorPlace::~ErrorPlace() { innermost = outer_; }
+
+void fail(const std::string& message) {
+  for (const ErrorPlace* place = innermost; place; place = place->outer_) {
+    std::string where = place->where();
+    if (where.empty()) continue;
+    where += ": ";
+    throw Error(message.starts_with(where) ? message : where + message);
+  }
+  throw Error(message);
+}
+
+void fail_io(const std::string& message) { throw IoError(message); }
+
+}  // namespace tern

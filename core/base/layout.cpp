@@ -1,0 +1,124 @@
+#include "tern/core/base/layout.h"
+
+#include <algorithm>
+
+namespace tern {
+
+Strides contiguous_strides(const Shape& shape) {
+  Strides strides = Dims::filled(shape.size(), 1);
+  for (int i = shape.size() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  return strides;
+}
+
+Layout Layout::contiguous(const Shape& shape) { return {shape, contiguous_strides(shape), 0}; }
+
+bool Layout::is_contiguous() const {
+  if (numel() == 0) return true;
+  int64_t expected = 1;
+  for (int i = ndim() - 1; i >= 0; --i) {
+    if (shape[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+// Old axes are gathered into groups that lie without gaps (stride[i] = shape[i+1]*stride[i+1]);
+// new axes must not straddle two groups.
+std::optional<Layout> try_view(const Layout& layout, const Shape& shape) {
+  if (layout.numel() == 0 || layout.is_contiguous())
+    return Layout{shape, contiguous_strides(shape), layout.offset};
+  Layout out{shape, Dims::filled(shape.size(), 0), layout.offset};
+  int next = shape.size() - 1;
+  int64_t group = 1;                     // elements in the current group of old axes
+  int64_t step = layout.strides.back();  // stride of its innermost axis
+  int64_t taken = 1;                     // elements covered by new axes of this group
+  for (int i = layout.ndim() - 1; i >= 0; --i) {
+    group *= layout.shape[i];
+    bool ends = i == 0 || (layout.shape[i - 1] != 1 && layout.strides[i - 1] != group * step);
+    if (!ends) continue;
+    while (next >= 0 && (taken < group || shape[next] == 1)) {
+      out.strides[next] = taken * step;
+      taken *= shape[next--];
+    }
+    if (taken != group) return std::nullopt;
+    if (i > 0) {
+      step = layout.strides[i - 1];
+      group = taken = 1;
+    }
+  }
+  return next == -1 ? std::optional(out) : std::nullopt;
+}
+
+Layout expand(const char* op, const Layout& layout, const Shape& shape) {
+  int added = shape.size() - layout.ndim();
+  check(added >= 0, "{}: cannot expand {} to {}: fewer axes", op, layout.shape, shape);
+  Layout out{shape, Dims::filled(shape.size(), 0), layout.offset};
+  for (int i = 0; i < layout.ndim(); ++i) {
+    int64_t from = layout.shape[i], to = shape[i + added];
+    check(from == to || from == 1, "{}: cannot expand {} to {}: axis {} has size {}", op,
+          layout.shape, shape, i, from);
+    out.strides[i + added] = from == to ? layout.strides[i] : 0;
+  }
+  return out;
+}
+
+Layout permute(const Layout& layout, const Dims& axes) {
+  Layout out = layout;
+  for (int i = 0; i < axes.size(); ++i) {
+    out.shape[i] = layout.shape[static_cast<int>(axes[i])];
+    out.strides[i] = layout.strides[static_cast<int>(axes[i])];
+  }
+  return out;
+}
+
+Layout slice(const Layout& layout, int axis, int64_t start, int64_t length, int64_t step) {
+  Layout out = layout;
+  if (length > 0) out.offset += start * layout.strides[axis];
+  out.shape[axis] = length;
+  out.strides[axis] = layout.strides[axis] * step;
+  return out;
+}
+
+Layout insert_axis(const Layout& layout, int axis, int64_t size, int64_t stride) {
+  Layout out = layout;
+  out.shape.insert(axis, size);
+  out.strides.insert(axis, stride);
+  return out;
+}
+
+Layout erase_axis(const Layout& layout, int axis) {
+  Layout out = layout;
+  out.shape.erase(axis);
+  out.strides.erase(axis);
+  return out;
+}
+
+Layout diagonal(const Layout& layout, int a, int b, int64_t shift) {
+  int64_t rows = layout.shape[a] + std::min<int64_t>(shift, 0);
+  int64_t columns = layout.shape[b] - std::max<int64_t>(shift, 0);
+  int64_t length = std::max<int64_t>(std::min(rows, columns), 0);
+  Layout out = erase_axis(erase_axis(layout, std::max(a, b)), std::min(a, b));
+  if (length > 0) out.offset += shift < 0 ? -shift * layout.strides[a] : shift * layout.strides[b];
+  return insert_axis(out, out.ndim(), length, layout.strides[a] + layout.strides[b]);
+}
+
+Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step) {
+  Layout out = insert_axis(layout, layout.ndim(), size, layout.strides[axis]);
+  out.shape[axis] = (layout.shape[axis] - size) / step + 1;
+  out.strides[axis] *= out.shape[axis] > 1 ? step : 1;
+  return out;
+}
+
+Extent extent(const Layout& layout) {
+  if (layout.numel() == 0) return {layout.offset, layout.offset - 1};
+  Extent e{layout.offset, layout.offset};
+  for (int i = 0; i < layout.ndim(); ++i) {
+    int64_t reach = (layout.shape[i] - 1) * layout.strides[i];
+    (reach < 0 ? e.first : e.last) += reach;
+  }
+  return e;
+}
+
+}  // namespace tern

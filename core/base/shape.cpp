@@ -1,0 +1,75 @@
+#include "tern/core/base/shape.h"
+
+#include <algorithm>
+
+namespace tern {
+
+void Dims::insert(int at, int64_t v) {
+  push_back(v);
+  std::rotate(begin() + at, end() - 1, end());
+}
+
+void Dims::erase(int at) {
+  std::rotate(begin() + at, begin() + at + 1, end());
+  --n_;
+}
+
+bool Dims::contains(int64_t v) const { return std::find(begin(), end(), v) != end(); }
+
+bool Dims::operator==(const Dims& o) const {
+  return n_ == o.n_ && std::equal(begin(), end(), o.begin());
+}
+
+void Dims::fail_too_many() { fail(fmt::format("a tensor has at most {} axes", kMaxDims)); }
+
+int64_t numel(const Shape& shape) {
+  int64_t n = 1;
+  for (int64_t s : shape) {
+    check(s >= 0, "shape {}: a size is negative", shape);
+    check(!__builtin_mul_overflow(n, s, &n), "shape {}: too many elements", shape);
+  }
+  return n;
+}
+
+std::string to_string(const Dims& dims) {
+  std::string s = "(";
+  for (int i = 0; i < dims.size(); ++i) {
+    if (i) s += ", ";
+    s += std::to_string(dims[i]);
+  }
+  return s + (dims.size() == 1 ? ",)" : ")");
+}
+
+int normalize_axis(const char* op, int64_t axis, int ndim) {
+  check(axis >= -ndim && axis < ndim, "{}: axis {} is out of range for {} axes", op, axis, ndim);
+  return static_cast<int>(axis < 0 ? axis + ndim : axis);
+}
+
+Dims normalize_axes(const char* op, const Dims& axes, int ndim) {
+  Dims out;
+  if (axes.empty()) {
+    for (int i = 0; i < ndim; ++i) out.push_back(i);
+    return out;
+  }
+  for (int64_t a : axes) {
+    int n = normalize_axis(op, a, ndim);
+    check(!out.contains(n), "{}: axis {} appears twice in {}", op, a, axes);
+    out.push_back(n);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  Shape out = Dims::filled(std::max(a.size(), b.size()), 1);
+  for (int i = 1; i <= out.size(); ++i) {
+    int64_t x = i <= a.size() ? a[a.size() - i] : 1;
+    int64_t y = i <= b.size() ? b[b.size() - i] : 1;
+    check(x == y || x == 1 || y == 1, "{}: shapes {} and {} do not broadcast at axis {}: {} vs {}",
+          op, a, b, -i, x, y);
+    out[out.size() - i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+}  // namespace tern

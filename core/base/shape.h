@@ -1,0 +1,94 @@
+// Shapes, strides and lists of axes: short lists of integers that live in place (no heap).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "tern/core/base/error.h"
+
+namespace tern {
+
+/// The most axes a tensor may have.
+constexpr int kMaxDims = 12;
+
+/// Up to kMaxDims integers. Used for shapes, strides (in elements) and axes; a single integer
+/// converts, so that `sum(x, -1)` and `sum(x, {0, 1})` both read well.
+class Dims {
+ public:
+  Dims() = default;
+  template <std::integral I>
+  Dims(I v) : n_(1) {  // NOLINT: implicit on purpose
+    v_[0] = static_cast<int64_t>(v);
+  }
+  Dims(std::initializer_list<int64_t> list) : Dims(list.begin(), list.end()) {}
+  template <class It>
+  Dims(It first, It last) {
+    for (; first != last; ++first) push_back(*first);
+  }
+  static Dims filled(int n, int64_t value) {
+    Dims d;
+    d.resize(n, value);
+    return d;
+  }
+
+  int size() const { return n_; }
+  bool empty() const { return n_ == 0; }
+  int64_t& operator[](int i) { return v_[i]; }
+  int64_t operator[](int i) const { return v_[i]; }
+  int64_t* begin() { return v_.data(); }
+  int64_t* end() { return v_.data() + n_; }
+  const int64_t* begin() const { return v_.data(); }
+  const int64_t* end() const { return v_.data() + n_; }
+  int64_t back() const { return v_[n_ - 1]; }
+  void push_back(int64_t v) {
+    if (n_ == kMaxDims) fail_too_many();
+    v_[n_++] = v;
+  }
+  void resize(int n, int64_t value = 0) {
+    if (n > kMaxDims) fail_too_many();
+    for (int i = n_; i < n; ++i) v_[i] = value;
+    n_ = n;
+  }
+  void insert(int at, int64_t v);
+  void erase(int at);
+  bool contains(int64_t v) const;
+  bool operator==(const Dims& o) const;
+
+ private:
+  [[noreturn]] static void fail_too_many();
+  std::array<int64_t, kMaxDims> v_{};
+  int n_ = 0;
+};
+
+using Shape = Dims;
+using Strides = Dims;
+
+/// Number of elements; an error if it does not fit 63 bits or a size is negative.
+int64_t numel(const Shape& shape);
+
+/// "(2, 3)".
+std::string to_string(const Dims& dims);
+
+/// Axis in [0, ndim) from one in [-ndim, ndim); `op` names the operation in the error.
+int normalize_axis(const char* op, int64_t axis, int ndim);
+
+/// Distinct axes in [0, ndim), ascending; an empty list means all of them (as in PyTorch).
+Dims normalize_axes(const char* op, const Dims& axes, int ndim);
+
+/// The shape both broadcast to (NumPy's rule: aligned at the right, a size of 1 stretches).
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+}  // namespace tern
+
+template <>
+struct fmt::formatter<tern::Dims> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+  auto format(const tern::Dims& d, fmt::format_context& ctx) const {
+    std::string s = tern::to_string(d);
+    return std::copy(s.begin(), s.end(), ctx.out());
+  }
+};

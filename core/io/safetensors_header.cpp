@@ -1,0 +1,154 @@
+#include "tern/core/io/safetensors_header.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "tern/core/base/error.h"
+
+namespace tern::detail {
+namespace {
+
+using nlohmann::json;
+
+// {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"a": "b"}}
+// Handlers return false to stop the parser, with the reason in error_.
+class Handler {
+ public:
+  Handler(SafeTensorsHeader& out, std::string& error) : out_(out), error_(error) {}
+
+  bool start_object(std::size_t) {
+    if (depth_ == 2) return stop("an object where none belongs");
+    if (++depth_ == 2) fields_.clear();
+    return true;
+  }
+
+  bool end_object() {
+    --depth_;
+    if (depth_ == 0 || metadata_) return true;
+    if (fields_.size() != 3) return stop("it needs dtype, shape and data_offsets");
+    if (out_.entries.back().offsets.size() != 2) return stop("data_offsets needs two numbers");
+    return true;
+  }
+
+  bool key(std::string& key) {
+    if (depth_ == 1) {
+      if (!names_.insert(key).second) return stop("the name appears twice: " + key);
+      metadata_ = key == "__metadata__";
+      if (!metadata_) out_.entries.push_back({key, {}, {}, {}});
+      return true;
+    }
+    key_ = key;
+    if (metadata_)
+      return out_.metadata.emplace(key, "").second || stop("the key appears twice: " + key);
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
+      return stop("unknown key: " + key);
+    return fields_.insert(key).second || stop("the key appears twice: " + key);
+  }
+
+  bool string(std::string& value) {
+    if (depth_ == 2 && metadata_) {
+      out_.metadata[key_] = value;
+      return true;
+    }
+    if (depth_ != 2 || list_ || key_ != "dtype") return stop("a string where none belongs");
+    out_.entries.back().dtype = value;
+    return true;
+  }
+
+  bool start_array(std::size_t) {
+    bool belongs = depth_ == 2 && !metadata_ && !list_ && key_ != "dtype";
+    if (!belongs) return stop("a list where none belongs");
+    SafeTensorsEntry& entry = out_.entries.back();
+    list_ = key_ == "shape" ? &entry.shape : &entry.offsets;
+    return true;
+  }
+
+  bool end_array() {
+    list_ = nullptr;
+    return true;
+  }
+
+  bool number_unsigned(uint64_t value) {
+    if (!list_) return stop("a number where none belongs");
+    if (value > static_cast<uint64_t>(INT64_MAX)) return stop("a number is too large");
+    if (list_->size() == static_cast<size_t>(kMaxDims)) return stop("a list is too long");
+    list_->push_back(static_cast<int64_t>(value));
+    return true;
+  }
+
+  bool number_integer(int64_t) { return stop("a negative number"); }
+  bool number_float(double, const std::string&) { return stop("a number that is no integer"); }
+  bool boolean(bool) { return stop("a boolean where none belongs"); }
+  bool null() { return stop("null where a value belongs"); }
+  bool binary(json::binary_t&) { return stop("binary data"); }
+
+  bool parse_error(std::size_t position, const std::string&, const json::exception& e) {
+    const char* colon = std::strstr(e.what(), "syntax error");
+    error_ = fmt::format("byte {} of the header: {}", position, colon ? colon : e.what());
+    return false;
+  }
+
+ private:
+  bool stop(const std::string& reason) {
+    std::string where;
+    if (!out_.entries.empty() && !metadata_)
+      where = fmt::format("tensor '{:.80}': ", out_.entries.back().name);
+    error_ = fmt::format("the header is wrong: {}{:.160}", where, reason);
+    return false;
+  }
+
+  SafeTensorsHeader& out_;
+  std::string& error_;
+  int depth_ = 0;                         // of objects
+  bool metadata_ = false;                 // inside __metadata__
+  std::vector<int64_t>* list_ = nullptr;  // the list being read
+  std::string key_;
+  std::unordered_set<std::string> names_, fields_;
+};
+
+}  // namespace
+
+SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& error) {
+  SafeTensorsHeader header;
+  error.clear();
+  // The format wants '{' as the first byte: no byte order mark, no leading blanks.
+  if (text.empty() || text.front() != '{') {
+    error = "the header does not start with '{'";
+    return header;
+  }
+  Handler handler(header, error);
+  bool ok = json::sax_parse(text, &handler);
+  if (!ok && error.empty()) error = "the header is not valid JSON";
+  return header;
+}
+
+std::string format_safetensors_header(const SafeTensorsHeader& header) {
+  // Strings are quoted by the library, which refuses what is not UTF-8.
+  auto quote = [](const std::string& s) {
+    try {
+      return json(s).dump();
+    } catch (const json::exception&) {
+      fail(fmt::format("save_safetensors: a name or metadata is not UTF-8: {}", s));
+    }
+  };
+  std::string out = "{";
+  if (!header.metadata.empty()) {
+    out += "\"__metadata__\":{";
+    for (const auto& [key, value] : header.metadata) {
+      if (out.back() != '{') out += ',';
+      out += quote(key) + ':' + quote(value);
+    }
+    out += '}';
+  }
+  for (const SafeTensorsEntry& e : header.entries) {
+    if (out.size() > 1) out += ',';
+    out += fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":{}}})", quote(e.name),
+                       e.dtype, json(e.shape).dump(), json(e.offsets).dump());
+  }
+  out += '}';
+  while ((8 + out.size()) % 8 != 0) out += ' ';
+  return out;
+}
+
+}  // namespace tern::detail

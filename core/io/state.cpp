@@ -1,0 +1,123 @@
+#include "tern/core/io/state.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern {
+namespace {
+
+/// How many names a list in an error shows.
+constexpr size_t kShown = 8;
+
+// Levenshtein's distance: insertions, deletions and replacements.
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "; 2 missing: a, b".
+void append_list(std::string& text, const char* title, const std::vector<std::string>& items) {
+  if (items.empty()) return;
+  text += fmt::format("{} {} {}: ", text.empty() ? "" : ";", items.size(), title);
+  for (size_t i = 0; i < std::min(items.size(), kShown); ++i) text += (i ? ", " : "") + items[i];
+  if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
+}
+
+struct Match {
+  std::vector<std::pair<const Tensor*, const Tensor*>> copies;  // to, from
+  std::vector<std::string> missing, unexpected, unfit;
+};
+
+Match match(const NamedTensors& targets, const NamedTensors& state) {
+  Match out;
+  std::unordered_map<std::string, const Tensor*> given;
+  for (const auto& [name, t] : state)
+    if (!given.emplace(name, &t).second) out.unfit.push_back(name + " appears twice");
+  std::unordered_set<std::string> known;
+  std::unordered_set<const void*> written;
+  std::vector<const std::pair<std::string, Tensor>*> absent;
+  for (const auto& target : targets) {
+    const auto& [name, to] = target;
+    known.insert(name);
+    auto found = given.find(name);
+    if (found == given.end()) {
+      absent.push_back(&target);
+      continue;
+    }
+    const Tensor& from = *found->second;
+    written.insert(to.ref()->storage.get());
+    if (!from.defined() || from.shape() != to.shape())
+      out.unfit.push_back(fmt::format("{} is {} instead of {}", name,
+                                      from.defined() ? to_string(from.shape()) : "undefined",
+                                      to.shape()));
+    else if (is_float(from.dtype()) != is_float(to.dtype()))
+      out.unfit.push_back(fmt::format("{} is {} instead of {}", name, from.dtype(), to.dtype()));
+    else
+      out.copies.emplace_back(&to, &from);
+  }
+  for (const auto* target : absent)
+    if (!written.contains(target->second.ref()->storage.get()))
+      out.missing.push_back(target->first);
+  for (const auto& [name, t] : state)
+    if (!known.contains(name)) out.unexpected.push_back(name);
+  return out;
+}
+
+std::string complaint(const Match& m, const NamedTensors& targets, bool strict) {
+  std::string text;
+  append_list(text, "of another form", m.unfit);
+  if (!strict) return text;
+  append_list(text, "missing", m.missing);
+  // A nearest name that is itself in `state` would be no help: look among the missing ones first.
+  std::vector<std::string> names = m.missing;
+  if (names.empty())
+    for (const auto& target : targets) names.push_back(target.first);
+  std::vector<std::string> unexpected = m.unexpected;
+  for (size_t i = 0; i < std::min(unexpected.size(), kShown); ++i) {
+    std::string nearest = nearest_name(unexpected[i], names);
+    if (!nearest.empty()) unexpected[i] += " (did you mean " + nearest + "?)";
+  }
+  append_list(text, "unexpected", unexpected);
+  return text;
+}
+
+}  // namespace
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t limit = name.size() / 2 + 1;  // farther than this is another name, not a slip
+  for (const std::string& candidate : candidates) {
+    size_t distance = edit_distance(name, candidate);
+    if (distance < limit) {
+      limit = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
+                           const NamedTensors& state, const LoadStateOptions& options) {
+  Match m = match(targets, state);
+  std::string wrong = complaint(m, targets, options.strict);
+  check(wrong.empty(), "{}:{}", op, wrong);
+  NoGradGuard no_grad;
+  for (auto [to, from] : m.copies) copy_(*to, *from);
+  return {std::move(m.missing), std::move(m.unexpected)};
+}
+
+}  // namespace tern

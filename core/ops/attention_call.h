@@ -1,0 +1,43 @@
+// Inside core: a call of attention, and the same by public ops, for second derivatives and for
+// weights that have a gradient. Inside of core only.
+#pragma once
+
+#include <vector>
+
+#include "tern/core/ops/attention.h"
+#include "tern/core/tape/record.h"
+
+namespace tern::detail {
+
+/// Where heads are found in an input: the whole of it, (B, H, T, D), or, with dim > 0, channels
+/// [first, first + heads * dim) of (B, T, channels).
+struct HeadsOf {
+  int input = 0;
+  int64_t first = 0, heads = 0, dim = 0;
+
+  Layout layout(const Layout& x) const;
+  Tensor of(const std::vector<Tensor>& inputs) const;  ///< (B, H, T, D), by public ops
+};
+
+struct AttentionCall {
+  std::vector<Tensor> inputs;  ///< q, k, v; q, kv; or qkv
+  HeadsOf query, key_heads, value;
+  AttentionMask mask;
+  double scale = 1, dropout = 0;
+  uint64_t key = 0;  ///< of dropout's random numbers
+
+  bool packed() const { return query.dim > 0; }
+  Shape scores() const;  ///< (B, H, T, S)
+  AttentionCall without_inputs() const;
+};
+
+/// An Error that names the values unless the mask fits scores of shape (B, H, T, S).
+void check_mask(const AttentionMask& mask, const Shape& scores);
+
+/// The factors of dropout (B, H, T, S): 0 or 1 / (1 - p).
+Tensor dropout_factors(const AttentionCall& call);
+
+/// The context is (B, H, T, E) for joint projections too.
+Attended composed_attention(const AttentionCall& call);
+
+}  // namespace tern::detail

@@ -1,0 +1,316 @@
+// The whole tensor API on one page. Names, argument order and meaning follow PyTorch.
+//
+// Common to all ops:
+// - any layout goes in (transposed, expanded, sliced, flipped, empty, zero-dimensional); gradients
+//   flow to every floating input, and to second order unless an op says otherwise;
+// - axes may be negative; an empty list of axes means all axes;
+// - elementwise ops broadcast; integers meet floats as in PyTorch (the result is the float type),
+//   f32 with f64 is an error that says which .to() to add;
+// - comparisons give u8 tensors of 0 and 1; u8 is the type of masks (not 0: true);
+// - wrong arguments throw Error with the op's name, the rule and the values.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+class Rng;
+
+/// A number where a tensor would do; takes the dtype of the other operand (an integer tensor with
+/// a fractional number gives f32).
+struct Scalar {
+  template <class T>
+  requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose
+      : value(static_cast<double>(v)),
+        integer(std::is_integral_v<T> ? static_cast<int64_t>(v) : 0),
+        is_integer(std::is_integral_v<T>) {}
+  double value;
+  int64_t integer;  ///< exact where is_integer, else 0
+  bool is_integer;
+};
+
+// ---- Creation --------------------------------------------------------------------------------
+/// Elements in row-major order; their number must be that of the shape.
+template <class T>
+Tensor tensor(std::span<const T> values, const Shape& shape);
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Shape& shape) {
+  return tensor(std::span<const T>(values), shape);
+}
+/// f32, for literals: tensor({1, 2, 3, 4}, {2, 2}).
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
+Tensor scalar(Scalar value, DType dtype = DType::f32);       ///< shape ()
+Tensor empty(const Shape& shape, DType dtype = DType::f32);  ///< not initialised
+Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32);
+Tensor zeros(const Shape& shape, DType dtype = DType::f32);
+Tensor ones(const Shape& shape, DType dtype = DType::f32);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
+Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::f32);
+Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);
+Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);
+Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype = DType::f32);
+Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype = DType::f32);
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng);  ///< i64 in [low, high)
+Tensor randperm(int64_t n, Rng& rng);                                     ///< i64
+/// i64 indices (any shape) -> shape + (classes,).
+Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::i64);
+
+// ---- Copies and in-place writes (only under NoGradGuard) -------------------------------------
+Tensor cast(const Tensor& x, DType dtype);  ///< always a new tensor
+Tensor clone(const Tensor& x);
+void copy_(const Tensor& to, const Tensor& from);  ///< broadcasts `from`, converts its dtype
+void fill_(const Tensor& x, Scalar value);
+void zero_(const Tensor& x);
+void add_(const Tensor& x, const Tensor& y, double alpha = 1);  ///< x += alpha * y
+void mul_(const Tensor& x, const Tensor& y);
+void mul_(const Tensor& x, Scalar s);
+
+// ---- Views: no element moves -----------------------------------------------------------------
+Tensor view(const Tensor& x,
+            const Shape& shape);  ///< one size may be -1; an error if it needs a copy
+Tensor reshape(const Tensor& x, const Shape& shape);  ///< a view where possible, else a copy
+Tensor transpose(const Tensor& x, int64_t a, int64_t b);
+Tensor permute(const Tensor& x, const Dims& axes);
+Tensor expand(const Tensor& x, const Shape& shape);  ///< -1 keeps a size
+Tensor squeeze(const Tensor& x);                     ///< all axes of size 1
+Tensor squeeze(const Tensor& x, int64_t axis);
+Tensor unsqueeze(const Tensor& x, int64_t axis);
+/// Python's x[start:end:step] along an axis: ends are clamped, negative ones count from the end,
+/// step may be negative (then the default ends are those of Python).
+Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
+             std::optional<int64_t> end, int64_t step = 1);
+Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length);
+Tensor select(const Tensor& x, int64_t axis, int64_t index);
+Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
+Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes);
+Tensor flip(const Tensor& x, const Dims& axes);
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t a = 0, int64_t b = 1);
+Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);  ///< windows, last axis
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
+
+// ---- Joining, rearranging, indexing ----------------------------------------------------------
+Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);
+Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
+/// PyTorch's order: {left, right} of the last axis, then of the one before, ... Negative crops.
+Tensor pad(const Tensor& x, const Dims& pads, Scalar value = 0);
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+/// a where condition (u8) is not 0, else b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+/// out[i][j] = x[index[i][j]][j] for axis 0; index is i64.
+Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
+Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
+Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  ///< index (K,)
+/// gather with the other axes broadcast.
+Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis);
+struct ValuesIndices {
+  Tensor values;   ///< differentiable
+  Tensor indices;  ///< i64
+};
+ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
+ValuesIndices sort(const Tensor& x, int64_t axis = -1, bool descending = false);  ///< stable
+Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
+Tensor argmax(const Tensor& x, int64_t axis, bool keepdim = false);  ///< first of equals; NaN wins
+Tensor argmin(const Tensor& x, int64_t axis, bool keepdim = false);
+
+// ---- Comparison and logic: u8 ----------------------------------------------------------------
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, Scalar b);
+Tensor ne(const Tensor& a, Scalar b);
+Tensor lt(const Tensor& a, Scalar b);
+Tensor le(const Tensor& a, Scalar b);
+Tensor gt(const Tensor& a, Scalar b);
+Tensor ge(const Tensor& a, Scalar b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+Tensor isnan(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+bool all_close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+
+// ---- Arithmetic --------------------------------------------------------------------------------
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);  ///< integers give f32
+/// Division of integers by zero is an error; otherwise integers wrap around.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, const Tensor& b);  ///< sign of the divisor, as in Python
+Tensor pow(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);  ///< NaN spreads; equals share the gradient
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor add(const Tensor& a, Scalar b);
+Tensor sub(const Tensor& a, Scalar b);
+Tensor sub(Scalar a, const Tensor& b);
+Tensor mul(const Tensor& a, Scalar b);
+Tensor div(const Tensor& a, Scalar b);
+Tensor div(Scalar a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, Scalar b);
+Tensor remainder(const Tensor& a, Scalar b);
+Tensor pow(const Tensor& a, Scalar b);
+Tensor pow(Scalar a, const Tensor& b);
+Tensor minimum(const Tensor& a, Scalar b);
+Tensor maximum(const Tensor& a, Scalar b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+inline Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
+inline Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
+inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
+Tensor neg(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+
+// ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor abs(const Tensor& x);  ///< gradient 0 at 0
+Tensor sign(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor relu(const Tensor& x);
+enum class Gelu { erf, tanh };  ///< x*Phi(x), or its tanh approximation (Hendrycks & Gimpel 2016)
+Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
+Tensor silu(const Tensor& x);
+Tensor softplus(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+Tensor elu(const Tensor& x, double alpha = 1);
+/// Gradient 1 strictly between the bounds, else 0.
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);  ///< halves to even
+
+// ---- Reductions ------------------------------------------------------------------------------
+Tensor sum(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< integers: i64
+Tensor sum_to(const Tensor& x, const Shape& shape);  ///< undoes broadcasting from `shape`
+Tensor mean(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+/// Divides by n - correction.
+Tensor var(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
+Tensor std(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
+/// Over any axes; NaN spreads; equal elements share the gradient (as PyTorch's amax).
+Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+/// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
+Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);
+Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);
+Tensor cumsum(const Tensor& x, int64_t axis);
+Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
+Tensor all(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
+
+// ---- Matrix products (einsum: einsum.h; convolutions and pooling: conv.h) --------------------
+/// NumPy's matmul: (..., M, K) x (..., K, N) with the leading axes broadcast; vectors as usual.
+Tensor matmul(const Tensor& a, const Tensor& b);
+enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
+struct LinearOptions {
+  Activation activation = Activation::none;
+  Tensor residual = {};  ///< added last, the shape of the output
+};
+/// activation(x W^T + b) + residual in one pass. x (..., K), w (N, K), b (N) or undefined.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {},
+              const LinearOptions& options = {});
+
+// ---- Softmax and normalisation ---------------------------------------------------------------
+/// mask: u8, broadcast to x; where it is 0 the result is 0. A row with no 1 gives all zeros.
+Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
+/// As softmax; masked elements give -inf, and so does every element of a row without a 1.
+Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
+/// Over the last axes, as many as `weight` has (or `shape` gives): (x - mean) / sqrt(var + eps)
+/// * weight + bias. weight and bias may be undefined.
+Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
+/// x (N, C, ...), groups of C / groups channels.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+struct BatchNormOptions {
+  bool training = false;
+  double momentum = 0.1;  ///< share of the new batch in the running statistics
+  double eps = 1e-5;
+};
+/// x (N, C, ...). Training: normalises by the batch and updates running_mean and running_var
+/// (C), unbiased, in place where they are defined; else normalises by them.
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight = {}, const Tensor& bias = {},
+                  const BatchNormOptions& options = {});
+/// Zeroes elements with probability p and scales the others by 1/(1-p). p = 0 gives x itself.
+Tensor dropout(const Tensor& x, double p, Rng& rng);
+struct EmbeddingOptions {
+  int64_t padding_idx = -1;  ///< this row gets no gradient; -1: none
+};
+/// i64 index (any shape), weight (V, D) -> shape + (D,).
+Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options = {});
+
+// ---- Losses ----------------------------------------------------------------------------------
+enum class Reduction { none, mean, sum };
+struct CrossEntropyOptions {
+  Tensor weight = {};  ///< (C), a factor a class
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the targets that count
+};
+/// logits (N, C) or (C) or (N, C, d1, ...); target i64 of shape (N), () or (N, d1, ...), or
+/// probabilities with the shape of logits. All targets ignored: 0 with zero gradient.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
+struct NllOptions {
+  Tensor weight = {};
+  int64_t ignore_index = -100;
+  Reduction reduction = Reduction::mean;
+};
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions& options = {});
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
+                      Reduction reduction = Reduction::mean);
+struct BceOptions {
+  Tensor weight = {};      ///< a factor an element, broadcast
+  Tensor pos_weight = {};  ///< a factor of the positive term, broadcast
+  Reduction reduction = Reduction::mean;
+};
+Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options = {});
+struct KlDivOptions {
+  bool log_target = false;
+  Reduction reduction = Reduction::mean;
+  bool batch_mean = false;  ///< sum divided by the first size (the mathematical definition)
+};
+/// target * (log target - log_probs).
+Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options = {});
+
+}  // namespace tern

@@ -1,0 +1,14 @@
+// What backward itself needs to add gradients up: the tape names it, ops/ defines it (and ops.h
+// documents it). Inside of core only.
+#pragma once
+
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+Tensor ones(const Shape& shape, DType dtype);
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sum_to(const Tensor& x, const Shape& shape);
+void add_(const Tensor& x, const Tensor& y, double alpha);
+
+}  // namespace tern

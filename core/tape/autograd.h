@@ -1,0 +1,99 @@
+// Gradients as a user sees them. Operations on tensors that require a gradient are recorded on a
+// tape; backward() and grad() run it from the newest op to the oldest. Nothing here recurses: a
+// chain of a million ops is as good as a chain of ten.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+class Rng;
+
+/// Whether operations are recorded in this thread.
+bool grad_enabled();
+
+/// While it lives, nothing is recorded in this thread; in-place operations are allowed.
+class NoGradGuard {
+ public:
+  NoGradGuard();
+  ~NoGradGuard();
+  NoGradGuard(const NoGradGuard&) = delete;
+  NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// While it lives, operations are recorded again inside a NoGradGuard.
+class EnableGradGuard {
+ public:
+  EnableGradGuard();
+  ~EnableGradGuard();
+  EnableGradGuard(const EnableGradGuard&) = delete;
+  EnableGradGuard& operator=(const EnableGradGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+struct BackwardOptions {
+  Tensor gradient = {};       ///< d(something) / d(loss); needed unless loss has one element
+  bool retain_graph = false;  ///< keep what the nodes saved, to run backward again
+  /// Called for every leaf that the loss depends on, once, as soon as its grad() is complete:
+  /// nothing that is still to run reads the leaf or adds to its gradient. The leaf may be written
+  /// to and its gradient freed there and then: an optimizer that steps inside backward, buckets of
+  /// gradients for several machines, a log. No gradients are recorded in it; what it throws leaves
+  /// backward.
+  std::function<void(const Tensor& leaf)> on_ready = {};
+};
+
+/// Adds d(loss) / d(leaf) to the grad() of every leaf that loss depends on.
+void backward(const Tensor& loss, const BackwardOptions& options = {});
+
+struct GradOptions {
+  bool create_graph = false;  ///< record the backward pass too, for higher derivatives
+  bool retain_graph = false;  ///< implied by create_graph
+  bool allow_unused = false;  ///< inputs that outputs do not depend on get an undefined gradient
+  std::vector<Tensor> gradients = {};  ///< one per output; needed where one has several elements
+};
+
+/// d(sum of outputs) / d(input) for every input, leaf or not; leaves' grad() stays as it is.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {});
+
+/// The leaves that `output` depends on, in the order the tape reaches them.
+std::vector<Tensor> leaves(const Tensor& output);
+
+struct CheckpointOptions {
+  /// Generators that fn draws from: replayed in the recomputation (nn::generators(module)).
+  std::vector<Rng*> rngs = {};
+};
+
+/// fn(inputs) without keeping its intermediate results: they are computed again during backward.
+/// Gradients reach the inputs and every other leaf that fn uses (a module's parameters).
+Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
+                  const std::vector<Tensor>& inputs, const CheckpointOptions& options = {});
+
+struct GradcheckOptions {
+  double eps = 1e-6;
+  double atol = 1e-5;
+  double rtol = 1e-3;
+};
+
+using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
+
+/// Compares the gradient of fn at `inputs` (f64; those that require a gradient) with central
+/// differences, each element of the output weighted by its own constant. Throws Error that says
+/// which input and element differ, and by how much.
+void gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
+               const GradcheckOptions& options = {});
+
+/// The same for the gradient itself: second derivatives.
+void gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
+                   const GradcheckOptions& options = {});
+
+}  // namespace tern

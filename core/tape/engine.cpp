@@ -1,0 +1,348 @@
+#include "tern/core/tape/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+
+#include "tern/core/tape/arithmetic.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
+
+namespace tern {
+namespace {
+
+thread_local bool grad_mode = true;
+thread_local Node* running = nullptr;
+std::atomic<uint64_t> next_run{1};
+
+struct RunningScope {
+  explicit RunningScope(Node* node) : before(running) { running = node; }
+  ~RunningScope() { running = before; }
+  Node* before;
+};
+
+/// The scope of a VJP at work.
+class BackwardScope : public OpScope {
+ public:
+  BackwardScope(const Node& node, const Tensor& dy)
+      : OpScope(node.name, Pass::backward), gradient_(&dy) {
+    set_inputs(&gradient_, 1);
+    set_node(node);
+    open();
+  }
+  using OpScope::announce;
+
+ private:
+  const Tensor* gradient_;
+};
+
+bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
+
+// All nodes that the roots depend on, roots included.
+std::vector<Node*> reachable(const std::vector<Node*>& roots) {
+  std::vector<Node*> stack, found;
+  std::unordered_set<Node*> seen;
+  auto visit = [&](Node* n) {
+    if (n && seen.insert(n).second) stack.push_back(n);
+  };
+  for (Node* r : roots) visit(r);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    found.push_back(n);
+    for (const Ref<Node>& i : n->inputs) visit(i.get());
+  }
+  return found;
+}
+
+std::vector<Node*> nodes_of(const std::vector<Tensor>& tensors) {
+  std::vector<Node*> nodes;
+  for (const Tensor& t : tensors)
+    if (t.requires_grad()) nodes.push_back(t.node().get());
+  return nodes;
+}
+
+/// One backward pass. Nodes with a pending gradient wait in a heap, newest first: by the time a
+/// node comes up, everything made from its output has run.
+class Engine {
+ public:
+  using OnReady = std::function<void(const Tensor&)>;
+
+  Engine(bool to_leaves, bool create_graph, bool retain_graph)
+      : to_leaves_(to_leaves), create_graph_(create_graph), retain_(retain_graph) {}
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() {
+    for (Node* n : heap_) n->pending = {};  // not empty only after an exception
+  }
+
+  uint64_t run_id() const { return run_; }
+
+  // Adds `g` to what the output of `node` has gathered.
+  void deliver(Node* node, Tensor g) {
+    if (to_leaves_ && node->is_leaf()) {
+      deliver_to_leaf(*static_cast<LeafNode*>(node), std::move(g));
+      return;
+    }
+    bool first = !node->pending.defined();
+    node->pending = first ? std::move(g) : sum(std::move(node->pending), g);
+    if (!first) return;
+    heap_.push_back(node);
+    std::push_heap(heap_.begin(), heap_.end(), older);
+  }
+
+  // From now on `on_ready` is told of leaves of `root`: counts for every node how many gradients
+  // may come.
+  void count_for(Node* root, const OnReady& on_ready);
+
+  // One of the gradients that `node` waits for has come, or never will.
+  void settle(Node* node);
+
+  // Runs to the end; `capture(node, gradient)` sees each node's full gradient first.
+  template <class Capture>
+  void run(Capture capture) {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), older);
+      Node* node = heap_.back();
+      heap_.pop_back();
+      Tensor dy = std::move(node->pending);
+      node->pending = {};
+      capture(node, dy);
+      if (!node->is_leaf()) step(node, std::move(dy));
+    }
+  }
+
+ private:
+  void step(Node* node, Tensor dy) {
+    Wants wants(*node, run_, to_leaves_);
+    int n = static_cast<int>(node->inputs.size());
+    bool any = false;
+    for (int i = 0; i < n; ++i) any |= wants[i];
+    if (!any) return;
+    check(!node->released(),
+          "backward: {} has already run backward and freed what it saved; ask for retain_graph in "
+          "the first pass to go through the graph twice",
+          node->name);
+    BackwardScope op(*node, dy);
+    Gradients grads;
+    {
+      RunningScope scope(node);
+      grads = node->vjp(Consumed(std::move(dy)), wants);
+    }
+    if (!retain_) node->release();
+    check(static_cast<int>(grads.size()) == n, "backward: {} returned {} gradients for {} inputs",
+          node->name, grads.size(), n);
+    for (int i = 0; i < n; ++i)
+      if (wants[i]) pass_on(op, *node, i, std::move(grads[static_cast<size_t>(i)]));
+    if (on_ready_)
+      for (const Ref<Node>& input : node->inputs)
+        if (input) settle(input.get());
+  }
+
+  // Gives the gradient of an input to the node that made it. Undefined: there is none, or the VJP
+  // has added it in place.
+  void pass_on(BackwardScope& op, const Node& node, int i, Tensor g) {
+    Node* input = node.inputs[static_cast<size_t>(i)].get();
+    if (!g.defined()) {
+      if (observed()) op.announce(gathered(*input), i);
+      return;
+    }
+    g = fit(std::move(g), *input, node.name);
+    op.announce(g, i);
+    deliver(input, std::move(g));
+  }
+
+  const Tensor& gathered(const Node& node) const {
+    return to_leaves_ && node.is_leaf() ? static_cast<const LeafNode&>(node).grad : node.pending;
+  }
+
+  // Undoes broadcasting: sums over the axes along which the input was stretched.
+  static Tensor fit(Tensor g, const Node& input, const char* op) {
+    check(g.dtype() == input.dtype, "backward: {} returned a {} gradient for a {} input", op,
+          g.dtype(), input.dtype);
+    return g.shape() == input.shape ? g : sum_to(g, input.shape);
+  }
+
+  Tensor sum(Tensor a, const Tensor& b) {
+    if (create_graph_ || !detail::may_add_in_place(a)) return add(a, b);
+    add_(a, b, 1);
+    return a;
+  }
+
+  void deliver_to_leaf(LeafNode& leaf, Tensor g) {
+    if (leaf.grad.defined()) {
+      leaf.grad = sum(std::move(leaf.grad), g);
+    } else {
+      leaf.grad = detail::may_add_in_place(g) ? std::move(g) : g.clone();
+    }
+  }
+
+  std::vector<Node*> heap_;
+  const OnReady* on_ready_ = nullptr;
+  uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
+  bool to_leaves_, create_graph_, retain_;
+};
+
+void Engine::count_for(Node* root, const OnReady& on_ready) {
+  on_ready_ = &on_ready;
+  std::vector<Node*> nodes = reachable({root});
+  for (Node* n : nodes) n->awaited = 0;
+  for (Node* n : nodes)
+    for (const Ref<Node>& i : n->inputs)
+      if (i) ++i->awaited;
+  root->awaited = 1;  // the seed
+}
+
+void Engine::settle(Node* node) {
+  std::vector<Node*> settled = {node};
+  while (!settled.empty()) {
+    Node* n = settled.back();
+    settled.pop_back();
+    if (--n->awaited > 0) continue;
+    if (n->is_leaf()) {
+      TensorImpl* owner = static_cast<LeafNode*>(n)->owner;
+      if (owner) (*on_ready_)(Tensor(Ref<TensorImpl>(owner)));
+    } else if (!n->pending.defined()) {
+      // No gradient has come: it will never run.
+      for (const Ref<Node>& i : n->inputs)
+        if (i) settled.push_back(i.get());
+    }
+  }
+}
+
+// The gradient to start from: the one given, or 1 for a single element.
+Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
+  check(y.requires_grad(), "{}: the output does not depend on anything that requires a gradient",
+        op);
+  if (!given.defined()) {
+    check(y.numel() == 1,
+          "{}: the output has shape {}; a gradient must be given unless it has "
+          "one element",
+          op, y.shape());
+    return ones(y.shape(), y.dtype());
+  }
+  check(given.shape() == y.shape() && given.dtype() == y.dtype(),
+        "{}: the output is {} {}, the gradient given {} {}", op, y.dtype(), y.shape(),
+        given.dtype(), given.shape());
+  return given;
+}
+
+/// A run inside the VJP of another (a checkpoint's) may meet leaves that the other has marked, or
+/// where a gradient of the other waits. This sets both aside while the inner run lives.
+class SetAside {
+ public:
+  SetAside() = default;
+  SetAside(const SetAside&) = delete;
+  SetAside& operator=(const SetAside&) = delete;
+  ~SetAside() {
+    for (Entry& e : entries_) {
+      e.node->mark = e.mark;
+      e.node->pending = std::move(e.pending);
+    }
+  }
+  void take(Node* node) {
+    if (!running || (node->mark == 0 && !node->pending.defined())) return;
+    entries_.push_back({Ref<Node>(node), node->mark, std::move(node->pending)});
+    node->pending = {};
+  }
+
+ private:
+  struct Entry {
+    Ref<Node> node;
+    uint64_t mark;
+    Tensor pending;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Marks the nodes between the outputs and the inputs with the run's number.
+void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, uint64_t run,
+               SetAside& aside) {
+  std::vector<Node*> nodes = reachable(nodes_of(outputs));
+  std::sort(nodes.begin(), nodes.end(), older);
+  std::unordered_set<Node*> targets;
+  for (const Tensor& t : inputs)
+    if (t.requires_grad()) targets.insert(t.node().get());
+  for (Node* n : nodes) {
+    bool needed = targets.contains(n);
+    for (const Ref<Node>& i : n->inputs) needed |= i && i->mark == run;
+    if (!needed) continue;
+    aside.take(n);
+    n->mark = run;
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+Node* running_node() { return running; }
+
+bool may_add_in_place(const Tensor& sum) {
+  return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&
+         !sum.ref()->node && sum.is_contiguous();
+}
+
+}  // namespace detail
+
+bool grad_enabled() { return grad_mode; }
+
+NoGradGuard::NoGradGuard() : before_(grad_mode) { grad_mode = false; }
+NoGradGuard::~NoGradGuard() { grad_mode = before_; }
+EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
+EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
+
+void backward(const Tensor& loss, const BackwardOptions& options) {
+  NoGradGuard guard;
+  Engine engine(/*to_leaves=*/true, /*create_graph=*/false, options.retain_graph);
+  Tensor gradient = seed("backward", loss, options.gradient);
+  Node* root = loss.node().get();
+  if (options.on_ready) engine.count_for(root, options.on_ready);
+  engine.deliver(root, std::move(gradient));
+  if (options.on_ready) engine.settle(root);
+  engine.run([](Node*, const Tensor&) {});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  check(options.gradients.empty() || options.gradients.size() == outputs.size(),
+        "grad: {} outputs, but {} gradients", outputs.size(), options.gradients.size());
+  for (const Tensor& t : inputs)
+    check(t.requires_grad(), "grad: an input of shape {} does not require a gradient", t.shape());
+  SetAside aside;  // put back after the engine is gone
+  Engine engine(/*to_leaves=*/false, options.create_graph,
+                options.retain_graph || options.create_graph);
+  mark_path(outputs, inputs, engine.run_id(), aside);
+  std::vector<Tensor> found(inputs.size());
+  {
+    NoGradGuard off;
+    std::optional<EnableGradGuard> on;
+    if (options.create_graph) on.emplace();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      Tensor g = options.gradients.empty() ? Tensor() : options.gradients[i];
+      g = seed("grad", outputs[i], g);
+      if (outputs[i].node()->mark == engine.run_id())
+        engine.deliver(outputs[i].node().get(), std::move(g));
+    }
+    engine.run([&](Node* node, const Tensor& g) {
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].node().get() == node) found[i] = g;
+    });
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check(found[i].defined() || options.allow_unused,
+          "grad: the outputs do not depend on input {} of shape {}; ask for allow_unused to get an "
+          "undefined gradient",
+          i, inputs[i].shape());
+  return found;
+}
+
+std::vector<Tensor> leaves(const Tensor& output) {
+  std::vector<Tensor> out;
+  for (Node* n : reachable(nodes_of({output})))
+    if (n->is_leaf() && static_cast<LeafNode*>(n)->owner)
+      out.push_back(Tensor(Ref<TensorImpl>(static_cast<LeafNode*>(n)->owner)));
+  return out;
+}
+
+}  // namespace tern

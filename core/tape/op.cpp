@@ -1,0 +1,143 @@
+#include "tern/core/tape/op.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "tern/core/tape/record.h"
+
+namespace tern {
+namespace {
+
+thread_local const OpScope* innermost = nullptr;
+thread_local ObserverScope* watching = nullptr;
+thread_local const ModuleScope* working = nullptr;  // the innermost layer that says it is at work
+
+// Names are given and read rarely: by module walks, for errors, and while somebody watches.
+std::mutex labels;
+
+Ref<Label> label_of(const TensorImpl* t) {
+  std::lock_guard lock(labels);
+  return t ? t->label : Ref<Label>();
+}
+
+// "decoder.linear1" of "decoder.linear1.weight"; nothing of "weight".
+std::string without_last(std::string name, int parts) {
+  for (; parts > 0; --parts) {
+    size_t dot = name.rfind('.');
+    name.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return name;
+}
+
+// What an observer computes is not observed.
+class Unwatched {
+ public:
+  Unwatched() : before_(std::exchange(watching, nullptr)) {}
+  ~Unwatched() { watching = before_; }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  ObserverScope* before_;
+};
+
+}  // namespace
+
+OpScope::OpScope(const char* name, Pass pass) : name_(name), pass_(pass), outer_(innermost) {
+  innermost = this;
+}
+
+OpScope::~OpScope() {
+  innermost = outer_;
+  if (!told_) return;
+  // Those that were told of the beginning and are still there.
+  const ObserverScope* first = watching;
+  while (first && first != told_) first = first->outer_;
+  Unwatched unwatched;
+  for (; first; first = first->outer_) first->observer_.end(*this);
+}
+
+void OpScope::tell_begin() {
+  ObserverScope* all = watching;
+  Unwatched unwatched;
+  for (ObserverScope* w = all; w; w = w->outer_) w->observer_.begin(*this);
+  told_ = all;
+}
+
+void OpScope::tell_made(const Tensor& result, int index) {
+  ObserverScope* all = watching;
+  if (pass_ == Pass::forward && result.defined()) pass_module_on(result);
+  Unwatched unwatched;
+  for (ObserverScope* w = all; w; w = w->outer_) w->observer_.made(*this, result, index);
+}
+
+void OpScope::pass_module_on(const Tensor& result) const {
+  std::string module = where();
+  if (module.empty()) return;
+  Ref<Label> label(new Label(module, false));
+  if (result.node()) result.node()->origin = label;
+  std::lock_guard lock(labels);
+  if (!result.ref()->label) result.ref()->label = std::move(label);
+}
+
+// Of a parameter among the operands, else of the layer at work, else of what operands come from.
+std::string OpScope::where() const {
+  std::vector<const TensorImpl*> operands;
+  if (node_) {
+    if (node_->origin) return node_->origin->text;
+    for (const Ref<Node>& n : node_->inputs)
+      if (n && n->is_leaf()) operands.push_back(static_cast<const LeafNode*>(n.get())->owner);
+  } else {
+    for (int i = 0; i < num_inputs(); ++i)
+      if (input(i).defined()) operands.push_back(input(i).ref().get());
+  }
+  std::string inherited;
+  for (const TensorImpl* t : operands) {
+    Ref<Label> label = label_of(t);
+    if (label && label->of_parameter) return without_last(label->text, 1);
+    if (label && inherited.empty()) inherited = label->text;
+  }
+  std::string layer = working && !node_ ? working->where() : "";
+  return layer.empty() ? inherited : layer;
+}
+
+std::string OpScope::module() const {
+  std::string module;
+  for (const OpScope* op = this; op && module.empty(); op = op->outer_) module = op->where();
+  return module;
+}
+
+ModuleScope::ModuleScope(const Tensor& parameter, int parts)
+    : parameter_(parameter), parts_(parts), outer_(working) {
+  working = this;
+}
+
+ModuleScope::~ModuleScope() { working = outer_; }
+
+std::string ModuleScope::where() const { return without_last(parameter_name(parameter_), parts_); }
+
+ObserverScope::ObserverScope(Observer& observer) : observer_(observer), outer_(watching) {
+  watching = this;
+}
+
+ObserverScope::~ObserverScope() { watching = outer_; }
+
+bool observed() { return watching != nullptr; }
+
+const OpScope* current_op() { return innermost; }
+
+std::string parameter_name(const Tensor& t) {
+  Ref<Label> label = t.defined() ? label_of(t.ref().get()) : Ref<Label>();
+  return label && label->of_parameter ? label->text : "";
+}
+
+void set_parameter_name(const Tensor& t, const std::string& name) {
+  std::lock_guard lock(labels);
+  Ref<Label>& label = t.ref()->label;
+  if (label && label->of_parameter && (label->text == name || label->text.ends_with("." + name)))
+    return;
+  label = Ref<Label>(new Label(name, true));
+}
+
+}  // namespace tern

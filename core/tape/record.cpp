@@ -1,0 +1,142 @@
+#include "tern/core/tape/record.h"
+
+#include <atomic>
+
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/engine.h"
+
+namespace tern {
+namespace {
+
+std::atomic<uint64_t> next_sequence{1};
+
+// Nodes whose last reference is gone. Deleting one drops references to others; they queue here
+// instead of being deleted inside each other, so that freeing a chain does not recurse.
+struct Trash {
+  Node* head = nullptr;
+  bool draining = false;
+};
+thread_local Trash trash;
+
+}  // namespace
+
+void dispose(Node* node) {
+  node->next_dead = trash.head;
+  trash.head = node;
+  if (trash.draining) return;
+  trash.draining = true;
+  while (trash.head) {
+    Node* dead = trash.head;
+    trash.head = dead->next_dead;
+    delete dead;
+  }
+  trash.draining = false;
+}
+
+Node::Node(const char* n, const Shape& s, DType t)
+    : name(n),
+      sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),
+      shape(s),
+      dtype(t) {}
+
+LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
+  sequence = 0;  // after every op that used it
+}
+
+bool Wants::operator[](int input) const {
+  const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
+  return node && (to_leaves_ || node->mark == run_);
+}
+
+Tensor Wants::accumulator(int input) const {
+  const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
+  if (!node || grad_enabled()) return {};
+  bool into_leaf = to_leaves_ && node->is_leaf();
+  const Tensor& sum = into_leaf ? static_cast<LeafNode*>(node.get())->grad : node->pending;
+  return detail::may_add_in_place(sum) ? sum : Tensor();
+}
+
+Fresh::Fresh(const Shape& shape, DType dtype) {
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(tern::numel(shape), item_size(dtype), &bytes),
+        "tensor of shape {}: too many bytes", shape);
+  impl_ = Ref<TensorImpl>(new TensorImpl(Layout::contiguous(shape), dtype,
+                                         Ref<Storage>(new Storage(static_cast<size_t>(bytes)))));
+}
+
+Fresh Fresh::view(const Tensor& x, const Layout& layout) {
+  return Fresh(Ref<TensorImpl>(new TensorImpl(layout, x.dtype(), x.ref()->storage)));
+}
+
+Fresh Fresh::adopt(const Tensor& value) { return view(value, value.layout()); }
+
+Saved::Saved(Tensor t, bool is_output)
+    : tensor_(std::move(t)),
+      version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
+      is_output_(is_output) {}
+
+Tensor Saved::get() const {
+  if (!tensor_.defined()) return {};
+  uint64_t now = tensor_.ref()->storage->version();
+  check(now == version_,
+        "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
+        "was written in place in between; write to a clone() instead",
+        detail::running_node() ? detail::running_node()->name : "an op", tensor_.shape(), version_,
+        now);
+  if (!is_output_ || !grad_enabled() || !detail::running_node()) return tensor_;
+  Tensor t = tensor_.detach();
+  t.ref()->node = Ref<Node>(detail::running_node());
+  return t;
+}
+
+Saved save(const Fresh& output) {
+  const TensorImpl& impl = *output.ref();
+  return Saved(Tensor(Ref<TensorImpl>(new TensorImpl(impl.layout, impl.dtype, impl.storage))),
+               true);
+}
+
+void detail::connect(Node& node, const Tensor& input) {
+  node.inputs.push_back(input.requires_grad() ? input.node() : Ref<Node>());
+}
+
+Fresh Consumed::reuse() const {
+  if (!grad_enabled() && detail::may_add_in_place(dy_)) return Fresh::adopt(dy_);
+  return Fresh(dy_.shape(), dy_.dtype());
+}
+
+bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor& t : inputs)
+    if (t.requires_grad()) return true;
+  return false;
+}
+
+bool recording(std::span<const Tensor> inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor& t : inputs)
+    if (t.requires_grad()) return true;
+  return false;
+}
+
+bool Op::recording() const {
+  if (!grad_enabled()) return false;
+  for (int i = 0; i < num_inputs(); ++i)
+    if (input(i).requires_grad()) return true;
+  return false;
+}
+
+void Op::connect(Node& node) const {
+  node.inputs.reserve(static_cast<size_t>(num_inputs()));
+  for (int i = 0; i < num_inputs(); ++i) detail::connect(node, input(i));
+}
+
+Tensor Op::finish(Fresh out, Ref<Node> node) {
+  out.ref()->node = std::move(node);
+  Tensor result(out.ref());
+  announce(result, results_++);
+  return result;
+}
+
+Tensor not_differentiable(Fresh out) { return Tensor(out.ref()); }
+
+}  // namespace tern

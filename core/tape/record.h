@@ -1,0 +1,260 @@
+// The tape as the author of an op sees it. An op opens its scope with what goes in, computes its
+// result into a Fresh, and turns that into a Tensor with record(), giving the vector-Jacobian
+// product (VJP) beside it:
+//
+//   Tensor exp(const Tensor& x) {
+//     Op op("exp", x);
+//     Fresh y(x.shape(), x.dtype());
+//     kernels::exp(...);
+//     return op.record(y, [y = save(y)](const Tensor& dy) { return dy * y.get(); });
+//   }
+//
+// Only record() and not_differentiable() make tensors, so a gradient cannot get lost silently.
+// The VJP is written in public ops: differentiating it again then just works. Where it calls a
+// fused backward kernel, that kernel is an op of its own. A VJP that wants the memory of dy for its
+// result takes it as `Consumed dy`.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tern/core/tape/op.h"
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+/// The gradients a VJP returns, one per input; undefined where there is none.
+using Gradients = std::vector<Tensor, pool::Allocator<Tensor>>;
+
+class Wants;
+class Fresh;
+
+/// The gradient of a result, handed over to a VJP that may write over it.
+class Consumed {
+ public:
+  explicit Consumed(Tensor dy) : dy_(std::move(dy)) {}
+  const Tensor& get() const { return dy_; }
+  operator const Tensor&() const { return dy_; }  // NOLINT: implicit on purpose
+  /// The tensor itself; this one is then empty.
+  Tensor take() && { return std::move(dy_); }
+  /// Replaces it by a copy without gaps if it has some.
+  void make_contiguous() {
+    if (!dy_.is_contiguous()) dy_ = dy_.contiguous();
+  }
+  /// Memory for a result of the same shape and type: that of the gradient where nobody else holds
+  /// it and nothing is recorded, else new. A kernel may read each element of get() before it writes
+  /// the one at its place.
+  Fresh reuse() const;
+
+ private:
+  Tensor dy_;
+};
+
+/// A recorded op: what made a tensor, and how to send a gradient back to the inputs.
+class Node : public Counted, public pool::Pooled {
+ public:
+  Node(const char* name, const Shape& shape, DType dtype);
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Gradients of the inputs from the gradient of the output.
+  virtual Gradients vjp(Consumed dy, const Wants& wants) = 0;
+  /// Frees what was saved; vjp must not be called afterwards.
+  virtual void release() noexcept = 0;
+  virtual bool released() const { return false; }
+  virtual bool is_leaf() const { return false; }
+
+  const char* name;
+  uint64_t sequence;                                          ///< newer nodes have larger numbers
+  Shape shape;                                                ///< of the output
+  DType dtype;                                                ///< of the output
+  std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: wants no gradient
+  Ref<Label> origin;          ///< the module of the op, if it was watched
+  Tensor pending;             ///< the engine's: gradient so far
+  uint64_t mark = 0;          ///< the engine's: last run that needs it
+  int64_t awaited = 0;        ///< the engine's: contributions still to come
+  Node* next_dead = nullptr;  ///< links nodes that wait to be freed
+};
+
+/// Where the gradient of a leaf is gathered.
+class LeafNode final : public Node {
+ public:
+  explicit LeafNode(TensorImpl* owner);
+  Gradients vjp(Consumed, const Wants&) override { return {}; }
+  void release() noexcept override {}
+  bool is_leaf() const override { return true; }
+  TensorImpl* owner;  ///< null once the tensor is gone
+  Tensor grad;
+};
+
+/// Which inputs' gradients are asked for; a VJP may skip the others.
+class Wants {
+ public:
+  Wants(const Node& node, uint64_t run, bool to_leaves)
+      : node_(node), run_(run), to_leaves_(to_leaves) {}
+  bool operator[](int input) const;
+  /// The gradient that input has gathered so far, if the VJP may add to it in place (it is
+  /// contiguous, nobody else holds it, and no graph of the backward pass is wanted); undefined
+  /// otherwise. A VJP that has added its share returns an undefined gradient for that input.
+  Tensor accumulator(int input) const;
+
+ private:
+  const Node& node_;
+  uint64_t run_;
+  bool to_leaves_;
+};
+
+/// The result of an op before it is recorded: fresh memory, or a view of an input's.
+class Fresh {
+ public:
+  /// New contiguous memory, not initialised.
+  Fresh(const Shape& shape, DType dtype);
+  /// The elements of `x` seen through another layout.
+  static Fresh view(const Tensor& x, const Layout& layout);
+  /// The elements of a tensor that was computed without recording.
+  static Fresh adopt(const Tensor& value);
+
+  const Layout& layout() const { return impl_->layout; }
+  const Shape& shape() const { return layout().shape; }
+  DType dtype() const { return impl_->dtype; }
+  int64_t numel() const { return layout().numel(); }
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(impl_->storage->data()) + layout().offset;
+  }
+  const Ref<TensorImpl>& ref() const { return impl_; }
+
+ private:
+  explicit Fresh(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Ref<TensorImpl> impl_;
+};
+
+/// A tensor kept for the backward pass. get() fails if it was written to in between.
+class Saved {
+ public:
+  Saved() = default;  ///< holds nothing; get() gives an undefined tensor
+  Saved(Tensor t, bool is_output);
+  Tensor get() const;
+
+ private:
+  Tensor tensor_;
+  uint64_t version_ = 0;
+  bool is_output_ = false;
+};
+
+/// Keeps an input (undefined is allowed).
+inline Saved save(const Tensor& input) { return Saved(input, false); }
+/// Keeps the output (without a cycle: the node does not own itself).
+Saved save(const Fresh& output);
+
+namespace detail {
+
+template <class Vjp>
+class OpNode final : public Node {
+ public:
+  OpNode(const char* name, const Fresh& out, Vjp vjp)
+      : Node(name, out.shape(), out.dtype()), vjp_(std::move(vjp)) {}
+  Gradients vjp(Consumed dy, const Wants& wants) override {
+    if constexpr (std::is_invocable_v<Vjp, Consumed, const Wants&>) {
+      return collect((*vjp_)(std::move(dy), wants));
+    } else {
+      return collect((*vjp_)(std::move(dy)));
+    }
+  }
+  void release() noexcept override { vjp_.reset(); }
+  bool released() const override { return !vjp_.has_value(); }
+
+ private:
+  static Gradients collect(Gradients g) { return g; }
+  static Gradients collect(Tensor g) { return Gradients(1, std::move(g)); }
+  std::optional<Vjp> vjp_;
+};
+
+void connect(Node& node, const Tensor& input);
+
+}  // namespace detail
+
+/// Whether an op on these inputs would be recorded: grad mode is on and one requires a gradient.
+bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+bool recording(std::span<const Tensor> inputs);
+
+/// The scope of one op, from its first check to its result. The inputs are kept by address: they
+/// must outlive it. Undefined ones stand for operands left out.
+class Op : public OpScope {
+ public:
+  template <class... T>
+  requires(std::same_as<std::remove_cvref_t<T>, Tensor>&&...) &&
+      (std::is_lvalue_reference_v<T> && ...)  // a temporary would be gone
+      explicit Op(const char* name, T&&... inputs)
+      : OpScope(name, Pass::forward),
+  addresses_{&inputs...} {
+    static_assert(sizeof...(T) <= kMaxInputs, "give so many as a span");
+    set_inputs(addresses_.data(), static_cast<int>(sizeof...(T)));
+    open();
+  }
+  Op(const char* name, std::span<const Tensor> inputs) : OpScope(name, Pass::forward) {
+    set_inputs(inputs);
+    open();
+  }
+
+  /// Whether the result will be recorded: recording() of the inputs.
+  bool recording() const;
+
+  /// Turns the result into a tensor. `vjp` is called as vjp(dy) or vjp(dy, wants), where dy is a
+  /// const Tensor& or a Consumed, and returns the gradient of the single input (a Tensor) or of all
+  /// (Gradients); a gradient may have the shape the input was broadcast to: the engine sums it
+  /// back.
+  template <class Vjp>
+  Tensor record(Fresh out, Vjp vjp) {
+    if (!is_float(out.dtype()) || !recording()) return finish(std::move(out), {});
+    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    connect(*node);
+    return finish(std::move(out), std::move(node));
+  }
+
+  /// The same where the tape's inputs are not those that came in, but copies of them without gaps.
+  template <class Vjp>
+  Tensor record(Fresh out, std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
+                Vjp vjp) {
+    if (!is_float(out.dtype()) || !tern::recording(inputs)) return finish(std::move(out), {});
+    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    for (const Tensor& t : inputs) detail::connect(*node, t);
+    return finish(std::move(out), std::move(node));
+  }
+
+  template <class Vjp>
+  Tensor record(Fresh out, std::span<const Tensor> inputs, Vjp vjp) {
+    if (!is_float(out.dtype()) || !tern::recording(inputs)) return finish(std::move(out), {});
+    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    for (const Tensor& t : inputs) detail::connect(*node, t);
+    return finish(std::move(out), std::move(node));
+  }
+
+  /// The result of an op that has no gradient by its nature: integers, comparisons, constants.
+  Tensor not_differentiable(Fresh out) { return finish(std::move(out), {}); }
+
+ private:
+  static constexpr size_t kMaxInputs = 8;
+  void connect(Node& node) const;
+  Tensor finish(Fresh out, Ref<Node> node);
+  std::array<const Tensor*, kMaxInputs> addresses_{};
+  int results_ = 0;
+};
+
+/// What an op computes for itself alone, as a tensor without history: a copy, a mask, statistics.
+Tensor not_differentiable(Fresh out);
+
+/// A VJP for fused backward kernels: going through them again throws and names `op`.
+inline auto no_second_derivative(const char* op) {
+  return [op](const Tensor&) -> Gradients {
+    fail(fmt::format("{}: its fused backward has no second derivative", op));
+  };
+}
+
+}  // namespace tern

@@ -1,0 +1,18 @@
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+void Tensor::fail_undefined() {
+  fail("tensor: this tensor is undefined (default-constructed); assign it a value first");
+}
+
+void Tensor::check_type(DType wanted) const {
+  check(dtype() == wanted, "data: the tensor is {}, but {} was asked for; convert with .to()",
+        dtype(), wanted);
+}
+
+void Tensor::check_one_element() const {
+  check(numel() == 1, "item: needs exactly one element, the shape is {}", shape());
+}
+
+}  // namespace tern

@@ -1,0 +1,140 @@
+// Tensor: a handle on a strided array. Copies of a handle share the elements (as in PyTorch);
+// ops live in ops.h, gradients in autograd.h.
+//
+// Threads: different tensors may be used from different threads; one tensor may be read from
+// several. A graph is built and run backward by one thread at a time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/core/base/dtype.h"
+#include "tern/core/base/intrusive.h"
+#include "tern/core/base/layout.h"
+#include "tern/core/base/pool.h"
+#include "tern/core/base/storage.h"
+
+namespace tern {
+
+class Node;
+void dispose(Node* node);
+
+/// What belongs to which part of a model: the name of a parameter ("up.weight"), or the module that
+/// a result came from ("up"). See parameter_name() and OpScope::module() in op.h.
+struct Label : Counted {
+  Label(std::string t, bool p) : text(std::move(t)), of_parameter(p) {}
+  std::string text;
+  bool of_parameter;
+};
+inline void dispose(Label* label) { delete label; }
+
+/// What a Tensor points to. For the inside of core only.
+struct TensorImpl : Counted, pool::Pooled {
+  TensorImpl(Layout l, DType t, Ref<Storage> s);
+  ~TensorImpl();
+  Layout layout;
+  DType dtype;
+  Ref<Storage> storage;
+  Ref<Node> node;    // what made it, or where a leaf's gradient is gathered; null: no gradient
+  Ref<Label> label;  // null: unknown
+};
+inline void dispose(TensorImpl* impl) { delete impl; }
+
+class Tensor {
+ public:
+  /// An undefined tensor: no shape, no elements. Stands for "none" in optional arguments.
+  Tensor() = default;
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  const Layout& layout() const { return impl().layout; }
+  const Shape& shape() const { return layout().shape; }
+  const Strides& strides() const { return layout().strides; }
+  int ndim() const { return layout().ndim(); }
+  int64_t numel() const { return layout().numel(); }
+  /// Size of an axis; negative axes count from the end.
+  int64_t size(int64_t axis) const { return shape()[normalize_axis("size", axis, ndim())]; }
+  DType dtype() const { return impl().dtype; }
+  bool is_contiguous() const { return layout().is_contiguous(); }
+
+  /// The first element (the one at index 0, 0, ...); T must be the dtype's C++ type. Elements lie
+  /// where strides() says: call contiguous() first to read them in row-major order.
+  template <class T>
+  const T* data() const {
+    check_type(dtype_of<T>);
+    return static_cast<const T*>(impl().storage->data()) + layout().offset;
+  }
+  /// As data, for writing in place. Raises the storage's version; an error while gradients are
+  /// recorded (see NoGradGuard).
+  template <class T>
+  T* mutable_data() const {
+    check_type(dtype_of<T>);
+    begin_write("mutable_data");
+    return static_cast<T*>(impl().storage->data()) + layout().offset;
+  }
+
+  /// The value of a tensor with one element, converted to T.
+  template <class T = double>
+  T item() const {
+    check_one_element();
+    return dispatch(dtype(), [&]<class S>() { return static_cast<T>(*data<S>()); });
+  }
+  /// All elements in row-major order, converted to T.
+  template <class T>
+  std::vector<T> to_vector() const {
+    Tensor c = contiguous();
+    return dispatch(dtype(), [&]<class S>() {
+      const S* p = c.numel() ? c.data<S>() : nullptr;
+      return std::vector<T>(p, p + c.numel());
+    });
+  }
+
+  Tensor to(DType dtype) const;        ///< itself if the dtype is already so
+  Tensor contiguous() const;           ///< itself if it is already so
+  Tensor clone() const;                ///< a contiguous copy
+  Tensor operator[](int64_t i) const;  ///< select(x, 0, i)
+
+  /// Whether operations on this tensor are recorded for backward.
+  bool requires_grad() const { return defined() && static_cast<bool>(impl_->node); }
+  /// Makes a leaf of the graph (or an ordinary tensor again). Only for leaves.
+  const Tensor& set_requires_grad(bool on = true) const;
+  /// A leaf was made by the user, not by a recorded op.
+  bool is_leaf() const;
+  /// The gradient that backward() has gathered for a leaf; undefined if there is none.
+  Tensor grad() const;
+  /// Sets the gradient of a leaf; undefined clears it.
+  void set_grad(Tensor grad) const;
+  /// The same elements without history.
+  Tensor detach() const;
+  /// tern::backward(*this).
+  void backward() const;
+
+  const Ref<TensorImpl>& ref() const { return impl_; }
+  const Ref<Node>& node() const { return impl().node; }
+  /// Announces an in-place write by `op`: raises the version, refuses while gradients are recorded.
+  void begin_write(const char* op) const;
+
+ private:
+  TensorImpl& impl() const {
+    if (!impl_) fail_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void fail_undefined();
+  void check_type(DType wanted) const;
+  void check_one_element() const;
+  Ref<TensorImpl> impl_;
+};
+
+/// Readable elements, as PyTorch prints them; long axes are shortened.
+std::string to_string(const Tensor& t);
+
+}  // namespace tern
+
+template <>
+struct fmt::formatter<tern::Tensor> {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+  auto format(const tern::Tensor& t, fmt::format_context& ctx) const {
+    std::string s = tern::to_string(t);
+    return std::copy(s.begin(), s.end(), ctx.out());
+  }
+};

@@ -1,0 +1,105 @@
+#include "tern/core/tools/anomaly.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern {
+namespace {
+
+struct Census {
+  int64_t nan = 0, infinite = 0;
+  double low = std::numeric_limits<double>::infinity(), high = -low;  // of the finite elements
+};
+
+Census count(const Tensor& t) {
+  Census c;
+  if (!t.defined() || !is_float(t.dtype())) return c;
+  Tensor x = t.detach().contiguous();
+  dispatch_float(x.dtype(), "anomaly", [&]<class T>() {
+    const T* p = x.numel() ? x.data<T>() : nullptr;
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const auto v = static_cast<double>(p[i]);
+      c.nan += std::isnan(v);
+      c.infinite += std::isinf(v);
+      if (!std::isfinite(v)) continue;
+      c.low = std::min(c.low, v);
+      c.high = std::max(c.high, v);
+    }
+  });
+  return c;
+}
+
+std::string describe(const Tensor& t) {
+  std::string text = fmt::format("{} {}", t.dtype(), t.shape());
+  if (!is_float(t.dtype())) return text;
+  Census c = count(t);
+  if (c.low <= c.high) text += fmt::format(" in [{:.4g}, {:.4g}]", c.low, c.high);
+  if (c.nan) text += fmt::format(", {} NaN", c.nan);
+  if (c.infinite) text += fmt::format(", {} infinite", c.infinite);
+  return text;
+}
+
+std::string describe_inputs(const OpScope& op) {
+  std::string text;
+  for (int i = 0; i < op.num_inputs(); ++i)
+    if (op.input(i).defined()) text += (text.empty() ? "" : "; ") + describe(op.input(i));
+  return text.empty() ? "none" : text;
+}
+
+// Ops whose result holds what the caller put there, or memory that nobody has written yet.
+bool writes_given_values(const OpScope& op) {
+  constexpr std::array kNames = {"full", "tensor", "empty", "fill_", "copy_",
+                                 "cat",  "stack",  "pad",   "where", "scalar"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view name) { return name == op.name(); });
+}
+
+}  // namespace
+
+AnomalyDetector::AnomalyDetector(const AnomalyOptions& options)
+    : options_(options), watching_(*this) {}
+
+void AnomalyDetector::begin(const OpScope& op) {
+  Open open{&op, false, false, {}};
+  const bool backward = op.pass() == Pass::backward;
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    Census c = count(op.input(i));
+    open.nan_came_in |= c.nan > 0;
+    open.infinity_came_in |= c.infinite > 0;
+  }
+  if (backward) open.gradient = describe_inputs(op);
+  open_.push_back(std::move(open));
+}
+
+void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
+  if (open_.empty() || open_.back().scope != &op || writes_given_values(op)) return;
+  const Open& open = open_.back();
+  Census c = count(result);
+  if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
+    return;
+  const bool backward = op.pass() == Pass::backward;
+  std::string where = op.module();
+  std::string what = backward ? fmt::format("the gradient of input {}", index) : "the result";
+  std::string text =
+      fmt::format("{}{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",
+                  where.empty() ? "" : where + ": ", c.nan ? "NaN" : "infinity", op.name(),
+                  backward ? "backward" : "forward", c.nan ? c.nan : c.infinite, result.numel(),
+                  what, result.shape(), backward ? "gradient that came in" : "inputs",
+                  backward ? open.gradient : describe_inputs(op));
+  if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
+  if (c.nan > 0 || options_.infinities) {
+    if (c.nan > 0 && !first_infinity_.empty()) text += "; before that, " + first_infinity_;
+    throw Error(text);
+  }
+}
+
+void AnomalyDetector::end(const OpScope& op) noexcept {
+  if (!open_.empty() && open_.back().scope == &op) open_.pop_back();
+}
+
+}  // namespace tern

@@ -1,0 +1,156 @@
+#include "tern/core/tools/profile.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/flops.h"
+#include "tern/core/io/safetensors.h"
+
+namespace tern {
+namespace {
+
+int64_t bytes_of(const Tensor& t) { return t.defined() ? t.numel() * item_size(t.dtype()) : 0; }
+
+std::string shapes_of(const OpScope& op) {
+  std::string text;
+  for (int i = 0; i < op.num_inputs(); ++i)
+    if (op.input(i).defined())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", op.input(i).dtype(),
+                          op.input(i).shape());
+  return text;
+}
+
+// Ops that call themselves for a special case ("embedding" in "embedding") are one.
+bool within_itself(const OpScope& op) {
+  return op.outer() && op.outer()->pass() == op.pass() &&
+         std::string_view(op.outer()->name()) == op.name();
+}
+
+void add(Profile::Row& to, const Profile::Row& row) {
+  to.calls += row.calls;
+  to.self_seconds += row.self_seconds;
+  to.total_seconds += row.total_seconds;
+  to.flops += row.flops;
+  to.bytes += row.bytes;
+}
+
+std::vector<Profile::Row> sorted(const std::map<std::string, Profile::Row>& rows) {
+  std::vector<Profile::Row> out;
+  for (const auto& [key, row] : rows) out.push_back(row);
+  std::stable_sort(out.begin(), out.end(), [](const Profile::Row& a, const Profile::Row& b) {
+    return a.self_seconds > b.self_seconds;
+  });
+  return out;
+}
+
+std::string lines(const std::string& title, const std::vector<Profile::Row>& rows, int most) {
+  double whole = 0;
+  for (const Profile::Row& r : rows) whole += r.self_seconds;
+  std::string text = fmt::format("{:<40} {:>8} {:>10} {:>6} {:>10} {:>9} {:>8} {:>8}\n", title,
+                                 "calls", "self ms", "share", "total ms", "GFLOP", "GFLOP/s", "MB");
+  for (size_t i = 0; i < rows.size() && static_cast<int>(i) < most; ++i) {
+    const Profile::Row& r = rows[i];
+    std::string name = r.op.empty() ? (r.module.empty() ? "(no module)" : r.module) : r.op;
+    if (r.pass == Pass::backward) name += " backward";
+    const double gflop = static_cast<double>(r.flops) / 1e9;
+    text +=
+        fmt::format("{:<40} {:>8} {:>10.3f} {:>5.1f}% {:>10.3f} {:>9.3f} {:>8.1f} {:>8.1f}\n", name,
+                    r.calls, 1e3 * r.self_seconds, whole > 0 ? 100 * r.self_seconds / whole : 0,
+                    1e3 * r.total_seconds, gflop, r.total_seconds > 0 ? gflop / r.total_seconds : 0,
+                    static_cast<double>(r.bytes) / 1e6);
+  }
+  if (static_cast<int>(rows.size()) > most)
+    text += fmt::format("... and {} more\n", static_cast<int>(rows.size()) - most);
+  return text;
+}
+
+}  // namespace
+
+Profile::Profile(const ProfileOptions& options) : options_(options) {
+  watching_.emplace(static_cast<Observer&>(*this));
+}
+
+void Profile::stop() { watching_.reset(); }
+
+void Profile::begin(const OpScope& op) {
+  Open open{&op, {}, detail::counted_flops, 0, 0, op.module()};
+  for (int i = 0; i < op.num_inputs(); ++i) open.bytes += bytes_of(op.input(i));
+  if (options_.trace && std::ssize(events_) < options_.max_events) {
+    events_.push_back({op.name(), open.module, op.pass(), 0, -1, shapes_of(op)});
+    open.event = events_.size();
+  }
+  open_.push_back(std::move(open));
+  open_.back().start = Clock::now();
+}
+
+void Profile::made(const OpScope& op, const Tensor& result, int) {
+  if (!open_.empty() && open_.back().scope == &op) open_.back().bytes += bytes_of(result);
+}
+
+void Profile::end(const OpScope& op) noexcept {
+  const Clock::time_point now = Clock::now();
+  if (open_.empty() || open_.back().scope != &op) return;
+  Open open = std::move(open_.back());
+  open_.pop_back();
+  const double seconds = std::chrono::duration<double>(now - open.start).count();
+  Row& row = rows_[{op.name(), op.pass(), open.module}];
+  const bool again = within_itself(op) && !open_.empty();
+  row.self_seconds += seconds - open.inner_seconds;
+  if (!again) {
+    ++row.calls;
+    row.total_seconds += seconds;
+    row.flops += detail::counted_flops - open.flops_before;
+    row.bytes += open.bytes;
+  }
+  if (!open_.empty()) open_.back().inner_seconds += seconds;
+  if (open.event == 0) return;
+  Event& event = events_[open.event - 1];
+  event.start = 1e6 * std::chrono::duration<double>(open.start - start_).count();
+  event.microseconds = 1e6 * seconds;
+}
+
+std::vector<Profile::Row> Profile::by_op() const {
+  std::map<std::string, Row> ops;
+  for (const auto& [key, row] : rows_) {
+    const auto& [name, pass, module] = key;
+    Row& op = ops[name + (pass == Pass::backward ? " backward" : "")];
+    op.op = name;
+    op.pass = pass;
+    add(op, row);
+  }
+  return sorted(ops);
+}
+
+std::vector<Profile::Row> Profile::by_module() const {
+  std::map<std::string, Row> modules;
+  for (const auto& [key, row] : rows_) {
+    const auto& [name, pass, module] = key;
+    Row& part = modules[module + (pass == Pass::backward ? " backward" : "")];
+    part.module = module;
+    part.pass = pass;
+    add(part, row);
+  }
+  return sorted(modules);
+}
+
+std::string Profile::table(int rows) const {
+  return lines("op", by_op(), rows) + "\n" + lines("module", by_module(), rows);
+}
+
+void Profile::write_trace(const std::string& path) const {
+  nlohmann::json events = nlohmann::json::array();
+  for (const Event& e : events_) {
+    if (e.microseconds < 0) continue;  // still at work
+    events.push_back({{"name", e.op + (e.pass == Pass::backward ? " backward" : "")},
+                      {"cat", e.pass == Pass::backward ? "backward" : "forward"},
+                      {"ph", "X"},
+                      {"ts", e.start},
+                      {"dur", e.microseconds},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"args", {{"module", e.module}, {"inputs", e.shapes}}}});
+  }
+  write_file_atomically(path, nlohmann::json{{"traceEvents", events}}.dump());
+}
+
+}  // namespace tern

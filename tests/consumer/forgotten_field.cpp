@@ -1,0 +1,26 @@
+// A module whose `fields` forgets one: the first step of a training says so by name.
+#include <tern/tern.h>
+
+#include <string>
+
+using namespace tern;
+
+struct Forgetful {
+  nn::Linear up, down;
+  explicit Forgetful(Rng& rng) : up(4, 16, rng), down(16, 3, rng) {}
+  Tensor operator()(const Tensor& x) const { return down(gelu(up(x))); }
+  static void fields(auto& m, auto&& visit) { visit("up", m.up); }
+};
+
+int main() {
+  Rng rng(0);
+  Forgetful model(rng);
+  optim::AdamW optimizer(nn::named_parameters(model));
+  Tensor loss = cross_entropy(model(randn({8, 4}, rng)), randint(0, 3, {8}, rng));
+  try {
+    optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
+  } catch (const Error& e) {
+    return std::string(e.what()).find("no parameter of the model") == std::string::npos;
+  }
+  return 1;
+}
