@@ -10,10 +10,6 @@ kernels::AdditiveSize size_of(const Tensor& q, const Tensor& k) {
   return {q.size(0), q.size(1), k.size(1), q.size(2)};
 }
 
-Tensor composed(const std::vector<Tensor>& in) {
-  return sum(tanh(unsqueeze(in[0], 2) + unsqueeze(in[1], 1)) * in[2], -1);
-}
-
 // What keys have gathered from other queries is added to in place.
 Gradients fused(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& w,
                 const Wants& wants) {
@@ -28,6 +24,10 @@ Gradients fused(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor
 }
 
 }  // namespace
+
+Tensor composed::additive_scores(const Tensor& q, const Tensor& k, const Tensor& w) {
+  return sum(tanh(unsqueeze(q, 2) + unsqueeze(k, 1)) * w, -1);
+}
 
 Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_in) {
   Op op("additive_scores", q_in, k_in, w_in);
@@ -48,7 +48,10 @@ Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_i
   });
   auto vjp = [q = save(q), k = save(k), w = save(w)](const Tensor& dy, const Wants& wants) {
     if (!grad_enabled()) return fused(dy, q.get(), k.get(), w.get(), wants);
-    return detail::composed_gradients(composed, {q.get(), k.get(), w.get()}, dy);
+    auto fn = [](const std::vector<Tensor>& in) {
+      return composed::additive_scores(in[0], in[1], in[2]);
+    };
+    return detail::composed_gradients(fn, {q.get(), k.get(), w.get()}, dy);
   };
   return op.record(y, {q, k, w}, std::move(vjp));
 }

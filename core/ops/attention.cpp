@@ -1,10 +1,9 @@
-#include "tern/core/ops/attention.h"
+#include "tern/core/kernels/attention.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/attention.h"
 #include "tern/core/kernels/product.h"
 #include "tern/core/ops/attention_call.h"
 #include "tern/core/ops/composed.h"
@@ -268,6 +267,38 @@ int64_t kv_heads_of(const HeadCounts& counts) {
   return kv;
 }
 
+AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
+                        const AttentionOptions& options) {
+  const int64_t heads = counts.heads, kv = kv_heads_of(counts);
+  const int64_t dim = head_dim(qkv, heads + 2 * kv);
+  AttentionCall call;
+  call.inputs = {qkv};
+  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
+  call.key_heads = {.input = 0, .first = heads * dim, .heads = kv, .dim = dim};
+  call.value = {.input = 0, .first = (heads + kv) * dim, .heads = kv, .dim = dim};
+  set_options(call, options, dim);
+  return call;
+}
+
+AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
+                         const AttentionOptions& options) {
+  const int64_t heads = counts.heads, kv_heads = kv_heads_of(counts);
+  const int64_t dim = head_dim(q, heads);
+  check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
+        "attention: queries {} of {} heads do not go with keys and values {} of {}", q.shape(),
+        heads, kv.shape(), kv_heads);
+  AttentionCall call;
+  call.inputs = {q, kv};
+  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
+  call.key_heads = {.input = 1, .first = 0, .heads = kv_heads, .dim = dim};
+  call.value = {.input = 1, .first = kv_heads * dim, .heads = kv_heads, .dim = dim};
+  set_options(call, options, dim);
+  return call;
+}
+
+/// (B, H, T, D) as (B, T, H D).
+Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
+
 }  // namespace
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -288,31 +319,27 @@ Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& 
 
 Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
                       const AttentionOptions& options) {
-  const int64_t heads = counts.heads, kv = kv_heads_of(counts);
-  const int64_t dim = head_dim(qkv, heads + 2 * kv);
-  AttentionCall call;
-  call.inputs = {qkv};
-  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
-  call.key_heads = {.input = 0, .first = heads * dim, .heads = kv, .dim = dim};
-  call.value = {.input = 0, .first = (heads + kv) * dim, .heads = kv, .dim = dim};
-  set_options(call, options, dim);
-  return attend(call);
+  return attend(self_call(qkv, counts, options));
 }
 
 Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                        const AttentionOptions& options) {
-  const int64_t heads = counts.heads, kv_heads = kv_heads_of(counts);
-  const int64_t dim = head_dim(q, heads);
-  check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
-        "attention: queries {} of {} heads do not go with keys and values {} of {}", q.shape(),
-        heads, kv.shape(), kv_heads);
-  AttentionCall call;
-  call.inputs = {q, kv};
-  call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
-  call.key_heads = {.input = 1, .first = 0, .heads = kv_heads, .dim = dim};
-  call.value = {.input = 1, .first = kv_heads * dim, .heads = kv_heads, .dim = dim};
-  set_options(call, options, dim);
-  return attend(call);
+  return attend(cross_call(q, kv, counts, options));
+}
+
+Tensor composed::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const AttentionOptions& options) {
+  return detail::composed_attention(call_on(q, k, v, options)).context;
+}
+
+Tensor composed::self_attention(const Tensor& qkv, const HeadCounts& counts,
+                                const AttentionOptions& options) {
+  return join_heads(detail::composed_attention(self_call(qkv, counts, options)).context);
+}
+
+Tensor composed::cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
+                                 const AttentionOptions& options) {
+  return join_heads(detail::composed_attention(cross_call(q, kv, counts, options)).context);
 }
 
 Tensor detail::dropout_factors(const AttentionCall& call) {

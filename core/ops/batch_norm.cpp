@@ -1,5 +1,6 @@
 // Normalisation of channels over the batch (Ioffe & Szegedy 2015).
 #include "tern/core/kernels/normalise.h"
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/reduction.h"
 
@@ -28,14 +29,13 @@ struct Sizes {
   int64_t batch, channels, rest;
 };
 
-// In public ops, for when they are differentiated again: as a layer_norm over the other axes.
 Gradients composed_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight, double eps) {
-  const Dims axes = other_axes(x);
-  Tensor centred = x - mean(x, axes, true);
-  Tensor rstd = rsqrt(mean(square(centred), axes, true) + eps);
-  Tensor xhat = centred * rstd;
-  Tensor dx = dy - mean(dy, axes, true) - xhat * mean(dy * xhat, axes, true);
-  return {dx * rstd * by_channel(weight, x), sum(dy * xhat, axes), sum(dy, axes)};
+  auto fn = [&](const std::vector<Tensor>& in) {
+    return composed::batch_norm(in[0], in[1], {}, eps);
+  };
+  Gradients g = detail::composed_gradients(fn, {x, weight}, dy);
+  g.push_back(sum(dy, other_axes(x)));  // of the bias
+  return g;
 }
 
 Gradients fused_gradients(Consumed dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -100,6 +100,15 @@ void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_ch
 }
 
 }  // namespace
+
+// A layer_norm over the other axes.
+Tensor composed::batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const Dims axes = other_axes(x);
+  Tensor centred = x - mean(x, axes, true);
+  Tensor y = centred * rsqrt(mean(square(centred), axes, true) + eps);
+  if (weight.defined()) y = y * by_channel(weight, x);
+  return bias.defined() ? y + by_channel(bias, x) : y;
+}
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {

@@ -1,14 +1,57 @@
-// Second derivatives of fused ops: where a backward pass is itself recorded, the gradient is that
-// of the same function put together from public ops.
+// Composed definitions: beside every fused op the same function stands in public differentiable
+// ops, under the same name in tern::composed, in the file of the fused op. Two things rest on them:
+// - second derivatives: where a backward pass is itself recorded, a fused op's gradient is that of
+//   its composed definition (composed_gradients). Three are their own second derivative, and only
+//   tests use their composed form: convolutions and dropout, linear in each argument, whose
+//   gradients are the same ops again; and softmax with its logarithm, whose gradient is a formula
+//   of the result, so that the input need not be kept.
+// - tests: tests/test_composed.cpp compares the two, one row an op.
 #pragma once
 
 #include <vector>
 
+#include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 
-namespace tern::detail {
+namespace tern {
+namespace composed {
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {},
+              const LinearOptions& options = {});
+Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
+Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
+Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+/// Normalises by the batch, as in training.
+Tensor batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+Tensor dropout(const Tensor& x, double p, Rng& rng);
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionOptions& options = {});
+Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
+                      const AttentionOptions& options = {});
+Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
+                       const AttentionOptions& options = {});
+Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& w);
+Tensor lstm_cell(const Tensor& gates, const Tensor& c);
+Tensor gru_cell(const Tensor& of_x, const Tensor& of_h, const Tensor& h);
+Tensor rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& weights,
+                 const RnnLayerOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+              const Conv2dOptions& options = {});
+
+}  // namespace composed
+
+namespace detail {
 
 /// The gradients at `inputs` of fn, recorded so that they can be differentiated again. fn gets the
 /// inputs behind a view of their own, so that one input's history may lead to another.
@@ -20,17 +63,18 @@ Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, co
     args.push_back(differentiable ? expand(t, t.shape()) : t);
     if (differentiable) wanted.push_back(args.back());
   }
+  Gradients out(inputs.size());
+  if (wanted.empty()) return out;
   std::vector<Tensor> found =
       grad({fn(args)}, wanted, {.create_graph = true, .allow_unused = true, .gradients = {dy}});
-  Gradients out;
   size_t next = 0;
-  for (const Tensor& t : inputs)
-    out.push_back(t.defined() && t.requires_grad() ? found[next++] : Tensor());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined() && inputs[i].requires_grad()) out[i] = found[next++];
   return out;
 }
 
-}  // namespace tern::detail
+}  // namespace detail
 
-namespace tern {
 using detail::composed_gradients;
+
 }  // namespace tern

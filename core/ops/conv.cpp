@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "tern/core/kernels/conv.h"
+#include "tern/core/ops/composed.h"
+#include "tern/core/ops/einsum.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 
@@ -196,7 +198,23 @@ Conv pooling_geometry(const char* op, const Tensor& x, const Pool2dOptions& opti
   return c;
 }
 
+/// Windows of `size` elements `dilation` apart, every `stride`: a new last axis.
+Tensor windows(const Tensor& x, int64_t axis, int64_t size, int64_t stride, int64_t dilation) {
+  return slice(unfold(x, axis, dilation * (size - 1) + 1, stride), -1, {}, {}, dilation);
+}
+
 }  // namespace
+
+// Every window of every channel, times the weights, summed.
+Tensor composed::conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& o) {
+  Tensor p = pad(x, {o.padding[1], o.padding[1], o.padding[0], o.padding[0]});
+  p = windows(p, 2, w.size(2), o.stride[0], o.dilation[0]);
+  p = windows(p, 3, w.size(3), o.stride[1], o.dilation[1]);  // (batch, in, H', W', KH, KW)
+  Tensor y = einsum("b g i y x h w, g o i h w -> b g o y x",
+                    {unflatten(p, 1, {o.groups, -1}), unflatten(w, 0, {o.groups, -1})});
+  y = flatten(y, 1, 2);
+  return b.defined() ? y + reshape(b, {b.numel(), 1, 1}) : y;
+}
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
   check(x.ndim() == 4 && w.ndim() == 4,

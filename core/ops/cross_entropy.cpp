@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/reduction.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -96,6 +97,10 @@ struct RowTargets {
   }
 };
 
+Tensor composed_row_losses(const Tensor& logits, const RowTargets& targets) {
+  return -sum(targets.weights() * log_softmax(logits, -1), -1);
+}
+
 Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
   Op op("cross_entropy", logits);
   Tensor x = logits.contiguous();
@@ -111,8 +116,8 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
     for (const Saved& saved : kept) saved.get();  // fails if one was written to
     Tensor logits = kept[0].get();
     if (grad_enabled()) {
-      Tensor q = targets.weights();
-      return (softmax(logits, -1) * sum(q, -1, true) - q) * unsqueeze(dy, 1);
+      auto fn = [&](const std::vector<Tensor>& in) { return composed_row_losses(in[0], targets); };
+      return detail::composed_gradients(fn, {logits}, dy)[0];
     }
     Tensor d = dy.contiguous();
     Fresh dx(logits.shape(), d.dtype());
@@ -126,37 +131,45 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
   return op.record(loss, {x}, vjp);
 }
 
+using RowLosses = Tensor (*)(const Tensor& logits, const RowTargets& targets);
+
 // Targets that are probabilities; their gradient is recorded if they need one.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
-                          const CrossEntropyOptions& options) {
+                          const CrossEntropyOptions& options, RowLosses losses_of) {
   check(target.shape() == logits.shape() && target.dtype() == logits.dtype(),
         "cross_entropy: probabilities must be like the logits {} {}, got {} {}", logits.dtype(),
         logits.shape(), target.dtype(), target.shape());
   Tensor x = class_rows("cross_entropy", logits), t = class_rows("cross_entropy", target);
-  Tensor weight = class_weights("cross_entropy", options.weight, x), losses;
-  if (recording({target})) {
-    RowTargets targets{{}, t, weight, options.label_smoothing, 0};
-    losses = -sum(targets.weights() * log_softmax(x, -1), -1);
-  } else {
-    losses = row_losses(x, {{}, t.contiguous(), weight, options.label_smoothing, 0});
-  }
+  Tensor weight = class_weights("cross_entropy", options.weight, x);
+  if (recording({target})) losses_of = composed_row_losses;
+  Tensor losses = losses_of(x, {{}, t.contiguous(), weight, options.label_smoothing, 0});
   return reduce_rows(losses, options.reduction, static_cast<double>(x.size(0)),
                      without_classes(logits));
+}
+
+Tensor cross_entropy_by(RowLosses losses_of, const Tensor& logits, const Tensor& target,
+                        const CrossEntropyOptions& options) {
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "cross_entropy: label_smoothing must be in [0, 1], got {}", options.label_smoothing);
+  if (is_float(target.dtype())) return soft_cross_entropy(logits, target, options, losses_of);
+  Tensor x = class_rows("cross_entropy", logits);
+  Tensor index = class_indices("cross_entropy", target, logits, options.ignore_index);
+  Tensor weight = class_weights("cross_entropy", options.weight, x);
+  Tensor losses = losses_of(x, {index, {}, weight, options.label_smoothing, options.ignore_index});
+  return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
+                     target.shape());
 }
 
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
-  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-        "cross_entropy: label_smoothing must be in [0, 1], got {}", options.label_smoothing);
-  if (is_float(target.dtype())) return soft_cross_entropy(logits, target, options);
-  Tensor x = class_rows("cross_entropy", logits);
-  Tensor index = class_indices("cross_entropy", target, logits, options.ignore_index);
-  Tensor weight = class_weights("cross_entropy", options.weight, x);
-  Tensor losses = row_losses(x, {index, {}, weight, options.label_smoothing, options.ignore_index});
-  return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
-                     target.shape());
+  return cross_entropy_by(row_losses, logits, target, options);
+}
+
+Tensor composed::cross_entropy(const Tensor& logits, const Tensor& target,
+                               const CrossEntropyOptions& options) {
+  return cross_entropy_by(composed_row_losses, logits, target, options);
 }
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions& options) {

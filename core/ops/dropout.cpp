@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 
 namespace tern {
@@ -26,6 +27,10 @@ Tensor masked_by_key(Consumed consumed, double p, uint64_t key) {
 }
 
 }  // namespace
+
+Tensor composed::dropout(const Tensor& x, double p, Rng& rng) {
+  return x * tern::dropout(ones(x.shape(), x.dtype()), p, rng);
+}
 
 Tensor dropout(const Tensor& x, double p, Rng& rng) {
   check(p >= 0 && p <= 1, "dropout: the probability is {}, outside [0, 1]", p);

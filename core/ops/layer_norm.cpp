@@ -1,5 +1,6 @@
 // Normalisation over the last axes, with or without taking away the mean, and over groups.
 #include "tern/core/kernels/normalise.h"
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/reduction.h"
 
@@ -34,17 +35,19 @@ void check_arguments(const Norm& norm, const Tensor& x, const Tensor& weight, co
   }
 }
 
-// The gradients in public ops, for when they are differentiated again:
-//   xhat = (x - mean) rstd, d = dy weight, dx = rstd (d - mean(d) - xhat mean(d xhat)).
-Gradients composed_gradients(const Norm& norm, const Tensor& dy, const Tensor& x,
-                             const Tensor& weight) {
+Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Dims axes = norm.axes();
   Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
-  Tensor rstd = rsqrt(mean(square(centred), axes, true) + norm.eps);
-  Tensor xhat = centred * rstd, d = dy * weight;
-  Tensor dx = d - xhat * mean(d * xhat, axes, true);
-  if (norm.centred) dx = dx - mean(d, axes, true);
-  return {dx * rstd, dy * xhat, dy};
+  Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
+  return weight.defined() ? y * weight : y;
+}
+
+Gradients composed_gradients(const Norm& norm, const Tensor& dy, const Tensor& x,
+                             const Tensor& weight) {
+  auto fn = [&](const std::vector<Tensor>& in) { return composed_norm(norm, in[0], in[1]); };
+  Gradients g = detail::composed_gradients(fn, {x, weight}, dy);
+  g.push_back(dy);  // of the bias
+  return g;
 }
 
 Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const Tensor& weight,
@@ -98,6 +101,27 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, con
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
   return normalise({"rms_norm", false, shape, eps}, x, weight, {});
+}
+
+Tensor composed::layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight,
+                            const Tensor& bias, double eps) {
+  Tensor y = composed_norm({"layer_norm", true, shape, eps}, x, weight);
+  return bias.defined() ? y + bias : y;
+}
+
+Tensor composed::rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
+  return composed_norm({"rms_norm", false, shape, eps}, x, weight);
+}
+
+Tensor composed::group_norm(const Tensor& x, int64_t groups, const Tensor& weight,
+                            const Tensor& bias, double eps) {
+  const int64_t n = x.size(0);
+  Tensor rows = reshape(x, {n, groups, x.numel() / (n * groups)});
+  Tensor y = reshape(composed::layer_norm(rows, rows.size(-1), {}, {}, eps), x.shape());
+  Shape of_channels = Dims::filled(x.ndim() - 1, 1);
+  of_channels[0] = x.size(1);
+  if (weight.defined()) y = y * reshape(weight, of_channels);
+  return bias.defined() ? y + reshape(bias, of_channels) : y;
 }
 
 // A layer_norm of every group without weights, then weight and bias of the channels.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tern/core/ops/activations.h"
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/matmul.h"
 
 namespace tern {
@@ -115,28 +116,29 @@ struct LinearVjp {
   Saved x, w, b, kept;
   Layout x_layout, w_layout;
 
-  // The same by public ops, from the inputs alone: for second derivatives.
-  Tensor composed_gradient(const Tensor& dy) const {
-    Tensor input = linear(x.get(), w.get(), b.get());
-    return with_activation(activation, [&](auto op) {
-      return op.df(dy, op.kKeep == Keep::output ? activate(activation, input) : input);
-    });
+  Gradients composed_gradients(const Tensor& dy) const {
+    auto fn = [a = activation](const std::vector<Tensor>& in) {
+      return composed::linear(in[0], in[1], in[2], {.activation = a});
+    };
+    return detail::composed_gradients(fn, {x.get(), w.get(), b.get()}, dy);
   }
 
   // y = f(p) + r, p = x W^T + b:  dp = dy f'(p), dx = dp W, dW = dp^T x, db = sum dp, dr = dy.
   Gradients operator()(Consumed dy, const Wants& wants) const {
+    const bool active = activation != Activation::none && dy.get().numel() > 0;
     Gradients g(4);
+    if (active && grad_enabled()) g = composed_gradients(dy);
+    g.resize(4);
     if (wants[3]) g[3] = dy;
+    if (active && grad_enabled()) return g;
     Tensor dp;
-    if (activation == Activation::none) {
-      dp = std::move(dy).take();
-    } else if (grad_enabled() || dy.get().numel() == 0) {
-      dp = composed_gradient(dy);
-    } else {
+    if (active) {
       std::optional<Fresh> dbias;
       if (wants[2]) dbias.emplace(Shape{dy.get().size(-1)}, dy.get().dtype());
       dp = fused_gradient(activation, std::move(dy), kept.get(), dbias ? &*dbias : nullptr);
       if (dbias) g[2] = not_differentiable(*dbias);
+    } else {
+      dp = std::move(dy).take();
     }
     if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.get(), w_layout);
@@ -164,6 +166,14 @@ void check_linear(const Tensor& x, const Tensor& w, const Tensor& b, const Linea
 }
 
 }  // namespace
+
+Tensor composed::linear(const Tensor& x, const Tensor& w, const Tensor& b,
+                        const LinearOptions& options) {
+  Tensor y = matmul(x, transpose(w, 0, 1));
+  if (b.defined()) y = y + b;
+  y = activate(options.activation, y);
+  return options.residual.defined() ? y + options.residual : y;
+}
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
   Op op("linear", x, w, b, options.residual);

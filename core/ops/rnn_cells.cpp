@@ -23,12 +23,6 @@ void check_cell(const char* op, const char* what, const Tensor& gates, int64_t p
         what, gates.dtype(), state.dtype());
 }
 
-Tensor composed_lstm(const Tensor& gates, const Tensor& c) {
-  std::vector<Tensor> part = chunk(gates, 4, 1);
-  Tensor next = sigmoid(part[1]) * c + sigmoid(part[0]) * tanh(part[2]);
-  return stack({sigmoid(part[3]) * tanh(next), next});
-}
-
 // h' and c' go to `y` (2, B, H), the activated gates to `activated`.
 template <class T>
 void lstm_step(const Tensor& gates, const Tensor& c, T* activated, T* y) {
@@ -52,13 +46,6 @@ Gradients fused_lstm(const Tensor& dy, const Tensor& gates, const Tensor& c) {
   return {not_differentiable(dgates), not_differentiable(dc)};
 }
 
-Tensor composed_gru(const Tensor& of_x, const Tensor& of_h, const Tensor& h) {
-  std::vector<Tensor> x = chunk(of_x, 3, 1), s = chunk(of_h, 3, 1);
-  Tensor z = sigmoid(x[1] + s[1]);
-  Tensor n = tanh(x[2] + sigmoid(x[0] + s[0]) * s[2]);
-  return n + z * (h - n);
-}
-
 Gradients fused_gru(const Tensor& dy, const Tensor& of_x, const Tensor& of_h, const Tensor& h) {
   Fresh dh(h.shape(), h.dtype()), dof_x(of_x.shape(), h.dtype()), dof_h(of_h.shape(), h.dtype());
   Tensor d = dy.contiguous();
@@ -78,6 +65,19 @@ Gradients fused_gru(const Tensor& dy, const Tensor& of_x, const Tensor& of_h, co
 
 }  // namespace
 
+Tensor composed::lstm_cell(const Tensor& gates, const Tensor& c) {
+  std::vector<Tensor> part = chunk(gates, 4, 1);
+  Tensor next = sigmoid(part[1]) * c + sigmoid(part[0]) * tanh(part[2]);
+  return stack({sigmoid(part[3]) * tanh(next), next});
+}
+
+Tensor composed::gru_cell(const Tensor& of_x, const Tensor& of_h, const Tensor& h) {
+  std::vector<Tensor> x = chunk(of_x, 3, 1), s = chunk(of_h, 3, 1);
+  Tensor z = sigmoid(x[1] + s[1]);
+  Tensor n = tanh(x[2] + sigmoid(x[0] + s[0]) * s[2]);
+  return n + z * (h - n);
+}
+
 Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
   Op op("lstm_cell", gates_in, c_in);
   check_cell("lstm_cell", "the gates", gates_in, 4, c_in);
@@ -89,7 +89,7 @@ Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
   });
   auto vjp = [gates = save(gates), c = save(c)](const Tensor& dy) {
     if (!grad_enabled()) return fused_lstm(dy, gates.get(), c.get());
-    auto fn = [](const std::vector<Tensor>& in) { return composed_lstm(in[0], in[1]); };
+    auto fn = [](const std::vector<Tensor>& in) { return composed::lstm_cell(in[0], in[1]); };
     return detail::composed_gradients(fn, {gates.get(), c.get()}, dy);
   };
   return op.record(y, {gates, c}, std::move(vjp));
@@ -108,7 +108,7 @@ Tensor gru_cell(const Tensor& of_x_in, const Tensor& of_h_in, const Tensor& h_in
   });
   auto vjp = [of_x = save(of_x), of_h = save(of_h), h = save(h)](const Tensor& dy) {
     if (!grad_enabled()) return fused_gru(dy, of_x.get(), of_h.get(), h.get());
-    auto fn = [](const std::vector<Tensor>& in) { return composed_gru(in[0], in[1], in[2]); };
+    auto fn = [](const std::vector<Tensor>& in) { return composed::gru_cell(in[0], in[1], in[2]); };
     return detail::composed_gradients(fn, {of_x.get(), of_h.get(), h.get()}, dy);
   };
   return op.record(y, {of_x, of_h, h}, std::move(vjp));

@@ -100,7 +100,7 @@ void backward(const Sequence<T>& s, const T* dy_h, const T* dy_c, T* dgates, T* 
 Tensor composed_layer(const Layer& l, const std::vector<Tensor>& in) {
   const RnnWeights w{in[1], in[2], in[3], in[4]};
   const bool lstm = l.kind == RnnKind::lstm;
-  Tensor of_x = linear(in[0], w.w_ih, w.b_ih);
+  Tensor of_x = composed::linear(in[0], w.w_ih, w.b_ih);
   if (l.steps == 0) {
     Tensor none = narrow(of_x, 2, 0, l.hidden);
     return lstm ? stack({none, none}) : none;
@@ -109,15 +109,12 @@ Tensor composed_layer(const Layer& l, const std::vector<Tensor>& in) {
   std::vector<Tensor> states(static_cast<size_t>(l.steps));
   for (int64_t step = 0; step < l.steps; ++step) {
     const int64_t t = l.time(step);
-    Tensor x = select(of_x, 0, t), h = lstm ? select(state, 0, 0) : state, next;
-    if (l.kind == RnnKind::gru) {
-      next = gru_cell(x, linear(h, w.w_hh, w.b_hh), h);
-    } else {
-      Tensor gates = linear(h, w.w_hh, w.b_hh, {.residual = x});
-      next = lstm                      ? lstm_cell(gates, select(state, 0, 1))
-             : l.kind == RnnKind::tanh ? tanh(gates)
-                                       : relu(gates);
-    }
+    Tensor x = select(of_x, 0, t), h = lstm ? select(state, 0, 0) : state;
+    Tensor of_h = composed::linear(h, w.w_hh, w.b_hh);
+    Tensor next = l.kind == RnnKind::gru    ? composed::gru_cell(x, of_h, h)
+                  : lstm                    ? composed::lstm_cell(x + of_h, select(state, 0, 1))
+                  : l.kind == RnnKind::tanh ? tanh(x + of_h)
+                                            : relu(x + of_h);
     state = l.lengths.defined() ? where(unsqueeze(gt(l.lengths, t), 1), next, state) : next;
     states[static_cast<size_t>(t)] = state;
   }
@@ -270,6 +267,15 @@ Layer check_layer(RnnKind kind, const Tensor& x, const RnnWeights& w, const RnnL
 
 int64_t gate_parts(RnnKind kind) {
   return kind == RnnKind::lstm ? 4 : kind == RnnKind::gru ? 3 : 1;
+}
+
+Tensor composed::rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& w,
+                           const RnnLayerOptions& options) {
+  const Layer l = check_layer(kind, x, w, options);
+  Tensor none = zeros({l.batch, l.hidden}, x.dtype());
+  return composed_layer(
+      l, {x, w.w_ih, w.w_hh, w.b_ih, w.b_hh, options.h0.defined() ? options.h0 : none,
+          options.c0.defined() ? options.c0 : none});
 }
 
 Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,

@@ -1,6 +1,9 @@
 // Softmax and its logarithm. The kernels work along the last axis; another one is moved there.
 #include "tern/core/kernels/softmax.h"
 
+#include <limits>
+
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/reduction.h"
 
@@ -24,45 +27,22 @@ Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   return x.ndim() && m.strides()[x.ndim() - 1] != 1 ? m.contiguous() : m;
 }
 
-// dx from dy and the result y, along the last axis.
-Tensor softmax_backward(Consumed dy, const Tensor& y) {
+// dx from dy and the result y, along the last axis: in public ops where it is recorded.
+template <Form kForm>
+Tensor gradient(Consumed dy, const Tensor& y) {
+  if (grad_enabled() && kForm == Form::plain) return y * (dy.get() - sum(dy.get() * y, -1, true));
+  if (grad_enabled()) return dy.get() - exp(y) * sum(dy, -1, true);
   dy.make_contiguous();
   const Tensor& d = dy.get();
-  Op op("softmax_backward", d, y);
   Fresh dx = dy.reuse();
   dispatch_float(d.dtype(), "softmax", [&]<class T>() {
-    kernels::softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(),
-                              d.numel() / std::max<int64_t>(d.size(-1), 1), d.size(-1));
+    const int64_t n = d.size(-1), rows = d.numel() / std::max<int64_t>(n, 1);
+    if constexpr (kForm == Form::plain)
+      kernels::softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), rows, n);
+    else
+      kernels::log_softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), rows, n);
   });
-  // dx = y (dy - s), s = sum(dy y):  d(dx)/dy is symmetric; dg/dy_i = g (dy - s) - dy sum(g y).
-  auto vjp = [d = save(d), y = save(y)](Consumed g, const Wants& wants) {
-    Tensor dy = d.get(), p = y.get();
-    Gradients grads(2);
-    if (wants[1]) grads[1] = g * (dy - sum(dy * p, -1, true)) - dy * sum(g * p, -1, true);
-    if (wants[0]) grads[0] = softmax_backward(std::move(g), p);
-    return grads;
-  };
-  return op.record(dx, vjp);
-}
-
-Tensor log_softmax_backward(Consumed dy, const Tensor& y) {
-  dy.make_contiguous();
-  const Tensor& d = dy.get();
-  Op op("log_softmax_backward", d, y);
-  Fresh dx = dy.reuse();
-  dispatch_float(d.dtype(), "log_softmax", [&]<class T>() {
-    kernels::log_softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(),
-                                  d.numel() / std::max<int64_t>(d.size(-1), 1), d.size(-1));
-  });
-  // dx = dy - exp(y) sum(dy)
-  auto vjp = [d = save(d), y = save(y)](const Tensor& g, const Wants& wants) {
-    Tensor p = exp(y.get());
-    Gradients grads(2);
-    if (wants[0]) grads[0] = g - sum(g * p, -1, true);
-    if (wants[1]) grads[1] = -g * p * sum(d.get(), -1, true);
-    return grads;
-  };
-  return op.record(dx, vjp);
+  return not_differentiable(dx);
 }
 
 template <Form kForm>
@@ -79,14 +59,14 @@ Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
   });
   if constexpr (kForm == Form::plain) {
     return op.record(y, {c}, [y = save(y)](Consumed dy) {
-      return softmax_backward(std::move(dy), y.get());  // 0 where y is 0
+      return gradient<kForm>(std::move(dy), y.get());  // 0 where y is 0
     });
   } else {
     return op.record(y, {c}, [y = save(y), mask = save(mask)](Consumed dy) {
       Tensor m = mask.get();
-      if (!m.defined()) return log_softmax_backward(std::move(dy), y.get());
+      if (!m.defined()) return gradient<kForm>(std::move(dy), y.get());
       // What reaches elements that were left out does not count.
-      return log_softmax_backward(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
+      return gradient<kForm>(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
     });
   }
 }
@@ -102,7 +82,36 @@ Tensor along(const char* op, const Tensor& x, int64_t axis, const Tensor& mask) 
   return transpose(along_last<kForm>(op, transpose(x, a, -1), m), a, -1);
 }
 
+// x less its largest element that counts, -inf where it does not; and exp of that, summed (1 where
+// nothing counts).
+struct Shifted {
+  Tensor x, total;
+
+  Shifted(const Tensor& logits, int64_t axis, const Tensor& mask) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    auto hide = [&](const Tensor& t) {
+      return mask.defined() ? masked_fill(t, eq(mask, 0), -kInf) : t;
+    };
+    Tensor known = hide(logits.detach());
+    Tensor largest = known.numel() ? max(known, axis, true) : sum(known, axis, true);
+    x = hide(logits - masked_fill(largest, eq(largest, -kInf), 0));
+    total = sum(exp(x), axis, true);
+    total = masked_fill(total, eq(total, 0), 1);
+  }
+};
+
 }  // namespace
+
+Tensor composed::softmax(const Tensor& x, int64_t axis, const Tensor& mask) {
+  const Shifted s(x, axis, mask);
+  return exp(s.x) / s.total;
+}
+
+Tensor composed::log_softmax(const Tensor& x, int64_t axis, const Tensor& mask) {
+  const Shifted s(x, axis, mask);
+  Tensor y = s.x - log(s.total);
+  return mask.defined() ? masked_fill(y, eq(mask, 0), -std::numeric_limits<double>::infinity()) : y;
+}
 
 Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask) {
   return along<Form::plain>("softmax", x, axis, mask);
