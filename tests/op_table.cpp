@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tern/core/tape/autograd.h"
+#include "tern/core/base/cpu.h"
 
 namespace tern::test {
 namespace {
@@ -256,6 +257,9 @@ void check_derivatives(const OpRow& row, const std::vector<Operand>& operands,
   compare_gradients("f32 gradient", got.first, want.first, 1e-4, 1e-5);
 }
 
+constexpr int kVectorLevels = static_cast<int>(VectorLevel::kAvx512) + 1;
+
+// The vector level changes from trial to trial.
 void run_pairs(const OpRow& row) {
   std::vector<Shape> shapes = row.shapes;
   if (row.gradient) {
@@ -270,11 +274,14 @@ void run_pairs(const OpRow& row) {
     counts.push_back(static_cast<int>(choices.back().size()));
   }
   References references(row);
+  int trial = 0;
   for (const std::vector<int>& pick : covering_array(counts)) {
     auto placing = [&](size_t i) { return choices[i][static_cast<size_t>(pick[i])]; };
     std::string name;
     for (size_t i = 0; i < pick.size(); ++i) name += ", " + to_string(placing(i));
-    INFO(row.name, name);
+    const VectorLevel level = static_cast<VectorLevel>(trial++ % kVectorLevels);
+    INFO(row.name, name, ", ", to_string(level));
+    VectorLevelScope scope(level);
     std::vector<Operand> operands = make_operands(row, row.shapes, placing);
     if (!row.gradient) {
       CHECK_NOTHROW(check_values(row, operands));

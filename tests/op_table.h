@@ -6,7 +6,8 @@
 // - with every pair of placings of every two operands, the gradient that comes from above being an
 //   operand too: the values against the naive loop, and the gradients against those of contiguous
 //   copies: first and second in f64, to rounding, and first in f32. That is far stricter than
-//   central differences and far cheaper, so that all pairs can be had.
+//   central differences and far cheaper, so that all pairs can be had. The vector level changes
+//   from trial to trial.
 #pragma once
 
 #include <functional>
