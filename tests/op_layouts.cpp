@@ -97,8 +97,9 @@ std::vector<Placing> placings(const Shape& shape, bool stretched) {
 template <class T>
 Tensor lay_out(const Array& a, Placing placing) {
   Layout l = make_layout(a.shape, a.numel() ? placing.kind : Placing::contiguous);
+  using Limits = std::numeric_limits<T>;
   std::vector<T> buffer(static_cast<size_t>(extent(l).last + 1),
-                        std::numeric_limits<T>::quiet_NaN());
+                        Limits::has_quiet_NaN ? Limits::quiet_NaN() : Limits::max());
   for_each_index(a.shape, [&](const Dims& index) {
     int64_t p = l.offset;
     for (int k = 0; k < index.size(); ++k) p += index[k] * l.strides[k];
@@ -110,6 +111,8 @@ Tensor lay_out(const Array& a, Placing placing) {
 
 template Tensor lay_out<float>(const Array&, Placing);
 template Tensor lay_out<double>(const Array&, Placing);
+template Tensor lay_out<int64_t>(const Array&, Placing);
+template Tensor lay_out<uint8_t>(const Array&, Placing);
 
 // Greedy: a row starts with an open pair; every further factor takes the choice that closes most.
 std::vector<std::vector<int>> covering_array(const std::vector<int>& counts) {

@@ -28,7 +28,7 @@ struct Placing {
   enum Kind {
     contiguous,
     transposed,  ///< the first axis innermost
-    sliced,      ///< with an offset and gaps, which hold NaN
+    sliced,      ///< with an offset and gaps, which hold NaN or the largest integer
     flipped,     ///< every stride negative
     expanded,    ///< stride 0 along `axis`
     repeated,    ///< stride 0 along every axis
