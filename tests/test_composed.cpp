@@ -145,6 +145,56 @@ TEST_CASE("fused and composed: linear") {
   }
 }
 
+// Kernels that are not fused by nature, but have forms of their own at every level.
+TEST_CASE("fused and composed: products, activations, reductions") {
+  using Unary = Tensor (*)(const Tensor&);
+  using Binary = Tensor (*)(const Tensor&, const Tensor&);
+  auto products = [](const Tensor& a, const Tensor& b) {
+    return sum(unsqueeze(a, -1) * unsqueeze(b, -3), -2);
+  };
+  auto both = [](auto op, const Inputs& x) { return op(x[0], x[1]); };
+  auto matrices = [](int64_t n) { return Shapes{{3, n, n + 1}, {n + 1, n + 3}}; };
+  std::vector<Row> rows = {row("matmul", matrices, Binary(matmul), Binary(products), both)};
+  auto add = [&](const std::string& name, Unary fused, Unary composed) {
+    auto one = [](auto op, const Inputs& x) { return op(x[0]); };
+    auto shapes = [](int64_t n) { return Shapes{{2, n, 3 * n + 2}}; };
+    rows.push_back(row(name, shapes, fused, composed, one, 4));
+  };
+  add(
+      "gelu", [](const Tensor& x) { return gelu(x); },
+      [](const Tensor& x) { return 0.5 * x * (1 + erf(x / std::sqrt(2.0))); });
+  add(
+      "gelu, tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); },
+      [](const Tensor& x) {
+        const double factor = std::sqrt(2 / std::acos(-1.0));
+        return 0.5 * x * (1 + tanh(factor * (x + 0.044715 * x * x * x)));
+      });
+  add("silu", silu, [](const Tensor& x) { return x * sigmoid(x); });
+  add("sigmoid", sigmoid, [](const Tensor& x) { return 1 / (1 + exp(-x)); });
+  add("softplus", softplus, [](const Tensor& x) { return log(1 + exp(x)); });
+  add(
+      "logsumexp", [](const Tensor& x) { return logsumexp(x, -1); },
+      [](const Tensor& x) { return log(sum(exp(x), -1)); });
+  add(
+      "std",
+      [](const Tensor& x) {
+        return std(x, {0, 2});
+      },
+      [](const Tensor& x) {
+        return sqrt(var(x, {0, 2}));
+      });
+  add(
+      "norm", [](const Tensor& x) { return norm(x, 3, 1); },
+      [](const Tensor& x) { return pow(sum(pow(abs(x), 3), 1), 1 / 3.0); });
+  add(
+      "avg_pool2d",
+      [](const Tensor& x) {
+        return avg_pool2d(unsqueeze(x, 0), {.kernel = {1, 3}, .stride = {1, 2}});
+      },
+      [](const Tensor& x) { return mean(unfold(unsqueeze(x, 0), -1, 3, 2), -1); });
+  run(rows);
+}
+
 TEST_CASE("fused and composed: softmax") {
   std::vector<Row> rows;
   auto shapes = [](int64_t n) { return Shapes{{3, n, n}}; };
