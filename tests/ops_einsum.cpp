@@ -130,6 +130,7 @@ TEST_CASE("op table: einsum") {
       einsum_row("...i->i...", {{2, 2, 3}}, "xyi->ixy"),
       einsum_row("...i->i", {{2, 2, 3}}, "xyi->i"),
       einsum_row("... i, j -> ... j", {{2, 3}, {2}}, "xi,j->xj"),
+      einsum_row("yj...a,...abi", {{4, 4, 4, 4}, {4, 4, 2}}, "yjxa,abi->xbijy"),
   });
 }
 

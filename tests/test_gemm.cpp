@@ -160,6 +160,24 @@ TEST_CASE("gemm: all layouts of all three matrices, odd sizes") {
           for (float beta : {0.f, 1.f, -0.5f}) check_gemm(product(m, n, k, a, b, c), beta);
 }
 
+// A vector type that the compiler takes for aligned crashes only at the addresses that are not.
+TEST_CASE("gemm: matrices at every address") {
+  for (Side side : {Side::rows, Side::columns}) {
+    const Problem p = make(product(15, 33, 18, side, side));
+    const std::vector<double> want = naive(p, 1);
+    for (size_t shift = 0; shift < 16; ++shift) {
+      auto shifted = [&](std::vector<float> v) {
+        v.insert(v.begin(), shift, 0);
+        return v;
+      };
+      const std::vector<float> a = shifted(p.a), b = shifted(p.b);
+      std::vector<float> c = shifted(p.c);
+      gemm<float>(p.g, a.data() + shift, b.data() + shift, c.data() + shift, 1);
+      check_close({c.begin() + static_cast<std::ptrdiff_t>(shift), c.end()}, want, p.g.k);
+    }
+  }
+}
+
 TEST_CASE("gemm: empty sums scale C, empty results do nothing") {
   for (float beta : {0.f, 1.f, 2.f}) {
     check_gemm(product(4, 3, 0), beta);

@@ -18,8 +18,8 @@ namespace tern::kernels {
 #if defined(__x86_64__)
 namespace {
 
-/// 16 floats in one register, at any address.
-typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
+/// 16 floats in one register.
+typedef float Vector __attribute__((vector_size(64)));
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 14;              // of a tile
 constexpr int64_t kColumns = 2 * kLanes;  // of a tile
@@ -28,11 +28,18 @@ constexpr int64_t kBlockTiles = 12;       // rows of tiles in a block of A: seco
 constexpr int64_t kSharedStrips = 64;     // of a shared B that are packed together,
 constexpr int64_t kSharedBlocks = 128;    // and these times blocks of k: 5 MB
 
-[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline const Vector& at(const float* p) {
-  return *reinterpret_cast<const Vector*>(p);
+/// 16 floats at any address. A struct, as in the compilers' own headers: a vector type that is
+/// itself aligned(4) keeps that only under its own name, not in references or template arguments.
+struct [[gnu::packed, gnu::may_alias]] Anywhere {
+  Vector vector;
+};
+static_assert(alignof(Anywhere) == 1 && sizeof(Anywhere) == sizeof(Vector));
+
+[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline Vector load(const float* p) {
+  return reinterpret_cast<const Anywhere*>(p)->vector;
 }
-[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline Vector& at(float* p) {
-  return *reinterpret_cast<Vector*>(p);
+[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void store(float* p, Vector v) {
+  reinterpret_cast<Anywhere*>(p)->vector = v;
 }
 
 /// C (kRows x 16 kVectors) = or += A B. A lies column by column; a row of B starts every b_stride.
@@ -47,7 +54,7 @@ template <int kRows, int kVectors>
   for (int64_t i = 0; i < depth; ++i, a += kRows, b += b_stride) {
     Vector row[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) row[v] = at(b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -57,8 +64,8 @@ template <int kRows, int kVectors>
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      Vector& to = at(c + r * ldc + v * kLanes);
-      to = add ? to + sum[r][v] : sum[r][v];
+      float* to = c + r * ldc + v * kLanes;
+      store(to, add ? load(to) + sum[r][v] : sum[r][v]);
     }
 }
 
@@ -104,10 +111,11 @@ template <size_t... kIndex>
   for (; i + kLanes <= depth; i += kLanes) {
     Vector x[kLanes];
 #pragma GCC unroll 16
-    for (int j = 0; j < kLanes; ++j) x[j] = at(from + std::min<int64_t>(j, width - 1) * stride + i);
+    for (int j = 0; j < kLanes; ++j)
+      x[j] = load(from + std::min<int64_t>(j, width - 1) * stride + i);
     transpose(x);
 #pragma GCC unroll 16
-    for (int j = 0; j < kLanes; ++j) at(to + (i + j) * to_stride) = x[j];
+    for (int j = 0; j < kLanes; ++j) store(to + (i + j) * to_stride, x[j]);
   }
   for (; i < depth; ++i)
     for (int64_t j = 0; j < kLanes; ++j)
@@ -122,7 +130,7 @@ template <size_t... kIndex>
   const int64_t end = (depth - 1) * stride + width;
   int64_t i = 0;
   for (; i < depth && i * stride + kLanes <= end; ++i)
-    at(to + i * to_stride) = at(from + i * stride);
+    store(to + i * to_stride, load(from + i * stride));
   for (; i < depth; ++i)
     for (int64_t j = 0; j < kLanes; ++j)
       to[i * to_stride + j] = from[i * stride + std::min(j, width - 1)];
