@@ -38,7 +38,9 @@ double share(const Tensor& hit, const Batch& b) {
 }  // namespace
 
 // The embeddings are narrow: with wide ones a state read in both directions carries its neighbours'
-// words as well, and the model copies as easily by looking beside a word.
+// words as well, and the model copies as easily by looking beside a word. The rate falls at the
+// end: at a constant one the accuracy still swings from step to step, below the bar for one seed in
+// ten, and for another compiler's rounding.
 TEST_CASE("copy task: Bahdanau's model aligns on the diagonal") {
   for (BahdanauForm form : {BahdanauForm::paper, BahdanauForm::d2l}) {
     Rng rng(1);
@@ -46,7 +48,8 @@ TEST_CASE("copy task: Bahdanau's model aligns on the diagonal") {
         {.source_vocab = kWords, .target_vocab = kWords, .embed = 4, .hidden = 32, .form = form},
         rng);
     optim::Adam optimizer(nn::named_parameters(model), {.lr = 5e-3});
-    for (int step = 0; step < 300; ++step) {
+    for (int step = 0; step < 500; ++step) {
+      optimizer.set_lr_factor(std::min(1.0, 2 - step / 250.0));
       const Batch b = make_batch(32, rng);
       optimizer.zero_grad();
       Tensor logits = model(b.source, b.lengths, b.target);
