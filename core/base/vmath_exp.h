@@ -1,5 +1,6 @@
 // Exponentials and what is made of them. Method: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial
-// in r interpolated at Chebyshev nodes, and powers of 2 put together from bits.
+// in r (minimax), and powers of 2 put together from bits. What makes the last bits right: r stays
+// in two parts until the polynomial's large terms have been added up.
 #pragma once
 
 #include "tern/core/base/vmath_base.h"
@@ -8,32 +9,55 @@
 namespace tern::vmath {
 namespace detail {
 
-/// x = n ln 2 + r, with n ln 2 taken off in two parts, the first of them without rounding.
+/// x = n ln 2 + r, where r = high - low: n times the first digits of ln 2 was taken off without
+/// rounding, n times the others is `low`. The low bits of `biased` are n + 2 bias, the rest of its
+/// bits are shifted out wherever it becomes an exponent.
 template <class T>
 struct Reduced {
-  T n, r;
+  BitsOf<T> biased;
+  T high, low, r;
 };
 
-[[gnu::always_inline]] inline Reduced<float> reduce_exp(float x) {
-  float n = round_small(x * 1.44269504088896341f);
-  return {n, (x - n * 0.693359375f) - n * -2.12194440e-4f};
+template <class T>
+[[gnu::always_inline]] inline Reduced<T> reduce_exp(T x) {
+  constexpr bool kSingle = sizeof(T) == 4;
+  constexpr T kLn2High = kSingle ? T(0.693359375) : T(6.93147180369123816490e-01);
+  constexpr T kLn2Low = kSingle ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
+  constexpr T kShift = kRounder<T> + T(2 * kBias<T>);
+  const T shifted = x * T(1.4426950408889634074) + kShift;
+  const T n = shifted - kShift;
+  const T high = x - n * kLn2High, low = n * kLn2Low;
+  return {to_bits(shifted), high, low, high - low};
 }
 
-[[gnu::always_inline]] inline Reduced<double> reduce_exp(double x) {
-  double n = round_small(x * 1.4426950408889634074);
-  return {n, (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10};
-}
-
-/// (e^r - 1 - r) / r^2; the errors of e^r are 1e-8 and 2e-17.
+/// (e^r - 1 - r) / r^2; the errors of e^r are 5e-9 and 1e-17, half of that where e^r < 1.
 [[gnu::always_inline]] inline float exp_tail(float r) {
-  return poly(r, 0.5f, 0.16666576266288757f, 0.041666556149721146f, 0.008363178931176662f,
-              0.0013926184037700295f);
+  return poly(r, 0.49999991059303284f, 0.16666510701179504f, 0.041668519377708435f,
+              0.008369866758584976f, 0.0013830013340339065f);
 }
 
 [[gnu::always_inline]] inline double exp_tail(double r) {
-  return poly(r, 0.5, 0.16666666666666669, 0.04166666666662413, 0.008333333333330062,
-              0.0013888888917213717, 0.00019841269863053618, 2.4801521295954376e-05,
-              2.7557268459997064e-06, 2.7620088445409746e-07, 2.510038549551032e-08);
+  return poly(r, 0.5000000000000008, 0.16666666666665939, 0.041666666666544776,
+              0.008333333333612835, 0.0013888888942430442, 0.00019841269549133246,
+              2.4801492036442184e-05, 2.7557338022733042e-06, 2.763128559991463e-07,
+              2.5132933057104204e-08);
+}
+
+/// e^r - 1 - high, the part that is small beside 1.
+template <class T>
+[[gnu::always_inline]] inline T exp_rest(const Reduced<T>& x) {
+  return x.r * x.r * exp_tail(x.r) - x.low;
+}
+
+/// 2^(n + shift) for a reduced argument, where that is a normal number; 2^-n likewise.
+template <class T>
+[[gnu::always_inline]] inline T power_of(const Reduced<T>& x, int shift) {
+  return from_bits<T>((x.biased + static_cast<BitsOf<T>>(shift - kBias<T>)) << kMantissa<T>);
+}
+
+template <class T>
+[[gnu::always_inline]] inline T inverse_power_of(const Reduced<T>& x, int shift) {
+  return from_bits<T>((static_cast<BitsOf<T>>(3 * kBias<T> + shift) - x.biased) << kMantissa<T>);
 }
 
 /// Arguments below give 0, above infinity; between them n stays in range.
@@ -42,6 +66,24 @@ constexpr T kExpLow = sizeof(T) == 4 ? T(-104) : T(-746);
 template <class T>
 constexpr T kExpHigh = sizeof(T) == 4 ? T(89) : T(710);
 
+/// P in tanh(a) = a + a z P(z), z = a^2, for a <= kTanhNear.
+[[gnu::always_inline]] inline float tanh_near(float z) {
+  return poly(z, -0.33333298563957214f, 0.13332240283489227f, -0.05385340377688408f,
+              0.021305684000253677f, -0.007412669714540243f, 0.0015860948478803039f);
+}
+
+[[gnu::always_inline]] inline double tanh_near(double z) {
+  return poly(z, -0.33333333333333043, 0.13333333333297226, -0.05396825395253947,
+              0.021869488190810492, -0.008863231038416864, 0.003592090334448078,
+              -0.0014556193229227775, 0.0005891677844955732, -0.00023668174026211683,
+              9.192883727929611e-05, -3.2043637306224956e-05, 8.541424351306454e-06,
+              -1.2316189890439184e-06);
+}
+
+/// Beyond it the rounding of 2 / (e^2a + 1) does less than that of a z P(z) before it.
+template <class T>
+constexpr T kTanhNear = T(0.8);
+
 }  // namespace detail
 
 /// e^x, down to denormal results.
@@ -49,22 +91,22 @@ template <class T>
 [[gnu::always_inline]] inline T exp(T x) {
   x = x < detail::kExpLow<T> ? detail::kExpLow<T> : x;
   x = x > detail::kExpHigh<T> ? detail::kExpHigh<T> : x;
-  auto [n, r] = detail::reduce_exp(x);
-  T y = T(1) + (r + r * r * detail::exp_tail(r));
+  const detail::Reduced<T> e = detail::reduce_exp(x);
+  const T y = T(1) + (e.high + detail::exp_rest(e));
   // 2^n in two factors: n may lie outside the range of exponents.
-  T half = round_small(n * T(0.5));
-  return y * pow2(half) * pow2(n - half);
+  const BitsOf<T> half = e.biased >> 1;
+  return y * from_bits<T>(half << kMantissa<T>) * from_bits<T>((e.biased - half) << kMantissa<T>);
 }
 
-/// e^x - 1, exact for small x too.
+/// e^x - 1 = 2^n ((1 - 2^-n + high) + rest), exact for small x too.
 template <class T>
 [[gnu::always_inline]] inline T expm1(T x) {
   T y = x < T(-40) ? T(-40) : x;
   y = y > detail::kExpHigh<T> ? detail::kExpHigh<T> : y;
-  auto [n, r] = detail::reduce_exp(y);
-  T p = r + r * r * detail::exp_tail(r);
-  T half = pow2(n - T(1));  // 2^n itself may overflow
-  y = T(2) * (half * p + (half - T(0.5)));
+  const detail::Reduced<T> e = detail::reduce_exp(y);
+  const T above = (T(1) - T(0.5) * detail::inverse_power_of(e, 1)) + e.high;
+  // 2^n itself may overflow.
+  y = T(2) * (detail::power_of(e, -1) * (above + detail::exp_rest(e)));
   return x == T(0) ? x : y;  // keeps -0
 }
 
@@ -85,12 +127,18 @@ template <class T>
   return (x > T(0) ? x : T(0)) + y;
 }
 
-/// Hyperbolic tangent: (e^2x - 1) / (e^2x + 1) with the sign taken off.
+/// Hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e^2a + 1), whose second term is small.
+/// With e^2a = 2^n (1 + high + rest) that is 2^(1-n) / ((1 + 2^-n + high) + rest), where the sum in
+/// brackets is exact.
 template <class T>
 [[gnu::always_inline]] inline T tanh(T x) {
-  T a = abs(x);
-  T e = expm1(a > T(20) ? T(40) : T(2) * a);
-  return with_sign(e / (e + T(2)), x);
+  const T a = abs(x), z = a * a;
+  const T near = a + a * z * detail::tanh_near(z);
+  const T end = a > T(20) ? T(20) : a;
+  const detail::Reduced<T> e = detail::reduce_exp(end + end);
+  const T s = detail::inverse_power_of(e, 1);
+  const T far = T(1) - s / (((T(1) + T(0.5) * s) + e.high) + detail::exp_rest(e));
+  return with_sign(a < detail::kTanhNear<T> ? near : far, x);
 }
 
 }  // namespace tern::vmath
