@@ -15,9 +15,21 @@ constexpr int64_t kBlockOfRows = 32;  // whose shares of dweight and dbias are s
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
 
+// Sums of rows; in double where T overflows on the way, which a result of f32 need not.
 template <class T>
 [[gnu::always_inline]] inline double squares(const T* x, int64_t n, T centre) {
-  return blocked_sum<T>(n, [=](int64_t j) { return (x[j] - centre) * (x[j] - centre); });
+  const double s = blocked_sum<T>(n, [=](int64_t j) { return (x[j] - centre) * (x[j] - centre); });
+  if (__builtin_isfinite(s)) return s;
+  return blocked_sum<double>(n, [=](int64_t j) {
+    const double d = static_cast<double>(x[j]) - static_cast<double>(centre);
+    return d * d;
+  });
+}
+
+template <class T>
+[[gnu::always_inline]] inline double row_sum(const T* x, int64_t n) {
+  const double s = blocked_sum<T>(n, [=](int64_t j) { return x[j]; });
+  return __builtin_isfinite(s) ? s : sum_of<double>(x, n);
 }
 
 template <bool kCentred, class T>
@@ -29,8 +41,7 @@ void forward_rows(const T* x, const T* weight, const T* bias, T* y, T* mean, T* 
       const T* row = x + i * n;
       T* out = y + i * n;
       T m = 0;
-      if constexpr (kCentred)
-        mean[i] = m = static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return row[j]; }) / count);
+      if constexpr (kCentred) mean[i] = m = static_cast<T>(row_sum(row, n) / count);
       const T r = static_cast<T>(1 / __builtin_sqrt(squares(row, n, m) / count + eps));
       rstd[i] = r;
 #pragma omp simd

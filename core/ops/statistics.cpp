@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tern/core/kernels/reduction.h"
+#include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/reduction.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -9,6 +10,7 @@
 namespace tern {
 namespace {
 
+using detail::map;
 using detail::Reduced;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -28,37 +30,63 @@ Tensor prod_over(const Tensor& x, int axis) {
   return rest.defined() ? y * rest : y;
 }
 
-// dy * d|x|_p/dx, where y = |x|_p; y and dy broadcast to x. At y = 0 the gradient is 0.
+// dy * d|x|_p/dx, where y = |x|_p; y and dy broadcast to x. It is 0 at elements that are 0, and
+// everywhere where y is 0, as in PyTorch.
 Tensor norm_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, double p,
                      const Dims& axes) {
-  if (p == 0) return zeros_like(x);
+  if (p == 0) return detail::zero_gradient(expand(dy, x.shape()));
   if (p == 1) return dy * sign(x);
   if (std::isinf(p)) {  // the largest share it
     Tensor equals = eq(abs(x), y).to(x.dtype());
     return sign(x) * equals * (dy / sum(equals, axes, true));
   }
-  Tensor zero = eq(y, 0), divisor = masked_fill(y, zero, 1);
-  if (p == 2) return x * masked_fill(dy / divisor, zero, 0);
-  // sign(x) (|x| / y)^(p-1)
-  Tensor ratio = masked_fill(abs(x), eq(x, 0), 1) / divisor;
-  return dy * sign(x) * pow(ratio, p - 1);
+  Tensor zero = eq(y, 0), divisor = masked_fill(y, zero, 1), slope = masked_fill(dy, zero, 0);
+  if (p == 2) return x / divisor * slope;  // dy / y may overflow
+  // sign(x) (|x| / y)^(p-1), which must not become infinite beside a factor of 0
+  Tensor ratio = masked_fill(abs(x) / divisor, logical_or(eq(x, 0), zero), 1);
+  return slope * sign(x) * pow(ratio, p - 1);
 }
 
-// x less its first element along the axes, a constant: what is equal becomes exactly 0.
-Tensor less_first(const Tensor& x, const Reduced& r) {
-  if (r.count == 0 || !is_float(x.dtype())) return x;
+// The first element of x along the axes, a constant.
+Tensor first_of(const Tensor& x, const Dims& axes) {
   Tensor first = x.detach();
-  for (int64_t axis : r.axes) first = narrow(first, axis, 0, 1);
-  return x - first;
+  for (int64_t axis : axes) first = narrow(first, axis, 0, std::min<int64_t>(1, x.size(axis)));
+  return first;
+}
+
+// x - mean(x) along the axes. Less its first element first: what is equal becomes exactly 0.
+Tensor centred(const Tensor& x, const Dims& axes) {
+  Tensor shifted = x - first_of(x, axes);
+  return shifted - mean(shifted, axes, true);
+}
+
+// The variance or its root, in double until the end: squares of f32 may overflow or underflow
+// where the root does not. Too few elements give NaN (0/0) or infinity, as in PyTorch.
+Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correction, bool root) {
+  check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)",
+        op, x.dtype());
+  NoGradGuard guard;
+  const int64_t divisor = std::max<int64_t>(r.count - correction, 0);
+  Fresh d(x.shape(), DType::f64);  // as `centred`, then its squares
+  auto difference = [](double v, double other) { return v - other; };
+  map<double, double, double>(op, d, difference, x, first_of(x, r.axes));
+  Tensor shifted = not_differentiable(d);
+  auto squared = [](double v, double centre) { return (v - centre) * (v - centre); };
+  map<double, double, double>(op, d, squared, shifted, mean(shifted, r.axes, true));
+  Tensor y = reshape(sum(shifted, r.axes) / divisor, r.out);
+  return Fresh::adopt((root ? sqrt(y) : y).to(x.dtype()));
 }
 
 }  // namespace
 
+// d var / dx = 2 (x - mean) / (n - correction).
 Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Reduced r("var", x, axes, keepdim);
-  // At least 0, as in PyTorch: too few elements give NaN (0/0) or infinity.
-  const int64_t divisor = std::max<int64_t>(r.count - correction, 0);
-  return sum(square(x - mean(x, r.axes, true)), r.axes, keepdim) / divisor;
+  Fresh y = spread("var", x, r, correction, false);
+  return record("var", y, {x}, [r, correction, x = save(x)](const Tensor& dy) {
+    const double divisor = static_cast<double>(std::max<int64_t>(r.count - correction, 0));
+    return centred(x.get(), r.axes) * (r.broadcastable(dy) * (2 / divisor));
+  });
 }
 
 // d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0: exactly 0 where all
@@ -66,15 +94,11 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("std", x);
   Reduced r("std", x, axes, keepdim);
-  Fresh y = [&] {
-    NoGradGuard guard;
-    return Fresh::adopt(sqrt(var(less_first(x, r), axes, correction, keepdim)));
-  }();
+  Fresh y = spread("std", x, r, correction, true);
   return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);
-    Tensor shifted = less_first(x.get(), r), centred = shifted - mean(shifted, r.axes, true);
-    Tensor factor = r.broadcastable(dy) / masked_fill(s, zero, 1);
-    return centred * (masked_fill(factor, zero, 0) / (r.count - correction));
+    Tensor slope = masked_fill(r.broadcastable(dy) / (r.count - correction), zero, 0);
+    return centred(x.get(), r.axes) / masked_fill(s, zero, 1) * slope;  // dy / s may overflow
   });
 }
 
@@ -89,6 +113,8 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Op op("norm", x);
   Reduced r("norm", x, axes, keepdim);
+  check(is_float(x.dtype()), "norm: needs a floating tensor, got {}; convert with .to(DType::f32)",
+        x.dtype());
   check(r.count > 0 || p >= 0, "norm: p = {} of no elements: axes {} of shape {}", p, r.axes,
         x.shape());
   Fresh y(r.out, x.dtype());
@@ -102,6 +128,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
 
 // m + log sum exp(x - m) with m = max(x), or 0 where that is infinite; dx = dy exp(x - y).
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
+  if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
   Op op("logsumexp", x);
   Reduced r("logsumexp", x, axes, keepdim);
   Fresh y = [&] {
