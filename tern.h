@@ -28,6 +28,7 @@
 #include "tern/data/images/image_loader.h"
 #include "tern/data/images/image_ops.h"
 #include "tern/data/loading/dataset.h"
+#include "tern/data/loading/dataset_loader.h"
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/loader.h"
 #include "tern/data/loading/tar.h"

@@ -192,7 +192,8 @@ TEST_CASE("loader: an exception arrives in its place, and the batch can be tried
     CHECK(loader.next() == 0);
     CHECK(loader.next() == 1);
     for (int attempt = 0; attempt < 2; ++attempt)
-      CHECK_THROWS_WITH_AS(loader.next(), "sample 4 is bad", std::runtime_error);
+      CHECK_THROWS_WITH_AS(loader.next(),
+                           "Loader: epoch 0, batch 2 (samples 4, 5): sample 4 is bad", Error);
     CHECK(loader.position() == LoaderPosition{0, 2});
     broken = false;
     for (int64_t b : {2, 3, 4}) CHECK(loader.next() == b);
@@ -280,5 +281,9 @@ TEST_CASE("image_loader: composed datasets, and a label out of range") {
   REQUIRE(got.size() == 1);
   CHECK(got[0].labels.to_vector<int>() == std::vector<int>{0, 1, 2, 7});
   Loader<Batch> few_classes = image_loader(twice, {.classes = 7});
-  CHECK_THROWS_AS(few_classes.next(), Error);
+  CHECK_THROWS_WITH_AS(
+      few_classes.next(),
+      "Loader: epoch 0, batch 0, sample 3: image_loader: the label is 7, there are "
+      "7 classes",
+      Error);
 }

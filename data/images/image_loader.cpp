@@ -12,17 +12,15 @@ Batch make_batch(const Dataset<ImageSample>& data, const ImageLoaderOptions& opt
   const int64_t n = std::ssize(plan.indices);
   Fresh images({n, kImageChannels, kImageSide, kImageSide}, DType::f32);
   Fresh labels({n}, DType::i64), indices({n}, DType::i64);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t index = plan.indices[i];
+  plan.for_each_sample([&](int64_t i, int64_t index) {
     const ImageSample sample = data.get(index);
     check(sample.label >= 0 && sample.label < options.classes,
-          "image_loader: sample {} has label {}, there are {} classes", index, sample.label,
-          options.classes);
+          "image_loader: the label is {}, there are {} classes", sample.label, options.classes);
     Rng rng = plan.sample_rng(index);
     augment(*sample.image, options.augment, options.normalization, rng,
             images.data<float>() + i * kImageBytes);
     labels.data<int64_t>()[i] = sample.label;
-  }
+  });
   std::copy(plan.indices.begin(), plan.indices.end(), indices.data<int64_t>());
   Batch batch{
       not_differentiable(images), not_differentiable(labels), {}, not_differentiable(indices)};

@@ -4,11 +4,17 @@
 //
 //   Dataset<ImageSample> few = image_dataset(cifar.train).shuffle(7).limit(1000);
 //
+// One of your own is a function, or a type with size() and get():
+//
+//   Dataset squares(100, [](int64_t i) { return Square{i * i}; });
+//   Dataset houses(HouseFile("houses.csv"));
+//
 // get() must give the same sample for the same i and be safe to call from several threads.
 // Randomness (augmentation) belongs to the loader, which knows the epoch: see loader.h.
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,18 +30,35 @@ namespace tern::data {
 /// 0, 1, ..., n - 1 in a random order, all orders equally likely.
 std::vector<int64_t> permutation(int64_t n, Rng rng);
 
+/// What can be made a Dataset: size() samples, the i-th from get(i), both const.
+template <class S>
+concept SampleSource = requires(const S& source, int64_t i) {
+  { source.size() } -> std::convertible_to<int64_t>;
+  std::decay_t<decltype(source.get(i))>(source.get(i));
+};
+
 template <class T>
 class Dataset {
  public:
   using Sample = T;
 
-  /// get(i) for i in [0, size).
-  Dataset(int64_t size, std::function<T(int64_t)> get)
+  /// get(i) for i in [0, size): any function that gives a T and may be called from several threads
+  /// at a time (so a `mutable` lambda does not compile).
+  template <class Get>
+  Dataset(int64_t size, Get get)
       : size_(size), get_(std::make_shared<const std::function<T(int64_t)>>(std::move(get))) {
+    static_assert(
+        std::is_invocable_r_v<T, const Get&, int64_t>,
+        "Dataset: get must be callable as Sample get(int64_t), and const: loaders call it "
+        "on several threads at a time, so it is no mutable lambda");
     check(size >= 0, "Dataset: the size {} is negative", size);
   }
   /// A dataset of values at hand.
   explicit Dataset(std::vector<T> values) : Dataset(of(std::move(values))) {}
+  /// A dataset of a type of your own.
+  template <SampleSource Source>
+  requires(!std::same_as<Source, Dataset>) explicit Dataset(Source source)
+      : Dataset(from(std::move(source))) {}
 
   int64_t size() const { return size_; }
   T get(int64_t i) const {
@@ -46,6 +69,9 @@ class Dataset {
   /// f(sample) for every sample.
   template <class F>
   auto map(F f) const {
+    static_assert(std::is_invocable_v<const F&, T>,
+                  "Dataset::map: f must be callable as f(sample), and const: loaders call it on "
+                  "several threads at a time, so it is no mutable lambda");
     using To = std::decay_t<std::invoke_result_t<const F&, T>>;
     return Dataset<To>(
         size_, [from = *this, f = std::move(f)](int64_t i) -> To { return f(from.get(i)); });
@@ -98,8 +124,19 @@ class Dataset {
     return Dataset(n, [values = std::move(values)](int64_t i) { return values[i]; });
   }
 
+  template <class Source>
+  static Dataset from(Source source) {
+    const int64_t n = source.size();
+    return Dataset(n, [source = std::move(source)](int64_t i) { return source.get(i); });
+  }
+
   int64_t size_;
   std::shared_ptr<const std::function<T(int64_t)>> get_;
 };
+
+template <class Get>
+Dataset(int64_t, Get) -> Dataset<std::decay_t<std::invoke_result_t<const Get&, int64_t>>>;
+template <SampleSource Source>
+Dataset(Source) -> Dataset<std::decay_t<decltype(std::declval<const Source&>().get(0))>>;
 
 }  // namespace tern::data

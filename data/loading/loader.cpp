@@ -1,5 +1,9 @@
 #include "tern/data/loading/loader.h"
 
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -10,6 +14,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/loading/dataset.h"
 
@@ -49,6 +54,38 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   };
 }
 
+// Called while an exception is handled: throws it on, nested in one that says where it was.
+[[noreturn]] void throw_from(const std::string& place) {
+  try {
+    throw;
+  } catch (const IoError& e) {
+    std::throw_with_nested(IoError(place + e.what()));
+  } catch (const std::exception& e) {
+    std::throw_with_nested(Error(place + e.what()));
+  } catch (...) {
+    std::throw_with_nested(Error(place + "something was thrown that is no std::exception"));
+  }
+}
+
+// "samples 4, 17, 5, 2, ... (32)".
+std::string first_of(std::span<const int64_t> samples) {
+  constexpr size_t kShown = 4;
+  const auto shown = samples.first(std::min(samples.size(), kShown));
+  const std::string text = fmt::format("samples {}", fmt::join(shown, ", "));
+  return samples.size() > kShown ? fmt::format("{}, ... ({})", text, samples.size()) : text;
+}
+
+void check_plan(const EpochPlan& plan, int64_t epoch) {
+  int64_t end = 0;
+  for (int64_t next : plan.ends) {
+    check(next > end && next <= std::ssize(plan.order),
+          "Loader: the planner lets a batch of epoch {} end at {} after one at {}; ends must rise, "
+          "up to the {} samples of the order",
+          epoch, next, end, plan.order.size());
+    end = next;
+  }
+}
+
 // Everything that fixes what the batch at a position is.
 class Recipe {
  public:
@@ -73,22 +110,64 @@ class Recipe {
     const Plan plan = plan_of(position.epoch);
     const int64_t begin = position.batch > 0 ? plan->ends[position.batch - 1] : 0;
     const int64_t size = plan->ends[position.batch] - begin;
-    NoGradGuard no_grad;
-    return make_(
-        {position,
-         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
-         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))});
+    const BatchPlan batch{
+        position,
+        std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
+        Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))};
+    return made(batch);
+  }
+
+  // A checksum of the seed and the order of an epoch.
+  int64_t order_of(int64_t epoch) {
+    const Plan plan = plan_of(epoch);
+    const auto add = [](uLong crc, const auto* values, size_t n) {
+      return crc32_z(crc, reinterpret_cast<const Bytef*>(values), n * sizeof(*values));
+    };
+    uLong crc = add(0, &options_.seed, 1);
+    crc = add(crc, plan->ends.data(), plan->ends.size());
+    const auto used = static_cast<size_t>(plan->ends.empty() ? 0 : plan->ends.back());
+    return static_cast<int64_t>(add(crc, plan->order.data(), used));
   }
 
  private:
+  Made made(const BatchPlan& batch) {
+    const auto [epoch, number] = batch.position;
+    NoGradGuard no_grad;
+    try {
+      return make_(batch);
+    } catch (const SampleFailure& failure) {
+      try {
+        std::rethrow_exception(failure.cause);
+      } catch (...) {
+        throw_from(
+            fmt::format("Loader: epoch {}, batch {}, sample {}: ", epoch, number, failure.index));
+      }
+    } catch (...) {
+      throw_from(
+          fmt::format("Loader: epoch {}, batch {} ({}): ", epoch, number, first_of(batch.indices)));
+    }
+  }
+
   // The last two are kept, because workers run ahead into the next epoch.
   Plan plan_of(int64_t epoch) {
     std::lock_guard lock(mutex_);
     auto& [kept_epoch, plan] = plans_[epoch % 2];
     if (plan && kept_epoch == epoch) return plan;
     const Rng random = Rng(options_.seed).stream(static_cast<uint64_t>(epoch)).stream(2);
-    plan = std::make_shared<const EpochPlan>(planner_(epoch, random));
+    plan = nullptr;
+    auto fresh = std::make_shared<const EpochPlan>(planned(epoch, random));
     kept_epoch = epoch;
+    return plan = std::move(fresh);
+  }
+
+  EpochPlan planned(int64_t epoch, const Rng& random) const {
+    EpochPlan plan;
+    try {
+      plan = planner_(epoch, random);
+    } catch (...) {
+      throw_from(fmt::format("Loader: planning epoch {}: ", epoch));
+    }
+    check_plan(plan, epoch);
     return plan;
   }
 
@@ -103,7 +182,7 @@ class Recipe {
 class Workers {
  public:
   Workers(Recipe& recipe, LoaderPosition first, int workers, int ahead)
-      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), next_(first) {
+      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), last_(first) {
     try {
       for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {  // the system has no more threads
@@ -144,8 +223,9 @@ class Workers {
       const int64_t number = claimed_++;
       Slot done{nullptr, nullptr, true};
       try {
-        const LoaderPosition position = next_;
-        next_ = recipe_.after(position);
+        // Not a batch ahead of need: what planning an epoch throws is not this epoch's.
+        if (number > 0) last_ = recipe_.after(last_);
+        const LoaderPosition position = last_;
         lock.unlock();
         done.made = recipe_.make(position);
       } catch (...) {
@@ -170,12 +250,17 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable ready_, room_;
   std::vector<Slot> slots_;  // the batches are numbered; batch s is in slot s % size
-  LoaderPosition next_;      // of batch number claimed_
+  LoaderPosition last_;      // of batch number claimed_ - 1; before that, of batch 0
   int64_t claimed_ = 0;      // the next batch to be made
   int64_t taken_ = 0;        // the next batch to be handed out
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };
+
+void check_position(LoaderPosition position) {
+  check(position.epoch >= 0 && position.epoch < INT64_MAX / 2 && position.batch >= 0,
+        "Loader::seek: there is no epoch {}, batch {}", position.epoch, position.batch);
+}
 
 }  // namespace
 
@@ -225,9 +310,30 @@ int64_t LoaderCore::batches_per_epoch() const {
   return impl_->recipe.batches_in(impl_->position.epoch);
 }
 
+NamedTensors LoaderCore::state_dict() const {
+  const auto [epoch, batch] = impl_->position;
+  return {{"epoch", full({}, epoch, DType::i64)},
+          {"batch", full({}, batch, DType::i64)},
+          {"order", full({}, impl_->recipe.order_of(epoch), DType::i64)}};
+}
+
+void LoaderCore::load_state_dict(const NamedTensors& state) {
+  NamedTensors here = {{"epoch", full({}, 0, DType::i64)},
+                       {"batch", full({}, 0, DType::i64)},
+                       {"order", full({}, 0, DType::i64)}};
+  load_state("Loader::load_state_dict", here, state);
+  const auto value = [&](int i) { return here[i].second.item<int64_t>(); };
+  const LoaderPosition saved{value(0), value(1)};
+  check_position(saved);
+  check(value(2) == impl_->recipe.order_of(saved.epoch),
+        "Loader::load_state_dict: the batches of epoch {} are others than where the state was "
+        "saved; give the loader the same seed, samples and options",
+        saved.epoch);
+  seek(saved);
+}
+
 void LoaderCore::seek(LoaderPosition position) {
-  check(position.epoch >= 0 && position.epoch < INT64_MAX / 2 && position.batch >= 0,
-        "Loader::seek: there is no epoch {}, batch {}", position.epoch, position.batch);
+  check_position(position);
   const int64_t batches = impl_->recipe.batches_in(position.epoch);
   check(position.batch <= batches, "Loader::seek: there is no batch {}: epoch {} has {} batches",
         position.batch, position.epoch, batches);

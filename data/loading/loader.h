@@ -9,18 +9,28 @@
 //   for (int64_t epoch = 0; epoch < 10; ++epoch)
 //     for (Batch& batch : loader) ...
 //
-// Loader<B> makes anything: give it a function from a BatchPlan to B. Batches need not be of equal
-// size: a Planner puts the batches of each epoch together (see pair_loader.h for one).
+// dataset_loader.h makes a loader of any dataset and a function that puts samples together. Below
+// that, Loader<B> makes anything: give it a function from a BatchPlan to B. Batches need not be of
+// equal size: a Planner puts the batches of each epoch together (see pair_loader.h for one).
+//
+// What goes wrong on a worker is thrown by next(), in the place of its batch, with the place in
+// front: "Loader: epoch 2, batch 17, sample 4711: FILE: ends early". An IoError stays an IoError,
+// everything else is an Error; the exception itself is nested in it (std::rethrow_if_nested).
+//
+// A loader is used by one thread at a time; several loaders know nothing of each other.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/io/state.h"
 
 namespace tern::data {
 
@@ -40,6 +50,14 @@ struct LoaderPosition {
   bool operator==(const LoaderPosition&) const = default;
 };
 
+namespace detail {
+/// What a sample threw, on its way to the loader.
+struct SampleFailure {
+  int64_t index;
+  std::exception_ptr cause;
+};
+}  // namespace detail
+
 /// What a batch is made of.
 struct BatchPlan {
   LoaderPosition position;
@@ -49,12 +67,23 @@ struct BatchPlan {
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
   /// The generator of this batch as a whole.
   Rng batch_rng() const { return random.stream(1).stream(position.batch); }
+  /// f(i, indices[i]) for each sample; what it throws is reported with the sample's number.
+  template <class F>
+  void for_each_sample(F&& f) const {
+    for (int64_t i = 0; i < std::ssize(indices); ++i) {
+      try {
+        f(i, indices[i]);
+      } catch (...) {
+        throw detail::SampleFailure{indices[i], std::current_exception()};
+      }
+    }
+  }
 };
 
 /// The batches of one epoch: batch b has the samples order[ends[b - 1]] to order[ends[b] - 1].
 struct EpochPlan {
   std::vector<int64_t> order;  ///< numbers of samples
-  std::vector<int64_t> ends;   ///< rising; the last one is the length of `order`, or before it
+  std::vector<int64_t> ends;   ///< rising from above 0; the last is the length of `order` or less
 };
 
 /// Gives the plan of an epoch. It must depend on its arguments alone: any epoch may be asked for,
@@ -75,6 +104,8 @@ class LoaderCore {
   std::shared_ptr<void> next();
   LoaderPosition position() const;
   void seek(LoaderPosition position);
+  NamedTensors state_dict() const;
+  void load_state_dict(const NamedTensors& state);
   int64_t batches_per_epoch() const;
 
  private:
@@ -88,7 +119,8 @@ template <class B>
 class Loader {
  public:
   /// make(plan) gives the batch of a plan. It is called from the worker threads, several at a
-  /// time, with gradients off and parallel loops serial, and must depend on the plan alone.
+  /// time, with gradients off and parallel loops serial, and must depend on the plan alone (so a
+  /// `mutable` lambda does not compile).
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
       : core_(samples, wrap(std::move(make)), options) {}
@@ -100,17 +132,24 @@ class Loader {
       : core_(std::move(planner), wrap(std::move(make)), options) {}
 
   /// The next batch of the epoch; nothing at its end, and then on to the next epoch. What make()
-  /// threw is thrown here, in the place of its batch; another call tries that batch again.
+  /// threw is thrown here, in the place of its batch and with that place in front (see above);
+  /// another call tries that batch again, and seek() can go on behind it.
   std::optional<B> next() {
     auto batch = std::static_pointer_cast<B>(core_.next());
     if (!batch) return std::nullopt;
     return std::move(*batch);
   }
 
-  /// Where next() goes on. All a checkpoint needs, beside the options.
+  /// Where next() goes on.
   LoaderPosition position() const { return core_.position(); }
-  /// Goes on from there; batches made ahead are dropped.
+  /// Goes on from there; batches made ahead are dropped. Error: there is no such batch.
   void seek(LoaderPosition position) { core_.seek(position); }
+  /// The position as tensors for a file: "epoch" and "batch", and "order", a checksum of the seed
+  /// and of the samples in the epoch's batches.
+  NamedTensors state_dict() const { return core_.state_dict(); }
+  /// Goes on from there. Error, and no change, if the epoch's batches are others here: another
+  /// seed, number of samples or options than where the state was saved.
+  void load_state_dict(const NamedTensors& state) { core_.load_state_dict(state); }
   /// Of the epoch at position(); only a planner makes them differ.
   int64_t batches_per_epoch() const { return core_.batches_per_epoch(); }
 
@@ -136,6 +175,10 @@ class Loader {
  private:
   template <class Make>
   static detail::LoaderCore::Make wrap(Make make) {
+    static_assert(
+        std::is_invocable_r_v<B, const Make&, const BatchPlan&>,
+        "Loader<B>: make must be callable as B make(const BatchPlan&), and const: it runs "
+        "on several threads at a time, so it is no mutable lambda");
     return [make = std::move(make)](const BatchPlan& plan) -> std::shared_ptr<void> {
       return std::make_shared<B>(make(plan));
     };

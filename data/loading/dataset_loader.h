@@ -1,0 +1,68 @@
+// A loader of any dataset: samples are fetched and put together on the worker threads.
+//
+//   Dataset houses(500, [](int64_t i) { return read_house(i); });
+//   auto loader = dataset_loader(houses, [](const std::vector<House>& samples) {
+//     return HouseBatch{...};  // the collate function: any type that can be moved
+//   }, {.batch = 32, .seed = 1, .workers = 2});
+//   for (HouseBatch& batch : loader) ...
+//
+// What get(), a map() on the way or the transform throws is reported with the sample's number,
+// what collate throws with the batch's samples.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tern/data/loading/dataset.h"
+#include "tern/data/loading/loader.h"
+
+namespace tern::data {
+
+/// Batches as transform and collate make them, in an order as Loader says:
+/// - transform(sample, rng) changes a sample at random; the generator is that of the sample in this
+///   epoch, the same for any number of workers;
+/// - collate(samples) takes the batch as a std::vector, or collate(samples, plan) with its
+///   BatchPlan beside it, for the samples' numbers and the batch's generator.
+/// Both run on several threads at a time and must depend on their arguments alone.
+template <class T, class Transform, class Collate>
+auto dataset_loader(Dataset<T> data, Transform transform, Collate collate,
+                    const LoaderOptions& options) {
+  static_assert(
+      std::is_invocable_v<const Transform&, T, Rng&>,
+      "dataset_loader: transform must be callable as transform(sample, rng) with an Rng&, "
+      "and const: it runs on several threads at a time, so it is no mutable lambda");
+  using Sample = std::decay_t<std::invoke_result_t<const Transform&, T, Rng&>>;
+  using Samples = std::vector<Sample>;
+  constexpr bool kWithPlan = std::is_invocable_v<const Collate&, Samples, const BatchPlan&>;
+  static_assert(kWithPlan || std::is_invocable_v<const Collate&, Samples>,
+                "dataset_loader: collate must be callable as collate(std::vector<Sample>) or "
+                "collate(std::vector<Sample>, const BatchPlan&), and const: it runs on several "
+                "threads at a time, so it is no mutable lambda");
+  const int64_t size = data.size();
+  auto make = [data = std::move(data), transform = std::move(transform),
+               collate = std::move(collate)](const BatchPlan& plan) {
+    Samples samples;
+    samples.reserve(plan.indices.size());
+    plan.for_each_sample([&](int64_t, int64_t index) {
+      Rng rng = plan.sample_rng(index);
+      samples.push_back(transform(data.get(index), rng));
+    });
+    if constexpr (kWithPlan)
+      return collate(std::move(samples), plan);
+    else
+      return collate(std::move(samples));
+  };
+  using Made = std::decay_t<std::invoke_result_t<const decltype(make)&, const BatchPlan&>>;
+  return Loader<Made>(size, std::move(make), options);
+}
+
+/// The same without a transform.
+template <class T, class Collate>
+auto dataset_loader(Dataset<T> data, Collate collate, const LoaderOptions& options) {
+  return dataset_loader(
+      std::move(data), [](T sample, Rng&) { return sample; }, std::move(collate), options);
+}
+
+}  // namespace tern::data
