@@ -81,9 +81,10 @@ Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correcti
 
 // d var / dx = 2 (x - mean) / (n - correction).
 Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  Op op("var", x);
   Reduced r("var", x, axes, keepdim);
   Fresh y = spread("var", x, r, correction, false);
-  return record("var", y, {x}, [r, correction, x = save(x)](const Tensor& dy) {
+  return op.record(y, [r, correction, x = save(x)](const Tensor& dy) {
     const double divisor = static_cast<double>(std::max<int64_t>(r.count - correction, 0));
     return centred(x.get(), r.axes) * (r.broadcastable(dy) * (2 / divisor));
   });

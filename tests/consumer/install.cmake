@@ -2,3 +2,15 @@
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX}
                 COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+
+# What is for the inside of a library is not for users.
+file(GLOB_RECURSE headers ${PREFIX}/include/tern/data/*.h)
+foreach(header ${headers})
+  file(STRINGS ${header} inside REGEX "^// Inside of")
+  if(inside)
+    message(FATAL_ERROR "${header} is installed, but is internal: ${inside}")
+  endif()
+endforeach()
+if(NOT headers)
+  message(FATAL_ERROR "no headers of data are installed")
+endif()
