@@ -135,7 +135,7 @@ class Dataset {
 };
 
 template <class Get>
-Dataset(int64_t, Get) -> Dataset<std::decay_t<std::invoke_result_t<const Get&, int64_t>>>;
+Dataset(int64_t, Get) -> Dataset<std::decay_t<std::invoke_result_t<Get&, int64_t>>>;
 template <SampleSource Source>
 Dataset(Source) -> Dataset<std::decay_t<decltype(std::declval<const Source&>().get(0))>>;
 
