@@ -76,10 +76,4 @@ void AtomicFile::fail_write(const char* what) const {
   fail_io(fmt::format("write: {}: {}: {}", path_, what, std::strerror(errno)));
 }
 
-void write_file_atomically(const std::string& path, std::string_view bytes) {
-  AtomicFile file(path);
-  file.write(bytes);
-  file.commit();
-}
-
 }  // namespace tern

@@ -303,4 +303,10 @@ void save_safetensors(const std::string& path, const SafeTensors& content) {
   file.commit();
 }
 
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
 }  // namespace tern

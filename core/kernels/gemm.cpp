@@ -9,6 +9,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
+#include "tern/core/kernels/product.h"
 #include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {

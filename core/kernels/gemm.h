@@ -8,10 +8,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "tern/core/base/shape.h"
-#include "tern/core/kernels/product.h"
+#include "tern/core/kernels/matrix.h"
 
 namespace tern::kernels {
 
@@ -28,16 +27,6 @@ struct Gemm {
   MatrixStrides a, b, c;
   BatchAxes batch;
 };
-
-/// A finished part of C: `rows` runs of `cols` elements without gaps, `stride` apart, the first
-/// at C + offset.
-struct Panel {
-  int64_t offset, rows, cols, stride;
-};
-
-/// Called on each panel of C as soon as its sums are complete, while it is in the cache; from
-/// several threads at a time. Panels cover every element of C once.
-using PanelDone = std::function<void(const Panel&)>;
 
 /// C = A B + beta C; with beta = 0 what C held does not matter. An empty sum gives beta C.
 /// T is float, double or int64_t (plain loops).

@@ -2,7 +2,7 @@
 // and middle sizes, and does not depend on which kernels BLAS takes for them. Inside of core only.
 #pragma once
 
-#include "tern/core/kernels/gemm.h"
+#include "tern/core/kernels/matrix.h"
 
 namespace tern::kernels {
 

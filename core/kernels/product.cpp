@@ -58,14 +58,6 @@ void multiply_vector(Matrix<T> matrix, int64_t m, int64_t n, const T* x, int64_t
 
 }  // namespace
 
-bool blas_takes(int64_t rows, int64_t cols, MatrixStrides s) {
-  auto fits = [](int64_t inner, int64_t inner_size, int64_t outer, int64_t outer_size) {
-    return (inner == 1 || inner_size == 1) &&
-           (outer_size == 1 || (outer >= inner_size && outer <= kMaxInt));
-  };
-  return fits(s.col, cols, s.row, rows) || fits(s.row, rows, s.col, cols);
-}
-
 template <class T>
 void scale(T* c, int64_t rows, int64_t cols, int64_t ldc, T beta) {
   if (beta == T(1)) return;

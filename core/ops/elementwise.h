@@ -18,6 +18,7 @@
 #include <array>
 
 #include "tern/core/kernels/elementwise.h"
+#include "tern/core/ops/operands.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -38,13 +39,6 @@ Tensor scalar_for(const Tensor& other, Scalar s);
 /// The tensor itself, or a contiguous copy where that is faster to read in row-major order: for
 /// large transposed ones.
 Tensor readable(const Tensor& x);
-
-/// Where element 0 of a tensor lies, and its type.
-kernels::Input input_of(const Tensor& x);
-
-/// The loops over `out` and the inputs, broadcast to its shape.
-Loops plan(const char* op, const Layout& out,
-           std::initializer_list<std::reference_wrapper<const Tensor>> in);
 
 /// out = f(in...) in one pass. R is the type of out, Ins those in which f takes its arguments.
 template <class R, class... Ins, class F, class... Tensors>

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "tern/core/kernels/copy.h"
-#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/operands.h"
 
 namespace tern::detail {
 
