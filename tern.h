@@ -10,7 +10,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
 #include "tern/core/ops/additive.h"
-#include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/ops.h"

@@ -6,7 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/attention.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/attention.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"

@@ -1,36 +1,25 @@
-// The rules of the repository that a compiler does not check: who may include whom, how includes
-// are spelt, sizes of files and functions, no macros of our own, every public header in tern.h,
-// and README snippets that are the files the tests build.
+// The rules of the house that a compiler does not check: who may include and link whom, no circles
+// of includes, how includes are spelt, every public header in tern.h.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
+#include <sstream>
+
+#include "tern/tests/source_text.h"
 
 namespace fs = std::filesystem;
 
+namespace tern::test {
 namespace {
 
-const fs::path kRoot = TERN_SOURCE_DIR;
+using Rooms = std::map<std::string, std::set<std::string>>;
 
-/// What each folder may include, itself aside; tests and bench may include everything.
-const std::map<std::string, std::set<std::string>> kMayInclude = {
-    {"core", {}},
-    {"nn", {"core"}},
-    {"optim", {"core"}},
-    {"data", {"core"}},
-    {"models", {"nn", "core"}},
-    {"apps", {"models", "nn", "optim", "data", "core"}},
-};
-/// Folders that are cut into rooms, and what each room may include of the others. A folder in a
-/// room belongs to it.
-const std::map<std::string, std::set<std::string>> kRooms = {
+/// What each room may include, itself aside. A room is a folder, or a folder inside of one: a file
+/// belongs to the longest name here that it lies in. Allowed are rooms, without the rooms inside
+/// of them, and single headers; the arrows between rooms have an order. tests and bench may include
+/// everything.
+const Rooms kMayInclude = {
     {"core/base", {}},
     {"core/kernels", {"core/base"}},
     {"core/tensor", {"core/base"}},
@@ -38,160 +27,130 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"core/ops", {"core/base", "core/kernels", "core/tensor", "core/tape"}},
     {"core/io", {"core/base", "core/tensor", "core/tape", "core/ops"}},
     {"core/tools", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
-    {"data/loading", {}},
-    {"data/images", {"data/loading"}},
-    {"data/text", {"data/loading"}},
-    {"data/scores", {"data/text"}},
+    {"nn", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
+    {"optim",
+     {"core/base", "core/tensor", "core/tape", "core/ops", "core/io", "core/kernels/optim.h"}},
+    {"data/loading", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
+    {"data/images", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops"}},
+    {"data/text", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
+    {"data/scores", {"data/text", "core/base", "core/tensor"}},
+    {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
+    {"apps",
+     {"models", "nn", "optim", "data/loading", "data/images", "data/text", "data/scores",
+      "core/base", "core/tensor", "core/tape", "core/ops", "core/io", "core/tools"}},
 };
-const std::vector<std::string> kFolders = {"core",   "nn",   "optim", "data",
-                                           "models", "apps", "tests", "bench"};
+
+/// What the library of each folder links beside the libraries of the folders that it may include.
+const Rooms kMayLink = {
+    {"core", {"fmt", "OpenMP", "CBLAS", "dl", "nlohmann_json"}},
+    {"nn", {}},
+    {"optim", {}},
+    {"data", {"ZLIB", "utf8proc", "nlohmann_json"}},
+    {"models", {}},
+    {"apps", {"CLI11", "nlohmann_json", "PNG"}},
+};
 
 /// Headers that tern.h leaves out, for those who write ops of their own.
 const std::vector<std::string> kForAuthors = {"core/ops/elementwise.h", "core/ops/formula.h",
                                               "core/ops/composed.h", "core/base/simd.h"};
 
-constexpr size_t kMaxFileLines = 400;
-constexpr size_t kMaxFunctionLines = 60;
-constexpr size_t kMaxColumns = 100;
-
-using Findings = std::vector<std::string>;
-
-std::vector<std::string> read_lines(const fs::path& path) {
-  std::ifstream in(path);
-  REQUIRE_MESSAGE(in, path.string());
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 std::string top_folder(const std::string& file) { return file.substr(0, file.find('/')); }
 
-/// "data/text" for "data/text/detail/x.h"; empty at the top of a folder.
-std::string room(const std::string& file) {
-  size_t slash = file.find('/', file.find('/') + 1);
-  return slash == std::string::npos ? "" : file.substr(0, slash);
-}
-
-bool has_rooms(const std::string& folder) {
-  return std::any_of(kRooms.begin(), kRooms.end(),
-                     [&](const auto& r) { return top_folder(r.first) == folder; });
-}
-
-bool is_source(const std::string& file) { return file.ends_with(".h") || file.ends_with(".cpp"); }
-
-/// Every .h and .cpp of ours, named from the root: "core/tensor.h".
-std::vector<std::string> source_files() {
-  std::vector<std::string> files;
-  for (const std::string& folder : kFolders) {
-    if (!fs::exists(kRoot / folder)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
-      std::string file = fs::relative(entry.path(), kRoot).generic_string();
-      if (is_source(file)) files.push_back(file);
-    }
-  }
-  files.push_back("tern.h");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-/// What follows a preprocessor directive: `"x.h"` for `# include "x.h"`; empty if it is another.
-std::string after_directive(const std::string& line, const std::string& name) {
-  size_t hash = line.find_first_not_of(" \t");
-  if (hash == std::string::npos || line[hash] != '#') return "";
-  size_t start = line.find_first_not_of(" \t", hash + 1);
-  if (start == std::string::npos || line.compare(start, name.size(), name) != 0) return "";
-  size_t rest = line.find_first_not_of(" \t", start + name.size());
-  return rest == std::string::npos ? "" : line.substr(rest);
-}
-
-/// The files of ours that the text includes, named from the root; spelling mistakes to `findings`.
-std::vector<std::string> our_includes(const std::vector<std::string>& lines, Findings& findings) {
-  std::vector<std::string> out;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    std::string include = after_directive(lines[i], "include");
-    if (include.empty()) continue;
-    bool quoted = include[0] == '"';
-    std::string name = include.substr(1, include.find_first_of("\">", 1) - 1);
-    bool ours = name.starts_with("tern/");
-    if (ours) out.push_back(name.substr(5));
-    if (quoted && (!ours || name.find("..") != std::string::npos))
-      findings.push_back(fmt::format("line {}: \"{}\" is not spelt \"tern/...\"", i + 1, name));
-    if (!quoted && ours)
-      findings.push_back(fmt::format("line {}: <{}> needs quotation marks", i + 1, name));
-  }
-  return out;
+/// The longest name among the rooms that `file` lies in; empty if it is in none.
+std::string room_of(const std::string& file, const Rooms& rooms) {
+  std::string longest;
+  for (const auto& [room, allowed] : rooms)
+    if (file.starts_with(room + "/") && room.size() > longest.size()) longest = room;
+  return longest;
 }
 
 /// Includes that break the layering, for a file that includes `includes`.
-Findings layering(const std::string& file, const std::vector<std::string>& includes) {
+Findings layering(const std::string& file, const std::vector<std::string>& includes,
+                  const Rooms& rooms = kMayInclude) {
   Findings findings;
-  auto allowed = kMayInclude.find(top_folder(file));
-  if (allowed == kMayInclude.end()) return findings;
+  const std::string own = room_of(file, rooms);
+  if (own.empty()) {
+    for (const auto& [room, allowed] : rooms)
+      if (room.starts_with(top_folder(file) + "/")) return {file + " stands in none of the rooms"};
+    return findings;
+  }
   for (const std::string& include : includes) {
-    std::string folder = top_folder(include);
-    bool mine = folder == allowed->first;
-    if (!mine && !allowed->second.contains(folder))
-      findings.push_back(fmt::format("{} must not include {}", file, include));
-    if (!mine || !has_rooms(folder) || room(include) == room(file)) continue;
-    auto rooms = kRooms.find(room(file));
-    if (rooms != kRooms.end() && !rooms->second.contains(room(include)))
+    const std::string room = room_of(include, rooms);
+    if (room != own && !rooms.at(own).contains(room) && !rooms.at(own).contains(include))
       findings.push_back(fmt::format("{} must not include {}", file, include));
   }
-  if (has_rooms(allowed->first) && !kRooms.contains(room(file)))
-    findings.push_back(fmt::format("{} stands in none of the rooms of {}", file, allowed->first));
   return findings;
 }
 
-/// Definitions at the left margin, from their first line to the closing brace.
-Findings long_functions(const std::vector<std::string>& lines) {
+IncludeGraph to_graph(const Rooms& rooms) {
+  IncludeGraph graph;
+  for (const auto& [room, allowed] : rooms) graph[room].assign(allowed.begin(), allowed.end());
+  return graph;
+}
+
+/// "core/rng" for core/rng.h and core/rng.cpp.
+std::string unit_of(const std::string& file) { return file.substr(0, file.rfind('.')); }
+
+IncludeGraph unit_graph(const IncludeGraph& files) {
+  IncludeGraph units;
+  for (const auto& [file, includes] : files)
+    for (const std::string& include : includes)
+      if (unit_of(include) != unit_of(file)) units[unit_of(file)].push_back(unit_of(include));
+  return units;
+}
+
+IncludeGraph header_graph(IncludeGraph files) {
+  std::erase_if(files, [](const auto& entry) { return !entry.first.ends_with(".h"); });
+  return files;
+}
+
+/// Whether the names begin with one word, as gemm and gemm_plan do: parts of one thing.
+bool one_topic(const std::set<std::string>& units) {
+  auto topic = [](const std::string& unit) {
+    return unit.substr(0, unit.find('_', unit.rfind('/') + 1));
+  };
+  return std::all_of(units.begin(), units.end(),
+                     [&](const std::string& u) { return topic(u) == topic(*units.begin()); });
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// "CBLAS" for $<LINK_ONLY:CBLAS::CBLAS>, "tern_core" for tern::core.
+std::string linked_name(std::string name) {
+  while (name.starts_with("$<") && name.ends_with(">"))
+    name = name.substr(name.find(':') + 1, name.size() - name.find(':') - 2);
+  if (name == "tern::tern") return "tern";
+  return name.starts_with("tern::") ? "tern_" + name.substr(6) : name.substr(0, name.find("::"));
+}
+
+/// What a line "tern_core: fmt::fmt;$<LINK_ONLY:ZLIB::ZLIB>" of the build's libraries.txt links
+/// that its folder may not. The libraries of apps may link tern::tern, which is all others.
+Findings linking(const std::string& line) {
+  const size_t colon = line.find(':');
+  const std::string library = line.substr(0, colon);
+  const bool app = library.starts_with("tern_app");
+  const std::string folder = app ? "apps" : library.substr(std::min(library.find('_') + 1, colon));
+  if (!kMayLink.contains(folder)) return {fmt::format("{} is the library of no folder", library)};
+  std::set<std::string> allowed = kMayLink.at(folder);
+  for (const auto& [room, may] : kMayInclude)
+    if (top_folder(room) == folder)
+      for (const std::string& other : may) allowed.insert("tern_" + top_folder(other));
+  if (app) allowed.insert({"tern", "tern_apps"});
   Findings findings;
-  size_t start = 0;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const std::string& line = lines[i];
-    if (line == "}" && i - start + 1 > kMaxFunctionLines)
-      findings.push_back(fmt::format("line {}: a function of {} lines", start + 1, i - start + 1));
-    if (!line.empty() && line[0] != ' ' && line[0] != '}' && line[0] != '#') start = i;
-  }
+  std::istringstream rest(line.substr(std::min(colon + 2, line.size())));
+  for (std::string name; std::getline(rest, name, ';');)
+    if (!allowed.contains(linked_name(name)))
+      findings.push_back(fmt::format("{} must not link {}", library, name));
   return findings;
-}
-
-Findings style(const std::string& file, const std::vector<std::string>& lines) {
-  Findings findings;
-  bool test = file.starts_with("tests/");
-  if (!test && lines.size() > kMaxFileLines)
-    findings.push_back(fmt::format("{} lines, at most {}", lines.size(), kMaxFileLines));
-  for (size_t i = 0; i < lines.size(); ++i) {
-    auto count = std::count_if(lines[i].begin(), lines[i].end(),
-                               [](char c) { return (c & 0xC0) != 0x80; });  // code points
-    if (static_cast<size_t>(count) > kMaxColumns)
-      findings.push_back(fmt::format("line {}: {} columns", i + 1, count));
-    std::string macro = after_directive(lines[i], "define");
-    if (!macro.empty() && !macro.starts_with("DOCTEST_CONFIG_"))
-      findings.push_back(fmt::format("line {}: the macro {}", i + 1, macro));
-  }
-  Findings functions = test ? Findings{} : long_functions(lines);
-  findings.insert(findings.end(), functions.begin(), functions.end());
-  return findings;
-}
-
-/// All files that `file` includes, directly or not.
-std::set<std::string> reachable(const std::string& file,
-                                const std::map<std::string, std::vector<std::string>>& graph) {
-  std::set<std::string> seen;
-  std::vector<std::string> todo = {file};
-  while (!todo.empty()) {
-    auto node = graph.find(todo.back());
-    todo.pop_back();
-    if (node == graph.end()) continue;
-    for (const std::string& next : node->second)
-      if (seen.insert(next).second) todo.push_back(next);
-  }
-  return seen;
 }
 
 bool is_library(const std::string& file) {
   std::string folder = top_folder(file);
-  return folder != "apps" && kMayInclude.contains(folder);
+  return folder != "apps" && kMayLink.contains(folder);
 }
 
 /// Headers that are not for users say so at the top: "Inside of core only."
@@ -203,20 +162,6 @@ bool is_internal(const std::vector<std::string>& lines) {
   return false;
 }
 
-std::string joined(const Findings& findings) {
-  std::string text;
-  for (const std::string& f : findings) text += "\n  " + f;
-  return text;
-}
-
-std::map<std::string, std::vector<std::string>> include_graph() {
-  std::map<std::string, std::vector<std::string>> graph;
-  Findings ignored;
-  for (const std::string& file : source_files())
-    graph[file] = our_includes(read_lines(kRoot / file), ignored);
-  return graph;
-}
-
 }  // namespace
 
 TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
@@ -225,18 +170,36 @@ TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
   for (const auto& [file, includes] : graph) {
     Findings findings = layering(file, includes);
     if (!file.starts_with("tests/consumer/") && !file.starts_with("tests/readme/"))
-      our_includes(read_lines(kRoot / file), findings);
+      our_includes(read_lines(source_root() / file), findings);
     for (const std::string& include : includes)
-      if (!fs::exists(kRoot / include)) findings.push_back("no such file: " + include);
-    std::string text = file + ":" + joined(findings);
+      if (!fs::exists(source_root() / include)) findings.push_back("no such file: " + include);
+    const std::string text = file + ":" + joined(findings);
     CHECK_MESSAGE(findings.empty(), text);
   }
 }
 
-TEST_CASE("repository: sizes of files and functions, columns, no macros") {
-  for (const std::string& file : source_files()) {
-    Findings findings = style(file, read_lines(kRoot / file));
-    CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
+TEST_CASE("repository: rooms have an order; files include each other in no circle") {
+  for (const auto& circle : circles(to_graph(kMayInclude))) FAIL_CHECK("rooms: ", joined(circle));
+  const IncludeGraph graph = include_graph();
+  for (const auto& circle : circles(header_graph(graph))) FAIL_CHECK("headers: ", joined(circle));
+  for (const auto& circle : circles(unit_graph(graph)))
+    CHECK_MESSAGE(one_topic(circle), "sources and headers: ", joined(circle));
+}
+
+TEST_CASE("repository: libraries link what their folders may include, and nothing else") {
+  const std::vector<std::string> lines = read_lines(fs::path(TERN_BINARY_DIR) / "libraries.txt");
+  std::set<std::string> seen;
+  for (const std::string& line : lines) {
+    const Findings findings = linking(line);
+    CHECK_MESSAGE(findings.empty(), joined(findings));
+    seen.insert(line.substr(0, line.find(':')));
+  }
+  const IncludeGraph graph = include_graph();
+  for (const auto& [folder, links] : kMayLink) {
+    CHECK(seen.contains("tern_" + folder));
+    CHECK(kMayInclude.contains(folder));
+    auto first = graph.lower_bound(folder + "/");
+    CHECK_MESSAGE((first != graph.end() && top_folder(first->first) == folder), "not looked at");
   }
 }
 
@@ -250,7 +213,7 @@ TEST_CASE("repository: what is installed is what tern.h and the authors' headers
   }
   for (const auto& [file, includes] : graph) {
     if (!file.ends_with(".h") || !is_library(file)) continue;
-    bool internal = is_internal(read_lines(kRoot / file));
+    const bool internal = is_internal(read_lines(source_root() / file));
     CHECK_MESSAGE(brought.contains(file) != internal, file,
                   internal ? " says that it is internal, but a public header includes it"
                            : " says not \"Inside of ... only.\", but no public header brings it");
@@ -260,13 +223,41 @@ TEST_CASE("repository: what is installed is what tern.h and the authors' headers
 TEST_CASE("repository: the checks find what they look for") {
   CHECK(layering("core/ops/x.cpp", {"core/tensor/tensor.h", "core/kernels/y.h"}).empty());
   CHECK(layering("core/tape/x.cpp", {"core/ops/ops.h", "core/kernels/y.h"}).size() == 2);
-  CHECK(layering("models/x.cpp", {"nn/linear.h", "core/ops/ops.h", "models/y.h"}).empty());
   CHECK(layering("core/ops/x.cpp", {"nn/linear.h"}).size() == 1);
-  CHECK(layering("models/x.h", {"optim/adam.h", "data/loader.h", "tern.h"}).size() == 3);
-  CHECK(layering("nn/x.h", {"models/gmlp.h"}).size() == 1);
+  CHECK(layering("models/x.cpp", {"nn/linear.h", "core/ops/ops.h", "models/y.h"}).empty());
+  CHECK(layering("models/x.h", {"optim/adam.h", "data/loading/loader.h", "tern.h"}).size() == 3);
+  CHECK(layering("nn/x.h", {"models/gmlp.h", "core/kernels/y.h"}).size() == 2);
   CHECK(layering("data/text/x.h", {"data/text/detail/y.h", "data/loading/z.h"}).empty());
   CHECK(layering("data/loading/x.h", {"data/text/y.h", "data/y.h"}).size() == 2);
   CHECK(layering("data/x.h", {}).size() == 1);
+  CHECK(layering("core/x.h", {}).size() == 1);
+
+  const Rooms rooms = {
+      {"a", {"a/base"}}, {"a/base", {}}, {"a/base/deep", {"a/base", "b/x.h"}}, {"b", {"a"}}};
+  CHECK(layering("a/x.h", {"a/base/y.h", "a/y.h"}, rooms).empty());
+  CHECK(layering("a/base/x.h", {"a/y.h"}, rooms).size() == 1);
+  CHECK(layering("a/base/deep/x.h", {"a/base/y.h", "b/x.h"}, rooms).empty());
+  CHECK(layering("a/base/deep/x.h", {"b/y.h"}, rooms).size() == 1);
+  CHECK(layering("b/x.h", {"a/y.h", "a/base/y.h", "a/bases.h"}, rooms).size() == 1);
+
+  CHECK(circles({{"a", {"b"}}, {"b", {"c"}}, {"c", {}}, {"d", {"c", "a"}}}).empty());
+  CHECK(circles({{"a", {"b"}}, {"b", {"c", "d"}}, {"c", {"a"}}, {"d", {}}}) ==
+        std::vector<std::set<std::string>>{{"a", "b", "c"}});
+  CHECK(circles(header_graph({{"x.h", {"y.h"}}, {"y.h", {"x.h"}}})).size() == 1);
+  const IncludeGraph mutual = {{"x.cpp", {"x.h", "y.h"}}, {"x.h", {}}, {"y.h", {"x.h"}}};
+  CHECK(circles(header_graph(mutual)).empty());
+  CHECK(circles(unit_graph(mutual)) == std::vector<std::set<std::string>>{{"x", "y"}});
+  CHECK(one_topic({"core/gemm", "core/gemm_plan"}));
+  CHECK_FALSE(one_topic({"core/gemm", "core/product"}));
+  CHECK_FALSE(one_topic({"core/gemm", "nn/gemm"}));
+
+  CHECK(linking("tern_models: tern::nn;tern::core").empty());
+  CHECK(linking("tern_core: fmt::fmt;$<LINK_ONLY:CBLAS::CBLAS>;$<BUILD_INTERFACE:dl>").empty());
+  CHECK(linking("tern_app_translate: tern::apps").empty());
+  CHECK(linking("tern_nn: tern::core;tern::optim").size() == 1);
+  CHECK(linking("tern_optim: $<LINK_ONLY:tern_data>;ZLIB::ZLIB").size() == 2);
+  CHECK(linking("tern_core: tern::tern").size() == 1);
+  CHECK(linking("tern_fun: tern::core").size() == 1);
 
   Findings spelling;
   std::vector<std::string> text = {"#include <vector>", "#include \"tern/core/ops/ops.h\"",
@@ -275,39 +266,6 @@ TEST_CASE("repository: the checks find what they look for") {
   CHECK(our_includes(text, spelling) ==
         std::vector<std::string>{"core/ops/ops.h", "core/base/rng.h", "../x.h"});
   CHECK(spelling.size() == 3);
-
-  CHECK(style("core/x.h", {"#define TERN_X 1"}).size() == 1);
-  CHECK(style("core/x.h", {std::string(101, '/')}).size() == 1);
-  CHECK(style("core/x.h", std::vector<std::string>(401)).size() == 1);
-  std::vector<std::string> function(61, "  f();");
-  function.front() = "void f() {";
-  function.back() = "}";
-  CHECK(long_functions(function).size() == 1);
-  function.erase(function.begin() + 1);
-  CHECK(long_functions(function).empty());
 }
 
-TEST_CASE("repository: README snippets are the files in tests/readme") {
-  std::vector<std::string> lines = read_lines(kRoot / "README.md");
-  std::set<std::string> snippets;
-  std::string* open = nullptr;
-  std::string snippet;
-  for (const std::string& line : lines) {
-    if (open && line.starts_with("```")) {
-      snippets.insert(snippet);
-      open = nullptr;
-    } else if (open) {
-      *open += line + "\n";
-    } else if (line == "```cpp") {
-      snippet.clear();
-      open = &snippet;
-    }
-  }
-  std::set<std::string> files;
-  for (const auto& entry : fs::directory_iterator(kRoot / "tests/readme")) {
-    std::ifstream in(entry.path());
-    files.emplace(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  CHECK(!files.empty());
-  CHECK(snippets == files);
-}
+}  // namespace tern::test

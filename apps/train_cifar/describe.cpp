@@ -1,5 +1,7 @@
 #include "tern/apps/train_cifar/describe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,5 @@
 // What matrix products take and give: where the elements of a matrix lie, and panels of a result.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

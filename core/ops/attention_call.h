@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/attention.h"
 #include "tern/core/tape/record.h"
 
 namespace tern::detail {

@@ -1,5 +1,4 @@
-#include "tern/core/tape/engine.h"
-
+// The backward pass.
 #include <algorithm>
 #include <atomic>
 #include <unordered_set>
@@ -12,14 +11,7 @@ namespace tern {
 namespace {
 
 thread_local bool grad_mode = true;
-thread_local Node* running = nullptr;
 std::atomic<uint64_t> next_run{1};
-
-struct RunningScope {
-  explicit RunningScope(Node* node) : before(running) { running = node; }
-  ~RunningScope() { running = before; }
-  Node* before;
-};
 
 /// The scope of a VJP at work.
 class BackwardScope : public OpScope {
@@ -126,7 +118,7 @@ class Engine {
     BackwardScope op(*node, dy);
     Gradients grads;
     {
-      RunningScope scope(node);
+      detail::RunningScope scope(node);
       grads = node->vjp(Consumed(std::move(dy)), wants);
     }
     if (!retain_) node->release();
@@ -241,7 +233,7 @@ class SetAside {
     }
   }
   void take(Node* node) {
-    if (!running || (node->mark == 0 && !node->pending.defined())) return;
+    if (!detail::running_node() || (node->mark == 0 && !node->pending.defined())) return;
     entries_.push_back({Ref<Node>(node), node->mark, std::move(node->pending)});
     node->pending = {};
   }
@@ -273,17 +265,6 @@ void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& in
 }
 
 }  // namespace
-
-namespace detail {
-
-Node* running_node() { return running; }
-
-bool may_add_in_place(const Tensor& sum) {
-  return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&
-         !sum.ref()->node && sum.is_contiguous();
-}
-
-}  // namespace detail
 
 bool grad_enabled() { return grad_mode; }
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/tape/record.h"
+#include "tern/core/tape/node.h"
 
 namespace tern {
 namespace {

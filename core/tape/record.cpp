@@ -1,48 +1,8 @@
 #include "tern/core/tape/record.h"
 
-#include <atomic>
-
 #include "tern/core/tape/autograd.h"
-#include "tern/core/tape/engine.h"
 
 namespace tern {
-namespace {
-
-std::atomic<uint64_t> next_sequence{1};
-
-// Nodes whose last reference is gone. Deleting one drops references to others; they queue here
-// instead of being deleted inside each other, so that freeing a chain does not recurse.
-struct Trash {
-  Node* head = nullptr;
-  bool draining = false;
-};
-thread_local Trash trash;
-
-}  // namespace
-
-void dispose(Node* node) {
-  node->next_dead = trash.head;
-  trash.head = node;
-  if (trash.draining) return;
-  trash.draining = true;
-  while (trash.head) {
-    Node* dead = trash.head;
-    trash.head = dead->next_dead;
-    delete dead;
-  }
-  trash.draining = false;
-}
-
-Node::Node(const char* n, const Shape& s, DType t)
-    : name(n),
-      sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),
-      shape(s),
-      dtype(t) {}
-
-LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
-  sequence = 0;  // after every op that used it
-}
-
 bool Wants::operator[](int input) const {
   const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
   return node && (to_leaves_ || node->mark == run_);

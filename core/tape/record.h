@@ -23,15 +23,12 @@
 #include <span>
 #include <vector>
 
+#include "tern/core/tape/node.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
 
-/// The gradients a VJP returns, one per input; undefined where there is none.
-using Gradients = std::vector<Tensor, pool::Allocator<Tensor>>;
-
-class Wants;
 class Fresh;
 
 /// The gradient of a result, handed over to a VJP that may write over it.
@@ -53,44 +50,6 @@ class Consumed {
 
  private:
   Tensor dy_;
-};
-
-/// A recorded op: what made a tensor, and how to send a gradient back to the inputs.
-class Node : public Counted, public pool::Pooled {
- public:
-  Node(const char* name, const Shape& shape, DType dtype);
-  virtual ~Node() = default;
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
-
-  /// Gradients of the inputs from the gradient of the output.
-  virtual Gradients vjp(Consumed dy, const Wants& wants) = 0;
-  /// Frees what was saved; vjp must not be called afterwards.
-  virtual void release() noexcept = 0;
-  virtual bool released() const { return false; }
-  virtual bool is_leaf() const { return false; }
-
-  const char* name;
-  uint64_t sequence;                                          ///< newer nodes have larger numbers
-  Shape shape;                                                ///< of the output
-  DType dtype;                                                ///< of the output
-  std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: wants no gradient
-  Ref<Label> origin;          ///< the module of the op, if it was watched
-  Tensor pending;             ///< the engine's: gradient so far
-  uint64_t mark = 0;          ///< the engine's: last run that needs it
-  int64_t awaited = 0;        ///< the engine's: contributions still to come
-  Node* next_dead = nullptr;  ///< links nodes that wait to be freed
-};
-
-/// Where the gradient of a leaf is gathered.
-class LeafNode final : public Node {
- public:
-  explicit LeafNode(TensorImpl* owner);
-  Gradients vjp(Consumed, const Wants&) override { return {}; }
-  void release() noexcept override {}
-  bool is_leaf() const override { return true; }
-  TensorImpl* owner;  ///< null once the tensor is gone
-  Tensor grad;
 };
 
 /// Which inputs' gradients are asked for; a VJP may skip the others.
@@ -160,7 +119,7 @@ class OpNode final : public Node {
  public:
   OpNode(const char* name, const Fresh& out, Vjp vjp)
       : Node(name, out.shape(), out.dtype()), vjp_(std::move(vjp)) {}
-  Gradients vjp(Consumed dy, const Wants& wants) override {
+  Gradients vjp(Consumed&& dy, const Wants& wants) override {
     if constexpr (std::is_invocable_v<Vjp, Consumed, const Wants&>) {
       return collect((*vjp_)(std::move(dy), wants));
     } else {

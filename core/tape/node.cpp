@@ -1,0 +1,59 @@
+#include "tern/core/tape/node.h"
+
+#include <atomic>
+
+namespace tern {
+namespace {
+
+std::atomic<uint64_t> next_sequence{1};
+
+// Nodes whose last reference is gone. Deleting one drops references to others; they queue here
+// instead of being deleted inside each other, so that freeing a chain does not recurse.
+struct Trash {
+  Node* head = nullptr;
+  bool draining = false;
+};
+thread_local Trash trash;
+
+thread_local Node* running = nullptr;
+
+}  // namespace
+
+void dispose(Node* node) {
+  node->next_dead = trash.head;
+  trash.head = node;
+  if (trash.draining) return;
+  trash.draining = true;
+  while (trash.head) {
+    Node* dead = trash.head;
+    trash.head = dead->next_dead;
+    delete dead;
+  }
+  trash.draining = false;
+}
+
+Node::Node(const char* n, const Shape& s, DType t)
+    : name(n),
+      sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),
+      shape(s),
+      dtype(t) {}
+
+LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
+  sequence = 0;  // after every op that used it
+}
+
+namespace detail {
+
+RunningScope::RunningScope(Node* node) : before_(running) { running = node; }
+RunningScope::~RunningScope() { running = before_; }
+
+Node* running_node() { return running; }
+
+bool may_add_in_place(const Tensor& sum) {
+  return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&
+         !sum.ref()->node && sum.is_contiguous();
+}
+
+}  // namespace detail
+
+}  // namespace tern

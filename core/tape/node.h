@@ -1,0 +1,77 @@
+// What the tape is made of. Ops make nodes by Op::record (record.h); the engine runs them.
+#pragma once
+
+#include <vector>
+
+#include "tern/core/tensor/tensor.h"
+
+namespace tern {
+
+class Consumed;
+class Wants;
+
+/// The gradients a VJP returns, one per input; undefined where there is none.
+using Gradients = std::vector<Tensor, pool::Allocator<Tensor>>;
+
+/// A recorded op: what made a tensor, and how to send a gradient back to the inputs.
+class Node : public Counted, public pool::Pooled {
+ public:
+  Node(const char* name, const Shape& shape, DType dtype);
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Gradients of the inputs from the gradient of the output.
+  virtual Gradients vjp(Consumed&& dy, const Wants& wants) = 0;
+  /// Frees what was saved; vjp must not be called afterwards.
+  virtual void release() noexcept = 0;
+  virtual bool released() const { return false; }
+  virtual bool is_leaf() const { return false; }
+
+  const char* name;
+  uint64_t sequence;                                          ///< newer nodes have larger numbers
+  Shape shape;                                                ///< of the output
+  DType dtype;                                                ///< of the output
+  std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: wants no gradient
+  Ref<Label> origin;          ///< the module of the op, if it was watched
+  Tensor pending;             ///< the engine's: gradient so far
+  uint64_t mark = 0;          ///< the engine's: last run that needs it
+  int64_t awaited = 0;        ///< the engine's: contributions still to come
+  Node* next_dead = nullptr;  ///< links nodes that wait to be freed
+};
+
+/// Where the gradient of a leaf is gathered.
+class LeafNode final : public Node {
+ public:
+  explicit LeafNode(TensorImpl* owner);
+  Gradients vjp(Consumed&&, const Wants&) override { return {}; }
+  void release() noexcept override {}
+  bool is_leaf() const override { return true; }
+  TensorImpl* owner;  ///< null once the tensor is gone
+  Tensor grad;
+};
+
+namespace detail {
+
+/// While it lives, this thread runs the VJP of `node`.
+class RunningScope {
+ public:
+  explicit RunningScope(Node* node);
+  ~RunningScope();
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+
+ private:
+  Node* before_;
+};
+
+/// The node whose VJP this thread is running; null outside a backward pass.
+Node* running_node();
+
+/// Whether a gradient may be added to where it lies: it is contiguous, nobody else holds it or
+/// its storage, and it has no history.
+bool may_add_in_place(const Tensor& sum);
+
+}  // namespace detail
+
+}  // namespace tern
