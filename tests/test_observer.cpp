@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
@@ -41,6 +42,17 @@ struct Net {
   }
   static void fields(auto& m, auto&& visit) { visit("blocks", m.blocks); }
 };
+
+/// The text of the error that fn throws.
+template <class Fn>
+std::string error_of(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
 
 /// Writes down what it is told.
 struct Scribe : Observer {
@@ -115,9 +127,9 @@ TEST_CASE("errors say in which module they happened") {
   nn::num_parameters(net.blocks[1]);  // a part of the model: the longer names stay
   CHECK(parameter_name(net.blocks[1].down.weight) == "blocks.1.down.weight");
   nn::set_requires_grad(net, false);  // frozen parameters keep their names
-  CHECK_THROWS_WITH_AS(net(ones({5, 7})), doctest::StartsWith("blocks.0.up: linear"), Error);
+  CHECK(error_of([&] { net(ones({5, 7})); }).starts_with("blocks.0.up: linear"));
   Net copy = net;
-  CHECK_THROWS_WITH_AS(copy(ones({5, 7})), doctest::StartsWith("linear"), Error);
+  CHECK(error_of([&] { copy(ones({5, 7})); }).starts_with("linear"));
 }
 
 struct Encoder {
@@ -134,9 +146,10 @@ TEST_CASE("layers that check their input, or use views of their weights, say whe
   Rng rng(7);
   Encoder encoder(rng);
   nn::num_parameters(encoder);
-  CHECK_THROWS_WITH_AS(encoder.self_attn(ones({2, 3, 9})),
-                       doctest::StartsWith("self_attn: MultiHeadAttention"), Error);
-  CHECK_THROWS_WITH_AS(encoder.gru(ones({2, 3, 9})), doctest::StartsWith("gru: recurrent"), Error);
+  CHECK(error_of([&] {
+          encoder.self_attn(ones({2, 3, 9}));
+        }).starts_with("self_attn: MultiHeadAttention"));
+  CHECK(error_of([&] { encoder.gru(ones({2, 3, 9})); }).starts_with("gru: recurrent"));
   Scribe scribe;
   {
     ObserverScope watching(scribe);
