@@ -346,6 +346,30 @@ TEST_CASE("fused and composed: attention") {
   });
 }
 
+// Fused only where no gradient is asked for.
+TEST_CASE("fused and composed: the weights of attention") {
+  for (int64_t n : kSizes) {
+    Rng rng(static_cast<uint64_t>(n));
+    const Tensor q = randn({2, 2, n, 5}, rng), k = randn({2, 1, n, 5}, rng),
+                 v = randn({2, 1, n, n}, rng);
+    auto run = [&](DType type, bool fused) {
+      Inputs in{q.to(type), k.to(type), v.to(type)};
+      if (!fused) in[0] = in[0].clone().set_requires_grad();
+      Attended y = attention_with_weights(in[0], in[1], in[2], {.mask = {.causal = -1}});
+      CHECK(y.weights.requires_grad() == !fused);
+      return std::pair{y.context.to_vector<double>(), y.weights.to_vector<double>()};
+    };
+    const auto want = run(DType::f64, false);
+    for (DType type : {DType::f64, DType::f32})
+      for (int level = 0; level <= static_cast<int>(cpu().level); ++level) {
+        VectorLevelScope scope{static_cast<VectorLevel>(level)};
+        const auto got = run(type, true);
+        const double terms = static_cast<double>(2 * n);
+        compare({got.first, {got.second}}, {want.first, {want.second}}, type, terms);
+      }
+  }
+}
+
 TEST_CASE("fused and composed: attention with a bias and of a scale of one's own") {
   auto shapes = [](int64_t n) {
     return Shapes{{2, 2, n, n}, {2, 2, n, n}, {2, 2, n, 3}, {2, n, n}};
