@@ -5,7 +5,7 @@
 //   tests use their composed form: convolutions and dropout, linear in each argument, whose
 //   gradients are the same ops again; and softmax with its logarithm, whose gradient is a formula
 //   of the result, so that the input need not be kept.
-// - tests: tests/test_composed.cpp compares the two, one row an op.
+// - tests: tests/test_composed*.cpp compare the two, one row an op.
 #pragma once
 
 #include <vector>
