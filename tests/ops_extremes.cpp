@@ -1,5 +1,5 @@
 // Functions of one tensor at the ends of their ranges: integers where the result is a fraction,
-// norms of every degree at zeros, f32 whose squares overflow. The
+// bounds that are open or NaN, norms of every degree at zeros, f32 whose squares overflow. The
 // expected numbers are PyTorch 2.15's or follow from the definition.
 #include <doctest/doctest.h>
 
@@ -103,6 +103,37 @@ TEST_CASE("integers: what PyTorch refuses is refused by name") {
         CHECK_THROWS_WITH_AS(f.fn(of(values, type)),
                              doctest::Contains((std::string(f.name) + ": ").c_str()), Error);
       }
+}
+
+TEST_CASE("clamp: open sides and bounds of NaN") {
+  const Doubles x = {-kInf, -1, 0, 0.5, 1, 2, kInf, kNan};
+  struct Row {
+    std::optional<Scalar> low, high;
+    Doubles y, dx;
+  };
+  const Doubles nan(8, kNan), zero(8, 0);
+  const std::vector<Row> rows = {
+      {{}, 1, {-kInf, -1, 0, 0.5, 1, 1, 1, kNan}, {1, 1, 1, 1, 0, 0, 0, 0}},
+      {0, {}, {0, 0, 0, 0.5, 1, 2, kInf, kNan}, {0, 0, 0, 1, 1, 1, 1, 0}},
+      {0, 1, {0, 0, 0, 0.5, 1, 1, 1, kNan}, {0, 0, 0, 1, 0, 0, 0, 0}},
+      {1, 0, {0, 0, 0, 0, 0, 0, 0, kNan}, zero},
+      {-kInf, kInf, x, {0, 1, 1, 1, 1, 1, 0, 0}},
+      {kNan, {}, nan, zero},
+      {{}, kNan, nan, zero},
+      {kNan, 1, nan, zero},
+      {0, kNan, nan, zero},
+  };
+  for (DType type : {DType::f32, DType::f64})
+    for (size_t i = 0; i < rows.size(); ++i) {
+      CAPTURE(fmt::format("{} {}", i, name(type)));
+      const Row& row = rows[i];
+      auto fn = [&](const Tensor& t) { return clamp(t, row.low, row.high); };
+      CHECK(close(fn(of(x, type)).to_vector<double>(), row.y, 0));
+      CHECK(close(gradient(fn, x, type), row.dx, 0));
+    }
+  Tensor i = of({1, 2}, DType::i64);
+  CHECK(clamp(i, kNan, {}).dtype() == DType::f32);
+  CHECK(second([](const Tensor& t) { return square(clamp(t, {}, 1)); }, {-2, 3}) == Doubles{2, 0});
 }
 
 TEST_CASE("norm: gradients of every degree, zeros among the elements or nothing else") {

@@ -95,6 +95,11 @@ struct NegOp {
   Tensor df(const Tensor& dy) const { return neg(dy); }
 };
 
+// Both sides of a quotient are floats, the number too: in u8 it would wrap around.
+Tensor divisible(const Tensor& other, Scalar s) {
+  return scalar(s, detail::float_of(other.dtype()));
+}
+
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) { return binary(a, b, AddOp()); }
@@ -105,8 +110,8 @@ Tensor add(const Tensor& a, Scalar b) { return add(a, scalar_for(a, b)); }
 Tensor sub(const Tensor& a, Scalar b) { return sub(a, scalar_for(a, b)); }
 Tensor sub(Scalar a, const Tensor& b) { return sub(scalar_for(b, a), b); }
 Tensor mul(const Tensor& a, Scalar b) { return mul(a, scalar_for(a, b)); }
-Tensor div(const Tensor& a, Scalar b) { return div(a, scalar_for(a, b)); }
-Tensor div(Scalar a, const Tensor& b) { return div(scalar_for(b, a), b); }
+Tensor div(const Tensor& a, Scalar b) { return div(a, divisible(a, b)); }
+Tensor div(Scalar a, const Tensor& b) { return div(divisible(b, a), b); }
 Tensor neg(const Tensor& x) { return unary(x, NegOp()); }
 
 }  // namespace tern

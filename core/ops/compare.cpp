@@ -8,8 +8,8 @@
 namespace tern {
 
 using detail::compare;
+using detail::exact_scalar_for;
 using detail::map;
-using detail::scalar_for;
 
 namespace {
 
@@ -43,12 +43,12 @@ Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, std::le
 Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, std::less_equal()); }
 Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, std::greater()); }
 Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, std::greater_equal()); }
-Tensor eq(const Tensor& a, Scalar b) { return eq(a, scalar_for(a, b)); }
-Tensor ne(const Tensor& a, Scalar b) { return ne(a, scalar_for(a, b)); }
-Tensor lt(const Tensor& a, Scalar b) { return lt(a, scalar_for(a, b)); }
-Tensor le(const Tensor& a, Scalar b) { return le(a, scalar_for(a, b)); }
-Tensor gt(const Tensor& a, Scalar b) { return gt(a, scalar_for(a, b)); }
-Tensor ge(const Tensor& a, Scalar b) { return ge(a, scalar_for(a, b)); }
+Tensor eq(const Tensor& a, Scalar b) { return eq(a, exact_scalar_for(a, b)); }
+Tensor ne(const Tensor& a, Scalar b) { return ne(a, exact_scalar_for(a, b)); }
+Tensor lt(const Tensor& a, Scalar b) { return lt(a, exact_scalar_for(a, b)); }
+Tensor le(const Tensor& a, Scalar b) { return le(a, exact_scalar_for(a, b)); }
+Tensor gt(const Tensor& a, Scalar b) { return gt(a, exact_scalar_for(a, b)); }
+Tensor ge(const Tensor& a, Scalar b) { return ge(a, exact_scalar_for(a, b)); }
 
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return logic("logical_and", a, b, [](uint8_t u, uint8_t v) { return (u != 0) & (v != 0); });

@@ -40,7 +40,8 @@ void copy_(const Tensor& to, const Tensor& from) {
 
 void fill_(const Tensor& x, Scalar value) {
   Op op("fill_", x);
-  detail::write("fill_", detail::writable("fill_", x), scalar(value, x.dtype()));
+  Tensor one = detail::stored_scalar("fill_", value, x.dtype());
+  detail::write("fill_", detail::writable("fill_", x), one);
 }
 
 void zero_(const Tensor& x) { fill_(x, 0); }
@@ -50,7 +51,7 @@ void add_(const Tensor& x, const Tensor& y, double alpha) {
   check(detail::promote("add_", x.dtype(), y.dtype()) == x.dtype(),
         "add_: the sum of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
         x.dtype());
-  check(is_float(x.dtype()) || alpha == std::floor(alpha),
+  check(is_float(x.dtype()) || (alpha == std::floor(alpha) && std::abs(alpha) < 0x1p63),
         "add_: alpha is {}, but the tensors are integers; convert with .to(DType::f32)", alpha);
   Tensor source = detail::safe_source(x, y);
   Fresh out = detail::writable("add_", x);

@@ -27,13 +27,20 @@ template Tensor tensor(std::span<const uint8_t>, const Shape&);
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype) {
   Tensor t = tensor(std::span<const double>(values.begin(), values.size()), shape);
+  if (!is_float(dtype))
+    for (double v : values) {
+      const bool whole = v == std::floor(v) && detail::holds(DType::i64, v);
+      detail::element("tensor", whole ? Scalar(static_cast<int64_t>(v)) : Scalar(v), dtype);
+    }
   return t.to(dtype);
 }
 
 Tensor scalar(Scalar value, DType dtype) {
   Op op("scalar");
   Fresh y({}, dtype);
-  std::array<char, 8> bytes = detail::element(value, dtype);
+  const bool floating = is_float(dtype);  // too large is infinite here
+  std::array<char, 8> bytes =
+      floating ? detail::wrapped_element(value, dtype) : detail::element("scalar", value, dtype);
   std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(dtype)));
   return op.not_differentiable(y);
 }
@@ -46,7 +53,8 @@ Tensor empty(const Shape& shape, DType dtype) {
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
   Op op("full");
   Fresh y(shape, dtype);
-  kernels::fill(y.ref()->storage->data(), dtype, detail::element(value, dtype).data(), y.numel());
+  kernels::fill(y.ref()->storage->data(), dtype, detail::element("full", value, dtype).data(),
+                y.numel());
   return op.not_differentiable(y);
 }
 
@@ -55,6 +63,19 @@ Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
 
+namespace {
+
+// ceil((end - start) / step), at least 0, without rounding.
+uint64_t whole_steps(int64_t start, int64_t end, int64_t step) {
+  if (step > 0 ? end <= start : end >= start) return 0;
+  const auto a = static_cast<uint64_t>(start), b = static_cast<uint64_t>(end);
+  const uint64_t way = step > 0 ? b - a : a - b;
+  const uint64_t by = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  return way / by + (way % by != 0);
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
   Op op("arange");
   bool whole = start.is_integer && end.is_integer && step.is_integer;
@@ -62,10 +83,15 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
         "arange: {}, {}, {} are not all integers; ask for DType::f32 instead of {}", start.value,
         end.value, step.value, dtype);
   check(step.value != 0, "arange: the step must not be 0");
-  double count = std::ceil((end.value - start.value) / step.value);
+  double count = whole ? static_cast<double>(whole_steps(start.integer, end.integer, step.integer))
+                       : std::ceil((end.value - start.value) / step.value);
   check(count < 0x1p62, "arange: from {} to {} by {} gives no finite number of elements",
         start.value, end.value, step.value);
   Fresh y(Shape{static_cast<int64_t>(std::max(count, 0.0))}, dtype);
+  if (!is_float(dtype) && y.numel() > 0) {
+    detail::element("arange", start, dtype);
+    detail::element("arange", start.integer + (y.numel() - 1) * step.integer, dtype);
+  }
   dispatch(dtype, [&]<class T>() {
     if constexpr (std::is_floating_point_v<T>)
       kernels::arange(y.data<T>(), y.numel(), start.value, step.value);
@@ -78,6 +104,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
 Tensor linspace(double start, double end, int64_t steps, DType dtype) {
   Op op("linspace");
   check(steps >= 0, "linspace: the number of steps is {}, less than 0", steps);
+  if (!is_float(dtype))
+    for (double bound : {start, end}) detail::element("linspace", bound, dtype);
   Fresh y(Shape{steps}, dtype);
   dispatch(dtype, [&]<class T>() { kernels::linspace(y.data<T>(), steps, start, end); });
   return op.not_differentiable(y);

@@ -1,5 +1,7 @@
 #include "tern/core/ops/elementwise.h"
 
+#include <cstring>
+
 #include "tern/core/ops/write.h"
 
 namespace tern::detail {
@@ -16,9 +18,29 @@ DType promote(const char* op, DType a, DType b) {
   return DType::i64;
 }
 
+namespace {
+
+Tensor single(const std::array<char, 8>& bytes, DType type) {
+  Fresh y({}, type);
+  std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(type)));
+  return not_differentiable(y);
+}
+
+}  // namespace
+
 Tensor scalar_for(const Tensor& other, Scalar s) {
-  bool adopts = s.is_integer || is_float(other.dtype());
-  return scalar(s, adopts ? other.dtype() : DType::f32);
+  const DType type = type_for(other, s);
+  return single(wrapped_element(s, type), type);
+}
+
+Tensor exact_scalar_for(const Tensor& other, Scalar s) {
+  const bool wraps =
+      other.dtype() == DType::u8 && s.is_integer && s.integer != static_cast<uint8_t>(s.integer);
+  return wraps ? scalar(s, DType::i64) : scalar_for(other, s);
+}
+
+Tensor stored_scalar(const char* op, Scalar s, DType type) {
+  return single(element(op, s, type), type);
 }
 
 Tensor readable(const Tensor& x) {

@@ -32,9 +32,21 @@ DType promote(const char* op, DType a, DType b);
 /// The type itself if it is floating, else f32.
 inline DType float_of(DType t) { return is_float(t) ? t : DType::f32; }
 
-/// A number as a tensor of shape () in the type in which it meets `other`: that of `other`, or f32
-/// for a fraction that meets integers.
+/// The type in which a number meets `other`: that of `other`, or f32 for a fraction that meets
+/// integers.
+inline DType type_for(const Tensor& other, Scalar s) {
+  return s.is_integer ? other.dtype() : float_of(other.dtype());
+}
+
+/// A number as a tensor of shape () in that type. What does not fit wraps around, which sums,
+/// differences and products modulo 256 do not notice.
 Tensor scalar_for(const Tensor& other, Scalar s);
+
+/// The same with the number's value: an integer that u8 does not hold is i64.
+Tensor exact_scalar_for(const Tensor& other, Scalar s);
+
+/// A number as a tensor of shape () for an op that stores it: what does not fit is an error.
+Tensor stored_scalar(const char* op, Scalar s, DType type);
 
 /// The tensor itself, or a contiguous copy where that is faster to read in row-major order: for
 /// large transposed ones.

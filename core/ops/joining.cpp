@@ -104,7 +104,8 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   }
   for (int64_t size : shape)
     check(size >= 0, "pad: {} takes more from shape {} than it has", pads, x.shape());
-  Fresh y = filled(full(shape, value, x.dtype()), [&](const Tensor& out) {
+  Tensor filling = expand(detail::stored_scalar("pad", value, x.dtype()), shape);
+  Fresh y = filled(clone(filling), [&](const Tensor& out) {
     Tensor to = out, from = x;
     for (int i = 0; i < pads.size(); i += 2) {
       int axis = x.ndim() - 1 - i / 2;

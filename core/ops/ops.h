@@ -5,7 +5,8 @@
 //   flow to every floating input, and to second order unless an op says otherwise;
 // - axes may be negative; an empty list of axes means all axes;
 // - elementwise ops broadcast; integers meet floats as in PyTorch (the result is the float type),
-//   f32 with f64 is an error that says which .to() to add;
+//   u8 with i64 gives i64 (0-dimensional tensors too), f32 with f64 is an error that says which
+//   .to() to add;
 // - comparisons give u8 tensors of 0 and 1; u8 is the type of masks (not 0: true);
 // - wrong arguments throw Error with the op's name, the rule and the values.
 #pragma once
@@ -22,8 +23,14 @@ namespace tern {
 
 class Rng;
 
-/// A number where a tensor would do; takes the dtype of the other operand (an integer tensor with
-/// a fractional number gives f32).
+/// A number where a tensor would do; takes the dtype of the other operand, except that an integer
+/// tensor with a floating number (2.0 too) gives f32. Numbers that the dtype does not hold:
+/// - where they are stored (full, fill_, scalar, tensor, arange, linspace, pad, masked_fill, where)
+///   they are an error, and so is a bound of clamp, minimum or maximum that would be the result;
+///   fractions are cut off, and u8 takes -255 to -1 as 1 to 255, all as in PyTorch;
+/// - comparisons are by value: no u8 is greater than 300. So are floor_divide and remainder;
+/// - add, sub and mul wrap around, as integers always do;
+/// - in f32 they are infinite, except where they are stored (scalar and tensor aside).
 struct Scalar {
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose
@@ -111,7 +118,7 @@ Tensor triu(const Tensor& x, int64_t diagonal = 0);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
-Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);  ///< keeps the dtype of x
 /// out[i][j] = x[index[i][j]][j] for axis 0; index is i64.
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
@@ -157,6 +164,7 @@ Tensor div(const Tensor& a, const Tensor& b);  ///< integers give f32
 /// Division of integers by zero is an error; otherwise integers wrap around.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);  ///< sign of the divisor, as in Python
+/// Integers wrap around. To a negative integer: an error for a number, cut off for a tensor.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);  ///< NaN spreads; equals share the gradient
 Tensor maximum(const Tensor& a, const Tensor& b);
@@ -210,8 +218,9 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
-/// Gradient 1 strictly between the bounds, else 0.
-Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+/// Gradient 1 strictly between the bounds, else 0; an open side (std::nullopt) has no bound. A
+/// bound of NaN gives NaN.
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);  ///< halves to even

@@ -1,4 +1,5 @@
 // Functions made of straight pieces: abs, sign, rounding, clamp, minimum, maximum.
+#include <algorithm>
 #include <limits>
 
 #include "tern/core/kernels/arithmetic.h"
@@ -85,31 +86,54 @@ struct Round : Flat {
   }
 };
 
-/// Open ends are infinities. The gradient is 1 strictly between the bounds, as in PyTorch 2.15.
+/// A bound of clamp: exact for floats and for integers; open ends hold nothing back.
+struct Bound {
+  bool open;
+  double value;
+  int64_t integer;
+  template <class T>
+  T as() const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(std::clamp<int64_t>(integer, std::numeric_limits<T>::min(),
+                                                std::is_signed_v<T> ? INT64_MAX : 255));
+    else
+      return static_cast<T>(value);
+  }
+};
+
+Bound bound(std::optional<Scalar> given, double open, int64_t open_integer) {
+  if (!given) return {true, open, open_integer};
+  return {false, given->value, given->integer};
+}
+
+/// The gradient is 1 strictly between the bounds, as in PyTorch 2.15.
 struct Clamp {
   static constexpr const char* kName = "clamp";
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::input;
-  double low, high;
-  template <class T>
-  static T bound(double v) {
-    if constexpr (std::is_integral_v<T>) {
-      using Limits = std::numeric_limits<T>;
-      if (v <= static_cast<double>(Limits::min())) return Limits::min();
-      if (v >= static_cast<double>(Limits::max())) return Limits::max();
-    }
-    return static_cast<T>(v);
-  }
+  Bound low, high;
   template <class T>
   T f(T x) const {
-    T lo = bound<T>(low), hi = bound<T>(high);
+    T lo = low.as<T>(), hi = high.as<T>();
     T y = x < lo ? lo : x;  // NaN stays
     return y > hi ? hi : y;
   }
+  // On an open side infinity is inside; NaN is nowhere.
   template <class T>
   T df(const T& dy, const T& x) const {
     using C = Constant<T>;
-    return where(logical_and(gt(x, C(low)), lt(x, C(high))), dy, C(0));
+    auto above = low.open ? ge(x, C(low.value)) : gt(x, C(low.value));
+    auto below = high.open ? le(x, C(high.value)) : lt(x, C(high.value));
+    return where(logical_and(above, below), dy, C(0));
+  }
+};
+
+/// What a bound of NaN makes of everything.
+struct AllNan : Flat {
+  static constexpr const char* kName = "clamp";
+  template <class T>
+  T f(T) const {
+    return std::numeric_limits<T>::quiet_NaN();
   }
 };
 
@@ -151,7 +175,25 @@ struct Maximum {
   }
 };
 
-bool is_fraction(double v) { return std::isfinite(v) && v != std::floor(v); }
+bool is_nan(std::optional<Scalar> s) { return s && std::isnan(s->value); }
+
+// The bound with which a u8 tensor cannot be clamped: it would become the result, and does not fit.
+void check_u8_bound(const char* op, std::optional<Scalar> bound, bool lower) {
+  if (!bound || !bound->is_integer) return;
+  const bool fits = lower ? bound->integer <= 255 : bound->integer >= 0;
+  check(fits, "{}: {} as the {} bound does not fit u8 (0 to 255); convert with .to(DType::i64)", op,
+        bound->integer, lower ? "lower" : "upper");
+}
+
+// minimum or maximum with a number.
+Tensor best_of(const char* op, const Tensor& a, Scalar b, bool smaller) {
+  const bool wraps = a.dtype() == DType::u8 && b.is_integer && (b.integer < 0 || b.integer > 255);
+  if (wraps) {
+    check_u8_bound(op, b, !smaller);
+    return a.clone();  // the number is never the one
+  }
+  return smaller ? minimum(a, scalar_for(a, b)) : maximum(a, scalar_for(a, b));
+}
 
 }  // namespace
 
@@ -163,17 +205,22 @@ Tensor floor(const Tensor& x) { return unary(x, Floor()); }
 Tensor ceil(const Tensor& x) { return unary(x, Ceil()); }
 Tensor round(const Tensor& x) { return unary(x, Round()); }
 
-Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   check(low || high, "clamp: needs a lower bound, an upper bound, or both");
+  const bool fraction = (low && !low->is_integer) || (high && !high->is_integer);
+  const Tensor in = fraction ? x.to(detail::float_of(x.dtype())) : x;
+  if (is_nan(low) || is_nan(high)) return unary(in, AllNan());
+  if (in.dtype() == DType::u8) {
+    check_u8_bound("clamp", low, true);
+    check_u8_bound("clamp", high, false);
+  }
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  Clamp op{low.value_or(-kInf), high.value_or(kInf)};
-  bool fraction = is_fraction(op.low) || is_fraction(op.high);
-  return unary(fraction ? x.to(detail::float_of(x.dtype())) : x, op);
+  return unary(in, Clamp{bound(low, -kInf, INT64_MIN), bound(high, kInf, INT64_MAX)});
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, Minimum()); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, Maximum()); }
-Tensor minimum(const Tensor& a, Scalar b) { return minimum(a, scalar_for(a, b)); }
-Tensor maximum(const Tensor& a, Scalar b) { return maximum(a, scalar_for(a, b)); }
+Tensor minimum(const Tensor& a, Scalar b) { return best_of("minimum", a, b, true); }
+Tensor maximum(const Tensor& a, Scalar b) { return best_of("maximum", a, b, false); }
 
 }  // namespace tern

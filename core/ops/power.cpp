@@ -9,6 +9,7 @@ namespace {
 
 using namespace formula;
 using detail::binary;
+using detail::exact_scalar_for;
 using detail::Keep;
 using detail::Needs;
 using detail::scalar_for;
@@ -124,15 +125,13 @@ Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
 Tensor pow(const Tensor& a, const Tensor& b) { return binary(a, b, Power()); }
 
 Tensor pow(const Tensor& a, Scalar b) {
+  if (!is_float(a.dtype()) && !b.is_integer) return pow(a.to(DType::f32), b);
+  if (!is_float(a.dtype()))
+    check(b.integer >= 0,
+          "pow: integers to the power {} are fractions; convert with .to(DType::f32)", b.integer);
   if (b.value == 0) return unary(a, ZerothPower());
   if (b.value == 2) return square(a);
-  if (!is_float(a.dtype()) && b.is_integer) {
-    check(b.integer > 0,
-          "pow: integers to the power {} are fractions; convert with "
-          ".to(DType::f32)",
-          b.integer);
-    return pow(a, scalar_for(a, b));
-  }
+  if (!is_float(a.dtype())) return pow(a, detail::stored_scalar("pow", b, a.dtype()));
   if (b.value == 0.5) return sqrt(a);
   if (b.value == -0.5) return rsqrt(a);
   if (b.value == -1) return reciprocal(a);
@@ -143,7 +142,13 @@ Tensor pow(Scalar a, const Tensor& b) { return pow(scalar_for(b, a), b); }
 
 Tensor floor_divide(const Tensor& a, const Tensor& b) { return divide(a, b, FloorDivide()); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return divide(a, b, Remainder()); }
-Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, scalar_for(a, b)); }
-Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, scalar_for(a, b)); }
+
+// A divisor that u8 does not hold divides as it is; the result is what wraps around.
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  return floor_divide(a, exact_scalar_for(a, b)).to(detail::type_for(a, b));
+}
+Tensor remainder(const Tensor& a, Scalar b) {
+  return remainder(a, exact_scalar_for(a, b)).to(detail::type_for(a, b));
+}
 
 }  // namespace tern

@@ -6,7 +6,8 @@ namespace tern {
 namespace {
 
 using detail::map;
-using detail::scalar_for;
+using detail::stored_scalar;
+using detail::type_for;
 
 void check_mask(const char* op, const Tensor& mask) {
   check(mask.dtype() == DType::u8, "{}: the mask must be u8, got {}; compare it, as in ne(mask, 0)",
@@ -42,16 +43,16 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  return where(condition, a, scalar_for(a, b));
+  return where(condition, a, stored_scalar("where", b, type_for(a, b)));
 }
 
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  return where(condition, scalar_for(b, a), b);
+  return where(condition, stored_scalar("where", a, type_for(b, a)), b);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   check_mask("masked_fill", mask);
-  return where(mask, value, x);
+  return where(mask, stored_scalar("masked_fill", value, x.dtype()), x);
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {

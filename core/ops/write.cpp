@@ -1,13 +1,51 @@
 #include "tern/core/ops/write.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tern/core/kernels/copy.h"
 #include "tern/core/ops/operands.h"
 
 namespace tern::detail {
 
-std::array<char, 8> element(Scalar value, DType type) {
+namespace {
+
+const char* range(DType type) {
+  switch (type) {
+    case DType::u8:
+      return "0 to 255, and -255 to -1, which wrap around; ask for DType::i64";
+    case DType::i64:
+      return "-2^63 to 2^63 - 1; ask for DType::f32";
+    case DType::f32:
+      return "up to 3.4e38; ask for DType::f64";
+    default:
+      return "all finite numbers";
+  }
+}
+
+}  // namespace
+
+bool holds(DType type, Scalar value) {
+  return dispatch(type, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>)
+      return !std::isfinite(value.value) || std::abs(value.value) <= std::numeric_limits<T>::max();
+    else if constexpr (std::is_signed_v<T>)
+      return value.is_integer || (value.value >= -0x1p63 && value.value < 0x1p63);
+    else if (value.is_integer)
+      return value.integer >= -255 && value.integer <= 255;
+    else
+      return value.value >= 0 && value.value < 256;
+  });
+}
+
+std::array<char, 8> element(const char* op, Scalar value, DType type) {
+  check(holds(type, value), "{}: {} does not fit {}, which holds {}", op, to_string(value), type,
+        range(type));
+  return wrapped_element(value, type);
+}
+
+std::array<char, 8> wrapped_element(Scalar value, DType type) {
   std::array<char, 8> bytes{};
   dispatch(type, [&]<class T>() {
     T v = value.is_integer ? kernels::convert<T>(value.integer) : kernels::convert<T>(value.value);

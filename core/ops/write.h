@@ -6,8 +6,20 @@
 
 namespace tern::detail {
 
-/// A number in the bytes of an element of `type`; fractions are cut off for integers.
-std::array<char, 8> element(Scalar value, DType type);
+/// A number for messages.
+inline std::string to_string(Scalar s) {
+  return s.is_integer ? fmt::format("{}", s.integer) : fmt::format("{}", s.value);
+}
+
+/// A number in the bytes of an element of `type`. Fractions are cut off for integers; a number that
+/// the type does not hold is an error of `op` (the rule: ops.h).
+std::array<char, 8> element(const char* op, Scalar value, DType type);
+
+/// The same without the check: integers wrap around, numbers beyond f32 become infinite.
+std::array<char, 8> wrapped_element(Scalar value, DType type);
+
+/// Whether element() takes the number.
+bool holds(DType type, Scalar value);
 
 /// Writes `from`, broadcast to the shape of `to` and converted to its type.
 void write(const char* op, const Fresh& to, const Tensor& from);
