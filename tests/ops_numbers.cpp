@@ -6,8 +6,8 @@
 #include <functional>
 #include <limits>
 
-#include "tern/core/autograd.h"
-#include "tern/core/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern {
 namespace {
