@@ -9,6 +9,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
+#include "tern/core/draws.h"
 
 namespace tern {
 namespace {
@@ -23,6 +24,12 @@ uint64_t derive(uint64_t key, uint64_t i, uint32_t purpose) {
   auto w =
       kernels::philox({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, purpose}, key);
   return w[0] | uint64_t{w[1]} << 32;
+}
+
+// Not inlined, so that the three draws of four that need no block stay short.
+[[gnu::noinline]] std::array<uint32_t, 4> block_at(uint64_t key, uint64_t number) {
+  return kernels::philox({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 0, 0},
+                         key);
 }
 
 /// Numbers of a group: one for each word (float, u8) or for each pair of words (double).
@@ -128,16 +135,25 @@ void fill_groups(T* x, int64_t n, int64_t begin, int64_t end, uint64_t key, uint
   });
 }
 
-/// Fills x and returns the position behind the groups used.
+/// Fills x and moves the position behind the groups used.
 template <class T, class Distribution>
-uint64_t fill_all(T* x, int64_t n, uint64_t key, uint64_t position, Distribution distribution) {
+void fill_all(T* x, int64_t n, uint64_t key, uint64_t& position, Distribution distribution) {
   constexpr uint64_t kWords = 4 * kPhiloxGroup;
   const uint64_t skipped = (position + kWords - 1) / kWords;  // starts on a group of its own
   const int64_t groups = (n + kPerGroup<T> - 1) / kPerGroup<T>;
   parallel_for(groups, 32, [=](int64_t begin, int64_t end) {
     fill_groups(x, n, begin, end, key, skipped * kPhiloxGroup, distribution);
   });
-  return (skipped + static_cast<uint64_t>(groups)) * kWords;
+  position = (skipped + static_cast<uint64_t>(groups)) * kWords;
+}
+
+/// A draw that fills x.
+template <class T, class Distribution>
+auto filling(T* x, int64_t n, Distribution distribution) {
+  return [=](uint64_t key, uint64_t& position) {
+    fill_all(x, n, key, position, distribution);
+    return true;
+  };
 }
 
 }  // namespace
@@ -146,17 +162,36 @@ Rng::Rng(uint64_t seed) : key_(derive(0, seed, kForSeed)) {}
 
 Rng Rng::stream(uint64_t i) const { return Rng(State{derive(key_, i, kForStream), 0}); }
 
+// The one door: every draw is draw(key, position) and moves the position on. A scope that is open
+// in this thread may hear of it, or hand out the words of an earlier pass instead (draws.h).
+template <class Draw>
+[[gnu::noinline]] auto Rng::draw(Draw draw) {
+  detail::DrawScope* scope = detail::draw_scope;
+  if (!scope) return draw(key_, position_);
+  const State begin = scope->begin(state());
+  uint64_t position = begin[1];
+  auto drawn = draw(begin[0], position);
+  scope->drawn(begin, position);
+  if (!scope->replays()) position_ = position;
+  return drawn;
+}
+
 Rng Rng::split() {
-  Rng child(State{derive(key_, position_, kForSplit), 0});
-  ++position_;
-  return child;
+  return draw([](uint64_t key, uint64_t& position) {
+    return Rng(State{derive(key, position++, kForSplit), 0});
+  });
 }
 
 uint32_t Rng::next_u32() {
+  if (detail::draw_scope) [[unlikely]] {
+    return draw([](uint64_t key, uint64_t& position) {
+      const uint64_t at = position++;
+      return block_at(key, at / 4)[at % 4];
+    });
+  }
   uint64_t number = position_ / 4;
   if (number != block_number_) {
-    block_ = kernels::philox(
-        {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 0, 0}, key_);
+    block_ = block_at(key_, number);
     block_number_ = number;
   }
   return block_[position_++ % 4];
@@ -190,26 +225,26 @@ int64_t Rng::below(int64_t n) {
 }
 
 void Rng::fill_uniform(float* x, int64_t n, double low, double high) {
-  position_ = fill_all(x, n, key_, position_, Uniform{low, high});
+  draw(filling(x, n, Uniform{low, high}));
 }
 
 void Rng::fill_uniform(double* x, int64_t n, double low, double high) {
-  position_ = fill_all(x, n, key_, position_, Uniform{low, high});
+  draw(filling(x, n, Uniform{low, high}));
 }
 
 void Rng::fill_normal(float* x, int64_t n, double mean, double std) {
-  position_ = fill_all(x, n, key_, position_, Normal{mean, std});
+  draw(filling(x, n, Normal{mean, std}));
 }
 
 void Rng::fill_normal(double* x, int64_t n, double mean, double std) {
-  position_ = fill_all(x, n, key_, position_, Normal{mean, std});
+  draw(filling(x, n, Normal{mean, std}));
 }
 
 void Rng::fill_bernoulli(uint8_t* x, int64_t n, double p) {
   check(p >= 0 && p <= 1, "Rng::fill_bernoulli: p must be in [0, 1], got {}", p);
   const double ones = std::round(p * 0x1p32);  // words that give 1
   const auto last = static_cast<uint32_t>(std::max(ones, 1.0) - 1);
-  position_ = fill_all(x, n, key_, position_, Bernoulli{last, ones > 0});
+  draw(filling(x, n, Bernoulli{last, ones > 0}));
 }
 
 }  // namespace tern

@@ -61,6 +61,8 @@ class Rng {
   void fill_bernoulli(uint8_t* x, int64_t n, double p);
 
  private:
+  template <class Draw>
+  auto draw(Draw draw);
   uint64_t key_ = 0;
   uint64_t position_ = 0;  // words handed out
   // The block that words are handed out of; no part of the state.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/draws.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -18,7 +19,7 @@ Tensor as_leaf(const Tensor& t) {
 }
 
 // Leaves that fn reached besides its inputs: parameters of modules.
-std::vector<Tensor> other_leaves(const Tensor& out, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> other_leaves(const Tensor& out, std::span<const Tensor> inputs) {
   std::vector<Tensor> others;
   for (const Tensor& leaf : leaves(out)) {
     auto same = [&](const Tensor& t) { return t.requires_grad() && t.node() == leaf.node(); };
@@ -27,20 +28,40 @@ std::vector<Tensor> other_leaves(const Tensor& out, const std::vector<Tensor>& i
   return others;
 }
 
-std::vector<Rng> states(const std::vector<Rng*>& rngs) {
-  std::vector<Rng> out;
-  for (const Rng* rng : rngs) out.push_back(*rng);
-  return out;
+// Whether every tensor of `a` that requires a gradient is one of `b`.
+bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::all_of(a.begin(), a.end(), [&](const Tensor& t) {
+    return !t.requires_grad() ||
+           std::any_of(b.begin(), b.end(), [&](const Tensor& u) { return u.ref() == t.ref(); });
+  });
 }
 
-void restore(const std::vector<Rng*>& rngs, const std::vector<Rng>& states) {
-  for (size_t i = 0; i < rngs.size(); ++i) *rngs[i] = states[i];
-}
+/// Generators stand as they stood before; at its end, however that comes, as they do now.
+class Rewound {
+ public:
+  Rewound(const std::vector<Rng*>& rngs, const std::vector<Rng>& before) : rngs_(rngs) {
+    for (size_t i = 0; i < rngs.size(); ++i) {
+      now_.push_back(*rngs[i]);
+      *rngs[i] = before[i];
+    }
+  }
+  ~Rewound() {
+    for (size_t i = 0; i < rngs_.size(); ++i) *rngs_[i] = now_[i];
+  }
+  Rewound(const Rewound&) = delete;
+  Rewound& operator=(const Rewound&) = delete;
+
+ private:
+  const std::vector<Rng*>& rngs_;
+  std::vector<Rng> now_;
+};
 
 struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
   std::vector<Rng> rngs_before;
+  detail::DrawLog draws = {};
+  Shape shape = {};
   std::vector<Saved> inputs = {};
   std::vector<Saved> others = {};
 
@@ -52,11 +73,21 @@ struct Recompute {
   }
 
  private:
-  Tensor replay(std::span<const Tensor> args) const {
-    std::vector<Rng> now = states(rngs);
-    restore(rngs, rngs_before);
+  // fn again, with the numbers that it drew the first time; `rest`: the leaves it used then.
+  Tensor replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
+    Rewound rewound(rngs, rngs_before);
+    detail::DrawLog log = draws;
+    detail::DrawScope scope(log, detail::DrawScope::Mode::replay);
     Tensor y = fn(args);
-    restore(rngs, now);
+    scope.check_finished();
+    check(y.shape() == shape,
+          "checkpoint: fn gave {} when it ran first and gives {} when it runs again in backward; "
+          "what it captures by reference must stay as it is until then",
+          shape, y.shape());
+    std::vector<Tensor> used = other_leaves(y, args);
+    check(all_among(used, rest) && all_among(rest, used),
+          "checkpoint: fn uses other parameters when it runs again in backward than when it ran "
+          "first; capture by value what changes until then, such as the variable of a loop");
     return y;
   }
 
@@ -66,7 +97,7 @@ struct Recompute {
     EnableGradGuard on;
     std::vector<Tensor> leaves, wanted;
     for (const Tensor& t : args) leaves.push_back(as_leaf(t));
-    Tensor y = replay(leaves);
+    Tensor y = replay(leaves, rest);
     leaves.insert(leaves.end(), rest.begin(), rest.end());
     for (const Tensor& t : leaves)
       if (t.requires_grad()) wanted.push_back(t);
@@ -87,7 +118,7 @@ struct Recompute {
     for (size_t k = 0; k < leaves.size(); ++k) {
       auto slope = [self = *this, rest, k](std::span<const Tensor> in) {
         size_t n = in.size() - 1;
-        Tensor y = self.replay(in.first(n));
+        Tensor y = self.replay(in.first(n), rest);
         Tensor x = k < n ? in[k] : rest[k - n];
         GradOptions options{.create_graph = true, .allow_unused = true, .gradients = {in[n]}};
         Tensor dx = y.requires_grad() ? grad({y}, {x}, options)[0] : Tensor();
@@ -105,12 +136,18 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
   Op op("checkpoint", inputs);
-  Recompute recompute{fn, options.rngs, states(options.rngs)};
+  Recompute recompute{fn, options.rngs, {}};
+  for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
   // The first pass is recorded only to find the leaves that fn uses; its graph is dropped at once.
   std::vector<Tensor> args;
   for (const Tensor& t : inputs) args.push_back(as_leaf(t));
-  Tensor y = fn(args);
+  Tensor y;
+  {
+    detail::DrawScope scope(recompute.draws, detail::DrawScope::Mode::record);
+    y = fn(args);
+  }
   if (!y.requires_grad()) return y;
+  recompute.shape = y.shape();
   std::vector<Tensor> recorded = inputs;
   for (const Tensor& t : other_leaves(y, args)) recorded.push_back(t);
   for (size_t i = 0; i < recorded.size(); ++i)

@@ -69,12 +69,24 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 std::vector<Tensor> leaves(const Tensor& output);
 
 struct CheckpointOptions {
-  /// Generators that fn draws from: replayed in the recomputation (nn::generators(module)).
+  /// Generators that fn hands to threads of its own. They must live until backward. Those that fn
+  /// draws from in the calling thread need not be named.
   std::vector<Rng*> rngs = {};
 };
 
-/// fn(inputs) without keeping its intermediate results: they are computed again during backward.
+/// fn(inputs) without keeping its intermediate results: fn runs again during backward.
 /// Gradients reach the inputs and every other leaf that fn uses (a module's parameters).
+///
+/// fn is copied and must give the same again. Capture by value what changes until backward, the
+/// variable of a loop above all, and by reference only what lives until then (a module):
+///
+///   for (size_t i = 0; i < blocks.size(); ++i)  // not [&]: i is gone by then
+///     x = checkpoint([&blocks, i](std::span<const Tensor> in) { return blocks[i](in[0]); }, {x});
+///
+/// Random numbers (dropout) are noted in the first pass and handed out again in the second,
+/// wherever the generators are by then; the generators themselves move on once. An fn that draws
+/// more or fewer numbers than before, gives another shape or uses other parameters is an Error.
+/// What fn writes, such as the running statistics of a batch norm, it writes twice.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   const std::vector<Tensor>& inputs, const CheckpointOptions& options = {});
 

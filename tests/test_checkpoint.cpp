@@ -1,0 +1,215 @@
+// checkpoint() computes a segment again in backward: whatever the segment draws, captures or
+// throws, its gradients are those of the segment without it, or there is an Error.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "tern/core/autograd.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/nn/nn.h"
+
+using namespace tern;
+
+namespace {
+
+using Args = std::span<const Tensor>;
+using Segment = std::function<Tensor(Args)>;
+using Values = std::vector<double>;
+
+Tensor noise(Args in, Rng& rng) { return dropout(tanh(in[0]), 0.5, rng); }
+
+Tensor scaled_by_draws(Args in, Rng& rng) {
+  Tensor y = in[0];
+  for (int i = 0; i < 5; ++i) y = y * rng.uniform(0.5, 2) + rng.normal();
+  return y * static_cast<double>(1 + rng.below(7));
+}
+
+/// What segments draw: every door of a generator, alone and mixed, on the generator itself and on
+/// others made from it.
+struct Drawing {
+  const char* name;
+  std::function<Tensor(Args, Rng&)> run;
+};
+
+const std::vector<Drawing> kDrawings = {
+    {"dropout", noise},
+    {"dropout twice", [](Args in, Rng& rng) { return dropout(noise(in, rng), 0.3, rng); }},
+    {"fills",
+     [](Args in, Rng& rng) {
+       const Shape& s = in[0].shape();
+       Tensor y = in[0] * randn(s, rng, DType::f64) + uniform(s, 0, 1, rng, DType::f64);
+       return y * bernoulli(s, 0.5, rng, DType::f64) * randn(s, rng).to(DType::f64);
+     }},
+    {"an empty fill",
+     [](Args in, Rng& rng) {
+       rng.next_u32();
+       randn({0}, rng);
+       return noise(in, rng);
+     }},
+    {"numbers", scaled_by_draws},
+    {"a choice of rows",
+     [](Args in, Rng& rng) {
+       return index_select(in[0], 0, randperm(in[0].size(0), rng)) *
+              randint(1, 5, in[0].shape(), rng).to(DType::f64);
+     }},
+    {"a generator split off",
+     [](Args in, Rng& rng) {
+       Rng own = rng.split();
+       return noise(in, own) + scaled_by_draws(in, own) * rng.uniform();
+     }},
+    {"streams and copies",
+     [](Args in, Rng& rng) {
+       Rng one = rng.stream(3), two = rng;
+       return noise(in, one) * two.uniform() + noise(in, two) + noise(in, rng);
+     }},
+    {"a checkpoint within",
+     [](Args in, Rng& rng) {
+       Tensor y = noise(in, rng);
+       auto inner = [&rng](Args a) { return noise(a, rng) * rng.uniform(); };
+       return checkpoint(inner, {y}) + noise(in, rng);
+     }},
+};
+
+Tensor start(const Shape& shape) {
+  Rng rng(5);
+  return randn(shape, rng, DType::f64).set_requires_grad();
+}
+
+/// Values of the segment's output and gradient, and of a draw from its generator afterwards.
+Values run(const Drawing& drawing, bool recompute, bool draw_between) {
+  Rng rng(11);
+  Tensor x = start({6, 4});
+  Segment segment = [&](Args in) { return drawing.run(in, rng); };
+  Tensor y = recompute ? checkpoint(segment, {x}) : segment(std::vector<Tensor>{x});
+  if (draw_between) rng.uniform();
+  sum(square(y)).backward();
+  Values out = y.to_vector<double>(), dx = x.grad().to_vector<double>();
+  out.insert(out.end(), dx.begin(), dx.end());
+  out.push_back(rng.uniform());
+  return out;
+}
+
+Values second_derivatives(const Drawing& drawing, bool recompute) {
+  Rng rng(11);
+  Tensor x = start({6, 4});
+  Segment segment = [&](Args in) { return drawing.run(in, rng); };
+  Tensor y = recompute ? checkpoint(segment, {x}) : segment(std::vector<Tensor>{x});
+  Tensor dx = grad({sum(square(y))}, {x}, {.create_graph = true})[0];
+  rng.normal();
+  Values out = grad({sum(square(dx))}, {x})[0].to_vector<double>();
+  out.push_back(rng.uniform());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: what a segment draws is drawn once, whoever draws it") {
+  for (const Drawing& d : kDrawings)
+    for (bool draw_between : {false, true})
+      CHECK_MESSAGE(run(d, true, draw_between) == run(d, false, draw_between), d.name);
+}
+
+TEST_CASE("checkpoint: second derivatives see the same draws") {
+  for (const Drawing& d : kDrawings) {
+    Values with = second_derivatives(d, true), without = second_derivatives(d, false);
+    REQUIRE(with.size() == without.size());
+    for (size_t i = 0; i < with.size(); ++i)  // sums of the same numbers in another order
+      CHECK_MESSAGE(with[i] == doctest::Approx(without[i]).epsilon(1e-12), d.name);
+  }
+}
+
+TEST_CASE("checkpoint: a generator may move on, be moved or be gone before backward") {
+  auto gradient = [](bool recompute, auto between) {
+    Tensor x = start({32});
+    auto rng = std::make_shared<std::unique_ptr<Rng>>(std::make_unique<Rng>(3));
+    Rng spare(99);
+    Segment segment = [rng, &spare](Args in) { return noise(in, *rng ? **rng : spare); };
+    Tensor y = recompute ? checkpoint(segment, {x}) : segment(std::vector<Tensor>{x});
+    between(*rng);
+    sum(y).backward();
+    CHECK(spare == Rng(99));
+    return x.grad().to_vector<double>();
+  };
+  Values expected = gradient(false, [](auto&) {});
+  CHECK(expected == gradient(true, [](auto& rng) { *rng = Rng(4); }));
+  CHECK(expected == gradient(true, [](auto& rng) { rng.reset(); }));
+  CHECK(expected == gradient(true, [](auto& rng) { rng = std::make_unique<Rng>(*rng); }));
+}
+
+TEST_CASE("checkpoint: dropout of a module, its generators not named") {
+  Rng rng(1);
+  nn::Sequential a(nn::Linear(8, 8, rng), nn::Dropout(0.5, rng)), b(a);
+  Tensor x = randn({16, 8}, rng);
+  sum(square(a(x))).backward();
+  sum(square(checkpoint([&](Args in) { return b(in[0]); }, {x}))).backward();
+  CHECK(b.get<0>().weight.grad().to_vector<float>() == a.get<0>().weight.grad().to_vector<float>());
+  CHECK(b(x).to_vector<float>() == a(x).to_vector<float>());
+}
+
+TEST_CASE("checkpoint: generators stay as they are if fn throws when it runs again") {
+  Tensor x = start({8});
+  for (bool named : {false, true}) {
+    Rng rng(3);
+    bool fails = false;
+    Segment segment = [&](Args in) {
+      Tensor y = noise(in, rng);
+      if (fails) throw std::runtime_error("again");
+      return y;
+    };
+    CheckpointOptions options;
+    if (named) options.rngs = {&rng};
+    Tensor loss = sum(checkpoint(segment, {x}, options));
+    Rng::State before = rng.state();
+    fails = true;
+    CHECK_THROWS_WITH_AS(backward(loss, {.retain_graph = true}), "again", std::runtime_error);
+    CHECK(rng.state() == before);
+    fails = false;
+    CHECK_NOTHROW(backward(loss));  // nothing of the failed run is left behind
+    rng.uniform();
+    CHECK(rng.state() != before);
+  }
+}
+
+TEST_CASE("checkpoint: an fn that does something else when it runs again is refused") {
+  Rng rng(7);
+  Tensor x = start({8});
+  auto complaint = [&](auto fn, auto between) -> std::string {
+    Tensor y = sum(checkpoint(fn, {x}));
+    between();
+    try {
+      y.backward();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  int draws = 2;
+  auto drawing = [&](Args in) {
+    Tensor y = in[0];
+    for (int i = 0; i < draws; ++i) y = y * rng.uniform();
+    return y;
+  };
+  CHECK(has(complaint(drawing, [&] { draws = 1; }), "fewer random numbers"));
+  CHECK(has(complaint(drawing, [&] { draws = 2; }), "more random numbers"));
+  auto filling = [&](Args in) { return in[0] * sum(randn({draws * 100}, rng, DType::f64)); };
+  CHECK(has(complaint(filling, [&] { draws = 20; }), "other random numbers"));
+
+  std::vector<nn::Linear> layers = {nn::Linear(4, 4, rng), nn::Linear(4, 4, rng)};
+  for (nn::Linear& l : layers) nn::to(l, DType::f64);
+  size_t i = 0;
+  auto layer = [&](Args in) { return layers[i](in[0]); };
+  x = start({2, 4});
+  CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));
+  int64_t rows = 1;
+  auto rowed = [&](Args in) { return slice(in[0], 0, 0, rows); };
+  CHECK(has(complaint(rowed, [&] { rows = 2; }), "gave (1, 4) when it ran first"));
+  nn::set_requires_grad(layers[1], false);
+  i = 0;
+  CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));  // now a frozen one
+}
