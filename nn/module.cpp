@@ -6,6 +6,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/op.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::nn::detail {
 namespace {
@@ -52,6 +53,20 @@ void name_fields(const Slots& slots) {
   for (const Slot& slot : slots)
     check(seen.insert(slot.name).second, "module: two fields are called '{}'", slot.name);
   for (const auto& [name, t] : tensors<Parameter, Buffer>(slots)) set_parameter_name(t, name);
+}
+
+void fail_derived(const std::string& name) {
+  fail(fmt::format(
+      "module: '{}' is of a class derived from the one the walk was given, whose fields it would "
+      "miss; give the walk the class itself, or hold a std::variant of the layers",
+      name));
+}
+
+void mark_known(const Slots& slots) {
+  for_each<Parameter>(slots, [](const std::string&, const Parameter& p) {
+    if (p.defined() && p.tensor().requires_grad())
+      static_cast<LeafNode*>(p.tensor().node().get())->known = true;
+  });
 }
 
 NamedTensors named_parameters(const Slots& slots) { return tensors<Parameter>(slots); }

@@ -12,6 +12,11 @@
 // by); also a `bool` that says whether the module is in training, and an Rng that it draws from.
 // Names are joined by dots: "up.weight". A field visited as "" gives its names without a prefix.
 //
+// A walk sees the fields of the type it is given. A unique_ptr<Base> that may own a Derived would
+// lose those of Derived: it does not compile (a std::variant of the layers does), and a Derived
+// that comes as a Base& is an Error. A Parameter that `fields` forgets is found by the first step()
+// of an optimizer after a backward pass that reached it (optim/optimizer.h).
+//
 // A parameter that is used in two places is one Parameter; it may be visited under a second name
 // ("generator.weight"): it is counted, trained and saved once, under the first, and loads from
 // either.
@@ -25,6 +30,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -68,8 +74,14 @@ constexpr bool is_array = false;
 template <class T, std::size_t n>
 constexpr bool is_array<std::array<T, n>> = true;
 
-template <class>
-constexpr bool never = false;
+/// Whether T is a unique_ptr to a class that others may be derived from.
+template <class T>
+constexpr bool may_own_derived = false;
+template <class T, class D>
+constexpr bool may_own_derived<std::unique_ptr<T, D>> =
+    std::is_polymorphic_v<T> && !std::is_final_v<T>;
+
+[[noreturn]] void fail_derived(const std::string& name);
 
 class Collector {
  public:
@@ -81,9 +93,14 @@ class Collector {
     if constexpr (is_slot<T>) {
       out_.push_back({prefix_ + std::string(name), const_cast<T*>(&field)});
     } else if constexpr (HasFields<T>) {
+      if constexpr (std::is_polymorphic_v<T>)
+        if (typeid(field) != typeid(T)) fail_derived(prefix_ + std::string(name));
       Collector inner = nested(name);
       T::fields(field, inner);
     } else if constexpr (is_a<T, std::optional> || is_a<T, std::unique_ptr>) {
+      static_assert(!may_own_derived<T>,
+                    "the walk would miss the fields of classes derived from what this unique_ptr "
+                    "points to; hold a std::variant of the layers, or make the class final");
       if (field) (*this)(name, *field);
     } else if constexpr (is_a<T, std::vector> || is_array<T>) {
       Collector inner = nested(name);
@@ -113,6 +130,8 @@ class Collector {
 /// An Error if two fields have one name. Parameters and buffers learn their names, for errors and
 /// profiles (parameter_name() in core/op.h).
 void name_fields(const Slots& slots);
+/// Notes on the parameters that a walk has found them.
+void mark_known(const Slots& slots);
 
 /// Everything in the module, in the order of its fields.
 template <class M>
@@ -121,6 +140,7 @@ Slots slots(const M& m) {
   Collector collect(out, "");
   collect("", m);
   name_fields(out);
+  mark_known(out);
   return out;
 }
 
@@ -201,6 +221,7 @@ std::vector<Rng*> generators(const M& m) {
 }
 
 /// Training (dropout drops, batch norm uses the batch) or evaluation. Models start in training.
+/// EvalScope (nn/eval_scope.h) evaluates for a while and puts everything back.
 template <class M>
 void set_training(M& m, bool on = true) {
   detail::set_training(detail::slots(m), on);
@@ -212,7 +233,8 @@ void set_requires_grad(M& m, bool on) {
   detail::set_requires_grad(detail::slots(m), on);
 }
 
-/// Converts floating parameters and buffers. They get new elements: make optimizers afterwards.
+/// Converts floating parameters and buffers. They get new elements: make optimizers afterwards; the
+/// step() of an older one is an Error.
 template <class M>
 void to(M& m, DType dtype) {
   detail::convert(detail::slots(m), dtype);

@@ -6,6 +6,7 @@
 #include "tern/nn/conv.h"
 #include "tern/nn/decode.h"
 #include "tern/nn/dropout.h"
+#include "tern/nn/eval_scope.h"
 #include "tern/nn/init.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/mask.h"

@@ -2,14 +2,27 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::nn {
 namespace {
 
 Tensor leaf(const Tensor& elements, bool requires_grad) {
   Tensor t = elements.detach();
-  if (requires_grad) t.set_requires_grad();
+  if (!requires_grad) return t;
+  t.set_requires_grad();
+  static_cast<LeafNode*>(t.node().get())->known = false;  // until a walk finds it
   return t;
+}
+
+bool is_known(const Tensor& t) {
+  return t.requires_grad() && static_cast<LeafNode*>(t.node().get())->known;
+}
+
+// Optimizers and averages that hold the old elements can tell that these are the model's no more.
+void replace(Tensor& t, Tensor by) {
+  if (t.defined()) t.ref()->storage->retire();
+  t = std::move(by);
 }
 
 }  // namespace
@@ -28,7 +41,7 @@ OwnedTensor& OwnedTensor::operator=(const OwnedTensor& other) {
   if (same)
     assign(other.tensor_);
   else
-    tensor_ = OwnedTensor(other).tensor_;
+    replace(tensor_, OwnedTensor(other).tensor_);
   return *this;
 }
 
@@ -37,7 +50,7 @@ OwnedTensor& OwnedTensor::operator=(OwnedTensor&& other) {
   if (same)
     assign(other.tensor_);
   else
-    tensor_ = std::move(other.tensor_);
+    replace(tensor_, std::move(other.tensor_));
   return *this;
 }
 
@@ -51,7 +64,9 @@ void OwnedTensor::assign(const Tensor& value) {
 
 void OwnedTensor::convert(DType dtype) {
   if (!defined() || tensor_.dtype() == dtype) return;
-  tensor_ = leaf(tensor_.detach().to(dtype), tensor_.requires_grad());
+  const bool known = is_known(tensor_);
+  replace(tensor_, leaf(tensor_.detach().to(dtype), tensor_.requires_grad()));
+  if (known) static_cast<LeafNode*>(tensor_.node().get())->known = true;
 }
 
 }  // namespace tern::nn

@@ -20,7 +20,7 @@ class OwnedTensor {
   int64_t numel() const { return tensor_.numel(); }
   DType dtype() const { return tensor_.dtype(); }
   Tensor grad() const { return tensor_.grad(); }
-  /// Converts the elements; handles taken before keep the old ones.
+  /// Converts the elements; handles taken before keep the old ones, and optimizers refuse them.
   void convert(DType dtype);
 
  protected:

@@ -291,3 +291,35 @@ TEST_CASE("state: the nearest name") {
   CHECK(nearest_name("entirely.different", {"a", "b"}) == "");
   CHECK(nearest_name("x", {}) == "");
 }
+
+namespace {
+
+struct Base {
+  nn::Parameter weight{ones({2})};
+  virtual ~Base() = default;
+  static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
+};
+struct Derived : Base {
+  nn::Parameter more{ones({3})};
+  static void fields(auto& m, auto&& visit) {
+    Base::fields(m, visit);
+    visit("more", m.more);
+  }
+};
+struct Closed final : Base {};
+
+}  // namespace
+
+TEST_CASE("module: parameters of a derived class are not lost behind its base") {
+  // What tests/refused/unique_ptr_base.cpp finds: the walk does not compile.
+  CHECK(nn::detail::may_own_derived<std::unique_ptr<Base>>);
+  CHECK_FALSE(nn::detail::may_own_derived<std::unique_ptr<Closed>>);
+  CHECK_FALSE(nn::detail::may_own_derived<std::unique_ptr<nn::BatchNorm2d>>);
+  auto closed = std::make_unique<Closed>();
+  CHECK(nn::num_parameters(closed) == 2);
+  Derived derived;
+  CHECK(nn::num_parameters(derived) == 5);
+  const Base& base = derived;
+  CHECK_THROWS_WITH_AS(nn::num_parameters(base), doctest::Contains("would miss"), Error);
+  CHECK(nn::num_parameters(Base()) == 2);
+}

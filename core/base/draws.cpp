@@ -1,6 +1,6 @@
-#include "tern/core/draws.h"
+#include "tern/core/base/draws.h"
 
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern::detail {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tern/core/rng.h"
+#include "tern/core/base/rng.h"
 
 namespace tern::detail {
 

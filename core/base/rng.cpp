@@ -9,7 +9,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
-#include "tern/core/draws.h"
+#include "tern/core/base/draws.h"
 
 namespace tern {
 namespace {

@@ -23,10 +23,16 @@ class Storage : public Counted, public pool::Pooled {
   uint64_t version() const { return version_; }
   void bump_version() { ++version_; }
 
+  /// Whether a parameter had these elements once and has others now (nn::to). Who still holds them
+  /// to train or average them works on nothing.
+  bool retired() const { return retired_; }
+  void retire() { retired_ = true; }
+
  private:
   std::size_t bytes_;
   void* data_;
   uint64_t version_ = 0;
+  bool retired_ = false;
 };
 
 inline void dispose(Storage* s) { delete s; }

@@ -136,6 +136,7 @@ class Engine {
   void pass_on(BackwardScope& op, const Node& node, int i, Tensor g) {
     Node* input = node.inputs[static_cast<size_t>(i)].get();
     if (!g.defined()) {
+      if (to_leaves_ && input->is_leaf()) note(*static_cast<LeafNode*>(input));
       if (observed()) op.announce(gathered(*input), i);
       return;
     }
@@ -161,7 +162,19 @@ class Engine {
     return a;
   }
 
+  // An unknown leaf does not hold the pass, which holds it.
+  void note(LeafNode& leaf) {
+    if (leaf.run == run_) return;
+    leaf.run = run_;
+    if (!pass_) pass_ = Ref<BackwardPass>(new BackwardPass);
+    if (leaf.known)
+      leaf.pass = pass_;
+    else
+      pass_->unknown.emplace_back(&leaf);
+  }
+
   void deliver_to_leaf(LeafNode& leaf, Tensor g) {
+    note(leaf);
     if (leaf.grad.defined()) {
       leaf.grad = sum(std::move(leaf.grad), g);
     } else {
@@ -173,6 +186,7 @@ class Engine {
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
+  Ref<BackwardPass> pass_;
 };
 
 void Engine::count_for(Node* root, const OnReady& on_ready) {

@@ -40,6 +40,13 @@ class Node : public Counted, public pool::Pooled {
   Node* next_dead = nullptr;  ///< links nodes that wait to be freed
 };
 
+/// What one backward pass tells the leaves that it reaches: the parameters that no walk over a
+/// module had found by then.
+struct BackwardPass : Counted, pool::Pooled {
+  std::vector<Ref<Node>> unknown;
+};
+inline void dispose(BackwardPass* pass) { delete pass; }
+
 /// Where the gradient of a leaf is gathered.
 class LeafNode final : public Node {
  public:
@@ -49,6 +56,10 @@ class LeafNode final : public Node {
   bool is_leaf() const override { return true; }
   TensorImpl* owner;  ///< null once the tensor is gone
   Tensor grad;
+  bool known = true;                 ///< false: a parameter that no walk has found so far
+  Ref<BackwardPass> pass;            ///< the last one that reached it, if it was known
+  uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
+  const char* stepped_by = nullptr;  ///< the optimizer that took the gradient inside backward
 };
 
 namespace detail {
