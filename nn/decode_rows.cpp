@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
-#include "tern/core/kernels/reduce.h"
 
 namespace tern::nn::detail {
 namespace {

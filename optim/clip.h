@@ -1,5 +1,9 @@
-// Bounds on gradients, between backward() and step(). Parameters without a gradient are passed by.
+// Bounds and checks on gradients, between backward() and step(). Parameters without a gradient are
+// passed by; gradients that an optimizer has taken inside backward are refused by name.
 #pragma once
+
+#include <optional>
+#include <string>
 
 #include "tern/core/io/state.h"
 
@@ -17,5 +21,19 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm,
 
 /// Clamps every element of the gradients into [-bound, bound].
 void clip_grad_value(const NamedTensors& parameters, double bound);
+
+struct NonFiniteGradient {
+  std::string parameter;  ///< its name
+  int64_t element;        ///< in row-major order
+  double value;           ///< NaN or an infinity
+};
+/// The first gradient, in the order of the parameters, that is not finite, and where. One parallel
+/// pass that reads every gradient once.
+std::optional<NonFiniteGradient> find_non_finite_gradient(const NamedTensors& parameters);
+
+/// An Error that names it. Call it before step(), which turns such gradients into such weights:
+///   optim::check_finite_gradients(optimizer.parameters());
+/// clip_grad_norm looks by itself.
+void check_finite_gradients(const NamedTensors& parameters);
 
 }  // namespace tern::optim

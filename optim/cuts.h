@@ -8,23 +8,23 @@
 
 namespace tern::optim {
 
-struct Piece {
+struct Cut {
   size_t item;
   int64_t begin, count;
 };
 
 /// Some 10 to 20 microseconds of work on one core.
-constexpr int64_t kPieceSize = 16384;
+constexpr int64_t kCutSize = 16384;
 
-inline void cut(std::vector<Piece>& pieces, size_t item, int64_t numel) {
-  for (int64_t at = 0; at < numel; at += kPieceSize)
-    pieces.push_back({item, at, std::min(kPieceSize, numel - at)});
+inline void cut(std::vector<Cut>& cuts, size_t item, int64_t numel, int64_t size = kCutSize) {
+  for (int64_t at = 0; at < numel; at += size)
+    cuts.push_back({item, at, std::min(size, numel - at)});
 }
 
 /// What parallel_blocks wants to know: an element costs a few reads, writes and operations.
-inline int64_t work(const std::vector<Piece>& pieces) {
+inline int64_t work(const std::vector<Cut>& cuts) {
   int64_t elements = 0;
-  for (const Piece& piece : pieces) elements += piece.count;
+  for (const Cut& cut : cuts) elements += cut.count;
   return 20 * elements;
 }
 

@@ -2,16 +2,30 @@
 
 #include <algorithm>
 
+#include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/kernels/optim.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/optim/pieces.h"
+#include "tern/optim/cuts.h"
 
 namespace tern::optim {
 namespace {
 
 const char* const kUpdates = "updates";
+
+/// average = average + (1-decay) * (x - average).
+template <class T>
+void move_average(T* average, const T* x, int64_t n, double decay) {
+  const T w = T(1 - decay);
+  simd([=] {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) average[i] += w * (x[i] - average[i]);
+  });
+}
+
+char* bytes_of(const Tensor& t) {
+  return static_cast<char*>(t.ref()->storage->data()) + t.layout().offset * item_size(t.dtype());
+}
 
 }  // namespace
 
@@ -25,39 +39,60 @@ Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(opti
   }
 }
 
+void Ema::check_held() const {
+  for (const auto& [name, t] : weights_)
+    check(
+        !t.ref()->storage->retired(),
+        "Ema: the model does not hold the elements of '{}' any more: it was converted (nn::to), or "
+        "one of another shape was assigned; make the Ema after that",
+        name);
+}
+
 void Ema::update() {
   check(!swapped_, "Ema: update while the averages are swapped in; swap() them out first");
+  check_held();
   NoGradGuard no_grad;
-  auto t = static_cast<double>(++updates_);
+  auto t = static_cast<double>(updates_ + 1);
   double decay = options_.decay;
   if (options_.warmup) decay = std::min(decay, (1 + t) / (10 + t));
-  std::vector<Piece> pieces;
+  std::vector<Cut> cuts;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Tensor& average = averages_[i].second;
     average.begin_write("Ema");
     if (is_float(average.dtype()))
-      cut(pieces, i, average.numel());
+      cut(cuts, i, average.numel());
     else
       copy_(average, weights_[i].second);
   }
-  parallel_blocks(static_cast<int64_t>(pieces.size()), work(pieces), [&](int64_t i) {
-    auto [item, begin, count] = pieces[static_cast<size_t>(i)];
-    const Tensor &average = averages_[item].second, &weight = weights_[item].second;
-    dispatch_float(average.dtype(), "Ema", [&, begin = begin, count = count]<class T>() {
-      kernels::average(const_cast<T*>(average.data<T>()) + begin, weight.data<T>() + begin, count,
-                       decay);
+  ++updates_;
+  parallel_blocks(static_cast<int64_t>(cuts.size()), work(cuts), [&](int64_t i) {
+    const Cut& cut = cuts[static_cast<size_t>(i)];
+    const Tensor &average = averages_[cut.item].second, &weight = weights_[cut.item].second;
+    dispatch_float(average.dtype(), "Ema", [&]<class T>() {
+      move_average(const_cast<T*>(average.data<T>()) + cut.begin, weight.data<T>() + cut.begin,
+                   cut.count, decay);
     });
   });
 }
 
-void Ema::swap() {
-  NoGradGuard no_grad;
+// In place, so that putting the weights back needs no memory and cannot fail.
+void Ema::exchange() noexcept {
   for (size_t i = 0; i < weights_.size(); ++i) {
-    Tensor weight = weights_[i].second.clone();
-    copy_(weights_[i].second, averages_[i].second);
-    copy_(averages_[i].second, weight);
+    const Tensor &weight = weights_[i].second, &average = averages_[i].second;
+    const int64_t item = item_size(weight.dtype());
+    weight.ref()->storage->bump_version();
+    average.ref()->storage->bump_version();
+    parallel_for(weight.numel(), kCutSize, [&](int64_t begin, int64_t end) {
+      std::swap_ranges(bytes_of(weight) + begin * item, bytes_of(weight) + end * item,
+                       bytes_of(average) + begin * item);
+    });
   }
   swapped_ = !swapped_;
+}
+
+void Ema::swap() {
+  if (!swapped_) check_held();
+  exchange();
 }
 
 NamedTensors Ema::averages() const { return swapped_ ? weights_ : averages_; }
@@ -72,6 +107,15 @@ void Ema::load_state_dict(const NamedTensors& state) {
   NamedTensors targets = state_dict();
   load_state("Ema: load_state_dict", targets, state);
   updates_ = targets.back().second.item<int64_t>();
+}
+
+EmaScope::EmaScope(Ema& ema) : ema_(ema) {
+  check(!ema.swapped(), "EmaScope: the averages are swapped in already");
+  ema_.swap();
+}
+
+EmaScope::~EmaScope() {
+  if (ema_.swapped()) ema_.exchange();
 }
 
 }  // namespace tern::optim

@@ -11,17 +11,21 @@ struct EmaOptions {
 };
 
 /// average <- decay * average + (1 - decay) * weights at every update; it starts at the weights.
-/// Give it parameters and buffers (nn::state_dict): integers are copied rather than averaged.
+/// Give it parameters and buffers (nn::state_dict): integers are copied rather than averaged. It
+/// holds handles: an Error after nn::to.
 ///
 ///   optim::Ema ema(nn::state_dict(model), {.decay = 0.999});
 ///   ... optimizer.step(); ema.update();
-///   ema.swap();  evaluate(model);  ema.swap();
+///   {
+///     optim::EmaScope averaged(ema);
+///     evaluate(model);  // may throw: the weights come back
+///   }
 class Ema {
  public:
   explicit Ema(const NamedTensors& weights, const EmaOptions& options = {});
   void update();
   /// Exchanges the weights with the average; a second call puts them back. An update in between is
-  /// an Error.
+  /// an Error. Allocates nothing. EmaScope does both.
   void swap();
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.
@@ -32,10 +36,27 @@ class Ema {
   void load_state_dict(const NamedTensors& state);
 
  private:
+  void check_held() const;
+  void exchange() noexcept;
+  friend class EmaScope;
+
   EmaOptions options_;
   NamedTensors weights_, averages_;
   int64_t updates_ = 0;
   bool swapped_ = false;
+};
+
+/// While it lives, the weights are the averages; however it ends, they are themselves again.
+/// REQUIRES: the averages are not swapped in already, and `ema` lives longer.
+class EmaScope {
+ public:
+  explicit EmaScope(Ema& ema);
+  ~EmaScope();
+  EmaScope(const EmaScope&) = delete;
+  EmaScope& operator=(const EmaScope&) = delete;
+
+ private:
+  Ema& ema_;
 };
 
 }  // namespace tern::optim

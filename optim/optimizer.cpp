@@ -1,16 +1,21 @@
 #include "tern/optim/optimizer.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "tern/core/base/threads.h"
-#include "tern/core/kernels/optim.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/optim/pieces.h"
+#include "tern/optim/cuts.h"
+#include "tern/optim/leaf.h"
 
 namespace tern::optim {
+
+ParameterGroups::ParameterGroups(const std::vector<Tensor>& parameters) {
+  NamedTensors named;
+  for (const Tensor& p : parameters) named.emplace_back(std::to_string(named.size()), p);
+  list.push_back({std::move(named)});
+}
 
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay) {
   ParameterGroup decayed{{}, {}, weight_decay}, free{{}, {}, 0.0};
@@ -18,35 +23,54 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
   return std::vector<ParameterGroup>{std::move(decayed), std::move(free)};
 }
 
-Optimizer::Optimizer(const char* name, const ParameterGroups& groups, double lr,
-                     double weight_decay, std::vector<const char*> state_names)
-    : name_(name), state_names_(std::move(state_names)) {
+Optimizer::Optimizer(const ParameterGroups& groups, Traits traits) : traits_(std::move(traits)) {
+  check(traits_.state_names.size() <= kMaxStates, "{}: {} state names, at most {}", traits_.name,
+        traits_.state_names.size(), kMaxStates);
   for (const ParameterGroup& g : groups.list) {
-    Settings s{g.lr.value_or(lr), g.weight_decay.value_or(weight_decay)};
+    Settings s{g.lr.value_or(traits_.lr), g.weight_decay.value_or(traits_.weight_decay)};
     check(s.lr >= 0 && s.weight_decay >= 0,
-          "{}: lr and weight decay must not be negative, they are {} and {}", name, s.lr,
+          "{}: lr and weight decay must not be negative, they are {} and {}", traits_.name, s.lr,
           s.weight_decay);
     groups_.push_back(s);
     for (const auto& [parameter, t] : g.parameters) add(parameter, t, groups_.size() - 1);
   }
-  std::unordered_map<std::string, const void*> names;
-  std::unordered_map<const void*, std::string> tensors;
-  for (const Entry& e : entries_) {
-    const void* storage = e.parameter.ref().get();
-    check(names.emplace(e.name, storage).second, "{}: two parameters are called '{}'", name,
-          e.name);
-    auto [other, fresh] = tensors.emplace(storage, e.name);
-    check(fresh, "{}: '{}' and '{}' are the same parameter", name, other->second, e.name);
-  }
+  check_distinct();
 }
 
 void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
   check(p.defined() && p.is_leaf() && is_float(p.dtype()),
-        "{}: '{}' is no leaf of floating type; optimizers take parameters, not results", name_,
-        name);
-  check(p.is_contiguous(), "{}: '{}' is not contiguous; make the parameter from a clone()", name_,
-        name);
+        "{}: '{}' is no leaf of floating type; optimizers take parameters, not results",
+        traits_.name, name);
+  check(p.is_contiguous(), "{}: '{}' is not contiguous; make the parameter from a clone()",
+        traits_.name, name);
+  if (p.requires_grad()) leaf_of(p).known = true;
+  entry_of_.emplace(p.ref().get(), entries_.size());
   entries_.push_back({name, p, group});
+}
+
+// No two entries of one name, and none that share elements: the order of their steps would matter.
+void Optimizer::check_distinct() const {
+  struct Span {
+    const char *first, *last;
+    const Entry* entry;
+  };
+  std::unordered_set<std::string> names;
+  std::vector<Span> spans;
+  for (const Entry& e : entries_) {
+    check(names.insert(e.name).second, "{}: two parameters are called '{}'", traits_.name, e.name);
+    if (e.parameter.numel() == 0) continue;
+    auto* first = static_cast<const char*>(e.parameter.ref()->storage->data()) +
+                  e.parameter.layout().offset * item_size(e.parameter.dtype());
+    spans.push_back({first, first + e.parameter.numel() * item_size(e.parameter.dtype()), &e});
+  }
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const Span& a, const Span& b) { return a.first < b.first; });
+  for (size_t i = 1; i < spans.size(); ++i) {
+    const Span &a = spans[i - 1], &b = spans[i];
+    bool same = a.first == b.first && a.last == b.last;
+    check(a.last <= b.first, "{}: '{}' and '{}' {}", traits_.name, a.entry->name, b.entry->name,
+          same ? "are the same parameter" : "share elements; give the optimizer one of them");
+  }
 }
 
 double Optimizer::lr(size_t group) const { return groups_.at(group).lr * lr_factor_; }
@@ -60,70 +84,128 @@ NamedTensors Optimizer::parameters() const {
 void Optimizer::zero_grad() {
   for (const Entry& e : entries_)
     if (e.parameter.requires_grad()) e.parameter.set_grad({});
+  end_step();
 }
 
 std::vector<Tensor> Optimizer::fresh_state(const Tensor& parameter) const {
   std::vector<Tensor> state;
-  for (size_t i = 0; i < state_names_.size(); ++i)
+  for (size_t i = 0; i < traits_.state_names.size(); ++i)
     state.push_back(zeros(parameter.shape(), parameter.dtype()));
   return state;
 }
 
-namespace {
+void Optimizer::allocate_state() {
+  std::vector<std::vector<Tensor>> fresh;
+  for (const Entry& e : entries_)
+    fresh.push_back(e.state.empty() ? fresh_state(e.parameter) : e.state);
+  for (size_t i = 0; i < entries_.size(); ++i) entries_[i].state = std::move(fresh[i]);
+}
 
-// A parameter with its gradient and state, ready to be cut: addresses and settings.
-struct Update {
-  DType dtype;
-  Tensor gradient;
-  void* parameter;
-  const void* values;
-  std::array<void*, 3> state;
-  double lr, weight_decay;
-  int64_t step;
+/// A step of one parameter that can be taken: everything that may fail is done.
+struct Optimizer::Update {
+  Entry* entry;
+  Tensor gradient;            // contiguous
+  std::vector<Tensor> state;  // for the first step
 };
 
+Optimizer::Update Optimizer::prepare(size_t i) {
+  Entry& e = entries_[i];
+  check(!e.parameter.ref()->storage->retired(),
+        "{}: the model does not hold the elements of '{}' any more: it was converted (nn::to), or "
+        "one of another shape was assigned; make the optimizer after that",
+        traits_.name, e.name);
+  Update u{&e, e.parameter.grad(), {}};
+  if (!u.gradient.defined()) return u;
+  const LeafNode& leaf = leaf_of(e.parameter);
+  check(
+      !leaf.stepped_by,
+      "{}: '{}' was stepped inside backward and has got another gradient since; gradients of "
+      "several backward passes cannot be added there: call step() or zero_grad() after each pass, "
+      "or leave .on_ready to the last of them",
+      traits_.name, e.name);
+  const Node* unknown = unknown_beside(leaf);
+  check(!unknown,
+        "{}: the backward pass that gave '{}' its gradient also reached a parameter of shape {} "
+        "that nobody knows: it would neither be trained nor saved. Name it in its module's "
+        "`fields`; or give it to an optimizer, or freeze it with set_requires_grad(false)",
+        traits_.name, e.name, unknown ? unknown->shape : Shape());
+  u.gradient = u.gradient.contiguous();
+  if (e.state.empty()) u.state = fresh_state(e.parameter);
+  return u;
+}
+
+namespace {
+
 template <class T>
-kernels::ParameterPiece<T> part(const Update& u, const Piece& piece) {
-  kernels::ParameterPiece<T> out{static_cast<T*>(u.parameter) + piece.begin,
-                                 static_cast<const T*>(u.values) + piece.begin,
-                                 {},
-                                 piece.count,
-                                 u.lr,
-                                 u.weight_decay,
-                                 u.step};
-  for (size_t i = 0; i < u.state.size(); ++i)
-    if (u.state[i]) out.state[i] = static_cast<T*>(u.state[i]) + piece.begin;
-  return out;
+T* elements(const Tensor& t) {
+  return const_cast<T*>(t.data<T>());
 }
 
 }  // namespace
 
+// All of the step or nothing: what may fail comes before the first change.
+void Optimizer::apply(std::vector<Update> updates) {
+  std::vector<Cut> cuts;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    int64_t numel = updates[i].entry->parameter.numel();
+    cut(cuts, i, numel, traits_.whole_parameters ? numel : kCutSize);
+  }
+  for (Update& u : updates) {
+    Entry& e = *u.entry;
+    ++e.steps;
+    if (e.state.empty()) e.state = std::move(u.state);
+    e.parameter.begin_write(traits_.name);
+    for (const Tensor& t : e.state) t.begin_write(traits_.name);
+  }
+  parallel_blocks(static_cast<int64_t>(cuts.size()), work(cuts), [&](int64_t i) {
+    const Cut& cut = cuts[static_cast<size_t>(i)];
+    const Update& u = updates[cut.item];
+    const Entry& e = *u.entry;
+    dispatch_float(e.parameter.dtype(), traits_.name, [&]<class T>() {
+      Piece<T> piece{elements<T>(e.parameter) + cut.begin,
+                     u.gradient.data<T>() + cut.begin,
+                     {},
+                     cut.count,
+                     lr(e.group),
+                     weight_decay(e.group),
+                     e.steps};
+      for (size_t k = 0; k < e.state.size(); ++k)
+        piece.state[k] = elements<T>(e.state[k]) + cut.begin;
+      update(piece);
+    });
+  });
+}
+
 void Optimizer::step() {
   NoGradGuard no_grad;
   std::vector<Update> updates;
-  std::vector<Piece> pieces;
-  for (Entry& e : entries_) {
-    Tensor gradient = e.parameter.grad();
-    if (!gradient.defined()) continue;
-    if (e.steps++ == 0) e.state = fresh_state(e.parameter);
-    dispatch_float(e.parameter.dtype(), name_, [&]<class T>() {
-      gradient = gradient.contiguous();
-      Update u{e.parameter.dtype(),   gradient, e.parameter.mutable_data<T>(),
-               gradient.data<T>(),    {},       lr(e.group),
-               weight_decay(e.group), e.steps};
-      for (size_t i = 0; i < e.state.size(); ++i) u.state[i] = e.state[i].mutable_data<T>();
-      cut(pieces, updates.size(), e.parameter.numel());
-      updates.push_back(std::move(u));
-    });
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Update u = prepare(i);
+    if (u.gradient.defined()) updates.push_back(std::move(u));
   }
-  parallel_blocks(static_cast<int64_t>(pieces.size()), work(pieces), [&](int64_t i) {
-    const Piece& piece = pieces[static_cast<size_t>(i)];
-    const Update& u = updates[piece.item];
-    if (u.dtype == DType::f32)
-      update(part<float>(u, piece));
-    else
-      update(part<double>(u, piece));
-  });
+  apply(std::move(updates));
+  end_step();
+}
+
+std::function<void(const Tensor&)> Optimizer::step_in_backward() {
+  return [this](const Tensor& leaf) { step_leaf(leaf); };
+}
+
+void Optimizer::step_leaf(const Tensor& leaf) {
+  auto found = entry_of_.find(leaf.ref().get());
+  if (found == entry_of_.end()) return;  // another optimizer's, or an input
+  NoGradGuard no_grad;
+  std::vector<Update> updates(1);
+  updates[0] = prepare(found->second);
+  if (!updates[0].gradient.defined()) return;
+  apply(std::move(updates));
+  leaf.set_grad({});
+  leaf_of(leaf).stepped_by = traits_.name;
+}
+
+void Optimizer::end_step() {
+  for (const Entry& e : entries_)
+    if (e.parameter.requires_grad()) leaf_of(e.parameter).stepped_by = nullptr;
 }
 
 NamedTensors Optimizer::state_dict() const {
@@ -132,7 +214,7 @@ NamedTensors Optimizer::state_dict() const {
     if (e.steps == 0) continue;
     out.emplace_back(e.name + ".step", full({}, e.steps, DType::i64));
     for (size_t i = 0; i < e.state.size(); ++i)
-      out.emplace_back(e.name + "." + state_names_[i], e.state[i]);
+      out.emplace_back(e.name + "." + traits_.state_names[i], e.state[i]);
   }
   return out;
 }
@@ -153,13 +235,14 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     steps[i] = zeros({}, DType::i64);
     targets.emplace_back(e.name + ".step", steps[i]);
     for (size_t k = 0; k < e.state.size(); ++k)
-      targets.emplace_back(e.name + "." + state_names_[k], e.state[k]);
+      targets.emplace_back(e.name + "." + traits_.state_names[k], e.state[k]);
   }
-  load_state(std::string(name_) + ": load_state_dict", targets, state);
+  load_state(std::string(traits_.name) + ": load_state_dict", targets, state);
   for (size_t i = 0; i < loaded.size(); ++i)
     if (steps[i].defined()) loaded[i].steps = steps[i].item<int64_t>();
   for (const Entry& e : loaded)
-    check(e.steps >= 0, "{}: load_state_dict: '{}.step' is negative: {}", name_, e.name, e.steps);
+    check(e.steps >= 0, "{}: load_state_dict: '{}.step' is negative: {}", traits_.name, e.name,
+          e.steps);
   entries_ = std::move(loaded);
 }
 

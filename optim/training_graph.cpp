@@ -51,4 +51,8 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   check(wrong.empty(), "training graph:{}", wrong);
 }
 
+void check_training_graph(const Tensor& loss, const Optimizer& optimizer) {
+  check_training_graph(loss, optimizer.parameters(), optimizer);
+}
+
 }  // namespace tern::optim

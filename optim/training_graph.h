@@ -14,4 +14,8 @@ namespace tern::optim {
 void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
                           const Optimizer& optimizer);
 
+/// The same without a model: every leaf that the loss depends on must be the optimizer's, and the
+/// other way round.
+void check_training_graph(const Tensor& loss, const Optimizer& optimizer);
+
 }  // namespace tern::optim

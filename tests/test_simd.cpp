@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/core/base/simd.h"
-#include "tern/core/kernels/reduce.h"
+#include "tern/core/base/reduce.h"
 
 using namespace tern;
 

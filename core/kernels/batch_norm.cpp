@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/normalise.h"
-#include "tern/core/kernels/reduce.h"
 
 namespace tern::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tern/core/kernels/reduce.h"
+#include "tern/core/base/reduce.h"
 #include "tern/core/kernels/reduction_engine.h"
 
 namespace tern::kernels {

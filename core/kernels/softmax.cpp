@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
-#include "tern/core/kernels/reduce.h"
 
 namespace tern::kernels {
 namespace {

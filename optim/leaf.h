@@ -1,0 +1,33 @@
+// What the tape notes on a parameter. Inside of optim only.
+#pragma once
+
+#include "tern/core/tape/record.h"
+
+namespace tern::optim {
+
+/// REQUIRES: p is a leaf that requires a gradient.
+inline LeafNode& leaf_of(const Tensor& p) { return *static_cast<LeafNode*>(p.node().get()); }
+
+/// A parameter that nobody knows to this day and that the pass which gave `leaf` its gradient also
+/// reached; null if there is none.
+inline const Node* unknown_beside(const LeafNode& leaf) {
+  if (!leaf.pass) return nullptr;
+  for (const Ref<Node>& other : leaf.pass->unknown) {
+    const auto* node = static_cast<const LeafNode*>(other.get());
+    bool lives = node->owner && node->owner->node == other;  // neither gone nor frozen since
+    if (lives && !node->known) return node;
+  }
+  return nullptr;
+}
+
+/// An Error if an optimizer took the gradient of `p` inside backward: `op` would miss it.
+inline void check_gradient_is_there(const char* op, const std::string& name, const Tensor& p) {
+  if (!p.requires_grad() || !p.is_leaf()) return;
+  check(
+      !leaf_of(p).stepped_by,
+      "{}: {} stepped '{}' inside backward, and its gradient is gone; what needs all gradients at "
+      "a time goes with step() after backward only",
+      op, leaf_of(p).stepped_by ? leaf_of(p).stepped_by : "", name);
+}
+
+}  // namespace tern::optim

@@ -1,0 +1,295 @@
+// What goes wrong around a training step: nothing is half done, and nothing passes in silence.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/base/threads.h"
+#include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
+
+using namespace tern;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+
+Floats values(const Tensor& t) { return t.to_vector<float>(); }
+
+std::string complaint(auto fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// Three parameters with gradients; the second is large, so that its state is what does not fit.
+NamedTensors three() {
+  NamedTensors p = {{"a", leaf(linspace(-1, 1, 10))},
+                    {"b", leaf(linspace(-1, 1, 1 << 20))},
+                    {"c", leaf(linspace(1, 2, 10))}};
+  for (auto& [name, t] : p) t.set_grad(linspace(3, -2, t.numel()));
+  return p;
+}
+
+/// Puts the cap back however a test ends.
+struct CapScope {
+  explicit CapScope(int64_t bytes) { set_memory_cap(bytes); }
+  ~CapScope() { set_memory_cap(0); }
+};
+
+struct Net {
+  nn::Linear used;
+  nn::Parameter forgotten;
+  std::vector<nn::Linear> also;
+  explicit Net(Rng& rng) : used(4, 4, rng), forgotten(randn({4}, rng)) {
+    also.emplace_back(4, 4, rng);
+  }
+  static void fields(auto& m, auto&& visit) { visit("used", m.used); }
+};
+
+struct Leaky {
+  nn::Linear layer;
+  nn::Dropout drop;
+  nn::BatchNorm2d norm;
+  explicit Leaky(Rng& rng) : layer(4, 4, rng), drop(0.5, rng), norm(3) {}
+  static void fields(auto& m, auto&& visit) {
+    visit("layer", m.layer);
+    visit("drop", m.drop);
+    visit("norm", m.norm);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("optimizers: a step that finds no memory is not taken, and can be taken again") {
+  auto run = [](bool capped) {
+    NamedTensors p = three();
+    optim::AdamW optimizer(p, {.lr = 0.1});
+    if (capped) {
+      trim_memory();
+      CapScope cap(memory_stats().live + (1 << 20));  // b's state needs eight times as much
+      Floats before = values(p[0].second);
+      CHECK_THROWS_AS(optimizer.step(), Error);
+      CHECK(values(p[0].second) == before);
+      CHECK(optimizer.state_dict().empty());  // no step was counted, not even a's
+    }
+    for (int step = 0; step < 2; ++step) optimizer.step();
+    Floats out;
+    for (auto& [name, t] : p)
+      for (float v : values(t)) out.push_back(v);
+    for (auto& [name, t] : optimizer.state_dict())
+      for (float v : values(t)) out.push_back(v);
+    return out;
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE("optimizers: every parameter that fails to be ready leaves all as they are") {
+  // The last of three is the one that cannot be stepped, for each reason there is.
+  Rng rng(1);
+  nn::Linear layer(3, 3, rng);
+  Tensor first = leaf(ones({2}));
+  NamedTensors p = {{"first", first}};
+  for (auto& named : nn::named_parameters(layer)) p.push_back(named);
+  optim::Sgd optimizer(p, {.lr = 1, .momentum = 0.5});
+  for (auto& [name, t] : p) t.set_grad(ones(t.shape()));
+  nn::to(layer, DType::f64);
+  CHECK(has(complaint([&] { optimizer.step(); }), "'weight'"));
+  CHECK(has(complaint([&] { optimizer.step(); }), "nn::to"));
+  CHECK(values(first) == Floats{1, 1});
+  CHECK(optimizer.state_dict().empty());
+}
+
+TEST_CASE("optimizers and averages: a model that was converted since is an error, not a no-op") {
+  Rng rng(1);
+  nn::Linear layer(3, 3, rng), other(layer);
+  optim::AdamW optimizer(nn::named_parameters(layer));
+  optim::Ema ema(nn::state_dict(layer));
+  nn::to(layer, DType::f32);  // already so: nothing happens
+  sum(layer(ones({2, 3}))).backward();
+  CHECK_NOTHROW(optimizer.step());
+  CHECK_NOTHROW(ema.update());
+  layer = other;  // written into the same elements
+  CHECK_NOTHROW(optimizer.step());
+  nn::to(layer, DType::f64);
+  optimizer.zero_grad();
+  sum(layer(ones({2, 3}, DType::f64))).backward();
+  CHECK(has(complaint([&] { optimizer.step(); }), "AdamW: the model does not hold"));
+  CHECK(has(complaint([&] { ema.update(); }), "Ema: the model does not hold"));
+  CHECK(has(complaint([&] { optim::EmaScope scope(ema); }), "Ema: the model does not hold"));
+  CHECK_NOTHROW(optim::AdamW(nn::named_parameters(layer)).step());
+
+  optim::AdamW later(nn::named_parameters(layer));
+  layer.weight = nn::Parameter(ones({5, 3}, DType::f64));  // another shape: other elements
+  CHECK(has(complaint([&] { later.step(); }), "'weight'"));
+}
+
+TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first step") {
+  Rng rng(1);
+  Tensor x = randn({2, 4}, rng);
+  auto step = [&](Net& net, auto forward) {
+    optim::AdamW optimizer(nn::named_parameters(net));
+    sum(square(forward(net))).backward();
+    return complaint([&] { optimizer.step(); });
+  };
+  Net a(rng), b(rng), c(rng), d(rng);
+  CHECK(step(a, [&](Net& n) { return n.used(x); }) == "");
+  std::string text = step(b, [&](Net& n) { return n.used(x) * n.forgotten; });
+  CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
+  CHECK(has(text, "`fields`"));
+  CHECK(has(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "nobody knows"));
+  Net copy(d);  // a copy is as unknown as what it was copied from
+  CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "nobody knows"));
+
+  // Known to another walk, to another optimizer, or frozen: nothing is wrong.
+  Net e(rng), f(rng), g(rng);
+  nn::set_training(e.also);
+  CHECK(step(e, [&](Net& n) { return n.also[0](n.used(x)); }) == "");
+  optim::Sgd other(NamedTensors{{"scale", f.forgotten}});
+  CHECK(step(f, [&](Net& n) { return n.used(x) * n.forgotten; }) == "");
+  g.forgotten.tensor().set_requires_grad(false);
+  CHECK(step(g, [&](Net& n) { return n.used(x) * n.forgotten; }) == "");
+
+  // What is put right between backward and step() is right.
+  Net late(rng);
+  optim::AdamW optimizer(nn::named_parameters(late));
+  sum(square(late.used(x) * late.forgotten)).backward();
+  CHECK(has(complaint([&] { optimizer.step(); }), "nobody knows"));
+  late.forgotten.tensor().set_requires_grad(false);
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+
+  // An input whose gradient is asked for is no parameter.
+  Net h(rng);
+  Tensor input = leaf(x);
+  CHECK(step(h, [&](Net& n) { return n.used(input); }) == "");
+}
+
+TEST_CASE("check_training_graph: what the optimizer does not train, without a model") {
+  Tensor a = leaf(ones({2})), b = leaf(ones({3}));
+  optim::Sgd sgd(NamedTensors{{"a", a}});
+  CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
+  CHECK(complaint([&] { optim::check_training_graph(sum(a) + sum(b), sgd); }) ==
+        "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
+        "(3,)");
+}
+
+TEST_CASE("optimizers: parameters that share elements are refused, views that do not are not") {
+  Tensor whole = zeros({10});
+  auto view = [&](int64_t first, int64_t last) {
+    return slice(whole, 0, first, last).detach().set_requires_grad();
+  };
+  auto both = [&](Tensor p, Tensor q) {
+    return complaint([&] { optim::Sgd(NamedTensors{{"p", p}, {"q", q}}); });
+  };
+  CHECK(both(view(0, 5), view(5, 10)) == "");
+  CHECK(both(view(5, 10), view(0, 5)) == "");
+  CHECK(both(view(0, 6), view(5, 10)) ==
+        "Sgd: 'p' and 'q' share elements; give the optimizer one of them");
+  CHECK(has(both(view(2, 4), view(0, 10)), "share elements"));
+  CHECK(both(view(0, 10), view(0, 10)) == "Sgd: 'p' and 'q' are the same parameter");
+  CHECK(both(view(3, 3), view(0, 10)) == "");  // an empty one shares nothing
+  Tensor p = view(0, 5), q = view(5, 10);
+  optim::Sgd sgd(NamedTensors{{"p", p}, {"q", q}}, {.lr = 1});
+  p.set_grad(ones({5}));
+  q.set_grad(full({5}, 2));
+  sgd.step();
+  CHECK(values(whole) == Floats{-1, -1, -1, -1, -1, -2, -2, -2, -2, -2});
+}
+
+TEST_CASE("check_finite_gradients names the first parameter and the element") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const int64_t n = 100003;  // several pieces, and a tail
+  Tensor a = leaf(zeros({n})), b = leaf(zeros({n}, DType::f64)), none = leaf(zeros({3})),
+         empty = leaf(zeros({0}));
+  NamedTensors p = {{"none", none}, {"empty", empty}, {"layers.0.a", a}, {"layers.1.b", b}};
+  empty.set_grad(zeros({0}));
+  auto reset = [&] {
+    a.set_grad(full({n}, std::numeric_limits<float>::max()));
+    b.set_grad(full({n}, -std::numeric_limits<double>::max(), DType::f64));
+  };
+  auto put = [](const Tensor& t, int64_t at, double value) {
+    NoGradGuard guard;
+    fill_(t.grad()[at], value);
+  };
+  reset();
+  CHECK_FALSE(optim::find_non_finite_gradient(p).has_value());
+  CHECK_NOTHROW(optim::check_finite_gradients(p));
+  for (double bad : {double{kInf}, -double{kInf}, std::nan("")})
+    for (int64_t at : {int64_t{0}, int64_t{16384}, n - 1}) {
+      reset();
+      put(b, at, bad);
+      auto found = optim::find_non_finite_gradient(p);
+      REQUIRE(found.has_value());
+      CHECK(found->parameter == "layers.1.b");
+      CHECK(found->element == at);
+      CHECK((found->value == bad || std::isnan(bad)));
+      put(a, at, bad);
+      CHECK(optim::find_non_finite_gradient(p)->parameter == "layers.0.a");
+    }
+  CHECK(has(complaint([&] { optim::check_finite_gradients(p); }),
+            "the gradient of 'layers.0.a' has nan at element 100002"));
+  // A transposed gradient is read in its own order and stays as it is.
+  Tensor w = leaf(zeros({2, 3}));
+  w.set_grad(transpose(tensor({1, 2, 3, 4, std::nan(""), 6}, {3, 2}).to(DType::f32), 0, 1));
+  CHECK(optim::find_non_finite_gradient({{"w", w}})->element == 2);
+  CHECK_FALSE(w.grad().is_contiguous());
+}
+
+TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when memory is short") {
+  Tensor w = leaf(full({100000}, 1)), n = scalar(1, DType::i64);
+  optim::Ema ema({{"w", w}, {"n", n}}, {.decay = 0.75});
+  {
+    NoGradGuard guard;
+    fill_(w, 5);
+  }
+  ema.update();
+  auto evaluate = [&] {
+    optim::EmaScope averaged(ema);
+    CHECK(ema.swapped());
+    CHECK(values(w)[99999] == 2);
+    CHECK_THROWS_AS(ema.update(), Error);
+    CHECK(has(complaint([&] { optim::EmaScope second(ema); }), "swapped in already"));
+    set_memory_cap(1);  // putting back must not need any
+    throw std::runtime_error("evaluation");
+  };
+  CHECK_THROWS_AS(evaluate(), std::runtime_error);
+  set_memory_cap(0);
+  CHECK_FALSE(ema.swapped());
+  CHECK(values(w) == Floats(100000, 5.0f));
+  CHECK(values(ema.averages()[0].second) == Floats(100000, 2.0f));
+  {
+    optim::EmaScope averaged(ema);
+    ema.swap();  // out again by hand
+  }
+  CHECK(values(w)[0] == 5);
+}
+
+TEST_CASE("EvalScope: every layer is in its own mode again, whatever happened") {
+  Rng rng(1);
+  Leaky m(rng);
+  m.norm.training = false;  // frozen by the user
+  auto evaluate = [&] {
+    nn::EvalScope evaluating(m);
+    CHECK_FALSE(m.drop.training);
+    {
+      nn::EvalScope inner(m);
+      CHECK_FALSE(m.drop.training);
+    }
+    CHECK_FALSE(m.drop.training);
+    throw std::runtime_error("evaluation");
+  };
+  CHECK_THROWS_AS(evaluate(), std::runtime_error);
+  CHECK(m.drop.training);
+  CHECK_FALSE(m.norm.training);
+}
