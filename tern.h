@@ -5,6 +5,7 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/safetensors.h"

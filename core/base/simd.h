@@ -6,7 +6,7 @@
 //       for (int64_t i = 0; i < n; ++i) y[i] = a * x[i];
 //     });
 //   }
-//   float sum = simd([=] { return kernels::sum_of<float>(x, n); });
+//   float sum = simd([=] { return sum_of(x, n); });  // a function like scale, always_inline
 //
 // How it works: f is inlined into a function template with a target attribute, so everything in f
 // is compiled for that target. What is not inlined stays baseline code: right, but slow. Rules,
@@ -22,6 +22,7 @@
 //  5. No parallel_for, allocation or exception inside: simd() goes inside the body of
 //     parallel_for, around the loops.
 //  6. Choose with ?: rather than with branches that store, so that the loop can be vectorised.
+// The flags that vector code needs come with tern::vector_code, a target to link.
 #pragma once
 
 #include "tern/core/base/cpu.h"
