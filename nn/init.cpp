@@ -110,9 +110,11 @@ double gain(Nonlinearity nonlinearity, double a) {
       return std::sqrt(2.0 / (1.0 + a * a));
     case Nonlinearity::selu:
       return 0.75;
-    default:
+    case Nonlinearity::linear:
+    case Nonlinearity::sigmoid:
       return 1;
   }
+  fail_unhandled("Nonlinearity", nonlinearity);
 }
 
 void orthogonal(const Tensor& w, Rng& rng, double gain) {

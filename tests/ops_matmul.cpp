@@ -192,9 +192,10 @@ double activate(Activation a, double v) {
       return std::tanh(v);
     case Activation::sigmoid:
       return s;
-    default:
+    case Activation::none:
       return v;
   }
+  fail_unhandled("Activation", a);
 }
 
 /// Inputs: x, w, then the bias and the residual where the row has them.

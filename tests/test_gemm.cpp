@@ -131,9 +131,10 @@ MatrixStrides strides(int64_t rows, int64_t cols, Side side) {
       return {1, rows};
     case Side::rows_with_gap:
       return {cols + 3, 1};
-    default:
+    case Side::columns_with_gap:
       return {1, rows + 5};
   }
+  fail_unhandled("Side", side);
 }
 
 constexpr Side kSides[] = {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap};

@@ -62,6 +62,29 @@ Findings style(const std::string& file, const std::vector<std::string>& lines) {
   return findings;
 }
 
+/// Switches over a scoped enum that have a default: a new value would take it without a word.
+Findings enum_defaults(const std::vector<std::string>& lines) {
+  struct Switch {
+    size_t indent;
+    bool is_enum;
+  };
+  Findings findings;
+  std::vector<Switch> open;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t indent = lines[i].find_first_not_of(' ');
+    if (indent == std::string::npos) continue;
+    const std::string line = lines[i].substr(indent);
+    while (!open.empty() && indent <= open.back().indent) open.pop_back();
+    if (line.starts_with("switch (")) open.push_back({indent, false});
+    if (open.empty()) continue;
+    if (line.starts_with("case ") && line.find("::") != std::string::npos)
+      open.back().is_enum = true;
+    if (line.starts_with("default:") && open.back().is_enum)
+      findings.push_back(fmt::format("line {}: a default in a switch over an enum", i + 1));
+  }
+  return findings;
+}
+
 /// `before`, then as many statements as make a function of `lines` lines, then `after`.
 std::vector<std::string> around(const std::vector<std::string>& before, size_t lines,
                                 const std::vector<std::string>& after) {
@@ -87,6 +110,18 @@ TEST_CASE("repository: the style checks find what they look for") {
   CHECK(style("core/x.h", {"fmt::join(x, y)"}).size() == 1);
   CHECK(style("core/x.h", {"// fmt::join(x, y)"}).empty());
   CHECK(style("core/x.h", {"#include <fmt/format.h>", "fmt::join(x, y)"}).empty());
+}
+
+TEST_CASE("repository: switches over enums name every value") {
+  for (const std::string& file : source_files()) {
+    const Findings findings = enum_defaults(read_lines(source_root() / file));
+    CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
+  }
+  const std::vector<std::string> with_default = {
+      "  switch (t) {", "    case DType::f32:", "      return 4;",
+      "    default:",   "      return 8;",      "  }"};
+  CHECK(enum_defaults(with_default).size() == 1);
+  CHECK(enum_defaults({"switch (c) {", "  case 'a':", "  default:", "}"}).empty());
 }
 
 TEST_CASE("repository: a function of 61 lines is found wherever it stands") {

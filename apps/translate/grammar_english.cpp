@@ -1,6 +1,7 @@
 #include <array>
 
 #include "tern/apps/translate/grammar_words.h"
+#include "tern/core/error.h"
 
 namespace tern::apps::grammar {
 namespace {
@@ -90,10 +91,12 @@ VerbGroup verb_group(const Clause& c) {
       return {be(c, true), c.verb->progressive};
     case Tense::past:
       return alone ? VerbGroup{"", c.verb->past} : VerbGroup{"did", c.verb->english};
-    default:
+    case Tense::present:
+    case Tense::future:
       if (!alone) return {is_third_singular(c) ? "does" : "do", c.verb->english};
       return {"", is_third_singular(c) ? c.verb->third : c.verb->english};
   }
+  fail_unhandled("Tense", c.tense);
 }
 
 std::string clause(const Clause& c) {

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "tern/apps/translate/grammar_words.h"
+#include "tern/core/error.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::apps::grammar {
@@ -149,9 +150,13 @@ size_t person(const Clause& c) {
       return 2;
     case Pronoun::you:
       return 3;
-    default:
+    case Pronoun::none:
+    case Pronoun::he:
+    case Pronoun::she:
+    case Pronoun::they:
       return is_plural(c) ? 4 : 1;
   }
+  fail_unhandled("Pronoun", c.subject_pronoun);
 }
 
 Gender gender(const Clause& c) {

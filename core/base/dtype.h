@@ -12,14 +12,47 @@ namespace tern {
 
 enum class DType : uint8_t { f32, f64, i64, u8 };
 
+// Switches over DType have no default: the compiler then lists what a new type must be added to.
+
 constexpr std::string_view name(DType t) {
-  constexpr std::string_view kNames[] = {"f32", "f64", "i64", "u8"};
-  return kNames[static_cast<int>(t)];
+  switch (t) {
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::i64:
+      return "i64";
+    case DType::u8:
+      return "u8";
+  }
+  fail_unhandled("DType", t);
 }
 
-constexpr int64_t item_size(DType t) { return t == DType::u8 ? 1 : t == DType::f32 ? 4 : 8; }
+/// Bytes of an element.
+constexpr int64_t item_size(DType t) {
+  switch (t) {
+    case DType::f32:
+      return 4;
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::u8:
+      return 1;
+  }
+  fail_unhandled("DType", t);
+}
 
-constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f64; }
+constexpr bool is_float(DType t) {
+  switch (t) {
+    case DType::f32:
+    case DType::f64:
+      return true;
+    case DType::i64:
+    case DType::u8:
+      return false;
+  }
+  fail_unhandled("DType", t);
+}
 
 /// The DType of a C++ type: dtype_of<float> is DType::f32.
 template <class T>
@@ -41,9 +74,10 @@ decltype(auto) dispatch(DType t, Fn&& fn) {
       return fn.template operator()<double>();
     case DType::i64:
       return fn.template operator()<int64_t>();
-    default:
+    case DType::u8:
       return fn.template operator()<uint8_t>();
   }
+  fail_unhandled("DType", t);
 }
 
 /// As dispatch, for floating types only; `op` names the operation in the error.
@@ -51,8 +85,16 @@ template <class Fn>
 decltype(auto) dispatch_float(DType t, std::string_view op, Fn&& fn) {
   check(is_float(t), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)", op,
         name(t));
-  if (t == DType::f64) return fn.template operator()<double>();
-  return fn.template operator()<float>();
+  switch (t) {
+    case DType::f32:
+      return fn.template operator()<float>();
+    case DType::f64:
+      return fn.template operator()<double>();
+    case DType::i64:
+    case DType::u8:
+      break;
+  }
+  fail_unhandled("DType", t);
 }
 
 }  // namespace tern

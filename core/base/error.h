@@ -59,4 +59,12 @@ void check_io(bool ok, fmt::format_string<Args...> message, Args&&... args) {
     fail_io(fmt::format(message, std::forward<Args>(args)...));
 }
 
+/// For the end of a switch that handles every value of an enum and has no default, so that the
+/// compiler names the places that a new value must be added to: fail_unhandled("DType", t).
+[[noreturn]] void fail_unhandled(const char* type, int value);
+template <class Enum>
+[[noreturn]] void fail_unhandled(const char* type, Enum value) {
+  fail_unhandled(type, static_cast<int>(value));
+}
+
 }  // namespace tern

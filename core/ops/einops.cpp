@@ -79,9 +79,10 @@ Tensor reduce_axes(const Tensor& x, const Dims& axes, ReduceOp op) {
       return max(x, axes);
     case ReduceOp::min:
       return min(x, axes);
-    default:
+    case ReduceOp::prod:
       return prod(x, axes);
   }
+  fail_unhandled("ReduceOp", op);
 }
 
 /// What a pattern may do beside reordering.

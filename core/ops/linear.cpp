@@ -40,9 +40,10 @@ decltype(auto) with_activation(Activation a, Fn&& fn) {
       return fn(detail::Tanh());
     case Activation::sigmoid:
       return fn(detail::Sigmoid());
-    default:
+    case Activation::none:
       return fn(Identity());
   }
+  fail_unhandled("Activation", a);
 }
 
 Keep kept_by(Activation a) {
@@ -63,9 +64,10 @@ Tensor activate(Activation a, const Tensor& x) {
       return tanh(x);
     case Activation::sigmoid:
       return sigmoid(x);
-    default:
+    case Activation::none:
       return x;
   }
+  fail_unhandled("Activation", a);
 }
 
 /// `kept` (or null) receives what the activation's gradient is computed from.

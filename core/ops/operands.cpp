@@ -23,9 +23,10 @@ Loops plan(const char* op, const Layout& out,
       return plan_loops(out.shape, {&l[0], &l[1], &l[2]});
     case 4:
       return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3]});
-    default:
+    case 5:
       return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3], &l[4]});
   }
+  fail(fmt::format("{}: a loop over {} operands", op, n));
 }
 
 }  // namespace tern::detail

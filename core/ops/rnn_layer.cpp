@@ -266,7 +266,16 @@ Layer check_layer(RnnKind kind, const Tensor& x, const RnnWeights& w, const RnnL
 }  // namespace
 
 int64_t gate_parts(RnnKind kind) {
-  return kind == RnnKind::lstm ? 4 : kind == RnnKind::gru ? 3 : 1;
+  switch (kind) {
+    case RnnKind::tanh:
+    case RnnKind::relu:
+      return 1;
+    case RnnKind::gru:
+      return 3;
+    case RnnKind::lstm:
+      return 4;
+  }
+  fail_unhandled("RnnKind", kind);
 }
 
 Tensor composed::rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& w,
