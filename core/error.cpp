@@ -1,4 +1,4 @@
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 
 namespace tern {
 

@@ -32,8 +32,8 @@ Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Rng& rng, const Conv1dOp
   start({out, group_size("Conv1d", in, out, o.groups), kernel}, weight, bias, with_bias, rng);
 }
 
-Conv2d::Conv2d(int64_t in, int64_t out, std::array<int64_t, 2> kernel, Rng& rng,
-               const Conv2dOptions& o, Bias with_bias)
+Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, Rng& rng, const Conv2dOptions& o,
+               Bias with_bias)
     : options(o) {
   start({out, group_size("Conv2d", in, out, o.groups), kernel[0], kernel[1]}, weight, bias,
         with_bias, rng);

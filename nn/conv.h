@@ -29,8 +29,8 @@ struct Conv2d {
   Parameter weight, bias;
   Conv2dOptions options;
 
-  Conv2d(int64_t in, int64_t out, std::array<int64_t, 2> kernel, Rng& rng,
-         const Conv2dOptions& options = {}, Bias with_bias = Bias::yes);
+  Conv2d(int64_t in, int64_t out, Size2 kernel, Rng& rng, const Conv2dOptions& options = {},
+         Bias with_bias = Bias::yes);
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);

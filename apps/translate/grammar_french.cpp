@@ -1,7 +1,7 @@
 #include <array>
 
 #include "tern/apps/translate/grammar_words.h"
-#include "tern/core/error.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::apps::grammar {

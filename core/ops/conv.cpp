@@ -132,7 +132,7 @@ int64_t output_size(const char* op, int64_t size, int64_t kernel, int64_t stride
 }
 
 Conv geometry(const char* op, const Tensor& x, const Conv2dOptions& options, int64_t out,
-              std::array<int64_t, 2> kernel) {
+              Size2 kernel) {
   Conv c;
   c.batch = x.size(0);
   c.in = x.size(1);
@@ -177,12 +177,10 @@ Tensor checked_conv2d(const char* op, const Tensor& x, const Tensor& w, const Te
 }
 
 Conv2dOptions pooling(const Pool2dOptions& options) {
-  Conv2dOptions o;
-  for (size_t i = 0; i < 2; ++i) {
-    o.stride[i] = options.stride[i] == 0 ? options.kernel[i] : options.stride[i];
-    o.padding[i] = options.padding[i];
-  }
-  return o;
+  auto stride = [&](size_t i) {
+    return options.stride[i] == 0 ? options.kernel[i] : options.stride[i];
+  };
+  return {.stride = {stride(0), stride(1)}, .padding = options.padding};
 }
 
 Conv pooling_geometry(const char* op, const Tensor& x, const Pool2dOptions& options) {
@@ -190,7 +188,7 @@ Conv pooling_geometry(const char* op, const Tensor& x, const Pool2dOptions& opti
         x.shape());
   check(x.size(2) > 0 && x.size(3) > 0, "{}: the images of {} have no pixels", op, x.shape());
   for (size_t i = 0; i < 2; ++i)
-    check(2 * options.padding[i] <= options.kernel[i],
+    check(options.padding[i] <= options.kernel[i] / 2,
           "{}: padding {} is more than half of the kernel {}", op, options.padding[i],
           options.kernel[i]);
   Conv c = geometry(op, x, pooling(options), x.size(1), options.kernel);
