@@ -54,6 +54,7 @@ struct Elu {
 
 Tensor relu(const Tensor& x) { return unary(x, detail::Relu()); }
 Tensor gelu(const Tensor& x, Gelu form) {
+  check_defined("gelu", x);
   return form == Gelu::erf ? unary(x, detail::GeluErf()) : unary(x, detail::GeluTanh());
 }
 Tensor silu(const Tensor& x) { return unary(x, detail::Silu()); }

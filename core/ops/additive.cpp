@@ -31,6 +31,7 @@ Tensor composed::additive_scores(const Tensor& q, const Tensor& k, const Tensor&
 
 Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_in) {
   Op op("additive_scores", q_in, k_in, w_in);
+  check_defined("additive_scores", q_in, k_in, w_in);
   check(q_in.ndim() == 3 && k_in.ndim() == 3 && w_in.ndim() == 1,
         "additive_scores: needs queries (B, Q, H), keys (B, S, H) and w (H), got {}, {} and {}",
         q_in.shape(), k_in.shape(), w_in.shape());

@@ -234,6 +234,7 @@ void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
 
 AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
                       const AttentionOptions& options) {
+  check_defined("attention", q, k, v);
   check(q.ndim() == 4 && k.ndim() == 4 && v.ndim() == 4,
         "attention: needs q (B, H, T, D), k (B, G, S, D) and v (B, G, S, E), got {}, {} and {}",
         q.shape(), k.shape(), v.shape());

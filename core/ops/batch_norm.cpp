@@ -113,6 +113,7 @@ Tensor composed::batch_norm(const Tensor& x, const Tensor& weight, const Tensor&
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
   Op op("batch_norm", x, weight, bias);
+  check_defined("batch_norm", x);
   check_arguments(x, {&running_mean, &running_var, &weight, &bias});
   const int64_t channels = x.size(1);
   Tensor w = weight.defined() ? weight.contiguous() : ones(channels, x.dtype());

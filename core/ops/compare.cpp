@@ -51,26 +51,33 @@ Tensor gt(const Tensor& a, Scalar b) { return gt(a, exact_scalar_for(a, b)); }
 Tensor ge(const Tensor& a, Scalar b) { return ge(a, exact_scalar_for(a, b)); }
 
 Tensor logical_and(const Tensor& a, const Tensor& b) {
+  check_defined("logical_and", a, b);
   return logic("logical_and", a, b, [](uint8_t u, uint8_t v) { return (u != 0) & (v != 0); });
 }
 Tensor logical_or(const Tensor& a, const Tensor& b) {
+  check_defined("logical_or", a, b);
   return logic("logical_or", a, b, [](uint8_t u, uint8_t v) { return (u | v) != 0; });
 }
 Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  check_defined("logical_xor", a, b);
   return logic("logical_xor", a, b, [](uint8_t u, uint8_t v) { return (u != 0) != (v != 0); });
 }
 Tensor logical_not(const Tensor& x) {
+  check_defined("logical_not", x);
   return test("logical_not", x, [](auto v) { return v == 0; });
 }
 
 Tensor isnan(const Tensor& x) {
+  check_defined("isnan", x);
   return test("isnan", x, [](auto v) { return v != v; });
 }
 Tensor isfinite(const Tensor& x) {
+  check_defined("isfinite", x);
   return test("isfinite", x, [](auto v) { return v - v == 0; });
 }
 
 bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  check_defined("all_close", a, b);
   Fresh close(broadcast_shapes("all_close", a.shape(), b.shape()), DType::u8);
   auto f = [=](double u, double v) {
     int near = std::abs(u - v) <= atol + rtol * std::abs(v), finite = std::abs(v) < HUGE_VAL;

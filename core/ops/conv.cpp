@@ -215,6 +215,7 @@ Tensor composed::conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
+  check_defined("conv2d", x, w);
   check(x.ndim() == 4 && w.ndim() == 4,
         "conv2d: needs x (batch, in, height, width) and w (out, in / groups, kernel height, "
         "kernel width), got {} and {}",
@@ -223,6 +224,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv1dOptions& options) {
+  check_defined("conv1d", x, w);
   check(x.ndim() == 3 && w.ndim() == 3,
         "conv1d: needs x (batch, in, length) and w (out, in / groups, kernel), got {} and {}",
         x.shape(), w.shape());
@@ -235,6 +237,7 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv1dOpt
 }
 
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  check_defined("max_pool2d", x);
   const Conv c = pooling_geometry("max_pool2d", x, options);
   Op op("max_pool2d", x);
   Fresh positions(Shape{c.batch, c.in, c.out_plane()}, DType::i64);
@@ -248,6 +251,7 @@ Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
 
 // A convolution of each channel with a kernel of ones.
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  check_defined("avg_pool2d", x);
   const Conv c = pooling_geometry("avg_pool2d", x, options);
   check(is_float(x.dtype()), "avg_pool2d: needs a floating tensor, got {}; convert with .to()",
         x.dtype());

@@ -19,6 +19,7 @@ Tensor Tensor::clone() const { return tern::clone(*this); }
 
 Tensor cast(const Tensor& x, DType dtype) {
   Op op("cast", x);
+  check_defined("cast", x);
   Fresh y(x.shape(), dtype);
   detail::write("cast", y, x);
   return op.record(y, [from = x.dtype()](const Tensor& dy) { return dy.to(from); });
@@ -26,6 +27,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 
 Tensor clone(const Tensor& x) {
   Op op("clone", x);
+  check_defined("clone", x);
   Fresh y(x.shape(), x.dtype());
   detail::write("clone", y, x);
   return op.record(y, [](const Tensor& dy) { return dy; });
@@ -40,6 +42,7 @@ void copy_(const Tensor& to, const Tensor& from) {
 
 void fill_(const Tensor& x, Scalar value) {
   Op op("fill_", x);
+  check_defined("fill_", x);
   Tensor one = detail::stored_scalar("fill_", value, x.dtype());
   detail::write("fill_", detail::writable("fill_", x), one);
 }

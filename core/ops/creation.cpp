@@ -120,6 +120,7 @@ Tensor eye(int64_t n, int64_t m, DType dtype) {
 
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   Op op("one_hot");
+  check_defined("one_hot", index);
   check(index.dtype() == DType::i64,
         "one_hot: the index must be i64, got {}; convert with "
         ".to(DType::i64)",

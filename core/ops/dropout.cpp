@@ -33,6 +33,7 @@ Tensor composed::dropout(const Tensor& x, double p, Rng& rng) {
 }
 
 Tensor dropout(const Tensor& x, double p, Rng& rng) {
+  check_defined("dropout", x);
   check(p >= 0 && p <= 1, "dropout: the probability is {}, outside [0, 1]", p);
   if (p == 0) return x;
   if (p == 1) return where(zeros(x.shape(), DType::u8), x, 0);

@@ -6,6 +6,7 @@
 
 #include "tern/core/ops/einops_pattern.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
@@ -146,14 +147,17 @@ Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisS
 }  // namespace
 
 Tensor rearrange(const Tensor& x, std::string_view pattern, const AxisSizes& sizes) {
+  check_defined("rearrange", x);
   return apply("rearrange", x, pattern, sizes, {});
 }
 
 Tensor reduce(const Tensor& x, std::string_view pattern, ReduceOp op, const AxisSizes& sizes) {
+  check_defined("reduce", x);
   return apply("reduce", x, pattern, sizes, {.reduces = op});
 }
 
 Tensor repeat(const Tensor& x, std::string_view pattern, const AxisSizes& sizes) {
+  check_defined("repeat", x);
   return apply("repeat", x, pattern, sizes, {.repeats = true});
 }
 

@@ -181,6 +181,7 @@ Operand contract(const Operand& x, const Operand& y, LabelSet keep, const Labels
 }  // namespace
 
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
+  check_all_defined("einsum", operands);
   std::vector<Shape> shapes;
   for (const Tensor& t : operands) {
     check(t.dtype() == operands[0].dtype(),

@@ -29,11 +29,13 @@ Tensor single(const std::array<char, 8>& bytes, DType type) {
 }  // namespace
 
 Tensor scalar_for(const Tensor& other, Scalar s) {
+  if (!other.defined()) return scalar(s);  // the op itself says so, by name
   const DType type = type_for(other, s);
   return single(wrapped_element(s, type), type);
 }
 
 Tensor exact_scalar_for(const Tensor& other, Scalar s) {
+  if (!other.defined()) return scalar(s);
   const bool wraps =
       other.dtype() == DType::u8 && s.is_integer && s.integer != static_cast<uint8_t>(s.integer);
   return wraps ? scalar(s, DType::i64) : scalar_for(other, s);

@@ -94,6 +94,7 @@ concept TakesIntegers = Formula::kIntegers;
 template <class Formula>
 Tensor unary(const Tensor& x, const Formula& formula) {
   Op op(Formula::kName, x);
+  check_defined(Formula::kName, x);
   Fresh y(x.shape(), TakesIntegers<Formula> ? x.dtype() : float_of(x.dtype()));
   auto forward = [&]<class T>() {
     auto f = [formula](T v) { return formula.f(v); };
@@ -140,6 +141,7 @@ Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, co
 template <class Formula>
 Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
   Op op(Formula::kName, a, b);
+  check_defined(Formula::kName, a, b);
   DType type = promote(Formula::kName, a.dtype(), b.dtype());
   if (!TakesIntegers<Formula>) type = float_of(type);
   Fresh y(broadcast_shapes(Formula::kName, a.shape(), b.shape()), type);
@@ -176,6 +178,7 @@ Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
 template <class F>
 Tensor compare(const char* name, const Tensor& a, const Tensor& b, F f) {
   Op op(name, a, b);
+  check_defined(name, a, b);
   Fresh y(broadcast_shapes(name, a.shape(), b.shape()), DType::u8);
   dispatch(promote(name, a.dtype(), b.dtype()), [&]<class T>() {
     auto number = [f](T u, T v) { return static_cast<uint8_t>(f(u, v)); };

@@ -113,6 +113,7 @@ Tensor with_axes(const Tensor& x) { return x.ndim() == 0 ? reshape(x, {1}) : x; 
 }  // namespace
 
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
+  check_defined("gather", x, index);
   if (x.ndim() == 0 || index.ndim() == 0)
     return reshape(gather(with_axes(x), axis, with_axes(index)), index.shape());
   int a = normalize_axis("gather", axis, x.ndim());
@@ -122,6 +123,7 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
 }
 
 Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
+  check_defined("take_along_axis", x, index);
   check(x.ndim() == index.ndim(),
         "take_along_axis: shape {} and index {} have different numbers of axes", x.shape(),
         index.shape());
@@ -135,6 +137,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
 }
 
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
+  check_defined("index_select", x, index);
   if (x.ndim() == 0) {
     check(index.numel() == 1, "index_select: a tensor without axes takes one index, got {}",
           index.shape());
@@ -151,6 +154,7 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
 
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
   Op op("scatter_add", x, source);
+  check_defined("scatter_add", x, index, source);
   if (x.ndim() == 0)
     return reshape(scatter_add(with_axes(x), axis, with_axes(index), with_axes(source)), {});
   int a = normalize_axis("scatter_add", axis, x.ndim());
@@ -173,6 +177,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
 
 Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options) {
   Op op("embedding", weight);
+  check_defined("embedding", index, weight);
   check(weight.ndim() == 2, "embedding: the weight must be (entries, size), got {}",
         weight.shape());
   int64_t entries = weight.shape()[0], size = weight.shape()[1];

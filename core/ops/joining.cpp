@@ -45,6 +45,7 @@ void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis)
 Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   Op op("cat", tensors);
   check(!tensors.empty(), "cat: needs at least one tensor");
+  check_all_defined("cat", tensors);
   std::vector<Tensor> xs = without_nothing(tensors);
   Shape shape = xs.front().shape();
   check(!shape.empty(), "cat: tensors without axes cannot be joined; use stack");
@@ -75,6 +76,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
   Op op("stack", xs);
   check(!xs.empty(), "stack: needs at least one tensor");
+  check_all_defined("stack", xs);
   Shape shape = xs.front().shape();
   for (size_t i = 0; i < xs.size(); ++i)
     check(xs[i].shape() == shape, "stack: tensor {} has shape {}, the first has {}", i,
@@ -94,6 +96,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
 
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   Op op("pad", x);
+  check_defined("pad", x);
   check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
         "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
   Shape shape = x.shape();
@@ -122,6 +125,7 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
   Op op("roll", x);
+  check_defined("roll", x);
   if (axes.empty() && x.ndim() != 1) {
     check(shifts.size() == 1, "roll: without axes there must be one shift, got {}", shifts);
     return reshape(roll(flatten(x), shifts, 0), x.shape());
@@ -142,6 +146,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {
+  check_defined("repeat_interleave", x);
   if (x.ndim() == 0) return repeat_interleave(reshape(x, {1}), repeats, axis);
   int a = normalize_axis("repeat_interleave", axis, x.ndim());
   check(repeats >= 0, "repeat_interleave: cannot repeat {} times", repeats);

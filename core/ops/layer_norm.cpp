@@ -96,10 +96,12 @@ Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const 
 
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  check_defined("layer_norm", x);
   return normalise({"layer_norm", true, shape, eps}, x, weight, bias);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
+  check_defined("rms_norm", x);
   return normalise({"rms_norm", false, shape, eps}, x, weight, {});
 }
 
@@ -127,6 +129,7 @@ Tensor composed::group_norm(const Tensor& x, int64_t groups, const Tensor& weigh
 // A layer_norm of every group without weights, then weight and bias of the channels.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  check_defined("group_norm", x);
   check(x.ndim() >= 2, "group_norm: needs (N, C, ...), got shape {}", x.shape());
   const int64_t n = x.size(0), channels = x.size(1);
   check(groups > 0 && channels % groups == 0, "group_norm: {} channels do not make {} groups",

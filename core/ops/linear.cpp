@@ -179,6 +179,7 @@ Tensor composed::linear(const Tensor& x, const Tensor& w, const Tensor& b,
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
   Op op("linear", x, w, b, options.residual);
+  check_defined("linear", x, w);
   check_linear(x, w, b, options);
   Shape shape = x.shape();
   shape[x.ndim() - 1] = w.size(0);

@@ -1,6 +1,7 @@
 // Losses made of other ops. Both tensors have the same shape: a silent broadcast of (N, 1) with
 // (N) is the classic mistake here.
 #include "tern/core/ops/reduction.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
@@ -18,17 +19,20 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_defined("mse_loss", x, y);
   check_same_shape("mse_loss", x, y);
   return reduced(square(x - y), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_defined("l1_loss", x, y);
   check_same_shape("l1_loss", x, y);
   return reduced(abs(x - y), reduction);
 }
 
 // d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  check_defined("smooth_l1_loss", x, y);
   check(beta >= 0, "smooth_l1_loss: beta must not be negative, got {}", beta);
   if (beta == 0) return l1_loss(x, y, reduction);
   check_same_shape("smooth_l1_loss", x, y);
@@ -39,6 +43,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 // -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) x + (1 + (pos - 1) y)
 // softplus(-x)
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options) {
+  check_defined("bce_with_logits", logits, target);
   check_same_shape("bce_with_logits", logits, target);
   Tensor positive = softplus(-logits);
   if (options.pos_weight.defined()) positive = positive * (1 + (options.pos_weight - 1) * target);
@@ -48,6 +53,7 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOpti
 }
 
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options) {
+  check_defined("kl_div", log_probs, target);
   check_same_shape("kl_div", log_probs, target);
   Tensor losses;
   if (options.log_target) {

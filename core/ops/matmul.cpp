@@ -158,6 +158,7 @@ Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dim
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   Op op("matmul", a, b);
+  check_defined("matmul", a, b);
   check(a.ndim() > 0 && b.ndim() > 0, "matmul: needs at least one axis each, got {} x {}; use mul",
         a.shape(), b.shape());
   check(a.dtype() == b.dtype(), "matmul: types differ: {} x {}; convert one with .to()", a.dtype(),

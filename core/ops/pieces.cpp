@@ -206,6 +206,7 @@ Tensor ceil(const Tensor& x) { return unary(x, Ceil()); }
 Tensor round(const Tensor& x) { return unary(x, Round()); }
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  check_defined("clamp", x);
   check(low || high, "clamp: needs a lower bound, an upper bound, or both");
   const bool fraction = (low && !low->is_integer) || (high && !high->is_integer);
   const Tensor in = fraction ? x.to(detail::float_of(x.dtype())) : x;

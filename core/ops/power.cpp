@@ -109,6 +109,7 @@ struct Remainder {
 // Integer division by zero has no result.
 template <class Op>
 Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
+  check_defined(Op::kName, a, b);
   bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
   if (integers && numel(broadcast_shapes(Op::kName, a.shape(), b.shape())) > 0) {
     Tensor divisor = b.contiguous();
@@ -125,6 +126,7 @@ Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
 Tensor pow(const Tensor& a, const Tensor& b) { return binary(a, b, Power()); }
 
 Tensor pow(const Tensor& a, Scalar b) {
+  check_defined("pow", a);
   if (!is_float(a.dtype()) && !b.is_integer) return pow(a.to(DType::f32), b);
   if (!is_float(a.dtype()))
     check(b.integer >= 0,

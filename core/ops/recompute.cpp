@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "tern/core/base/rng.h"
 #include "tern/core/base/draws.h"
+#include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"

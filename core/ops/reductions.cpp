@@ -89,6 +89,7 @@ Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("sum", x);
+  check_defined("sum", x);
   Reduced r("sum", x, axes, keepdim);
   return op.record(sum_over(x, r.axes, r.out, 1), [r, shape = x.shape()](const Tensor& dy) {
     return expand(r.broadcastable(dy), shape);
@@ -96,6 +97,7 @@ Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  check_defined("sum_to", x);
   if (x.shape() == shape) return x;
   Op op("sum_to", x);
   return op.record(sum_over(x, stretched_axes(x.shape(), shape), shape, 1),
@@ -104,6 +106,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("mean", x);
+  check_defined("mean", x);
   Reduced r("mean", x, axes, keepdim);
   check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
@@ -115,22 +118,26 @@ Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
 }
 
 Tensor max(const Tensor& x, const Dims& axes, bool keepdim) {
+  check_defined("max", x);
   return best<End::largest>("max", x, axes, keepdim);
 }
 
 Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
+  check_defined("min", x);
   return best<End::smallest>("min", x, axes, keepdim);
 }
 
 // ne() gives 0 and 1; of nothing, the largest u8 is 0 and the smallest 255.
 Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("any", x);
+  check_defined("any", x);
   Reduced r("any", x, axes, keepdim);
   return op.not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
 }
 
 Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("all", x);
+  check_defined("all", x);
   Reduced r("all", x, axes, keepdim);
   if (r.count == 0) return ones(r.out, DType::u8);
   return op.not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));

@@ -80,6 +80,7 @@ Tensor composed::gru_cell(const Tensor& of_x, const Tensor& of_h, const Tensor& 
 
 Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
   Op op("lstm_cell", gates_in, c_in);
+  check_defined("lstm_cell", gates_in, c_in);
   check_cell("lstm_cell", "the gates", gates_in, 4, c_in);
   Tensor gates = gates_in.contiguous(), c = c_in.contiguous();
   Fresh y({2, c.size(0), c.size(1)}, c.dtype());
@@ -97,6 +98,7 @@ Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
 
 Tensor gru_cell(const Tensor& of_x_in, const Tensor& of_h_in, const Tensor& h_in) {
   Op op("gru_cell", of_x_in, of_h_in, h_in);
+  check_defined("gru_cell", of_x_in, of_h_in, h_in);
   check_cell("gru_cell", "the input's part", of_x_in, 3, h_in);
   check_cell("gru_cell", "the state's part", of_h_in, 3, h_in);
   Tensor of_x = of_x_in.contiguous(), of_h = of_h_in.contiguous(), h = h_in.contiguous();

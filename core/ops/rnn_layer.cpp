@@ -241,6 +241,7 @@ void check_shape(const char* what, const Tensor& t, const Shape& shape, DType dt
 }
 
 Layer check_layer(RnnKind kind, const Tensor& x, const RnnWeights& w, const RnnLayerOptions& o) {
+  check_defined("rnn_layer", x, w.w_ih, w.w_hh);
   check(x.ndim() == 3, "rnn_layer: the input must be (T, B, C), got {}", x.shape());
   check(w.w_hh.ndim() == 2, "rnn_layer: w_hh must be (GH, H), got {}", w.w_hh.shape());
   const int64_t hidden = w.w_hh.size(1), parts = gate_parts(kind) * hidden;

@@ -102,6 +102,7 @@ std::vector<Tensor> pieces(const Tensor& x, int axis, const std::vector<int64_t>
 
 Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step) {
+  check_defined("slice", x);
   int a = normalize_axis("slice", axis, x.ndim());
   check(step != 0, "slice: step must not be 0");
   int64_t n = x.shape()[a], low = step > 0 ? 0 : -1, high = low + n;  // where the ends may lie
@@ -116,6 +117,7 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
 }
 
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
+  check_defined("narrow", x);
   int a = normalize_axis("narrow", axis, x.ndim());
   int64_t n = x.shape()[a], first = from_end(start, n);
   check(first >= 0 && first <= n && length >= 0 && length <= n - first,
@@ -125,6 +127,7 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
 }
 
 Tensor select(const Tensor& x, int64_t axis, int64_t index) {
+  check_defined("select", x);
   int a = normalize_axis("select", axis, x.ndim());
   int64_t n = x.shape()[a];
   check(index >= -n && index < n, "select: index {} is out of range for axis {} of shape {}", index,
@@ -135,6 +138,7 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
 Tensor Tensor::operator[](int64_t i) const { return select(*this, 0, i); }
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
+  check_defined("diagonal", x);
   int i = normalize_axis("diagonal", a, x.ndim()), j = normalize_axis("diagonal", b, x.ndim());
   check(i != j, "diagonal: needs two different axes, got {} twice", i);
   int64_t limit = std::max(x.shape()[i], x.shape()[j]);
@@ -142,6 +146,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
 }
 
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
+  check_defined("unfold", x);
   if (x.ndim() == 0) return unfold(reshape(x, {1}), axis, size, step);
   int a = normalize_axis("unfold", axis, x.ndim());
   check(step > 0, "unfold: step must be positive, got {}", step);
@@ -151,6 +156,7 @@ Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
+  check_defined("split", x);
   int a = normalize_axis("split", axis, x.ndim());
   int64_t n = x.shape()[a];
   check(size > 0 || (size == 0 && n == 0), "split: cannot split axis {} of size {} by {}", axis, n,
@@ -162,6 +168,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis) {
+  check_defined("split", x);
   int a = normalize_axis("split", axis, x.ndim());
   int64_t left = x.shape()[a];
   for (int64_t size : sizes) {
@@ -175,6 +182,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 }
 
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis) {
+  check_defined("chunk", x);
   int a = normalize_axis("chunk", axis, x.ndim());
   check(chunks > 0, "chunk: needs at least one chunk, got {}", chunks);
   int64_t n = x.shape()[a];

@@ -114,10 +114,12 @@ Tensor composed::log_softmax(const Tensor& x, int64_t axis, const Tensor& mask) 
 }
 
 Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask) {
+  check_defined("softmax", x);
   return along<Form::plain>("softmax", x, axis, mask);
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask) {
+  check_defined("log_softmax", x);
   return along<Form::logarithm>("log_softmax", x, axis, mask);
 }
 

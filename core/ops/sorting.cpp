@@ -51,6 +51,7 @@ Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim
 }  // namespace
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
+  check_defined("topk", x);
   if (x.ndim() > 0) return first_in_order("topk", x, k, axis, largest);
   ValuesIndices line = topk(reshape(x, {1}), k, axis, largest);
   if (k == 0) return line;
@@ -58,6 +59,7 @@ ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
 }
 
 ValuesIndices sort(const Tensor& x, int64_t axis, bool descending) {
+  check_defined("sort", x);
   if (x.ndim() > 0) {
     int64_t size = x.shape()[normalize_axis("sort", axis, x.ndim())];
     return first_in_order("sort", x, size, axis, descending);
@@ -67,14 +69,17 @@ ValuesIndices sort(const Tensor& x, int64_t axis, bool descending) {
 }
 
 Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
+  check_defined("argsort", x);
   return sort(x.detach(), axis, descending).indices;
 }
 
 Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("argmax", x);
   return arg_extreme("argmax", x, axis, keepdim, true);
 }
 
 Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("argmin", x);
   return arg_extreme("argmin", x, axis, keepdim, false);
 }
 

@@ -82,6 +82,7 @@ Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correcti
 // d var / dx = 2 (x - mean) / (n - correction).
 Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("var", x);
+  check_defined("var", x);
   Reduced r("var", x, axes, keepdim);
   Fresh y = spread("var", x, r, correction, false);
   return op.record(y, [r, correction, x = save(x)](const Tensor& dy) {
@@ -94,6 +95,7 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
 // elements are equal, whatever their mean is rounded to.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("std", x);
+  check_defined("std", x);
   Reduced r("std", x, axes, keepdim);
   Fresh y = spread("std", x, r, correction, true);
   return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
@@ -104,6 +106,7 @@ Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
 }
 
 Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
+  check_defined("prod", x);
   Reduced r("prod", x, axes, keepdim);
   Tensor y = is_float(x.dtype()) ? x : x.to(DType::i64);
   if (r.count == 0) return sum(y, r.axes, keepdim) + 1;
@@ -113,6 +116,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Op op("norm", x);
+  check_defined("norm", x);
   Reduced r("norm", x, axes, keepdim);
   check(is_float(x.dtype()), "norm: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
@@ -129,6 +133,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
 
 // m + log sum exp(x - m) with m = max(x), or 0 where that is infinite; dx = dy exp(x - y).
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
+  check_defined("logsumexp", x);
   if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
   Op op("logsumexp", x);
   Reduced r("logsumexp", x, axes, keepdim);
@@ -147,6 +152,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
   Op op("cumsum", x);
+  check_defined("cumsum", x);
   const int a = detail::reduced_axis("cumsum", axis, x);
   Tensor c = x.contiguous();
   Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);

@@ -43,6 +43,7 @@ Tensor reshaped(const char* name, const Tensor& x, const Layout& layout) {
 }  // namespace
 
 Tensor view(const Tensor& x, const Shape& shape) {
+  check_defined("view", x);
   Shape sizes = infer("view", shape, x.numel());
   std::optional<Layout> layout = try_view(x.layout(), sizes);
   check(layout.has_value(),
@@ -52,6 +53,7 @@ Tensor view(const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  check_defined("reshape", x);
   Shape sizes = infer("reshape", shape, x.numel());
   if (std::optional<Layout> layout = try_view(x.layout(), sizes))
     return reshaped("reshape", x, *layout);
@@ -60,6 +62,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 
 Tensor permute(const Tensor& x, const Dims& axes) {
   Op op("permute", x);
+  check_defined("permute", x);
   check(axes.size() == x.ndim(), "permute: {} axes for a tensor of shape {}", axes, x.shape());
   Dims order, inverse = Dims::filled(axes.size(), 0);
   for (int64_t axis : axes) {
@@ -74,6 +77,7 @@ Tensor permute(const Tensor& x, const Dims& axes) {
 
 Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
   Op op("transpose", x);
+  check_defined("transpose", x);
   int i = wrap_axis("transpose", a, x), j = wrap_axis("transpose", b, x);
   Layout layout = x.layout();
   std::swap(layout.shape[i], layout.shape[j]);
@@ -85,6 +89,7 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
 // The engine sums the gradient back to the shape of x.
 Tensor expand(const Tensor& x, const Shape& shape) {
   Op op("expand", x);
+  check_defined("expand", x);
   Shape sizes = shape;
   int added = shape.size() - x.ndim();
   for (int i = 0; i < shape.size(); ++i) {
@@ -99,6 +104,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 }
 
 Tensor squeeze(const Tensor& x) {
+  check_defined("squeeze", x);
   Layout layout = x.layout();
   for (int i = x.ndim() - 1; i >= 0; --i)
     if (layout.shape[i] == 1) layout = erase_axis(layout, i);
@@ -106,18 +112,21 @@ Tensor squeeze(const Tensor& x) {
 }
 
 Tensor squeeze(const Tensor& x, int64_t axis) {
+  check_defined("squeeze", x);
   int a = wrap_axis("squeeze", axis, x);
   bool one = x.ndim() > 0 && x.shape()[a] == 1;
   return reshaped("squeeze", x, one ? erase_axis(x.layout(), a) : x.layout());
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
+  check_defined("unsqueeze", x);
   int a = normalize_axis("unsqueeze", axis, x.ndim() + 1);
   int64_t stride = a < x.ndim() ? x.shape()[a] * x.strides()[a] : 1;
   return reshaped("unsqueeze", x, insert_axis(x.layout(), a, 1, stride));
 }
 
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
+  check_defined("flatten", x);
   int a = wrap_axis("flatten", first, x), b = wrap_axis("flatten", last, x);
   check(a <= b, "flatten: first axis {} comes after last axis {} in shape {}", first, last,
         x.shape());
@@ -129,6 +138,7 @@ Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
 }
 
 Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes) {
+  check_defined("unflatten", x);
   int a = normalize_axis("unflatten", axis, x.ndim());
   check(!sizes.empty(), "unflatten: needs at least one size for axis {}", axis);
   Shape inner = infer("unflatten", sizes, x.shape()[a]);
@@ -140,6 +150,7 @@ Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes) {
 
 Tensor flip(const Tensor& x, const Dims& axes) {
   Op op("flip", x);
+  check_defined("flip", x);
   Dims flipped = normalize_axes("flip", axes, x.ndim());
   Layout layout = x.layout();
   for (int64_t axis : flipped) {

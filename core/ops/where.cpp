@@ -26,6 +26,7 @@ Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   Op op("where", a, b);
+  check_defined("where", condition, a, b);
   check_mask("where", condition);
   DType type = detail::promote("where", a.dtype(), b.dtype());
   Shape shape = broadcast_shapes("where", a.shape(), b.shape());
@@ -43,23 +44,28 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  check_defined("where", condition, a);
   return where(condition, a, stored_scalar("where", b, type_for(a, b)));
 }
 
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  check_defined("where", condition, b);
   return where(condition, stored_scalar("where", a, type_for(b, a)), b);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  check_defined("masked_fill", x, mask);
   check_mask("masked_fill", mask);
   return where(mask, stored_scalar("masked_fill", value, x.dtype()), x);
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
+  check_defined("tril", x);
   return where(triangle("tril", x, diagonal, true), x, 0);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
+  check_defined("triu", x);
   return where(triangle("triu", x, diagonal, false), x, 0);
 }
 

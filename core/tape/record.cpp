@@ -97,6 +97,18 @@ Tensor Op::finish(Fresh out, Ref<Node> node) {
   return result;
 }
 
+void detail::fail_undefined(const char* op, size_t operand) {
+  fail(
+      fmt::format("{}: operand {} is undefined (a default-constructed Tensor); assign it a value "
+                  "first",
+                  op, operand));
+}
+
+void check_all_defined(const char* op, std::span<const Tensor> operands) {
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (!operands[i].defined()) detail::fail_undefined(op, i + 1);
+}
+
 Tensor not_differentiable(Fresh out) { return Tensor(out.ref()); }
 
 }  // namespace tern

@@ -139,6 +139,20 @@ void connect(Node& node, const Tensor& input);
 
 }  // namespace detail
 
+namespace detail {
+[[noreturn]] void fail_undefined(const char* op, size_t operand);
+}  // namespace detail
+
+/// An error that names the op and the number of the operand (from 1) if one is undefined.
+template <class... Tensors>
+void check_defined(const char* op, const Tensors&... operands) {
+  size_t operand = 0;
+  ((++operand, operands.defined() ? void() : detail::fail_undefined(op, operand)), ...);
+}
+
+/// The same for a list of operands.
+void check_all_defined(const char* op, std::span<const Tensor> operands);
+
 /// Whether an op on these inputs would be recorded: grad mode is on and one requires a gradient.
 bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool recording(std::span<const Tensor> inputs);
