@@ -1,6 +1,8 @@
 // Normalisation layers, as torch.nn's. Weights start at 1, biases at 0.
 #pragma once
 
+#include <initializer_list>
+
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 
@@ -19,6 +21,9 @@ struct LayerNorm {
   double eps;
 
   explicit LayerNorm(const Shape& shape, const NormOptions& options = {});
+  /// For braces, LayerNorm({64}), which would fit a copy of LayerNorm(64) as well.
+  explicit LayerNorm(std::initializer_list<int64_t> shape, const NormOptions& options = {})
+      : LayerNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return layer_norm(x, shape, weight, bias, eps); }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -34,6 +39,9 @@ struct RmsNorm {
   double eps;
 
   explicit RmsNorm(const Shape& shape, const NormOptions& options = {.eps = 0x1p-23});
+  explicit RmsNorm(std::initializer_list<int64_t> shape,
+                   const NormOptions& options = {.eps = 0x1p-23})
+      : RmsNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, weight, eps); }
   static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
 };

@@ -48,6 +48,117 @@ TEST_CASE("first contact: one number of a pair means both; more than two do not 
   CHECK(nn::Conv2d(2, 4, std::array<int64_t, 2>{3, 5}, rng).options.padding == 0);
 }
 
+TEST_CASE("first contact: layers take their shape in braces, as a number and as a Shape") {
+  const Shape shape{4, 8};
+  CHECK(nn::LayerNorm({64}).shape == Shape{64});
+  CHECK(nn::LayerNorm(64).shape == Shape{64});
+  CHECK(nn::LayerNorm({4, 8}).shape == shape);
+  CHECK(nn::LayerNorm(shape).shape == shape);
+  CHECK(nn::LayerNorm{64}.shape == Shape{64});
+  CHECK(nn::LayerNorm({64}, {.eps = 1e-6}).eps == 1e-6);
+  CHECK(nn::LayerNorm(shape, {.affine = false}).weight.defined() == false);
+  CHECK(nn::RmsNorm({64}).shape == Shape{64});
+  CHECK(nn::RmsNorm({64}).eps == nn::RmsNorm(64).eps);
+  CHECK(nn::RmsNorm({4, 8}, {.eps = 1e-6}).shape == shape);
+  const nn::LayerNorm norm({8});
+  CHECK(nn::LayerNorm(norm).shape == Shape{8});
+}
+
+TEST_CASE("first contact: tile and repeat as in PyTorch, beside einops' repeat") {
+  Tensor x = tensor({1, 2, 3, 4}, {2, 2});
+  auto rows = [](const Tensor& t) { return t.to_vector<int>(); };
+  CHECK(repeat(x, {2, 1}).shape() == Shape{4, 2});
+  CHECK(rows(repeat(x, {2, 1})) == std::vector<int>{1, 2, 3, 4, 1, 2, 3, 4});
+  CHECK(rows(repeat(x, {1, 2})) == std::vector<int>{1, 2, 1, 2, 3, 4, 3, 4});
+  CHECK(rows(tile(x, {2, 1})) == rows(repeat(x, {2, 1})));
+  CHECK(rows(tile(x, 2)) == rows(repeat(x, {1, 2})));
+  CHECK(tile(x, {2, 1, 1}).shape() == Shape{2, 2, 2});
+  CHECK(repeat(x, {3, 1, 2}).shape() == Shape{3, 2, 4});
+  CHECK(repeat(x, {0, 1}).shape() == Shape{0, 2});
+  CHECK(rows(repeat(tensor({7}, {1}), 3)) == std::vector<int>{7, 7, 7});
+  CHECK(repeat(tensor({7}, {1}), 0).shape() == Shape{0});
+  CHECK(repeat(scalar(7), {}).shape() == Shape{});
+  CHECK(rows(repeat(x, "h w -> (n h) w", {{"n", 2}})) == rows(repeat(x, {2, 1})));
+  CHECK_THROWS_WITH_AS(repeat(x, 2), doctest::Contains("tile"), Error);
+  CHECK_THROWS_WITH_AS(repeat(x, {-1, 1}), doctest::Contains("repeat: axis 0"), Error);
+  CHECK_THROWS_WITH_AS(tile(x, -1), doctest::Contains("tile: axis 1"), Error);
+  // New elements, that can be written: also where one element is repeated.
+  for (const Dims& counts : {Dims{1, 1}, Dims{2, 1}}) {
+    Tensor y = repeat(x, counts);
+    fill_(y, 0);
+    CHECK(rows(x) == std::vector<int>{1, 2, 3, 4});
+  }
+  // More axes than can be stretched at once.
+  Tensor deep = reshape(arange(0, 128), {2, 2, 2, 2, 2, 2, 2});
+  Tensor twice = repeat(deep, {1, 2, 1, 1, 3, 1, 2});
+  CHECK(twice.shape() == Shape{2, 4, 2, 2, 6, 2, 4});
+  CHECK(all_close(narrow(narrow(narrow(twice, 1, 2, 2), 4, 2, 2), 6, 2, 2), deep));
+}
+
+TEST_CASE("first contact: standard deviation under `using namespace tern`") {
+  Tensor x = tensor({1, 2, 4}, {3});
+  CHECK(stddev(x).item() == doctest::Approx(std::sqrt(7.0 / 3)));
+  CHECK(tern::std(x).item() == stddev(x).item());
+  CHECK(stddev(x, 0, 0, true).item() == tern::std(x, 0, 0, true).item());
+}
+
+// Not run: the plain name of every op must be found by itself, whatever the C library puts beside
+// it in the global namespace. The next case checks that none is missing.
+[[maybe_unused]] static void every_name(const Tensor& x, const Tensor& m, Rng& r) {
+  const std::vector<Tensor> xs{x, x};
+  // Creation.
+  tensor(std::vector<float>{1}, {1}), tensor({1}, {1}), scalar(1), empty(3), full(3, 1), zeros(3),
+      ones(3), zeros_like(x), ones_like(x), arange(0, 3), linspace(0, 1, 3), eye(3), randn(3, r),
+      uniform(3, 0, 1, r), bernoulli(3, .5, r), randint(0, 3, 3, r), randperm(3, r), one_hot(m, 3);
+  cast(x, DType::f64), clone(x), copy_(x, x), fill_(x, 1), zero_(x), add_(x, x), mul_(x, 2);
+  view(x, 3), reshape(x, 3), transpose(x, 0, 1), permute(x, {1, 0}), expand(x, {3, 3}), squeeze(x),
+      unsqueeze(x, 0), slice(x, 0, 1, 2), narrow(x, 0, 1, 1), select(x, 0, 1), flatten(x),
+      unflatten(x, 0, {1, 1}), flip(x, 0), diagonal(x), unfold(x, 0, 1, 1);
+  chunk(x, 2), split(x, 2), cat(xs), stack(xs), pad(x, {1, 1}), roll(x, 1, 0),
+      repeat_interleave(x, 2, 0), repeat(x, 2), tile(x, 2), tril(x), triu(x), where(m, x, x),
+      masked_fill(x, m, 0), gather(x, 0, m), scatter_add(x, 0, m, x), index_select(x, 0, m),
+      take_along_axis(x, m, 0), argsort(x), argmax(x, 0), argmin(x, 0);
+  topk(x, 1), sort(x);
+  eq(x, x), ne(x, 1), lt(x, 1), le(x, 1), gt(x, 1), ge(x, 1), logical_and(m, m), logical_or(m, m),
+      logical_xor(m, m), logical_not(m), isnan(x), isfinite(x), all_close(x, x);
+  add(x, 1), sub(x, 1), mul(x, 1), div(x, 1), floor_divide(x, 2), remainder(x, 2), pow(x, 2),
+      minimum(x, 1), maximum(x, 1), neg(x);
+  exp(x), log(x), log1p(x), expm1(x), sqrt(x), rsqrt(x), square(x), reciprocal(x), abs(x), sign(x),
+      sin(x), cos(x), tanh(x), sigmoid(x), erf(x), relu(x), gelu(x), silu(x), softplus(x),
+      leaky_relu(x), elu(x), clamp(x, 0, 1), floor(x), ceil(x), round(x);
+  sum(x), sum_to(x, 3), mean(x), var(x), tern::std(x), stddev(x), max(x), min(x), prod(x), norm(x),
+      logsumexp(x, 0), cumsum(x, 0), any(m), all(m), matmul(x, x), linear(x, x);
+  softmax(x, 0), log_softmax(x, 0), layer_norm(x, 3), rms_norm(x, 3), group_norm(x, 1),
+      batch_norm(x, x, x), dropout(x, .5, r), embedding(m, x);
+  cross_entropy(x, m), nll_loss(x, m), mse_loss(x, x), l1_loss(x, x), smooth_l1_loss(x, x),
+      bce_with_logits(x, x), kl_div(x, x);
+  einsum("ij->j", xs), rearrange(x, "a b -> b a"), reduce(x, "a b -> a", ReduceOp::sum);
+}
+
+TEST_CASE("first contact: the case above calls every op of the page") {
+  auto read = [](const char* path) {
+    std::ifstream in(std::string(TERN_SOURCE_DIR) + path);
+    REQUIRE(in);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string page = read("/core/ops.h"), calls = read("/tests/test_first_contact.cpp");
+  std::set<std::string> names;
+  for (const char* result :
+       {"\nTensor ", "\nvoid ", "\nbool ", "\nValuesIndices ", "\nstd::vector<Tensor> "})
+    for (size_t at = page.find(result); at != std::string::npos; at = page.find(result, at + 1)) {
+      const size_t start = at + std::string(result).size();
+      names.insert(page.substr(start, page.find('(', start) - start));
+    }
+  CHECK(names.size() > 120);
+  for (const std::string& name : names) {
+    auto is_called = [&](const char* before) {
+      return calls.find(before + name + "(") != std::string::npos;
+    };
+    const bool called = is_called(" ") || is_called("(") || is_called("::");
+    CHECK_MESSAGE(called, name);
+  }
+}
+
 TEST_CASE("first contact: an undefined operand is named, with the op and its number") {
   const Tensor u, x = ones({2, 2}), m = ones({2, 2}, DType::u8), i = zeros({2}, DType::i64);
   Rng r(0);
@@ -108,6 +219,10 @@ TEST_CASE("first contact: an undefined operand is named, with the op and its num
       {"pad: operand 1",
        [&] {
          pad(u, {1, 1});
+       }},
+      {"repeat: operand 1",
+       [&] {
+         repeat(u, {1, 1});
        }},
       {"gather: operand 2", [&] { gather(x, 0, u); }},
       {"index_select: operand 1", [&] { index_select(u, 0, i); }},

@@ -1,5 +1,5 @@
-// Joining and moving blocks: cat, stack, pad, roll, repeat_interleave. The results are written part
-// by part with copy_, which moves whole runs.
+// Joining and moving blocks: cat, stack, pad, roll, repeat, tile, repeat_interleave. The results
+// are written part by part with copy_, which moves whole runs.
 #include <utility>
 
 #include "tern/core/ops/elementwise.h"
@@ -38,6 +38,33 @@ void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis)
   int64_t s = shifts[axis], rest = x.shape()[axis] - s;
   roll_into(narrow(out, axis, s, rest), narrow(x, axis, 0, rest), shifts, axis + 1);
   roll_into(narrow(out, axis, 0, s), narrow(x, axis, rest, s), shifts, axis + 1);
+}
+
+// x (s0, s1, ...) as (n0 s0, n1 s1, ...): seen as (1, s0, 1, s1, ...), stretched along the new axes
+// and copied. Axes that are too many for that at once are repeated one after the other.
+Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
+  Tensor whole = x;
+  while (whole.ndim() < counts.size()) whole = unsqueeze(whole, 0);
+  Shape apart, stretched, result;
+  const bool fits = 2 * counts.size() <= kMaxDims;
+  bool used = false;  // where it does not fit: one axis of this call has been repeated
+  Dims rest = Dims::filled(counts.size(), 1);
+  for (int i = 0; i < counts.size(); ++i) {
+    const int64_t size = whole.shape()[i];
+    int64_t count = counts[i];
+    check(count >= 0, "{}: axis {} cannot come {} times", op, i, count);
+    if (!fits && used) rest[i] = std::exchange(count, 1);
+    if (fits || (count != 1 && !used)) {
+      used |= count != 1;
+      apart.push_back(1);
+      stretched.push_back(count);
+    }
+    apart.push_back(size);
+    stretched.push_back(size);
+    result.push_back(size * count);
+  }
+  Tensor y = view(clone(expand(reshape(whole, apart), stretched)), result);
+  return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
 }
 
 }  // namespace
@@ -143,6 +170,23 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
       filled(empty(x.shape(), x.dtype()), [&](const Tensor& out) { roll_into(out, x, total, 0); });
   Dims all = normalize_axes("roll", {}, x.ndim());
   return op.record(y, [back, all](const Tensor& dy) { return roll(dy, back, all); });
+}
+
+Tensor repeat(const Tensor& x, const Dims& counts) {
+  check_defined("repeat", x);
+  const int added = counts.size() - x.ndim();
+  check(added >= 0,
+        "repeat: counts {} are fewer than the axes of shape {}; give one for every axis, or use "
+        "tile",
+        counts, x.shape());
+  return repeated("repeat", x, counts);
+}
+
+Tensor tile(const Tensor& x, const Dims& counts) {
+  check_defined("tile", x);
+  Dims all = Dims::filled(std::max(x.ndim() - counts.size(), 0), 1);
+  for (int64_t count : counts) all.push_back(count);
+  return repeated("tile", x, all);
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {

@@ -112,6 +112,16 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value = 0);
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
+/// torch.Tensor.repeat: axis i comes counts[i] times, one behind the other; counts may begin with
+/// new axes. Always new elements. repeat(x, "h w -> h (w 2)") is einops' (einsum.h).
+Tensor repeat(const Tensor& x, const Dims& counts);
+// For braces and numbers, which could start a pattern too: repeat(x, {2, 1}), repeat(x, 0).
+inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
+  return repeat(x, Dims(counts));
+}
+inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
+/// As repeat, but counts may also be fewer than the axes: those of the last axes.
+Tensor tile(const Tensor& x, const Dims& counts);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 /// a where condition (u8) is not 0, else b.
@@ -232,6 +242,9 @@ Tensor mean(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// Divides by n - correction.
 Tensor var(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
 Tensor std(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
+/// The same. After `using namespace tern;` plain `std(x)` does not compile, because std is also the
+/// standard library's namespace: write stddev(x) or tern::std(x).
+Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
 /// Over any axes; NaN spreads; equal elements share the gradient (as PyTorch's amax).
 Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);

@@ -105,6 +105,11 @@ Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   });
 }
 
+Tensor stddev(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  check_defined("stddev", x);
+  return tern::std(x, axes, correction, keepdim);
+}
+
 Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
   check_defined("prod", x);
   Reduced r("prod", x, axes, keepdim);
