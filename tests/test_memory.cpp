@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
@@ -9,6 +11,19 @@
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+
+namespace {
+thread_local bool heap_is_empty = false;
+}
+
+// The program's heap, which runs dry where a test says so.
+void* operator new(std::size_t bytes) {
+  void* p = heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tern {
 namespace {
@@ -82,6 +97,17 @@ TEST_CASE("memory: the cache is given back, and the cap is kept") {
   CHECK_THROWS_WITH_AS(zeros({2 << 20}), doctest::Contains("set_memory_cap"), Error);
   set_memory_cap(0);
   CHECK_NOTHROW(zeros({2 << 20}));
+}
+
+TEST_CASE("memory: freeing a tensor asks for no memory itself") {
+  trim_memory();
+  Tensor t = empty({123457});  // of a size that no other test has
+  const MemoryStats before = memory_stats();
+  heap_is_empty = true;
+  t = {};
+  heap_is_empty = false;
+  CHECK(memory_stats().live < before.live);
+  CHECK(memory_stats().cached - before.cached == before.live - memory_stats().live);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
-#include <vector>
 
 #include "tern/core/base/error.h"
 
@@ -18,6 +18,8 @@ constexpr std::size_t kAlign = 64;
 // Cached and live bytes together stay below peak live bytes * 5/4 + kSlack: batches of varying
 // size then cannot make the cache grow without end.
 constexpr int64_t kSlack = int64_t{16} << 20;
+// No machine has more; sums and products of sizes up to here fit 63 bits.
+constexpr std::size_t kMost = std::size_t{1} << 56;
 
 // Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
 std::size_t bucket(std::size_t bytes) {
@@ -40,9 +42,29 @@ class SpinLock {
   std::atomic_flag taken_;
 };
 
+// Free blocks of one size, the last to come the first to go. A block holds the link to the next
+// itself: freeing must not ask for memory, because it cannot fail.
+class Blocks {
+ public:
+  bool empty() const { return !top_; }
+  void push(void* block) noexcept { top_ = new (block) Link{top_}; }
+  void* pop() noexcept {
+    void* block = top_;
+    top_ = top_->next;
+    return block;
+  }
+
+ private:
+  struct Link {
+    Link* next;
+  };
+  Link* top_ = nullptr;
+};
+
 class Cache {
  public:
   void* allocate(std::size_t& bytes) {
+    check(bytes <= kMost, "out of memory: {} bytes asked for", bytes);
     bytes = bucket(bytes);
     std::lock_guard lock(mutex_);
     void* p = take(bytes);
@@ -57,7 +79,7 @@ class Cache {
     std::lock_guard lock(mutex_);
     stats_.live -= static_cast<int64_t>(bytes);
     stats_.cached += static_cast<int64_t>(bytes);
-    free_[bytes].push_back(p);
+    free_.find(bytes)->second.push(p);  // there since the block came from the system
   }
 
   void trim() {
@@ -99,10 +121,9 @@ class Cache {
     return nullptr;
   }
 
-  void* take_from(std::map<std::size_t, std::vector<void*>>::iterator bucket) {
+  void* take_from(std::map<std::size_t, Blocks>::iterator bucket) {
     if (bucket->second.empty()) return nullptr;
-    void* p = bucket->second.back();
-    bucket->second.pop_back();
+    void* p = bucket->second.pop();
     stats_.cached -= static_cast<int64_t>(bucket->first);
     return p;
   }
@@ -121,7 +142,6 @@ class Cache {
   void* ask_system(std::size_t bytes) {
     auto need = static_cast<int64_t>(bytes);
     shrink(room(need));
-    high_water_ = std::max(high_water_, stats_.live + need);
     if (cap_ > 0 && stats_.live + need + stats_.cached > cap_) {
       shrink(std::max<int64_t>(0, cap_ - stats_.live - need));
       check(stats_.live + need <= cap_,
@@ -129,6 +149,7 @@ class Cache {
             "it with set_memory_cap or use smaller batches",
             stats_.live, need, cap_);
     }
+    free_.try_emplace(bytes);
     void* p = std::aligned_alloc(kAlign, bytes);
     if (!p) {
       shrink(0);
@@ -136,6 +157,7 @@ class Cache {
     }
     check(p != nullptr, "out of memory: {} bytes asked for, {} in use by tensors", bytes,
           stats_.live);
+    high_water_ = std::max(high_water_, stats_.live + need);  // of what was granted
     ++stats_.system_calls;
     return p;
   }
@@ -144,14 +166,13 @@ class Cache {
   void shrink(int64_t keep) {
     for (auto it = free_.rbegin(); it != free_.rend() && stats_.cached > keep; ++it)
       while (!it->second.empty() && stats_.cached > keep) {
-        std::free(it->second.back());
-        it->second.pop_back();
+        std::free(it->second.pop());
         stats_.cached -= static_cast<int64_t>(it->first);
       }
   }
 
   SpinLock mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;
+  std::map<std::size_t, Blocks> free_;
   MemoryStats stats_;
   int64_t cap_ = 0;
   int64_t high_water_ = 0;
