@@ -141,9 +141,12 @@ void orthogonal(const Tensor& w, Rng& rng, double gain) {
 
 Fans fans(const Shape& shape) {
   check(shape.size() >= 2, "init: fans need a weight of two or more axes, the shape is {}", shape);
-  int64_t receptive = 1;
-  for (int i = 2; i < shape.size(); ++i) receptive *= shape[i];
-  return {shape[1] * receptive, shape[0] * receptive};
+  auto fan = [&](int axis) {
+    int64_t product = shape[axis];
+    for (int i = 2; i < shape.size(); ++i) product = checked_product("init", product, shape[i]);
+    return product;
+  };
+  return {fan(1), fan(0)};
 }
 
 }  // namespace tern::nn::init

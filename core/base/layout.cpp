@@ -5,6 +5,7 @@
 namespace tern {
 
 Strides contiguous_strides(const Shape& shape) {
+  numel(shape);  // no product below exceeds what this allows
   Strides strides = Dims::filled(shape.size(), 1);
   for (int i = shape.size() - 2; i >= 0; --i)
     strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
@@ -75,9 +76,10 @@ Layout permute(const Layout& layout, const Dims& axes) {
 
 Layout slice(const Layout& layout, int axis, int64_t start, int64_t length, int64_t step) {
   Layout out = layout;
-  if (length > 0) out.offset += start * layout.strides[axis];
   out.shape[axis] = length;
-  out.strides[axis] = layout.strides[axis] * step;
+  if (length == 0 || layout.numel() == 0) return out;  // as in unfold
+  out.offset += start * layout.strides[axis];
+  out.strides[axis] *= step;
   return out;
 }
 
@@ -101,13 +103,16 @@ Layout diagonal(const Layout& layout, int a, int b, int64_t shift) {
   int64_t length = std::max<int64_t>(std::min(rows, columns), 0);
   Layout out = erase_axis(erase_axis(layout, std::max(a, b)), std::min(a, b));
   if (length > 0) out.offset += shift < 0 ? -shift * layout.strides[a] : shift * layout.strides[b];
-  return insert_axis(out, out.ndim(), length, layout.strides[a] + layout.strides[b]);
+  // One element needs no stride; the sum of two that are never stepped along might not fit.
+  int64_t stride = length > 1 ? layout.strides[a] + layout.strides[b] : 1;
+  return insert_axis(out, out.ndim(), length, stride);
 }
 
 Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step) {
   Layout out = insert_axis(layout, layout.ndim(), size, layout.strides[axis]);
   out.shape[axis] = (layout.shape[axis] - size) / step + 1;
-  out.strides[axis] *= out.shape[axis] > 1 ? step : 1;
+  // Strides that nothing is reached by stay as they are: their product might not fit.
+  if (out.shape[axis] > 1 && layout.numel() > 0) out.strides[axis] *= step;
   return out;
 }
 

@@ -24,7 +24,7 @@ struct Layout {
   bool is_contiguous() const;
 };
 
-/// Row-major strides of `shape`.
+/// Row-major strides of `shape`; an error where numel() is one.
 Strides contiguous_strides(const Shape& shape);
 
 /// The layout seen with `shape` if that is possible without moving elements; `shape` must have

@@ -24,11 +24,26 @@ void Dims::fail_too_many() { fail(fmt::format("a tensor has at most {} axes", kM
 
 int64_t numel(const Shape& shape) {
   int64_t n = 1;
+  bool empty = false;
   for (int64_t s : shape) {
     check(s >= 0, "shape {}: a size is negative", shape);
-    check(!__builtin_mul_overflow(n, s, &n), "shape {}: too many elements", shape);
+    empty |= s == 0;
+    check(!__builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n), "shape {}: too many elements",
+          shape);
   }
-  return n;
+  return empty ? 0 : n;
+}
+
+int64_t checked_product(const char* op, int64_t a, int64_t b) {
+  int64_t product = 0;
+  check(!__builtin_mul_overflow(a, b, &product), "{}: {} times {} does not fit 63 bits", op, a, b);
+  return product;
+}
+
+int64_t checked_sum(const char* op, int64_t a, int64_t b) {
+  int64_t sum = 0;
+  check(!__builtin_add_overflow(a, b, &sum), "{}: {} plus {} does not fit 63 bits", op, a, b);
+  return sum;
 }
 
 std::string to_string(const Dims& dims) {

@@ -67,8 +67,14 @@ class Dims {
 using Shape = Dims;
 using Strides = Dims;
 
-/// Number of elements; an error if it does not fit 63 bits or a size is negative.
+/// Number of elements. An error if a size is negative, or if the sizes that are not 0 multiply to
+/// more than fits 63 bits: strides and partial products then fit too, those of empty shapes as
+/// well.
 int64_t numel(const Shape& shape);
+
+/// a * b and a + b; an error that names `op` if the result does not fit 63 bits.
+int64_t checked_product(const char* op, int64_t a, int64_t b);
+int64_t checked_sum(const char* op, int64_t a, int64_t b);
 
 /// "(2, 3)".
 std::string to_string(const Dims& dims);

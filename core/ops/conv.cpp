@@ -125,7 +125,8 @@ int64_t output_size(const char* op, int64_t size, int64_t kernel, int64_t stride
   check(kernel > 0 && stride > 0 && padding >= 0 && dilation > 0,
         "{}: kernel {}, stride {} and dilation {} must be positive, padding {} not negative", op,
         kernel, stride, dilation, padding);
-  int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
+  int64_t padded = checked_sum(op, size, checked_product(op, 2, padding));
+  int64_t room = padded - checked_product(op, dilation, kernel - 1) - 1;
   check(room >= 0, "{}: a kernel of {} (dilation {}) is larger than the input {} with padding {}",
         op, kernel, dilation, size, padding);
   return room / stride + 1;
@@ -154,9 +155,9 @@ Conv geometry(const char* op, const Tensor& x, const Conv2dOptions& options, int
 
 void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
                   int64_t groups) {
-  check(groups > 0 && w.size(1) > 0 && x.size(1) == w.size(1) * groups,
-        "{}: the input {} has {} channels, but the weight {} with groups {} takes {}", op,
-        x.shape(), x.size(1), w.shape(), groups, w.size(1) * groups);
+  check(groups > 0 && w.size(1) > 0 && x.size(1) == checked_product(op, w.size(1), groups),
+        "{}: the input {} has {} channels, but the weight {} with groups {} takes {} each", op,
+        x.shape(), x.size(1), w.shape(), groups, w.size(1));
   check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs do not divide into {} groups", op,
         w.size(0), groups);
   check(!b.defined() || b.shape() == Shape{w.size(0)}, "{}: the bias must be ({},), got {}", op,

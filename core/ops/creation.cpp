@@ -65,13 +65,25 @@ Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
 
 namespace {
 
-// ceil((end - start) / step), at least 0, without rounding.
-uint64_t whole_steps(int64_t start, int64_t end, int64_t step) {
-  if (step > 0 ? end <= start : end >= start) return 0;
-  const auto a = static_cast<uint64_t>(start), b = static_cast<uint64_t>(end);
-  const uint64_t way = step > 0 ? b - a : a - b;
-  const uint64_t by = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
-  return way / by + (way % by != 0);
+// How many of start, start + step, ... lie before end.
+int64_t count(double start, double end, double step) {
+  double n = std::ceil((end - start) / step);
+  check(n < 0x1p62, "arange: from {} to {} by {} gives no finite number of elements", start, end,
+        step);
+  return static_cast<int64_t>(std::max(n, 0.0));
+}
+
+// Exact: f64 does not hold every i64, and their difference may not fit 63 bits.
+int64_t count(int64_t start, int64_t end, int64_t step) {
+  if (step > 0 ? start >= end : start <= end) return 0;
+  auto distance = [](int64_t a, int64_t b) {
+    return static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+  };
+  uint64_t span = step > 0 ? distance(start, end) : distance(end, start);
+  uint64_t n = (span - 1) / (step > 0 ? distance(0, step) : distance(step, 0)) + 1;
+  check(n < uint64_t{1} << 62, "arange: from {} to {} by {} gives too many elements", start, end,
+        step);
+  return static_cast<int64_t>(n);
 }
 
 }  // namespace
@@ -83,11 +95,9 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
         "arange: {}, {}, {} are not all integers; ask for DType::f32 instead of {}", start.value,
         end.value, step.value, dtype);
   check(step.value != 0, "arange: the step must not be 0");
-  double count = whole ? static_cast<double>(whole_steps(start.integer, end.integer, step.integer))
-                       : std::ceil((end.value - start.value) / step.value);
-  check(count < 0x1p62, "arange: from {} to {} by {} gives no finite number of elements",
-        start.value, end.value, step.value);
-  Fresh y(Shape{static_cast<int64_t>(std::max(count, 0.0))}, dtype);
+  Fresh y(Shape{whole ? count(start.integer, end.integer, step.integer)
+                      : count(start.value, end.value, step.value)},
+          dtype);
   if (!is_float(dtype) && y.numel() > 0) {
     detail::element("arange", start, dtype);
     detail::element("arange", start.integer + (y.numel() - 1) * step.integer, dtype);

@@ -47,7 +47,8 @@ class Sizes {
     std::optional<std::string> open;
     for (const std::string& name : axis.pieces) {
       if (auto at = sizes_.find(name); at != sizes_.end()) {
-        known *= at->second;
+        if (__builtin_mul_overflow(known, at->second, &known))
+          pattern_.error("gives axis {} more elements than fit 63 bits", i);
       } else if (open) {
         pattern_.error("leaves the sizes of both '{}' and '{}' open; give one of them", *open,
                        name);
@@ -133,14 +134,14 @@ Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisS
     with_new.push_back(is_new ? 1 : sizes[name]);
     expanded.push_back(sizes[name]);
   }
+  for (const PatternAxis& axis : pattern.right.axes) {
+    int64_t size = 1;
+    for (const std::string& name : axis.pieces) size = checked_product(op, size, sizes[name]);
+    result.push_back(size);
+  }
   if (!std::is_sorted(order.begin(), order.end())) t = permute(t, order);
   if (with_new != t.shape()) t = view(t, with_new);
   if (expanded != with_new) t = expand(t, expanded);
-  for (const PatternAxis& axis : pattern.right.axes) {
-    int64_t size = 1;
-    for (const std::string& name : axis.pieces) size *= sizes[name];
-    result.push_back(size);
-  }
   return result == t.shape() ? t : reshape(t, result);
 }
 

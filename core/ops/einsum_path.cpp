@@ -16,6 +16,11 @@ constexpr size_t kMaxExhaustive = 8;
 
 using Pair = std::pair<int, int>;
 
+/// As a whole number; more than fits says so by being the most that does.
+int64_t elements(double n) {
+  return n < 0x1p63 ? static_cast<int64_t>(n) : std::numeric_limits<int64_t>::max();
+}
+
 /// Labels of what is left of the operands, and which of them a set of operands has to keep.
 struct Problem {
   explicit Problem(const EinsumEquation& e) : eq(e), output(detail::set_of(e.output)) {
@@ -151,10 +156,8 @@ EinsumPath einsum_path(std::string_view equation, const std::vector<Shape>& shap
   path.naive_flops = eq.size_of(all) * static_cast<double>(n - 1 + (sums ? 1 : 0));
   if (n == 1) {
     path.flops = path.naive_flops;
-    path.steps.push_back({{0},
-                          detail::to_string(eq.inputs, eq.output),
-                          path.flops,
-                          static_cast<int64_t>(eq.size_of(p.output))});
+    path.steps.push_back(
+        {{0}, detail::to_string(eq.inputs, eq.output), path.flops, elements(eq.size_of(p.output))});
     return path;
   }
   std::vector<Labels> left = eq.inputs;
@@ -164,10 +167,8 @@ EinsumPath einsum_path(std::string_view equation, const std::vector<Shape>& shap
     const LabelSet keep = kept(p, sets, i, j);
     Labels result = left.size() == 2 ? eq.output : in_order(left[i], left[j], keep);
     const double flops = eq.flops(sets[i], sets[j], keep);
-    path.steps.push_back({{a, b},
-                          detail::to_string({left[i], left[j]}, result),
-                          flops,
-                          static_cast<int64_t>(eq.size_of(keep))});
+    path.steps.push_back(
+        {{a, b}, detail::to_string({left[i], left[j]}, result), flops, elements(eq.size_of(keep))});
     path.flops += flops;
     left.erase(left.begin() + b);
     left.erase(left.begin() + a);

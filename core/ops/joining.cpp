@@ -61,7 +61,7 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
     }
     apart.push_back(size);
     stretched.push_back(size);
-    result.push_back(size * count);
+    result.push_back(checked_product(op, size, count));
   }
   Tensor y = view(clone(expand(reshape(whole, apart), stretched)), result);
   return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
@@ -83,7 +83,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
     check(same_but_for(a, x.shape(), shape), "cat: shapes {} and {} do not join along axis {}",
           xs.front().shape(), x.shape(), axis);
     starts.push_back(shape[a]);
-    shape[a] += x.shape()[a];
+    shape[a] = checked_sum("cat", shape[a], x.shape()[a]);
   }
   starts.push_back(shape[a]);
   auto part = [a, starts](const Tensor& whole, size_t i) {
@@ -129,8 +129,9 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   Shape shape = x.shape();
   Dims back;
   for (int i = 0; i < pads.size(); ++i) {
-    shape[x.ndim() - 1 - i / 2] += pads[i];
-    back.push_back(-pads[i]);
+    int64_t& size = shape[x.ndim() - 1 - i / 2];
+    size = checked_sum("pad", size, pads[i]);
+    back.push_back(checked_product("pad", pads[i], -1));
   }
   for (int64_t size : shape)
     check(size >= 0, "pad: {} takes more from shape {} than it has", pads, x.shape());
@@ -163,7 +164,9 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
   for (int i = 0; i < over.size(); ++i) {
     int a = normalize_axis("roll", over[i], x.ndim());
     int64_t n = std::max<int64_t>(x.shape()[a], 1);
-    total[a] = (total[a] + (shifts[i] % n + n) % n) % n;
+    int64_t shift = shifts[i] % n;
+    if (shift > 0) shift -= n;  // in (-n, 0]
+    total[a] += total[a] + shift < 0 ? shift + n : shift;
     back[a] = -total[a];
   }
   Fresh y =
@@ -196,7 +199,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {
   check(repeats >= 0, "repeat_interleave: cannot repeat {} times", repeats);
   Shape repeated = x.shape(), shape = x.shape();
   repeated.insert(a + 1, repeats);
-  shape[a] *= repeats;
+  shape[a] = checked_product("repeat_interleave", shape[a], repeats);
   return reshape(expand(unsqueeze(x, a + 1), repeated), shape);
 }
 

@@ -33,6 +33,9 @@ Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype) {
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng) {
   Op op("randint");
   check(low < high, "randint: [{}, {}) is empty", low, high);
+  int64_t width = 0;
+  check(!__builtin_sub_overflow(high, low, &width),
+        "randint: [{}, {}) is wider than 63 bits; draw from a narrower range", low, high);
   Fresh y(shape, DType::i64);
   kernels::random_integers(y.data<int64_t>(), y.numel(), low, high, rng);
   return op.not_differentiable(y);

@@ -60,20 +60,24 @@ Tensor centred(const Tensor& x, const Dims& axes) {
   return shifted - mean(shifted, axes, true);
 }
 
+// n - correction, at least 0.
+double divisor_of(const Reduced& r, int64_t correction) {
+  return std::max(static_cast<double>(r.count) - static_cast<double>(correction), 0.0);
+}
+
 // The variance or its root, in double until the end: squares of f32 may overflow or underflow
 // where the root does not. Too few elements give NaN (0/0) or infinity, as in PyTorch.
 Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correction, bool root) {
   check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)",
         op, x.dtype());
   NoGradGuard guard;
-  const int64_t divisor = std::max<int64_t>(r.count - correction, 0);
   Fresh d(x.shape(), DType::f64);  // as `centred`, then its squares
   auto difference = [](double v, double other) { return v - other; };
   map<double, double, double>(op, d, difference, x, first_of(x, r.axes));
   Tensor shifted = not_differentiable(d);
   auto squared = [](double v, double centre) { return (v - centre) * (v - centre); };
   map<double, double, double>(op, d, squared, shifted, mean(shifted, r.axes, true));
-  Tensor y = reshape(sum(shifted, r.axes) / divisor, r.out);
+  Tensor y = reshape(sum(shifted, r.axes) / divisor_of(r, correction), r.out);
   return Fresh::adopt((root ? sqrt(y) : y).to(x.dtype()));
 }
 
@@ -86,8 +90,7 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   Reduced r("var", x, axes, keepdim);
   Fresh y = spread("var", x, r, correction, false);
   return op.record(y, [r, correction, x = save(x)](const Tensor& dy) {
-    const double divisor = static_cast<double>(std::max<int64_t>(r.count - correction, 0));
-    return centred(x.get(), r.axes) * (r.broadcastable(dy) * (2 / divisor));
+    return centred(x.get(), r.axes) * (r.broadcastable(dy) * (2 / divisor_of(r, correction)));
   });
 }
 
@@ -100,7 +103,7 @@ Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   Fresh y = spread("std", x, r, correction, true);
   return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);
-    Tensor slope = masked_fill(r.broadcastable(dy) / (r.count - correction), zero, 0);
+    Tensor slope = masked_fill(r.broadcastable(dy) / divisor_of(r, correction), zero, 0);
     return centred(x.get(), r.axes) / masked_fill(s, zero, 1) * slope;  // dy / s may overflow
   });
 }

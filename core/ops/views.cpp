@@ -121,7 +121,8 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
   check_defined("unsqueeze", x);
   int a = normalize_axis("unsqueeze", axis, x.ndim() + 1);
-  int64_t stride = a < x.ndim() ? x.shape()[a] * x.strides()[a] : 1;
+  int64_t stride = 1;  // of one element any will do; this one lets the axes before and behind merge
+  if (a < x.ndim() && __builtin_mul_overflow(x.shape()[a], x.strides()[a], &stride)) stride = 1;
   return reshaped("unsqueeze", x, insert_axis(x.layout(), a, 1, stride));
 }
 

@@ -25,6 +25,7 @@ Fresh::Fresh(const Shape& shape, DType dtype) {
 }
 
 Fresh Fresh::view(const Tensor& x, const Layout& layout) {
+  layout.numel();  // refuses what does not fit: windows and stretched axes multiply
   return Fresh(Ref<TensorImpl>(new TensorImpl(layout, x.dtype(), x.ref()->storage)));
 }
 

@@ -1,0 +1,233 @@
+// Sizes at the edge of 63 bits: an op gives the right shape or an Error by name, and no product or
+// sum on the way overflows (the sanitizers' build stops at the first that does).
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tern/core/allocator.h"
+#include "tern/core/autograd.h"
+#include "tern/core/conv.h"
+#include "tern/core/einsum.h"
+#include "tern/core/ops.h"
+#include "tern/core/rng.h"
+#include "tern/nn/init.h"
+
+namespace tern {
+namespace {
+
+constexpr int64_t k40 = int64_t{1} << 40, kMax = std::numeric_limits<int64_t>::max(),
+                  kMin = std::numeric_limits<int64_t>::min();
+
+/// Nothing large is ever allocated, so that a size that is wrongly let through fails and not swaps.
+struct SmallMemory {
+  SmallMemory() {
+    trim_memory();
+    set_memory_cap(memory_stats().live + (int64_t{64} << 20));
+  }
+  ~SmallMemory() { set_memory_cap(0); }
+};
+
+/// Whether sizes and reaches of a layout are numbers that fit, computed in 128 bits.
+void check_layout(const Layout& l) {
+  __int128 elements = 1;
+  for (int a = 0; a < l.ndim(); ++a) {
+    REQUIRE(l.shape[a] >= 0);
+    elements *= std::max<int64_t>(l.shape[a], 1);
+    REQUIRE(elements <= kMax);
+    __int128 reach = static_cast<__int128>(std::max<int64_t>(l.shape[a] - 1, 0)) * l.strides[a];
+    REQUIRE((reach <= kMax && reach >= kMin));
+  }
+}
+
+/// Numbers for arguments: small ones and such that break products and sums.
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : bits_(seed) {}
+  int64_t any() {
+    constexpr int64_t kNumbers[] = {kMin,
+                                    -kMax,
+                                    -k40,
+                                    -3,
+                                    -1,
+                                    0,
+                                    1,
+                                    2,
+                                    3,
+                                    4,
+                                    1 << 20,
+                                    int64_t{1} << 31,
+                                    k40,
+                                    int64_t{1} << 61,
+                                    int64_t{1} << 62,
+                                    kMax - 1,
+                                    kMax};
+    return kNumbers[bits_() % std::size(kNumbers)];
+  }
+  int64_t size() {
+    constexpr int64_t kSizes[] = {
+        0, 0, 1, 1, 2, 3, 1 << 20, int64_t{1} << 31, k40, int64_t{1} << 62, kMax};
+    return kSizes[bits_() % std::size(kSizes)];
+  }
+  int64_t axis() { return static_cast<int64_t>(bits_() % 6) - 3; }
+  Dims some(int most) {
+    Dims d;
+    for (auto n = bits_() % static_cast<unsigned>(most + 1); n > 0; --n) d.push_back(any());
+    return d;
+  }
+  size_t below(size_t n) { return bits_() % n; }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+/// Empty tensors of huge shapes, and single elements stretched to them.
+Tensor draw_tensor(Draw& draw) {
+  Shape shape;
+  for (size_t n = 1 + draw.below(4); n > 0; --n) shape.push_back(draw.size());
+  return draw.below(2) ? empty(shape) : expand(zeros({}), shape);
+}
+
+using Op = std::function<Tensor(const Tensor&, Draw&)>;
+
+// Views, and ops whose result may be empty however large its sizes are.
+const std::vector<Op> kOps = {
+    [](const Tensor& x, Draw& d) { return unsqueeze(x, d.axis()); },
+    [](const Tensor& x, Draw& d) { return squeeze(x, d.axis()); },
+    [](const Tensor& x, Draw& d) { return expand(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return slice(x, d.axis(), d.any(), d.any(), d.any()); },
+    [](const Tensor& x, Draw& d) { return narrow(x, d.axis(), d.any(), d.any()); },
+    [](const Tensor& x, Draw& d) { return select(x, d.axis(), d.any()); },
+    [](const Tensor& x, Draw& d) { return diagonal(x, d.any(), d.axis(), d.axis()); },
+    [](const Tensor& x, Draw& d) { return unfold(x, d.axis(), d.any(), d.any()); },
+    [](const Tensor& x, Draw& d) { return transpose(x, d.axis(), d.axis()); },
+    [](const Tensor& x, Draw& d) { return flip(x, d.axis()); },
+    [](const Tensor& x, Draw& d) { return flatten(x, d.axis(), d.axis()); },
+    [](const Tensor& x, Draw& d) { return unflatten(x, d.axis(), d.some(3)); },
+    [](const Tensor& x, Draw& d) { return view(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return reshape(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return repeat_interleave(x, d.any(), d.axis()); },
+    [](const Tensor& x, Draw& d) { return repeat(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return tile(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return pad(x, d.some(4)); },
+    [](const Tensor& x, Draw& d) { return roll(x, d.any(), d.axis()); },
+    [](const Tensor& x, Draw& d) { return tril(x, d.any()); },
+    [](const Tensor& x, Draw&) {
+      return cat({x, x, x});
+    },
+    [](const Tensor& x, Draw&) {
+      return stack({x, x, x});
+    },
+    [](const Tensor& x, Draw&) { return x + unsqueeze(x, 0); },
+    [](const Tensor& x, Draw&) { return rearrange(x, "a b ... -> ... (a b)"); },
+    [](const Tensor& x, Draw& d) {
+      return rearrange(x, "(a b) ... -> a b ...", {{"a", d.any()}, {"b", d.any()}});
+    },
+    [](const Tensor& x, Draw& d) {
+      return repeat(x, "a ... -> (a n) ...", {{"n", d.any()}});
+    },
+    [](const Tensor& x, Draw& d) {
+      return conv2d(x, zeros({1, 1, 2, 3}), {},
+                    {.stride = {d.any(), d.any()},
+                     .padding = {d.any(), d.any()},
+                     .dilation = {d.any(), d.any()},
+                     .groups = d.any()});
+    },
+    [](const Tensor& x, Draw& d) {
+      return max_pool2d(x, {.kernel = {d.any(), d.any()},
+                            .stride = {d.any(), d.any()},
+                            .padding = {d.any(), d.any()}});
+    },
+    [](const Tensor&, Draw& d) { return arange(d.any(), d.any(), d.any()); },
+    [](const Tensor&, Draw& d) { return linspace(0, 1, d.any()); },
+    [](const Tensor&, Draw& d) { return eye(d.any(), d.any()); },
+    [](const Tensor&, Draw& d) { return zeros(d.some(4)); },
+    [](const Tensor&, Draw& d) {
+      return one_hot(zeros({0, 2}, DType::i64), d.any());
+    },
+    [](const Tensor&, Draw& d) {
+      Rng rng(0);
+      return randint(d.any(), d.any(), {3}, rng);
+    },
+    [](const Tensor&, Draw& d) { return var(ones({3}), 0, d.any()); },
+};
+
+}  // namespace
+
+TEST_CASE("sizes: a shape whose strides do not fit is refused, empty or not, in any order") {
+  const char* many = "too many elements";
+  CHECK_THROWS_WITH_AS(zeros({0, k40, k40}), doctest::Contains(many), Error);
+  CHECK_THROWS_WITH_AS(zeros({k40, k40, 0}), doctest::Contains(many), Error);
+  CHECK_THROWS_WITH_AS(expand(zeros({}), {k40, 0, k40}), doctest::Contains(many), Error);
+  CHECK_THROWS_WITH_AS(contiguous_strides({0, k40, k40}), doctest::Contains(many), Error);
+  Tensor x = zeros({0, k40, 1 << 20});
+  CHECK(x.numel() == 0);
+  CHECK(x.strides() == Strides{int64_t{1} << 60, 1 << 20, 1});
+}
+
+TEST_CASE("sizes: products and sums of arguments that do not fit are errors by name") {
+  SmallMemory guard;
+  Tensor none = zeros({0, k40}), one = expand(zeros({}), k40);
+  auto says = [](const char* what, auto fn) {
+    CHECK_THROWS_WITH_AS(fn(), doctest::Contains(what), Error);
+  };
+  says("repeat_interleave: ", [&] { repeat_interleave(none, k40, 1); });
+  says("repeat: ", [&] { repeat(none, {1, k40}); });
+  says("tile: ", [&] { tile(none, {k40}); });
+  says("cat: ", [&] { cat({expand(zeros({}), kMax), expand(zeros({}), kMax)}); });
+  says("pad: ", [&] { pad(none, {kMax, 0}); });
+  says("pad: ", [&] { pad(none, {kMin, 0}); });
+  says("repeat: ", [&] { repeat(one, "a -> (a b)", {{"b", k40}}); });
+  says("rearrange: ", [&] { rearrange(one, "(a b c) -> a b c", {{"a", k40}, {"b", k40}}); });
+  Tensor x = zeros({1, 2, 4, 4}), w = zeros({2, 2, 3, 3});
+  says("conv2d: ", [&] { conv2d(x, w, {}, {.padding = {kMax, 1}}); });
+  says("conv2d: ", [&] { conv2d(x, w, {}, {.dilation = kMax}); });
+  says("conv2d: ", [&] { conv2d(x, w, {}, {.groups = int64_t{1} << 62}); });
+  says("max_pool2d: ", [&] { max_pool2d(x, {.padding = kMax}); });
+  says("arange: ", [&] { arange(kMin, kMax); });
+  Rng rng(0);
+  says("randint: ", [&] { randint(kMin, kMax, {2}, rng); });
+  says("init: ", [&] { nn::init::fans({2, k40, k40}); });
+}
+
+TEST_CASE("sizes: numbers that only fit exactly are right") {
+  CHECK(arange(int64_t{1} << 60, (int64_t{1} << 60) + 1).numel() == 1);
+  Tensor t = arange(kMax - 2, kMax);
+  CHECK(t.to_vector<int64_t>() == std::vector<int64_t>{kMax - 2, kMax - 1});
+  CHECK(arange(kMin + 1, kMin, -1).to_vector<int64_t>() == std::vector<int64_t>{kMin + 1});
+  CHECK(arange(3, kMin, kMin).to_vector<int64_t>() == std::vector<int64_t>{3, kMin + 3});
+  CHECK(roll(arange(0, 4), kMax, 0).to_vector<int>() == std::vector<int>{1, 2, 3, 0});
+  CHECK(roll(arange(0, 4), kMin + 1, 0).to_vector<int>() == std::vector<int>{3, 0, 1, 2});
+}
+
+TEST_CASE("sizes: more bytes than a machine can have are refused before anything is added up") {
+  const MemoryStats before = memory_stats();
+  for (int64_t n : {kMax / 4, kMax / 8, int64_t{1} << 55})
+    CHECK_THROWS_WITH_AS(empty({n}), doctest::Contains("out of memory"), Error);
+  CHECK(memory_stats().live == before.live);
+  CHECK(memory_stats().cached == before.cached);
+}
+
+TEST_CASE("sizes: any op with any numbers gives a sound layout or an Error") {
+  SmallMemory guard;
+  Draw draw(7);
+  int sound = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    try {
+      Tensor x = draw_tensor(draw);
+      for (int steps = 0; steps < 4; ++steps) {
+        const size_t op = draw.below(kOps.size());
+        INFO("trial ", trial, ", op ", op, " of shape ", to_string(x.shape()));
+        x = kOps[op](x, draw);
+        check_layout(x.layout());
+        ++sound;
+      }
+    } catch (const Error&) {
+    }
+  }
+  CHECK(sound > 5000);
+}
+
+}  // namespace tern
