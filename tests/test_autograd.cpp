@@ -100,11 +100,13 @@ TEST_CASE("a write in place to a saved tensor is found, with both versions") {
                        Error);
 }
 
-TEST_CASE("writing in place needs a NoGradGuard") {
-  Tensor x = zeros({2});
-  CHECK_THROWS_WITH_AS(fill_(x, 1), doctest::Contains("NoGradGuard"), Error);
-  NoGradGuard guard;
-  CHECK_NOTHROW(fill_(x, 1));
+TEST_CASE("a gradient with a history is refused: a leaf would hold its own graph") {
+  Tensor x = leaf({3}, {});
+  Tensor g = grad({x * x * x}, {x}, {.create_graph = true})[0];
+  CHECK_THROWS_WITH_AS(x.set_grad(g), doctest::Contains("detach()"), Error);
+  CHECK_THROWS_WITH_AS(x.set_grad(x), doctest::Contains("detach()"), Error);
+  x.set_grad(g.detach());
+  CHECK(x.grad().item() == 27);
 }
 
 TEST_CASE("nothing is recorded under NoGradGuard, and again under EnableGradGuard") {

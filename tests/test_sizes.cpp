@@ -7,12 +7,12 @@
 #include <random>
 #include <vector>
 
-#include "tern/core/allocator.h"
-#include "tern/core/autograd.h"
-#include "tern/core/conv.h"
-#include "tern/core/einsum.h"
-#include "tern/core/ops.h"
-#include "tern/core/rng.h"
+#include "tern/core/base/allocator.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/ops/conv.h"
+#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/base/rng.h"
 #include "tern/nn/init.h"
 
 namespace tern {

@@ -1,6 +1,7 @@
 // The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,12 +28,17 @@ class Storage : public Counted, public pool::Pooled {
   /// to train or average them works on nothing.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
+  /// How many tensors on this buffer require a gradient: while there are any, it is not written to
+  /// in grad mode, through whatever handle.
+  int64_t tracked() const { return tracked_.load(std::memory_order_relaxed); }
+  void track(int64_t more) { tracked_.fetch_add(more, std::memory_order_relaxed); }
 
  private:
   std::size_t bytes_;
   void* data_;
   uint64_t version_ = 0;
   bool retired_ = false;
+  std::atomic<int64_t> tracked_{0};
 };
 
 inline void dispose(Storage* s) { delete s; }

@@ -172,6 +172,7 @@ struct AttentionVjp {
   AttentionCall rest;        ///< all but the inputs
   std::vector<Saved> saved;  ///< the inputs and the bias
   Tensor log_sums;
+  Saved lengths, allowed;  ///< the mask in `rest`, so that a write to it is found
 
   AttentionCall call_on(const std::vector<Tensor>& inputs_and_bias) const {
     AttentionCall call = rest;
@@ -183,6 +184,8 @@ struct AttentionVjp {
   Gradients operator()(const Tensor& dy, const Wants& wants) const {
     std::vector<Tensor> inputs;
     for (const Saved& x : saved) inputs.push_back(x.get());
+    lengths.get();
+    allowed.get();
     const AttentionCall call = call_on(inputs);
     Tensor dout = call.packed() ? split_heads(dy, call.query.heads) : dy;
     if (!grad_enabled()) return fused_gradients(call, log_sums, dout, wants);
@@ -209,7 +212,11 @@ Tensor attend(const AttentionCall& call) {
     y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
   }
   if (!record_it) return op.not_differentiable(y);
-  AttentionVjp vjp{call.without_inputs(), {}, not_differentiable(*log_sums)};
+  AttentionVjp vjp{call.without_inputs(),
+                   {},
+                   not_differentiable(*log_sums),
+                   save(call.mask.lengths),
+                   save(call.mask.allowed)};
   for (const Tensor& x : inputs) vjp.saved.push_back(save(x));
   return op.record(y, std::move(vjp));
 }

@@ -35,6 +35,7 @@ Tensor clone(const Tensor& x) {
 
 void copy_(const Tensor& to, const Tensor& from) {
   Op op("copy_", to, from);
+  detail::check_operand("copy_", to, from);
   Tensor source = detail::safe_source(to, from);
   if (source.ref() == to.ref()) return;
   detail::write("copy_", detail::writable("copy_", to), source);
@@ -51,6 +52,7 @@ void zero_(const Tensor& x) { fill_(x, 0); }
 
 void add_(const Tensor& x, const Tensor& y, double alpha) {
   Op op("add_", x, y);
+  detail::check_operand("add_", x, y);
   check(detail::promote("add_", x.dtype(), y.dtype()) == x.dtype(),
         "add_: the sum of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
         x.dtype());
@@ -69,6 +71,7 @@ void add_(const Tensor& x, const Tensor& y, double alpha) {
 
 void mul_(const Tensor& x, const Tensor& y) {
   Op op("mul_", x, y);
+  detail::check_operand("mul_", x, y);
   check(detail::promote("mul_", x.dtype(), y.dtype()) == x.dtype(),
         "mul_: the product of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
         x.dtype());

@@ -110,7 +110,8 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
     kernels::cross_entropy(x.data<T>(), targets.raw<T>(), loss.data<T>(), max.data<T>(),
                            sum_.data<T>(), rows, classes);
   });
-  const std::array kept{save(x), save(targets.index), save(targets.probabilities)};
+  const std::array kept{save(x), save(targets.index), save(targets.probabilities),
+                        save(targets.weight)};
   auto vjp = [kept, targets, max = not_differentiable(max),
               total = not_differentiable(sum_)](const Tensor& dy) {
     for (const Saved& saved : kept) saved.get();  // fails if one was written to

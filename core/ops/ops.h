@@ -70,7 +70,9 @@ Tensor randperm(int64_t n, Rng& rng);                                     ///< i
 /// i64 indices (any shape) -> shape + (classes,).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::i64);
 
-// ---- Copies and in-place writes (only under NoGradGuard) -------------------------------------
+// ---- Copies and in-place writes ----------------------------------------------------------------
+// Names that end in _ write into x. They are not recorded: in grad mode x must neither require a
+// gradient nor share elements with a tensor that does, nor may an operand (see NoGradGuard).
 Tensor cast(const Tensor& x, DType dtype);  ///< always a new tensor
 Tensor clone(const Tensor& x);
 void copy_(const Tensor& to, const Tensor& from);  ///< broadcasts `from`, converts its dtype

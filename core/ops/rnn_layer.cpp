@@ -154,7 +154,8 @@ Tensor gathered(const Wants& wants, int input, const Tensor& like, Add add) {
 struct LayerVjp {
   Layer layer;
   Saved x, w_ih, w_hh, b_ih, b_hh, h0, c0, y;
-  Tensor gates;  // activated, (TB, width)
+  Tensor gates;   // activated, (TB, width)
+  Saved lengths;  // those in `layer`, so that a write to them is found
 
   template <class T>
   Sequence<T> sequence() const {
@@ -205,6 +206,7 @@ struct LayerVjp {
   Gradients operator()(const Tensor& dy, const Wants& wants) const {
     const Tensor in[] = {x.get(),    w_ih.get(), w_hh.get(), b_ih.get(),
                          b_hh.get(), h0.get(),   c0.get()};
+    lengths.get();
     if (grad_enabled()) {
       auto fn = [&](const std::vector<Tensor>& args) { return composed_layer(layer, args); };
       return detail::composed_gradients(fn, {std::begin(in), std::end(in)}, dy);
@@ -317,7 +319,8 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
                save(h0),
                save(c0),
                save(y),
-               gates};
+               gates,
+               save(l.lengths)};
   return op.record(y, {x, weights.w_ih, w_hh, weights.b_ih, weights.b_hh, h0, c0}, std::move(vjp));
 }
 

@@ -36,10 +36,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     auto choose = [](uint8_t c, T u, T v) { return c != 0 ? u : v; };
     map<T, uint8_t, T, T>("where", y, choose, condition, a, b);
   });
-  return op.record(y, [condition](const Tensor& dy, const Wants& wants) {
+  return op.record(y, [mask = save(condition)](const Tensor& dy, const Wants& wants) {
     Gradients g(2);
-    if (wants[0]) g[0] = where(condition, dy, 0);
-    if (wants[1]) g[1] = where(condition, 0, dy);
+    if (wants[0]) g[0] = where(mask.get(), dy, 0);
+    if (wants[1]) g[1] = where(mask.get(), 0, dy);
     return g;
   });
 }

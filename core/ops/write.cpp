@@ -62,7 +62,16 @@ void write(const char* op, const Fresh& to, const Tensor& from) {
                 to.dtype(), in.data, in.type);
 }
 
+void check_operand(const char* op, const Tensor& x, const Tensor& operand) {
+  check_defined(op, x, operand);
+  check(!grad_enabled() || !operand.requires_grad(),
+        "{}: the operand of shape {} requires a gradient, but in-place ops are not recorded; "
+        "compute a new tensor instead, or give its detach()",
+        op, operand.shape());
+}
+
 Fresh writable(const char* op, const Tensor& x) {
+  check_defined(op, x);
   for (int a = 0; a < x.ndim(); ++a)
     check(x.strides()[a] != 0 || x.shape()[a] <= 1 || x.numel() == 0,
           "{}: elements of the tensor of shape {} share memory (it is expanded along axis {}); "

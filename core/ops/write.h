@@ -24,9 +24,13 @@ bool holds(DType type, Scalar value);
 /// Writes `from`, broadcast to the shape of `to` and converted to its type.
 void write(const char* op, const Fresh& to, const Tensor& from);
 
-/// Announces a write by `op` to x and gives access to it: refuses while gradients are recorded,
-/// and where elements of x share memory.
+/// Announces a write by `op` to x and gives access to it: refuses where it would falsify recorded
+/// gradients, and where elements of x share memory.
 Fresh writable(const char* op, const Tensor& x);
+
+/// Refuses an operand of an in-place op whose gradient would be dropped: in grad mode, one that
+/// requires a gradient.
+void check_operand(const char* op, const Tensor& x, const Tensor& operand);
 
 /// `from` itself, or a copy of it if writing to `to` would change it on the way.
 Tensor safe_source(const Tensor& to, const Tensor& from);

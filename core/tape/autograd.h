@@ -16,7 +16,12 @@ class Rng;
 /// Whether operations are recorded in this thread.
 bool grad_enabled();
 
-/// While it lives, nothing is recorded in this thread; in-place operations are allowed.
+/// While it lives, nothing is recorded in this thread.
+///
+/// In-place operations are never recorded. Outside of a NoGradGuard they are therefore refused
+/// where a gradient would go wrong: on tensors that require a gradient, on whatever shares elements
+/// with one (views, detach()), and with operands that require one. Inside of it all is allowed. In
+/// both cases a write to what an op has saved is found by backward(), as an error.
 class NoGradGuard {
  public:
   NoGradGuard();

@@ -8,45 +8,63 @@ TensorImpl::TensorImpl(Layout l, DType t, Ref<Storage> s)
     : layout(l), dtype(t), storage(std::move(s)) {}
 
 TensorImpl::~TensorImpl() {
-  if (node && node->is_leaf()) {
-    auto* leaf = static_cast<LeafNode*>(node.get());
-    if (leaf->owner == this) leaf->owner = nullptr;
-  }
+  if (!node_) return;
+  storage->track(-1);
+  if (!node_->is_leaf()) return;
+  auto* leaf = static_cast<LeafNode*>(node_.get());
+  if (leaf->owner == this) leaf->owner = nullptr;
+}
+
+void TensorImpl::set_node(Ref<Node> node) {
+  storage->track((node ? 1 : 0) - (node_ ? 1 : 0));
+  node_ = std::move(node);
 }
 
 const Tensor& Tensor::set_requires_grad(bool on) const {
   check(is_leaf(), "set_requires_grad: only leaves can be changed; use detach()");
   if (!on) {
-    impl().node = {};
-  } else if (!impl().node) {
+    impl().set_node({});
+  } else if (!impl().node()) {
     check(is_float(dtype()), "set_requires_grad: only floating tensors have gradients, this is {}",
           dtype());
-    impl().node = Ref<Node>(new LeafNode(&impl()));
+    impl().set_node(Ref<Node>(new LeafNode(&impl())));
   }
   return *this;
 }
 
-bool Tensor::is_leaf() const { return !impl().node || impl().node->is_leaf(); }
+bool Tensor::is_leaf() const { return !impl().node() || impl().node()->is_leaf(); }
 
 Tensor Tensor::grad() const {
-  if (!requires_grad() || !impl_->node->is_leaf()) return {};
-  return static_cast<LeafNode*>(impl_->node.get())->grad;
+  if (!requires_grad() || !impl_->node()->is_leaf()) return {};
+  return static_cast<LeafNode*>(impl_->node().get())->grad;
 }
 
 void Tensor::set_grad(Tensor grad) const {
   check(requires_grad() && is_leaf(), "set_grad: only leaves that require a gradient have one");
-  if (grad.defined())
+  if (grad.defined()) {
     check(grad.shape() == shape() && grad.dtype() == dtype(),
           "set_grad: the tensor is {} {}, the gradient {} {}", dtype(), shape(), grad.dtype(),
           grad.shape());
-  static_cast<LeafNode*>(impl_->node.get())->grad = std::move(grad);
+    check(!grad.requires_grad(),
+          "set_grad: the gradient requires a gradient itself, and a leaf that holds its own graph "
+          "is never freed; give its detach()");
+  }
+  static_cast<LeafNode*>(impl_->node().get())->grad = std::move(grad);
 }
 
 void Tensor::backward() const { tern::backward(*this); }
 
 void Tensor::begin_write(const char* op) const {
-  check(!grad_enabled(),
-        "{}: writing in place would break recorded gradients; put a NoGradGuard around it", op);
+  if (grad_enabled()) {
+    check(!requires_grad(),
+          "{}: the tensor of shape {} requires a gradient, which in-place writes would falsify; "
+          "compute a new tensor, or put a NoGradGuard around it",
+          op, shape());
+    check(impl().storage->tracked() == 0,
+          "{}: the tensor of shape {} shares its elements with one that requires a gradient; write "
+          "to a clone(), or put a NoGradGuard around it",
+          op, shape());
+  }
   impl().storage->bump_version();
 }
 

@@ -51,7 +51,7 @@ Node* running_node() { return running; }
 
 bool may_add_in_place(const Tensor& sum) {
   return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&
-         !sum.ref()->node && sum.is_contiguous();
+         !sum.ref()->node() && sum.is_contiguous();
 }
 
 }  // namespace detail

@@ -46,7 +46,7 @@ Tensor Saved::get() const {
         now);
   if (!is_output_ || !grad_enabled() || !detail::running_node()) return tensor_;
   Tensor t = tensor_.detach();
-  t.ref()->node = Ref<Node>(detail::running_node());
+  t.ref()->set_node(Ref<Node>(detail::running_node()));
   return t;
 }
 
@@ -92,7 +92,7 @@ void Op::connect(Node& node) const {
 }
 
 Tensor Op::finish(Fresh out, Ref<Node> node) {
-  out.ref()->node = std::move(node);
+  if (node) out.ref()->set_node(std::move(node));
   Tensor result(out.ref());
   announce(result, results_++);
   return result;

@@ -32,11 +32,19 @@ inline void dispose(Label* label) { delete label; }
 struct TensorImpl : Counted, pool::Pooled {
   TensorImpl(Layout l, DType t, Ref<Storage> s);
   ~TensorImpl();
+  TensorImpl(const TensorImpl&) = delete;
+  TensorImpl& operator=(const TensorImpl&) = delete;
+  /// What made it, or where a leaf's gradient is gathered; null: no gradient.
+  const Ref<Node>& node() const { return node_; }
+  void set_node(Ref<Node> node);
+
   Layout layout;
   DType dtype;
   Ref<Storage> storage;
-  Ref<Node> node;    // what made it, or where a leaf's gradient is gathered; null: no gradient
   Ref<Label> label;  // null: unknown
+
+ private:
+  Ref<Node> node_;
 };
 inline void dispose(TensorImpl* impl) { delete impl; }
 
@@ -64,8 +72,7 @@ class Tensor {
     check_type(dtype_of<T>);
     return static_cast<const T*>(impl().storage->data()) + layout().offset;
   }
-  /// As data, for writing in place. Raises the storage's version; an error while gradients are
-  /// recorded (see NoGradGuard).
+  /// As data, for writing in place, with the rules of in-place ops (see NoGradGuard).
   template <class T>
   T* mutable_data() const {
     check_type(dtype_of<T>);
@@ -95,14 +102,15 @@ class Tensor {
   Tensor operator[](int64_t i) const;  ///< select(x, 0, i)
 
   /// Whether operations on this tensor are recorded for backward.
-  bool requires_grad() const { return defined() && static_cast<bool>(impl_->node); }
+  bool requires_grad() const { return defined() && static_cast<bool>(impl_->node()); }
   /// Makes a leaf of the graph (or an ordinary tensor again). Only for leaves.
   const Tensor& set_requires_grad(bool on = true) const;
   /// A leaf was made by the user, not by a recorded op.
   bool is_leaf() const;
   /// The gradient that backward() has gathered for a leaf; undefined if there is none.
   Tensor grad() const;
-  /// Sets the gradient of a leaf; undefined clears it.
+  /// Sets the gradient of a leaf; undefined clears it. A gradient with a history is refused: a leaf
+  /// that holds its own graph would never be freed.
   void set_grad(Tensor grad) const;
   /// The same elements without history.
   Tensor detach() const;
@@ -110,8 +118,9 @@ class Tensor {
   void backward() const;
 
   const Ref<TensorImpl>& ref() const { return impl_; }
-  const Ref<Node>& node() const { return impl().node; }
-  /// Announces an in-place write by `op`: raises the version, refuses while gradients are recorded.
+  const Ref<Node>& node() const { return impl().node(); }
+  /// Announces an in-place write by `op`: raises the version. In grad mode it is an error for a
+  /// tensor that requires a gradient or shares its elements with one.
   void begin_write(const char* op) const;
 
  private:
