@@ -253,3 +253,18 @@ TEST_CASE("first contact: an undefined operand is named, with the op and its num
   };
   for (const Row& row : rows) CHECK_THROWS_WITH_AS(row.run(), doctest::Contains(row.says), Error);
 }
+
+TEST_CASE("first contact: class targets that are floats say what to do") {
+  Tensor logits = zeros({4, 3}), labels = tensor({0, 1, 2, 0}, {4});
+  const auto to_classes = doctest::Contains("convert with .to(DType::i64)");
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels), to_classes, Error);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels.to(DType::u8)), to_classes, Error);
+  CHECK(cross_entropy(logits, labels.to(DType::i64)).item() == doctest::Approx(std::log(3.0)));
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, reshape(labels, {4, 1}).to(DType::i64)),
+                       doctest::Contains("squeeze"), Error);
+  Tensor one_hots = one_hot(labels.to(DType::i64), 3);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, one_hots), doctest::Contains(".to(f32)"), Error);
+  CHECK(cross_entropy(logits, one_hots.to(DType::f32)).item() == doctest::Approx(std::log(3.0)));
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, one_hots.to(DType::f64)), doctest::Contains(".to()"),
+                       Error);
+}

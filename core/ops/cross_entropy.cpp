@@ -2,6 +2,7 @@
 #include "tern/core/kernels/cross_entropy.h"
 
 #include <array>
+#include <limits>
 
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/reduction.h"
@@ -44,9 +45,13 @@ Tensor class_weights(const char* op, const Tensor& weight, const Tensor& rows) {
 // The targets as (rows); each must be a class or ignore_index.
 Tensor class_indices(const char* op, const Tensor& target, const Tensor& x, int64_t ignore) {
   const Shape shape = without_classes(x);
-  check(target.dtype() == DType::i64, "{}: targets are i64 classes, got {}", op, target.dtype());
-  check(target.shape() == shape, "{}: input {} needs targets of shape {}, got {}", op, x.shape(),
-        shape, target.shape());
+  check(target.shape() == shape,
+        "{}: input {} needs one class for each of {}, got {}; squeeze or reshape them, and "
+        "where they are probabilities of the shape of the input, convert with .to({})",
+        op, x.shape(), shape, target.shape(), x.dtype());
+  check(target.dtype() == DType::i64,
+        "{}: targets of shape {} are i64 classes, got {}; convert with .to(DType::i64)", op, shape,
+        target.dtype());
   const int64_t classes = x.ndim() == 1 ? x.size(0) : x.size(1);
   Tensor index = reshape(target, numel(shape)).contiguous();
   const int64_t* p = index.data<int64_t>();
@@ -97,8 +102,11 @@ struct RowTargets {
   }
 };
 
+// As in the kernel, a class with q = 0 counts nothing, even if its logit is -inf.
 Tensor composed_row_losses(const Tensor& logits, const RowTargets& targets) {
-  return -sum(targets.weights() * log_softmax(logits, -1), -1);
+  Tensor q = targets.weights(), log_p = log_softmax(logits, -1);
+  Tensor nothing = logical_and(eq(q, 0), eq(log_p, -std::numeric_limits<double>::infinity()));
+  return -sum(q * masked_fill(log_p, nothing, 0), -1);
 }
 
 Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
@@ -137,9 +145,18 @@ using RowLosses = Tensor (*)(const Tensor& logits, const RowTargets& targets);
 // Targets that are probabilities; their gradient is recorded if they need one.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
                           const CrossEntropyOptions& options, RowLosses losses_of) {
-  check(target.shape() == logits.shape() && target.dtype() == logits.dtype(),
-        "cross_entropy: probabilities must be like the logits {} {}, got {} {}", logits.dtype(),
-        logits.shape(), target.dtype(), target.shape());
+  check(
+      target.shape() == logits.shape(),
+      "cross_entropy: floating targets are probabilities like the logits {} {}, got {} {}; classes "
+      "are integers: convert with .to(DType::i64)",
+      logits.dtype(), logits.shape(), target.dtype(), target.shape());
+  check(target.dtype() == logits.dtype(),
+        "cross_entropy: the logits are {}, the probabilities {}; convert one with .to()",
+        logits.dtype(), target.dtype());
+  check(options.ignore_index < 0,
+        "cross_entropy: ignore_index is {}, but targets that are probabilities have no index; set "
+        "their rows to 0 instead",
+        options.ignore_index);
   Tensor x = class_rows("cross_entropy", logits), t = class_rows("cross_entropy", target);
   Tensor weight = class_weights("cross_entropy", options.weight, x);
   if (recording({target})) losses_of = composed_row_losses;
@@ -165,6 +182,7 @@ Tensor cross_entropy_by(RowLosses losses_of, const Tensor& logits, const Tensor&
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
+  check_defined("cross_entropy", logits, target);
   return cross_entropy_by(row_losses, logits, target, options);
 }
 
@@ -174,6 +192,7 @@ Tensor composed::cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions& options) {
+  check_defined("nll_loss", log_probs, target);
   Tensor x = class_rows("nll_loss", log_probs);
   check(is_float(x.dtype()), "nll_loss: needs floating log probabilities, got {}", x.dtype());
   Tensor index = class_indices("nll_loss", target, log_probs, options.ignore_index);

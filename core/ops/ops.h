@@ -309,8 +309,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the targets that count
 };
-/// logits (N, C) or (C) or (N, C, d1, ...); target i64 of shape (N), () or (N, d1, ...), or
-/// probabilities with the shape of logits. All targets ignored: 0 with zero gradient.
+/// logits (N, C) or (C) or (N, C, d1, ...); target i64 classes of shape (N), () or (N, d1, ...), or
+/// floating probabilities with the shape of logits, which get a gradient too (and take no
+/// ignore_index). All targets ignored: 0 with zero gradient.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 struct NllOptions {
