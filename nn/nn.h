@@ -15,6 +15,7 @@
 #include "tern/nn/norm.h"
 #include "tern/nn/parameter.h"
 #include "tern/nn/positions.h"
+#include "tern/nn/print.h"
 #include "tern/nn/rnn.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"
