@@ -36,8 +36,8 @@ nn::RnnState LstmSeq2Seq::encode(const Tensor& source, const Tensor& lengths) co
   return encoder(embedded(src_embed, tokens), {.lengths = lengths}).state;
 }
 
-Tensor LstmSeq2Seq::operator()(const Tensor& source, const Tensor& target,
-                               const Tensor& lengths) const {
+Tensor LstmSeq2Seq::operator()(const Tensor& source, const Tensor& lengths,
+                               const Tensor& target) const {
   check(source.ndim() == 2 && target.ndim() == 2 && source.size(0) == target.size(0),
         "LstmSeq2Seq: needs tokens (B, S) and (B, T), got {} and {}", source.shape(),
         target.shape());

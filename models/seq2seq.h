@@ -33,8 +33,9 @@ struct LstmSeq2Seq {
   std::optional<nn::Dropout> dropout;
 
   LstmSeq2Seq(const Seq2SeqOptions& options, Rng& rng);
-  /// Logits (B, T, target_vocab). lengths i64 (B) of the source, undefined where nothing is padded.
-  Tensor operator()(const Tensor& source, const Tensor& target, const Tensor& lengths = {}) const;
+  /// Logits (B, T, target_vocab) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source,
+  /// undefined where nothing is padded.
+  Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// The decoder's state before the first token.
   nn::RnnState encode(const Tensor& source, const Tensor& lengths = {}) const;

@@ -20,9 +20,6 @@ namespace {
 constexpr int64_t kBegin = 1, kEnd = 2, kWords = 9, kSteps = 7;
 const Tokens kForbid{0, kBegin};
 
-Tensor full(const models::LstmSeq2Seq& m, const Tensor& source, const Tensor& target) {
-  return m(source, target);
-}
 template <class M>
 Tensor full(const M& m, const Tensor& source, const Tensor& target) {
   return m(source, {}, target);

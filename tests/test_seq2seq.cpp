@@ -44,7 +44,7 @@ TEST_CASE("seq2seq: every parameter is reached; steps equal the whole") {
     options.reverse_source = reverse;
     LstmSeq2Seq model(options, rng);
     Batch b = make_batch(rng);
-    Tensor logits = model(b.source, b.target, b.lengths);
+    Tensor logits = model(b.source, b.lengths, b.target);
     CHECK(logits.shape() == Shape{3, 4, 7});
     check_leaves(sum(logits), model);
     nn::RnnState state = model.encode(b.source, b.lengths);
@@ -62,10 +62,10 @@ TEST_CASE("seq2seq: padding changes nothing; a row alone is that row of a batch"
   options.reverse_source = true;
   LstmSeq2Seq model(options, rng);
   Batch b = make_batch(rng);
-  Tensor logits = model(b.source, b.target, b.lengths);
-  CHECK(model(repad(b.source, b.lengths, 9), b.target, b.lengths).to_vector<float>() ==
+  Tensor logits = model(b.source, b.lengths, b.target);
+  CHECK(model(repad(b.source, b.lengths, 9), b.lengths, b.target).to_vector<float>() ==
         logits.to_vector<float>());
-  Tensor alone = model(narrow(narrow(b.source, 0, 1, 1), 1, 0, 2), narrow(b.target, 0, 1, 1));
+  Tensor alone = model(narrow(narrow(b.source, 0, 1, 1), 1, 0, 2), {}, narrow(b.target, 0, 1, 1));
   CHECK(close(alone, narrow(logits, 0, 1, 1)));
 }
 

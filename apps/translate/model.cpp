@@ -82,11 +82,8 @@ TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed)
     : config_(config), model_(make_model(config, Rng(seed))) {}
 
 Tensor TranslationModel::logits(const data::PairBatch& b) const {
-  if (auto* m = std::get_if<models::LstmSeq2Seq>(&model_))
-    return (*m)(b.source, b.target_in, b.source_lengths);
-  if (auto* m = std::get_if<models::Bahdanau>(&model_))
-    return (*m)(b.source, b.source_lengths, b.target_in);
-  return std::get<models::Transformer>(model_)(b.source, b.source_lengths, b.target_in);
+  return std::visit(
+      [&](const auto& model) { return model(b.source, b.source_lengths, b.target_in); }, model_);
 }
 
 std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(

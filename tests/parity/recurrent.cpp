@@ -30,7 +30,7 @@ Subject seq2seq_subject(const Reference& r, Rng& rng) {
   o.hidden = r.option("hidden");
   o.layers = r.option("layers");
   Subject s = make(r, models::LstmSeq2Seq(o, rng),
-                   [](const auto& m, const Inputs& x) { return m(x[0], x[1]); });
+                   [](const auto& m, const Inputs& x) { return m(x[0], {}, x[1]); });
   s.loss = token_loss(r);
   return s;
 }
