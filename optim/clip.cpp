@@ -39,6 +39,12 @@ Gradients collect(const char* op, const NamedTensors& parameters, Layouts layout
   return out;
 }
 
+NamedTensors numbered(const std::vector<Tensor>& parameters) {
+  NamedTensors out;
+  for (size_t i = 0; i < parameters.size(); ++i) out.emplace_back(std::to_string(i), parameters[i]);
+  return out;
+}
+
 // Calls fn<T>(cut number, elements, count) for all pieces of the gradients.
 template <class Fn>
 void for_each_piece(const Gradients& grads, const char* op, Fn fn) {
@@ -183,6 +189,15 @@ void check_finite_gradients(const NamedTensors& parameters) {
                     "would spoil the weights. Leave this step out, lower the learning rate, or "
                     "look for a division by zero",
                     found->parameter, found->value, found->element));
+}
+
+double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm,
+                      const ClipNormOptions& options) {
+  return clip_grad_norm(numbered(parameters), max_norm, options);
+}
+
+void clip_grad_value(const std::vector<Tensor>& parameters, double bound) {
+  clip_grad_value(numbered(parameters), bound);
 }
 
 }  // namespace tern::optim

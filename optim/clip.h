@@ -18,9 +18,13 @@ struct ClipNormOptions {
 /// parameter it comes from. The sum has a fixed order: it does not depend on the threads.
 double clip_grad_norm(const NamedTensors& parameters, double max_norm,
                       const ClipNormOptions& options = {});
+/// The same for nn::parameters(model), where errors name a parameter by its number.
+double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm,
+                      const ClipNormOptions& options = {});
 
 /// Clamps every element of the gradients into [-bound, bound].
 void clip_grad_value(const NamedTensors& parameters, double bound);
+void clip_grad_value(const std::vector<Tensor>& parameters, double bound);
 
 struct NonFiniteGradient {
   std::string parameter;  ///< its name
