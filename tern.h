@@ -49,3 +49,4 @@
 #include "tern/models/transformer.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/train/train.h"

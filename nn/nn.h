@@ -11,6 +11,7 @@
 #include "tern/nn/linear.h"
 #include "tern/nn/mask.h"
 #include "tern/nn/module.h"
+#include "tern/nn/module_ref.h"
 #include "tern/nn/multihead_attention.h"
 #include "tern/nn/norm.h"
 #include "tern/nn/parameter.h"

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace tern::test {
 namespace {
 
-const std::vector<std::string> kFolders = {"core",   "nn",   "optim", "data",
+const std::vector<std::string> kFolders = {"core",   "nn",   "optim", "data", "train",
                                            "models", "apps", "tests", "bench"};
 
 bool is_source(const std::string& file) { return file.ends_with(".h") || file.ends_with(".cpp"); }

@@ -33,9 +33,12 @@ const Rooms kMayInclude = {
     {"data/images", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops"}},
     {"data/text", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/scores", {"data/text", "core/base", "core/tensor"}},
+    {"train",
+     {"nn", "optim", "data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io",
+      "core/tools"}},
     {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"apps",
-     {"models", "nn", "optim", "data/loading", "data/images", "data/text", "data/scores",
+     {"train", "models", "nn", "optim", "data/loading", "data/images", "data/text", "data/scores",
       "core/base", "core/tensor", "core/tape", "core/ops", "core/io", "core/tools"}},
 };
 
@@ -45,6 +48,7 @@ const Rooms kMayLink = {
     {"nn", {}},
     {"optim", {}},
     {"data", {"ZLIB", "utf8proc", "nlohmann_json"}},
+    {"train", {"nlohmann_json", "ZLIB"}},
     {"models", {}},
     {"apps", {"CLI11", "nlohmann_json", "PNG"}},
 };

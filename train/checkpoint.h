@@ -1,0 +1,102 @@
+// Checkpoints: everything that a program needs to go on exactly, in one file, whole or not at all.
+// (tern::checkpoint of core/autograd.h, which saves memory by computing a function twice, is
+// something else.)
+//
+//   train::Checkpoint checkpoint;
+//   checkpoint.add("model", model);          // a module, an optimizer, anything with a state_dict
+//   checkpoint.add("optimizer", optimizer);
+//   checkpoint.add("seen", seen);            // numbers, texts, lists, generators
+//   checkpoint.expect("data", checksum);     // must be the same when the file is loaded
+//   checkpoint.save("run/checkpoint.safetensors");
+//   ...
+//   checkpoint.load("run/checkpoint.safetensors");  // in another process: all is as it was
+//
+// The file is a safetensors file with a format version and a checksum of every byte. It is written
+// beside its place, synced and renamed, so that a kill at any moment leaves the old or the new one.
+//
+// Errors: a file that is truncated, damaged, of another format or of other parts is an IoError that
+// names the file and the part. Parts loaded before the one that does not fit have changed then.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/io/state.h"
+#include "tern/nn/module_ref.h"
+
+namespace tern::train {
+
+/// Writes the content as such a file, atomically.
+void save_checkpoint(const std::string& path, SafeTensors content);
+/// Reads it back; IoError if the file is truncated, damaged or no checkpoint of this version.
+SafeTensors load_checkpoint(const std::string& path);
+/// A text of a checkpoint; IoError naming `path` if there is none of that name.
+const std::string& checkpoint_text(const SafeTensors& content, const std::string& name,
+                                   const std::string& path);
+
+class Checkpoint {
+ public:
+  /// A part: how to take its tensors out and put them back. `save` may give handles, which are
+  /// written before anything changes. `load` gets the tensors by the names `save` gave them and
+  /// throws Error if they do not fit.
+  void add(const std::string& name, std::function<NamedTensors()> save,
+           std::function<void(const NamedTensors&)> load);
+  /// The same for a part that is a text (JSON).
+  void add_text(const std::string& name, std::function<std::string()> save,
+                std::function<void(const std::string&)> load);
+  /// A part that lives elsewhere in the program and must stay in its place: a module (weights,
+  /// buffers and generators), what has state_dict() and load_state_dict(), int64_t, double, bool,
+  /// std::string, vectors of int64_t or double, Rng, Tensor (of the same shape when it is loaded).
+  template <class T>
+  void add(const std::string& name, T& part);
+  /// A text that the file must have too when it is loaded: the checksum of the data, the kind of
+  /// model. IoError if it differs.
+  void expect(const std::string& name, const std::string& value);
+
+  /// In memory. The tensors are the parts' own.
+  SafeTensors state() const;
+  /// `path` is for errors.
+  void load_state(const SafeTensors& state, const std::string& path) const;
+  void save(const std::string& path) const;
+  void load(const std::string& path) const;
+
+ private:
+  struct Part {
+    std::string name;
+    std::function<void(const std::string& name, SafeTensors& to)> save;
+    std::function<void(const std::string& name, const SafeTensors& from, const std::string& path)>
+        load;
+  };
+  void add_part(Part part);
+  void add_module(const std::string& name, const nn::ModuleRef& module);
+  void add_value(const std::string& name, int64_t& value);
+  void add_value(const std::string& name, double& value);
+  void add_value(const std::string& name, bool& value);
+  void add_value(const std::string& name, std::string& value);
+  void add_value(const std::string& name, std::vector<int64_t>& value);
+  void add_value(const std::string& name, std::vector<double>& value);
+  void add_value(const std::string& name, Rng& value);
+  void add_value(const std::string& name, Tensor& value);
+
+  std::vector<Part> parts_;
+};
+
+template <class T>
+void Checkpoint::add(const std::string& name, T& part) {
+  if constexpr (nn::detail::HasFields<T> || std::is_same_v<T, const nn::ModuleRef>) {
+    add_module(name, part);
+  } else if constexpr (requires { part.load_state_dict(part.state_dict()); }) {
+    add(
+        name, [&part] { return part.state_dict(); },
+        [&part](const NamedTensors& state) { part.load_state_dict(state); });
+  } else {
+    add_value(name, part);
+  }
+}
+
+}  // namespace tern::train

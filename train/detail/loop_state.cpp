@@ -1,0 +1,78 @@
+#include "tern/train/detail/loop_state.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+
+namespace tern::train {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no words for what is not finite.
+json number(double v) {
+  if (std::isfinite(v)) return v;
+  return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+}
+
+double number(const json& j) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (j == "inf") return kInfinity;
+  return j == "-inf" ? -kInfinity : j.get<double>();
+}
+
+json to_json(const EpochRecord& r) {
+  json metrics = json::array();
+  for (const auto& [name, value] : r.metrics) metrics.push_back({name, number(value)});
+  return {{"epoch", r.epoch},
+          {"metrics", metrics},
+          {"speed", number(r.speed)},
+          {"lr", number(r.lr)},
+          {"seconds", number(r.seconds)}};
+}
+
+EpochRecord record(const json& j) {
+  EpochRecord r{.epoch = j.at("epoch"),
+                .metrics = {},
+                .speed = number(j.at("speed")),
+                .lr = number(j.at("lr")),
+                .seconds = number(j.at("seconds"))};
+  for (const json& m : j.at("metrics")) r.metrics.emplace_back(m.at(0), number(m.at(1)));
+  return r;
+}
+
+}  // namespace
+
+std::string to_json(const LoopState& s) {
+  json means = json::array(), history = json::array();
+  for (const Means::Entry& e : s.means.entries())
+    means.push_back({e.name, number(e.sum), number(e.count)});
+  for (const EpochRecord& r : s.history) history.push_back(to_json(r));
+  return json{{"batch", s.batch},
+              {"progress", number(s.progress)},
+              {"train_seconds", number(s.train_seconds)},
+              {"evaluate_seconds", number(s.evaluate_seconds)},
+              {"means", means},
+              {"history", history}}
+      .dump();
+}
+
+LoopState loop_state_from_json(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    LoopState s{.batch = j.at("batch"),
+                .progress = number(j.at("progress")),
+                .train_seconds = number(j.at("train_seconds")),
+                .evaluate_seconds = number(j.at("evaluate_seconds"))};
+    for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
+    for (const json& r : j.at("history")) s.history.push_back(record(r));
+    return s;
+  } catch (const json::exception& e) {
+    fail(fmt::format("it cannot be read: {}", e.what()));
+  }
+}
+
+}  // namespace tern::train

@@ -1,0 +1,27 @@
+// What a loop must keep beside the learner to go on exactly. Inside of train only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tern/train/metrics.h"
+
+namespace tern::train {
+
+struct LoopState {
+  // Of the epoch in progress:
+  int64_t batch = 0;    // batches done
+  double progress = 0;  // what Task::progress gave for them
+  double train_seconds = 0, evaluate_seconds = 0;
+  Means means = {};
+  // The epochs before:
+  std::vector<EpochRecord> history = {};
+};
+
+/// As JSON; numbers come back bit for bit, infinite and NaN ones too.
+std::string to_json(const LoopState& state);
+/// Error if the text is not such a state.
+LoopState loop_state_from_json(const std::string& json);
+
+}  // namespace tern::train

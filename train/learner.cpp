@@ -1,0 +1,127 @@
+#include "tern/train/learner.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/optim/clip.h"
+#include "tern/optim/training_graph.h"
+#include "tern/train/checkpoint.h"
+
+namespace tern::train {
+namespace {
+
+bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
+
+const NamedTensors& finite(const NamedTensors& weights) {
+  for (const auto& [name, t] : weights)
+    if (!is_finite(t)) throw Diverged(fmt::format("the weights {} are no longer finite", name));
+  return weights;
+}
+
+}  // namespace
+
+Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOptions options)
+    : model_(std::move(model)),
+      optimizer_(optimizer),
+      options_(std::move(options)),
+      parameters_(optimizer.parameters()),
+      generators_(model_.generators()) {
+  check(options_.clip >= 0, "Learner: the bound of the gradients must not be negative, it is {}",
+        options_.clip);
+  if (options_.ema > 0)
+    ema_.emplace(model_.state_dict(), optim::EmaOptions{.decay = options_.ema, .warmup = true});
+}
+
+double Learner::backward(const Tensor& loss, double share) {
+  check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
+  const Tensor part = share == 1 ? loss : loss * share;
+  const auto value = part.item();
+  if (!std::isfinite(value))
+    throw Diverged(fmt::format("the loss is {} in step {}", value, steps_ + 1));
+  if (options_.check_graph && !graph_checked_)
+    optim::check_training_graph(loss, model_.named_parameters(), optimizer_);
+  graph_checked_ = true;
+  part.backward();
+  return value;
+}
+
+// One pass over the gradients, which the bound on their norm needs anyway.
+void Learner::check_gradients() {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool clips = options_.clip > 0;
+  try {
+    optim::clip_grad_norm(parameters_, clips ? options_.clip : kInfinity,
+                          {.p = clips ? 2 : kInfinity});
+  } catch (const Error&) {  // before anything was scaled
+    NoGradGuard no_grad;
+    for (const auto& [name, p] : parameters_)
+      if (const Tensor g = p.grad(); g.defined() && !is_finite(g))
+        throw Diverged(
+            fmt::format("the gradient of '{}' is not finite in step {}", name, steps_ + 1));
+    throw;
+  }
+}
+
+void Learner::step() {
+  check_gradients();
+  if (options_.schedule) optimizer_.set_lr_factor(options_.schedule(steps_));
+  optimizer_.step();
+  optimizer_.zero_grad();
+  if (ema_) ema_->update();
+  ++steps_;
+}
+
+NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : model_.state_dict(); }
+
+void Learner::save_weights(const std::string& path,
+                           const std::map<std::string, std::string>& metadata) const {
+  save_safetensors(path, {finite(weights()), metadata});
+}
+
+Learner::Evaluation::Evaluation(Learner& learner)
+    : mode_(learner.model_), ema_(learner.ema_ ? &*learner.ema_ : nullptr) {
+  if (ema_) ema_->swap();
+}
+
+Learner::Evaluation::~Evaluation() {
+  if (ema_) ema_->swap();
+}
+
+void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+  checkpoint.add(
+      prefix + "model", [this] { return finite(model_.state_dict()); },
+      [this](const NamedTensors& state) { model_.load_state_dict(state); });
+  checkpoint.add(
+      prefix + "generators", [this] { return model_.generator_state(); },
+      [this](const NamedTensors& state) { model_.load_generator_state(state); });
+  checkpoint.add(prefix + "optimizer", optimizer_);
+  if (ema_) checkpoint.add(prefix + "ema", *ema_);
+  checkpoint.add(
+      prefix + "steps",
+      [this] {
+        return NamedTensors{{"", scalar(steps_, DType::i64)}};
+      },
+      [this](const NamedTensors& state) {
+        NamedTensors steps = {{"", scalar(0, DType::i64)}};
+        load_state("steps", steps, state);
+        steps_ = steps[0].second.item<int64_t>();
+        if (options_.schedule && steps_ > 0)
+          optimizer_.set_lr_factor(options_.schedule(steps_ - 1));
+      });
+}
+
+void Learner::save_generators(std::vector<Rng>& to) const {
+  to.clear();
+  for (const Rng* rng : generators_) to.push_back(*rng);
+}
+
+void Learner::load_generators(const std::vector<Rng>& from) const {
+  check(from.size() == generators_.size(), "Learner: {} generators for a model with {}",
+        from.size(), generators_.size());
+  for (size_t i = 0; i < from.size(); ++i) *generators_[i] = from[i];
+}
+
+}  // namespace tern::train

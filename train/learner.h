@@ -1,0 +1,108 @@
+// What learns: a model, its optimizer, and everything that belongs to a step beside forward. It is
+// the part of a training that knows neither data nor files nor terminal; the loop around it may be
+// yours:
+//
+//   train::Learner learner(model, optimizer, {.schedule = optim::cosine(...), .clip = 1});
+//   for (Batch& b : loader) {
+//     learner.backward(cross_entropy(model(b.images), b.labels));
+//     learner.step();
+//   }
+//
+// or that of loop.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/core/base/error.h"
+#include "tern/nn/module_ref.h"
+#include "tern/optim/ema.h"
+#include "tern/optim/optimizer.h"
+#include "tern/optim/schedule.h"
+
+namespace tern::train {
+
+class Checkpoint;
+
+/// The training cannot go on: a loss, a gradient or a weight is infinite or NaN. It is thrown
+/// before weights are changed by it, and before a file is written with it.
+class Diverged : public Error {
+ public:
+  using Error::Error;
+};
+
+struct LearnerOptions {
+  optim::Schedule schedule = {};  ///< factor of the learning rates by steps taken; none: 1
+  double clip = 0;                ///< largest norm of all gradients together; 0: no bound
+  double ema = 0;                 ///< decay of averaged weights, with a warm-up; 0: none are kept
+  bool check_graph = true;        ///< before the first step: see optim/training_graph.h
+};
+
+/// Model and optimizer must outlive it and stay in their places.
+class Learner {
+ public:
+  Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOptions options = {});
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+
+  /// Adds the gradient of share * loss to the parameters' and gives the value of that. Several of
+  /// these before a step accumulate batches. Throws Diverged if it is not finite. The first one
+  /// compares what the loss depends on with the model's and the optimizer's parameters.
+  double backward(const Tensor& loss, double share = 1);
+  /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
+  /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
+  /// where it throws Diverged.
+  void step();
+  /// Drops the gradients, where a step is given up.
+  void clear_gradients() { optimizer_.zero_grad(); }
+
+  int64_t steps() const { return steps_; }  ///< that have been taken
+  double lr() const { return optimizer_.lr(); }
+  const nn::ModuleRef& model() const { return model_; }
+  const LearnerOptions& options() const { return options_; }
+
+  /// The weights that count: the averages, or without them the model's. They share elements with
+  /// the learner.
+  NamedTensors weights() const;
+  /// Writes them as a safetensors file, atomically. Diverged, and no file, if one is not finite.
+  void save_weights(const std::string& path,
+                    const std::map<std::string, std::string>& metadata = {}) const;
+
+  /// While it lives the model has the weights that count, and is in evaluation; then all is as
+  /// before, whatever was thrown.
+  class Evaluation {
+   public:
+    explicit Evaluation(Learner& learner);
+    ~Evaluation();
+    Evaluation(const Evaluation&) = delete;
+    Evaluation& operator=(const Evaluation&) = delete;
+
+   private:
+    nn::EvaluationScope mode_;
+    optim::Ema* ema_;
+  };
+
+  /// Adds model, generators, optimizer, averages and the number of steps as parts called
+  /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if a weight is not finite.
+  void add_to(Checkpoint& checkpoint, const std::string& prefix = "");
+
+  /// The generators of the model, as they are; and back. For running a step again.
+  void save_generators(std::vector<Rng>& to) const;
+  void load_generators(const std::vector<Rng>& from) const;
+
+ private:
+  void check_gradients();
+
+  nn::ModuleRef model_;
+  optim::Optimizer& optimizer_;
+  LearnerOptions options_;
+  std::optional<optim::Ema> ema_;
+  NamedTensors parameters_;
+  std::vector<Rng*> generators_;
+  int64_t steps_ = 0;
+  bool graph_checked_ = false;
+};
+
+}  // namespace tern::train

@@ -1,0 +1,335 @@
+#include "tern/train/loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/train/detail/loop_state.h"
+#include "tern/train/progress.h"
+
+namespace tern::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+constexpr const char* kLoss = "loss";
+
+}  // namespace
+
+struct Loop::Impl {
+  Learner& learner;
+  Evaluate evaluate;
+  detail::Feed feed;
+  LoopOptions options;
+  RunFolder folder;
+  Checkpoint checkpoint = {};
+  LoopState state = {};
+  int64_t batches = 0;  // of the epoch in progress
+  bool resumed = false, timed = false;
+  std::vector<Rng> generators = {};  // before the step
+  Clock::time_point last_save = {};
+  int64_t saved_step = 0;
+
+  int64_t epoch() const { return std::ssize(state.history) + 1; }
+  bool in_folder() const { return !folder.path.empty(); }
+  void start_epoch();
+  size_t take_batches();
+  void take_step(size_t count);
+  std::string diagnose(size_t count);
+  void load(const std::string& json);
+  void save();
+  void save_weights();
+  bool wants_save() const;
+  Metrics metrics(const Metrics& evaluated) const;
+};
+
+// The loss comes first among the means.
+void Loop::Impl::start_epoch() {
+  state = {.history = std::move(state.history)};
+  state.means.add(kLoss, 0, 0);
+  batches = feed.batches();
+}
+
+// Takes the batches of a step; at the end of the epoch the loader goes on to the next.
+size_t Loop::Impl::take_batches() {
+  const int64_t count = std::min(options.accumulate, batches - state.batch);
+  for (int64_t i = 0; i < count; ++i)
+    check(feed.take(), "Loop: epoch {} ended after {} of {} batches", epoch(), state.batch + i,
+          batches);
+  if (state.batch + count == batches)
+    check(!feed.take(), "Loop: epoch {} has more than {} batches", epoch(), batches);
+  return static_cast<size_t>(count);
+}
+
+void Loop::Impl::take_step(size_t count) {
+  double weight = 0, loss = 0, done = 0;
+  for (size_t i = 0; i < count; ++i) weight += feed.weight(i);
+  check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0",
+        learner.steps() + 1, weight);
+  for (size_t i = 0; i < count; ++i) {
+    // The mean over what all batches hold.
+    loss += learner.backward(feed.loss(i, state.means), count > 1 ? feed.weight(i) / weight : 1);
+    done += feed.progress(i);
+  }
+  learner.step();
+  state.means.add(kLoss, loss * weight, weight);
+  state.progress += done;
+  state.batch += static_cast<int64_t>(count);
+}
+
+std::string Loop::Impl::diagnose(size_t count) {
+  if (!options.diagnose) return "";
+  auto again = [&] {
+    learner.load_generators(generators);
+    learner.clear_gradients();
+    Means means;
+    double weight = 0;
+    for (size_t i = 0; i < count; ++i) weight += feed.weight(i);
+    for (size_t i = 0; i < count; ++i) {
+      const Tensor loss = feed.loss(i, means);
+      tern::backward(count > 1 ? loss * (feed.weight(i) / weight) : loss);
+    }
+  };
+  try {
+    return options.diagnose(again);
+  } catch (const std::exception& e) {
+    return fmt::format("; looking for the cause failed: {}", e.what());
+  }
+}
+
+void Loop::Impl::load(const std::string& json) {
+  LoopState s = loop_state_from_json(json);
+  const int64_t closed = std::ssize(s.history);
+  check(closed + (s.batch > 0) <= options.epochs,
+        "the run is in epoch {} already, and is to have {}", closed + (s.batch > 0),
+        options.epochs);
+  feed.seek({.epoch = closed, .batch = 0});
+  batches = feed.batches();
+  check(s.batch >= 0 && s.batch <= batches, "{} batches of an epoch of {} are done", s.batch,
+        batches);
+  feed.seek({.epoch = closed, .batch = s.batch});
+  if (s.batch == batches) check(!feed.take(), "an epoch has more than {} batches", batches);
+  state = std::move(s);
+}
+
+void Loop::Impl::save() {
+  if (!in_folder()) return;
+  checkpoint.save(folder.checkpoint());
+  last_save = Clock::now();
+  saved_step = learner.steps();
+}
+
+void Loop::Impl::save_weights() {
+  if (!in_folder() || !options.save_weights) return;
+  learner.save_weights(folder.weights(), options.weights_metadata);
+  if (options.best.metric.empty()) return;
+  if (train::best_epoch(state.history, options.best).epoch == state.history.back().epoch)
+    learner.save_weights(folder.best_weights(), options.weights_metadata);
+}
+
+Metrics Loop::Impl::metrics(const Metrics& evaluated) const {
+  Metrics all;
+  for (const Means::Entry& e : state.means.entries())
+    all.emplace_back("train_" + e.name, e.sum / e.count);
+  all.insert(all.end(), evaluated.begin(), evaluated.end());
+  return all;
+}
+
+Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options)
+    : impl_(new Impl{.learner = learner,
+                     .evaluate = std::move(evaluate),
+                     .feed = std::move(feed),
+                     .options = std::move(options),
+                     .folder = {}}) {
+  const LoopOptions& o = impl_->options;
+  check(o.epochs >= 1 && o.accumulate >= 1,
+        "Loop: there must be at least one epoch, and one batch a step; they are {} and {}",
+        o.epochs, o.accumulate);
+  impl_->folder.path = o.folder;
+  if (impl_->options.weight_unit.empty()) impl_->options.weight_unit = o.unit;
+  impl_->feed.seek({});
+  impl_->start_epoch();
+  check(impl_->batches > 0, "Loop: the loader has no batches");
+  impl_->checkpoint.add_text(
+      "loop", [this] { return to_json(impl_->state); },
+      [this](const std::string& json) { impl_->load(json); });
+  learner.add_to(impl_->checkpoint);
+}
+
+Loop::~Loop() = default;
+
+Checkpoint& Loop::checkpoint() { return impl_->checkpoint; }
+SafeTensors Loop::state() const { return impl_->checkpoint.state(); }
+int64_t Loop::epoch() const { return impl_->epoch(); }
+int64_t Loop::epochs() const { return impl_->options.epochs; }
+bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->batches; }
+bool Loop::finished() const { return std::ssize(history()) >= epochs(); }
+const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
+const Means& Loop::means() const { return impl_->state.means; }
+const RunFolder& Loop::folder() const { return impl_->folder; }
+Learner& Loop::learner() const { return impl_->learner; }
+
+double Loop::speed() const {
+  const LoopState& s = impl_->state;
+  return s.train_seconds > 0 ? s.means.count(kLoss) / s.train_seconds : 0;
+}
+
+const EpochRecord& Loop::best_epoch() const {
+  return train::best_epoch(history(), impl_->options.best);
+}
+
+bool Loop::resume() {
+  if (!impl_->in_folder() || !std::filesystem::exists(impl_->folder.checkpoint())) return false;
+  const std::string path = impl_->folder.checkpoint();
+  load_state(load_checkpoint(path), path);
+  return true;
+}
+
+void Loop::load_state(const SafeTensors& state, const std::string& path) {
+  impl_->checkpoint.load_state(state, path);
+  impl_->resumed = true;
+}
+
+void Loop::step() {
+  check(!epoch_trained(), "Loop: the epoch is to be evaluated and closed before another step");
+  Impl& p = *impl_;
+  p.learner.save_generators(p.generators);
+  const size_t count = p.take_batches();
+  try {
+    p.take_step(count);
+  } catch (const Diverged& e) {
+    const std::string cause = p.diagnose(count);
+    p.learner.clear_gradients();
+    p.feed.clear();
+    throw Diverged(fmt::format("{} (epoch {}){}", e.what(), epoch(), cause));
+  } catch (...) {
+    p.learner.clear_gradients();
+    p.feed.clear();
+    throw;
+  }
+  p.feed.clear();
+}
+
+bool Loop::close_epoch() {
+  check(epoch_trained(), "Loop: the epoch is not over");
+  Impl& p = *impl_;
+  Metrics evaluated;
+  if (p.evaluate) {
+    const auto start = Clock::now();
+    NoGradGuard no_grad;
+    Learner::Evaluation scope(p.learner);
+    std::optional<Metrics> result = p.evaluate();
+    if (!result) return false;
+    evaluated = std::move(*result);
+    if (p.timed) p.state.evaluate_seconds += seconds_since(start);
+  }
+  p.state.history.push_back({.epoch = epoch(),
+                             .metrics = p.metrics(evaluated),
+                             .speed = speed(),
+                             .lr = p.learner.lr(),
+                             .seconds = p.state.train_seconds + p.state.evaluate_seconds});
+  p.start_epoch();
+  p.save_weights();
+  if (p.options.on_epoch) p.options.on_epoch(history().back());
+  return true;
+}
+
+// ---- run() ------------------------------------------------------------------------------------
+
+namespace {
+
+std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& unit) {
+  std::string s = fmt::format("epoch {}/{}", e.epoch, epochs);
+  for (const auto& [name, value] : e.metrics) s += fmt::format("  {} {:.4f}", name, value);
+  return s +
+         fmt::format("  {:.0f} {}/s  lr {:.3g}  {}", e.speed, unit, e.lr, clock_time(e.seconds));
+}
+
+}  // namespace
+
+bool Loop::Impl::wants_save() const {
+  if (!in_folder()) return false;
+  const bool often = options.checkpoint_steps > 0;
+  return (often && learner.steps() % options.checkpoint_steps == 0) ||
+         seconds_since(last_save) > options.checkpoint_seconds;
+}
+
+bool Loop::train_epoch() {  // false where a signal stopped it
+  Impl& p = *impl_;
+  const LoopOptions& o = p.options;
+  const bool counts = o.total > 0;
+  std::optional<Progress> bar;
+  if (o.terminal)
+    bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
+                counts ? static_cast<int64_t>(o.total) : p.batches,
+                counts ? static_cast<int64_t>(p.state.progress) : p.state.batch);
+  while (!epoch_trained()) {
+    if (interrupted()) return false;
+    const auto start = Clock::now();
+    step();
+    p.state.train_seconds += seconds_since(start);
+    if (bar)
+      bar->update(counts ? static_cast<int64_t>(p.state.progress) : p.state.batch, [&] {
+        return o.note ? o.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
+      });
+    if (p.wants_save()) p.save();
+  }
+  return true;
+}
+
+Outcome Loop::stop() {
+  Impl& p = *impl_;
+  p.save();
+  if (p.options.terminal)
+    say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(p.learner.steps()),
+                    p.in_folder() ? "; to go on: " + p.options.how_to_resume : ""));
+  return Outcome::interrupted;
+}
+
+Outcome Loop::train_all() {
+  Impl& p = *impl_;
+  const LoopOptions& o = p.options;
+  if (p.in_folder()) {
+    std::vector<std::string> lines;
+    for (const EpochRecord& e : history()) lines.push_back(log_line(e, o.weight_unit));
+    p.folder.write_log(lines);
+  }
+  p.save();
+  while (!finished()) {
+    if (!train_epoch() || !close_epoch()) return stop();
+    // Weights were written first: a run that is killed in between repeats the epoch and writes the
+    // same.
+    const EpochRecord& e = history().back();
+    if (p.in_folder()) p.folder.append_log(log_line(e, o.weight_unit));
+    p.save();
+    if (o.terminal) say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit));
+  }
+  return Outcome::finished;
+}
+
+Outcome Loop::run() {
+  Impl& p = *impl_;
+  if (p.in_folder()) {
+    check(p.resumed || !p.folder.holds_run(),
+          "{}: the folder holds a run already; resume that one, or choose another folder",
+          p.folder.path);
+    p.folder.make();
+  }
+  InterruptScope signals;
+  p.timed = true;
+  try {
+    return train_all();
+  } catch (const Diverged& e) {
+    if (!p.in_folder()) throw;
+    throw Diverged(fmt::format("{}; {} keeps the state after step {}", e.what(),
+                               p.folder.checkpoint(), p.saved_step));
+  }
+}
+
+}  // namespace tern::train

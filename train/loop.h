@@ -1,0 +1,199 @@
+// The loop: epochs over a loader's batches, evaluation, progress, log, checkpoints, Ctrl-C, exact
+// continuation. You give a model, the loss of a batch and an evaluation:
+//
+//   train::Learner learner(model, optimizer, {.clip = 1, .ema = 0.999});
+//   train::Loop loop(learner, batches,
+//                    {.loss = [&](const Batch& b) { return cross_entropy(model(b.x), b.y); },
+//                     .evaluate = [&] { return train::Metrics{{"valid_loss", test(model)}}; }},
+//                    {.epochs = 10, .folder = "runs/first"});
+//   loop.resume();  // goes on where the run in that folder was stopped or killed, if there is one
+//   return loop.run() == train::Outcome::finished ? 0 : train::kExitInterrupted;
+//
+// A run in a folder writes log.jsonl (a line an epoch), checkpoint.safetensors (at the start, at
+// each epoch's end, every few minutes between, and when it is stopped), model.safetensors (the
+// weights that count, after each epoch) and, if the options say what is best, best.safetensors.
+//
+// Going on is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
+// an unbroken run, also in mid-epoch. What your loss or evaluation keeps from step to step (a
+// generator, counters) belongs into checkpoint().add(...) before resume(); where the loop's hooks
+// do not fit, take learner.h, checkpoint.h, interrupt.h and progress.h and write your own loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tern/data/loading/loader.h"
+#include "tern/train/checkpoint.h"
+#include "tern/train/diagnose.h"
+#include "tern/train/interrupt.h"
+#include "tern/train/learner.h"
+#include "tern/train/metrics.h"
+#include "tern/train/run_folder.h"
+
+namespace tern::train {
+
+/// The loss of a batch: a function of the batch, or of it and the epoch's means, to which it may
+/// add numbers of its own: means.add("top1", right, images).
+template <class B>
+struct Loss {
+  std::function<Tensor(const B&, Means&)> call;
+
+  template <class F>
+  requires(!std::is_same_v<F, Loss>) Loss(F f) {  // NOLINT: implicit on purpose
+    if constexpr (std::is_invocable_v<F&, const B&, Means&>)
+      call = std::move(f);
+    else
+      call = [f = std::move(f)](const B& batch, Means&) { return f(batch); };
+  }
+};
+
+/// What the numbers of an epoch are: nothing if it was interrupted and is to be done again.
+using Evaluate = std::function<std::optional<Metrics>()>;
+
+/// What is trained, in terms of batches B.
+template <class B>
+struct Task {
+  Loss<B> loss;  ///< a mean over the batch
+  /// Called after each epoch with the weights that count, in evaluation mode, without gradients.
+  /// A long one asks interrupted() now and then and gives std::nullopt. None: no numbers.
+  Evaluate evaluate = {};
+  /// How much a batch counts in the mean loss, the speed, and a step of several batches: pictures,
+  /// tokens. None: 1.
+  std::function<double(const B&)> weight = {};
+  /// How many of LoopOptions::total a batch has. None: its weight.
+  std::function<double(const B&)> progress = {};
+};
+
+class Loop;
+
+struct LoopOptions {
+  int64_t epochs = 1;
+  int64_t accumulate = 1;    ///< batches a step; the last step of an epoch may have fewer
+  std::string folder = {};   ///< of the run; empty: nothing is written
+  Best best = {};            ///< what decides about best.safetensors; no metric: it is not written
+  bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
+  std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
+  double checkpoint_seconds = 300;  ///< between checkpoints
+  int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
+  bool terminal = true;             ///< false: nothing is printed
+  std::string unit = "batches";     ///< what Task::progress counts, for the terminal
+  std::string weight_unit = {};     ///< what Task::weight counts, for the log; empty: unit
+  double total = 0;                 ///< what Task::progress adds up to; 0: batches are counted
+  /// Text beside the progress bar, and the line on a closed epoch. None: the loss; all metrics.
+  std::function<std::string(const Loop&)> note = {};
+  std::function<std::string(const EpochRecord&)> epoch_line = {};
+  /// After an epoch is closed, before its log line and checkpoint.
+  std::function<void(const EpochRecord&)> on_epoch = {};
+  std::string how_to_resume = "run it again";  ///< said when the run is stopped
+  Diagnose diagnose = diagnose_step;           ///< of a step that found what is not finite
+};
+
+enum class Outcome { finished, interrupted };
+
+namespace detail {
+
+/// What the loop asks of loader and task, whatever a batch is. Batches are taken into a list of
+/// those of a step.
+struct Feed {
+  std::function<bool()> take;  ///< false at the end of an epoch, and then on to the next
+  std::function<void()> clear;
+  std::function<Tensor(size_t i, Means&)> loss;
+  std::function<double(size_t i)> weight, progress;
+  std::function<void(data::LoaderPosition)> seek;
+  std::function<int64_t()> batches;  ///< of the epoch at the loader's place
+};
+
+template <class B>
+Feed make_feed(data::Loader<B>& loader, Task<B> task) {
+  auto list = std::make_shared<std::vector<B>>();
+  auto one = [](const B&) { return 1.0; };
+  if (!task.weight) task.weight = one;
+  if (!task.progress) task.progress = task.weight;
+  Feed feed;
+  feed.take = [list, &loader] {
+    std::optional<B> batch = loader.next();
+    if (batch) list->push_back(std::move(*batch));
+    return batch.has_value();
+  };
+  feed.clear = [list] { list->clear(); };
+  feed.loss = [list, loss = std::move(task.loss.call)](size_t i, Means& means) {
+    return loss((*list)[i], means);
+  };
+  feed.weight = [list, f = std::move(task.weight)](size_t i) { return f((*list)[i]); };
+  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f((*list)[i]); };
+  feed.seek = [&loader](data::LoaderPosition position) { loader.seek(position); };
+  feed.batches = [&loader] { return loader.batches_per_epoch(); };
+  return feed;
+}
+
+}  // namespace detail
+
+class Loop {
+ public:
+  /// Learner and loader must outlive it, and belong to it while it runs.
+  template <class B>
+  Loop(Learner& learner, data::Loader<B>& loader, std::type_identity_t<Task<B>> task,
+       LoopOptions options = {})
+      : Loop(learner, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Trains until all epochs are closed, or a signal has come (see interrupt.h) and the state is
+  /// saved. Error if the folder holds a run that was not resumed. Diverged names what is not
+  /// finite, in which step, and the file that holds the state before it.
+  Outcome run();
+
+  /// Everything that is saved; add what else belongs to the run before resume() or run().
+  Checkpoint& checkpoint();
+  /// Goes on with the run in the folder; false if there is no checkpoint in it. IoError if the
+  /// checkpoint is damaged or does not fit.
+  bool resume();
+
+  // ---- What run() does, step by step ----
+  /// One step of the optimizer. REQUIRES: !epoch_trained().
+  void step();
+  /// All batches of the epoch in progress are done: it is to be evaluated and closed.
+  bool epoch_trained() const;
+  /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
+  /// interrupted. REQUIRES: epoch_trained().
+  bool close_epoch();
+  bool finished() const;
+
+  /// The state in memory (the tensors are the parts' own), and back; `path` is for errors.
+  SafeTensors state() const;
+  void load_state(const SafeTensors& state, const std::string& path);
+
+  int64_t epoch() const;                            ///< the one in progress: 1, 2, ...
+  int64_t epochs() const;                           ///< how many there are to be
+  const std::vector<EpochRecord>& history() const;  ///< of the epochs closed
+  const EpochRecord& best_epoch() const;            ///< by the options' Best
+  const Means& means() const;                       ///< of the epoch in progress
+  double speed() const;                             ///< weight a second in it, in run()
+  const RunFolder& folder() const;
+  Learner& learner() const;
+
+ private:
+  Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options);
+  Outcome train_all();
+  bool train_epoch();
+  Outcome stop();
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Steps of the optimizer in an epoch: what a schedule wants to know.
+template <class B>
+int64_t steps_per_epoch(const data::Loader<B>& loader, int64_t accumulate = 1) {
+  return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
+}
+
+}  // namespace tern::train

@@ -1,0 +1,75 @@
+#include "tern/train/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+
+namespace tern::train {
+namespace {
+
+const Means::Entry* find(const std::vector<Means::Entry>& entries, const std::string& name) {
+  for (const Means::Entry& e : entries)
+    if (e.name == name) return &e;
+  return nullptr;
+}
+
+const double* find(const Metrics& metrics, const std::string& name) {
+  for (const auto& [n, value] : metrics)
+    if (n == name) return &value;
+  return nullptr;
+}
+
+}  // namespace
+
+void Means::add(const std::string& name, double sum, double count) {
+  auto* e = const_cast<Entry*>(find(entries_, name));
+  if (!e) e = &entries_.emplace_back(Entry{name});
+  e->sum += sum;
+  e->count += count;
+}
+
+double Means::mean(const std::string& name) const {
+  const Entry* e = find(entries_, name);
+  return e ? e->sum / e->count : std::numeric_limits<double>::quiet_NaN();
+}
+
+double Means::count(const std::string& name) const {
+  const Entry* e = find(entries_, name);
+  return e ? e->count : 0;
+}
+
+double EpochRecord::operator[](const std::string& name) const {
+  if (const double* value = find(metrics, name)) return *value;
+  std::string names;
+  for (const auto& [n, value] : metrics) names += (names.empty() ? "" : ", ") + n;
+  fail(fmt::format("epoch {}: there is no metric '{}'; there are {}", epoch, name, names));
+}
+
+bool EpochRecord::has(const std::string& name) const { return find(metrics, name) != nullptr; }
+
+std::string log_line(const EpochRecord& record, const std::string& unit) {
+  nlohmann::ordered_json line = {{"epoch", record.epoch}};
+  auto add = [&](const std::string& name, double v) {
+    line[name] = std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
+  };
+  for (const auto& [name, value] : record.metrics) add(name, value);
+  add(unit + "_per_s", record.speed);
+  add("lr", record.lr);
+  add("seconds", record.seconds);
+  return line.dump();
+}
+
+const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Best& best) {
+  check(!history.empty(), "best_epoch: no epoch is closed");
+  if (best.metric.empty() || std::isnan(history.back()[best.metric])) return history.back();
+  return *std::min_element(history.begin(), history.end(),
+                           [&](const EpochRecord& a, const EpochRecord& b) {
+                             const double x = a[best.metric], y = b[best.metric];
+                             return best.largest ? x > y : x < y;
+                           });
+}
+
+}  // namespace tern::train

@@ -1,0 +1,91 @@
+#include "tern/train/progress.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tern::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kBarWidth = 16;
+
+double seconds_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+}  // namespace
+
+void say(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+std::string clock_time(double seconds) {
+  auto s = static_cast<int64_t>(seconds + 0.5);
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string grouped(int64_t number) {
+  std::string digits = fmt::format("{}", number);
+  for (auto at = std::ssize(digits) - 3; at > (number < 0); at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done)
+    : label_(std::move(label)),
+      unit_(std::move(unit)),
+      total_(total),
+      first_(done),
+      done_(done),
+      terminal_(isatty(STDOUT_FILENO) != 0),
+      start_(Clock::now()),
+      last_(start_) {}
+
+Progress::~Progress() {
+  if (!drawn_ || !terminal_) return;
+  fmt::print("\r\033[K");
+  std::fflush(stdout);
+}
+
+double Progress::seconds() const { return seconds_between(start_, Clock::now()); }
+
+double Progress::speed() const {
+  double s = seconds();
+  return s > 0 ? static_cast<double>(done_ - first_) / s : 0;
+}
+
+void Progress::update(int64_t done, const std::string& note) {
+  update(done, [&] { return note; });
+}
+
+void Progress::update(int64_t done, const std::function<std::string()>& note) {
+  done_ = done;
+  double wait = terminal_ ? 0.1 : 30;
+  if (seconds_between(last_, Clock::now()) < wait) return;
+  last_ = Clock::now();
+  draw(note());
+}
+
+void Progress::draw(const std::string& note) {
+  double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
+  double v = speed();
+  std::string left = v > 0 ? clock_time(static_cast<double>(total_ - done_) / v) : "?";
+  if (terminal_) {
+    int full = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
+    fmt::print("\r\033[K{} [{}{}] {:3.0f}%  {}  {:.0f} {}/s  {} left", label_,
+               std::string(static_cast<size_t>(full), '#'),
+               std::string(static_cast<size_t>(kBarWidth - full), '.'), share * 100, note, v, unit_,
+               left);
+  } else {
+    fmt::print("{} {:.0f}%  {}  {:.0f} {}/s  {} left\n", label_, share * 100, note, v, unit_, left);
+  }
+  drawn_ = true;
+  std::fflush(stdout);
+}
+
+}  // namespace tern::train

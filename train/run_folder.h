@@ -1,0 +1,33 @@
+// The folder of a run: its files, and the choice of a new one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tern::train {
+
+/// Names of the files. Nothing is made or read by constructing one.
+struct RunFolder {
+  std::string path;
+
+  std::string checkpoint() const { return file("checkpoint.safetensors"); }
+  std::string weights() const { return file("model.safetensors"); }
+  std::string best_weights() const { return file("best.safetensors"); }
+  std::string log() const { return file("log.jsonl"); }
+  /// Any other.
+  std::string file(const std::string& name) const { return path + "/" + name; }
+
+  /// Whether there is a run in it: a checkpoint, a log or weights.
+  bool holds_run() const;
+  /// Makes the folder, and those above it, if it is not there. IoError if that cannot be.
+  void make() const;
+
+  /// Writes the log anew (whole or not at all), or adds a line to it.
+  void write_log(const std::vector<std::string>& lines) const;
+  void append_log(const std::string& line) const;
+};
+
+/// Makes the first of `path`, `path`-2, `path`-3, ... that does not exist yet.
+RunFolder make_new_folder(const std::string& path);
+
+}  // namespace tern::train

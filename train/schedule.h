@@ -1,0 +1,30 @@
+// Schedules of the learning rate (optim/schedule.h) by name, as flags and configurations give them,
+// and what their warm-up and length have to do with the length of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tern/optim/schedule.h"
+
+namespace tern::train {
+
+struct ScheduleOptions {
+  std::string name = "constant";  ///< constant, cosine, linear, noam, inverse-sqrt
+  int64_t warmup = 0;             ///< steps; noam and inverse-sqrt have at least 1
+  int64_t dim = 0;                ///< noam: the model's width
+};
+
+/// The schedule for a run of `steps`. Error if there is none of that name, or if the warm-up leaves
+/// a decaying one (cosine, linear) nothing of the run.
+optim::Schedule make_schedule(const ScheduleOptions& options, int64_t steps);
+
+/// Whether the rate of a step depends on how long the run is (cosine, linear). Then a run cannot be
+/// made longer or shorter later: it would not be the same from its first step on.
+bool depends_on_length(const std::string& name);
+
+/// A warm-up that was meant for a longer run: at most a quarter of the `steps`. For noam, whose
+/// warm-up says how high the rate rises, it stays as it is.
+int64_t fitting_warmup(const ScheduleOptions& options, int64_t steps);
+
+}  // namespace tern::train

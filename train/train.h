@@ -1,0 +1,12 @@
+// Everything of tern::train.
+#pragma once
+
+#include "tern/train/checkpoint.h"
+#include "tern/train/diagnose.h"
+#include "tern/train/interrupt.h"
+#include "tern/train/learner.h"
+#include "tern/train/loop.h"
+#include "tern/train/metrics.h"
+#include "tern/train/progress.h"
+#include "tern/train/run_folder.h"
+#include "tern/train/schedule.h"
