@@ -33,7 +33,9 @@ nn::Parameter small_normal(const Shape& shape, Rng& rng) {
   return p;
 }
 
-const std::vector<std::pair<std::string, GmlpOptions>>& configurations() {
+}  // namespace
+
+const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations() {
   static const std::vector<std::pair<std::string, GmlpOptions>> kConfigurations = {
       {"gmlp-4m", {.patch = 8, .dim = 512, .layers = 3}},
       {"gmlp-51m", {.patch = 8, .dim = 1024, .layers = 8}},
@@ -53,11 +55,9 @@ const std::vector<std::pair<std::string, GmlpOptions>>& configurations() {
   return kConfigurations;
 }
 
-}  // namespace
-
 GmlpOptions gmlp_options(const std::string& name) {
   std::string known;
-  for (const auto& [n, options] : configurations()) {
+  for (const auto& [n, options] : gmlp_configurations()) {
     if (n == name) return options;
     known += (known.empty() ? "" : ", ") + n;
   }
@@ -66,7 +66,7 @@ GmlpOptions gmlp_options(const std::string& name) {
 
 std::vector<std::string> gmlp_names() {
   std::vector<std::string> names;
-  for (const auto& [name, options] : configurations()) names.push_back(name);
+  for (const auto& [name, options] : gmlp_configurations()) names.push_back(name);
   return names;
 }
 
@@ -160,6 +160,29 @@ std::vector<Tensor> Gmlp::spatial_weights() const {
   NoGradGuard no_grad;
   std::vector<Tensor> out;
   for (const GmlpBlock& block : model.blocks) out.push_back(block.sgu.spatial_weight().clone());
+  return out;
+}
+
+std::string Gmlp::summary() const {
+  return fmt::format("{} blocks on {} tokens of {} channels", options.layers, tokens_of(options),
+                     options.dim);
+}
+
+int64_t Gmlp::patch_size() const {
+  int64_t pixels = options.patch;
+  for (const StemLayer& layer : options.stem) pixels *= layer.stride;
+  return pixels;
+}
+
+Heatmaps Gmlp::heatmaps(const Tensor&) const {
+  Heatmaps out{
+      "Spatial weights", "Row m, column n: how much token n adds to the gate of token m. ", {}};
+  out.caption += options.class_token
+                     ? "Token 0 is the class token, the others are the patches in reading order."
+                     : "The tokens are the patches in reading order.";
+  for (const Tensor& w : spatial_weights())
+    out.maps.push_back({fmt::format("Layer {}", out.maps.size() + 1),
+                        w.ndim() == 3 ? w : reshape(w, {1, w.size(0), w.size(1)})});
   return out;
 }
 

@@ -13,8 +13,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tern/models/heatmaps.h"
 #include "tern/nn/nn.h"
 
 namespace tern::models {
@@ -41,7 +43,9 @@ struct GmlpOptions {
   nn::SpatialGatingOptions gate = {};
 };
 
-/// The options of a name: gmlp-4m, gmlp-51m, gmlp-small, gmlp-stem.
+/// Names and their options: gmlp-4m, gmlp-51m, gmlp-small, gmlp-stem.
+const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
+/// The options of one of these names.
 GmlpOptions gmlp_options(const std::string& name);
 std::vector<std::string> gmlp_names();
 
@@ -116,6 +120,10 @@ struct Gmlp {
   /// The spatial matrix of every block, (N, N) or (H, N, N), without history: what the heatmaps
   /// show.
   std::vector<Tensor> spatial_weights() const;
+  // For reports, see heatmaps.h.
+  std::string summary() const;
+  int64_t patch_size() const;
+  Heatmaps heatmaps(const Tensor& images) const;
   static void fields(auto& m, auto&& visit) {
     visit("model", m.model);
     visit("fc_1", m.fc_1);

@@ -17,7 +17,6 @@
 
 using namespace tern;
 using namespace tern::data;
-using apps::draw_cifar10;
 
 namespace {
 
@@ -53,7 +52,20 @@ std::vector<Record> run(int64_t samples, LoaderOptions options, int epochs) {
   return run(loader, epochs);
 }
 
-Dataset<ImageSample> few_images(int64_t n) { return image_dataset(draw_cifar10(n, 0, 3).train); }
+/// Pictures of random bytes, labels in turn.
+std::shared_ptr<const ImageSet> random_images(int64_t n, uint64_t seed) {
+  auto set = std::make_shared<ImageSet>();
+  Rng rng(seed);
+  for (int64_t i = 0; i < n; ++i) {
+    Image image;
+    for (uint8_t& byte : image) byte = static_cast<uint8_t>(rng.below(256));
+    set->images.push_back(image);
+    set->labels.push_back(static_cast<uint8_t>(i % 10));
+  }
+  return set;
+}
+
+Dataset<ImageSample> few_images(int64_t n) { return image_dataset(random_images(n, 3)); }
 
 bool same(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
@@ -234,7 +246,7 @@ TEST_CASE("loader: workers record no gradients and start no threads") {
 }
 
 TEST_CASE("image_loader: pictures, labels and numbers belong together") {
-  const auto set = draw_cifar10(50, 0, 1).train;
+  const auto set = random_images(50, 1);
   Loader<Batch> loader = image_loader(image_dataset(set), {.order = {.batch = 8}});
   int64_t seen = 0;
   for (Batch& b : loader) {

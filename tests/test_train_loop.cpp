@@ -7,10 +7,11 @@
 #include <limits>
 #include <optional>
 
-#include "tern/core/tape/autograd.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/data_files.h"
+#include "tern/train/detail/loop_state.h"
 #include "tern/train/train.h"
 
 namespace tern::train {
@@ -397,6 +398,32 @@ TEST_CASE("train: schedules by name, and their warm-up") {
   CHECK(fitting_warmup({.name = "noam", .warmup = 100}, 20) == 100);
   CHECK(depends_on_length("cosine"));
   CHECK_FALSE(depends_on_length("inverse-sqrt"));
+}
+
+TEST_CASE("train: the state of a loop comes back from text bit for bit") {
+  LoopState s{.batch = 7, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
+  s.means.add("loss", 0.1 + 0.2, 3);
+  s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNaN}}, 4, 5, 6});
+  const LoopState t = loop_state_from_json(to_json(s));
+  CHECK(t.batch == 7);
+  CHECK(t.progress == 3);
+  CHECK(t.train_seconds == s.train_seconds);
+  CHECK(t.means.entries().at(0).sum == 0.1 + 0.2);
+  REQUIRE(t.history.size() == 1);
+  CHECK(t.history[0]["train_loss"] == 1.0 / 3);
+  CHECK(t.history[0]["ppl"] == INFINITY);
+  CHECK(std::isnan(t.history[0]["bleu"]));
+  CHECK(t.history[0].lr == 5);
+  CHECK_THROWS_AS(loop_state_from_json("{}"), Error);
+  CHECK_THROWS_AS(loop_state_from_json("[1"), Error);
+}
+
+TEST_CASE("train: times and numbers for people") {
+  CHECK(clock_time(0) == "0:00");
+  CHECK(clock_time(125.4) == "2:05");
+  CHECK(clock_time(3723) == "1:02:03");
+  CHECK(grouped(1234567) == "1,234,567");
+  CHECK(grouped(-123) == "-123");
 }
 
 TEST_CASE("train: best epochs and log lines") {

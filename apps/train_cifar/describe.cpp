@@ -3,30 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/progress.h"
 #include "tern/core/base/error.h"
 #include "tern/nn/module.h"
+#include "tern/train/progress.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 namespace {
 
 constexpr size_t kPredictions = 12;
 
-std::string describe_model(const Trainer& t) {
-  const models::GmlpOptions& o = t.model().options;
-  int64_t n = t.model().spatial_weights().at(0).size(-1);
-  return fmt::format("{}, {} weights: {} blocks on {} tokens of {} channels", t.options().model,
-                     grouped(nn::num_parameters(t.model())), o.layers, n, o.dim);
+std::string describe_model(const ImageClassifier& model) {
+  const std::string summary = model.summary();
+  return fmt::format("{}, {} weights{}{}", model.name(),
+                     train::grouped(model.module().num_parameters()), summary.empty() ? "" : ": ",
+                     summary);
 }
 
-std::string describe_recipe(const Trainer& t) {
-  const TrainOptions& o = t.options();
-  std::string s =
-      fmt::format("{} epochs of {} steps, batch {}, AdamW, lr {:g} {}, weight decay {:g}", o.epochs,
-                  grouped(t.steps_per_epoch()), o.batch, o.lr, o.schedule, o.weight_decay);
+std::string describe_recipe(const CifarTraining& t) {
+  const TrainOptions& o = t.options;
+  std::string s = fmt::format(
+      "{} epochs of {} steps, batch {}, AdamW, lr {:g} {}, weight decay {:g}", o.epochs,
+      train::grouped(train::steps_per_epoch(t.loader)), o.batch, o.lr, o.schedule, o.weight_decay);
   auto add = [&](bool on, const char* name, double value) {
     if (on) s += fmt::format(", {} {:g}", name, value);
   };
@@ -64,51 +64,66 @@ std::vector<Prediction> worst(const data::Dataset<data::ImageSample>& set, const
   return out;
 }
 
-int64_t pixels_per_token(const models::GmlpOptions& o) {
-  return std::accumulate(o.stem.begin(), o.stem.end(), o.patch,
-                         [](int64_t p, const models::StemLayer& l) { return p * l.stride; });
+// Of every layer, before and after training.
+std::vector<LayerMaps> layer_maps(const CifarTraining& t, const models::Heatmaps& now) {
+  std::vector<LayerMaps> out;
+  for (size_t i = 0; i < now.maps.size(); ++i) {
+    const Tensor &before = t.initial.maps[i].values, &after = now.maps[i].values;
+    out.push_back({.name = now.maps[i].title,
+                   .heads = after.size(0),
+                   .rows = after.size(1),
+                   .columns = after.size(2),
+                   .before = before.to_vector<float>(),
+                   .after = after.to_vector<float>()});
+  }
+  return out;
 }
 
 }  // namespace
 
-Facts describe(const Trainer& t, const std::string& data_path) {
-  return {{"model", describe_model(t)},
-          {"data", fmt::format("{}: {} training and {} test images", data_path,
-                               grouped(t.train_images()), grouped(t.test_set().size()))},
-          {"recipe", describe_recipe(t)},
-          {"machine", describe_machine()}};
+Facts describe(const CifarTraining& t, const std::string& data_path) {
+  return {
+      {"model", describe_model(t.model)},
+      {"data", fmt::format("{}: {} training and {} test images", data_path,
+                           train::grouped(t.train_set.size()), train::grouped(t.test_set.size()))},
+      {"recipe", describe_recipe(t)},
+      {"machine", describe_machine()}};
 }
 
-ReportData report_data(Trainer& t, const Facts& facts, const Evaluation& e,
+ReportData report_data(const CifarTraining& t, const Facts& facts,
                        const std::vector<std::string>& class_names) {
-  const std::vector<EpochRecord>& history = t.progress().history;
-  double seconds = std::accumulate(history.begin(), history.end(), 0.0,
-                                   [](double s, const EpochRecord& r) { return s + r.seconds; });
+  const std::vector<train::EpochRecord>& history = t.loop.history();
+  const Evaluation& e = *t.evaluation;
+  double seconds = 0;
+  for (const train::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
-  d.title = fmt::format("{} on {}", t.options().model,
-                        t.options().data.empty() ? "drawn shapes" : "CIFAR-10");
+  d.title = fmt::format("{} on {}", t.options.model,
+                        t.options.data.empty() ? "drawn shapes" : "CIFAR-10");
   d.facts = facts;
-  d.facts.emplace_back("time", fmt::format("{} for {} epoch{}", clock_time(seconds), history.size(),
-                                           history.size() == 1 ? "" : "s"));
+  d.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
+                                           history.size(), history.size() == 1 ? "" : "s"));
   d.epochs = history;
+  if (!history.empty()) d.best = t.loop.best_epoch().epoch;
   d.class_names = class_names;
-  d.patch = pixels_per_token(t.model().options);
-  d.class_token = t.model().options.class_token;
-  d.layers = t.spatial_weights();
+  d.patch = t.model.patch_size();
+  const models::Heatmaps now = t.heatmaps();
+  d.maps_title = now.title;
+  d.maps_caption = now.caption;
+  d.layers = layer_maps(t, now);
   d.confusion = e.confusion;
   for (size_t i = 0; i < std::min(kPredictions, static_cast<size_t>(e.images)); ++i)
-    d.predictions.push_back(prediction(t.test_set(), e, i));
+    d.predictions.push_back(prediction(t.test_set, e, i));
   if (!d.predictions.empty()) d.sample = d.predictions[0].picture;
-  d.mistakes = worst(t.test_set(), e);
+  d.mistakes = worst(t.test_set, e);
   return d;
 }
 
-std::string epoch_line(const EpochRecord& e, int64_t epochs) {
+std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
   return fmt::format(
       "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  test loss {:.4f} top-1 {:5.2f} %  "
       "{:.0f} images/s  lr {:.3g}  {}",
-      e.epoch, fmt::formatted_size("{}", epochs), epochs, e.train_loss, 100 * e.train_top1,
-      e.test_loss, 100 * e.test_top[0], e.images_per_s, e.lr, clock_time(e.seconds));
+      e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
+      e["test_loss"], 100 * e["test_top1"], e.speed, e.lr, train::clock_time(e.seconds));
 }
 
 std::string accuracy_lines(const std::array<double, 5>& top) {
@@ -118,4 +133,4 @@ std::string accuracy_lines(const std::array<double, 5>& top) {
   return s;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -4,21 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/train_cifar/trainer.h"
+#include "tern/apps/common/launch.h"
+#include "tern/apps/train_cifar/report.h"
+#include "tern/apps/train_cifar/training.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 
 /// Model, data (read from `data_path`), recipe, machine: a heading and a text each.
-Facts describe(const Trainer& trainer, const std::string& data_path);
+Facts describe(const CifarTraining& training, const std::string& data_path);
 
-/// The data of the report, as far as `evaluation` of the trainer's test set and its history go.
-ReportData report_data(Trainer& trainer, const Facts& facts, const Evaluation& evaluation,
+/// The data of the report, as far as the training's history goes, with the model as it is.
+/// REQUIRES: there is an evaluation.
+ReportData report_data(const CifarTraining& training, const Facts& facts,
                        const std::vector<std::string>& class_names);
 
 /// One line on an epoch.
-std::string epoch_line(const EpochRecord& epoch, int64_t epochs);
+std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
 /// "Top-1 accuracy: 0.61" to "Top-5 accuracy: 0.95", a line each.
 std::string accuracy_lines(const std::array<double, 5>& top);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -7,7 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 namespace {
 
 // A shape: whether it covers the point (u, v), where it reaches from about -1 to 1.
@@ -134,4 +134,4 @@ void write_drawn_cifar(const std::string& dir, int64_t train_n, int64_t test_n, 
   data::write_cifar10(dir, draw_cifar10(train_n, test_n, seed));
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -7,7 +7,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/data/images/cifar10.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 
 /// Discs, rings, squares, frames, triangles, pluses, crosses, horizontal stripes, vertical stripes
 /// and checkers (class 0 to 9), at random places, in random sizes and colours, with noise.
@@ -21,4 +21,4 @@ data::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed);
 /// 50,000; test_n is up to 10,000.
 void write_drawn_cifar(const std::string& dir, int64_t train_n, int64_t test_n, uint64_t seed);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -6,7 +6,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 namespace {
 
 // Pictures a batch: enough to keep the cores busy, few enough to need little memory.
@@ -44,7 +44,7 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   return rank;
 }
 
-std::optional<Evaluation> evaluate(const models::Gmlp& model,
+std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    const data::Dataset<data::ImageSample>& data,
                                    const EvaluationProgress& progress) {
   NoGradGuard no_grad;
@@ -61,4 +61,4 @@ std::optional<Evaluation> evaluate(const models::Gmlp& model,
   return e;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "tern/apps/train_cifar/classifier.h"
 #include "tern/data/images/image_loader.h"
-#include "tern/models/gmlp.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 
 struct Evaluation {
   int64_t images = 0, classes = 0;
@@ -23,13 +23,13 @@ struct Evaluation {
 /// Called with the number of pictures done; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;
 
-/// Tests `model`, which should be in evaluation (nn::set_training); nothing if `progress` stopped
-/// it. No graph is recorded.
-std::optional<Evaluation> evaluate(const models::Gmlp& model,
+/// Tests `model`, which should be in evaluation (nn::EvaluationScope); nothing if `progress`
+/// stopped it. No graph is recorded.
+std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    const data::Dataset<data::ImageSample>& data,
                                    const EvaluationProgress& progress = {});
 
 /// How many classes are likelier than `label`; `classes` where the scores are not numbers.
 int64_t rank_of(const float* scores, int64_t classes, int64_t label);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

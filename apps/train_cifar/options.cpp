@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/common/flags.h"
+#include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
 #include "tern/models/gmlp.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 
 // What makes a run the run it is, by the names in the checkpoint.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr, weight_decay,
@@ -18,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr,
 namespace {
 
 constexpr const char* kAbout =
-    "Trains a gMLP on CIFAR-10.\n"
+    "Trains an image classifier on CIFAR-10.\n"
     "Without --data it draws ten classes of shapes and trains gmlp-small on them, in about a "
     "minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, AdamW, "
     "10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C saves it, "
@@ -27,7 +28,7 @@ constexpr const char* kAbout =
 void add_recipe(CLI::App& app, TrainOptions& o) {
   const Bounds count{.low = 1, .high = 1e9}, any_count{.low = 0, .high = 1e9};
   const Bounds share{.low = 0, .high = 0.999999}, any{.low = 0, .high = 1000};
-  add_choice(app, "--model", o.model, "what to train", models::gmlp_names());
+  add_choice(app, "--model", o.model, "what to train", classifier_names());
   add_number(app, "--epochs", o.epochs, "passes over the training images", count);
   add_number(app, "--batch", o.batch, "images a step", count);
   add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open = true});
@@ -43,7 +44,7 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_number(app, "--ema", o.ema,
              "decay of averaged weights, which are then what is tested and saved; 0: off", share);
   add_number(app, "--clip", o.clip, "largest norm of the gradient; 0: off", any);
-  add_number(app, "--dropout", o.dropout, "behind the positions; gmlp-stem: 0", share);
+  add_number(app, "--dropout", o.dropout, "of the model; default: its own", share);
   add_number(app, "--seed", o.seed, "of everything random", {.low = 0, .high = 1e15});
   add_number(app, "--limit", o.limit, "train and test on the first N images only; 0: all",
              any_count);
@@ -64,8 +65,10 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   app.add_option("--init", o.init, "weights to start from")->type_name("FILE");
   app.add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
   if (!parse_flags(app, argc, argv)) return false;
-  if (!o.resume.empty()) check_resume_flags(app, {"--threads", "--data"});
+  if (!o.resume.empty()) check_resume_flags(app, {"--threads", "--data", "--epochs"});
   o.model_given = app.count("--model") > 0;
+  o.epochs_given = app.count("--epochs") > 0;
+  o.warmup_given = app.count("--warmup") > 0;
   if (o.data.empty()) {
     // The drawn set is easy: a small model learns it in about a minute.
     if (!o.model_given) o.model = "gmlp-small";
@@ -76,7 +79,10 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
       o.warmup = 100;
     }
   }
-  if (app.count("--dropout") == 0) o.dropout = models::gmlp_options(o.model).dropout;
+  const ClassifierEntry& model = find_classifier(o.model);
+  check(app.count("--dropout") == 0 || model.has_dropout,
+        "--dropout would change nothing: {} has none", o.model);
+  if (app.count("--dropout") == 0) o.dropout = model.dropout;
   return true;
 }
 
@@ -90,4 +96,4 @@ void options_from_json(const std::string& json, TrainOptions& options) {
   }
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 
 struct TrainOptions {
   std::string data;  ///< folder or archive; empty: the drawn set
@@ -26,7 +26,7 @@ struct TrainOptions {
   std::string init;   ///< weights to start from; empty: drawn ones
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
-  bool model_given = false;
+  bool model_given = false, epochs_given = false, warmup_given = false;
   std::string out, resume, eval;
 };
 
@@ -37,4 +37,4 @@ bool parse_options(int argc, char** argv, TrainOptions& options);
 std::string options_to_json(const TrainOptions& options);
 void options_from_json(const std::string& json, TrainOptions& options);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -9,7 +9,7 @@
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 namespace {
 
 Bitmap to_bitmap(const Picture& p) {
@@ -50,18 +50,17 @@ std::string facts_table(const ReportData& d) {
 
 std::string results(const ReportData& d) {
   if (d.epochs.empty()) return "";
-  const EpochRecord& last = d.epochs.back();
-  const EpochRecord& best = *std::max_element(
-      d.epochs.begin(), d.epochs.end(),
-      [](const EpochRecord& a, const EpochRecord& b) { return a.test_top[0] < b.test_top[0]; });
+  const train::EpochRecord& last = d.epochs.back();
+  const train::EpochRecord& best = d.epochs.at(static_cast<size_t>(d.best - 1));
   std::string s = "<table>\n<tr><th></th>";
   for (int k = 1; k <= 5; ++k) s += fmt::format("<th>top-{}</th>", k);
   s += "<th>test loss</th></tr>\n";
   for (const auto& [name, e] : {std::pair(std::string("last epoch"), last),
                                 std::pair(fmt::format("best epoch ({})", best.epoch), best)}) {
     s += fmt::format("<tr><td>{}</td>", name);
-    for (double top : e.test_top) s += fmt::format("<td>{:.2f}%</td>", 100 * top);
-    s += fmt::format("<td>{:.4f}</td></tr>\n", e.test_loss);
+    for (int k = 1; k <= 5; ++k)
+      s += fmt::format("<td>{:.2f}%</td>", 100 * e[fmt::format("test_top{}", k)]);
+    s += fmt::format("<td>{:.4f}</td></tr>\n", e["test_loss"]);
   }
   return s + "</table>\n";
 }
@@ -69,16 +68,16 @@ std::string results(const ReportData& d) {
 std::string curves(const ReportData& d) {
   Series train{"train", {}, {}}, test{"test", {}, {}}, train1{"train top-1", {}, {}};
   Series top1{"test top-1", {}, {}}, top5{"test top-5", {}, {}}, rate{"rate", {}, {}};
-  for (const EpochRecord& e : d.epochs) {
+  for (const train::EpochRecord& e : d.epochs) {
     auto add = [&](Series& s, double y) {
       s.x.push_back(static_cast<double>(e.epoch));
       s.y.push_back(y);
     };
-    add(train, e.train_loss);
-    add(test, e.test_loss);
-    add(train1, e.train_top1);
-    add(top1, e.test_top[0]);
-    add(top5, e.test_top[4]);
+    add(train, e["train_loss"]);
+    add(test, e["test_loss"]);
+    add(train1, e["train_top1"]);
+    add(top1, e["test_top1"]);
+    add(top5, e["test_top5"]);
     add(rate, e.lr);
   }
   return "<div class=\"row\">\n" +
@@ -103,19 +102,20 @@ double largest(const std::vector<float>& v) {
   return m;
 }
 
-std::string layer_weights(const SpatialWeights& w) {
-  int scale =
-      std::max<int>(2, static_cast<int>((w.heads > 1 ? 160 : 200) / std::max<int64_t>(w.n, 1)));
+std::string layer_maps(const LayerMaps& w) {
+  const int64_t longest = std::max<int64_t>({w.rows, w.columns, 1});
+  int scale = std::max<int>(2, static_cast<int>((w.heads > 1 ? 160 : 200) / longest));
   double limit = std::max(largest(w.before), largest(w.after));
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(w.name));
+  auto picture = [&](const std::vector<float>& values) {
+    return html_heatmap(values, w.rows, w.columns, limit, scale, w.name);
+  };
   auto maps = [&](const std::vector<float>& values, const char* when) {
-    auto size = static_cast<std::ptrdiff_t>(w.n * w.n);
-    for (int64_t h = 0; w.heads > 1 && h < w.heads; ++h) {
-      std::vector<float> one(values.begin() + h * size, values.begin() + (h + 1) * size);
-      s += figure(html_heatmap(one, w.n, w.n, limit, scale, w.name),
+    auto size = static_cast<std::ptrdiff_t>(w.rows * w.columns);
+    for (int64_t h = 0; w.heads > 1 && h < w.heads; ++h)
+      s += figure(picture({values.begin() + h * size, values.begin() + (h + 1) * size}),
                   fmt::format("{}, head {}", when, h + 1));
-    }
-    s += figure(html_heatmap(average(values, w.heads), w.n, w.n, limit, scale, w.name),
+    s += figure(picture(average(values, w.heads)),
                 fmt::format("{}{}", when, w.heads > 1 ? ", mean of the heads" : ""));
   };
   const char* row = "</div>\n<div class=\"row\">\n";
@@ -176,7 +176,7 @@ std::string predictions(const ReportData& d, const std::vector<Prediction>& list
 
 std::string patches(const ReportData& d) {
   const Picture& p = d.sample;
-  if (p.pixels.empty()) return "";
+  if (p.pixels.empty() || d.patch == 0) return "";
   int64_t count = (p.height / d.patch) * (p.width / d.patch);
   return "<h2>What the model sees</h2>\n<div class=\"row\">" +
          figure(html_image(to_bitmap(p), 6, "sample image"), "a test image") +
@@ -192,12 +192,9 @@ std::string make_report(const ReportData& d) {
   std::string s = fmt::format("<h1>{}</h1>\n", escape_html(d.title));
   s += facts_table(d) + "<h2>Results</h2>\n" + results(d) + curves(d) + patches(d);
   if (!d.layers.empty()) {
-    s += fmt::format(
-        "<h2>Spatial weights</h2>\n<p>Row m, column n: how much token n adds to the gate of token "
-        "m. {}</p>\n",
-        d.class_token ? "Token 0 is the class token, the others are the patches in reading order."
-                      : "The tokens are the patches in reading order.");
-    for (const SpatialWeights& w : d.layers) s += layer_weights(w);
+    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n", escape_html(d.maps_title),
+                     escape_html(d.maps_caption));
+    for (const LayerMaps& w : d.layers) s += layer_maps(w);
   }
   if (!d.confusion.empty())
     s += "<h2>Confusion matrix</h2>\n<p>Test images: a row a true class, a column a "
@@ -210,4 +207,4 @@ std::string make_report(const ReportData& d) {
   return html_page(d.title, s);
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

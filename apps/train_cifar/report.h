@@ -1,22 +1,14 @@
 // report.html of a training run: one self-contained page that a person opens in a browser.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace tern::apps {
+#include "tern/train/metrics.h"
 
-/// One line of log.jsonl.
-struct EpochRecord {
-  int64_t epoch = 0;  ///< 1, 2, ...
-  double train_loss = 0, train_top1 = 0;
-  double test_loss = 0;
-  std::array<double, 5> test_top = {};  ///< top-1 .. top-5
-  double images_per_s = 0, lr = 0, seconds = 0;
-};
+namespace tern::apps::train_cifar {
 
 /// A picture of the data set: channels R, G, B after each other, 8 bits.
 struct Picture {
@@ -24,11 +16,11 @@ struct Picture {
   std::vector<uint8_t> pixels;  ///< 3 * height * width
 };
 
-/// The spatial weights of one layer, `heads` matrices of n x n, before and after training.
-struct SpatialWeights {
+/// What a layer of the model shows (models/heatmaps.h), before and after training.
+struct LayerMaps {
   std::string name;
-  int64_t heads = 1, n = 0;
-  std::vector<float> before = {}, after = {};  ///< heads * n * n, row-major
+  int64_t heads = 1, rows = 0, columns = 0;
+  std::vector<float> before = {}, after = {};  ///< (heads, rows, columns)
 };
 
 struct Prediction {
@@ -40,12 +32,13 @@ struct Prediction {
 struct ReportData {
   std::string title;                                       ///< "gmlp-4m on CIFAR-10"
   std::vector<std::pair<std::string, std::string>> facts;  ///< what ran: model, data, flags, ...
-  std::vector<EpochRecord> epochs;
+  std::vector<train::EpochRecord> epochs;
+  int64_t best = 0;  ///< number of the best epoch
   std::vector<std::string> class_names;
-  Picture sample;           ///< shown cut into patches
-  int64_t patch = 8;        ///< side of a patch in pixels
-  bool class_token = true;  ///< token 0 of the spatial weights is the class token
-  std::vector<SpatialWeights> layers;
+  Picture sample;     ///< shown cut into patches
+  int64_t patch = 0;  ///< side of a patch in pixels; 0: the model sees none
+  std::string maps_title, maps_caption;
+  std::vector<LayerMaps> layers;
   std::vector<int64_t> confusion;       ///< classes x classes, row: true class, column: prediction
   std::vector<Prediction> predictions;  ///< some
   std::vector<Prediction> mistakes;     ///< wrong answers that the model was sure of
@@ -54,4 +47,4 @@ struct ReportData {
 /// The page as text (write it with write_file_atomically).
 std::string make_report(const ReportData& data);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

@@ -9,16 +9,19 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/common/checkpoint.h"
+#include "tern/apps/train_cifar/commands.h"
+#include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/run.h"
 #include "tern/apps/train_cifar/trainer.h"
+#include "tern/apps/train_cifar/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
+#include "tern/nn/nn.h"
 
-namespace tern::apps {
+namespace tern::apps::train_cifar {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,10 +66,10 @@ const data::Cifar10& tiny_data() {
 }
 
 // One step; epochs are tested and closed as soon as they are over, unless `leave_open`.
-void step(Trainer& t, bool leave_open = false) {
-  if (t.epoch_trained()) t.close_epoch(*t.test());
-  t.train_step();
-  if (t.epoch_trained() && !leave_open) t.close_epoch(*t.test());
+void step(CifarTraining& t, bool leave_open = false) {
+  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+  t.loop.step();
+  if (t.loop.epoch_trained() && !leave_open) REQUIRE(t.loop.close_epoch());
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -77,8 +80,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   });
 }
 
-void check_same_state(const Trainer& a, const Trainer& b) {
-  SafeTensors x = a.state(), y = b.state();
+void check_same_state(const CifarTraining& a, const CifarTraining& b) {
+  SafeTensors x = a.loop.state(), y = b.loop.state();
   CHECK(x.metadata == y.metadata);
   REQUIRE(x.tensors.size() == y.tensors.size());
   for (size_t i = 0; i < x.tensors.size(); ++i) {
@@ -92,19 +95,19 @@ void check_resumes(const char* model, int stop_at, int steps) {
   CAPTURE(stop_at);
   TempFolder folder;
   TrainOptions o = busy_options(model);
-  Trainer whole(o, tiny_data(), make_model(o)), first(o, tiny_data(), make_model(o));
+  CifarTraining whole(o, tiny_data(), make_model(o)), first(o, tiny_data(), make_model(o));
   for (int i = 0; i < steps; ++i) step(whole);
   for (int i = 0; i < stop_at; ++i) step(first, i + 1 == stop_at);
-  save_checkpoint(folder.file("c"), first.state());
+  first.loop.checkpoint().save(folder.file("c"));
 
-  SafeTensors saved = load_checkpoint(folder.file("c"));
+  SafeTensors saved = train::load_checkpoint(folder.file("c"));
   TrainOptions read;
-  options_from_json(metadata(saved, "options", "c"), read);
-  Trainer second(read, tiny_data(), make_model(read));
-  second.load_state(saved, "c");
+  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
+  CifarTraining second(read, tiny_data(), make_model(read));
+  second.loop.load_state(saved, "c");
   for (int i = stop_at; i < steps; ++i) step(second);
   check_same_state(whole, second);
-  CHECK(whole.progress().history.size() == static_cast<size_t>(steps / 4));
+  CHECK(whole.loop.history().size() == static_cast<size_t>(steps / 4));
 }
 
 TEST_CASE("train_cifar: k steps, a checkpoint and the rest equal an unbroken run bit for bit") {
@@ -117,7 +120,7 @@ TEST_CASE("train_cifar: k steps, a checkpoint and the rest equal an unbroken run
 
 TEST_CASE("train_cifar: a run does not depend on the number of threads") {
   TrainOptions o = busy_options("gmlp-small");
-  Trainer a(o, tiny_data(), make_model(o)), b(o, tiny_data(), make_model(o));
+  CifarTraining a(o, tiny_data(), make_model(o)), b(o, tiny_data(), make_model(o));
   int before = num_threads();
   for (int i = 0; i < 5; ++i) step(a);
   set_num_threads(before == 1 ? 2 : 1);
@@ -128,26 +131,28 @@ TEST_CASE("train_cifar: a run does not depend on the number of threads") {
 
 TEST_CASE("train_cifar: a state of another model or of other data is refused") {
   TrainOptions small = busy_options("gmlp-small"), stem = busy_options("gmlp-stem");
-  Trainer a(small, tiny_data(), make_model(small)), b(stem, tiny_data(), make_model(stem));
-  CHECK_THROWS_AS(b.load_state(a.state(), "file"), IoError);
-  Trainer c(small, draw_cifar10(20, 10, 2), make_model(small));
-  CHECK_THROWS_WITH_AS(c.load_state(a.state(), "file"),
+  CifarTraining a(small, tiny_data(), make_model(small)), b(stem, tiny_data(), make_model(stem));
+  CHECK_THROWS_AS(b.loop.load_state(a.loop.state(), "file"), IoError);
+  CifarTraining c(small, draw_cifar10(20, 10, 2), make_model(small));
+  CHECK_THROWS_WITH_AS(c.loop.load_state(a.loop.state(), "file"),
                        doctest::Contains("file: the run was started with other data"), IoError);
-  SafeTensors damaged = a.state();
-  damaged.metadata["progress"] = "{\"step\": 99999}";
-  CHECK_THROWS_AS(a.load_state(damaged, "file"), IoError);
+  SafeTensors damaged = a.loop.state();
+  damaged.metadata["loop"] = "{\"step\": 99999}";
+  CHECK_THROWS_AS(a.loop.load_state(damaged, "file"), IoError);
 }
 
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
   TrainOptions o = busy_options("gmlp-small");
-  models::Gmlp model = make_model(o);
+  ImageClassifier model = make_model(o);
   {
     NoGradGuard no_grad;
-    fill_(model.head.bias.tensor(), std::numeric_limits<double>::quiet_NaN());
+    for (const auto& [name, t] : model.module().named_parameters())
+      if (name == "head.bias") fill_(t, std::numeric_limits<double>::quiet_NaN());
   }
-  Trainer t(o, tiny_data(), model);
-  CHECK_THROWS_WITH_AS(t.train_step(), "the loss is nan in step 1 (epoch 1)", Diverged);
-  CHECK_THROWS_WITH_AS(t.state(), "the weights head.bias are no longer finite", Diverged);
+  CifarTraining t(o, tiny_data(), model);
+  CHECK_THROWS_WITH_AS(t.loop.step(), "the loss is nan in step 1 (epoch 1)", train::Diverged);
+  CHECK_THROWS_WITH_AS(t.loop.state(), "the weights head.bias are no longer finite",
+                       train::Diverged);
 }
 
 TEST_CASE("train_cifar: rank_of") {
@@ -162,8 +167,8 @@ TEST_CASE("train_cifar: rank_of") {
 
 TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   TrainOptions o = busy_options("gmlp-small");
-  models::Gmlp model = make_model(o);
-  nn::set_training(model, false);
+  ImageClassifier model = make_model(o);
+  nn::EvaluationScope evaluation(model.module());
   data::Dataset<data::ImageSample> data = data::image_dataset(draw_cifar10(5, 30, 3).test);
   Evaluation e = *evaluate(model, data);
   double loss = 0;
@@ -189,17 +194,7 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   CHECK_FALSE(evaluate(model, data, [](int64_t) { return false; }).has_value());
 }
 
-TEST_CASE("train_cifar: progress and options come back from text bit for bit") {
-  RunProgress p{.step = 7, .loss_sum = 0.1 + 0.2, .seen = 3, .correct = 1, .train_seconds = 1e-310};
-  p.history.push_back({.epoch = 1, .train_loss = 1.0 / 3, .test_top = {0.1, 0.2, 0.3, 0.4, 0.7}});
-  RunProgress q = progress_from_json(progress_to_json(p));
-  CHECK(q.loss_sum == p.loss_sum);
-  CHECK(q.train_seconds == p.train_seconds);
-  CHECK(q.history.at(0).train_loss == p.history[0].train_loss);
-  CHECK(q.history[0].test_top == p.history[0].test_top);
-  CHECK_THROWS_AS(progress_from_json("{}"), Error);
-  CHECK_THROWS_AS(progress_from_json("[1"), Error);
-
+TEST_CASE("train_cifar: options come back from text bit for bit") {
   TrainOptions o = busy_options("gmlp-stem"), back;
   options_from_json(options_to_json(o), back);
   CHECK(options_to_json(back) == options_to_json(o));
@@ -247,8 +242,8 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   REQUIRE(start_run(o) == 0);
   CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("holds a run already"), Error);
 
-  RunFolder run{o.out};
-  CHECK(slurp(run.report()).find("<svg") != std::string::npos);
+  train::RunFolder run{o.out};
+  CHECK(slurp(run.file("report.html")).find("<svg") != std::string::npos);
   std::string log = slurp(run.log());
   std::istringstream lines(log);
   nlohmann::json line;
@@ -262,9 +257,9 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   }
   CHECK(epoch == 3);
 
-  models::Gmlp model = make_model(o);
-  nn::load_weights(run.last_weights(), model);
-  nn::set_training(model, false);
+  ImageClassifier model = make_model(o);
+  load_weights_of(run.weights(), model);
+  nn::EvaluationScope evaluation(model.module());
   CHECK(evaluate(model, data::image_dataset(tiny_data().test))->loss == line.at("test_loss"));
   o.eval = run.best_weights();
   CHECK(evaluate_weights(o) == 0);
@@ -280,5 +275,93 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   CHECK(slurp(run.checkpoint()) == half);
 }
 
+// A constant rate, so that a run may be made longer.
+TrainOptions plain_options(const TempFolder& folder, const char* name, int64_t epochs) {
+  TrainOptions o = busy_options("gmlp-small");
+  o.schedule = "constant";
+  o.warmup = 2;  // fits two epochs as well as three
+  o.epochs = epochs;
+  o.data = folder.file("data");
+  o.out = folder.file(name);
+  return o;
+}
+
+TEST_CASE("train_cifar: a run with a constant rate can be made longer, one with cosine cannot") {
+  TempFolder folder;
+  data::write_cifar10(folder.file("data"), tiny_data());
+  REQUIRE(start_run(plain_options(folder, "whole", 3)) == 0);
+  REQUIRE(start_run(plain_options(folder, "part", 2)) == 0);
+  TrainOptions more = parse({"--resume", "d", "--epochs", "3"});
+  more.resume = folder.file("part");
+  REQUIRE(resume_run(more) == 0);
+  const train::RunFolder whole{folder.file("whole")}, part{folder.file("part")};
+  CHECK(slurp(part.weights()) == slurp(whole.weights()));
+  CHECK(slurp(part.best_weights()) == slurp(whole.best_weights()));
+  more.epochs = 2;
+  CHECK_THROWS_WITH_AS(resume_run(more), doctest::Contains("in epoch 3 already"), IoError);
+
+  TrainOptions cosine = plain_options(folder, "cosine", 1);
+  cosine.schedule = "cosine";
+  cosine.warmup = 1;
+  REQUIRE(start_run(cosine) == 0);
+  more.resume = cosine.out;
+  CHECK_THROWS_WITH_AS(resume_run(more), doctest::Contains("the cosine schedule"), Error);
+}
+
+TEST_CASE("train_cifar: the default warm-up is cut to a short run, a given one is refused") {
+  TempFolder folder;
+  data::write_cifar10(folder.file("data"), tiny_data());
+  TrainOptions o = plain_options(folder, "short", 1);
+  o.schedule = "cosine";
+  o.warmup = 100;
+  CHECK(start_run(o) == 0);  // 4 steps
+  const SafeTensors saved = train::load_checkpoint(train::RunFolder{o.out}.checkpoint());
+  TrainOptions read;
+  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
+  CHECK(read.warmup == 1);
+  o.out = folder.file("given");
+  o.warmup_given = true;
+  CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("a warm-up of 100 steps"), Error);
+}
+
+// A classifier that tells nothing of itself.
+struct Pixels {
+  struct Options {
+    int64_t stride = 8;
+  };
+  nn::Conv2d conv;
+  nn::Linear head;
+  Pixels(const Options& o, Rng& rng)
+      : conv(3, 4, {8, 8}, rng, {.stride = {o.stride, o.stride}}), head(64, 10, rng) {}
+  Tensor operator()(const Tensor& x) const { return head(flatten(conv(x), 1)); }
+  static void fields(auto& m, auto&& visit) { visit("conv", m.conv), visit("head", m.head); }
+};
+
+TEST_CASE("train_cifar: any classifier trains, and the report shows what it tells") {
+  const std::vector<std::pair<std::string, Pixels::Options>> named = {{"pixels", {}}};
+  const ClassifierEntry entry = entries<Pixels>(named).at(0);
+  CHECK_FALSE(entry.has_dropout);
+  Rng rng(1);
+  CifarTraining t(busy_options("gmlp-small"), tiny_data(), entry.make(0, rng));
+  for (int i = 0; i < 4; ++i) step(t);
+  REQUIRE(t.loop.history().size() == 1);
+  const Facts facts = describe(t, "data");
+  CHECK(facts.at(0).second == "pixels, 1,422 weights");
+  const std::string page = make_report(report_data(t, facts, tiny_data().class_names));
+  CHECK(page.find("Confusion matrix") != std::string::npos);
+  CHECK(page.find("What the model sees") == std::string::npos);
+  CHECK(page.find("Spatial weights") == std::string::npos);
+
+  TrainOptions o = busy_options("gmlp-small");
+  CifarTraining g(o, tiny_data(), make_model(o));
+  for (int i = 0; i < 4; ++i) step(g);
+  const ReportData data = report_data(g, facts, tiny_data().class_names);
+  REQUIRE(data.layers.size() == 3);
+  CHECK(data.layers[0].before != data.layers[0].after);
+  CHECK(data.patch == 4);
+  CHECK(make_report(data).find("Spatial weights") != std::string::npos);
+  CHECK_THROWS_WITH_AS(find_classifier("vgg"), doctest::Contains("there are gmlp-4m"), Error);
+}
+
 }  // namespace
-}  // namespace tern::apps
+}  // namespace tern::apps::train_cifar

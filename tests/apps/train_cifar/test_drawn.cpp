@@ -9,7 +9,7 @@
 #include "tern/tests/data_files.h"
 
 using namespace tern;
-using namespace tern::apps;
+using namespace tern::apps::train_cifar;
 using namespace tern::data;
 using namespace tern::test;
 

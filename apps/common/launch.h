@@ -1,0 +1,41 @@
+// How a training program starts, goes on and ends: what --out, --resume, --epochs and --warmup mean
+// in all of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/train/loop.h"
+#include "tern/train/run_folder.h"
+#include "tern/train/schedule.h"
+
+namespace tern::apps {
+
+/// Headings and texts that say what runs.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// Error if --out names what cannot become the folder of a new run: it holds one, or is no folder.
+void check_new_folder(const std::string& out);
+/// Makes the folder of a new run: `out`, or if that is empty runs/NAME, or the first of
+/// runs/NAME-2, runs/NAME-3, ... that does not exist yet.
+train::RunFolder make_run_folder(const std::string& out, const std::string& name);
+
+/// The checkpoint of the folder that --resume names.
+SafeTensors load_resumed(const train::RunFolder& folder);
+
+/// The epochs of a resumed run: those it was started with, or others (--epochs; 0: not given) if
+/// its schedule does not depend on its length.
+int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given);
+
+/// Cuts a warm-up that nobody asked for to a short run, and adds to `facts` that it did.
+void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
+
+/// Says what runs, runs the loop, and then `finish` (false: a signal stopped it). Gives the
+/// program's exit code: 0, kExitInterrupted, or 1 if the training diverged. `program` is the name
+/// before messages.
+int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
+             const std::function<bool()>& finish);
+
+}  // namespace tern::apps

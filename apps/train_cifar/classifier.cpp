@@ -1,0 +1,58 @@
+#include "tern/apps/train_cifar/classifier.h"
+
+#include <fmt/format.h>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/models/gmlp.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+std::vector<ClassifierEntry> joined(std::initializer_list<std::vector<ClassifierEntry>> families) {
+  std::vector<ClassifierEntry> all;
+  for (const auto& family : families) all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+}  // namespace
+
+const std::vector<ClassifierEntry>& classifiers() {
+  // A line a family. To add one: its header above, and its configurations here.
+  static const std::vector<ClassifierEntry> kAll = joined({
+      entries<models::Gmlp>(models::gmlp_configurations()),
+  });
+  return kAll;
+}
+
+std::vector<std::string> classifier_names() {
+  std::vector<std::string> names;
+  for (const ClassifierEntry& e : classifiers()) names.push_back(e.name);
+  return names;
+}
+
+const ClassifierEntry& find_classifier(const std::string& name) {
+  for (const ClassifierEntry& e : classifiers())
+    if (e.name == name) return e;
+  fail(fmt::format("there is no model '{}'; there are {}", name,
+                   fmt::join(classifier_names(), ", ")));
+}
+
+void load_weights_of(const std::string& path, const ImageClassifier& model) {
+  SafeTensors file = load_safetensors(path);
+  check_io(!file.metadata.count("checksum"),
+           "{}: this is the checkpoint of a run, not a model's weights; these are in "
+           "model.safetensors beside it",
+           path);
+  auto said = file.metadata.find("model");
+  if (said != file.metadata.end())
+    check_io(said->second == model.name(), "{}: these are the weights of {}, not of {}", path,
+             said->second, model.name());
+  try {
+    model.module().load_state_dict(file.tensors);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
+  }
+}
+
+}  // namespace tern::apps::train_cifar

@@ -1,0 +1,97 @@
+// Any model that train_cifar can train, behind one type; and the one table of those there are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/models/heatmaps.h"
+#include "tern/nn/module_ref.h"
+
+namespace tern::apps::train_cifar {
+
+/// A module that makes logits (B, classes) of images (B, 3, 32, 32), and what it tells of itself
+/// (models/heatmaps.h). A handle: copies are the same model.
+class ImageClassifier {
+ public:
+  template <class M>
+  ImageClassifier(std::string name, M model);
+
+  Tensor operator()(const Tensor& images) const { return forward_(images); }
+  const std::string& name() const { return name_; }
+  const nn::ModuleRef& module() const { return module_; }
+  std::string summary() const { return summary_ ? summary_() : ""; }
+  int64_t patch_size() const { return patch_size_; }  ///< 0: it sees no patches
+  models::Heatmaps heatmaps(const Tensor& images) const {
+    return heatmaps_ ? heatmaps_(images) : models::Heatmaps{};
+  }
+
+ private:
+  template <class M>
+  ImageClassifier(std::string name, std::shared_ptr<M> model);
+
+  std::string name_;
+  std::function<Tensor(const Tensor&)> forward_;
+  nn::ModuleRef module_;
+  std::function<std::string()> summary_;
+  int64_t patch_size_ = 0;
+  std::function<models::Heatmaps(const Tensor&)> heatmaps_;
+};
+
+/// A line of the table: a name, and how its model is made.
+struct ClassifierEntry {
+  std::string name;
+  double dropout;    ///< the model's own
+  bool has_dropout;  ///< whether another can be set
+  std::function<ImageClassifier(double dropout, Rng& rng)> make;
+};
+
+/// All there are.
+const std::vector<ClassifierEntry>& classifiers();
+std::vector<std::string> classifier_names();
+/// Error that lists the names if there is none of that name.
+const ClassifierEntry& find_classifier(const std::string& name);
+
+/// Loads a safetensors file into the model. IoError if it does not fit.
+void load_weights_of(const std::string& path, const ImageClassifier& model);
+
+/// The entries of models M, made from (options, rng), by names.
+template <class M, class Options>
+std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named);
+
+template <class M>
+ImageClassifier::ImageClassifier(std::string name, M model)
+    : ImageClassifier(std::move(name), std::make_shared<M>(std::move(model))) {}
+
+template <class M>
+ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model)
+    : name_(std::move(name)),
+      forward_([model](const Tensor& images) { return (*model)(images); }),
+      module_(*model) {
+  if constexpr (requires { model->summary(); }) summary_ = [model] { return model->summary(); };
+  if constexpr (requires { model->patch_size(); }) patch_size_ = model->patch_size();
+  if constexpr (requires(Tensor x) { model->heatmaps(x); })
+    heatmaps_ = [model](const Tensor& images) { return model->heatmaps(images); };
+}
+
+template <class M, class Options>
+std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named) {
+  std::vector<ClassifierEntry> out;
+  for (const auto& [name, options] : named) {
+    constexpr bool kHasDropout = requires(Options o) { o.dropout = 0.5; };
+    double dropout = 0;
+    if constexpr (kHasDropout) dropout = options.dropout;
+    auto make = [name = name, options = options](double p, Rng& rng) {
+      Options o = options;
+      if constexpr (kHasDropout) o.dropout = p;
+      return ImageClassifier(name, M(o, rng));
+    };
+    out.push_back({name, dropout, kHasDropout, make});
+  }
+  return out;
+}
+
+}  // namespace tern::apps::train_cifar

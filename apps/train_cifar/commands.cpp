@@ -1,0 +1,141 @@
+#include "tern/apps/train_cifar/commands.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "tern/apps/common/launch.h"
+#include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/training.h"
+#include "tern/core/base/error.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+// The drawn set: enough for over 90 % in seconds on two cores.
+constexpr int64_t kDrawnTrain = 10000, kDrawnTest = 2000;
+
+// Where the run's drawn pictures lie.
+std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
+
+/// A training at work in a folder, with a report after each epoch.
+class Launch {
+ public:
+  Launch(const TrainOptions& options, const data::Cifar10& data, const std::string& data_path,
+         ImageClassifier model, const train::RunFolder& folder, const Facts& more = {})
+      : training_(options, data, std::move(model),
+                  {.folder = folder.path,
+                   .on_epoch = [this](const train::EpochRecord&) { write_report(); }}),
+        facts_(describe(training_, data_path)),
+        class_names_(data.class_names) {
+    facts_.insert(facts_.begin() + 3, more.begin(), more.end());  // behind the recipe
+  }
+
+  train::Loop& loop() { return training_.loop; }
+  int go() {
+    return run_loop("train_cifar", loop(), facts_, [this] { return finish(); });
+  }
+
+ private:
+  bool finish() {
+    if (!training_.evaluation) {  // a run that was finished before
+      train::Learner::Evaluation scope(training_.learner);
+      training_.evaluation = training_.test("testing");
+      if (!training_.evaluation) return false;
+      write_report();
+    }
+    const train::EpochRecord& best = loop().best_epoch();
+    train::say(fmt::format("best epoch {}: top-1 {:.2f} %, {}", best.epoch, 100 * best["test_top1"],
+                           loop().folder().best_weights()));
+    train::say(fmt::format("report {}", report_path()));
+    fmt::print("{}", accuracy_lines(training_.evaluation->top));
+    return true;
+  }
+  void write_report() {
+    train::Learner::Evaluation scope(training_.learner);
+    write_file_atomically(report_path(), make_report(report_data(training_, facts_, class_names_)));
+  }
+  std::string report_path() { return loop().folder().file("report.html"); }
+
+  CifarTraining training_;
+  Facts facts_;
+  std::vector<std::string> class_names_;
+};
+
+std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
+
+// The model of weights from anywhere: named by the user, by the file, or the post's.
+std::string model_of(const TrainOptions& o) {
+  if (o.model_given) return o.model;
+  SafeTensors file = load_safetensors(o.eval);
+  auto named = file.metadata.find("model");
+  return named == file.metadata.end() ? "gmlp-4m" : named->second;
+}
+
+}  // namespace
+
+int start_run(TrainOptions o) {
+  if (!o.out.empty()) check_new_folder(o.out);
+  ImageClassifier model = make_model(o);
+  std::string data_path = o.data.empty() ? "" : o.data = absolute(o.data);
+  data::Cifar10 data;
+  if (!data_path.empty()) data = data::load_cifar10(data_path);
+  const int64_t steps = total_steps(o, data_path.empty() ? kDrawnTrain : data.train->size());
+  Facts more;
+  train::ScheduleOptions schedule{.name = o.schedule, .warmup = o.warmup};
+  if (!o.warmup_given) fit_warmup(schedule, steps, more);
+  o.warmup = schedule.warmup;
+  train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+  const train::RunFolder folder = make_run_folder(o.out, o.model);
+  if (data_path.empty()) {
+    data_path = drawn_data(folder);
+    write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);
+    data = data::load_cifar10(data_path);
+  }
+  return Launch(o, data, data_path, std::move(model), folder, more).go();
+}
+
+int resume_run(const TrainOptions& given) {
+  const train::RunFolder folder{given.resume};
+  SafeTensors state = load_resumed(folder);
+  TrainOptions o;
+  options_from_json(train::checkpoint_text(state, "options", folder.checkpoint()), o);
+  o.epochs = resumed_epochs(o.schedule, o.epochs, given.epochs_given ? given.epochs : 0);
+  if (!given.data.empty()) o.data = absolute(given.data);
+  std::string data_path = o.data.empty() ? drawn_data(folder) : o.data;
+  data::Cifar10 data = data::load_cifar10(data_path);
+  TrainOptions drawn = o;
+  drawn.init.clear();  // the checkpoint has the weights
+  Launch launch(o, data, data_path, make_model(drawn), folder);
+  launch.loop().load_state(state, folder.checkpoint());
+  state = {};
+  return launch.go();
+}
+
+int evaluate_weights(const TrainOptions& o) {
+  check(!o.data.empty(), "--eval needs --data, the images to test on");
+  Rng rng(0);
+  const ClassifierEntry& entry = find_classifier(model_of(o));
+  ImageClassifier model = entry.make(entry.dropout, rng);
+  load_weights_of(o.eval, model);
+  nn::EvaluationScope evaluation_mode(model.module());
+  data::Cifar10 data = data::load_cifar10(o.data);
+  data::Dataset<data::ImageSample> test = limited(data.test, o.limit);
+  std::optional<Evaluation> e;
+  {
+    train::Progress bar("testing", "images", test.size());
+    e = evaluate(model, test, [&](int64_t done) {
+      bar.update(done);
+      return true;
+    });
+  }
+  train::say(fmt::format("{} of {} on {} test images of {}", entry.name, o.eval,
+                         train::grouped(e->images), o.data));
+  train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]));
+  fmt::print("{}", accuracy_lines(e->top));
+  return 0;
+}
+
+}  // namespace tern::apps::train_cifar

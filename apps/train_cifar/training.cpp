@@ -1,0 +1,144 @@
+#include "tern/apps/train_cifar/training.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tern/apps/train_cifar/describe.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/train/progress.h"
+#include "tern/train/schedule.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+data::ImageLoaderOptions loader_options(const TrainOptions& o) {
+  return {.order = {.batch = o.batch, .seed = o.seed},
+          .augment = data::AugmentOptions::named(o.augment),
+          .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
+}
+
+NamedTensors numbered(const models::Heatmaps& maps) {
+  NamedTensors out;
+  for (const models::Heatmap& m : maps.maps)
+    out.emplace_back(fmt::format("{}", out.size()), m.values);
+  return out;
+}
+
+}  // namespace
+
+ImageClassifier make_model(const TrainOptions& o) {
+  Rng rng(o.seed);
+  ImageClassifier model = find_classifier(o.model).make(o.dropout, rng);
+  if (!o.init.empty()) load_weights_of(o.init, model);
+  return model;
+}
+
+std::string data_checksum(const data::Cifar10& data) {
+  uLong crc = 0;
+  for (const data::ImageSet* set : {data.train.get(), data.test.get()}) {
+    crc = crc32_z(crc, set->labels.data(), set->labels.size());
+    for (const data::Image& image : set->images) crc = crc32_z(crc, image.data(), image.size());
+  }
+  return fmt::format("{} + {} images, {:08x}", data.train->size(), data.test->size(), crc);
+}
+
+data::Dataset<data::ImageSample> limited(const std::shared_ptr<const data::ImageSet>& set,
+                                         int64_t limit) {
+  data::Dataset<data::ImageSample> all = data::image_dataset(set);
+  return limit > 0 ? all.limit(limit) : all;
+}
+
+int64_t total_steps(const TrainOptions& o, int64_t images) {
+  const int64_t used = o.limit > 0 ? std::min(images, o.limit) : images;
+  return o.epochs * ((used + o.batch - 1) / o.batch);
+}
+
+CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, ImageClassifier m,
+                             train::LoopOptions loop_options)
+    : options(o),
+      train_set(limited(data.train, o.limit)),
+      test_set(limited(data.test, o.limit)),
+      loader(data::image_loader(train_set, loader_options(o))),
+      model(std::move(m)),
+      optimizer(model.module().named_parameters(), {.lr = o.lr, .weight_decay = o.weight_decay}),
+      learner(model.module(), optimizer,
+              {.schedule = train::make_schedule({.name = o.schedule, .warmup = o.warmup},
+                                                total_steps(o, train_set.size())),
+               .clip = o.clip,
+               .ema = o.ema}),
+      initial(heatmaps()),
+      loop(learner, loader,
+           {.loss = [this](const data::Batch& b, train::Means& means) { return loss(b, means); },
+            .evaluate = [this] { return evaluate_epoch(); },
+            .weight = [](const data::Batch& b) { return static_cast<double>(b.labels.size(0)); }},
+           complete(std::move(loop_options))) {
+  loop.checkpoint().add(
+      "heatmaps", [this] { return numbered(initial); },
+      [this](const NamedTensors& s) { load_state("heatmaps", numbered(initial), s); });
+  loop.checkpoint().add_text(
+      "options", [this] { return options_to_json(options); }, [](const std::string&) {});
+  loop.checkpoint().expect("data", data_checksum(data));
+}
+
+train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
+  o.epochs = options.epochs;
+  o.best = {.metric = "test_top1", .largest = true};
+  o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
+  o.unit = "images";
+  o.total = static_cast<double>(train_set.size());
+  o.note = [](const train::Loop& l) {
+    return fmt::format("loss {:.4f}  top-1 {:.1f} %", l.means().mean("loss"),
+                       100 * l.means().mean("top1"));
+  };
+  o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
+  o.how_to_resume = "--resume " + o.folder;
+  return o;
+}
+
+Tensor CifarTraining::loss(const data::Batch& b, train::Means& means) const {
+  const Tensor logits = model(b.images);
+  const Tensor found = cross_entropy(logits, b.targets.defined() ? b.targets : b.labels,
+                                     {.label_smoothing = options.label_smoothing});
+  NoGradGuard no_grad;
+  means.add("top1", sum(eq(argmax(logits, -1), b.labels)).item(),
+            static_cast<double>(b.labels.size(0)));
+  return found;
+}
+
+std::optional<Evaluation> CifarTraining::test(const std::string& label) const {
+  train::Progress bar(label, "images", test_set.size());
+  return evaluate(model, test_set, [&](int64_t done) {
+    bar.update(done);
+    return !train::interrupted();
+  });
+}
+
+std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
+  evaluation = test(fmt::format("testing {}/{}", loop.epoch(), loop.epochs()));
+  if (!evaluation) return std::nullopt;
+  if (!std::isfinite(evaluation->loss))
+    throw train::Diverged(
+        fmt::format("the test loss after epoch {} is {}", loop.epoch(), evaluation->loss));
+  train::Metrics m = {{"test_loss", evaluation->loss}};
+  for (size_t k = 0; k < evaluation->top.size(); ++k)
+    m.emplace_back(fmt::format("test_top{}", k + 1), evaluation->top[k]);
+  double best = evaluation->top[0];
+  for (const train::EpochRecord& e : loop.history()) best = std::max(best, e["test_top1"]);
+  m.emplace_back("best_top1", best);
+  return m;
+}
+
+models::Heatmaps CifarTraining::heatmaps() const {
+  NoGradGuard no_grad;
+  Tensor image = zeros({1, data::kImageChannels, data::kImageSide, data::kImageSide});
+  if (test_set.size() > 0) data::normalize(*test_set.get(0).image, {}, image.mutable_data<float>());
+  nn::EvaluationScope evaluation_mode(model.module());
+  return model.heatmaps(image);
+}
+
+}  // namespace tern::apps::train_cifar

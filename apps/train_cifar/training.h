@@ -1,0 +1,60 @@
+// The training of an image classifier on CIFAR-10: what of it the loop (train/loop.h) cannot know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/apps/train_cifar/classifier.h"
+#include "tern/apps/train_cifar/evaluate.h"
+#include "tern/apps/train_cifar/options.h"
+#include "tern/data/images/cifar10.h"
+#include "tern/optim/optimizer.h"
+#include "tern/train/loop.h"
+
+namespace tern::apps::train_cifar {
+
+/// The model that the options name, with weights drawn from their seed or those of `init`.
+ImageClassifier make_model(const TrainOptions& options);
+
+/// Of every byte of pictures and labels, so that a run goes on with the data it was started with.
+std::string data_checksum(const data::Cifar10& data);
+
+/// The pictures of a set that a run uses: the first `limit`, or all (0).
+data::Dataset<data::ImageSample> limited(const std::shared_ptr<const data::ImageSet>& set,
+                                         int64_t limit);
+
+/// Steps of the whole run on a set of so many images.
+int64_t total_steps(const TrainOptions& options, int64_t images);
+
+/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5, best_top1.
+struct CifarTraining {
+  /// Of `loop_options` folder, terminal and on_epoch count.
+  CifarTraining(const TrainOptions& options, const data::Cifar10& data, ImageClassifier model,
+                train::LoopOptions loop_options = {});
+  CifarTraining(const CifarTraining&) = delete;
+  CifarTraining& operator=(const CifarTraining&) = delete;
+
+  /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
+  std::optional<Evaluation> test(const std::string& label) const;
+  /// What the report shows of the model now.
+  models::Heatmaps heatmaps() const;
+
+  TrainOptions options;
+  data::Dataset<data::ImageSample> train_set, test_set;
+  data::Loader<data::Batch> loader;
+  ImageClassifier model;
+  optim::AdamW optimizer;
+  train::Learner learner;
+  models::Heatmaps initial;              ///< of the model at the start
+  std::optional<Evaluation> evaluation;  ///< of the epoch closed last, if it was closed here
+  train::Loop loop;
+
+ private:
+  Tensor loss(const data::Batch& batch, train::Means& means) const;
+  std::optional<train::Metrics> evaluate_epoch();
+  train::LoopOptions complete(train::LoopOptions loop_options) const;
+};
+
+}  // namespace tern::apps::train_cifar

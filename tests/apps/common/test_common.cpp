@@ -1,0 +1,86 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tern/apps/common/app.h"
+#include "tern/apps/common/chart.h"
+#include "tern/apps/common/html.h"
+#include "tern/apps/common/launch.h"
+#include "tern/core/base/error.h"
+
+namespace tern::apps {
+namespace {
+
+TEST_CASE("errors become exit codes") {
+  CHECK(run_app("t", [] { return 130; }) == 130);
+  CHECK(run_app("t", []() -> int { throw IoError("bad input (this line is part of a test)"); }) ==
+        2);
+  CHECK(run_app("t", []() -> int { throw std::runtime_error("a test"); }) == 1);
+}
+
+TEST_CASE("other epochs for a run that goes on need a schedule that does not know its length") {
+  CHECK(resumed_epochs("cosine", 10, 0) == 10);
+  CHECK(resumed_epochs("cosine", 10, 10) == 10);
+  CHECK(resumed_epochs("constant", 10, 12) == 12);
+  CHECK(resumed_epochs("inverse-sqrt", 10, 12) == 12);
+  CHECK_THROWS_WITH_AS(resumed_epochs("cosine", 10, 12),
+                       doctest::Contains("the cosine schedule of this run was made for 10 epochs"),
+                       Error);
+}
+
+TEST_CASE("a warm-up is cut to a short run, and that is said") {
+  Facts facts;
+  train::ScheduleOptions cosine{.name = "cosine", .warmup = 100};
+  fit_warmup(cosine, 400, facts);
+  CHECK(cosine.warmup == 100);
+  CHECK(facts.empty());
+  fit_warmup(cosine, 20, facts);
+  CHECK(cosine.warmup == 5);
+  REQUIRE(facts.size() == 1);
+  CHECK(facts[0].second == "warm-up cut from 100 to 5 steps, because the run has 20");
+}
+
+TEST_CASE("ticks are round and cover the range") {
+  CHECK(round_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  for (double high : {1e-9, 0.37, 1.0, 73.0, 1e12}) {
+    std::vector<double> t = round_ticks(-high / 3, high, 5);
+    CHECK(t.front() <= -high / 3);
+    CHECK(t.back() >= high);
+    CHECK(t.size() >= 3);
+    CHECK(t.size() <= 9);
+  }
+  CHECK(round_ticks(5, 5, 5).size() >= 2);
+}
+
+TEST_CASE("a chart leaves out what is not finite and escapes names") {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  std::string svg = line_chart({{"a<b", {1, 2, 3}, {0.5, nan, 0.7}}}, {.title = "T & U"});
+  CHECK(svg.find("a&lt;b") != std::string::npos);
+  CHECK(svg.find("T &amp; U") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(line_chart({{"none", {}, {}}}, {}).find("</svg>") != std::string::npos);
+}
+
+TEST_CASE("colours of the diverging scale") {
+  uint8_t blue[3], white[3], red[3], grey[3];
+  diverging_color(-1, blue);
+  diverging_color(0, white);
+  diverging_color(7, red);
+  diverging_color(std::nan(""), grey);
+  CHECK(blue[2] > blue[0]);
+  CHECK(white[0] == white[2]);
+  CHECK(red[0] > red[2]);
+  CHECK(grey[0] == 160);
+}
+
+TEST_CASE("pictures become PNG files of the right size") {
+  std::string png = encode_png({3, 2, std::vector<uint8_t>(18, 7)});
+  CHECK(png.substr(0, 8) == std::string("\x89PNG\r\n\x1a\n"));
+  CHECK(png.substr(16, 8) == std::string("\0\0\0\3\0\0\0\2", 8));
+  CHECK_THROWS_AS(encode_png({3, 2, std::vector<uint8_t>(17)}), Error);
+  CHECK(html_image({1, 1, {1, 2, 3}}, 4, "x\"y").find("alt=\"x&quot;y\"") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::apps
