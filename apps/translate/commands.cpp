@@ -9,15 +9,13 @@
 #include <istream>
 #include <ostream>
 
-#include "tern/apps/common/interrupt.h"
-#include "tern/apps/common/progress.h"
-#include "tern/apps/common/training_run.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
+#include "tern/train/progress.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 constexpr size_t kLinesAtOnce = 1024;   // translated together, where lines come from a file
@@ -111,18 +109,18 @@ int evaluate_model(const TranslateOptions& o) {
       data::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
   const bool lower = t.config.lowercase || t.config.tokens == "d2l";
   const data::BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
-  say(fmt::format("{}: {} sentences, {}", o.model, grouped(std::ssize(sources)),
-                  search_text(o.search)));
+  train::say(fmt::format("{}: {} sentences, {}", o.model, train::grouped(std::ssize(sources)),
+                         search_text(o.search)));
   if (pairs.report.empty > 0)
-    say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty));
+    train::say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty));
   if (!pairs.pairs->empty()) {
     const double loss = token_loss(t.model, pairs);
-    say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
+    train::say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
   }
   std::vector<std::string> translations;
   double seconds = 0;
   {
-    Progress bar("translating", "sentences", std::ssize(sources));
+    train::Progress bar("translating", "sentences", std::ssize(sources));
     for (auto& best : translate_lines(t.model, t.tokenizers, sources, o.search, [&](int64_t done) {
            bar.update(done, "");
            return true;
@@ -131,10 +129,10 @@ int evaluate_model(const TranslateOptions& o) {
     seconds = bar.seconds();
   }
   for (size_t i = 0; i < std::min<size_t>(o.show, text.size()); ++i)
-    say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
-                    text[i].target, d2l_score(translations[i], text[i].target)));
+    train::say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
+                           text[i].target, d2l_score(translations[i], text[i].target)));
   fmt::print("{}", to_text(score_lines(translations, references, bleu)));
-  say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds));
+  train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds));
   return 0;
 }
 
@@ -157,8 +155,8 @@ int plot_attention(const TranslateOptions& o) {
         t.config.model.model == "seq2seq" ? "seq2seq has no attention" : "the sentence is empty");
   const std::string path = o.attention.empty() ? "attention.html" : o.attention;
   write_attention_page(path, "Attention of " + o.model, {picture});
-  say(fmt::format("every layer and head: {}", path));
+  train::say(fmt::format("every layer and head: {}", path));
   return 0;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -5,7 +5,7 @@
 
 #include "tern/apps/translate/options.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// Starts a run in a folder of its own.
 int start_training(const TranslateOptions& options);
@@ -17,4 +17,4 @@ int evaluate_model(const TranslateOptions& options);
 int score_files(const TranslateOptions& options);
 int plot_attention(const TranslateOptions& options);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

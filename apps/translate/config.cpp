@@ -8,7 +8,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, form, layers, dim, hidden, heads, ffn,
                                    norm_first, final_norm, tie, reverse_source, dropout,
@@ -167,6 +167,10 @@ void check_sizes(const ModelConfig& m) {
 
 }  // namespace
 
+train::ScheduleOptions schedule_options(const TrainConfig& c) {
+  return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};
+}
+
 void apply_preset(const std::string& name, TrainConfig& config) {
   for (const auto& [n, set] : kPresets)
     if (name == n) {
@@ -196,4 +200,4 @@ TrainConfig config_from_json(const std::string& json) {
   }
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace tern::apps {
+#include "tern/train/schedule.h"
+
+namespace tern::apps::translate {
 
 /// Sizes of a model. What a kind does not have is ignored.
 struct ModelConfig {
@@ -60,6 +62,9 @@ struct TrainConfig {
 /// Pairs made up by grammar.h, if no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 
+/// How the learning rate goes.
+train::ScheduleOptions schedule_options(const TrainConfig& config);
+
 /// Sets what a preset sets; Error if there is none of that name.
 void apply_preset(const std::string& name, TrainConfig& config);
 std::vector<std::string> preset_names();
@@ -68,4 +73,4 @@ std::vector<std::string> preset_names();
 std::string to_json(const TrainConfig& config);
 TrainConfig config_from_json(const std::string& json);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -9,7 +9,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kDemoTrain = 10000, kDemoValid = 500;
@@ -132,4 +132,4 @@ Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokeniz
   return corpus;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

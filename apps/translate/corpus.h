@@ -8,7 +8,7 @@
 #include "tern/apps/translate/config.h"
 #include "tern/data/text/pair_loader.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// Pairs as text, before anything is learned from them.
 struct PairFiles {
@@ -41,4 +41,4 @@ double length_ratio(const std::vector<data::EncodedPair>& pairs);
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,
                      const Tokenizers& tokenizers);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -6,7 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
@@ -90,4 +90,4 @@ void write_attention_page(const std::string& path, const std::string& title,
   write_file_atomically(path, html_page(title, attention_page(title, sentences)));
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -7,7 +7,7 @@
 #include "tern/apps/common/attention_view.h"
 #include "tern/apps/translate/translator.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// All attention of a line and its translation; no groups where a side has no tokens, or the model
 /// no attention (seq2seq).
@@ -21,4 +21,4 @@ std::string explain_text(const AttentionSentence& sentence, int width, bool colo
 void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionSentence>& sentences);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

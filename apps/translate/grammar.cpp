@@ -5,7 +5,7 @@
 #include "tern/apps/translate/grammar_words.h"
 #include "tern/core/base/error.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace grammar {
 namespace {
 
@@ -174,4 +174,4 @@ std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed) {
   return pairs;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

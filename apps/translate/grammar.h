@@ -9,9 +9,9 @@
 
 #include "tern/data/text/pairs.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// n pairs, English the source. The same seed gives the same pairs; few of them are equal.
 std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

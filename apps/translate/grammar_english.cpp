@@ -3,7 +3,7 @@
 #include "tern/apps/translate/grammar_words.h"
 #include "tern/core/base/error.h"
 
-namespace tern::apps::grammar {
+namespace tern::apps::translate::grammar {
 namespace {
 
 using std::string_view;
@@ -138,4 +138,4 @@ std::string english(const Sentence& s) {
   return text + (s.first.question ? "?" : ".");
 }
 
-}  // namespace tern::apps::grammar
+}  // namespace tern::apps::translate::grammar

@@ -4,7 +4,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::apps::grammar {
+namespace tern::apps::translate::grammar {
 namespace {
 
 using std::string_view;
@@ -267,4 +267,4 @@ std::string french(const Sentence& s) {
   return text + (s.first.question ? " ?" : ".");
 }
 
-}  // namespace tern::apps::grammar
+}  // namespace tern::apps::translate::grammar

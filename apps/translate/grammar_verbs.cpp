@@ -1,6 +1,6 @@
 #include "tern/apps/translate/grammar_words.h"
 
-namespace tern::apps::grammar {
+namespace tern::apps::translate::grammar {
 namespace {
 
 using enum Auxiliary;
@@ -348,4 +348,4 @@ constexpr Verb kVerbs[] = {
 
 std::span<const Verb> verbs() { return kVerbs; }
 
-}  // namespace tern::apps::grammar
+}  // namespace tern::apps::translate::grammar

@@ -1,6 +1,6 @@
 #include "tern/apps/translate/grammar_words.h"
 
-namespace tern::apps::grammar {
+namespace tern::apps::translate::grammar {
 namespace {
 
 constexpr Gender m = Gender::masculine, f = Gender::feminine;
@@ -94,4 +94,4 @@ std::span<const Adjective> adjectives() { return kAdjectives; }
 std::span<const Phrase> prepositions() { return kPrepositions; }
 std::span<const Phrase> links() { return kLinks; }
 
-}  // namespace tern::apps::grammar
+}  // namespace tern::apps::translate::grammar

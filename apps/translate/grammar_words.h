@@ -10,7 +10,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/data/text/pairs.h"
 
-namespace tern::apps::grammar {
+namespace tern::apps::translate::grammar {
 
 enum class Gender { masculine, feminine };
 
@@ -105,4 +105,4 @@ std::string english(const Sentence& sentence);
 std::string french(const Sentence& sentence);
 Sentence random_sentence(Rng& rng);
 
-}  // namespace tern::apps::grammar
+}  // namespace tern::apps::translate::grammar

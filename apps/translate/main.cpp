@@ -6,8 +6,8 @@
 #include "tern/core/base/threads.h"
 
 int main(int argc, char** argv) {
-  using namespace tern::apps;
-  return run_app("translate", [&] {
+  using namespace tern::apps::translate;
+  return tern::apps::run_app("translate", [&] {
     TranslateOptions options;
     if (!parse_options(argc, argv, options)) return 0;
     if (options.threads > 0) tern::set_num_threads(options.threads);

@@ -7,7 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kMoreTokens = 6;  // what any source may have, its end included
@@ -147,32 +147,4 @@ int64_t TranslationModel::longest_translation(int64_t source) const {
   return static_cast<int64_t>(config_.length_ratio * static_cast<double>(source)) + kMoreTokens;
 }
 
-NamedTensors TranslationModel::parameters() const {
-  return std::visit([](const auto& m) { return nn::named_parameters(m); }, model_);
-}
-
-NamedTensors TranslationModel::state_dict() const {
-  return std::visit([](const auto& m) { return nn::state_dict(m); }, model_);
-}
-
-void TranslationModel::load_state_dict(const NamedTensors& state) {
-  std::visit([&](auto& m) { nn::load_state_dict(m, state); }, model_);
-}
-
-NamedTensors TranslationModel::generator_state() const {
-  return std::visit([](const auto& m) { return nn::generator_state(m); }, model_);
-}
-
-void TranslationModel::load_generator_state(const NamedTensors& state) {
-  std::visit([&](auto& m) { nn::load_generator_state(m, state); }, model_);
-}
-
-void TranslationModel::set_training(bool on) {
-  std::visit([&](auto& m) { nn::set_training(m, on); }, model_);
-}
-
-int64_t TranslationModel::num_parameters() const {
-  return std::visit([](const auto& m) { return nn::num_parameters(m); }, model_);
-}
-
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -13,7 +13,7 @@
 #include "tern/models/transformer.h"
 #include "tern/nn/decode.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// How a translation is looked for.
 struct SearchOptions {
@@ -47,22 +47,16 @@ class TranslationModel {
   std::vector<AttentionMap> attention(const std::vector<int64_t>& source,
                                       const std::vector<int64_t>& target) const;
 
-  NamedTensors parameters() const;
-  NamedTensors state_dict() const;
-  void load_state_dict(const NamedTensors& state);
-  NamedTensors generator_state() const;
-  void load_generator_state(const NamedTensors& state);
-  void set_training(bool on);
-  int64_t num_parameters() const;
-
   /// Tokens that a translation of so many may have, its end included.
   int64_t longest_translation(int64_t source) const;
 
   const ModelConfig& config() const { return config_; }
+
+  static void fields(auto& m, auto&& visit) { visit("", m.model_); }
 
  private:
   ModelConfig config_;
   std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq> model_;
 };
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -7,7 +7,7 @@
 #include "tern/apps/common/flags.h"
 #include "tern/core/base/error.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 constexpr const char* kAbout =
@@ -177,7 +177,7 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
 
 void check_train(const CLI::App& train, const TranslateOptions& o) {
   const TrainConfig& c = o.train;
-  if (!o.resume.empty()) return check_resume_flags(train, {"--threads"});
+  if (!o.resume.empty()) return check_resume_flags(train, {"--threads", "--epochs"});
   check(c.pairs.empty() || (c.source.empty() && c.target.empty()),
         "--pairs and --source/--target cannot be given together");
   check(c.source.empty() == c.target.empty(), "--source and --target belong together");
@@ -228,6 +228,8 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   if (score->parsed()) o.command = Command::score;
   if (plot->parsed()) o.command = Command::plot;
   if (o.command == Command::train) check_train(*train, o);
+  o.epochs_given = train->count("--epochs") > 0;
+  o.warmup_given = train->count("--warmup") > 0;
   check(o.search.n_best <= o.search.beam, "--n-best {} is above --beam {}", o.search.n_best,
         o.search.beam);
   for (const CLI::App* command : {run, eval, plot})
@@ -237,4 +239,4 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   return true;
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

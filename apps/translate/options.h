@@ -7,14 +7,15 @@
 #include "tern/apps/translate/config.h"
 #include "tern/apps/translate/model.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 struct TranslateOptions {
   enum class Command { train, run, eval, score, plot } command = Command::train;
   TrainConfig train;
   std::string out, resume;  ///< train
-  int threads = 0;          ///< 0: all cores
-  std::string model;        ///< folder: run, eval, plot
+  bool epochs_given = false, warmup_given = false;
+  int threads = 0;    ///< 0: all cores
+  std::string model;  ///< folder: run, eval, plot
   SearchOptions search;
   std::string attention;                            ///< run, plot: page to write
   std::string source, target;                       ///< eval
@@ -28,4 +29,4 @@ struct TranslateOptions {
 /// Parses the command line. --help prints and returns false; wrong flags throw Error.
 bool parse_options(int argc, char** argv, TranslateOptions& options);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -6,9 +6,9 @@
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
-#include "tern/apps/common/progress.h"
+#include "tern/train/progress.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 std::string facts_table(const Facts& facts) {
@@ -19,20 +19,20 @@ std::string facts_table(const Facts& facts) {
   return s + "</table>\n";
 }
 
-std::string curves(const std::vector<EpochScores>& epochs) {
+std::string curves(const std::vector<train::EpochRecord>& epochs) {
   Series train{"train", {}, {}}, valid{"validation", {}, {}}, bleu{"BLEU", {}, {}};
   Series rate{"rate", {}, {}};
-  for (const EpochScores& e : epochs) {
+  for (const train::EpochRecord& e : epochs) {
     auto add = [&](Series& s, double y) {
       s.x.push_back(static_cast<double>(e.epoch));
       s.y.push_back(y);
     };
-    add(train, e.train_loss);
-    add(valid, e.valid_loss);
-    add(bleu, e.valid_bleu);
+    add(train, e["train_loss"]);
+    add(valid, e["valid_loss"]);
+    add(bleu, e["valid_bleu"]);
     add(rate, e.lr);
   }
-  const bool validated = !epochs.empty() && !std::isnan(epochs[0].valid_loss);
+  const bool validated = !epochs.empty() && !std::isnan(epochs[0]["valid_loss"]);
   auto options = [](const char* title) {
     return ChartOptions{.title = title, .x_label = "epoch", .whole_x = true};
   };
@@ -50,13 +50,13 @@ std::string epoch_table(const TranslationReport& r) {
   auto number = [](double v) {
     return std::isnan(v) ? std::string("-") : fmt::format("{:.3f}", v);
   };
-  for (const EpochScores& e : r.epochs)
+  for (const train::EpochRecord& e : r.epochs)
     s += fmt::format(
         "<tr{}><td>{}</td><td>{:.4f}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td>"
         "<td>{}</td></tr>\n",
-        e.epoch == r.best ? " style=\"font-weight:bold\"" : "", e.epoch, e.train_loss,
-        number(e.valid_loss), number(e.valid_ppl), number(e.valid_bleu), e.tokens_per_s,
-        clock_time(e.seconds));
+        e.epoch == r.best ? " style=\"font-weight:bold\"" : "", e.epoch, e["train_loss"],
+        number(e["valid_loss"]), number(e["valid_ppl"]), number(e["valid_bleu"]), e.speed,
+        train::clock_time(e.seconds));
   return s + "</table></div>\n";
 }
 
@@ -89,4 +89,4 @@ std::string make_report(const TranslationReport& r) {
   return html_page(r.title, s);
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "tern/apps/common/attention_view.h"
-#include "tern/apps/common/training_run.h"
-#include "tern/apps/translate/trainer.h"
+#include "tern/apps/common/launch.h"
+#include "tern/train/metrics.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 struct SampleTranslation {
   std::string source, reference, translation;
@@ -19,7 +19,7 @@ struct SampleTranslation {
 struct TranslationReport {
   std::string title;
   Facts facts;
-  std::vector<EpochScores> epochs;
+  std::vector<train::EpochRecord> epochs;
   int64_t best = 0;  ///< number of the epoch whose weights were kept
   std::vector<SampleTranslation> samples;
 };
@@ -27,4 +27,4 @@ struct TranslationReport {
 /// The page as text (write it with write_file_atomically).
 std::string make_report(const TranslationReport& report);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

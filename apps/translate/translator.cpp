@@ -14,7 +14,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/lines.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kSentences = 64;     // a batch of decoding
@@ -112,8 +112,12 @@ std::string to_text(const Scores& s) {
                      data::chrf_signature({.lowercase = s.options.lowercase}), s.chrf, s.d2l);
 }
 
-void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
+void save_config(const ModelFiles& files, const TrainConfig& config) {
   write_file_atomically(files.config(), to_json(config) + "\n");
+}
+
+void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
+  save_config(files, config);
   if (config.shared) {
     t.source.save(files.vocabulary("vocabulary"));
   } else {
@@ -152,8 +156,8 @@ Translator load_translator(const std::string& folder) {
   const SafeTensors weights = load_safetensors(files.weights());
   try {
     TranslationModel model(m, 0);
-    model.load_state_dict(weights.tensors);
-    model.set_training(false);
+    nn::load_state_dict(model, weights.tensors);
+    nn::set_training(model, false);
     return {config, std::move(tokenizers), std::move(model)};
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),
@@ -161,4 +165,4 @@ Translator load_translator(const std::string& folder) {
   }
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -12,7 +12,7 @@
 #include "tern/apps/translate/model.h"
 #include "tern/data/scores/bleu.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 
 /// A translation of a line of text.
 struct TranslatedText {
@@ -61,6 +61,8 @@ struct ModelFiles {
 /// Writes config.json and the tokenizers.
 void save_description(const ModelFiles& files, const TrainConfig& config,
                       const Tokenizers& tokenizers);
+/// config.json alone.
+void save_config(const ModelFiles& files, const TrainConfig& config);
 TrainConfig load_config(const ModelFiles& files);
 Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config);
 
@@ -73,4 +75,4 @@ struct Translator {
 /// Loads a model folder; IoError names the part that is missing or does not fit.
 Translator load_translator(const std::string& folder);
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

@@ -11,8 +11,8 @@
 #include "tern/data/text/words.h"
 
 using namespace tern;
-using namespace tern::apps;
-using namespace tern::apps::grammar;
+using namespace tern::apps::translate;
+using namespace tern::apps::translate::grammar;
 using namespace tern::data;
 
 namespace {

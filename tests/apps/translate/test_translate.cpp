@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/common/checkpoint.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/trainer.h"
+#include "tern/apps/translate/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/data_files.h"
 
-namespace tern::apps {
+namespace tern::apps::translate {
 namespace {
 
 using test::read_file;
@@ -44,7 +44,7 @@ TrainConfig busy_config(const std::string& model) {
   return c;
 }
 
-// A corpus and the trainer on it.
+// A corpus and trainings on it.
 struct Setup {
   TrainConfig config;
   Tokenizers tokenizers;
@@ -57,14 +57,15 @@ struct Setup {
     config.model.target_vocab = tokenizers.target.size();
     corpus = encode_corpus(config, files, tokenizers);
   }
-  std::unique_ptr<TranslationTrainer> trainer() const {
-    return std::make_unique<TranslationTrainer>(config, corpus, tokenizers);
+  std::unique_ptr<TranslationTraining> training() const {
+    return std::make_unique<TranslationTraining>(config, corpus, tokenizers,
+                                                 TranslationModel(config.model, config.seed));
   }
 };
 
-void step(TranslationTrainer& t) {
-  if (t.epoch_trained()) t.close_epoch(*t.validate());
-  t.train_step();
+void step(TranslationTraining& t) {
+  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+  t.loop.step();
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -75,21 +76,22 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   });
 }
 
-// Two trainers with the same past, but for the time it took.
-void check_same_state(const TranslationTrainer& a, const TranslationTrainer& b) {
-  const SafeTensors x = a.state(), y = b.state();
+// Two trainings with the same past.
+void check_same_state(const TranslationTraining& a, const TranslationTraining& b) {
+  const SafeTensors x = a.loop.state(), y = b.loop.state();
   REQUIRE(x.tensors.size() == y.tensors.size());
   for (size_t i = 0; i < x.tensors.size(); ++i) {
     CAPTURE(x.tensors[i].first);
     CHECK(x.tensors[i].first == y.tensors[i].first);
     CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
   }
-  CHECK(a.progress().loss_sum == b.progress().loss_sum);
-  CHECK(a.progress().step == b.progress().step);
-  REQUIRE(a.progress().history.size() == b.progress().history.size());
-  for (size_t i = 0; i < a.progress().history.size(); ++i) {
-    CHECK(a.progress().history[i].valid_loss == b.progress().history[i].valid_loss);
-    CHECK(a.progress().history[i].valid_bleu == b.progress().history[i].valid_bleu);
+  CHECK(x.metadata == y.metadata);
+  CHECK(a.loop.means().mean("loss") == b.loop.means().mean("loss"));
+  CHECK(a.learner.steps() == b.learner.steps());
+  REQUIRE(a.loop.history().size() == b.loop.history().size());
+  for (size_t i = 0; i < a.loop.history().size(); ++i) {
+    CHECK(a.loop.history()[i]["valid_loss"] == b.loop.history()[i]["valid_loss"]);
+    CHECK(a.loop.history()[i]["valid_bleu"] == b.loop.history()[i]["valid_bleu"]);
   }
 }
 
@@ -117,15 +119,15 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
   for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
     CAPTURE(model);
     const Setup setup(busy_config(model));
-    auto whole = setup.trainer();
-    REQUIRE(whole->batches_per_epoch() == 5);  // three steps, the last one of one batch
+    auto whole = setup.training();
+    REQUIRE(whole->loader.batches_per_epoch() == 5);  // three steps, the last one of one batch
     for (int i = 0; i < 7; ++i) step(*whole);
     for (int before : {1, 3, 5}) {
-      auto first = setup.trainer(), second = setup.trainer();
+      auto first = setup.training(), second = setup.training();
       for (int i = 0; i < before; ++i) step(*first);
       TempDir dir;
-      save_checkpoint(dir / "c", first->state());
-      second->load_state(load_checkpoint(dir / "c"), "c");
+      first->loop.checkpoint().save(dir / "c");
+      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
       for (int i = before; i < 7; ++i) step(*second);
       check_same_state(*whole, *second);
     }
@@ -134,7 +136,7 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
 
 TEST_CASE("translate: training gives the same with one thread and with two") {
   const Setup setup(busy_config("transformer"));
-  auto one = setup.trainer(), two = setup.trainer();
+  auto one = setup.training(), two = setup.training();
   const int threads = num_threads();
   set_num_threads(1);
   for (int i = 0; i < 3; ++i) step(*one);
@@ -152,14 +154,16 @@ TEST_CASE("translate: accumulated batches give the step of one large batch") {
   TrainConfig large = small;
   large.batch = 34;
   const Setup a(small), b(large);
-  auto x = a.trainer(), y = b.trainer();
-  REQUIRE(x->batches_per_epoch() > y->batches_per_epoch());
-  x->train_step();
-  y->train_step();
-  REQUIRE(x->epoch_trained());
-  REQUIRE(y->epoch_trained());
-  CHECK(x->progress().loss_sum == doctest::Approx(y->progress().loss_sum).epsilon(1e-5));
-  const NamedTensors p = x->weights(), q = y->weights();
+  auto x = a.training(), y = b.training();
+  REQUIRE(x->loader.batches_per_epoch() > y->loader.batches_per_epoch());
+  x->loop.step();
+  y->loop.step();
+  REQUIRE(x->loop.epoch_trained());
+  REQUIRE(y->loop.epoch_trained());
+  CHECK(x->loop.means().mean("loss") ==
+        doctest::Approx(y->loop.means().mean("loss")).epsilon(1e-5));
+  CHECK(x->loop.means().count("loss") == y->loop.means().count("loss"));
+  const NamedTensors p = x->learner.weights(), q = y->learner.weights();
   for (size_t i = 0; i < p.size(); ++i) {
     CAPTURE(p[i].first);
     // A key's bias has no gradient but rounding, which Adam makes as large as any other.
@@ -173,16 +177,16 @@ TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refuse
   TrainConfig c = busy_config("bahdanau");
   c.first = 39;
   const Setup other(c);
-  auto t = setup.trainer();
-  t->train_step();
-  CHECK_THROWS_WITH_AS(other.trainer()->load_state(t->state(), "c"),
+  auto t = setup.training();
+  t->loop.step();
+  CHECK_THROWS_WITH_AS(other.training()->loop.load_state(t->loop.state(), "c"),
                        doctest::Contains("other data"), IoError);
   TempDir dir;
-  save_checkpoint(dir / "c", t->state());
+  t->loop.checkpoint().save(dir / "c");
   std::string bytes = read_file(dir / "c");
   bytes[bytes.size() - 9] ^= 1;
   write_file(dir / "d", bytes);
-  CHECK_THROWS_AS(load_checkpoint(dir / "d"), IoError);
+  CHECK_THROWS_AS(train::load_checkpoint(dir / "d"), IoError);
 }
 
 TEST_CASE("translate: a small model learns the generated pairs") {
@@ -201,20 +205,19 @@ TEST_CASE("translate: a small model learns the generated pairs") {
   c.accumulate = 1;
   c.epochs = 60;
   const Setup setup(c);
-  auto t = setup.trainer();
-  while (!t->finished()) {
-    t->train_step();
-    if (t->epoch_trained()) t->close_epoch(*t->validate());
+  auto t = setup.training();
+  while (!t->loop.finished()) {
+    t->loop.step();
+    if (t->loop.epoch_trained()) REQUIRE(t->loop.close_epoch());
   }
   std::vector<std::string> sources, references, found;
   for (const data::SentencePair& p : read_pair_files(setup.config).train) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
-  t->with_counting_weights([&] {
-    for (auto& best : translate_lines(t->model(), setup.tokenizers, sources, {}))
-      found.push_back(best[0].text);
-  });
+  train::Learner::Evaluation scope(t->learner);
+  for (auto& best : translate_lines(t->model, setup.tokenizers, sources, {}))
+    found.push_back(best[0].text);
   CHECK(data::corpus_bleu(found, references, t->bleu_options()).score > 90);
 }
 
@@ -275,43 +278,80 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   }
 }
 
+TEST_CASE("translate: a run with noam's rate can be made longer, bit for bit") {
+  TempDir dir;
+  auto run = [&](const char* name, int64_t epochs) {
+    TranslateOptions o;
+    o.train = busy_config("transformer");
+    o.train.epochs = epochs;
+    o.out = dir / name;
+    REQUIRE(start_training(o) == 0);
+    return o.out;
+  };
+  const std::string whole = run("whole", 3), part = run("part", 2);
+  TranslateOptions more = parse({"train", "--resume", part, "--epochs", "3"});
+  REQUIRE(resume_training(more) == 0);
+  for (const char* file : {"/model.safetensors", "/config.json"})
+    CHECK(read_file(part + file) == read_file(whole + file));
+  more.train.epochs = 1;
+  CHECK_THROWS_WITH_AS(resume_training(more), doctest::Contains("in epoch 3 already"), IoError);
+}
+
+TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is refused") {
+  TempDir dir;
+  TranslateOptions o = parse({"train", "--first", "40", "--epochs", "1", "--batch", "8"});
+  o.train.model.dim = 16;
+  o.out = dir / "short";
+  REQUIRE(o.train.warmup == 200);
+  CHECK(start_training(o) == 0);  // 5 steps
+  CHECK(load_config({o.out}).warmup == 1);
+  TranslateOptions more;
+  more.resume = o.out;
+  more.train.epochs = 2;
+  more.epochs_given = true;
+  CHECK_THROWS_WITH_AS(resume_training(more), doctest::Contains("the cosine schedule"), Error);
+  o.warmup_given = true;
+  o.out = dir / "given";
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("a warm-up of 200 steps"), Error);
+  CHECK_FALSE(std::filesystem::exists(o.out));
+}
+
 TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
   for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
     CAPTURE(model);
     const Setup setup(busy_config(model));
-    auto t = setup.trainer();
+    auto t = setup.training();
     for (int i = 0; i < 4; ++i) step(*t);
     std::vector<std::string> lines;
     for (const data::SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
     lines.insert(lines.begin() + 2, "");
-    t->with_counting_weights([&] {
-      for (int64_t beam : {1, 3}) {
-        const auto all = translate_lines(t->model(), setup.tokenizers, lines, {.beam = beam});
-        REQUIRE(all.size() == lines.size());
-        CHECK(all[2][0].text.empty());
-        for (size_t i = 0; i < lines.size(); ++i) {
-          const auto one =
-              translate_lines(t->model(), setup.tokenizers, {&lines[i], 1}, {.beam = beam});
-          CHECK(one[0][0].text == all[i][0].text);
-          CHECK(one[0][0].log_prob == doctest::Approx(all[i][0].log_prob).epsilon(1e-4));
-        }
+    train::Learner::Evaluation scope(t->learner);
+    for (int64_t beam : {1, 3}) {
+      const auto all = translate_lines(t->model, setup.tokenizers, lines, {.beam = beam});
+      REQUIRE(all.size() == lines.size());
+      CHECK(all[2][0].text.empty());
+      for (size_t i = 0; i < lines.size(); ++i) {
+        const auto one =
+            translate_lines(t->model, setup.tokenizers, {&lines[i], 1}, {.beam = beam});
+        CHECK(one[0][0].text == all[i][0].text);
+        CHECK(one[0][0].log_prob == doctest::Approx(all[i][0].log_prob).epsilon(1e-4));
       }
-      // The mean over tokens does not depend on how they are batched.
-      double sum = 0;
-      int64_t tokens = 0;
-      for (const data::EncodedPair& p : *setup.corpus.valid.pairs) {
-        data::EncodedPairs one;
-        one.pairs = std::make_shared<std::vector<data::EncodedPair>>(1, p);
-        const int64_t n = std::ssize(p.target) + 1;
-        sum += token_loss(t->model(), one) * static_cast<double>(n);
-        tokens += n;
-      }
-      data::EncodedPairs none;
-      none.pairs = std::make_shared<std::vector<data::EncodedPair>>();
-      CHECK(std::isnan(token_loss(t->model(), none)));
-      CHECK(token_loss(t->model(), setup.corpus.valid) ==
-            doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
-    });
+    }
+    // The mean over tokens does not depend on how they are batched.
+    double sum = 0;
+    int64_t tokens = 0;
+    for (const data::EncodedPair& p : *setup.corpus.valid.pairs) {
+      data::EncodedPairs one;
+      one.pairs = std::make_shared<std::vector<data::EncodedPair>>(1, p);
+      const int64_t n = std::ssize(p.target) + 1;
+      sum += token_loss(t->model, one) * static_cast<double>(n);
+      tokens += n;
+    }
+    data::EncodedPairs none;
+    none.pairs = std::make_shared<std::vector<data::EncodedPair>>();
+    CHECK(std::isnan(token_loss(t->model, none)));
+    CHECK(token_loss(t->model, setup.corpus.valid) ==
+          doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
   }
 }
 
@@ -393,4 +433,4 @@ TEST_CASE("translate: files that do not fit say how") {
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("no such folder"), IoError);
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::translate

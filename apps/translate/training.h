@@ -1,0 +1,44 @@
+// The training of a translation model: what of it the loop (train/loop.h) cannot know.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tern/apps/translate/translator.h"
+#include "tern/optim/optimizer.h"
+#include "tern/train/loop.h"
+
+namespace tern::apps::translate {
+
+/// Of the whole run, on this corpus.
+int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
+
+/// Its metrics: train_loss (mean of a token, with label smoothing if that is on), valid_loss
+/// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
+/// are NaN without validation pairs. Corpus and tokenizers must outlive it.
+struct TranslationTraining {
+  /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
+  /// written as model.safetensors, by on_epoch.
+  TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
+                      TranslationModel model, train::LoopOptions loop_options = {});
+  TranslationTraining(const TranslationTraining&) = delete;
+  TranslationTraining& operator=(const TranslationTraining&) = delete;
+
+  data::BleuOptions bleu_options() const;
+
+  TrainConfig config;
+  const Corpus& corpus;
+  const Tokenizers& tokenizers;
+  TranslationModel model;
+  data::Loader<data::PairBatch> loader;
+  optim::AdamW optimizer;
+  train::Learner learner;
+  train::Loop loop;
+
+ private:
+  Tensor loss(const data::PairBatch& batch) const;
+  std::optional<train::Metrics> validate() const;
+  train::LoopOptions complete(train::LoopOptions loop_options);
+};
+
+}  // namespace tern::apps::translate
