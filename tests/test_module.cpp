@@ -87,6 +87,17 @@ Floats values(const Tensor& t) { return t.to_vector<float>(); }
 
 }  // namespace
 
+TEST_CASE("module: a reference to a module is a module") {
+  Rng rng(1);
+  nn::TransformerEncoderLayer layer({.dim = 8, .heads = 2, .ffn = 12}, rng);
+  nn::ModuleRef ref = layer;
+  const NamedTensors a = nn::state_dict(layer), b = nn::state_dict(ref);
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) CHECK(a[i].first == b[i].first);
+  CHECK(nn::num_parameters(ref) == nn::num_parameters(layer));
+  CHECK(nn::generators(ref) == nn::generators(layer));
+}
+
 TEST_CASE("module: the walk names every kind of field, in order") {
   Rng rng(1);
   Everything m(rng);

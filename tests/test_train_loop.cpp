@@ -282,7 +282,8 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
     g.extra = [&] { return sum(sqrt(g.model.down.bias.tensor() * 0)); };
     const auto before = g.model.up.weight.tensor().to_vector<float>();
     CHECK_THROWS_WITH_AS(g.loop.step(),
-                         "the gradient of 'down.bias' is not finite in step 1 (epoch 1)", Diverged);
+                         "the gradient of 'down.bias' is nan (element 0) in step 1 (epoch 1)",
+                         Diverged);
     CHECK(g.model.up.weight.tensor().to_vector<float>() == before);
     CHECK_FALSE(g.model.up.weight.grad().defined());
     CHECK(g.learner.steps() == 0);
@@ -316,6 +317,29 @@ TEST_CASE("train: a step that failed can be run again with the same random numbe
   CHECK(first.size() == 4);
   CHECK(first == second);
   CHECK_FALSE(t.model.up.weight.grad().defined());
+}
+
+TEST_CASE("train: a step that threw can be taken again") {
+  struct NoMemory {};
+  Training whole, t;
+  whole.quiet = t.quiet = true;  // the program's own generator would go on
+  t.before_batch = [](int64_t number) {
+    if (number == 6 || number == 9) throw NoMemory();
+  };
+  for (int i = 0; i < 6; ++i) whole.step();
+  int failed = 0;
+  while (t.learner.steps() < 6) {
+    try {
+      t.step();
+    } catch (const NoMemory&) {
+      ++failed;
+    }
+  }
+  CHECK(failed == 2);
+  CHECK(t.seen > whole.seen);
+  CHECK(whole.loop.history().at(1)["train_loss"] == t.loop.history().at(1)["train_loss"]);
+  const NamedTensors x = nn::named_parameters(whole.model), y = nn::named_parameters(t.model);
+  for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
 }
 
 TEST_CASE("train: batches that are accumulated give the step of one large batch") {

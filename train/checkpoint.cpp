@@ -204,11 +204,11 @@ void Checkpoint::load(const std::string& path) const { load_state(load_checkpoin
 
 void Checkpoint::add_module(const std::string& name, const nn::ModuleRef& module) {
   add(
-      name, [module] { return module.state_dict(); },
-      [module](const NamedTensors& state) { module.load_state_dict(state); });
+      name, [module] { return nn::state_dict(module); },
+      [module](const NamedTensors& state) mutable { nn::load_state_dict(module, state); });
   add(
-      name + "_generators", [module] { return module.generator_state(); },
-      [module](const NamedTensors& state) { module.load_generator_state(state); });
+      name + "_generators", [module] { return nn::generator_state(module); },
+      [module](const NamedTensors& state) mutable { nn::load_generator_state(module, state); });
 }
 
 void Checkpoint::add_value(const std::string& name, int64_t& value) {

@@ -88,7 +88,7 @@ class Checkpoint {
 
 template <class T>
 void Checkpoint::add(const std::string& name, T& part) {
-  if constexpr (nn::detail::HasFields<T> || std::is_same_v<T, const nn::ModuleRef>) {
+  if constexpr (nn::detail::HasFields<T>) {
     add_module(name, part);
   } else if constexpr (requires { part.load_state_dict(part.state_dict()); }) {
     add(

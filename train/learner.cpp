@@ -1,7 +1,6 @@
 #include "tern/train/learner.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "tern/core/ops/ops.h"
@@ -28,11 +27,11 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
       optimizer_(optimizer),
       options_(std::move(options)),
       parameters_(optimizer.parameters()),
-      generators_(model_.generators()) {
+      generators_(nn::generators(model_)) {
   check(options_.clip >= 0, "Learner: the bound of the gradients must not be negative, it is {}",
         options_.clip);
   if (options_.ema > 0)
-    ema_.emplace(model_.state_dict(), optim::EmaOptions{.decay = options_.ema, .warmup = true});
+    ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
 }
 
 double Learner::backward(const Tensor& loss, double share) {
@@ -42,27 +41,26 @@ double Learner::backward(const Tensor& loss, double share) {
   if (!std::isfinite(value))
     throw Diverged(fmt::format("the loss is {} in step {}", value, steps_ + 1));
   if (options_.check_graph && !graph_checked_)
-    optim::check_training_graph(loss, model_.named_parameters(), optimizer_);
+    optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_);
   graph_checked_ = true;
   part.backward();
   return value;
 }
 
-// One pass over the gradients, which the bound on their norm needs anyway.
+// With a bound on the norm, the pass that measures it finds what is not finite.
 void Learner::check_gradients() {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool clips = options_.clip > 0;
-  try {
-    optim::clip_grad_norm(parameters_, clips ? options_.clip : kInfinity,
-                          {.p = clips ? 2 : kInfinity});
-  } catch (const Error&) {  // before anything was scaled
-    NoGradGuard no_grad;
-    for (const auto& [name, p] : parameters_)
-      if (const Tensor g = p.grad(); g.defined() && !is_finite(g))
-        throw Diverged(
-            fmt::format("the gradient of '{}' is not finite in step {}", name, steps_ + 1));
-    throw;
+  if (options_.clip > 0) {
+    try {
+      optim::clip_grad_norm(parameters_, options_.clip);
+      return;
+    } catch (const Error&) {  // before anything was scaled
+      if (!optim::find_non_finite_gradient(parameters_)) throw;
+    }
   }
+  if (const auto found = optim::find_non_finite_gradient(parameters_))
+    throw Diverged(fmt::format("the gradient of '{}' is {} (element {}) in step {}",
+                               found->parameter, std::abs(found->value), found->element,
+                               steps_ + 1));
 }
 
 void Learner::step() {
@@ -74,29 +72,24 @@ void Learner::step() {
   ++steps_;
 }
 
-NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : model_.state_dict(); }
+NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : nn::state_dict(model_); }
 
 void Learner::save_weights(const std::string& path,
                            const std::map<std::string, std::string>& metadata) const {
   save_safetensors(path, {finite(weights()), metadata});
 }
 
-Learner::Evaluation::Evaluation(Learner& learner)
-    : mode_(learner.model_), ema_(learner.ema_ ? &*learner.ema_ : nullptr) {
-  if (ema_) ema_->swap();
-}
-
-Learner::Evaluation::~Evaluation() {
-  if (ema_) ema_->swap();
+Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
+  if (learner.ema_) averaged_.emplace(*learner.ema_);
 }
 
 void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
   checkpoint.add(
-      prefix + "model", [this] { return finite(model_.state_dict()); },
-      [this](const NamedTensors& state) { model_.load_state_dict(state); });
+      prefix + "model", [this] { return finite(nn::state_dict(model_)); },
+      [this](const NamedTensors& state) { nn::load_state_dict(model_, state); });
   checkpoint.add(
-      prefix + "generators", [this] { return model_.generator_state(); },
-      [this](const NamedTensors& state) { model_.load_generator_state(state); });
+      prefix + "generators", [this] { return nn::generator_state(model_); },
+      [this](const NamedTensors& state) { nn::load_generator_state(model_, state); });
   checkpoint.add(prefix + "optimizer", optimizer_);
   if (ema_) checkpoint.add(prefix + "ema", *ema_);
   checkpoint.add(

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
+#include "tern/nn/eval_scope.h"
 #include "tern/nn/module_ref.h"
 #include "tern/optim/ema.h"
 #include "tern/optim/optimizer.h"
@@ -75,13 +76,10 @@ class Learner {
   class Evaluation {
    public:
     explicit Evaluation(Learner& learner);
-    ~Evaluation();
-    Evaluation(const Evaluation&) = delete;
-    Evaluation& operator=(const Evaluation&) = delete;
 
    private:
-    nn::EvaluationScope mode_;
-    optim::Ema* ema_;
+    nn::EvalScope mode_;
+    std::optional<optim::EmaScope> averaged_;
   };
 
   /// Adds model, generators, optimizer, averages and the number of steps as parts called

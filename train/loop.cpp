@@ -32,7 +32,8 @@ struct Loop::Impl {
   LoopState state = {};
   int64_t batches = 0;  // of the epoch in progress
   bool resumed = false, timed = false;
-  std::vector<Rng> generators = {};  // before the step
+  std::vector<Rng> generators = {};  // before the step,
+  Means means = {};                  // and these
   Clock::time_point last_save = {};
   int64_t saved_step = 0;
 
@@ -42,6 +43,7 @@ struct Loop::Impl {
   size_t take_batches();
   void take_step(size_t count);
   std::string diagnose(size_t count);
+  void undo_step();
   void load(const std::string& json);
   void save();
   void save_weights();
@@ -101,6 +103,15 @@ std::string Loop::Impl::diagnose(size_t count) {
   } catch (const std::exception& e) {
     return fmt::format("; looking for the cause failed: {}", e.what());
   }
+}
+
+// As if the step had not been begun.
+void Loop::Impl::undo_step() {
+  learner.clear_gradients();
+  learner.load_generators(generators);
+  state.means = means;
+  feed.clear();
+  feed.seek({.epoch = std::ssize(state.history), .batch = state.batch});
 }
 
 void Loop::Impl::load(const std::string& json) {
@@ -200,17 +211,17 @@ void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch is to be evaluated and closed before another step");
   Impl& p = *impl_;
   p.learner.save_generators(p.generators);
-  const size_t count = p.take_batches();
+  p.means = p.state.means;
+  size_t count = 0;
   try {
+    count = p.take_batches();
     p.take_step(count);
   } catch (const Diverged& e) {
     const std::string cause = p.diagnose(count);
-    p.learner.clear_gradients();
-    p.feed.clear();
+    p.undo_step();
     throw Diverged(fmt::format("{} (epoch {}){}", e.what(), epoch(), cause));
   } catch (...) {
-    p.learner.clear_gradients();
-    p.feed.clear();
+    p.undo_step();
     throw;
   }
   p.feed.clear();

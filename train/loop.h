@@ -158,7 +158,9 @@ class Loop {
   bool resume();
 
   // ---- What run() does, step by step ----
-  /// One step of the optimizer. REQUIRES: !epoch_trained().
+  /// One step of the optimizer. One that throws is as if it had not been begun, but for what the
+  /// forward pass changes (running statistics, your own counters): it can be taken again. REQUIRES:
+  /// !epoch_trained().
   void step();
   /// All batches of the epoch in progress are done: it is to be evaluated and closed.
   bool epoch_trained() const;

@@ -32,7 +32,7 @@ std::string clock_time(double seconds) {
 std::string grouped(int64_t number) {
   std::string digits = fmt::format("{}", number);
   for (auto at = std::ssize(digits) - 3; at > (number < 0); at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 

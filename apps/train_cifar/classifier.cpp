@@ -38,7 +38,7 @@ const ClassifierEntry& find_classifier(const std::string& name) {
                    fmt::join(classifier_names(), ", ")));
 }
 
-void load_weights_of(const std::string& path, const ImageClassifier& model) {
+void load_weights_of(const std::string& path, ImageClassifier& model) {
   SafeTensors file = load_safetensors(path);
   check_io(!file.metadata.count("checksum"),
            "{}: this is the checkpoint of a run, not a model's weights; these are in "
@@ -49,7 +49,7 @@ void load_weights_of(const std::string& path, const ImageClassifier& model) {
     check_io(said->second == model.name(), "{}: these are the weights of {}, not of {}", path,
              said->second, model.name());
   try {
-    model.module().load_state_dict(file.tensors);
+    nn::load_state_dict(model, file.tensors);
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
   }

@@ -14,7 +14,7 @@
 namespace tern::apps::train_cifar {
 
 /// A module that makes logits (B, classes) of images (B, 3, 32, 32), and what it tells of itself
-/// (models/heatmaps.h). A handle: copies are the same model.
+/// (models/heatmaps.h). A module itself, and a handle: copies are the same model.
 class ImageClassifier {
  public:
   template <class M>
@@ -22,12 +22,12 @@ class ImageClassifier {
 
   Tensor operator()(const Tensor& images) const { return forward_(images); }
   const std::string& name() const { return name_; }
-  const nn::ModuleRef& module() const { return module_; }
   std::string summary() const { return summary_ ? summary_() : ""; }
   int64_t patch_size() const { return patch_size_; }  ///< 0: it sees no patches
   models::Heatmaps heatmaps(const Tensor& images) const {
     return heatmaps_ ? heatmaps_(images) : models::Heatmaps{};
   }
+  static void fields(auto& m, auto&& visit) { visit("", m.module_); }
 
  private:
   template <class M>
@@ -56,7 +56,7 @@ std::vector<std::string> classifier_names();
 const ClassifierEntry& find_classifier(const std::string& name);
 
 /// Loads a safetensors file into the model. IoError if it does not fit.
-void load_weights_of(const std::string& path, const ImageClassifier& model);
+void load_weights_of(const std::string& path, ImageClassifier& model);
 
 /// The entries of models M, made from (options, rng), by names.
 template <class M, class Options>

@@ -41,8 +41,10 @@ class Launch {
  private:
   bool finish() {
     if (!training_.evaluation) {  // a run that was finished before
-      train::Learner::Evaluation scope(training_.learner);
-      training_.evaluation = training_.test("testing");
+      {
+        train::Learner::Evaluation scope(training_.learner);
+        training_.evaluation = training_.test("testing");
+      }
       if (!training_.evaluation) return false;
       write_report();
     }
@@ -120,7 +122,7 @@ int evaluate_weights(const TrainOptions& o) {
   const ClassifierEntry& entry = find_classifier(model_of(o));
   ImageClassifier model = entry.make(entry.dropout, rng);
   load_weights_of(o.eval, model);
-  nn::EvaluationScope evaluation_mode(model.module());
+  nn::EvalScope evaluating(model);
   data::Cifar10 data = data::load_cifar10(o.data);
   data::Dataset<data::ImageSample> test = limited(data.test, o.limit);
   std::optional<Evaluation> e;

@@ -17,9 +17,8 @@ constexpr size_t kPredictions = 12;
 
 std::string describe_model(const ImageClassifier& model) {
   const std::string summary = model.summary();
-  return fmt::format("{}, {} weights{}{}", model.name(),
-                     train::grouped(model.module().num_parameters()), summary.empty() ? "" : ": ",
-                     summary);
+  return fmt::format("{}, {} weights{}{}", model.name(), train::grouped(nn::num_parameters(model)),
+                     summary.empty() ? "" : ": ", summary);
 }
 
 std::string describe_recipe(const CifarTraining& t) {

@@ -23,7 +23,7 @@ struct Evaluation {
 /// Called with the number of pictures done; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;
 
-/// Tests `model`, which should be in evaluation (nn::EvaluationScope); nothing if `progress`
+/// Tests `model`, which should be in evaluation (nn::EvalScope); nothing if `progress`
 /// stopped it. No graph is recorded.
 std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    const data::Dataset<data::ImageSample>& data,

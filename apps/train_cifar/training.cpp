@@ -65,8 +65,8 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
       test_set(limited(data.test, o.limit)),
       loader(data::image_loader(train_set, loader_options(o))),
       model(std::move(m)),
-      optimizer(model.module().named_parameters(), {.lr = o.lr, .weight_decay = o.weight_decay}),
-      learner(model.module(), optimizer,
+      optimizer(nn::named_parameters(model), {.lr = o.lr, .weight_decay = o.weight_decay}),
+      learner(model, optimizer,
               {.schedule = train::make_schedule({.name = o.schedule, .warmup = o.warmup},
                                                 total_steps(o, train_set.size())),
                .clip = o.clip,
@@ -137,7 +137,7 @@ models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   Tensor image = zeros({1, data::kImageChannels, data::kImageSide, data::kImageSide});
   if (test_set.size() > 0) data::normalize(*test_set.get(0).image, {}, image.mutable_data<float>());
-  nn::EvaluationScope evaluation_mode(model.module());
+  nn::EvalScope evaluating(model);
   return model.heatmaps(image);
 }
 

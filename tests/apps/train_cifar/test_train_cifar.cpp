@@ -146,7 +146,7 @@ TEST_CASE("train_cifar: training stops before weights that are no numbers are ke
   ImageClassifier model = make_model(o);
   {
     NoGradGuard no_grad;
-    for (const auto& [name, t] : model.module().named_parameters())
+    for (const auto& [name, t] : nn::named_parameters(model))
       if (name == "head.bias") fill_(t, std::numeric_limits<double>::quiet_NaN());
   }
   CifarTraining t(o, tiny_data(), model);
@@ -168,7 +168,7 @@ TEST_CASE("train_cifar: rank_of") {
 TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   TrainOptions o = busy_options("gmlp-small");
   ImageClassifier model = make_model(o);
-  nn::EvaluationScope evaluation(model.module());
+  nn::EvalScope evaluating(model);
   data::Dataset<data::ImageSample> data = data::image_dataset(draw_cifar10(5, 30, 3).test);
   Evaluation e = *evaluate(model, data);
   double loss = 0;
@@ -259,7 +259,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
 
   ImageClassifier model = make_model(o);
   load_weights_of(run.weights(), model);
-  nn::EvaluationScope evaluation(model.module());
+  nn::EvalScope evaluating(model);
   CHECK(evaluate(model, data::image_dataset(tiny_data().test))->loss == line.at("test_loss"));
   o.eval = run.best_weights();
   CHECK(evaluate_weights(o) == 0);
