@@ -11,7 +11,6 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/data_files.h"
-#include "tern/train/detail/loop_state.h"
 #include "tern/train/train.h"
 
 namespace tern::train {
@@ -77,6 +76,7 @@ struct Training {
   std::function<void(double loss)> watch;
   std::function<Tensor()> extra;
   std::function<void()> evaluated;
+  std::function<double()> metric;
   Loop loop;
 
   explicit Training(LoopOptions options = {}, LearnerOptions learning = busy())
@@ -95,26 +95,27 @@ struct Training {
     return o;
   }
   Task<Points> task() {
-    return {
-        .loss =
-            [this](const Points& p, Means& means) {
-              if (before_batch) before_batch(++batches);
-              seen += p.label.size(0);
-              const Tensor logits = model(quiet ? p.x : p.x + 0.1 * noise.normal());
-              const auto n = static_cast<double>(p.label.size(0));
-              means.add("top1", sum(eq(argmax(logits.detach(), -1), p.label)).item(), n);
-              Tensor loss = cross_entropy(logits, p.label);
-              if (watch) watch(loss.item());
-              if (extra) loss = loss + extra();
-              return loss + poison;
+    return {.loss =
+                [this](const Points& p, Means& means) {
+                  if (before_batch) before_batch(++batches);
+                  seen += p.label.size(0);
+                  const Tensor logits = model(quiet ? p.x : p.x + 0.1 * noise.normal());
+                  const auto n = static_cast<double>(p.label.size(0));
+                  means.add("top1", sum(eq(argmax(logits.detach(), -1), p.label)).item(), n);
+                  Tensor loss = cross_entropy(logits, p.label);
+                  if (watch) watch(loss.item());
+                  if (extra) loss = loss + extra();
+                  return loss + poison;
+                },
+            .evaluate = [this]() -> std::optional<Metrics> {
+              if (evaluated) evaluated();
+              if (give_up) return std::nullopt;
+              const Points p{ones({5, 4}), zeros({5}, DType::i64)};
+              return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()},
+                             {"none", kNaN},
+                             {"rank", metric ? metric() : 0.0}};
             },
-        .evaluate = [this]() -> std::optional<Metrics> {
-          if (evaluated) evaluated();
-          if (give_up) return std::nullopt;
-          const Points p{ones({5, 4}), zeros({5}, DType::i64)};
-          return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()}, {"none", kNaN}};
-        },
-        .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
+            .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
   }
   void step() {  // epochs are closed before the step after them
     if (loop.epoch_trained()) REQUIRE(loop.close_epoch());
@@ -170,7 +171,8 @@ TEST_CASE("train: a killed run and a stopped one end with the files of an unbrok
       CAPTURE(killed);
       const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                                 .best = {"valid_loss"},
-                                .checkpoint_steps = 1};
+                                .checkpoint_steps = killed ? 1 : 0};
+      int64_t steps = 0;
       {
         Training t(options);
         t.before_batch = [&](int64_t number) {
@@ -184,9 +186,11 @@ TEST_CASE("train: a killed run and a stopped one end with the files of an unbrok
           // After the last batch nothing asks for signals any more.
           CHECK(t.loop.run() == (batch < 18 ? Outcome::interrupted : Outcome::finished));
         }
+        steps = t.learner.steps();
       }
       Training again(options);
       REQUIRE(again.loop.resume());
+      CHECK(again.learner.steps() == steps);  // nothing that was done is done again
       REQUIRE(again.loop.run() == Outcome::finished);
       for (const char* file : {"model.safetensors", "best.safetensors"})
         CHECK(read_file(again.loop.folder().file(file)) ==
@@ -205,7 +209,7 @@ TEST_CASE("train: a run's folder, its log, and what it refuses") {
   CHECK(std::count(log.begin(), log.end(), '\n') == 3);
   CHECK(log.starts_with("{\"epoch\":1,\"train_loss\":"));
   CHECK(contains(log, "\"train_top1\":"));
-  CHECK(contains(log, "\"none\":null,\"batches_per_s\":"));
+  CHECK(contains(log, "\"none\":null,\"rank\":0.0,\"batches_per_s\":"));
 
   Training second(options);
   CHECK_THROWS_WITH_AS(second.loop.run(), doctest::Contains("holds a run already"), Error);
@@ -228,6 +232,25 @@ TEST_CASE("train: a run's folder, its log, and what it refuses") {
   REQUIRE(whole.loop.run() == Outcome::finished);
   const NamedTensors a = fourth.learner.weights(), b = whole.learner.weights();
   for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+}
+
+TEST_CASE("train: the weights that count are written after each epoch, and the best of them") {
+  TempDir dir;
+  const RunFolder folder{dir / "run"};
+  std::vector<std::string> written;
+  LoopOptions options{.folder = folder.path, .best = {"rank", true}};
+  options.on_epoch = [&](const EpochRecord&) { written.push_back(read_file(folder.weights())); };
+  Training t(options);
+  t.metric = [&] { return t.loop.epoch() == 2 ? 1.0 : 0.0; };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(written.size() == 3);
+  CHECK(written[1] != written[2]);
+  CHECK(read_file(folder.best_weights()) == written[1]);
+  const SafeTensors file = load_safetensors(folder.weights());
+  const auto now = t.model.up.weight.tensor().to_vector<float>();
+  CHECK(file.find("up.weight").to_vector<float>() != now);
+  Learner::Evaluation averaged(t.learner);
+  for (const auto& [name, x] : nn::state_dict(t.model)) CHECK(same_bits(file.find(name), x));
 }
 
 TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
@@ -364,104 +387,6 @@ TEST_CASE("train: batches that are accumulated give the step of one large batch"
   b.learner.step();
   CHECK(loop.means().mean("loss") == doctest::Approx(loss).epsilon(1e-6));
   CHECK(max(abs(a.model.weight.tensor() - b.model.weight.tensor())).item() < 1e-6);
-}
-
-TEST_CASE("train: the loop goes on with the loader where epochs have other numbers of batches") {
-  auto loader = data::Loader<int64_t>(
-      [](int64_t epoch, Rng) {
-        data::EpochPlan plan;
-        for (int64_t i = 0; i <= epoch; ++i) plan.order.push_back(i), plan.ends.push_back(i + 1);
-        return plan;
-      },
-      [](const data::BatchPlan& plan) { return plan.position.epoch * 10 + plan.position.batch; },
-      {});
-  Rng rng(1);
-  nn::Linear model(1, 1, rng);
-  optim::Sgd optimizer(nn::named_parameters(model));
-  Learner learner(model, optimizer);
-  std::vector<int64_t> seen;
-  Loop loop(learner, loader,
-            {.loss =
-                 [&](const int64_t& batch) {
-                   seen.push_back(batch);
-                   return mean(model(ones({1, 1})));
-                 }},
-            {.epochs = 3, .terminal = false});
-  CHECK(loop.run() == Outcome::finished);
-  CHECK(seen == std::vector<int64_t>{0, 10, 11, 20, 21, 22});
-}
-
-TEST_CASE("train: a second scope for signals changes nothing, the end of the first restores") {
-  const auto before = std::signal(SIGTERM, SIG_IGN);
-  CHECK_FALSE(interrupted());
-  {
-    InterruptScope outer;
-    {
-      InterruptScope inner;
-      std::raise(SIGTERM);
-      CHECK(interrupted());
-    }
-    CHECK(interrupted());
-  }
-  CHECK_FALSE(interrupted());
-  const bool restored = std::signal(SIGTERM, before) == SIG_IGN;
-  CHECK(restored);
-}
-
-TEST_CASE("train: schedules by name, and their warm-up") {
-  CHECK(make_schedule({.warmup = 4}, 10)(0) == 0.25);
-  CHECK(make_schedule({.name = "cosine", .warmup = 2}, 10)(1) == 1);
-  CHECK(make_schedule({.name = "linear"}, 10)(5) == 0.5);
-  CHECK(make_schedule({.name = "inverse-sqrt"}, 10)(3) == 0.5);
-  CHECK(make_schedule({.name = "noam", .warmup = 4, .dim = 4}, 10)(3) == doctest::Approx(0.25));
-  CHECK_THROWS_WITH_AS(make_schedule({.name = "cosine", .warmup = 100}, 20),
-                       doctest::Contains("a warm-up of 100 steps"), Error);
-  CHECK_THROWS_AS(make_schedule({.name = "cosinus"}, 20), Error);
-  CHECK(fitting_warmup({.name = "cosine", .warmup = 100}, 20) == 5);
-  CHECK(fitting_warmup({.name = "cosine", .warmup = 100}, 400) == 100);
-  CHECK(fitting_warmup({.name = "noam", .warmup = 100}, 20) == 100);
-  CHECK(depends_on_length("cosine"));
-  CHECK_FALSE(depends_on_length("inverse-sqrt"));
-}
-
-TEST_CASE("train: the state of a loop comes back from text bit for bit") {
-  LoopState s{.batch = 7, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
-  s.means.add("loss", 0.1 + 0.2, 3);
-  s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNaN}}, 4, 5, 6});
-  const LoopState t = loop_state_from_json(to_json(s));
-  CHECK(t.batch == 7);
-  CHECK(t.progress == 3);
-  CHECK(t.train_seconds == s.train_seconds);
-  CHECK(t.means.entries().at(0).sum == 0.1 + 0.2);
-  REQUIRE(t.history.size() == 1);
-  CHECK(t.history[0]["train_loss"] == 1.0 / 3);
-  CHECK(t.history[0]["ppl"] == INFINITY);
-  CHECK(std::isnan(t.history[0]["bleu"]));
-  CHECK(t.history[0].lr == 5);
-  CHECK_THROWS_AS(loop_state_from_json("{}"), Error);
-  CHECK_THROWS_AS(loop_state_from_json("[1"), Error);
-}
-
-TEST_CASE("train: times and numbers for people") {
-  CHECK(clock_time(0) == "0:00");
-  CHECK(clock_time(125.4) == "2:05");
-  CHECK(clock_time(3723) == "1:02:03");
-  CHECK(grouped(1234567) == "1,234,567");
-  CHECK(grouped(-123) == "-123");
-}
-
-TEST_CASE("train: best epochs and log lines") {
-  std::vector<EpochRecord> h = {{1, {{"loss", 2}, {"acc", 0.5}}},
-                                {2, {{"loss", 1}, {"acc", 0.7}}},
-                                {3, {{"loss", 1}, {"acc", 0.6}}}};
-  CHECK(best_epoch(h, {"loss"}).epoch == 2);
-  CHECK(best_epoch(h, {"acc", true}).epoch == 2);
-  CHECK(best_epoch(h, {}).epoch == 3);
-  h.push_back({4, {{"loss", kNaN}}});
-  CHECK(best_epoch(h, {"loss"}).epoch == 4);
-  CHECK_THROWS_WITH_AS(h[0]["los"], doctest::Contains("there are loss, acc"), Error);
-  CHECK(log_line(h[3], "images") ==
-        R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");
 }
 
 }  // namespace tern::train

@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <csignal>
+#include <limits>
+
+#include "tern/core/ops/ops.h"
+#include "tern/nn/linear.h"
+#include "tern/train/detail/loop_state.h"
+#include "tern/train/train.h"
+
+namespace tern::train {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST_CASE("train: the loop goes on with the loader where epochs have other numbers of batches") {
+  auto loader = data::Loader<int64_t>(
+      [](int64_t epoch, Rng) {
+        data::EpochPlan plan;
+        for (int64_t i = 0; i <= epoch; ++i) plan.order.push_back(i), plan.ends.push_back(i + 1);
+        return plan;
+      },
+      [](const data::BatchPlan& plan) { return plan.position.epoch * 10 + plan.position.batch; },
+      {});
+  Rng rng(1);
+  nn::Linear model(1, 1, rng);
+  optim::Sgd optimizer(nn::named_parameters(model));
+  Learner learner(model, optimizer);
+  std::vector<int64_t> seen;
+  Loop loop(learner, loader,
+            {.loss =
+                 [&](const int64_t& batch) {
+                   seen.push_back(batch);
+                   return mean(model(ones({1, 1})));
+                 }},
+            {.epochs = 3, .terminal = false});
+  CHECK(loop.run() == Outcome::finished);
+  CHECK(seen == std::vector<int64_t>{0, 10, 11, 20, 21, 22});
+}
+
+TEST_CASE("train: a second scope for signals changes nothing, the end of the first restores") {
+  const auto before = std::signal(SIGTERM, SIG_IGN);
+  CHECK_FALSE(interrupted());
+  {
+    InterruptScope outer;
+    {
+      InterruptScope inner;
+      std::raise(SIGTERM);
+      CHECK(interrupted());
+    }
+    CHECK(interrupted());
+  }
+  CHECK_FALSE(interrupted());
+  const bool restored = std::signal(SIGTERM, before) == SIG_IGN;
+  CHECK(restored);
+}
+
+TEST_CASE("train: schedules by name, and their warm-up") {
+  CHECK(make_schedule({.warmup = 4}, 10)(0) == 0.25);
+  CHECK(make_schedule({.name = "cosine", .warmup = 2}, 10)(1) == 1);
+  CHECK(make_schedule({.name = "linear"}, 10)(5) == 0.5);
+  CHECK(make_schedule({.name = "inverse-sqrt"}, 10)(3) == 0.5);
+  CHECK(make_schedule({.name = "noam", .warmup = 4, .dim = 4}, 10)(3) == doctest::Approx(0.25));
+  CHECK_THROWS_WITH_AS(make_schedule({.name = "cosine", .warmup = 100}, 20),
+                       doctest::Contains("a warm-up of 100 steps"), Error);
+  CHECK_THROWS_AS(make_schedule({.name = "cosinus"}, 20), Error);
+  CHECK(fitting_warmup({.name = "cosine", .warmup = 100}, 20) == 5);
+  CHECK(fitting_warmup({.name = "cosine", .warmup = 100}, 400) == 100);
+  CHECK(fitting_warmup({.name = "noam", .warmup = 100}, 20) == 100);
+  CHECK(depends_on_length("cosine"));
+  CHECK_FALSE(depends_on_length("inverse-sqrt"));
+}
+
+TEST_CASE("train: the state of a loop comes back from text bit for bit") {
+  LoopState s{.batch = 7, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
+  s.means.add("loss", 0.1 + 0.2, 3);
+  s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNaN}}, 4, 5, 6});
+  const LoopState t = loop_state_from_json(to_json(s));
+  CHECK(t.batch == 7);
+  CHECK(t.progress == 3);
+  CHECK(t.train_seconds == s.train_seconds);
+  CHECK(t.means.entries().at(0).sum == 0.1 + 0.2);
+  REQUIRE(t.history.size() == 1);
+  CHECK(t.history[0]["train_loss"] == 1.0 / 3);
+  CHECK(t.history[0]["ppl"] == INFINITY);
+  CHECK(std::isnan(t.history[0]["bleu"]));
+  CHECK(t.history[0].lr == 5);
+  CHECK_THROWS_AS(loop_state_from_json("{}"), Error);
+  CHECK_THROWS_AS(loop_state_from_json("[1"), Error);
+}
+
+TEST_CASE("train: times and numbers for people") {
+  CHECK(clock_time(0) == "0:00");
+  CHECK(clock_time(125.4) == "2:05");
+  CHECK(clock_time(3723) == "1:02:03");
+  CHECK(grouped(1234567) == "1,234,567");
+  CHECK(grouped(-123) == "-123");
+}
+
+TEST_CASE("train: best epochs and log lines") {
+  std::vector<EpochRecord> h = {{1, {{"loss", 2}, {"acc", 0.5}}},
+                                {2, {{"loss", 1}, {"acc", 0.7}}},
+                                {3, {{"loss", 1}, {"acc", 0.6}}}};
+  CHECK(best_epoch(h, {"loss"}).epoch == 2);
+  CHECK(best_epoch(h, {"acc", true}).epoch == 2);
+  CHECK(best_epoch(h, {}).epoch == 3);
+  h.push_back({4, {{"loss", kNaN}}});
+  CHECK(best_epoch(h, {"loss"}).epoch == 4);
+  CHECK_THROWS_WITH_AS(h[0]["los"], doctest::Contains("there are loss, acc"), Error);
+  CHECK(log_line(h[3], "images") ==
+        R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");
+}
+
+}  // namespace tern::train
