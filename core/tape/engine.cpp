@@ -16,10 +16,8 @@ std::atomic<uint64_t> next_run{1};
 /// The scope of a VJP at work.
 class BackwardScope : public OpScope {
  public:
-  BackwardScope(const Node& node, const Tensor& dy)
-      : OpScope(node.name, Pass::backward), gradient_(&dy) {
+  BackwardScope(const Node& node, const Tensor& dy) : OpScope(node.name, &node), gradient_(&dy) {
     set_inputs(&gradient_, 1);
-    set_node(node);
     open();
   }
   using OpScope::announce;

@@ -44,7 +44,12 @@ class Unwatched {
 
 }  // namespace
 
-OpScope::OpScope(const char* name, Pass pass) : name_(name), pass_(pass), outer_(innermost) {
+OpScope::OpScope(const char* name, const Node* node)
+    : name_(name),
+      node_(node),
+      pass_(node || (innermost && innermost->pass_ == Pass::backward) ? Pass::backward
+                                                                      : Pass::forward),
+      outer_(innermost) {
   innermost = this;
 }
 
@@ -67,7 +72,7 @@ void OpScope::tell_begin() {
 
 void OpScope::tell_made(const Tensor& result, int index) {
   ObserverScope* all = watching;
-  if (pass_ == Pass::forward && result.defined()) pass_module_on(result);
+  if (!node_ && result.defined()) pass_module_on(result);
   Unwatched unwatched;
   for (ObserverScope* w = all; w; w = w->outer_) w->observer_.made(*this, result, index);
 }
@@ -76,12 +81,12 @@ void OpScope::pass_module_on(const Tensor& result) const {
   std::string module = where();
   if (module.empty()) return;
   Ref<Label> label(new Label(module, false));
-  if (result.node()) result.node()->origin = label;
+  if (const Ref<Node>& node = result.node()) node->origin = label;
   std::lock_guard lock(labels);
   if (!result.ref()->label) result.ref()->label = std::move(label);
 }
 
-// Of a parameter among the operands, else of the layer at work, else of what operands come from.
+// Of a parameter among the operands, else of the layer at work, else of the newest operand.
 std::string OpScope::where() const {
   std::vector<const TensorImpl*> operands;
   if (node_) {
@@ -93,10 +98,14 @@ std::string OpScope::where() const {
       if (input(i).defined()) operands.push_back(input(i).ref().get());
   }
   std::string inherited;
+  uint64_t newest = 0;
   for (const TensorImpl* t : operands) {
     Ref<Label> label = label_of(t);
     if (label && label->of_parameter) return without_last(label->text, 1);
-    if (label && inherited.empty()) inherited = label->text;
+    const uint64_t made = t && t->node() ? t->node()->sequence : 0;
+    if (!label || made < newest) continue;
+    inherited = label->text;
+    newest = made;
   }
   std::string layer = working && !node_ ? working->where() : "";
   return layer.empty() ? inherited : layer;

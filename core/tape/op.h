@@ -33,31 +33,32 @@ class OpScope : private ErrorPlace {
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 
-  const char* name() const { return name_; }  ///< "linear"; in backward the op whose VJP runs
-  Pass pass() const { return pass_; }
-  /// What goes in: the operands, undefined ones included; in backward the gradient of the output,
-  /// as the VJP begins.
+  const char* name() const { return name_; }  ///< "linear"; of a VJP, the op that it belongs to
+  Pass pass() const { return pass_; }         ///< backward: of a VJP, and of the ops that it runs
+  bool is_vjp() const { return node_ != nullptr; }
+  /// What goes in: the operands, undefined ones included; into a VJP the gradient of the output, as
+  /// it begins.
   int num_inputs() const { return static_cast<int>(pointers_ ? count_ : list_.size()); }
   const Tensor& input(int i) const {
     return pointers_ ? *pointers_[i] : list_[static_cast<size_t>(i)];
   }
   /// The module that the op belongs to: "decoder.layers.2.linear1". It is known from a parameter
   /// among the operands whose name a module walk has told (nn::named_parameters and its like), or
-  /// from a ModuleScope; while somebody watches, ops without either belong where their operands
-  /// come from. Empty if unknown.
+  /// from a ModuleScope; while somebody watches, ops without either belong where the newest of
+  /// their operands comes from. Empty if unknown.
   std::string module() const;
   /// The scope around this one; null for the outermost.
   const OpScope* outer() const { return outer_; }
 
  protected:
-  OpScope(const char* name, Pass pass);
+  /// `node`: the one whose VJP runs; null: an op.
+  explicit OpScope(const char* name, const Node* node = nullptr);
   ~OpScope();
   void set_inputs(const Tensor* const* inputs, int count) {
     pointers_ = inputs;
     count_ = count;
   }
   void set_inputs(std::span<const Tensor> inputs) { list_ = inputs; }
-  void set_node(const Node& node) { node_ = &node; }  // whose VJP runs
   /// Tells the observers that the op begins; the inputs are set.
   void open() {
     if (observed()) tell_begin();
@@ -74,11 +75,11 @@ class OpScope : private ErrorPlace {
   std::string where() const override;  // its own module alone
 
   const char* name_;
+  const Node* node_;
   Pass pass_;
   const Tensor* const* pointers_ = nullptr;  // of count_ inputs, or null: they are in list_
   int count_ = 0;
   std::span<const Tensor> list_;
-  const Node* node_ = nullptr;
   const OpScope* outer_;
   const void* told_ = nullptr;  // the innermost ObserverScope when this scope opened
 };
@@ -86,7 +87,7 @@ class OpScope : private ErrorPlace {
 /// A named part of a program, for those who watch: `Region region("optimizer");`
 class Region : public OpScope {
  public:
-  explicit Region(const char* name) : OpScope(name, Pass::forward) { open(); }
+  explicit Region(const char* name) : OpScope(name) { open(); }
   ~Region() = default;
 };
 
@@ -113,9 +114,9 @@ class Observer {
   virtual ~Observer() = default;
   /// Before the op's kernel runs. May throw.
   virtual void begin(const OpScope&) {}
-  /// A result is there: of the forward pass the op's tensor (index 0, 1, ... if it has several), of
-  /// the backward pass the gradient of input `index`, also one that was added in place to what that
-  /// input had gathered (`result` is then the sum). May throw.
+  /// A result is there: of an op its tensor (index 0, 1, ... if it has several), of a VJP the
+  /// gradient of input `index`, also one that was added in place to what that input had gathered
+  /// (`result` is then the sum). May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
   /// The op is done, or has thrown. Comes once for every begin, in the reverse order.

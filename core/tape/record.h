@@ -171,7 +171,7 @@ class Op : public OpScope {
     set_inputs(addresses_.data(), static_cast<int>(sizeof...(T)));
     open();
   }
-  Op(const char* name, std::span<const Tensor> inputs) : OpScope(name, Pass::forward) {
+  Op(const char* name, std::span<const Tensor> inputs) : OpScope(name) {
     set_inputs(inputs);
     open();
   }

@@ -66,13 +66,12 @@ AnomalyDetector::AnomalyDetector(const AnomalyOptions& options)
 
 void AnomalyDetector::begin(const OpScope& op) {
   Open open{&op, false, false, {}};
-  const bool backward = op.pass() == Pass::backward;
   for (int i = 0; i < op.num_inputs(); ++i) {
     Census c = count(op.input(i));
     open.nan_came_in |= c.nan > 0;
     open.infinity_came_in |= c.infinite > 0;
   }
-  if (backward) open.gradient = describe_inputs(op);
+  if (op.is_vjp()) open.gradient = describe_inputs(op);
   open_.push_back(std::move(open));
 }
 
@@ -82,15 +81,15 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   Census c = count(result);
   if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
     return;
-  const bool backward = op.pass() == Pass::backward;
+  const bool vjp = op.is_vjp();
   std::string where = op.module();
-  std::string what = backward ? fmt::format("the gradient of input {}", index) : "the result";
+  std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
   std::string text =
       fmt::format("{}{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",
                   where.empty() ? "" : where + ": ", c.nan ? "NaN" : "infinity", op.name(),
-                  backward ? "backward" : "forward", c.nan ? c.nan : c.infinite, result.numel(),
-                  what, result.shape(), backward ? "gradient that came in" : "inputs",
-                  backward ? open.gradient : describe_inputs(op));
+                  op.pass() == Pass::backward ? "backward" : "forward", c.nan ? c.nan : c.infinite,
+                  result.numel(), what, result.shape(), vjp ? "gradient that came in" : "inputs",
+                  vjp ? open.gradient : describe_inputs(op));
   if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
   if (c.nan > 0 || options_.infinities) {
     if (c.nan > 0 && !first_infinity_.empty()) text += "; before that, " + first_infinity_;
