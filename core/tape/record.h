@@ -157,16 +157,17 @@ void check_all_defined(const char* op, std::span<const Tensor> operands);
 bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool recording(std::span<const Tensor> inputs);
 
+/// A Tensor that is not a temporary, which would be gone while the op is at work.
+template <class T>
+concept OperandReference =
+    std::is_lvalue_reference_v<T> && std::same_as<std::remove_cvref_t<T>, Tensor>;
+
 /// The scope of one op, from its first check to its result. The inputs are kept by address: they
 /// must outlive it. Undefined ones stand for operands left out.
 class Op : public OpScope {
  public:
-  template <class... T>
-  requires(std::same_as<std::remove_cvref_t<T>, Tensor>&&...) &&
-      (std::is_lvalue_reference_v<T> && ...)  // a temporary would be gone
-      explicit Op(const char* name, T&&... inputs)
-      : OpScope(name, Pass::forward),
-  addresses_{&inputs...} {
+  template <OperandReference... T>
+  explicit Op(const char* name, T&&... inputs) : OpScope(name), addresses_{&inputs...} {
     static_assert(sizeof...(T) <= kMaxInputs, "give so many as a span");
     set_inputs(addresses_.data(), static_cast<int>(sizeof...(T)));
     open();
