@@ -255,6 +255,7 @@ TEST_CASE("the anomaly detector: forward and backward; a NaN that came in is not
   AnomalyDetector detector;
   Tensor bad = tensor({1, kNan, 3}, {3});
   CHECK_NOTHROW(exp(bad) * 2);
+  CHECK(detector.first_given().starts_with("exp was given NaN; inputs: f32 (3,) in [1, 3], 1 NaN"));
   CHECK_THROWS_WITH_AS(
       sqrt(tensor({4, -1}, {2})),
       doctest::Contains("NaN first seen in sqrt, forward: 1 of 2 elements of the result (2,); "

@@ -8,6 +8,8 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/nn/linear.h"
+#include "tern/optim/optimizer.h"
 
 namespace tern {
 namespace {
@@ -129,6 +131,33 @@ TEST_CASE("on_ready: branches without a gradient, leaves without one, views, che
   backward(s, itself.options());
   CHECK(itself.calls(s) == 1);
   CHECK(itself.gradients[s.ref().get()] == std::vector<float>{1});
+}
+
+TEST_CASE("on_ready: an optimizer that steps inside backward has the bits of one that waits") {
+  Rng rng(6);
+  nn::Linear one(8, 16, rng), two(16, 4, rng);
+  nn::Linear one_too = one, two_too = two;
+  auto parameters = [](const nn::Linear& a, const nn::Linear& b) {
+    return NamedTensors{
+        {"a.weight", a.weight}, {"a.bias", a.bias}, {"b.weight", b.weight}, {"b.bias", b.bias}};
+  };
+  optim::AdamW inside(parameters(one, two)), after(parameters(one_too, two_too));
+  for (int step = 0; step < 3; ++step) {
+    Tensor x = randn({5, 8}, rng);
+    auto loss = [&](const nn::Linear& a, const nn::Linear& b) {
+      return mean(square(b(tanh(a(x))) + sum(a.weight)));  // a.weight is used twice
+    };
+    backward(loss(one, two), {.on_ready = inside.step_in_backward()});
+    CHECK_FALSE(one.weight.grad().defined());  // freed as soon as it was used
+    inside.step();
+    backward(loss(one_too, two_too));
+    after.step();
+    after.zero_grad();
+  }
+  auto bits = [](const Tensor& t) { return t.to_vector<float>(); };
+  CHECK(bits(one.weight) == bits(one_too.weight));
+  CHECK(bits(two.weight) == bits(two_too.weight));
+  CHECK(bits(two.bias) == bits(two_too.bias));
 }
 
 TEST_CASE("on_ready: a kept graph runs twice; what is thrown leaves backward") {

@@ -283,6 +283,17 @@ TEST_CASE("train: an evaluation that throws leaves weights and mode as they were
   CHECK_FALSE(t.model.norm.training);
 }
 
+/// The words of the Diverged that fn throws.
+template <class Fn>
+std::string diverged(Fn fn) {
+  try {
+    fn();
+  } catch (const Diverged& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
 TEST_CASE("train: what is not finite stops a step before weights change, and says where") {
   TempDir dir;
   for (const double clip : {0.0, 1.0}) {
@@ -290,12 +301,9 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
     t.before_batch = [&](int64_t number) {
       if (number == 8) t.poison = kNaN;
     };
-    CHECK_THROWS_WITH_AS(
-        t.loop.run(),
-        doctest::Contains(fmt::format("in step 3 (epoch 2); {} keeps the state after step 2",
-                                      t.loop.folder().checkpoint())
-                              .c_str()),
-        Diverged);
+    const std::string told = diverged([&] { t.loop.run(); });
+    CHECK(told.find("in step 3 (epoch 2)") != told.npos);
+    CHECK(told.find(t.loop.folder().checkpoint() + " keeps the state after step 2") != told.npos);
     const SafeTensors kept = load_checkpoint(t.loop.folder().checkpoint());
     for (const auto& [name, x] : kept.tensors)
       if (is_float(x.dtype())) CHECK(all(isfinite(x)).item<bool>());
@@ -304,9 +312,11 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
     Training g({}, {.clip = clip});
     g.extra = [&] { return sum(sqrt(g.model.down.bias.tensor() * 0)); };
     const auto before = g.model.up.weight.tensor().to_vector<float>();
-    CHECK_THROWS_WITH_AS(g.loop.step(),
-                         "the gradient of 'down.bias' is nan (element 0) in step 1 (epoch 1)",
-                         Diverged);
+    const std::string where = diverged([&] { g.loop.step(); });
+    CHECK(
+        where.starts_with("the gradient of 'down.bias' is nan (element 0) in step 1 (epoch 1); "
+                          "down: NaN first seen in mul, backward"));
+    CHECK(where.find("before that, down: infinity first seen in sqrt, backward") != where.npos);
     CHECK(g.model.up.weight.tensor().to_vector<float>() == before);
     CHECK_FALSE(g.model.up.weight.grad().defined());
     CHECK(g.learner.steps() == 0);
@@ -316,7 +326,9 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
       NoGradGuard no_grad;
       fill_(w.model.down.bias.tensor(), kNaN);
     }
-    CHECK_THROWS_WITH_AS(w.loop.step(), "the loss is nan in step 1 (epoch 1)", Diverged);
+    CHECK(diverged([&] {
+            w.loop.step();
+          }).starts_with("the loss is nan in step 1 (epoch 1); down: linear was given NaN"));
     CHECK_THROWS_WITH_AS(w.loop.state(), "the weights down.bias are no longer finite", Diverged);
     CHECK_THROWS_AS(w.learner.save_weights(dir / "w"), Diverged);
     CHECK_FALSE(std::filesystem::exists(dir / "w"));

@@ -1,8 +1,20 @@
 #include "tern/train/diagnose.h"
 
+#include "tern/core/base/error.h"
+#include "tern/core/tools/anomaly.h"
+
 namespace tern::train {
 
-// Nothing watches the operations yet: running them again would tell nothing.
-std::string diagnose_step(const std::function<void()>&) { return ""; }
+std::string diagnose_step(const std::function<void()>& again) {
+  AnomalyDetector detector;
+  try {
+    again();
+  } catch (const Error& e) {
+    return fmt::format("; {}", e.what());
+  }
+  for (const std::string& found : {detector.first_given(), detector.first_infinity()})
+    if (!found.empty()) return "; " + found;
+  return "";
+}
 
 }  // namespace tern::train

@@ -59,6 +59,11 @@ bool writes_given_values(const OpScope& op) {
                      [&](std::string_view name) { return name == op.name(); });
 }
 
+std::string in_module(const OpScope& op, const std::string& text) {
+  std::string where = op.module();
+  return where.empty() ? text : where + ": " + text;
+}
+
 }  // namespace
 
 AnomalyDetector::AnomalyDetector(const AnomalyOptions& options)
@@ -72,6 +77,9 @@ void AnomalyDetector::begin(const OpScope& op) {
     open.infinity_came_in |= c.infinite > 0;
   }
   if (op.is_vjp()) open.gradient = describe_inputs(op);
+  if (open.nan_came_in && first_given_.empty())
+    first_given_ =
+        in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));
   open_.push_back(std::move(open));
 }
 
@@ -82,14 +90,13 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
     return;
   const bool vjp = op.is_vjp();
-  std::string where = op.module();
   std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
   std::string text =
       fmt::format("{}{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",
-                  where.empty() ? "" : where + ": ", c.nan ? "NaN" : "infinity", op.name(),
+                  c.nan ? "NaN" : "infinity", op.name(),
                   op.pass() == Pass::backward ? "backward" : "forward", c.nan ? c.nan : c.infinite,
                   result.numel(), what, result.shape(), vjp ? "gradient that came in" : "inputs",
-                  vjp ? open.gradient : describe_inputs(op));
+                  vjp ? open.gradient : describe_inputs(op)));
   if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
   if (c.nan > 0 || options_.infinities) {
     if (c.nan > 0 && !first_infinity_.empty()) text += "; before that, " + first_infinity_;

@@ -31,6 +31,8 @@ class AnomalyDetector final : private Observer {
 
   /// Where infinities first came from finite inputs, in the words of an error; empty if nowhere.
   const std::string& first_infinity() const { return first_infinity_; }
+  /// The first op that was given a NaN no op had made: by the data, or a weight.
+  const std::string& first_given() const { return first_given_; }
 
  private:
   void begin(const OpScope& op) override;
@@ -43,7 +45,7 @@ class AnomalyDetector final : private Observer {
   };
 
   AnomalyOptions options_;
-  std::string first_infinity_;
+  std::string first_infinity_, first_given_;
   std::vector<Open> open_;
   ObserverScope watching_;
 };
