@@ -14,7 +14,7 @@ inline const Node* unknown_beside(const LeafNode& leaf) {
   if (!leaf.pass) return nullptr;
   for (const Ref<Node>& other : leaf.pass->unknown) {
     const auto* node = static_cast<const LeafNode*>(other.get());
-    bool lives = node->owner && node->owner->node == other;  // neither gone nor frozen since
+    bool lives = node->owner && node->owner->node() == other;  // neither gone nor frozen since
     if (lives && !node->known) return node;
   }
   return nullptr;

@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "tern/core/tape/autograd.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "tern/core/tape/autograd.h"
-#include "tern/core/ops/ops.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
 using namespace tern;

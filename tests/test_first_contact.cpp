@@ -141,7 +141,7 @@ TEST_CASE("first contact: the case above calls every op of the page") {
     REQUIRE(in);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
-  const std::string page = read("/core/ops.h"), calls = read("/tests/test_first_contact.cpp");
+  const std::string page = read("/core/ops/ops.h"), calls = read("/tests/test_first_contact.cpp");
   std::set<std::string> names;
   for (const char* result :
        {"\nTensor ", "\nvoid ", "\nbool ", "\nValuesIndices ", "\nstd::vector<Tensor> "})

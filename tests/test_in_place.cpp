@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/ops/attention.h"
-#include "tern/core/tape/autograd.h"
-#include "tern/core/ops/ops.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/parameter.h"
 
 namespace tern {

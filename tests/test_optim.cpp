@@ -245,6 +245,8 @@ TEST_CASE("clip_grad_norm scales all gradients together and gives the norm befor
   CHECK(std::isnan(optim::clip_grad_norm(p, 1, {.error_if_nonfinite = false})));
   CHECK(optim::clip_grad_norm({{"c", c}}, 1) == 0);
   const std::vector<Tensor> unnamed = {a, b, c};
+  reset();
+  b.set_grad(tensor({std::nan("")}, {1}));
   CHECK_THROWS_WITH_AS(optim::clip_grad_norm(unnamed, 1), doctest::Contains("'1' is not finite"),
                        Error);
   b.set_grad(tensor({12}, {1}));

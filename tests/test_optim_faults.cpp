@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "tern/core/base/allocator.h"
-#include "tern/core/tape/autograd.h"
-#include "tern/core/ops/ops.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "tern/core/tape/autograd.h"
-#include "tern/core/ops/ops.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 

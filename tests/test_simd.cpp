@@ -4,8 +4,8 @@
 #include <limits>
 #include <vector>
 
-#include "tern/core/base/simd.h"
 #include "tern/core/base/reduce.h"
+#include "tern/core/base/simd.h"
 
 using namespace tern;
 

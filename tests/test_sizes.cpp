@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "tern/core/base/allocator.h"
-#include "tern/core/tape/autograd.h"
+#include "tern/core/base/rng.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
 
 namespace tern {

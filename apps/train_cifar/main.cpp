@@ -2,7 +2,6 @@
 #include "tern/apps/common/app.h"
 #include "tern/apps/train_cifar/commands.h"
 #include "tern/apps/train_cifar/options.h"
-#include "tern/apps/train_cifar/run.h"
 #include "tern/core/base/threads.h"
 
 int main(int argc, char** argv) {

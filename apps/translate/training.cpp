@@ -7,16 +7,11 @@
 #include <limits>
 #include <utility>
 
-#include "tern/apps/common/checkpoint.h"
-#include "tern/apps/common/interrupt.h"
 #include "tern/apps/common/machine.h"
-#include "tern/apps/common/progress.h"
-#include "tern/apps/common/training_run.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/report.h"
-#include "tern/apps/translate/trainer.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"

@@ -20,13 +20,13 @@ DrawScope::DrawScope(DrawLog& log, Mode mode) : log_(log), mode_(mode), outer_(d
 
 DrawScope::~DrawScope() { draw_scope = outer_; }
 
-Rng::State DrawScope::begin(const Rng::State& own) const {
+RngState DrawScope::begin(const RngState& own) const {
   if (mode_ == Mode::record) return outer_ ? outer_->begin(own) : own;
   check(next_ < log_.size(), kChanged, "more");
   return {log_[next_].key, position_};
 }
 
-void DrawScope::drawn(const Rng::State& begin, uint64_t position) {
+void DrawScope::drawn(const RngState& begin, uint64_t position) {
   const auto [key, first] = begin;
   if (mode_ == Mode::replay) {
     check(position <= log_[next_].last, kChanged, "other");

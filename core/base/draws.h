@@ -4,12 +4,14 @@
 // from since, moved or destroyed. Of one thread. Inside of core only.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "tern/core/base/rng.h"
-
 namespace tern::detail {
+
+using RngState = std::array<uint64_t, 2>;  // Rng::State
 
 /// Words [first, last) of the generator with this key.
 struct DrawnWords {
@@ -27,9 +29,9 @@ class DrawScope {
   DrawScope& operator=(const DrawScope&) = delete;
 
   /// Where a draw begins that a generator at `own` is asked for.
-  Rng::State begin(const Rng::State& own) const;
+  RngState begin(const RngState& own) const;
   /// It has moved the position from `begin` on to `position`.
-  void drawn(const Rng::State& begin, uint64_t position);
+  void drawn(const RngState& begin, uint64_t position);
   /// Whether draws leave the generators alone.
   bool replays() const;
   /// After a replay: an Error if it drew less than the log has.

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "tern/core/base/draws.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/philox.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
-#include "tern/core/base/draws.h"
 
 namespace tern {
 namespace {

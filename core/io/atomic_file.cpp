@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/safetensors.h"
 
 namespace tern {
 namespace {

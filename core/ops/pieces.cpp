@@ -187,6 +187,7 @@ void check_u8_bound(const char* op, std::optional<Scalar> bound, bool lower) {
 
 // minimum or maximum with a number.
 Tensor best_of(const char* op, const Tensor& a, Scalar b, bool smaller) {
+  check_defined(op, a);
   const bool wraps = a.dtype() == DType::u8 && b.is_integer && (b.integer < 0 || b.integer > 255);
   if (wraps) {
     check_u8_bound(op, b, !smaller);

@@ -6,6 +6,7 @@
 
 #include "tern/core/kernels/copy.h"
 #include "tern/core/ops/operands.h"
+#include "tern/core/tape/autograd.h"
 
 namespace tern::detail {
 
@@ -19,9 +20,10 @@ const char* range(DType type) {
       return "-2^63 to 2^63 - 1; ask for DType::f32";
     case DType::f32:
       return "up to 3.4e38; ask for DType::f64";
-    default:
+    case DType::f64:
       return "all finite numbers";
   }
+  fail_unhandled("DType", type);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ void AnomalyDetector::begin(const OpScope& op) {
 
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op || writes_given_values(op)) return;
+  if (!first_given_.empty()) return;  // what comes after it need not be an op's fault
   const Open& open = open_.back();
   Census c = count(result);
   if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
@@ -92,11 +93,12 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   const bool vjp = op.is_vjp();
   std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
   std::string text =
-      fmt::format("{}{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",
-                  c.nan ? "NaN" : "infinity", op.name(),
-                  op.pass() == Pass::backward ? "backward" : "forward", c.nan ? c.nan : c.infinite,
-                  result.numel(), what, result.shape(), vjp ? "gradient that came in" : "inputs",
-                  vjp ? open.gradient : describe_inputs(op)));
+      in_module(op, fmt::format("{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",
+                                c.nan ? "NaN" : "infinity", op.name(),
+                                op.pass() == Pass::backward ? "backward" : "forward",
+                                c.nan ? c.nan : c.infinite, result.numel(), what, result.shape(),
+                                vjp ? "gradient that came in" : "inputs",
+                                vjp ? open.gradient : describe_inputs(op)));
   if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
   if (c.nan > 0 || options_.infinities) {
     if (c.nan > 0 && !first_infinity_.empty()) text += "; before that, " + first_infinity_;

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "tern/apps/translate/commands.h"
-#include "tern/apps/translate/trainer.h"
 #include "tern/apps/translate/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
