@@ -187,6 +187,26 @@ TEST_CASE("gmlp: training continues exactly from weights, optimizer and generato
   for (int i = 0; i < 3; ++i) CHECK(step(a, opt_a) == step(b, opt_b));
 }
 
+TEST_CASE("gmlp: what it tells of itself") {
+  Rng rng(1);
+  const models::Gmlp small(models::gmlp_options("gmlp-small"), rng);
+  CHECK(small.summary() == "3 blocks on 65 tokens of 64 channels");
+  CHECK(small.patch_size() == 4);
+  const models::Heatmaps maps = small.heatmaps({});
+  CHECK(maps.title == "Spatial weights");
+  CHECK(maps.caption.find("class token") != std::string::npos);
+  REQUIRE(maps.maps.size() == 3);
+  CHECK(maps.maps[1].title == "Layer 2");
+  CHECK(maps.maps[1].values.shape() == Shape{1, 65, 65});
+  CHECK(maps.maps[1].values.to_vector<float>() == small.spatial_weights()[1].to_vector<float>());
+
+  models::GmlpOptions heads{.image = 8, .patch = 4, .dim = 8, .layers = 1, .class_token = false};
+  heads.gate.heads = 2;
+  const models::Gmlp wide(heads, rng);
+  CHECK(wide.heatmaps({}).maps.at(0).values.shape() == Shape{2, 4, 4});
+  CHECK(models::Gmlp(models::gmlp_options("gmlp-stem"), rng).patch_size() == 4);
+}
+
 TEST_CASE("gmlp: spatial matrices for the heatmaps, and what is refused") {
   Rng rng(3);
   GmlpOptions o = tiny();

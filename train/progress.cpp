@@ -4,16 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 namespace tern::train {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr int kBarWidth = 16;
 
-double seconds_between(Clock::time_point a, Clock::time_point b) {
-  return std::chrono::duration<double>(b - a).count();
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Progress::Progress(std::string label, std::string unit, int64_t total, int64_t d
       first_(done),
       done_(done),
       terminal_(isatty(STDOUT_FILENO) != 0),
-      start_(Clock::now()),
+      start_(now()),
       last_(start_) {}
 
 Progress::~Progress() {
@@ -52,7 +52,7 @@ Progress::~Progress() {
   std::fflush(stdout);
 }
 
-double Progress::seconds() const { return seconds_between(start_, Clock::now()); }
+double Progress::seconds() const { return now() - start_; }
 
 double Progress::speed() const {
   double s = seconds();
@@ -66,8 +66,8 @@ void Progress::update(int64_t done, const std::string& note) {
 void Progress::update(int64_t done, const std::function<std::string()>& note) {
   done_ = done;
   double wait = terminal_ ? 0.1 : 30;
-  if (seconds_between(last_, Clock::now()) < wait) return;
-  last_ = Clock::now();
+  if (now() - last_ < wait) return;
+  last_ = now();
   draw(note());
 }
 

@@ -1,7 +1,6 @@
 // How far a long run is: a bar on a terminal, a plain line now and then elsewhere.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,7 +30,7 @@ class Progress {
   std::string label_, unit_;
   int64_t total_, first_, done_;
   bool terminal_, drawn_ = false;
-  std::chrono::steady_clock::time_point start_, last_;
+  double start_, last_;  // of a steady clock, in seconds
 };
 
 /// A line on standard output, at once.
