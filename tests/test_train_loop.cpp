@@ -1,147 +1,15 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
-#include <limits>
-#include <optional>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/data_files.h"
-#include "tern/train/train.h"
+#include "tern/tests/train_fixture.h"
 
-namespace tern::train {
-namespace {
-
-using test::contains;
-using test::read_file;
-using test::TempDir;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Dropout and batch norm: generators and buffers besides weights.
-struct Net {
-  nn::Linear up, down;
-  nn::BatchNorm2d norm;
-  nn::Dropout dropout;
-  explicit Net(Rng& rng) : up(4, 8, rng), down(8, 3, rng), norm(8), dropout(0.2, rng) {}
-  Tensor operator()(const Tensor& x) const {
-    const Tensor h = norm(reshape(up(x), {-1, 8, 1, 1}));
-    return down(dropout(gelu(reshape(h, {-1, 8}))));
-  }
-  static void fields(auto& m, auto&& visit) {
-    visit("up", m.up);
-    visit("norm", m.norm);
-    visit("dropout", m.dropout);
-    visit("down", m.down);
-  }
-};
-
-struct Points {
-  Tensor x, label;
-};
-
-// 22 points in batches of 4: six batches, the last of 2.
-data::Loader<Points> points() {
-  return data::Loader<Points>(22,
-                              [](const data::BatchPlan& plan) {
-                                const int64_t n = std::ssize(plan.indices);
-                                Rng rng = plan.batch_rng();
-                                Points p{randn({n, 4}, rng), zeros({n}, DType::i64)};
-                                NoGradGuard no_grad;
-                                p.label = gt(sum(p.x, {1}), 0).to(DType::i64);
-                                return p;
-                              },
-                              {.batch = 4, .seed = 3});
-}
-
-// A training with everything that has a state: averages, a schedule, accumulation, a counter and a
-// generator of the program's own.
-struct Training {
-  Rng rng{7};
-  Net model{rng};
-  data::Loader<Points> loader = points();
-  optim::AdamW optimizer{nn::named_parameters(model), {.lr = 0.02}};
-  Learner learner;
-  int64_t seen = 0;
-  Rng noise{11};
-  // Hooks of the tests.
-  double poison = 0;  // added to the loss
-  bool quiet = false, give_up = false;
-  int64_t batches = 0;
-  std::function<void(int64_t number)> before_batch;
-  std::function<void(double loss)> watch;
-  std::function<Tensor()> extra;
-  std::function<void()> evaluated;
-  std::function<double()> metric;
-  Loop loop;
-
-  explicit Training(LoopOptions options = {}, LearnerOptions learning = busy())
-      : learner(model, optimizer, std::move(learning)),
-        loop(learner, loader, task(), with(options)) {
-    loop.checkpoint().add("seen", seen);
-    loop.checkpoint().add("noise", noise);
-  }
-  static LearnerOptions busy() {
-    return {.schedule = optim::cosine({.warmup = 2, .total = 20}), .clip = 1, .ema = 0.9};
-  }
-  static LoopOptions with(LoopOptions o) {
-    o.terminal = false;
-    if (o.epochs == 1) o.epochs = 3;
-    if (o.accumulate == 1) o.accumulate = 4;  // two steps an epoch, the second of two batches
-    return o;
-  }
-  Task<Points> task() {
-    return {.loss =
-                [this](const Points& p, Means& means) {
-                  if (before_batch) before_batch(++batches);
-                  seen += p.label.size(0);
-                  const Tensor logits = model(quiet ? p.x : p.x + 0.1 * noise.normal());
-                  const auto n = static_cast<double>(p.label.size(0));
-                  means.add("top1", sum(eq(argmax(logits.detach(), -1), p.label)).item(), n);
-                  Tensor loss = cross_entropy(logits, p.label);
-                  if (watch) watch(loss.item());
-                  if (extra) loss = loss + extra();
-                  return loss + poison;
-                },
-            .evaluate = [this]() -> std::optional<Metrics> {
-              if (evaluated) evaluated();
-              if (give_up) return std::nullopt;
-              const Points p{ones({5, 4}), zeros({5}, DType::i64)};
-              return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()},
-                             {"none", kNaN},
-                             {"rank", metric ? metric() : 0.0}};
-            },
-            .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
-  }
-  void step() {  // epochs are closed before the step after them
-    if (loop.epoch_trained()) REQUIRE(loop.close_epoch());
-    loop.step();
-  }
-};
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  return dispatch(a.dtype(), [&]<class T>() {
-    std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
-    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
-  });
-}
-
-void check_same(const SafeTensors& x, const SafeTensors& y) {
-  CHECK(x.metadata == y.metadata);
-  REQUIRE(x.tensors.size() == y.tensors.size());
-  for (size_t i = 0; i < x.tensors.size(); ++i) {
-    CAPTURE(x.tensors[i].first);
-    CHECK(x.tensors[i].first == y.tensors[i].first);
-    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
-  }
-}
-
-}  // namespace
+namespace tern::test {
 
 TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit for bit") {
   Training whole;
@@ -253,6 +121,18 @@ TEST_CASE("train: the weights that count are written after each epoch, and the b
   for (const auto& [name, x] : nn::state_dict(t.model)) CHECK(same_bits(file.find(name), x));
 }
 
+TEST_CASE("train: a loader with other batches is refused") {
+  Training a, b;
+  a.step();
+  SafeTensors state = a.loop.state();
+  std::string& text = state.metadata.at("loop");
+  const size_t at = text.find("\"batches\":6");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 11, "\"batches\":7");
+  CHECK_THROWS_WITH_AS(b.loop.load_state(state, "file"),
+                       doctest::Contains("has 7 batches, but the loader's has 6"), IoError);
+}
+
 TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
   Training t;
   while (!t.loop.epoch_trained()) t.loop.step();
@@ -283,100 +163,6 @@ TEST_CASE("train: an evaluation that throws leaves weights and mode as they were
   CHECK_FALSE(t.model.norm.training);
 }
 
-/// The words of the Diverged that fn throws.
-template <class Fn>
-std::string diverged(Fn fn) {
-  try {
-    fn();
-  } catch (const Diverged& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-TEST_CASE("train: what is not finite stops a step before weights change, and says where") {
-  TempDir dir;
-  for (const double clip : {0.0, 1.0}) {
-    Training t({.folder = dir / fmt::format("loss-{}", clip)}, {.clip = clip});
-    t.before_batch = [&](int64_t number) {
-      if (number == 8) t.poison = kNaN;
-    };
-    const std::string told = diverged([&] { t.loop.run(); });
-    CHECK(told.find("in step 3 (epoch 2)") != told.npos);
-    CHECK(told.find(t.loop.folder().checkpoint() + " keeps the state after step 2") != told.npos);
-    const SafeTensors kept = load_checkpoint(t.loop.folder().checkpoint());
-    for (const auto& [name, x] : kept.tensors)
-      if (is_float(x.dtype())) CHECK(all(isfinite(x)).item<bool>());
-
-    // A loss that is finite, but whose gradient is not: sqrt at 0.
-    Training g({}, {.clip = clip});
-    g.extra = [&] { return sum(sqrt(g.model.down.bias.tensor() * 0)); };
-    const auto before = g.model.up.weight.tensor().to_vector<float>();
-    const std::string where = diverged([&] { g.loop.step(); });
-    CHECK(
-        where.starts_with("the gradient of 'down.bias' is nan (element 0) in step 1 (epoch 1); "
-                          "down: NaN first seen in mul, backward"));
-    CHECK(where.find("before that, down: infinity first seen in sqrt, backward") != where.npos);
-    CHECK(g.model.up.weight.tensor().to_vector<float>() == before);
-    CHECK_FALSE(g.model.up.weight.grad().defined());
-    CHECK(g.learner.steps() == 0);
-
-    Training w({}, {.clip = clip});
-    {
-      NoGradGuard no_grad;
-      fill_(w.model.down.bias.tensor(), kNaN);
-    }
-    CHECK(diverged([&] {
-            w.loop.step();
-          }).starts_with("the loss is nan in step 1 (epoch 1); down: linear was given NaN"));
-    CHECK_THROWS_WITH_AS(w.loop.state(), "the weights down.bias are no longer finite", Diverged);
-    CHECK_THROWS_AS(w.learner.save_weights(dir / "w"), Diverged);
-    CHECK_FALSE(std::filesystem::exists(dir / "w"));
-  }
-}
-
-TEST_CASE("train: a step that failed can be run again with the same random numbers") {
-  std::vector<double> first, second;
-  LoopOptions options;
-  bool again = false;
-  options.diagnose = [&](const std::function<void()>& run) {
-    again = true;
-    run();
-    return std::string("; in down");
-  };
-  Training t(options, {});
-  t.watch = [&](double loss) { (again ? second : first).push_back(loss); };
-  t.extra = [&] { return sum(sqrt(t.model.down.bias.tensor() * 0)); };
-  t.quiet = true;  // the program's own generator is not put back
-  CHECK_THROWS_WITH_AS(t.loop.step(), doctest::Contains("(epoch 1); in down"), Diverged);
-  CHECK(first.size() == 4);
-  CHECK(first == second);
-  CHECK_FALSE(t.model.up.weight.grad().defined());
-}
-
-TEST_CASE("train: a step that threw can be taken again") {
-  struct NoMemory {};
-  Training whole, t;
-  whole.quiet = t.quiet = true;  // the program's own generator would go on
-  t.before_batch = [](int64_t number) {
-    if (number == 6 || number == 9) throw NoMemory();
-  };
-  for (int i = 0; i < 6; ++i) whole.step();
-  int failed = 0;
-  while (t.learner.steps() < 6) {
-    try {
-      t.step();
-    } catch (const NoMemory&) {
-      ++failed;
-    }
-  }
-  CHECK(failed == 2);
-  CHECK(t.seen > whole.seen);
-  CHECK(whole.loop.history().at(1)["train_loss"] == t.loop.history().at(1)["train_loss"]);
-  const NamedTensors x = nn::named_parameters(whole.model), y = nn::named_parameters(t.model);
-  for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
-}
-
 TEST_CASE("train: batches that are accumulated give the step of one large batch") {
   struct Linear {
     Rng rng{5};
@@ -401,4 +187,4 @@ TEST_CASE("train: batches that are accumulated give the step of one large batch"
   CHECK(max(abs(a.model.weight.tensor() - b.model.weight.tensor())).item() < 1e-6);
 }
 
-}  // namespace tern::train
+}  // namespace tern::test

@@ -72,11 +72,13 @@ TEST_CASE("train: schedules by name, and their warm-up") {
 }
 
 TEST_CASE("train: the state of a loop comes back from text bit for bit") {
-  LoopState s{.batch = 7, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
+  LoopState s{
+      .batch = 7, .batches = 9, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
   s.means.add("loss", 0.1 + 0.2, 3);
   s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNaN}}, 4, 5, 6});
   const LoopState t = loop_state_from_json(to_json(s));
   CHECK(t.batch == 7);
+  CHECK(t.batches == 9);
   CHECK(t.progress == 3);
   CHECK(t.train_seconds == s.train_seconds);
   CHECK(t.means.entries().at(0).sum == 0.1 + 0.2);

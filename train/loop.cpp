@@ -30,7 +30,6 @@ struct Loop::Impl {
   RunFolder folder;
   Checkpoint checkpoint = {};
   LoopState state = {};
-  int64_t batches = 0;  // of the epoch in progress
   bool resumed = false, timed = false;
   std::vector<Rng> generators = {};  // before the step,
   Means means = {};                  // and these
@@ -55,17 +54,17 @@ struct Loop::Impl {
 void Loop::Impl::start_epoch() {
   state = {.history = std::move(state.history)};
   state.means.add(kLoss, 0, 0);
-  batches = feed.batches();
+  state.batches = feed.batches();
 }
 
 // Takes the batches of a step; at the end of the epoch the loader goes on to the next.
 size_t Loop::Impl::take_batches() {
-  const int64_t count = std::min(options.accumulate, batches - state.batch);
+  const int64_t count = std::min(options.accumulate, state.batches - state.batch);
   for (int64_t i = 0; i < count; ++i)
     check(feed.take(), "Loop: epoch {} ended after {} of {} batches", epoch(), state.batch + i,
-          batches);
-  if (state.batch + count == batches)
-    check(!feed.take(), "Loop: epoch {} has more than {} batches", epoch(), batches);
+          state.batches);
+  if (state.batch + count == state.batches)
+    check(!feed.take(), "Loop: epoch {} has more than {} batches", epoch(), state.batches);
   return static_cast<size_t>(count);
 }
 
@@ -121,11 +120,14 @@ void Loop::Impl::load(const std::string& json) {
         "the run is in epoch {} already, and is to have {}", closed + (s.batch > 0),
         options.epochs);
   feed.seek({.epoch = closed, .batch = 0});
-  batches = feed.batches();
-  check(s.batch >= 0 && s.batch <= batches, "{} batches of an epoch of {} are done", s.batch,
-        batches);
+  check(
+      s.batches == feed.batches(),
+      "its epoch {} has {} batches, but the loader's has {}; go on with the same data and size of "
+      "batches",
+      closed + 1, s.batches, feed.batches());
+  check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
   feed.seek({.epoch = closed, .batch = s.batch});
-  if (s.batch == batches) check(!feed.take(), "an epoch has more than {} batches", batches);
+  if (s.batch == s.batches) check(!feed.take(), "an epoch has more than {} batches", s.batches);
   state = std::move(s);
 }
 
@@ -166,7 +168,7 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
   if (impl_->options.weight_unit.empty()) impl_->options.weight_unit = o.unit;
   impl_->feed.seek({});
   impl_->start_epoch();
-  check(impl_->batches > 0, "Loop: the loader has no batches");
+  check(impl_->state.batches > 0, "Loop: the loader has no batches");
   impl_->checkpoint.add_text(
       "loop", [this] { return to_json(impl_->state); },
       [this](const std::string& json) { impl_->load(json); });
@@ -179,7 +181,7 @@ Checkpoint& Loop::checkpoint() { return impl_->checkpoint; }
 SafeTensors Loop::state() const { return impl_->checkpoint.state(); }
 int64_t Loop::epoch() const { return impl_->epoch(); }
 int64_t Loop::epochs() const { return impl_->options.epochs; }
-bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->batches; }
+bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->state.batches; }
 bool Loop::finished() const { return std::ssize(history()) >= epochs(); }
 const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
 const Means& Loop::means() const { return impl_->state.means; }
@@ -278,7 +280,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
   std::optional<Progress> bar;
   if (o.terminal)
     bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
-                counts ? static_cast<int64_t>(o.total) : p.batches,
+                counts ? static_cast<int64_t>(o.total) : p.state.batches,
                 counts ? static_cast<int64_t>(p.state.progress) : p.state.batch);
   while (!epoch_trained()) {
     if (interrupted()) return false;

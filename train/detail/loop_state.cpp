@@ -52,6 +52,7 @@ std::string to_json(const LoopState& s) {
     means.push_back({e.name, number(e.sum), number(e.count)});
   for (const EpochRecord& r : s.history) history.push_back(to_json(r));
   return json{{"batch", s.batch},
+              {"batches", s.batches},
               {"progress", number(s.progress)},
               {"train_seconds", number(s.train_seconds)},
               {"evaluate_seconds", number(s.evaluate_seconds)},
@@ -64,6 +65,7 @@ LoopState loop_state_from_json(const std::string& text) {
   try {
     const json j = json::parse(text);
     LoopState s{.batch = j.at("batch"),
+                .batches = j.at("batches"),
                 .progress = number(j.at("progress")),
                 .train_seconds = number(j.at("train_seconds")),
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};

@@ -11,8 +11,8 @@ namespace tern::train {
 
 struct LoopState {
   // Of the epoch in progress:
-  int64_t batch = 0;    // batches done
-  double progress = 0;  // what Task::progress gave for them
+  int64_t batch = 0, batches = 0;  // done, and to be done
+  double progress = 0;             // what Task::progress gave for them
   double train_seconds = 0, evaluate_seconds = 0;
   Means means = {};
   // The epochs before:
