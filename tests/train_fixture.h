@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "tern/core/tape/autograd.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/train/train.h"
 

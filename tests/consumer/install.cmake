@@ -4,7 +4,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX}
                 COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 
 # What is for the inside of a library is not for users.
-file(GLOB_RECURSE headers ${PREFIX}/include/tern/data/*.h)
+file(GLOB_RECURSE headers ${PREFIX}/include/tern/*.h)
 foreach(header ${headers})
   file(STRINGS ${header} inside REGEX "^// Inside of")
   if(inside)
@@ -12,5 +12,5 @@ foreach(header ${headers})
   endif()
 endforeach()
 if(NOT headers)
-  message(FATAL_ERROR "no headers of data are installed")
+  message(FATAL_ERROR "no headers are installed")
 endif()
