@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tern/nn/activation.h"
-#include "tern/nn/attention.h"
+#include "tern/nn/attention_layers.h"
 #include "tern/nn/conv.h"
 #include "tern/nn/decode.h"
 #include "tern/nn/dropout.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "tern/core/base/rng.h"
-#include "tern/nn/attention.h"
+#include "tern/nn/attention_layers.h"
 #include "tern/tests/model_checks.h"
 #include "tern/tests/op_table.h"
 

@@ -9,6 +9,10 @@
 //   .to() to add;
 // - comparisons give u8 tensors of 0 and 1; u8 is the type of masks (not 0: true);
 // - wrong arguments throw Error with the op's name, the rule and the values.
+//
+// Beside this page: einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions and
+// pooling (conv.h), attention (attention.h) and the scores of additive attention (additive.h),
+// recurrent cells and layers (rnn.h). Gradients: core/tape/autograd.h.
 #pragma once
 
 #include <limits>
@@ -258,7 +262,7 @@ Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 Tensor all(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 
-// ---- Matrix products (einsum: einsum.h; convolutions and pooling: conv.h) --------------------
+// ---- Matrix products -------------------------------------------------------------------------
 /// NumPy's matmul: (..., M, K) x (..., K, N) with the leading axes broadcast; vectors as usual.
 Tensor matmul(const Tensor& a, const Tensor& b);
 enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };

@@ -1,6 +1,7 @@
 #include "tern/core/tools/profile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/flops.h"
@@ -8,6 +9,10 @@
 
 namespace tern {
 namespace {
+
+int64_t now() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 int64_t bytes_of(const Tensor& t) { return t.defined() ? t.numel() * item_size(t.dtype()) : 0; }
 
@@ -66,7 +71,7 @@ std::string lines(const std::string& title, const std::vector<Profile::Row>& row
 
 }  // namespace
 
-Profile::Profile(const ProfileOptions& options) : options_(options) {
+Profile::Profile(const ProfileOptions& options) : options_(options), start_(now()) {
   watching_.emplace(static_cast<Observer&>(*this));
 }
 
@@ -80,7 +85,7 @@ void Profile::begin(const OpScope& op) {
     open.event = events_.size();
   }
   open_.push_back(std::move(open));
-  open_.back().start = Clock::now();
+  open_.back().start = now();
 }
 
 void Profile::made(const OpScope& op, const Tensor& result, int) {
@@ -88,11 +93,11 @@ void Profile::made(const OpScope& op, const Tensor& result, int) {
 }
 
 void Profile::end(const OpScope& op) noexcept {
-  const Clock::time_point now = Clock::now();
+  const int64_t end = now();
   if (open_.empty() || open_.back().scope != &op) return;
   Open open = std::move(open_.back());
   open_.pop_back();
-  const double seconds = std::chrono::duration<double>(now - open.start).count();
+  const double seconds = 1e-9 * static_cast<double>(end - open.start);
   Row& row = rows_[{op.name(), op.pass(), open.module}];
   const bool again = within_itself(op) && !open_.empty();
   row.self_seconds += seconds - open.inner_seconds;
@@ -105,7 +110,7 @@ void Profile::end(const OpScope& op) noexcept {
   if (!open_.empty()) open_.back().inner_seconds += seconds;
   if (open.event == 0) return;
   Event& event = events_[open.event - 1];
-  event.start = 1e6 * std::chrono::duration<double>(open.start - start_).count();
+  event.start = 1e-3 * static_cast<double>(open.start - start_);
   event.microseconds = 1e6 * seconds;
 }
 

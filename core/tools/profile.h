@@ -9,7 +9,7 @@
 // Region (op.h).
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,11 +55,10 @@ class Profile final : private Observer {
   void write_trace(const std::string& path) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Key = std::tuple<std::string, Pass, std::string>;
   struct Open {
     const OpScope* scope;
-    Clock::time_point start;
+    int64_t start;  // nanoseconds of the steady clock
     int64_t flops_before, bytes = 0;
     double inner_seconds = 0;
     std::string module;
@@ -77,7 +76,7 @@ class Profile final : private Observer {
   void end(const OpScope& op) noexcept override;
 
   ProfileOptions options_;
-  Clock::time_point start_ = Clock::now();
+  int64_t start_;
   std::vector<Open> open_;
   std::map<Key, Row> rows_;
   std::vector<Event> events_;

@@ -1,4 +1,4 @@
-#include "tern/nn/attention.h"
+#include "tern/nn/attention_layers.h"
 
 #include <cmath>
 
