@@ -11,6 +11,8 @@ namespace {
 
 thread_local const OpScope* innermost = nullptr;
 thread_local ObserverScope* watching = nullptr;
+thread_local bool muted = false;  // an observer is being told
+thread_local uint64_t last_scope = 0;
 thread_local const ModuleScope* working = nullptr;  // the innermost layer that says it is at work
 
 // Names are given and read rarely: by module walks, for errors, and while somebody watches.
@@ -33,13 +35,13 @@ std::string without_last(std::string name, int parts) {
 // What an observer computes is not observed.
 class Unwatched {
  public:
-  Unwatched() : before_(std::exchange(watching, nullptr)) {}
-  ~Unwatched() { watching = before_; }
+  Unwatched() : before_(std::exchange(muted, true)) {}
+  ~Unwatched() { muted = before_; }
   Unwatched(const Unwatched&) = delete;
   Unwatched& operator=(const Unwatched&) = delete;
 
  private:
-  ObserverScope* before_;
+  bool before_;
 };
 
 }  // namespace
@@ -53,28 +55,37 @@ OpScope::OpScope(const char* name, const Node* node)
   innermost = this;
 }
 
+// Any of them may end its scope, or another's, while it is told: each is looked up anew.
+template <class Fn>
+void OpScope::tell(uint64_t newest, uint64_t oldest, Fn fn) {
+  Unwatched unwatched;
+  for (uint64_t number = newest; number >= oldest; --number) {
+    const ObserverScope* w = watching;
+    while (w && w->number_ > number) w = w->outer_;
+    if (!w || w->number_ < oldest) return;
+    number = w->number_;
+    fn(w->observer_, number);
+  }
+}
+
 OpScope::~OpScope() {
   innermost = outer_;
-  if (!told_) return;
-  // Those that were told of the beginning and are still there.
-  const ObserverScope* first = watching;
-  while (first && first != told_) first = first->outer_;
-  Unwatched unwatched;
-  for (; first; first = first->outer_) first->observer_.end(*this);
+  if (told_newest_ == 0) return;
+  tell(told_newest_, told_oldest_, [this](Observer& o, uint64_t) { o.end(*this); });
 }
 
 void OpScope::tell_begin() {
-  ObserverScope* all = watching;
-  Unwatched unwatched;
-  for (ObserverScope* w = all; w; w = w->outer_) w->observer_.begin(*this);
-  told_ = all;
+  tell(watching->number_, 1, [this](Observer& o, uint64_t number) {
+    o.begin(*this);
+    if (told_newest_ == 0) told_newest_ = number;
+    told_oldest_ = number;
+  });
 }
 
 void OpScope::tell_made(const Tensor& result, int index) {
-  ObserverScope* all = watching;
   if (!node_ && result.defined()) pass_module_on(result);
-  Unwatched unwatched;
-  for (ObserverScope* w = all; w; w = w->outer_) w->observer_.made(*this, result, index);
+  if (told_newest_ == 0) return;
+  tell(told_newest_, told_oldest_, [&](Observer& o, uint64_t) { o.made(*this, result, index); });
 }
 
 void OpScope::pass_module_on(const Tensor& result) const {
@@ -126,13 +137,18 @@ ModuleScope::~ModuleScope() { working = outer_; }
 
 std::string ModuleScope::where() const { return without_last(parameter_name(parameter_), parts_); }
 
-ObserverScope::ObserverScope(Observer& observer) : observer_(observer), outer_(watching) {
+ObserverScope::ObserverScope(Observer& observer)
+    : observer_(observer), outer_(watching), number_(++last_scope) {
   watching = this;
 }
 
-ObserverScope::~ObserverScope() { watching = outer_; }
+ObserverScope::~ObserverScope() {
+  ObserverScope** link = &watching;
+  while (*link && *link != this) link = &(*link)->outer_;
+  if (*link) *link = outer_;
+}
 
-bool observed() { return watching != nullptr; }
+bool observed() { return watching && !muted; }
 
 const OpScope* current_op() { return innermost; }
 

@@ -14,6 +14,7 @@
 //   }
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -69,6 +70,9 @@ class OpScope : private ErrorPlace {
   }
 
  private:
+  /// fn(observer, number) for the scopes of these numbers, the newest first.
+  template <class Fn>
+  void tell(uint64_t newest, uint64_t oldest, Fn fn);
   void tell_begin();
   void tell_made(const Tensor& result, int index);
   void pass_module_on(const Tensor& result) const;
@@ -81,7 +85,8 @@ class OpScope : private ErrorPlace {
   int count_ = 0;
   std::span<const Tensor> list_;
   const OpScope* outer_;
-  const void* told_ = nullptr;  // the innermost ObserverScope when this scope opened
+  // The numbers of the newest and the oldest ObserverScope that were told of the beginning; 0: none
+  uint64_t told_newest_ = 0, told_oldest_ = 0;
 };
 
 /// A named part of a program, for those who watch: `Region region("optimizer");`
@@ -119,11 +124,14 @@ class Observer {
   /// (`result` is then the sum). May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
-  /// The op is done, or has thrown. Comes once for every begin, in the reverse order.
+  /// The op is done, or has thrown. Comes once for every begin that did not throw, in the reverse
+  /// order, unless the observer's scope has ended by then.
   virtual void end(const OpScope&) noexcept {}
 };
 
-/// While it lives, `observer` is told of every op of this thread. Several may watch at a time.
+/// While it lives, `observer` is told of every op of this thread that begins. Several may watch at
+/// a time, and end in any order, also while an op is at work or from within their own calls.
+/// REQUIRES: it ends in the thread where it began.
 class ObserverScope {
  public:
   explicit ObserverScope(Observer& observer);
@@ -135,6 +143,7 @@ class ObserverScope {
   friend class OpScope;
   Observer& observer_;
   ObserverScope* outer_;
+  uint64_t number_;  // newer ones of a thread have larger numbers
 };
 
 /// The innermost op at work in this thread; null if there is none.
