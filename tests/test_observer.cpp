@@ -270,6 +270,25 @@ TEST_CASE("the anomaly detector: forward and backward; a NaN that came in is not
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("sqrt, backward"), Error);
 }
 
+TEST_CASE("the anomaly detector does not read what is about to be written over") {
+  Rng rng(8);
+  Tensor x = randn({16, 16}, rng);
+  AnomalyDetector detector;
+  auto spoil_free_memory = [] {
+    std::vector<Tensor> blocks;
+    for (int64_t rows : {16, 17, 18, 32})
+      for (int i = 0; i < 4; ++i) blocks.push_back(full({rows, 16}, kNan));
+  };
+  spoil_free_memory();
+  Tensor y = cat({x, x}), z = stack({x, x}), p = pad(x, {0, 0, 1, 1});
+  spoil_free_memory();
+  fill_(empty({16, 16}), 1);
+  spoil_free_memory();
+  copy_(empty({16, 16}), x);
+  CHECK(detector.first_given() == "");
+  CHECK_THROWS_WITH_AS(sqrt(-square(x)), doctest::Contains("NaN first seen in sqrt"), Error);
+}
+
 TEST_CASE("the anomaly detector remembers infinities, and stops at them if asked") {
   {
     AnomalyDetector detector;

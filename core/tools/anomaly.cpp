@@ -59,6 +59,19 @@ bool writes_given_values(const OpScope& op) {
                      [&](std::string_view name) { return name == op.name(); });
 }
 
+// The first input that is read: what these two write over may hold anything, the NaN of memory that
+// nobody has written yet too.
+int first_read(const OpScope& op) {
+  const std::string_view name = op.name();
+  return name == "fill_" || name == "copy_" ? 1 : 0;
+}
+
+bool is_view(const OpScope& op, const Tensor& result) {
+  for (int i = 0; i < op.num_inputs() && !op.is_vjp(); ++i)
+    if (op.input(i).defined() && op.input(i).ref()->storage == result.ref()->storage) return true;
+  return false;
+}
+
 std::string in_module(const OpScope& op, const std::string& text) {
   std::string where = op.module();
   return where.empty() ? text : where + ": " + text;
@@ -70,23 +83,24 @@ AnomalyDetector::AnomalyDetector(const AnomalyOptions& options)
     : options_(options), watching_(*this) {}
 
 void AnomalyDetector::begin(const OpScope& op) {
-  Open open{&op, false, false, {}};
-  for (int i = 0; i < op.num_inputs(); ++i) {
+  Open open{&op, false, false, {}, {}};
+  for (int i = first_read(op); i < op.num_inputs(); ++i) {
     Census c = count(op.input(i));
     open.nan_came_in |= c.nan > 0;
     open.infinity_came_in |= c.infinite > 0;
   }
   if (op.is_vjp()) open.gradient = describe_inputs(op);
   if (open.nan_came_in && first_given_.empty())
-    first_given_ =
+    open.given =
         in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));
   open_.push_back(std::move(open));
 }
 
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
-  if (open_.empty() || open_.back().scope != &op || writes_given_values(op)) return;
-  if (!first_given_.empty()) return;  // what comes after it need not be an op's fault
-  const Open& open = open_.back();
+  if (open_.empty() || open_.back().scope != &op) return;
+  Open& open = open_.back();
+  if (is_view(op, result)) open.given.clear();  // of memory that may be written over yet
+  if (writes_given_values(op) || was_given()) return;
   Census c = count(result);
   if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
     return;
@@ -107,7 +121,17 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
 }
 
 void AnomalyDetector::end(const OpScope& op) noexcept {
-  if (!open_.empty() && open_.back().scope == &op) open_.pop_back();
+  if (open_.empty() || open_.back().scope != &op) return;
+  if (first_given_.empty() && !open_.back().given.empty())
+    for (size_t i = open_.size(); i-- > 0;)  // of the outermost op
+      if (!open_[i].given.empty()) first_given_ = open_[i].given;
+  open_.pop_back();
+}
+
+// What comes after it need not be an op's fault.
+bool AnomalyDetector::was_given() const {
+  return !first_given_.empty() ||
+         std::any_of(open_.begin(), open_.end(), [](const Open& o) { return !o.given.empty(); });
 }
 
 }  // namespace tern

@@ -38,10 +38,12 @@ class AnomalyDetector final : private Observer {
   void begin(const OpScope& op) override;
   void made(const OpScope& op, const Tensor& result, int index) override;
   void end(const OpScope& op) noexcept override;
+  bool was_given() const;
   struct Open {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
     std::string gradient;  // in backward, whose input may be gone when results are there
+    std::string given;     // what to say of a NaN that came in; empty: none, or it is not read
   };
 
   AnomalyOptions options_;
