@@ -2,6 +2,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"
 
 namespace tern::nn {
@@ -65,7 +66,9 @@ void OwnedTensor::assign(const Tensor& value) {
 void OwnedTensor::convert(DType dtype) {
   if (!defined() || tensor_.dtype() == dtype) return;
   const bool known = is_known(tensor_);
+  const std::string name = parameter_name(tensor_);
   replace(tensor_, leaf(tensor_.detach().to(dtype), tensor_.requires_grad()));
+  if (!name.empty()) set_parameter_name(tensor_, name);
   if (known) static_cast<LeafNode*>(tensor_.node().get())->known = true;
 }
 

@@ -8,6 +8,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/op.h"
 #include "tern/nn/nn.h"
 
 using namespace tern;
@@ -277,6 +278,10 @@ TEST_CASE("module: to() converts parameters and floating buffers") {
   CHECK(m.table.dtype() == DType::i64);
   CHECK(values(m.present->weight) == before);
   CHECK_THROWS_AS(nn::to(m, DType::i64), Error);
+  // Without another walk the new elements know their names, for errors.
+  CHECK(parameter_name(m.weight) == "weight");
+  CHECK(parameter_name(m.present->weight) == "present.weight");
+  CHECK(parameter_name(m.owned->running_var) == "owned.running_var");
 }
 
 TEST_CASE("module: weights go through a file") {
