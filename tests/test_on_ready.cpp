@@ -1,8 +1,10 @@
 // Leaves say when their gradient is complete.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
@@ -158,6 +160,69 @@ TEST_CASE("on_ready: an optimizer that steps inside backward has the bits of one
   CHECK(bits(one.weight) == bits(one_too.weight));
   CHECK(bits(two.weight) == bits(two_too.weight));
   CHECK(bits(two.bias) == bits(two_too.bias));
+}
+
+TEST_CASE("leaves that are frozen and let go between forward and backward") {
+  Rng rng(7);
+  nn::Linear layer(4, 4, rng);
+  Tensor w = layer.weight, b = layer.bias, x = randn({3, 4}, rng);
+  auto loss = [&](bool again) {
+    auto fn = [&](std::span<const Tensor> in) { return sum(square(layer(in[0]))); };
+    return again ? checkpoint(fn, {x}) : fn(std::array{x});
+  };
+  backward(loss(false));
+  const std::vector<float> dw = w.grad().to_vector<float>(), db = b.grad().to_vector<float>();
+  for (bool again : {false, true}) {
+    INFO("checkpoint: " << again);
+    for (const Tensor& t : {w, b}) t.set_grad({});
+    Tensor y = loss(again);
+    for (const Tensor& t : {w, b}) t.set_requires_grad(false);
+    for (const Tensor& t : {w, b}) t.set_requires_grad(true);
+    std::vector<Tensor> found = grad({y}, {w}, {.retain_graph = true});
+    CHECK(found[0].to_vector<float>() == dw);
+    b.set_requires_grad(false);
+    Ready ready;
+    backward(y, ready.options());
+    CHECK(ready.order == std::vector<const void*>{w.ref().get()});  // b waits for none
+    CHECK(w.grad().to_vector<float>() == dw);
+    b.set_requires_grad();
+    CHECK_FALSE(b.grad().defined());
+    backward(loss(again));
+    CHECK(b.grad().to_vector<float>() == db);
+  }
+}
+
+TEST_CASE("leaves that were frozen and are gone before backward") {
+  Tensor y;
+  {
+    Tensor w = ones({2});
+    w.set_requires_grad();
+    y = sum(w * 3);
+    w.set_requires_grad(false);
+  }
+  CHECK(leaves(y).empty());
+  Ready ready;
+  backward(y, ready.options());
+  CHECK(ready.order.empty());
+}
+
+TEST_CASE("a backward pass that fails keeps the gradients of those before it") {
+  Tensor w = ones({2});
+  w.set_requires_grad();
+  backward(sum(w * 3));
+  Tensor held = w.grad();  // so that the second cannot be added in place
+  struct Fails : Observer {
+    void begin(const OpScope& op) override {
+      if (std::string_view(op.name()) == "add") throw Error("no");
+    }
+  } fails;
+  Tensor y = sum(w * 2);
+  {
+    ObserverScope watching(fails);
+    CHECK_THROWS_AS(backward(y), Error);
+  }
+  REQUIRE(w.grad().defined());
+  CHECK(w.grad().to_vector<float>() == std::vector<float>{3, 3});
 }
 
 TEST_CASE("on_ready: a kept graph runs twice; what is thrown leaves backward") {

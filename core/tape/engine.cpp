@@ -74,9 +74,11 @@ class Engine {
       deliver_to_leaf(*static_cast<LeafNode*>(node), std::move(g));
       return;
     }
-    bool first = !node->pending.defined();
-    node->pending = first ? std::move(g) : sum(std::move(node->pending), g);
-    if (!first) return;
+    if (node->pending.defined()) {
+      if (!add_to(node->pending, g)) node->pending = add(node->pending, g);
+      return;
+    }
+    node->pending = std::move(g);
     heap_.push_back(node);
     std::push_heap(heap_.begin(), heap_.end(), older);
   }
@@ -154,10 +156,11 @@ class Engine {
     return g.shape() == input.shape ? g : sum_to(g, input.shape);
   }
 
-  Tensor sum(Tensor a, const Tensor& b) {
-    if (create_graph_ || !detail::may_add_in_place(a)) return add(a, b);
+  // Whether it could add `b` to where `a` lies. What throws leaves what was gathered before.
+  bool add_to(const Tensor& a, const Tensor& b) {
+    if (create_graph_ || !detail::may_add_in_place(a)) return false;
     add_(a, b, 1);
-    return a;
+    return true;
   }
 
   // An unknown leaf does not hold the pass, which holds it.
@@ -174,7 +177,7 @@ class Engine {
   void deliver_to_leaf(LeafNode& leaf, Tensor g) {
     note(leaf);
     if (leaf.grad.defined()) {
-      leaf.grad = sum(std::move(leaf.grad), g);
+      if (!add_to(leaf.grad, g)) leaf.grad = add(leaf.grad, g);
     } else {
       leaf.grad = detail::may_add_in_place(g) ? std::move(g) : g.clone();
     }
@@ -204,8 +207,9 @@ void Engine::settle(Node* node) {
     settled.pop_back();
     if (--n->awaited > 0) continue;
     if (n->is_leaf()) {
-      TensorImpl* owner = static_cast<LeafNode*>(n)->owner;
-      if (owner) (*on_ready_)(Tensor(Ref<TensorImpl>(owner)));
+      auto* leaf = static_cast<LeafNode*>(n);
+      TensorImpl* owner = leaf->owner;
+      if (owner && !leaf->frozen()) (*on_ready_)(Tensor(Ref<TensorImpl>(owner)));
     } else if (!n->pending.defined()) {
       // No gradient has come: it will never run.
       for (const Ref<Node>& i : n->inputs)
@@ -332,9 +336,11 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 std::vector<Tensor> leaves(const Tensor& output) {
   std::vector<Tensor> out;
-  for (Node* n : reachable(nodes_of({output})))
-    if (n->is_leaf() && static_cast<LeafNode*>(n)->owner)
-      out.push_back(Tensor(Ref<TensorImpl>(static_cast<LeafNode*>(n)->owner)));
+  for (Node* n : reachable(nodes_of({output}))) {
+    if (!n->is_leaf()) continue;
+    auto* leaf = static_cast<LeafNode*>(n);
+    if (leaf->owner && !leaf->frozen()) out.push_back(Tensor(Ref<TensorImpl>(leaf->owner)));
+  }
   return out;
 }
 

@@ -8,11 +8,10 @@ TensorImpl::TensorImpl(Layout l, DType t, Ref<Storage> s)
     : layout(l), dtype(t), storage(std::move(s)) {}
 
 TensorImpl::~TensorImpl() {
-  if (!node_) return;
-  storage->track(-1);
-  if (!node_->is_leaf()) return;
-  auto* leaf = static_cast<LeafNode*>(node_.get());
-  if (leaf->owner == this) leaf->owner = nullptr;
+  if (node_) storage->track(-1);
+  for (Node* node : {node_.get(), frozen_.get()})
+    if (node && node->is_leaf() && static_cast<LeafNode*>(node)->owner == this)
+      static_cast<LeafNode*>(node)->owner = nullptr;
 }
 
 void TensorImpl::set_node(Ref<Node> node) {
@@ -20,14 +19,29 @@ void TensorImpl::set_node(Ref<Node> node) {
   node_ = std::move(node);
 }
 
+void TensorImpl::freeze() {
+  if (!node_) return;
+  auto* leaf = static_cast<LeafNode*>(node_.get());
+  leaf->grad = {};
+  leaf->pass = {};
+  leaf->stepped_by = nullptr;
+  frozen_ = node_;
+  set_node({});
+}
+
+void TensorImpl::unfreeze() {
+  set_node(frozen_ ? std::move(frozen_) : Ref<Node>(new LeafNode(this)));
+  frozen_ = {};
+}
+
 const Tensor& Tensor::set_requires_grad(bool on) const {
   check(is_leaf(), "set_requires_grad: only leaves can be changed; use detach()");
   if (!on) {
-    impl().set_node({});
+    impl().freeze();
   } else if (!impl().node()) {
     check(is_float(dtype()), "set_requires_grad: only floating tensors have gradients, this is {}",
           dtype());
-    impl().set_node(Ref<Node>(new LeafNode(&impl())));
+    impl().unfreeze();
   }
   return *this;
 }

@@ -54,6 +54,8 @@ class LeafNode final : public Node {
   Gradients vjp(Consumed&&, const Wants&) override { return {}; }
   void release() noexcept override {}
   bool is_leaf() const override { return true; }
+  /// Whether the tensor does not ask for a gradient since the graph was made.
+  bool frozen() const { return owner && owner->node().get() != this; }
   TensorImpl* owner;  ///< null once the tensor is gone
   Tensor grad;
   bool known = true;                 ///< false: a parameter that no walk has found so far

@@ -5,7 +5,8 @@
 namespace tern {
 bool Wants::operator[](int input) const {
   const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
-  return node && (to_leaves_ || node->mark == run_);
+  if (!node || !to_leaves_) return node && node->mark == run_;
+  return !node->is_leaf() || !static_cast<const LeafNode&>(*node).frozen();
 }
 
 Tensor Wants::accumulator(int input) const {

@@ -37,6 +37,10 @@ struct TensorImpl : Counted, pool::Pooled {
   /// What made it, or where a leaf's gradient is gathered; null: no gradient.
   const Ref<Node>& node() const { return node_; }
   void set_node(Ref<Node> node);
+  /// A leaf as an ordinary tensor. Graphs that hold its node go on doing so: unfreeze() puts the
+  /// very node back, so that their gradients arrive.
+  void freeze();
+  void unfreeze();  ///< REQUIRES: node() is null
 
   Layout layout;
   DType dtype;
@@ -45,6 +49,7 @@ struct TensorImpl : Counted, pool::Pooled {
 
  private:
   Ref<Node> node_;
+  Ref<Node> frozen_;  // of a leaf while it is frozen
 };
 inline void dispose(TensorImpl* impl) { delete impl; }
 
@@ -103,7 +108,9 @@ class Tensor {
 
   /// Whether operations on this tensor are recorded for backward.
   bool requires_grad() const { return defined() && static_cast<bool>(impl_->node()); }
-  /// Makes a leaf of the graph (or an ordinary tensor again). Only for leaves.
+  /// Makes a leaf of the graph (or an ordinary tensor again, without a gradient). Only for leaves.
+  /// Backward asks how it stands then: a leaf that was frozen since the forward pass gets nothing,
+  /// one that was frozen in between and is not any more gets its gradient.
   const Tensor& set_requires_grad(bool on = true) const;
   /// A leaf was made by the user, not by a recorded op.
   bool is_leaf() const;
