@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 
@@ -170,6 +171,80 @@ TEST_CASE("checkpoint: generators stay as they are if fn throws when it runs aga
     CHECK_NOTHROW(backward(loss));  // nothing of the failed run is left behind
     rng.uniform();
     CHECK(rng.state() != before);
+  }
+}
+
+// Results of ops that fn captures belong to the graph around it, which runs them once.
+TEST_CASE("checkpoint: fn may capture results of ops") {
+  struct Row {
+    const char* name;
+    std::function<Tensor(const Tensor& z, const Tensor& w, bool recompute)> run;
+  };
+  auto maybe = [](bool recompute, const Segment& fn, const Tensor& x) {
+    return recompute ? checkpoint(fn, {x}) : fn(std::vector<Tensor>{x});
+  };
+  const std::vector<Row> rows = {
+      {"one, used outside too",
+       [&](auto& z, auto& w, bool r) {
+         Tensor memory = tanh(w);
+         return maybe(
+                    r, [memory](Args in) { return sin(in[0]) * memory; }, z) +
+                memory;
+       }},
+      {"several segments share it, and its leaf",
+       [&](auto& z, auto& w, bool r) {
+         Tensor memory = exp(tanh(w) * w), x = z;
+         for (int i = 0; i < 3; ++i)
+           x = maybe(
+               r, [memory, w, i](Args in) { return tanh(in[0] * memory + w) * (i + 1); }, x);
+         return x * memory;
+       }},
+      {"it is what fn returns",
+       [&](auto& z, auto& w, bool r) {
+         Tensor memory = square(w);
+         return maybe(
+                    r, [memory](Args) { return memory; }, z) *
+                z;
+       }},
+      {"input and capture are the same",
+       [&](auto& z, auto& w, bool r) {
+         Tensor x = sin(z * w);
+         return maybe(
+             r, [x](Args in) { return in[0] * exp(x) * in[0]; }, x);
+       }},
+      {"nested, with a capture of the outer segment",
+       [&](auto& z, auto& w, bool r) {
+         Tensor memory = tanh(w);
+         return maybe(
+             r,
+             [maybe, r, memory](Args in) {
+               Tensor own = sin(in[0] * memory);
+               return maybe(
+                          r, [own, memory](Args in) { return in[0] * own + memory; }, own) *
+                      own;
+             },
+             z);
+       }},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    std::vector<Values> found;
+    for (bool recompute : {false, true}) {
+      Tensor z = start({6}), w = start({6});
+      std::map<const void*, int> ready;
+      BackwardOptions options{.on_ready = [&](const Tensor& t) { ++ready[t.ref().get()]; }};
+      backward(sum(square(row.run(z, w, recompute))), options);
+      CHECK(ready[w.ref().get()] == 1);
+      Values g = z.grad().defined() ? z.grad().to_vector<double>() : Values();
+      for (double v : w.grad().template to_vector<double>()) g.push_back(v);
+      found.push_back(g);
+    }
+    REQUIRE(found[0].size() == found[1].size());
+    for (size_t i = 0; i < found[0].size(); ++i)
+      CHECK(found[1][i] == doctest::Approx(found[0][i]).epsilon(1e-12));
+    auto fn = [&](const std::vector<Tensor>& in) { return row.run(in[0], in[1], true); };
+    CHECK_NOTHROW(gradcheck(fn, {start({3}), start({3})}));
+    CHECK_NOTHROW(gradgradcheck(fn, {start({3}), start({3})}));
   }
 }
 

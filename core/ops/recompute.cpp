@@ -5,6 +5,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/core/tape/segment.h"
 
 namespace tern {
 namespace {
@@ -18,12 +19,14 @@ Tensor as_leaf(const Tensor& t) {
   return leaf;
 }
 
-// Leaves that fn reached besides its inputs: parameters of modules.
-std::vector<Tensor> other_leaves(const Tensor& out, std::span<const Tensor> inputs) {
+// What fn, run from `since` on, used besides its inputs: parameters of modules, and results of ops
+// that it captured.
+std::vector<Tensor> other_sources(const Tensor& out, std::span<const Tensor> inputs,
+                                  uint64_t since) {
   std::vector<Tensor> others;
-  for (const Tensor& leaf : leaves(out)) {
-    auto same = [&](const Tensor& t) { return t.requires_grad() && t.node() == leaf.node(); };
-    if (std::none_of(inputs.begin(), inputs.end(), same)) others.push_back(leaf);
+  for (const Tensor& source : detail::made_from(out, since)) {
+    auto same = [&](const Tensor& t) { return t.requires_grad() && t.node() == source.node(); };
+    if (std::none_of(inputs.begin(), inputs.end(), same)) others.push_back(source);
   }
   return others;
 }
@@ -31,8 +34,9 @@ std::vector<Tensor> other_leaves(const Tensor& out, std::span<const Tensor> inpu
 // Whether every tensor of `a` that requires a gradient is one of `b`.
 bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::all_of(a.begin(), a.end(), [&](const Tensor& t) {
-    return !t.requires_grad() ||
-           std::any_of(b.begin(), b.end(), [&](const Tensor& u) { return u.ref() == t.ref(); });
+    return !t.requires_grad() || std::any_of(b.begin(), b.end(), [&](const Tensor& u) {
+      return u.requires_grad() && u.node() == t.node();
+    });
   });
 }
 
@@ -73,22 +77,29 @@ struct Recompute {
   }
 
  private:
-  // fn again, with the numbers that it drew the first time; `rest`: the leaves it used then.
-  Tensor replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
+  struct Replayed {
+    Tensor y;
+    uint64_t since;  // its part of the tape begins here
+  };
+
+  // fn again, with the numbers that it drew the first time; `rest`: what it used then besides.
+  Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
     detail::DrawLog log = draws;
     detail::DrawScope scope(log, detail::DrawScope::Mode::replay);
+    const uint64_t since = detail::tape_position();
     Tensor y = fn(args);
     scope.check_finished();
     check(y.shape() == shape,
           "checkpoint: fn gave {} when it ran first and gives {} when it runs again in backward; "
           "what it captures by reference must stay as it is until then",
           shape, y.shape());
-    std::vector<Tensor> used = other_leaves(y, args);
-    check(all_among(used, rest) && all_among(rest, used),
-          "checkpoint: fn uses other parameters when it runs again in backward than when it ran "
-          "first; capture by value what changes until then, such as the variable of a loop");
-    return y;
+    std::vector<Tensor> used = other_sources(y, args, since);
+    check(
+        all_among(used, rest) && all_among(rest, used),
+        "checkpoint: fn uses other parameters or results when it runs again in backward than when "
+        "it ran first; capture by value what changes until then, such as the variable of a loop");
+    return {y, since};
   }
 
   // The segment stands alone: its gradients end at copies of the inputs.
@@ -97,11 +108,11 @@ struct Recompute {
     EnableGradGuard on;
     std::vector<Tensor> leaves, wanted;
     for (const Tensor& t : args) leaves.push_back(as_leaf(t));
-    Tensor y = replay(leaves, rest);
+    auto [y, since] = replay(leaves, rest);
     leaves.insert(leaves.end(), rest.begin(), rest.end());
     for (const Tensor& t : leaves)
       if (t.requires_grad()) wanted.push_back(t);
-    auto found = grad({y}, wanted, {.allow_unused = true, .gradients = {dy}});
+    auto found = detail::grad_since(since, {y}, wanted, {.allow_unused = true, .gradients = {dy}});
     Gradients out;
     size_t next = 0;
     for (const Tensor& t : leaves) out.push_back(t.requires_grad() ? found[next++] : Tensor());
@@ -118,11 +129,11 @@ struct Recompute {
     for (size_t k = 0; k < leaves.size(); ++k) {
       auto slope = [self = *this, rest, k](std::span<const Tensor> in) {
         size_t n = in.size() - 1;
-        Tensor y = self.replay(in.first(n), rest);
+        auto [y, since] = self.replay(in.first(n), rest);
         Tensor x = k < n ? in[k] : rest[k - n];
         GradOptions options{.create_graph = true, .allow_unused = true, .gradients = {in[n]}};
-        Tensor dx = y.requires_grad() ? grad({y}, {x}, options)[0] : Tensor();
-        return dx.defined() ? dx : zeros_like(x);
+        Tensor dx = y.requires_grad() ? detail::grad_since(since, {y}, {x}, options)[0] : Tensor();
+        return dx.defined() ? dx : zeros(x.node()->shape, x.dtype());
       };
       out.push_back(leaves[k].requires_grad() ? checkpoint(slope, args) : Tensor());
     }
@@ -138,9 +149,10 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   Op op("checkpoint", inputs);
   Recompute recompute{fn, options.rngs, {}};
   for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
-  // The first pass is recorded only to find the leaves that fn uses; its graph is dropped at once.
+  // The first pass is recorded only to find what fn uses; its graph is dropped at once.
   std::vector<Tensor> args;
   for (const Tensor& t : inputs) args.push_back(as_leaf(t));
+  const uint64_t since = detail::tape_position();
   Tensor y;
   {
     detail::DrawScope scope(recompute.draws, detail::DrawScope::Mode::record);
@@ -149,7 +161,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   if (!y.requires_grad()) return y;
   recompute.shape = y.shape();
   std::vector<Tensor> recorded = inputs;
-  for (const Tensor& t : other_leaves(y, args)) recorded.push_back(t);
+  for (const Tensor& t : other_sources(y, args, since)) recorded.push_back(t);
   for (size_t i = 0; i < recorded.size(); ++i)
     (i < inputs.size() ? recompute.inputs : recompute.others).push_back(save(recorded[i]));
   return op.record(Fresh::adopt(y.detach()), std::span<const Tensor>(recorded),

@@ -80,7 +80,7 @@ struct CheckpointOptions {
 };
 
 /// fn(inputs) without keeping its intermediate results: fn runs again during backward.
-/// Gradients reach the inputs and every other leaf that fn uses (a module's parameters).
+/// Gradients reach the inputs and all else that fn uses: parameters, results that it captures.
 ///
 /// fn is copied and must give the same again. Capture by value what changes until backward, the
 /// variable of a loop above all, and by reference only what lives until then (a module):

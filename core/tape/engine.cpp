@@ -6,6 +6,7 @@
 #include "tern/core/tape/arithmetic.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/core/tape/segment.h"
 
 namespace tern {
 namespace {
@@ -28,8 +29,9 @@ class BackwardScope : public OpScope {
 
 bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
-// All nodes that the roots depend on, roots included.
-std::vector<Node*> reachable(const std::vector<Node*>& roots) {
+// All nodes that the roots depend on, roots included; of those not newer than `since` not what they
+// depend on in turn.
+std::vector<Node*> reachable(const std::vector<Node*>& roots, uint64_t since = 0) {
   std::vector<Node*> stack, found;
   std::unordered_set<Node*> seen;
   auto visit = [&](Node* n) {
@@ -40,6 +42,7 @@ std::vector<Node*> reachable(const std::vector<Node*>& roots) {
     Node* n = stack.back();
     stack.pop_back();
     found.push_back(n);
+    if (n->sequence <= since) continue;
     for (const Ref<Node>& i : n->inputs) visit(i.get());
   }
   return found;
@@ -58,8 +61,9 @@ class Engine {
  public:
   using OnReady = std::function<void(const Tensor&)>;
 
-  Engine(bool to_leaves, bool create_graph, bool retain_graph)
-      : to_leaves_(to_leaves), create_graph_(create_graph), retain_(retain_graph) {}
+  // Nodes not newer than `since` are an end.
+  Engine(bool to_leaves, bool create_graph, bool retain_graph, uint64_t since = 0)
+      : to_leaves_(to_leaves), create_graph_(create_graph), retain_(retain_graph), since_(since) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() {
@@ -100,7 +104,7 @@ class Engine {
       Tensor dy = std::move(node->pending);
       node->pending = {};
       capture(node, dy);
-      if (!node->is_leaf()) step(node, std::move(dy));
+      if (node->sequence > since_) step(node, std::move(dy));
     }
   }
 
@@ -187,6 +191,7 @@ class Engine {
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
+  uint64_t since_;
   Ref<BackwardPass> pass_;
 };
 
@@ -265,8 +270,8 @@ class SetAside {
 
 // Marks the nodes between the outputs and the inputs with the run's number.
 void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, uint64_t run,
-               SetAside& aside) {
-  std::vector<Node*> nodes = reachable(nodes_of(outputs));
+               uint64_t since, SetAside& aside) {
+  std::vector<Node*> nodes = reachable(nodes_of(outputs), since);
   std::sort(nodes.begin(), nodes.end(), older);
   std::unordered_set<Node*> targets;
   for (const Tensor& t : inputs)
@@ -302,14 +307,20 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
+  return detail::grad_since(0, outputs, inputs, options);
+}
+
+std::vector<Tensor> detail::grad_since(uint64_t since, const std::vector<Tensor>& outputs,
+                                       const std::vector<Tensor>& inputs,
+                                       const GradOptions& options) {
   check(options.gradients.empty() || options.gradients.size() == outputs.size(),
         "grad: {} outputs, but {} gradients", outputs.size(), options.gradients.size());
   for (const Tensor& t : inputs)
     check(t.requires_grad(), "grad: an input of shape {} does not require a gradient", t.shape());
   SetAside aside;  // put back after the engine is gone
   Engine engine(/*to_leaves=*/false, options.create_graph,
-                options.retain_graph || options.create_graph);
-  mark_path(outputs, inputs, engine.run_id(), aside);
+                options.retain_graph || options.create_graph, since);
+  mark_path(outputs, inputs, engine.run_id(), since, aside);
   std::vector<Tensor> found(inputs.size());
   {
     NoGradGuard off;
@@ -334,12 +345,19 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return found;
 }
 
-std::vector<Tensor> leaves(const Tensor& output) {
+std::vector<Tensor> leaves(const Tensor& output) { return detail::made_from(output, 0); }
+
+std::vector<Tensor> detail::made_from(const Tensor& output, uint64_t since) {
   std::vector<Tensor> out;
-  for (Node* n : reachable(nodes_of({output}))) {
-    if (!n->is_leaf()) continue;
-    auto* leaf = static_cast<LeafNode*>(n);
-    if (leaf->owner && !leaf->frozen()) out.push_back(Tensor(Ref<TensorImpl>(leaf->owner)));
+  for (Node* n : reachable(nodes_of({output}), since)) {
+    if (n->is_leaf()) {
+      auto* leaf = static_cast<LeafNode*>(n);
+      if (leaf->owner && !leaf->frozen()) out.push_back(Tensor(Ref<TensorImpl>(leaf->owner)));
+    } else if (n->sequence <= since) {
+      Fresh stand_in(Shape(0), n->dtype);
+      stand_in.ref()->set_node(Ref<Node>(n));
+      out.push_back(Tensor(stand_in.ref()));
+    }
   }
   return out;
 }

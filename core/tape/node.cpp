@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "tern/core/tape/segment.h"
+
 namespace tern {
 namespace {
 
@@ -48,6 +50,8 @@ RunningScope::RunningScope(Node* node) : before_(running) { running = node; }
 RunningScope::~RunningScope() { running = before_; }
 
 Node* running_node() { return running; }
+
+uint64_t tape_position() { return next_sequence.load(std::memory_order_relaxed) - 1; }
 
 bool may_add_in_place(const Tensor& sum) {
   return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&

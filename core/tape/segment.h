@@ -1,0 +1,22 @@
+// Where a segment of the tape begins, for recomputation. Inside of core only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tern/core/tape/autograd.h"
+
+namespace tern::detail {
+
+/// A number that nodes made from here on exceed, and those made before do not.
+uint64_t tape_position();
+
+/// What `output` was made from that is not newer than `since`: leaves, and for every result of an
+/// op a stand-in with its node (that is all a gradient needs) but no elements.
+std::vector<Tensor> made_from(const Tensor& output, uint64_t since);
+
+/// grad() that ends at nodes not newer than `since`: what is behind them belongs to others.
+std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
+                               const std::vector<Tensor>& inputs, const GradOptions& options);
+
+}  // namespace tern::detail
