@@ -7,6 +7,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 #include "tern/train/detail/loop_state.h"
+#include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"
 
 namespace tern::train {
@@ -111,6 +112,18 @@ TEST_CASE("train: best epochs and log lines") {
   CHECK_THROWS_WITH_AS(h[0]["los"], doctest::Contains("there are loss, acc"), Error);
   CHECK(log_line(h[3], "images") ==
         R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");
+}
+
+TEST_CASE("train: a progress bar stays in one line of the terminal") {
+  const std::string note = "loss 2.2997  top-1 18.8 %  559 images/s  0:18 left";
+  CHECK(progress_line("epoch 1/6", 0.5, note, 0) == "epoch 1/6 [########........]  50%  " + note);
+  CHECK(progress_line("epoch 1/6", 0.5, note, 200) == progress_line("epoch 1/6", 0.5, note, 0));
+  CHECK(progress_line("epoch 1/6", 0.5, note, 80) == "epoch 1/6 [#####......]  50%  " + note);
+  CHECK(progress_line("epoch 1/6", 0.5, note, 66) == "epoch 1/6  50%  " + note);
+  CHECK(progress_line("epoch 1/6", 0.5, note, 24) == "epoch 1/6  50%  loss 2.2");
+  CHECK(progress_line("épo", 1, "", 4) == "épo ");
+  for (int64_t columns = 1; columns < 100; ++columns)
+    CHECK(std::ssize(progress_line("epoch 1/6", 0.5, note, columns)) <= columns);
 }
 
 }  // namespace tern::train

@@ -1,19 +1,25 @@
 #include "tern/train/progress.h"
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
+
+#include "tern/train/detail/progress_line.h"
 
 namespace tern::train {
 namespace {
 
-constexpr int kBarWidth = 16;
-
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the terminal, which may change its size at any time; 0: unknown.
+int64_t terminal_columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace
@@ -75,15 +81,11 @@ void Progress::draw(const std::string& note) {
   double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
   double v = speed();
   std::string left = v > 0 ? clock_time(static_cast<double>(total_ - done_) / v) : "?";
-  if (terminal_) {
-    int full = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
-    fmt::print("\r\033[K{} [{}{}] {:3.0f}%  {}  {:.0f} {}/s  {} left", label_,
-               std::string(static_cast<size_t>(full), '#'),
-               std::string(static_cast<size_t>(kBarWidth - full), '.'), share * 100, note, v, unit_,
-               left);
-  } else {
-    fmt::print("{} {:.0f}%  {}  {:.0f} {}/s  {} left\n", label_, share * 100, note, v, unit_, left);
-  }
+  const std::string text = fmt::format("{}  {:.0f} {}/s  {} left", note, v, unit_, left);
+  if (terminal_)
+    fmt::print("\r\033[K{}", progress_line(label_, share, text, terminal_columns()));
+  else
+    fmt::print("{} {:.0f}%  {}\n", label_, share * 100, text);
   drawn_ = true;
   std::fflush(stdout);
 }
