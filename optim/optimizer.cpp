@@ -115,10 +115,11 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         "one of another shape was assigned; make the optimizer after that",
         traits_.name, e.name);
   Update u{&e, e.parameter.grad(), {}};
-  if (!u.gradient.defined()) return u;
+  if (!e.parameter.requires_grad()) return u;
   const LeafNode& leaf = leaf_of(e.parameter);
+  if (!u.gradient.defined() && !leaf.stepped_by) return u;
   check(
-      !leaf.stepped_by,
+      !leaf.stepped_by || !u.gradient.defined(),
       "{}: '{}' was stepped inside backward and has got another gradient since; gradients of "
       "several backward passes cannot be added there: call step() or zero_grad() after each pass, "
       "or leave .on_ready to the last of them",
@@ -129,6 +130,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         "that nobody knows: it would neither be trained nor saved. Name it in its module's "
         "`fields`; or give it to an optimizer, or freeze it with set_requires_grad(false)",
         traits_.name, e.name, unknown ? unknown->shape : Shape());
+  if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
   u.gradient = u.gradient.contiguous();
   if (e.state.empty()) u.state = fresh_state(e.parameter);
   return u;

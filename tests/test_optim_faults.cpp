@@ -152,6 +152,15 @@ TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first s
   Net copy(d);  // a copy is as unknown as what it was copied from
   CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "nobody knows"));
 
+  // Steps inside backward may all be done before it comes to the unknown one.
+  Net early(rng);
+  optim::Sgd inside(nn::named_parameters(early));
+  text = complaint([&] {
+    backward(sum(early.used(x * early.forgotten)), {.on_ready = inside.step_in_backward()});
+    inside.step();
+  });
+  CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
+
   // Known to another walk, to another optimizer, or frozen: nothing is wrong.
   Net e(rng), f(rng), g(rng);
   nn::set_training(e.also);
