@@ -162,6 +162,22 @@ TEST_CASE("on_ready: an optimizer that steps inside backward has the bits of one
   CHECK(bits(two.bias) == bits(two_too.bias));
 }
 
+TEST_CASE("on_ready: another backward pass in it, to a leaf that still waits") {
+  Tensor w = ones({2}), x = ones({2});
+  for (const Tensor& t : {w, x}) t.set_requires_grad();
+  Ready ready;
+  BackwardOptions options = ready.options();
+  options.on_ready = [&, note = options.on_ready](const Tensor& leaf) {
+    note(leaf);
+    if (leaf.ref() != x.ref()) return;
+    EnableGradGuard on;
+    backward(sum(w * 5), {.on_ready = [](const Tensor&) {}});
+  };
+  backward(sum(sin(w * 2) * x + exp(w) * 3), options);
+  CHECK(ready.calls(w) == 1);
+  CHECK(ready.gradients[w.ref().get()] == w.grad().to_vector<float>());
+}
+
 TEST_CASE("leaves that are frozen and let go between forward and backward") {
   Rng rng(7);
   nn::Linear layer(4, 4, rng);

@@ -68,6 +68,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine() {
     for (Node* n : heap_) n->pending = {};  // not empty only after an exception
+    for (auto& [node, awaited] : counts_before_) node->awaited = awaited;
   }
 
   uint64_t run_id() const { return run_; }
@@ -188,6 +189,7 @@ class Engine {
   }
 
   std::vector<Node*> heap_;
+  std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // of a pass whose on_ready runs this
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
@@ -198,7 +200,10 @@ class Engine {
 void Engine::count_for(Node* root, const OnReady& on_ready) {
   on_ready_ = &on_ready;
   std::vector<Node*> nodes = reachable({root});
-  for (Node* n : nodes) n->awaited = 0;
+  for (Node* n : nodes) {
+    if (n->awaited != 0) counts_before_.emplace_back(Ref<Node>(n), n->awaited);
+    n->awaited = 0;
+  }
   for (Node* n : nodes)
     for (const Ref<Node>& i : n->inputs)
       if (i) ++i->awaited;
