@@ -16,6 +16,7 @@
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/core/tape/segment.h"
 
 namespace tern {
 namespace composed {
@@ -58,6 +59,7 @@ namespace detail {
 template <class Fn>
 Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, const Tensor& dy) {
   std::vector<Tensor> args, wanted;
+  const uint64_t since = tape_position();  // the history of the inputs is not looked through
   for (const Tensor& t : inputs) {
     const bool differentiable = t.defined() && t.requires_grad();
     args.push_back(differentiable ? expand(t, t.shape()) : t);
@@ -65,8 +67,8 @@ Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, co
   }
   Gradients out(inputs.size());
   if (wanted.empty()) return out;
-  std::vector<Tensor> found =
-      grad({fn(args)}, wanted, {.create_graph = true, .allow_unused = true, .gradients = {dy}});
+  std::vector<Tensor> found = grad_since(
+      since, {fn(args)}, wanted, {.create_graph = true, .allow_unused = true, .gradients = {dy}});
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].defined() && inputs[i].requires_grad()) out[i] = found[next++];

@@ -1,4 +1,5 @@
-// Where a segment of the tape begins, for recomputation. Inside of core only.
+// A segment of the tape: what was recorded since some position, and nothing behind it. For
+// recomputation, and for gradients by composed definitions.
 #pragma once
 
 #include <cstdint>
