@@ -85,9 +85,10 @@ std::string to_string(const Outline& model);
 
 }  // namespace detail
 
-/// What fmt::print("{}", model) prints.
+/// What fmt::print("{}", model) prints. A module walk as others are: parameters learn their names.
 template <detail::HasFields M>
 std::string to_string(const M& model) {
+  detail::slots(model);
   detail::Outline out{"", &typeid(M)};
   M::fields(model, detail::Outliner(out));
   return detail::to_string(out);

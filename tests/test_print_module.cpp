@@ -116,4 +116,12 @@ TEST_CASE("print: sequences and models of the zoo; the total is num_parameters")
   check_total(models::Transformer(options, rng));
 }
 
+TEST_CASE("print: a model that was printed is known by its names to errors and profiles") {
+  Rng rng(0);
+  nn::Sequential mlp(nn::Linear(4, 5, rng), nn::Relu(), nn::Linear(5, 2, rng));
+  CHECK_THROWS_WITH(mlp(ones({2, 3})), doctest::Contains("linear: "));
+  CHECK(!fmt::format("{}", mlp).empty());
+  CHECK_THROWS_WITH(mlp(ones({2, 3})), doctest::Contains("0: linear: "));
+}
+
 }  // namespace tern

@@ -5,8 +5,9 @@
 //   fmt::print("{}", profile.table());
 //   profile.write_trace("steps.json");     // for chrome://tracing and ui.perfetto.dev
 //
-// Watching costs some hundred nanoseconds an op. Parts of one's own appear under the name of a
-// Region (op.h).
+// Modules are known by the names that a walk gave their parameters: make the optimizer of
+// nn::named_parameters(model), or print the model, before. Parts of one's own appear under the name
+// of a Region (op.h). Watching costs some hundred nanoseconds an op.
 #pragma once
 
 #include <cstdint>
