@@ -13,8 +13,8 @@ foreach(entry core nn optim data train models apps tests bench tern.h)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${entry} ${TERN_INCLUDE}/tern/${entry} SYMBOLIC)
 endforeach()
 
-# What lets loops become vector code (core/simd.h). The maths flags change no result that is not an
-# exception or errno; clang would keep AVX-512 code to half of its registers.
+# What lets loops become vector code (core/base/simd.h). The maths flags change no result that is
+# not an exception or errno; clang would keep AVX-512 code to half of its registers.
 set(TERN_VECTOR_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TERN_VECTOR_FLAGS -mprefer-vector-width=512)

@@ -1,5 +1,5 @@
 // Activations as function objects, for Sequential and for template arguments. Inside a model the
-// functions of core/ops.h do the same, and Linear's options fuse them into the product.
+// functions of core/ops/ops.h do the same, and Linear's options fuse them into the product.
 #pragma once
 
 #include "tern/core/ops/ops.h"

@@ -128,7 +128,7 @@ class Collector {
 };
 
 /// An Error if two fields have one name. Parameters and buffers learn their names, for errors and
-/// profiles (parameter_name() in core/op.h).
+/// profiles (parameter_name() in core/tape/op.h).
 void name_fields(const Slots& slots);
 /// Notes on the parameters that a walk has found them.
 void mark_known(const Slots& slots);

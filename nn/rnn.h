@@ -1,5 +1,5 @@
 // Recurrent networks, as torch.nn's RNN, GRU and LSTM (batch_first) and their cells; the equations
-// and the gate order are in core/rnn.h. B batch, T steps, C inputs, H units, L layers, D
+// and the gate order are in core/ops/rnn.h. B batch, T steps, C inputs, H units, L layers, D
 // directions (1 or 2).
 //
 //   nn::Lstm lstm(64, 128, rng, {.layers = 2, .bidirectional = true});

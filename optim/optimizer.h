@@ -34,7 +34,7 @@
 //   };
 //   optim::OptimizerOf<Lion> optimizer(nn::named_parameters(model), {.lr = 3e-4});
 //
-// AdamW and the others below are written so; tern::simd (core/simd.h) makes the loop vector code.
+// AdamW and the others here are so; tern::simd (core/base/simd.h) makes the loop vector code.
 #pragma once
 
 #include <array>

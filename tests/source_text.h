@@ -14,14 +14,14 @@ namespace tern::test {
 
 using Findings = std::vector<std::string>;
 
-/// What each file includes of ours, named from the root: {"nn/linear.h", {"core/ops.h", ...}}.
+/// What each file includes of ours, named from the root: {"nn/linear.h", {"core/ops/ops.h", ...}}.
 using IncludeGraph = std::map<std::string, std::vector<std::string>>;
 
 const std::filesystem::path& source_root();
 
 std::vector<std::string> read_lines(const std::filesystem::path& path);
 
-/// Every .h and .cpp of ours, named from the root: "core/tensor.h".
+/// Every .h and .cpp of ours, named from the root: "core/tensor/tensor.h".
 std::vector<std::string> source_files();
 
 IncludeGraph include_graph();

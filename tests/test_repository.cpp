@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 
 #include "tern/tests/source_text.h"
@@ -92,7 +93,7 @@ IncludeGraph to_graph(const Rooms& rooms) {
   return graph;
 }
 
-/// "core/rng" for core/rng.h and core/rng.cpp.
+/// "core/base/rng" for core/base/rng.h and core/base/rng.cpp.
 std::string unit_of(const std::string& file) { return file.substr(0, file.rfind('.')); }
 
 /// Sources with their headers; a header without a source is no unit, and stands in no circle.
@@ -169,7 +170,32 @@ bool is_internal(const std::vector<std::string>& lines) {
   return false;
 }
 
+/// Files of ours that a text names ("core/ops/ops.h") and that are not there: they have moved.
+Findings moved_files(const std::vector<std::string>& lines) {
+  static const std::regex kFile(
+      "(^|[^a-z0-9_./-])((core|nn|optim|data|train|models|apps|tests|bench|docs|cmake)"
+      "/[a-z0-9_/]+\\.(h|cpp|cmake|md))");
+  Findings findings;
+  for (const std::string& line : lines)
+    for (std::sregex_iterator it(line.begin(), line.end(), kFile), end; it != end; ++it)
+      if (!fs::exists(source_root() / (*it)[2].str()))
+        findings.push_back("no file " + (*it)[2].str());
+  return findings;
+}
+
 }  // namespace
+
+TEST_CASE("repository: files that comments and pages name are there") {
+  CHECK(moved_files({"see core/no_ops.h", "(core/ops/ops.h)", "core/ops/ops.h"}).size() == 1);
+  std::vector<std::string> files = source_files();
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "docs/architecture.md"})
+    files.push_back(page);
+  for (const std::string& file : files) {
+    if (file == "tests/test_repository.cpp" || file == "tests/test_style.cpp") continue;  // samples
+    const Findings findings = moved_files(read_lines(source_root() / file));
+    CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
+  }
+}
 
 TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
   auto graph = include_graph();

@@ -1,5 +1,5 @@
 // Checkpoints: everything that a program needs to go on exactly, in one file, whole or not at all.
-// (tern::checkpoint of core/autograd.h, which saves memory by computing a function twice, is
+// (tern::checkpoint of core/tape/autograd.h, which saves memory by computing a function twice, is
 // something else.)
 //
 //   train::Checkpoint checkpoint;

@@ -25,7 +25,7 @@ class IoError : public Error {
 /// Throws Error.
 [[noreturn]] void fail(const std::string& message);
 
-/// Where in the user's model this thread is at work (an op's scope, core/op.h). While it lives,
+/// Where in the user's model this thread is at work (an op's scope, tape/op.h). While it lives,
 /// errors thrown by fail() and check() begin with its where(), if that says anything; of several
 /// the innermost that does.
 class ErrorPlace {
