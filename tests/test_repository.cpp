@@ -245,7 +245,8 @@ TEST_CASE("repository: what is installed is what tern.h and the authors' headers
     brought.insert(header);
     brought.merge(reachable(header, graph));
   }
-  for (const auto& [file, includes] : graph) {
+  for (const auto& entry : graph) {
+    const std::string& file = entry.first;  // clang 14 captures no structured binding
     if (!file.ends_with(".h") || !is_library(file)) continue;
     const bool internal = is_internal(read_lines(source_root() / file));
     CHECK_MESSAGE(brought.contains(file) != internal, file,
