@@ -192,6 +192,12 @@ TEST_CASE("a profile counts calls, operations and bytes by op and by module") {
     return r.module == "blocks.1.up" && r.pass == Pass::forward;
   });
   CHECK(up.calls == 2);  // linear and gelu
+  // Once, though the products are ops inside of linear's VJP.
+  Profile::Row up_backward = row(profile.by_module(), [](const Profile::Row& r) {
+    return r.module == "blocks.1.up" && r.pass == Pass::backward;
+  });
+  CHECK(up_backward.flops == 2 * 2 * 4 * 8 * 16);
+  for (const Profile::Row& r : profile.by_module()) CHECK(r.total_seconds >= r.self_seconds - 1e-9);
   std::string table = profile.table();
   CHECK(table.find("linear backward") != std::string::npos);
   CHECK(table.find("blocks.1.down") != std::string::npos);

@@ -97,7 +97,8 @@ void OpScope::pass_module_on(const Tensor& result) const {
   if (!result.ref()->label) result.ref()->label = std::move(label);
 }
 
-// Of a parameter among the operands, else of the layer at work, else of the newest operand.
+// Of a parameter among the operands, else of the layer at work, else of the op that this one is
+// part of, else of the newest operand.
 std::string OpScope::where() const {
   std::vector<const TensorImpl*> operands;
   if (node_) {
@@ -118,8 +119,9 @@ std::string OpScope::where() const {
     inherited = label->text;
     newest = made;
   }
-  std::string layer = working && !node_ ? working->where() : "";
-  return layer.empty() ? inherited : layer;
+  std::string around = working && !node_ ? working->where() : "";
+  if (around.empty() && outer_) around = outer_->module();
+  return around.empty() ? inherited : around;
 }
 
 std::string OpScope::module() const {

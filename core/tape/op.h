@@ -45,8 +45,9 @@ class OpScope : private ErrorPlace {
   }
   /// The module that the op belongs to: "decoder.layers.2.linear1". It is known from a parameter
   /// among the operands whose name a module walk has told (nn::named_parameters and its like), or
-  /// from a ModuleScope; while somebody watches, ops without either belong where the newest of
-  /// their operands comes from. Empty if unknown.
+  /// from a ModuleScope. An op that is part of another belongs to that one's module; while somebody
+  /// watches, others without these belong where the newest of their operands comes from. Empty if
+  /// unknown.
   std::string module() const;
   /// The scope around this one; null for the outermost.
   const OpScope* outer() const { return outer_; }

@@ -31,15 +31,8 @@ bool within_itself(const OpScope& op) {
          std::string_view(op.outer()->name()) == op.name();
 }
 
-void add(Profile::Row& to, const Profile::Row& row) {
-  to.calls += row.calls;
-  to.self_seconds += row.self_seconds;
-  to.total_seconds += row.total_seconds;
-  to.flops += row.flops;
-  to.bytes += row.bytes;
-}
-
-std::vector<Profile::Row> sorted(const std::map<std::string, Profile::Row>& rows) {
+template <class Rows>
+std::vector<Profile::Row> sorted(const Rows& rows) {
   std::vector<Profile::Row> out;
   for (const auto& [key, row] : rows) out.push_back(row);
   std::stable_sort(out.begin(), out.end(), [](const Profile::Row& a, const Profile::Row& b) {
@@ -48,21 +41,28 @@ std::vector<Profile::Row> sorted(const std::map<std::string, Profile::Row>& rows
   return out;
 }
 
+std::string name_of(const Profile::Row& r) {
+  const std::string name = r.op.empty() ? (r.module.empty() ? "(no module)" : r.module) : r.op;
+  return r.pass == Pass::backward ? name + " backward" : name;
+}
+
 std::string lines(const std::string& title, const std::vector<Profile::Row>& rows, int most) {
   double whole = 0;
   for (const Profile::Row& r : rows) whole += r.self_seconds;
-  std::string text = fmt::format("{:<40} {:>8} {:>10} {:>6} {:>10} {:>9} {:>8} {:>8}\n", title,
-                                 "calls", "self ms", "share", "total ms", "GFLOP", "GFLOP/s", "MB");
+  size_t width = 40;
+  for (size_t i = 0; i < rows.size() && static_cast<int>(i) < most; ++i)
+    width = std::max(width, name_of(rows[i]).size());
+  std::string text =
+      fmt::format("{:<{}} {:>8} {:>10} {:>6} {:>10} {:>9} {:>8} {:>8}\n", title, width, "calls",
+                  "self ms", "share", "total ms", "GFLOP", "GFLOP/s", "MB");
   for (size_t i = 0; i < rows.size() && static_cast<int>(i) < most; ++i) {
     const Profile::Row& r = rows[i];
-    std::string name = r.op.empty() ? (r.module.empty() ? "(no module)" : r.module) : r.op;
-    if (r.pass == Pass::backward) name += " backward";
     const double gflop = static_cast<double>(r.flops) / 1e9;
-    text +=
-        fmt::format("{:<40} {:>8} {:>10.3f} {:>5.1f}% {:>10.3f} {:>9.3f} {:>8.1f} {:>8.1f}\n", name,
-                    r.calls, 1e3 * r.self_seconds, whole > 0 ? 100 * r.self_seconds / whole : 0,
-                    1e3 * r.total_seconds, gflop, r.total_seconds > 0 ? gflop / r.total_seconds : 0,
-                    static_cast<double>(r.bytes) / 1e6);
+    text += fmt::format("{:<{}} {:>8} {:>10.3f} {:>5.1f}% {:>10.3f} {:>9.3f} {:>8.1f} {:>8.1f}\n",
+                        name_of(r), width, r.calls, 1e3 * r.self_seconds,
+                        whole > 0 ? 100 * r.self_seconds / whole : 0, 1e3 * r.total_seconds, gflop,
+                        r.total_seconds > 0 ? gflop / r.total_seconds : 0,
+                        static_cast<double>(r.bytes) / 1e6);
   }
   if (static_cast<int>(rows.size()) > most)
     text += fmt::format("... and {} more\n", static_cast<int>(rows.size()) - most);
@@ -98,15 +98,24 @@ void Profile::end(const OpScope& op) noexcept {
   Open open = std::move(open_.back());
   open_.pop_back();
   const double seconds = 1e-9 * static_cast<double>(end - open.start);
-  Row& row = rows_[{op.name(), op.pass(), open.module}];
-  const bool again = within_itself(op) && !open_.empty();
-  row.self_seconds += seconds - open.inner_seconds;
-  if (!again) {
+  auto count = [&](Row& row, bool again) {
+    row.pass = op.pass();
+    row.self_seconds += seconds - open.inner_seconds;
+    if (again) return;
     ++row.calls;
     row.total_seconds += seconds;
     row.flops += detail::counted_flops - open.flops_before;
     row.bytes += open.bytes;
-  }
+  };
+  Row& by_name = ops_[{op.name(), op.pass()}];
+  by_name.op = op.name();
+  count(by_name, within_itself(op) && !open_.empty());
+  Row& by_place = modules_[{open.module, op.pass()}];
+  by_place.module = open.module;
+  // What an op of the module is made of has been counted with it.
+  count(by_place, std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
+          return outer.module == open.module && outer.scope->pass() == op.pass();
+        }));
   if (!open_.empty()) open_.back().inner_seconds += seconds;
   if (open.event == 0) return;
   Event& event = events_[open.event - 1];
@@ -114,29 +123,9 @@ void Profile::end(const OpScope& op) noexcept {
   event.microseconds = 1e6 * seconds;
 }
 
-std::vector<Profile::Row> Profile::by_op() const {
-  std::map<std::string, Row> ops;
-  for (const auto& [key, row] : rows_) {
-    const auto& [name, pass, module] = key;
-    Row& op = ops[name + (pass == Pass::backward ? " backward" : "")];
-    op.op = name;
-    op.pass = pass;
-    add(op, row);
-  }
-  return sorted(ops);
-}
+std::vector<Profile::Row> Profile::by_op() const { return sorted(ops_); }
 
-std::vector<Profile::Row> Profile::by_module() const {
-  std::map<std::string, Row> modules;
-  for (const auto& [key, row] : rows_) {
-    const auto& [name, pass, module] = key;
-    Row& part = modules[module + (pass == Pass::backward ? " backward" : "")];
-    part.module = module;
-    part.pass = pass;
-    add(part, row);
-  }
-  return sorted(modules);
-}
+std::vector<Profile::Row> Profile::by_module() const { return sorted(modules_); }
 
 std::string Profile::table(int rows) const {
   return lines("op", by_op(), rows) + "\n" + lines("module", by_module(), rows);

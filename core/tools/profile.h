@@ -14,7 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tern/core/tape/op.h"
@@ -48,7 +48,8 @@ class Profile final : private Observer {
   };
   /// One row an op and pass, the one with the most time of its own first.
   std::vector<Row> by_op() const;
-  /// One row a module and pass, likewise; a module's time is that of the ops of its very own.
+  /// One row a module and pass, likewise; of the ops of its very own. What these are made of is in
+  /// their totals, and not counted again.
   std::vector<Row> by_module() const;
   /// Both as text, at most `rows` of each.
   std::string table(int rows = 30) const;
@@ -56,7 +57,7 @@ class Profile final : private Observer {
   void write_trace(const std::string& path) const;
 
  private:
-  using Key = std::tuple<std::string, Pass, std::string>;
+  using Key = std::pair<std::string, Pass>;
   struct Open {
     const OpScope* scope;
     int64_t start;  // nanoseconds of the steady clock
@@ -79,7 +80,7 @@ class Profile final : private Observer {
   ProfileOptions options_;
   int64_t start_;
   std::vector<Open> open_;
-  std::map<Key, Row> rows_;
+  std::map<Key, Row> ops_, modules_;
   std::vector<Event> events_;
   std::optional<ObserverScope> watching_;
 };
