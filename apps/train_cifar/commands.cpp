@@ -68,7 +68,7 @@ class Launch {
 
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
 
-// The model of weights from anywhere: named by the user, by the file, or the post's.
+// The model of weights from anywhere: named by the user, by the file, or train_cifar's own.
 std::string model_of(const TrainOptions& o) {
   if (o.model_given) return o.model;
   SafeTensors file = load_safetensors(o.eval);
