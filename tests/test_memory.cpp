@@ -16,12 +16,17 @@ namespace {
 thread_local bool heap_is_empty = false;
 }
 
-// The program's heap, which runs dry where a test says so.
+// The program's heap, which runs dry where a test says so. All of a kind are replaced: a sanitizer
+// brings a nothrow new of its own (std::stable_sort calls it), whose memory free() may not take.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
+}
 void* operator new(std::size_t bytes) {
-  void* p = heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
+  void* p = operator new(bytes, std::nothrow);
   if (!p) throw std::bad_alloc();
   return p;
 }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
