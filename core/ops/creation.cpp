@@ -100,7 +100,10 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
           dtype);
   if (!is_float(dtype) && y.numel() > 0) {
     detail::element("arange", start, dtype);
-    detail::element("arange", start.integer + (y.numel() - 1) * step.integer, dtype);
+    // The last one fits, but the way to it need not: modulo 2^64, as the kernel counts.
+    const uint64_t way = static_cast<uint64_t>(y.numel() - 1) * static_cast<uint64_t>(step.integer);
+    detail::element("arange", static_cast<int64_t>(static_cast<uint64_t>(start.integer) + way),
+                    dtype);
   }
   dispatch(dtype, [&]<class T>() {
     if constexpr (std::is_floating_point_v<T>)
