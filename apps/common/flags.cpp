@@ -50,14 +50,17 @@ bool parse_flags(CLI::App& app, int argc, char** argv) {
   return true;
 }
 
-void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed) {
-  for (const CLI::Option* flag : app.get_options()) {
-    std::string name = flag->get_name();
-    bool free =
-        name == "--resume" || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
-    check(flag->count() == 0 || free,
-          "{} cannot be given with --resume: the run goes on as it was started", name);
+void check_flags_beside(const CLI::App& app, const std::string& flag,
+                        const std::vector<std::string>& allowed, const std::string& why) {
+  for (const CLI::Option* other : app.get_options()) {
+    std::string name = other->get_name();
+    bool free = name == flag || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+    check(other->count() == 0 || free, "{} cannot be given with {}: {}", name, flag, why);
   }
+}
+
+void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed) {
+  check_flags_beside(app, "--resume", allowed, "the run goes on as it was started");
 }
 
 }  // namespace tern::apps

@@ -26,6 +26,10 @@ CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, con
 /// Error.
 bool parse_flags(CLI::App& app, int argc, char** argv);
 
+/// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.
+void check_flags_beside(const CLI::App& app, const std::string& flag,
+                        const std::vector<std::string>& allowed, const std::string& why);
+
 /// Error for every flag beside --resume that is not one of `allowed`: a run goes on as it was
 /// started.
 void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed);

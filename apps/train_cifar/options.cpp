@@ -20,9 +20,10 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains an image classifier on CIFAR-10.\n"
-    "Without --data it draws ten classes of shapes and trains gmlp-small on them, in about a "
-    "minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, AdamW, "
-    "10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C saves it, "
+    "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
+    "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
+    "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
+    "saves it, "
     "--resume goes on.";
 
 void add_recipe(CLI::App& app, TrainOptions& o) {
@@ -66,11 +67,14 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   app.add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
   if (!parse_flags(app, argc, argv)) return false;
   if (!o.resume.empty()) check_resume_flags(app, {"--threads", "--data", "--epochs"});
+  if (!o.eval.empty())
+    check_flags_beside(app, "--eval", {"--data", "--model", "--threads", "--limit"},
+                       "nothing is trained");
   o.model_given = app.count("--model") > 0;
   o.epochs_given = app.count("--epochs") > 0;
   o.warmup_given = app.count("--warmup") > 0;
   if (o.data.empty()) {
-    // The drawn set is easy: a small model learns it in about a minute.
+    // The drawn set is easy: a small model learns it in seconds.
     if (!o.model_given) o.model = "gmlp-small";
     if (app.count("--epochs") == 0) o.epochs = 6;
     if (app.count("--lr") == 0) o.lr = 1e-3;

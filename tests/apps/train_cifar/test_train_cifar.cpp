@@ -221,8 +221,11 @@ TEST_CASE("train_cifar: flags") {
   CHECK(parse({"--model", "gmlp-stem"}).dropout == 0);
   CHECK(parse({"--model", "gmlp-stem", "--dropout", ".3"}).dropout == 0.3);
   CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
+  CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).limit == 9);
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--no-such-flag"},
+                                             {"--eval", "w", "--data", "x", "--epochs", "4"},
+                                             {"--eval", "w", "--data", "x", "--out", "y"},
                                              {"--lr", "0"},
                                              {"--lr", "nan"},
                                              {"--epochs", "1.5"},
