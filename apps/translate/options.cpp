@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kAbout =
     "Trains translation models and translates with them.\n"
     "Without a command or files it trains a small Transformer on generated English-French pairs, "
-    "for about a minute. `translate COMMAND --help` lists a command's flags.";
+    "for less than a minute. `translate COMMAND --help` lists a command's flags.";
 
 const Bounds kCount{.low = 1, .high = 1e9}, kAnyCount{.low = 0, .high = 1e9};
 const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open = true};
