@@ -82,6 +82,7 @@ void Ema::exchange() noexcept {
     const int64_t item = item_size(weight.dtype());
     weight.ref()->storage->bump_version();
     average.ref()->storage->bump_version();
+    weight.ref()->storage->lend(!swapped_);
     parallel_for(weight.numel(), kCutSize, [&](int64_t begin, int64_t end) {
       std::swap_ranges(bytes_of(weight) + begin * item, bytes_of(weight) + end * item,
                        bytes_of(average) + begin * item);

@@ -24,8 +24,8 @@ class Ema {
  public:
   explicit Ema(const NamedTensors& weights, const EmaOptions& options = {});
   void update();
-  /// Exchanges the weights with the average; a second call puts them back. An update in between is
-  /// an Error. Allocates nothing. EmaScope does both.
+  /// Exchanges the weights with the average; a second call puts them back. An update, or a step of
+  /// an optimizer, in between is an Error. Allocates nothing. EmaScope does both.
   void swap();
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.

@@ -114,6 +114,10 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         "{}: the model does not hold the elements of '{}' any more: it was converted (nn::to), or "
         "one of another shape was assigned; make the optimizer after that",
         traits_.name, e.name);
+  check(!e.parameter.ref()->storage->lent(),
+        "{}: '{}' holds averaged weights for now, and a step would change the averages; take it "
+        "when the EmaScope has ended (or after Ema::swap)",
+        traits_.name, e.name);
   Update u{&e, e.parameter.grad(), {}};
   if (!e.parameter.requires_grad()) return u;
   const LeafNode& leaf = leaf_of(e.parameter);

@@ -258,6 +258,7 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
 TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when memory is short") {
   Tensor w = leaf(full({100000}, 1)), n = scalar(1, DType::i64);
   optim::Ema ema({{"w", w}, {"n", n}}, {.decay = 0.75});
+  optim::Sgd optimizer(NamedTensors{{"w", w}}, {.lr = 0.1});
   {
     NoGradGuard guard;
     fill_(w, 5);
@@ -268,6 +269,9 @@ TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when 
     CHECK(ema.swapped());
     CHECK(values(w)[99999] == 2);
     CHECK_THROWS_AS(ema.update(), Error);
+    w.set_grad(ones({100000}));
+    CHECK(has(complaint([&] { optimizer.step(); }), "'w' holds averaged weights for now"));
+    CHECK(has(complaint([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
     CHECK(has(complaint([&] { optim::EmaScope second(ema); }), "swapped in already"));
     set_memory_cap(1);  // putting back must not need any
     throw std::runtime_error("evaluation");
@@ -282,6 +286,8 @@ TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when 
     ema.swap();  // out again by hand
   }
   CHECK(values(w)[0] == 5);
+  CHECK_NOTHROW(optimizer.step());
+  CHECK(values(w)[0] < 5);
 }
 
 TEST_CASE("EvalScope: every layer is in its own mode again, whatever happened") {

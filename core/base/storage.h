@@ -28,6 +28,10 @@ class Storage : public Counted, public pool::Pooled {
   /// to train or average them works on nothing.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
+  /// Whether other values stand in these elements for a while (averages, for an evaluation): they
+  /// are not to be trained.
+  bool lent() const { return lent_; }
+  void lend(bool on) { lent_ = on; }
   /// How many tensors on this buffer require a gradient: while there are any, it is not written to
   /// in grad mode, through whatever handle.
   int64_t tracked() const { return tracked_.load(std::memory_order_relaxed); }
@@ -37,7 +41,7 @@ class Storage : public Counted, public pool::Pooled {
   std::size_t bytes_;
   void* data_;
   uint64_t version_ = 0;
-  bool retired_ = false;
+  bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
 };
 
