@@ -21,9 +21,15 @@ bool is_known(const Tensor& t) {
 }
 
 // Optimizers and averages that hold the old elements can tell that these are the model's no more.
+// A name belongs to a place in a module: what comes to another place (std::swap, erase) loses its
+// own.
 void replace(Tensor& t, Tensor by) {
+  const std::string name = parameter_name(t);
   if (t.defined()) t.ref()->storage->retire();
   t = std::move(by);
+  if (!t.defined()) return;
+  set_parameter_name(t, "");
+  if (!name.empty()) set_parameter_name(t, name);
 }
 
 }  // namespace
@@ -66,9 +72,7 @@ void OwnedTensor::assign(const Tensor& value) {
 void OwnedTensor::convert(DType dtype) {
   if (!defined() || tensor_.dtype() == dtype) return;
   const bool known = is_known(tensor_);
-  const std::string name = parameter_name(tensor_);
   replace(tensor_, leaf(tensor_.detach().to(dtype), tensor_.requires_grad()));
-  if (!name.empty()) set_parameter_name(tensor_, name);
   if (known) static_cast<LeafNode*>(tensor_.node().get())->known = true;
 }
 

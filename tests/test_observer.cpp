@@ -130,6 +130,18 @@ TEST_CASE("errors say in which module they happened") {
   CHECK(error_of([&] { net(ones({5, 7})); }).starts_with("blocks.0.up: linear"));
   Net copy = net;
   CHECK(error_of([&] { copy(ones({5, 7})); }).starts_with("linear"));
+  // Names belong to places: after a change of places no name is better than a wrong one.
+  std::swap(net.blocks[0], net.blocks[1]);
+  CHECK(error_of([&] { net.blocks[0](ones({5, 7})); }).starts_with("linear"));
+  nn::num_parameters(net);
+  net.blocks[0] = Block(rng);
+  CHECK(error_of([&] { net.blocks[0](ones({5, 7})); }).starts_with("blocks.0.up: linear"));
+  std::vector<nn::Linear> layers;
+  for (int64_t n : {3, 4, 5}) layers.emplace_back(n, n, rng);
+  nn::num_parameters(layers);
+  layers.erase(layers.begin());
+  CHECK(parameter_name(layers[0].weight) == "0.weight");
+  CHECK(parameter_name(layers[1].weight) == "");
 }
 
 struct Encoder {
@@ -274,6 +286,24 @@ TEST_CASE("the anomaly detector: forward and backward; a NaN that came in is not
   x.set_requires_grad();
   Tensor y = sqrt(x) * tensor({0, 1}, {2});  // 0 * infinity in backward
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("sqrt, backward"), Error);
+}
+
+TEST_CASE("the anomaly detector does not blame an op for what its gradient was added to") {
+  Rng rng(9);
+  Net net(rng);
+  nn::num_parameters(net);
+  Tensor x = randn({4, 8}, rng);
+  const nn::Parameter& w = net.blocks[1].down.weight;
+  w.tensor().set_grad(full(w.shape(), kNan));
+  {
+    AnomalyDetector detector;
+    CHECK_NOTHROW(backward(sum(net(x))));
+    CHECK(detector.first_given().starts_with(
+        "blocks.1.down: the gradient of input 1 of linear had gathered NaN: f32 (8, 16), 128 NaN"));
+  }
+  w.tensor().set_grad(full(w.shape(), HUGE_VAL));
+  AnomalyDetector strict({.infinities = true});
+  CHECK_NOTHROW(backward(sum(net(x))));
 }
 
 TEST_CASE("the anomaly detector does not read what is about to be written over") {

@@ -51,8 +51,9 @@ struct BackwardOptions {
   /// Called for every leaf that the loss depends on, once, as soon as its grad() is complete:
   /// nothing that is still to run reads the leaf or adds to its gradient. The leaf may be written
   /// to and its gradient freed there and then: an optimizer that steps inside backward, buckets of
-  /// gradients for several machines, a log. No gradients are recorded in it; what it throws leaves
-  /// backward.
+  /// gradients for several machines, a log. (What reads its elements by another way, an op that
+  /// saved w.detach(), is not known of: if it runs later, it finds them written to, an Error.) No
+  /// gradients are recorded in it; what it throws leaves backward.
   std::function<void(const Tensor& leaf)> on_ready = {};
 };
 

@@ -17,7 +17,8 @@ std::atomic<uint64_t> next_run{1};
 /// The scope of a VJP at work.
 class BackwardScope : public OpScope {
  public:
-  BackwardScope(const Node& node, const Tensor& dy) : OpScope(node.name, &node), gradient_(&dy) {
+  BackwardScope(const Node& node, const Tensor& dy, bool to_leaves)
+      : OpScope(node.name, &node, to_leaves), gradient_(&dy) {
     set_inputs(&gradient_, 1);
     open();
   }
@@ -120,7 +121,7 @@ class Engine {
           "backward: {} has already run backward and freed what it saved; ask for retain_graph in "
           "the first pass to go through the graph twice",
           node->name);
-    BackwardScope op(*node, dy);
+    BackwardScope op(*node, dy, to_leaves_);
     Gradients grads;
     {
       detail::RunningScope scope(node);
@@ -142,16 +143,12 @@ class Engine {
     Node* input = node.inputs[static_cast<size_t>(i)].get();
     if (!g.defined()) {
       if (to_leaves_ && input->is_leaf()) note(*static_cast<LeafNode*>(input));
-      if (observed()) op.announce(gathered(*input), i);
+      if (observed()) op.announce(input->gathered(to_leaves_), i);
       return;
     }
     g = fit(std::move(g), *input, node.name);
     op.announce(g, i);
     deliver(input, std::move(g));
-  }
-
-  const Tensor& gathered(const Node& node) const {
-    return to_leaves_ && node.is_leaf() ? static_cast<const LeafNode&>(node).grad : node.pending;
   }
 
   // Undoes broadcasting: sums over the axes along which the input was stretched.

@@ -34,6 +34,10 @@ void dispose(Node* node) {
   trash.draining = false;
 }
 
+const Tensor& Node::gathered(bool to_leaves) const {
+  return to_leaves && is_leaf() ? static_cast<const LeafNode*>(this)->grad : pending;
+}
+
 Node::Node(const char* n, const Shape& s, DType t)
     : name(n),
       sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),

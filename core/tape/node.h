@@ -27,6 +27,8 @@ class Node : public Counted, public pool::Pooled {
   virtual void release() noexcept = 0;
   virtual bool released() const { return false; }
   virtual bool is_leaf() const { return false; }
+  /// The gradient so far; `to_leaves`: that of a leaf is its tensor's grad().
+  const Tensor& gathered(bool to_leaves) const;
 
   const char* name;
   uint64_t sequence;                                          ///< newer nodes have larger numbers

@@ -46,11 +46,12 @@ class Unwatched {
 
 }  // namespace
 
-OpScope::OpScope(const char* name, const Node* node)
+OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
     : name_(name),
       node_(node),
       pass_(node || (innermost && innermost->pass_ == Pass::backward) ? Pass::backward
                                                                       : Pass::forward),
+      to_leaves_(to_leaves),
       outer_(innermost) {
   innermost = this;
 }
@@ -124,6 +125,14 @@ std::string OpScope::where() const {
   return around.empty() ? inherited : around;
 }
 
+int OpScope::num_gathered() const { return node_ ? static_cast<int>(node_->inputs.size()) : 0; }
+
+const Tensor& OpScope::gathered(int i) const {
+  static const Tensor kNothing;
+  const Node* input = node_->inputs[static_cast<size_t>(i)].get();
+  return input ? input->gathered(to_leaves_) : kNothing;
+}
+
 std::string OpScope::module() const {
   std::string module;
   for (const OpScope* op = this; op && module.empty(); op = op->outer_) module = op->where();
@@ -162,6 +171,10 @@ std::string parameter_name(const Tensor& t) {
 void set_parameter_name(const Tensor& t, const std::string& name) {
   std::lock_guard lock(labels);
   Ref<Label>& label = t.ref()->label;
+  if (name.empty()) {
+    label = {};
+    return;
+  }
   if (label && label->of_parameter && (label->text == name || label->text.ends_with("." + name)))
     return;
   label = Ref<Label>(new Label(name, true));

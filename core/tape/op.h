@@ -43,6 +43,10 @@ class OpScope : private ErrorPlace {
   const Tensor& input(int i) const {
     return pointers_ ? *pointers_[i] : list_[static_cast<size_t>(i)];
   }
+  /// Of a VJP, as it begins: what the gradient of input `i` of its op has gathered before,
+  /// undefined if nothing. What is sent back may be added there in place.
+  int num_gathered() const;
+  const Tensor& gathered(int i) const;
   /// The module that the op belongs to: "decoder.layers.2.linear1". It is known from a parameter
   /// among the operands whose name a module walk has told (nn::named_parameters and its like), or
   /// from a ModuleScope. An op that is part of another belongs to that one's module; while somebody
@@ -53,8 +57,8 @@ class OpScope : private ErrorPlace {
   const OpScope* outer() const { return outer_; }
 
  protected:
-  /// `node`: the one whose VJP runs; null: an op.
-  explicit OpScope(const char* name, const Node* node = nullptr);
+  /// `node`: the one whose VJP runs; null: an op. `to_leaves`: leaves gather in their grad().
+  explicit OpScope(const char* name, const Node* node = nullptr, bool to_leaves = false);
   ~OpScope();
   void set_inputs(const Tensor* const* inputs, int count) {
     pointers_ = inputs;
@@ -82,6 +86,7 @@ class OpScope : private ErrorPlace {
   const char* name_;
   const Node* node_;
   Pass pass_;
+  bool to_leaves_;
   const Tensor* const* pointers_ = nullptr;  // of count_ inputs, or null: they are in list_
   int count_ = 0;
   std::span<const Tensor> list_;
@@ -155,7 +160,7 @@ const OpScope* current_op();
 std::string parameter_name(const Tensor& t);
 
 /// Gives it. A name that ends in `name` behind a dot stays: walking a part of a model takes no
-/// names away. For module walks.
+/// names away. Empty: takes it away. For module walks.
 void set_parameter_name(const Tensor& t, const std::string& name);
 
 }  // namespace tern

@@ -83,7 +83,7 @@ AnomalyDetector::AnomalyDetector(const AnomalyOptions& options)
     : options_(options), watching_(*this) {}
 
 void AnomalyDetector::begin(const OpScope& op) {
-  Open open{&op, false, false, {}, {}};
+  Open open{&op, false, false, {}, {}, {}, {}};
   for (int i = first_read(op); i < op.num_inputs(); ++i) {
     Census c = count(op.input(i));
     open.nan_came_in |= c.nan > 0;
@@ -93,6 +93,14 @@ void AnomalyDetector::begin(const OpScope& op) {
   if (open.nan_came_in && first_given_.empty())
     open.given =
         in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));
+  for (int i = 0; i < op.num_gathered(); ++i) {
+    Census c = count(op.gathered(i));
+    open.nan_gathered.push_back(c.nan > 0);
+    open.infinity_gathered.push_back(c.infinite > 0);
+    if (c.nan > 0 && open.given.empty() && first_given_.empty())
+      open.given = in_module(op, fmt::format("the gradient of input {} of {} had gathered NaN: {}",
+                                             i, op.name(), describe(op.gathered(i))));
+  }
   open_.push_back(std::move(open));
 }
 
@@ -101,10 +109,12 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   Open& open = open_.back();
   if (is_view(op, result)) open.given.clear();  // of memory that may be written over yet
   if (writes_given_values(op) || was_given()) return;
-  Census c = count(result);
-  if (c.nan ? open.nan_came_in : c.infinite == 0 || open.infinity_came_in || open.nan_came_in)
-    return;
   const bool vjp = op.is_vjp();
+  const auto i = static_cast<size_t>(index);
+  const bool nan_before = open.nan_came_in || (vjp && open.nan_gathered[i]);
+  const bool infinity_before = open.infinity_came_in || (vjp && open.infinity_gathered[i]);
+  Census c = count(result);
+  if (c.nan ? nan_before : c.infinite == 0 || infinity_before || nan_before) return;
   std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
   std::string text =
       in_module(op, fmt::format("{} first seen in {}, {}: {} of {} elements of {} {}; {}: {}",

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tern/core/tape/op.h"
 
@@ -42,6 +43,7 @@ class AnomalyDetector final : private Observer {
   struct Open {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
+    std::vector<bool> nan_gathered, infinity_gathered;  // in gradients before, by input
     std::string gradient;  // in backward, whose input may be gone when results are there
     std::string given;     // what to say of a NaN that came in; empty: none, or it is not read
   };
