@@ -152,8 +152,10 @@ TEST_CASE("repository: a function of 61 lines is found wherever it stands") {
   CHECK(long_functions(around({"struct S {"}, 99, {"};"})).size() == 0);
 }
 
-TEST_CASE("repository: README snippets are the files in tests/readme") {
+TEST_CASE("repository: what README and tutorial show are the files in tests/readme") {
   std::vector<std::string> lines = read_lines(source_root() / "README.md");
+  for (const std::string& line : read_lines(source_root() / "docs/tutorial.md"))
+    lines.push_back(line);
   std::set<std::string> snippets;
   std::string* open = nullptr;
   std::string snippet;
