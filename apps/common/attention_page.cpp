@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tern/apps/common/attention_parts.h"
-#include "tern/core/base/error.h"
+#include "tern/apps/common/attention_record.h"
 
 namespace tern::apps {
 namespace {
@@ -16,25 +16,8 @@ using Layer = std::vector<const AttentionMatrix*>;
 
 std::map<int64_t, Layer> by_layer(const AttentionGroup& group) {
   std::map<int64_t, Layer> layers;
-  for (const AttentionMatrix& m : group.matrices) {
-    check_attention(m);
-    Layer& heads = layers[m.layer];
-    heads.push_back(&m);
-    const AttentionMatrix& first = *heads.front();
-    check(m.rows.size() == first.rows.size() && m.columns.size() == first.columns.size(),
-          "attention: \"{}\" has {} x {} weights, but \"{}\" of the same layer {} x {}", m.title,
-          m.rows.size(), m.columns.size(), first.title, first.rows.size(), first.columns.size());
-  }
+  for (const AttentionMatrix& m : group.matrices) layers[m.layer].push_back(&m);
   return layers;
-}
-
-AttentionMatrix average(int64_t number, const Layer& heads) {
-  AttentionMatrix mean = *heads.front();
-  for (size_t h = 1; h < heads.size(); ++h)
-    for (size_t i = 0; i < mean.weights.size(); ++i) mean.weights[i] += heads[h]->weights[i];
-  for (float& w : mean.weights) w /= static_cast<float>(heads.size());
-  mean.title = fmt::format("layer {}, average of {} heads", number, heads.size());
-  return mean;
 }
 
 std::string thumbnail(const AttentionMatrix& m) {
@@ -65,16 +48,16 @@ std::string grid(const std::map<int64_t, Layer>& layers) {
 std::string large(const AttentionMatrix& m) {
   AttentionStyle style = large_attention(m);
   style.legend = false;
-  return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, style));
+  return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, style).svg);
 }
 
 std::string group_body(const AttentionGroup& group) {
+  const std::vector<AttentionMatrix> means = layer_means(group);  // checks the matrices
   const auto layers = by_layer(group);
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(group.title));
   if (layers.empty()) return s + "<p>no weights</p>\n";
   s += "<div class=\"row\">\n";
-  for (const auto& [number, heads] : layers)
-    s += large(heads.size() == 1 ? *heads.front() : average(number, heads));
+  for (const AttentionMatrix& mean : means) s += large(mean);
   s += "</div>\n";
   if (group.matrices.size() == layers.size()) return s;  // no layer has more than one head
   s += grid(layers);
@@ -82,8 +65,9 @@ std::string group_body(const AttentionGroup& group) {
   for (const auto& [number, heads] : layers) {
     s += "<div class=\"row\">\n";
     for (const AttentionMatrix* m : heads)
-      s += fmt::format("<div class=\"scroll\">{}</div>\n",
-                       draw_attention(*m, {.cell = kHeadCell, .hover = false, .legend = false}));
+      s +=
+          fmt::format("<div class=\"scroll\">{}</div>\n",
+                      draw_attention(*m, {.cell = kHeadCell, .hover = false, .legend = false}).svg);
     s += "</div>\n";
   }
   return s + "</details>\n";

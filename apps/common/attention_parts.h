@@ -36,8 +36,12 @@ struct AttentionStyle {
 /// How a matrix is best shown by itself: smaller cells for longer sentences.
 AttentionStyle large_attention(const AttentionMatrix& matrix);
 
-/// The matrix as an <svg> element.
-std::string draw_attention(const AttentionMatrix& matrix, const AttentionStyle& style);
+/// The matrix as an <svg> element, and its size in pixels.
+struct AttentionDrawing {
+  std::string svg;
+  int width = 0, height = 0;
+};
+AttentionDrawing draw_attention(const AttentionMatrix& matrix, const AttentionStyle& style);
 
 /// The scale alone, as an <svg> element.
 std::string attention_legend();

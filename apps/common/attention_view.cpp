@@ -113,7 +113,7 @@ class Sheet {
       width_ = std::max(width_, static_cast<int>(x_middle(c) + columns_.widths[c] * .5 + font_));
   }
 
-  std::string draw() const {
+  AttentionDrawing draw() const {
     const int legend_height = style_.legend ? 44 : 0;
     const int width = style_.legend ? std::max(width_, kScaleRight) : width_;
     const int height = bottom_ + kMargin + legend_height + (m_.weights.empty() ? 20 : 0);
@@ -131,7 +131,7 @@ class Sheet {
       s += style_.hover ? hover_cells() : image();
     }
     if (style_.legend) s += scale(height - legend_height + 8);
-    return s + "</svg>\n";
+    return {s + "</svg>\n", width, height};
   }
 
  private:
@@ -218,7 +218,7 @@ AttentionStyle large_attention(const AttentionMatrix& m) {
           .hover = std::ssize(m.weights) <= kMostHoverCells};
 }
 
-std::string draw_attention(const AttentionMatrix& matrix, const AttentionStyle& style) {
+AttentionDrawing draw_attention(const AttentionMatrix& matrix, const AttentionStyle& style) {
   return Sheet(matrix, style).draw();
 }
 
@@ -229,7 +229,7 @@ std::string attention_legend() {
 }
 
 std::string attention_svg(const AttentionMatrix& matrix) {
-  return draw_attention(matrix, large_attention(matrix));
+  return draw_attention(matrix, large_attention(matrix)).svg;
 }
 
 }  // namespace tern::apps

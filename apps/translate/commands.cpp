@@ -78,6 +78,7 @@ std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
 }  // namespace
 
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
+  if (!o.attention.empty()) check_attention_path(o.attention);
   const Translator t = load_translator(o.model);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
@@ -97,7 +98,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
     out.flush();
     check_io(out.good(), "standard output: cannot be written");
   }
-  if (!o.attention.empty()) write_attention_page(o.attention, "Attention of " + o.model, pictures);
+  if (!o.attention.empty()) write_attention(o.attention, "Attention of " + o.model, pictures);
   return 0;
 }
 
@@ -146,6 +147,8 @@ int score_files(const TranslateOptions& o) {
 }
 
 int plot_attention(const TranslateOptions& o) {
+  const std::string path = o.attention.empty() ? "attention.html" : o.attention;
+  check_attention_path(path);
   const Translator t = load_translator(o.model);
   const std::vector<std::string> lines = {o.sentence};
   const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
@@ -153,9 +156,9 @@ int plot_attention(const TranslateOptions& o) {
   fmt::print("{}", explain_text(picture, terminal_width(), isatty(STDOUT_FILENO) != 0));
   check(!picture.groups.empty(), "there is nothing to show: {}",
         t.config.model.model == "seq2seq" ? "seq2seq has no attention" : "the sentence is empty");
-  const std::string path = o.attention.empty() ? "attention.html" : o.attention;
-  write_attention_page(path, "Attention of " + o.model, {picture});
-  train::say(fmt::format("every layer and head: {}", path));
+  write_attention(path, "Attention of " + o.model, {picture});
+  train::say(fmt::format(
+      "{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures", path));
   return 0;
 }
 

@@ -1,10 +1,5 @@
 #include "tern/apps/translate/explain.h"
 
-#include <fmt/format.h>
-
-#include "tern/apps/common/html.h"
-#include "tern/core/base/error.h"
-#include "tern/core/io/safetensors.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -22,22 +17,6 @@ std::string group_title(const std::string& kind) {
   return kind == "cross" ? "Cross attention" : "Alignment";
 }
 
-// The mean over the heads of one layer.
-AttentionMatrix average(const std::vector<AttentionMatrix>& matrices, int64_t layer) {
-  AttentionMatrix mean;
-  float heads = 0;
-  for (const AttentionMatrix& m : matrices) {
-    if (m.layer != layer) continue;
-    if (heads++ == 0) {
-      mean = m;
-      continue;
-    }
-    for (size_t i = 0; i < m.weights.size(); ++i) mean.weights[i] += m.weights[i];
-  }
-  for (float& w : mean.weights) w /= heads;
-  return mean;
-}
-
 }  // namespace
 
 AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
@@ -48,46 +27,22 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   const std::vector<std::string> from = pieces(t.source, ids);
   const std::vector<std::string> to = pieces(t.target, translation.tokens);
   for (const AttentionMap& map : model.attention(ids, translation.tokens)) {
-    const std::string title = group_title(map.kind);
-    if (s.groups.empty() || s.groups.back().title != title) s.groups.push_back({title, {}});
-    const auto size = static_cast<ptrdiff_t>(map.rows * map.columns);
-    for (int64_t h = 0; h < map.heads; ++h) {
-      AttentionMatrix m{
-          .title = fmt::format("{}, layer {}, head {}", map.kind, map.layer, h + 1),
-          .columns = map.kind == "decoder" ? to : from,
-          .rows = map.kind == "encoder" ? from : to,
-          .weights = {map.weights.begin() + h * size, map.weights.begin() + (h + 1) * size},
-          .layer = map.layer,
-          .head = h + 1};
-      if (map.kind == "decoder") {  // it looks at what was said before
-        m.columns.pop_back();
-        m.columns.insert(m.columns.begin(), std::string(data::special_name(data::kBeginId)));
-      }
-      s.groups.back().matrices.push_back(std::move(m));
+    std::vector<std::string> columns = map.kind == "decoder" ? to : from;
+    if (map.kind == "decoder") {  // it looks at what was said before
+      columns.pop_back();
+      columns.insert(columns.begin(), std::string(data::special_name(data::kBeginId)));
     }
+    record_attention(s, group_title(map.kind), map.layer, map.weights,
+                     map.kind == "encoder" ? from : to, columns);
   }
   return s;
 }
 
 std::string explain_text(const AttentionSentence& s, int width, bool colour) {
-  std::string text = fmt::format("{}\n{}\n", s.source, s.translation);
-  for (const AttentionGroup& g : s.groups) {
-    if (g.title == "Encoder" || g.title == "Decoder") continue;
-    const int64_t layers = g.matrices.back().layer;
-    for (int64_t layer = 1; layer <= layers; ++layer) {
-      AttentionMatrix mean = average(g.matrices, layer);
-      mean.title = g.title;
-      if (layers > 1) mean.title += fmt::format(", layer {}", layer);
-      if (g.matrices.size() > static_cast<size_t>(layers)) mean.title += ", mean of its heads";
-      text += "\n" + attention_text(mean, width, colour);
-    }
-  }
-  return text;
-}
-
-void write_attention_page(const std::string& path, const std::string& title,
-                          const std::vector<AttentionSentence>& sentences) {
-  write_file_atomically(path, html_page(title, attention_page(title, sentences)));
+  std::vector<AttentionGroup> shown;
+  for (const AttentionGroup& g : s.groups)
+    if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
+  return attention_means_text(s, shown, width, colour);
 }
 
 }  // namespace tern::apps::translate

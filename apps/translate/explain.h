@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention_record.h"
 #include "tern/apps/translate/translator.h"
 
 namespace tern::apps::translate {
@@ -16,9 +16,5 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& token
 
 /// What a terminal shows: the alignment, or the cross attention of each layer averaged over heads.
 std::string explain_text(const AttentionSentence& sentence, int width, bool colour);
-
-/// Writes the page with these sentences.
-void write_attention_page(const std::string& path, const std::string& title,
-                          const std::vector<AttentionSentence>& sentences);
 
 }  // namespace tern::apps::translate

@@ -66,14 +66,9 @@ std::vector<int64_t> with_end(std::vector<int64_t> tokens) {
 
 Tensor row(const std::vector<int64_t>& tokens) { return tensor(tokens, {1, std::ssize(tokens)}); }
 
-// weights (1, H, T, S) or (1, T, S)
+// weights (1, ...) of layer 0, 1, ...
 AttentionMap to_map(const char* kind, size_t layer, const Tensor& weights) {
-  AttentionMap m{.kind = kind, .layer = static_cast<int64_t>(layer) + 1};
-  m.heads = weights.ndim() == 4 ? weights.size(1) : 1;
-  m.rows = weights.size(-2);
-  m.columns = weights.size(-1);
-  m.weights = weights.contiguous().to_vector<float>();
-  return m;
+  return {kind, static_cast<int64_t>(layer) + 1, weights[0]};
 }
 
 }  // namespace

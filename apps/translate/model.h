@@ -23,11 +23,11 @@ struct SearchOptions {
   bool unknown = false;  ///< whether <unk> may be said
 };
 
-/// Attention of one kind in one layer: heads matrices, rows target tokens, columns source tokens.
+/// Attention of one kind in one layer, 1, 2, ...
 struct AttentionMap {
   std::string kind;  ///< encoder, decoder, cross, alignment
-  int64_t layer = 1, heads = 1, rows = 0, columns = 0;
-  std::vector<float> weights = {};  ///< (heads, rows, columns)
+  int64_t layer;
+  Tensor weights;  ///< (H, T, S), of an alignment (T, S): T target tokens, S source tokens
 };
 
 class TranslationModel {

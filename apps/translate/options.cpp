@@ -120,8 +120,9 @@ CLI::App* add_run(CLI::App& app, TranslateOptions& o) {
   add_number(*run, "--n-best", o.search.n_best,
              "translations a line, as 'line ||| text ||| score'; at most --beam",
              {.low = 1, .high = 1000});
-  run->add_option("--attention", o.attention, "page with the attention of each translation")
-      ->type_name("FILE.html");
+  run->add_option("--attention", o.attention,
+                  "pictures of each translation's attention; a page has every head")
+      ->type_name("FILE.html|.svg|.png");
   return run;
 }
 
@@ -150,8 +151,9 @@ CLI::App* add_plot(CLI::App& app, TranslateOptions& o) {
   CLI::App* plot = add_command(app, "plot", "Shows the attention for a sentence.");
   add_model(*plot, o);
   add_search(*plot, o.search);
-  plot->add_option("--attention", o.attention, "page to write; default attention.html")
-      ->type_name("FILE.html");
+  plot->add_option("--attention", o.attention,
+                   "pictures to write, a page has every head; default attention.html")
+      ->type_name("FILE.html|.svg|.png");
   plot->add_option("sentence", o.sentence, "what to translate")->required();
   return plot;
 }

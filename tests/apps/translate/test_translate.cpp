@@ -263,6 +263,9 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("2"), IoError);
   o.sentence = "A cat sleeps.";
   CHECK(plot_attention(o) == 0);
+  o.attention = dir / "attention.txt";
+  CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains(".html, .svg or .png"), Error);
+  CHECK_FALSE(std::filesystem::exists(o.attention));
 
   TranslateOptions resumed;
   resumed.resume = folder;
