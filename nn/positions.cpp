@@ -1,8 +1,10 @@
 #include "tern/nn/positions.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
@@ -19,6 +21,31 @@ void check_base(const char* name, double base) {
 // In integers a table of sines would be a table of zeros.
 void check_float(const char* name, DType dtype) {
   check(is_float(dtype), "{}: the table is floating, got {}", name, dtype);
+}
+
+/// Keys' kernel with a = -0.5, 0 from distance 2 on.
+double bicubic(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((x - 5) * x + 8) * a * x - 4 * a : 0;
+}
+
+/// (to, from): row i holds the shares of the old places in new place i. Where places become fewer,
+/// the kernel is stretched to cover all of them (antialiasing).
+Tensor resize_matrix(int64_t from, int64_t to) {
+  std::vector<double> shares(static_cast<size_t>(from * to));
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double stretch = std::max(scale, 1.0);
+  for (int64_t i = 0; i < to; ++i) {
+    double* row = &shares[static_cast<size_t>(i * from)];
+    const double center = scale * (static_cast<double>(i) + 0.5);
+    double total = 0;
+    for (int64_t j = 0; j < from; ++j)
+      total += row[j] = bicubic((static_cast<double>(j) + 0.5 - center) / stretch);
+    for (int64_t j = 0; j < from; ++j) row[j] /= total;
+  }
+  return tensor(shares, {to, from});
 }
 
 /// base^(-i / n) for i = 0 ... n - 1.
@@ -68,6 +95,30 @@ Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim, const Gri
   Tensor x = expand(unsqueeze(steps(columns, o.column_offset), 1) * w, grid);
   Tensor y = expand(unsqueeze(unsqueeze(steps(rows, o.row_offset), 1) * w, 1), grid);
   return reshape(cat({sin(x), cos(x), sin(y), cos(y)}, -1), {rows * columns, dim}).to(dtype);
+}
+
+Tensor resize_positions(const Tensor& table, int64_t rows, int64_t columns,
+                        const ResizeOptions& o) {
+  check(table.ndim() == 2, "resize_positions: needs a table (T, D), the shape is {}",
+        table.shape());
+  check_float("resize_positions", table.dtype());
+  check(rows > 0 && columns > 0, "resize_positions: to {} x {} patches", rows, columns);
+  const int64_t patches = table.size(0) - o.prefix, dim = table.size(1);
+  const auto side = static_cast<int64_t>(
+      std::lround(std::sqrt(static_cast<double>(std::max<int64_t>(patches, 0)))));
+  const int64_t old_rows = o.old_rows ? o.old_rows : side;
+  const int64_t old_columns = o.old_columns ? o.old_columns : side;
+  check(o.prefix >= 0 && old_rows > 0 && old_columns > 0 && patches == old_rows * old_columns,
+        "resize_positions: {} positions are not {} for the prefix and {} x {} patches",
+        table.size(0), o.prefix, old_rows, old_columns);
+  NoGradGuard no_grad;
+  const Tensor x = table.detach();
+  if (rows == old_rows && columns == old_columns) return x.clone();
+  Tensor grid = reshape(narrow(x, 0, o.prefix, patches), {old_rows, old_columns * dim});
+  grid = matmul(resize_matrix(old_rows, rows).to(x.dtype()), grid);
+  grid = matmul(resize_matrix(old_columns, columns).to(x.dtype()),
+                reshape(grid, {rows, old_columns, dim}));
+  return cat({narrow(x, 0, 0, o.prefix), reshape(grid, {rows * columns, dim})}, 0);
 }
 
 LearnedPositions::LearnedPositions(int64_t tokens, int64_t dim, Rng& rng, double std)

@@ -31,6 +31,16 @@ struct GridOptions {
 Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim,
                            const GridOptions& options = {}, DType dtype = DType::f32);
 
+struct ResizeOptions {
+  int64_t prefix = 0;                     ///< tokens before the patches, which are kept as they are
+  int64_t old_rows = 0, old_columns = 0;  ///< 0: the patches are a square
+};
+/// A table (prefix + old_rows * old_columns, D) of a grid of patches, row by row, for a grid of
+/// rows * columns: bicubic with antialiasing (a = -0.5, corners not aligned), as timm's
+/// resample_abs_pos_embed. No gradient. Error if the table is no such grid.
+Tensor resize_positions(const Tensor& table, int64_t rows, int64_t columns,
+                        const ResizeOptions& options = {});
+
 /// Learned positions: weight (tokens, D) starts in N(0, std^2) and is added to x (B, T, D).
 struct LearnedPositions {
   Parameter weight;

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/nn/positions.h"
 #include "tern/tests/model_checks.h"
 #include "tern/tests/op_table.h"
@@ -94,6 +96,43 @@ TEST_CASE("positions: on a grid") {
   check_refused([] { sincos_2d_positions(3, 4, 6); }, "6 channels are not a multiple of 4");
   check_refused([] { sincos_2d_positions(-3, 4, 8); }, "sincos_2d_positions: -3 x 4");
   check_refused([] { sincos_2d_positions(3, 4, 8, {.base = -1}); }, "the base is -1");
+}
+
+TEST_CASE("positions: a grid of another size, as timm resizes it") {
+  const SafeTensors file =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/vit/positions.safetensors");
+  for (const auto& entry : file.metadata) {
+    const std::string& name = entry.first;
+    CAPTURE(name);
+    std::istringstream in(entry.second);
+    int64_t prefix = 0, h = 0, w = 0, rows = 0, columns = 0;
+    in >> prefix >> h >> w >> rows >> columns;
+    const Tensor from = file.find("from." + name)[0], want = file.find("to." + name)[0];
+    const ResizeOptions options{.prefix = prefix, .old_rows = h, .old_columns = w};
+    const Tensor got = resize_positions(from, rows, columns, options);
+    // PyTorch's centres of the kernel are f32, up to 24: they are 1e-6 off, twice, times slopes of
+    // about 1 and values of up to 4.
+    CHECK(close(got, want, 0, 1e-5));
+    CHECK(same(narrow(got, 0, 0, prefix), narrow(from, 0, 0, prefix)));
+    if (h == w) CHECK(same(resize_positions(from, rows, columns, {.prefix = prefix}), got));
+    CHECK(same(resize_positions(from, h, w, options), from));
+    const Tensor f64 = resize_positions(from.to(DType::f64), rows, columns, options);
+    const Tensor patches = narrow(f64, 0, prefix, rows * columns);
+    CHECK(near(reshape(patches, {rows, columns, 4}), file.find("exact." + name)));
+  }
+  CHECK(file.metadata.size() == 7);
+  // What is the same everywhere stays so, however many there are.
+  CHECK(near(resize_positions(ones({13, 2}, DType::f64), 5, 3,
+                              {.prefix = 1, .old_rows = 2, .old_columns = 6}),
+             ones({16, 2}, DType::f64)));
+  check_refused(
+      [] {
+        resize_positions(zeros({8, 2}), 2, 2, {.prefix = 1});
+      },
+      "8 positions are not");
+  check_refused([] { resize_positions(zeros({4, 2}), 0, 2); }, "to 0 x 2 patches");
+  check_refused([] { resize_positions(zeros({1, 4, 2}), 2, 2); }, "needs a table");
+  check_refused([] { resize_positions(zeros({4, 2}, DType::i64), 2, 2); }, "floating");
 }
 
 TEST_CASE("positions: learned") {
