@@ -48,6 +48,7 @@
 #include "tern/models/heatmaps.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
+#include "tern/models/vit.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 #include "tern/train/train.h"

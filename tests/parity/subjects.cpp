@@ -2,6 +2,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/vit.h"
 #include "tern/nn/nn.h"
 
 namespace tern::parity {
@@ -52,6 +53,12 @@ Subject gmlp_subject(const Reference& r, Rng& rng) {
   return s;
 }
 
+Subject vit_subject(const Reference& r, Rng& rng) {
+  Subject s = make(r, models::Vit(models::vit_options_of(r.parameters, r.option("heads")), rng));
+  s.loss = class_loss;
+  return s;
+}
+
 }  // namespace
 
 std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
@@ -63,6 +70,7 @@ std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
   if (is("conv2d")) return conv2d_subject(r, rng);
   if (is("embedding")) return embedding_subject(r, rng);
   if (is("gmlp")) return gmlp_subject(r, rng);
+  if (is("vit")) return vit_subject(r, rng);
   return std::nullopt;
 }
 

@@ -1,0 +1,102 @@
+// ViTs from the states of others.
+#include <algorithm>
+#include <cmath>
+
+#include "tern/models/vit.h"
+
+namespace tern::models {
+namespace {
+
+Tensor find(const NamedTensors& state, const std::string& name) {
+  auto it =
+      std::find_if(state.begin(), state.end(), [&](const auto& t) { return t.first == name; });
+  return it == state.end() ? Tensor() : it->second;
+}
+
+// The tensor of that name, if there is one; it has so many axes.
+Tensor find(const NamedTensors& state, const std::string& name, int axes) {
+  Tensor t = find(state, name);
+  check(!t.defined() || t.ndim() == axes, "vit: {} has {} axes in a ViT, not the shape {}", name,
+        axes, t.defined() ? t.shape() : Shape{});
+  return t;
+}
+
+Tensor need(const NamedTensors& state, const std::string& name, int axes) {
+  Tensor t = find(state, name, axes);
+  check(t.defined(), "vit: the state has no {}; is it one of timm's VisionTransformer?", name);
+  return t;
+}
+
+// The side of a square of so many patches; 0 if there is none.
+int64_t side_of(int64_t patches) {
+  if (patches <= 0) return 0;
+  const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
+  return side * side == patches ? side : 0;
+}
+
+int64_t usual_heads(int64_t dim) {
+  for (int64_t large : {1280, 1408, 1664})  // huge, giant, gigantic
+    if (dim == large) return 16;
+  check(dim % 64 == 0, "vit: {} channels are no heads of 64; say how many heads there are", dim);
+  return dim / 64;
+}
+
+void read_positions(const NamedTensors& state, VitOptions& o) {
+  const Tensor positions = find(state, "pos_embed", 3);
+  o.positions = positions.defined() ? VitPositions::learned : VitPositions::none;
+  if (!positions.defined()) return;
+  const int64_t tokens = positions.size(1), prefix = o.class_token + o.registers;
+  o.positions_on_prefix = side_of(tokens - prefix) > 0;
+  const int64_t side = side_of(o.positions_on_prefix ? tokens - prefix : tokens);
+  check(side > 0, "vit: {} positions are no square of patches, with {} prefix tokens or without",
+        tokens, prefix);
+  o.image = side * o.patch;
+}
+
+}  // namespace
+
+VitOptions vit_options_of(const NamedTensors& state, int64_t heads) {
+  VitOptions o;
+  const Tensor patches = need(state, "patch_embed.proj.weight", 4);
+  check(patches.size(2) == patches.size(3), "vit: the patches are {} x {}, not square",
+        patches.size(2), patches.size(3));
+  o.dim = patches.size(0);
+  o.channels = patches.size(1);
+  o.patch = patches.size(2);
+  o.heads = heads ? heads : usual_heads(o.dim);
+  o.layers = 0;
+  while (find(state, fmt::format("blocks.{}.norm1.weight", o.layers)).defined()) ++o.layers;
+  o.mlp_dim = need(state, "blocks.0.mlp.fc1.weight", 2).size(0);
+  o.qkv_bias = find(state, "blocks.0.attn.qkv.bias").defined();
+  o.layer_scale = find(state, "blocks.0.ls1.gamma").defined() ? 1 : 0;
+  o.class_token = find(state, "cls_token").defined();
+  const Tensor registers = find(state, "reg_token", 3);
+  o.registers = registers.defined() ? registers.size(1) : 0;
+  read_positions(state, o);
+  o.norm_pre = find(state, "norm_pre.weight").defined();
+  const bool pooled = find(state, "fc_norm.weight").defined();
+  o.pooling = pooled || !o.class_token ? VitPooling::average : VitPooling::token;
+  o.final_norm = pooled                                 ? VitFinalNorm::pooled
+                 : find(state, "norm.weight").defined() ? VitFinalNorm::tokens
+                                                        : VitFinalNorm::none;
+  const Tensor hidden = find(state, "fc_1.weight", 2), head = find(state, "head.weight", 2);
+  o.fc_dim = hidden.defined() ? hidden.size(0) : 0;
+  o.classes = head.defined() ? head.size(0) : 0;
+  return o;
+}
+
+void load_vit(Vit& model, const NamedTensors& state) {
+  const VitOptions& o = model.options;
+  NamedTensors fitted = state;
+  for (auto& [name, t] : fitted) {
+    if (name != "pos_embed" || o.positions == VitPositions::none) continue;
+    if (t.ndim() != 3 || t.size(0) != 1 || !is_float(t.dtype())) continue;
+    const int64_t prefix = o.positions_on_prefix ? model.prefix_tokens() : 0;
+    const int64_t side = o.image / o.patch, old = side_of(t.size(1) - prefix);
+    if (old == side || old == 0) continue;  // it fits, or load_state_dict says why not
+    t = unsqueeze(nn::resize_positions(squeeze(t, 0), side, side, {.prefix = prefix}), 0);
+  }
+  nn::load_state_dict(model, fitted);
+}
+
+}  // namespace tern::models
