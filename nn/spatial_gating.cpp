@@ -1,7 +1,5 @@
 #include "tern/nn/spatial_gating.h"
 
-#include <cmath>
-
 #include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
@@ -23,7 +21,15 @@ int64_t weights_of(SpatialMatrix matrix, int64_t tokens) {
   return matrix == SpatialMatrix::toeplitz ? 2 * tokens - 1 : tokens;
 }
 
+Tensor cut(const Tensor& x, int64_t axis, int64_t first, int64_t length) {
+  return length == x.size(axis) ? x : narrow(x, axis, first, length);
+}
+
 }  // namespace
+
+SpatialGatingCache SpatialGatingCache::select_rows(const Tensor& rows) const {
+  return {values.defined() ? index_select(values, 0, rows) : values};
+}
 
 SpatialGatingUnit::SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
                                      const SpatialGatingOptions& o)
@@ -38,40 +44,75 @@ SpatialGatingUnit::SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
   bias = Parameter(ones(b));
 }
 
-Tensor SpatialGatingUnit::spatial_weight() const {
+// W[first .. first + rows, 0 .. columns].
+Tensor SpatialGatingUnit::weight_part(int64_t first, int64_t rows, int64_t columns) const {
   Tensor w = weight;
-  if (options.matrix != SpatialMatrix::full) {
-    int64_t tokens = bias.size(-1);
+  if (options.matrix == SpatialMatrix::full) {
+    w = cut(cut(w, -2, first, rows), -1, 0, columns);
+  } else {
+    const int64_t tokens = bias.size(-1);
     // The diagonals from j-i = -(N-1) to N-1; row i of W is the window that starts at N-1-i.
     if (options.matrix == SpatialMatrix::circulant)
       w = cat({narrow(weight, -1, 1, tokens - 1), weight}, -1);
-    w = flip(unfold(w, -1, tokens, 1), -2);
+    w = cut(w, -1, tokens - first - rows, columns + rows - 1);
+    w = flip(unfold(w, -1, columns, 1), -2);
   }
-  return options.causal ? tril(w) : w;
+  return options.causal && columns > first + 1 ? tril(w, first) : w;
 }
 
-Tensor SpatialGatingUnit::operator()(const Tensor& x, const Tensor& added) const {
-  if (!options.split) return gate(x, x, added);
+Tensor SpatialGatingUnit::spatial_weight() const {
+  return weight_part(0, bias.size(-1), bias.size(-1));
+}
+
+Tensor SpatialGatingUnit::operator()(const Tensor& x, const Tensor& added,
+                                     const Tensor& real) const {
+  if (!options.split) return gate(x, x, added, real);
   std::vector<Tensor> halves = chunk(x, 2, -1);
-  return gate(halves[0], halves[1], added);
+  return gate(halves[0], halves[1], added, real);
 }
 
-Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& added) const {
-  ModuleScope module(bias);
-  check(v.ndim() == 3 && u.ndim() == 3 && v.size(1) == bias.size(-1) && u.size(1) <= v.size(1),
-        "SpatialGatingUnit: needs (B, {} tokens, channels), the shape is {}", bias.size(-1),
-        v.shape());
-  Tensor w = spatial_weight(), b = unsqueeze(bias, -1), x = norm(v);
-  if (u.size(1) < v.size(1)) {
-    w = narrow(w, -2, 0, u.size(1));
-    b = narrow(b, -2, 0, u.size(1));
+Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& added,
+                               const Tensor& real) const {
+  ModuleScope module(norm.weight, 2);
+  const int64_t tokens = bias.size(-1);
+  check(v.ndim() == 3 && u.ndim() == 3 && u.size(1) <= v.size(1) &&
+            (v.size(1) == tokens || (options.shorter && v.size(1) > 0 && v.size(1) < tokens)),
+        "SpatialGatingUnit: needs (B, {}{} tokens, channels), the shape is {}",
+        options.shorter ? "1 to " : "", tokens, v.shape());
+  Tensor values = norm(v);
+  if (real.defined()) {
+    check(real.shape() == Shape{v.size(0), v.size(1)},
+          "SpatialGatingUnit: real tokens of {} do not go with values {}", real.shape(), v.shape());
+    values = where(unsqueeze(real, -1), values, 0);
   }
-  Tensor f;
+  return mixed(u, values, 0, added);
+}
+
+Tensor SpatialGatingUnit::step(const Tensor& x, SpatialGatingCache& cache,
+                               const Tensor& added) const {
+  ModuleScope module(norm.weight, 2);
+  const int64_t first = cache.length(), tokens = bias.size(-1);
+  check(options.causal,
+        "SpatialGatingUnit: steps need .causal = true, where no token sees later ones");
+  check(x.ndim() == 3 && x.size(1) > 0 && first + x.size(1) <= tokens,
+        "SpatialGatingUnit: {} tokens of at most {} are there, {} more do not fit", first, tokens,
+        x.shape());
+  std::vector<Tensor> halves = options.split ? chunk(x, 2, -1) : std::vector{x, x};
+  Tensor values = norm(halves[1]);
+  cache.values = first > 0 ? cat({cache.values, values}, 1) : values;
+  return mixed(halves[0], cache.values, first, added);
+}
+
+// u (B,M,C): tokens first, first + 1, ...; values (B,S,C): tokens 0, 1, ...
+Tensor SpatialGatingUnit::mixed(const Tensor& u, const Tensor& values, int64_t first,
+                                const Tensor& added) const {
+  Tensor w = weight_part(first, u.size(1), values.size(1));
+  Tensor b = unsqueeze(cut(bias, -1, first, u.size(1)), -1), f;
   if (options.heads == 1) {
-    f = matmul(w, x) + b;  // (M,N) (B,N,C) + (M,1)
+    f = matmul(w, values) + b;  // (M,S) (B,S,C) + (M,1)
   } else {
-    // (B,N,C) -> (B,H,N,C/H), (H,M,N) (B,H,N,C/H) + (H,M,1), and back
-    Tensor heads = transpose(unflatten(x, -1, {options.heads, -1}), 1, 2);
+    // (B,S,C) -> (B,H,S,C/H), (H,M,S) (B,H,S,C/H) + (H,M,1), and back
+    Tensor heads = transpose(unflatten(values, -1, {options.heads, -1}), 1, 2);
     f = flatten(transpose(matmul(w, heads) + b, 1, 2), 2);
   }
   if (added.defined()) f = f + added;
@@ -80,16 +121,22 @@ Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& a
 }
 
 TinyAttention::TinyAttention(int64_t in, int64_t out, int64_t d, Rng& rng, bool is_causal)
-    : to_qkv(in, 3 * d, rng), to_out(d, out, rng), dim(d), causal(is_causal) {}
+    : to_qkv(in, 3 * d, rng), to_out(d, out, rng), causal(is_causal) {}
 
-Tensor TinyAttention::operator()(const Tensor& x) const {
+Tensor TinyAttention::operator()(const Tensor& x, const Mask& mask) const {
   ModuleScope module(to_qkv.weight, 2);
-  std::vector<Tensor> qkv = chunk(to_qkv(x), 3, -1);
-  Tensor scores =
-      matmul(qkv[0], transpose(qkv[1], 1, 2)) * (1 / std::sqrt(static_cast<double>(dim)));
-  Tensor mask;
-  if (causal) mask = tril(ones({x.size(1), x.size(1)}, DType::u8));
-  return to_out(matmul(softmax(scores, -1, mask), qkv[2]));
+  const Mask seen = causal ? mask & Mask::causal() : mask;
+  return to_out(self_attention(to_qkv(x), {}, {.mask = seen.parts()}));
+}
+
+Tensor TinyAttention::step(const Tensor& x, KeyValueCache& cache) const {
+  ModuleScope module(to_qkv.weight, 2);
+  check(causal, "TinyAttention: steps need a causal one, where no token sees later ones");
+  std::vector<Tensor> qkv = chunk(unsqueeze(to_qkv(x), 1), 3, -1);  // (B,1,n,dim) each
+  const Mask seen = Mask::causal(cache.length());
+  cache.append(qkv[1], qkv[2]);
+  Tensor y = attention(qkv[0], cache.keys(), cache.values(), {.mask = seen.parts()});
+  return to_out(squeeze(y, 1));
 }
 
 }  // namespace tern::nn

@@ -2,7 +2,11 @@
 // Liu et al. 2021, sections 2.1, 3.2 and 4.3). B batch, N tokens, C channels, H heads.
 #pragma once
 
+#include <string>
+
 #include "tern/core/ops/ops.h"
+#include "tern/nn/mask.h"
+#include "tern/nn/multihead_attention.h"
 #include "tern/nn/norm.h"
 
 namespace tern::nn {
@@ -19,14 +23,29 @@ struct SpatialGatingOptions {
   bool split = true;  ///< u and v are the halves of the channels; else both are x
   int64_t heads = 1;  ///< each with a W of its own for its share of v's channels
   SpatialMatrix matrix = SpatialMatrix::full;
-  bool causal = false;         ///< token i sees tokens 0..i only
-  double weight_bound = 0.05;  ///< W starts in U(±bound); near 0 in the paper
+  bool causal = false;             ///< token i sees tokens 0..i only
+  double weight_bound = 0.05;      ///< W starts in U(±bound); near 0 in the paper
+  bool shorter = false;            ///< takes T < N tokens too, as if padding stood behind them
+  const char* weight_prefix = "";  ///< before the names of weight and bias; "proj." in timm
+};
+
+/// What a causal unit keeps of the tokens so far: LN(v) (B, t, C). A value.
+struct SpatialGatingCache {
+  Tensor values = {};  ///< undefined: no tokens so far
+
+  int64_t length() const { return values.defined() ? values.size(1) : 0; }
+  /// The cache of examples rows[0], rows[1], ... (i64).
+  SpatialGatingCache select_rows(const Tensor& rows) const;
 };
 
 /// x (B, N, C) -> (B, N, C/2), or (B, N, C) unsplit:
 ///   f[b,m,:] = sum_n W[m,n] LN(v)[b,n,:] + b[m],   y = u * f
 /// `weight` is (N, N), (2N-1) or (N), `bias` (N) of ones; with several heads both have a first
 /// axis H. A fresh unit with W = 0 passes u through, and a gMLP block is then a plain FFN.
+///
+/// `added` (same shape as f), where given, is added to f: the tiny attention of aMLP. `real` u8
+/// (B, N), where given, says which tokens are no padding (not 0): the others are left out of the
+/// sum, so that no token's result depends on them.
 struct SpatialGatingUnit {
   LayerNorm norm;
   Parameter weight, bias;
@@ -34,29 +53,39 @@ struct SpatialGatingUnit {
 
   SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
                     const SpatialGatingOptions& options = {});
-  /// `added` (same shape as f), where given, is added to f: the tiny attention of aMLP.
-  Tensor operator()(const Tensor& x, const Tensor& added = {}) const;
+  Tensor operator()(const Tensor& x, const Tensor& added = {}, const Tensor& real = {}) const;
   /// The same from its two inputs. u (and `added`) may have the first M tokens only, M <= N: then
   /// only their results are computed.
-  Tensor gate(const Tensor& u, const Tensor& v, const Tensor& added = {}) const;
+  Tensor gate(const Tensor& u, const Tensor& v, const Tensor& added = {},
+              const Tensor& real = {}) const;
+  /// The next tokens x (B, M, C) of a causal unit, behind those of the cache, to which they are
+  /// added. Steps over a sequence are the whole: what a token gives to later ones is LN(v) alone.
+  Tensor step(const Tensor& x, SpatialGatingCache& cache, const Tensor& added = {}) const;
   /// W as (N, N), or (H, N, N) with several heads, masked if causal.
   Tensor spatial_weight() const;
   static void fields(auto& m, auto&& visit) {
+    const std::string prefix = m.options.weight_prefix;
     visit("norm", m.norm);
-    visit("weight", m.weight);
-    visit("bias", m.bias);
+    visit(prefix + "weight", m.weight);
+    visit(prefix + "bias", m.bias);
   }
+
+ private:
+  Tensor weight_part(int64_t first, int64_t rows, int64_t columns) const;
+  Tensor mixed(const Tensor& u, const Tensor& values, int64_t first, const Tensor& added) const;
 };
 
 /// Attention with one head of few channels: x (B, N, D) -> (B, N, out).
 ///   q, k, v = x W_qkv;  y = softmax(q k^T / sqrt(dim)) v W_out
 struct TinyAttention {
   Linear to_qkv, to_out;
-  int64_t dim;
   bool causal;
 
   TinyAttention(int64_t in, int64_t out, int64_t dim, Rng& rng, bool causal = false);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const Mask& mask = {}) const;
+  /// The next tokens x (B, n, D) where it is causal, behind those that the cache holds; they are
+  /// added to it.
+  Tensor step(const Tensor& x, KeyValueCache& cache) const;
   static void fields(auto& m, auto&& visit) {
     visit("to_qkv", m.to_qkv);
     visit("to_out", m.to_out);
