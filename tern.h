@@ -45,6 +45,7 @@
 #include "tern/data/text/words.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/gmlp_block.h"
 #include "tern/models/heatmaps.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"

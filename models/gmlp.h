@@ -4,11 +4,11 @@
 //   image (B,C,H,W) -> [stem] -> patches by a convolution (B,P,D) -> class token before them,
 //   learned positions, dropout -> L blocks -> norm -> token 0 (or the mean) -> fc_1, GELU -> head
 //
-//   block: x + GELU(V(sgu(GELU(U(LN(x))))))     U: D -> d_ffn, V: d_ffn/2 -> D
+//   block: x + GELU(V(sgu(GELU(U(LN(x))))))     models/gmlp_block.h
 //
-// The defaults are the form with a class token and a GELU behind V; the paper has neither
-// (.output_gelu = false, .class_token = false, .positions = false, .fc_dim = 0, stochastic depth,
-// and a spatial matrix that starts near 0: .gate = {.weight_bound = 1e-6}).
+// The defaults are the form with a class token and a GELU behind V. The paper has neither, nor
+// positions, dropout or fc_1; its spatial matrices start near 0, and it drops blocks in training
+// (stochastic depth): gmlp_paper_form().
 #pragma once
 
 #include <optional>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/models/gmlp_block.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/nn.h"
 
@@ -41,37 +42,24 @@ struct GmlpOptions {
   double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
   int64_t attention_dim = 0;  ///< channels of the tiny attention of aMLP (64); 0: none
   nn::SpatialGatingOptions gate = {};
+  double norm_eps = 1e-5;  ///< of all norms but the gates'
+  GmlpNaming naming = GmlpNaming::post;
+
+  GmlpBlockOptions block() const;  ///< of every block
 };
 
-/// Names and their options: gmlp-4m, gmlp-51m, gmlp-small, gmlp-stem.
+/// The paper's network as timm has it, under timm's names: 30 blocks of 6 dim, patches of 16 in
+/// images of 224, 1000 classes. timm's weights load into it.
+GmlpOptions gmlp_paper_form(int64_t dim, double drop_path);
+
+/// For images of 32 x 32 in ten classes: gmlp-4m, gmlp-51m, gmlp-4m-heads4 (gmlp-4m with 4 spatial
+/// matrices a block), gmlp-small, gmlp-stem, gmlp-ti-p4 (the paper's form with D 128, patches of
+/// 4).
 const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
-/// The options of one of these names.
+/// The options of one of these names, or of timm's: gmlp_ti16_224, gmlp_s16_224, gmlp_b16_224, with
+/// the paper's stochastic depth.
 GmlpOptions gmlp_options(const std::string& name);
-std::vector<std::string> gmlp_names();
-
-struct GmlpBlock {
-  nn::LayerNorm norm;
-  nn::Linear channel_proj_u;
-  nn::SpatialGatingUnit sgu;
-  std::optional<nn::TinyAttention> attention;
-  nn::Linear channel_proj_v;
-  std::optional<nn::DropPath> drop_path;
-  Activation output;
-
-  /// `depth` in [0, 1]: how deep the block lies, for stochastic depth.
-  GmlpBlock(const GmlpOptions& options, int64_t tokens, double depth, Rng& rng);
-  Tensor operator()(const Tensor& x) const { return first(x, x.size(1)); }  ///< (B,N,D) -> same
-  /// The first `count` tokens of the result, with no work for the others beyond their half v.
-  Tensor first(const Tensor& x, int64_t count) const;
-  static void fields(auto& m, auto&& visit) {
-    visit("norm", m.norm);
-    visit("channel_proj_U.0", m.channel_proj_u);
-    visit("sgu", m.sgu);
-    visit("attn", m.attention);
-    visit("channel_proj_V.0", m.channel_proj_v);
-    visit("drop_path", m.drop_path);
-  }
-};
+std::vector<std::string> gmlp_names();  ///< all of them
 
 /// Convolution without bias, batch norm, GELU.
 struct ConvNormGelu {
@@ -94,16 +82,18 @@ struct GmlpVision {
   nn::Dropout dropout;
   std::vector<GmlpBlock> blocks;
   nn::LayerNorm norm;
+  GmlpNaming naming;
 
   GmlpVision(const GmlpOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
   static void fields(auto& m, auto&& visit) {
+    const GmlpNames& names = gmlp_names_of(m.naming);
     visit("stem", m.stem);
-    visit("patch_embed.proj", m.patch_embed);
+    visit(names.patches, m.patch_embed);
     visit("cls_token", m.cls_token);
     visit("pos_embed", m.pos_embed);
     visit("dropout", m.dropout);
-    visit("blocks.layers", m.blocks);
+    visit(names.blocks, m.blocks);
     visit("norm", m.norm);
   }
 };
@@ -119,13 +109,13 @@ struct Gmlp {
   Tensor operator()(const Tensor& images) const;
   /// The spatial matrix of every block, (N, N) or (H, N, N), without history: what the heatmaps
   /// show.
-  std::vector<Tensor> spatial_weights() const;
+  std::vector<Tensor> spatial_weights() const { return models::spatial_weights(model.blocks); }
   // For reports, see heatmaps.h.
   std::string summary() const;
   int64_t patch_size() const;
   Heatmaps heatmaps(const Tensor& images) const;
   static void fields(auto& m, auto&& visit) {
-    visit("model", m.model);
+    visit(gmlp_names_of(m.options.naming).model, m.model);
     visit("fc_1", m.fc_1);
     visit("head", m.head);
   }

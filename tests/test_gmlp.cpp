@@ -32,7 +32,9 @@ std::vector<std::pair<std::string, GmlpOptions>> forms() {
     return out.back().second;
   };
   form("heads").gate.heads = 4;
-  form("causal").gate.causal = true;
+  GmlpOptions& causal = form("causal");
+  causal.gate.causal = true;
+  causal.class_token = false;
   form("toeplitz").gate.matrix = nn::SpatialMatrix::toeplitz;
   form("unsplit").gate.split = false;
   form("additive").gate.gate = nn::Gate::additive;
@@ -58,23 +60,39 @@ std::vector<std::string> names_of_leaves(const Tensor& loss, const NamedTensors&
   return names;
 }
 
+// All blocks are alike, so that one and two of them tell the rest.
+int64_t num_weights(GmlpOptions o) {
+  auto with_layers = [&](int64_t layers) {
+    o.layers = layers;
+    Rng rng(0);
+    return nn::num_parameters(Gmlp(o, rng));
+  };
+  const int64_t layers = o.layers, one = with_layers(1);
+  return one + (layers - 1) * (with_layers(2) - one);
+}
+
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 
 }  // namespace
 
 TEST_CASE("gmlp: weights of the configurations") {
-  // The first two are the reference's, the others counted by hand from the shapes.
+  // The first two and timm's are the references', the others counted by hand from the shapes.
+  const std::vector<std::pair<std::string, int64_t>> counts = {
+      {"gmlp-4m", 4979360},       {"gmlp-51m", 50907290},     {"gmlp-4m-heads4", 4982114},
+      {"gmlp-small", 101008},     {"gmlp-stem", 1258890},     {"gmlp-ti-p4", 4613898},
+      {"gmlp_ti16_224", 5867328}, {"gmlp_s16_224", 19422656}, {"gmlp_b16_224", 73075392}};
   std::vector<std::string> names;
-  for (const auto& [name, count] : {std::pair{"gmlp-4m", 4979360},
-                                    {"gmlp-51m", 50907290},
-                                    {"gmlp-small", 101008},
-                                    {"gmlp-stem", 1258890}}) {
-    Rng rng(0);
-    CHECK(nn::num_parameters(Gmlp(models::gmlp_options(name), rng)) == count);
+  for (const auto& [name, count] : counts) {
+    GmlpOptions o = models::gmlp_options(name);
+    CHECK_MESSAGE(num_weights(o) == count, name);
     names.push_back(name);
   }
   CHECK(models::gmlp_names() == names);
   CHECK_THROWS_WITH_AS(models::gmlp_options("gmlp-5m"), doctest::Contains("gmlp-51m"), Error);
+  for (const auto& [name, o] : models::gmlp_configurations()) {
+    CHECK(o.image == 32);
+    CHECK(o.classes == 10);
+  }
 }
 
 TEST_CASE("gmlp: names are the reference's") {
@@ -92,6 +110,38 @@ TEST_CASE("gmlp: names are the reference's") {
     want.push_back(n);
   for (const auto& [name, t] : nn::state_dict(Gmlp(tiny(), rng))) names.push_back(name);
   CHECK(names == want);
+}
+
+TEST_CASE("gmlp: the paper's form has timm's names, in timm's order") {
+  Rng rng(0);
+  GmlpOptions o = models::gmlp_options("gmlp_ti16_224");
+  CHECK(o.layers == 30);
+  CHECK(o.image / o.patch == 14);
+  o.layers = 2;
+  std::vector<std::string> names, want = {"stem.proj.weight", "stem.proj.bias"};
+  for (std::string i : {"0", "1"})
+    for (const char* n :
+         {"norm.weight", "norm.bias", "mlp_channels.fc1.weight", "mlp_channels.fc1.bias",
+          "mlp_channels.gate.norm.weight", "mlp_channels.gate.norm.bias",
+          "mlp_channels.gate.proj.weight", "mlp_channels.gate.proj.bias", "mlp_channels.fc2.weight",
+          "mlp_channels.fc2.bias"})
+      want.push_back("blocks." + i + "." + n);
+  for (const char* n : {"norm.weight", "norm.bias", "head.weight", "head.bias"}) want.push_back(n);
+  for (const auto& [name, t] : nn::state_dict(Gmlp(o, rng))) names.push_back(name);
+  CHECK(names == want);
+}
+
+TEST_CASE("gmlp: names decide nothing but names") {
+  for (const auto& [form, options] : forms()) {
+    GmlpOptions o = options;
+    Rng rng(3), same(3), data(4);
+    const Gmlp post(o, rng);
+    o.naming = models::GmlpNaming::timm;
+    const Gmlp timm(o, same);
+    const Tensor x = randn({2, 3, 8, 8}, data);
+    CHECK_MESSAGE(values(post(x)) == values(timm(x)), form);
+    CHECK(nn::named_parameters(post).size() == nn::named_parameters(timm).size());
+  }
 }
 
 TEST_CASE("gmlp: every form's loss depends on its parameters and on nothing else") {
@@ -118,7 +168,7 @@ TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
   Rng rng(3);
   GmlpOptions o = tiny();
   o.gate.weight_bound = 0;
-  models::GmlpBlock block(o, 5, 0, rng);
+  models::GmlpBlock block(o.block(), 5, 0, rng);
   Tensor x = randn({2, 5, 8}, rng);
   // Only the first half of U's channels is left: u * (0 + 1).
   Tensor u = narrow(block.channel_proj_u.weight, 0, 0, 16);
@@ -134,7 +184,7 @@ TEST_CASE("gmlp: a block that finishes the first tokens only gives the same valu
     Rng rng(3);
     GmlpOptions o = options;
     o.drop_path = 0;
-    models::GmlpBlock a(o, 5, 0, rng);
+    models::GmlpBlock a(o.block(), 5, 0, rng);
     nn::to(a, DType::f64);
     models::GmlpBlock b = a;
     Tensor x = randn({2, 5, 8}, rng, DType::f64);
@@ -219,4 +269,10 @@ TEST_CASE("gmlp: spatial matrices for the heatmaps, and what is refused") {
   CHECK_THROWS_AS(Gmlp(o, rng)(zeros({3, 8, 8})), Error);
   o.patch = 3;
   CHECK_THROWS_AS(Gmlp(o, rng), Error);
+  GmlpOptions blind = tiny();
+  blind.gate.causal = true;  // the class token, which is classified, would see nothing
+  CHECK_THROWS_WITH_AS(Gmlp(blind, rng), doctest::Contains(".class_token = false"), Error);
+  GmlpOptions negative = tiny();
+  negative.attention_dim = -4;
+  CHECK_THROWS_AS(Gmlp(negative, rng), Error);
 }

@@ -59,6 +59,18 @@ Subject vit_subject(const Reference& r, Rng& rng) {
   return s;
 }
 
+Subject gmlp_timm_subject(const Reference& r, Rng& rng) {
+  models::GmlpOptions o = models::gmlp_paper_form(r.param("stem.proj.weight").size(0), 0);
+  o.image = r.inputs[0].size(2);
+  o.patch = r.option("patch");
+  o.layers = r.option("blocks");
+  o.d_ffn = r.option("mlp_ratio") * o.dim;
+  o.classes = r.param("head.weight").size(0);
+  Subject s = make(r, models::Gmlp(o, rng));
+  s.loss = class_loss;
+  return s;
+}
+
 }  // namespace
 
 std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
@@ -71,6 +83,7 @@ std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
   if (is("embedding")) return embedding_subject(r, rng);
   if (is("gmlp")) return gmlp_subject(r, rng);
   if (is("vit")) return vit_subject(r, rng);
+  if (r.name.starts_with("gmlp_timm")) return gmlp_timm_subject(r, rng);
   return std::nullopt;
 }
 
