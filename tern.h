@@ -14,6 +14,7 @@
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
+#include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"

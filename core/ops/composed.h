@@ -12,6 +12,7 @@
 
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
+#include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
@@ -45,6 +46,7 @@ Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& coun
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& w);
 Tensor lstm_cell(const Tensor& gates, const Tensor& c);
 Tensor gru_cell(const Tensor& of_x, const Tensor& of_h, const Tensor& h);
+Tensor ntm_step(const Tensor& heads, const Tensor& state, const NtmMemory& memory);
 Tensor rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& weights,
                  const RnnLayerOptions& options = {});
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},

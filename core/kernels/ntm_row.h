@@ -1,0 +1,195 @@
+// What both passes of ntm.h compute of one row, for use inside simd(): a head's addressing with
+// what it keeps for backward, and writing. Inside of core only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/base/reduce.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
+#include "tern/core/kernels/ntm.h"
+#include "tern/core/kernels/scratch.h"
+
+namespace tern::kernels::ntm {
+
+inline constexpr double kCosineEps = 1e-8;    // of the product of norms
+inline constexpr double kSharpenEps = 1e-30;  // of a weight whose logarithm is taken
+
+/// What backward needs of one head's addressing, in scratch.
+template <class T>
+struct HeadTrace {
+  T* cosine;   // (N)
+  T* content;  // (N) softmax(beta cosine)
+  T* gated;    // (S + N + S) after interpolation, wrapped around at both ends
+  T* shifted;  // (N)
+  T* log;      // (N) of `shifted`
+  T* kernel;   // (2S + 1)
+};
+
+template <class T>
+int64_t trace_size(const NtmSize& s) {
+  return 5 * s.slots + 2 * s.shift + s.kernel();
+}
+
+template <class T>
+HeadTrace<T> trace_at(const NtmSize& s, T* scratch) {
+  const int64_t n = s.slots;
+  T* rest = scratch + 4 * n;
+  return {scratch, scratch + n, rest, scratch + 2 * n, scratch + 3 * n, rest + n + 2 * s.shift};
+}
+
+/// y[i] += a x[i].
+template <class T>
+[[gnu::always_inline]] inline void add_scaled(T a, const T* x, T* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+template <class T>
+[[gnu::always_inline]] inline T dot(const T* x, const T* y, int64_t n) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+/// y = softmax(a x) for a >= 0. The largest is taken off before the product, so that no a is too
+/// large. x and y may be the same.
+template <class T>
+[[gnu::always_inline]] inline void scaled_softmax(T a, const T* x, T* y, int64_t n) {
+  const T top = max_of(x, n);
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    const T e = vmath::exp(a * (x[i] - top));
+    y[i] = e;
+    sum += e;
+  }
+  const T scale = T(1) / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+/// norms[n] = |column n of memory|.
+template <class T>
+[[gnu::always_inline]] inline void column_norms(const T* memory, T* norms, int64_t m, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) norms[i] = 0;
+  for (int64_t j = 0; j < m; ++j) {
+    const T* row = memory + j * n;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) norms[i] += row[i] * row[i];
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) norms[i] = std::sqrt(norms[i]);
+}
+
+/// The numbers of a head behind its key.
+template <class T>
+struct HeadNumbers {
+  T beta, gate, gamma;
+  const T* shift;  // before its softmax
+};
+
+template <class T>
+[[gnu::always_inline]] inline HeadNumbers<T> numbers_of(const NtmSize& s, const T* p) {
+  const T* at = p + s.width;
+  return {vmath::softplus(at[0]), vmath::sigmoid(at[1]), T(1) + vmath::softplus(at[2 + s.kernel()]),
+          at + 2};
+}
+
+template <class T>
+[[gnu::always_inline]] inline void match_content(const NtmSize& s, const T* key, T beta,
+                                                 const T* memory, const T* norms,
+                                                 const HeadTrace<T>& t) {
+  const int64_t n = s.slots;
+  const T length = std::sqrt(dot<T>(key, key, s.width));
+  T* c = t.cosine;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) c[i] = 0;
+  for (int64_t j = 0; j < s.width; ++j) add_scaled<T>(key[j], memory + j * n, c, n);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) c[i] /= norms[i] * length + T(kCosineEps);
+  scaled_softmax<T>(beta, c, t.content, n);
+}
+
+/// Continues x (n), which begins S behind `padded`, around both ends.
+template <class T>
+[[gnu::always_inline]] inline void wrap(T* padded, int64_t n, int64_t shift) {
+  for (int64_t j = 1; j <= shift; ++j) {  // j may be larger than n
+    padded[shift - j] = padded[shift - j + n * ((j + n - 1) / n)];
+    padded[shift + n - 1 + j] = padded[shift + (j - 1) % n];
+  }
+}
+
+/// Everything up to what is sharpened.
+template <class T>
+[[gnu::always_inline]] inline void trace_head(const NtmSize& s, const T* p, const T* memory,
+                                              const T* norms, const T* old, const HeadTrace<T>& t) {
+  const int64_t n = s.slots;
+  const HeadNumbers<T> h = numbers_of(s, p);
+  const T gate = !s.content ? T(0) : s.interpolation ? h.gate : T(1);
+  T* gated = t.gated + s.shift;
+  if (s.content) {
+    match_content<T>(s, p, h.beta, memory, norms, t);
+    const T* content = t.content;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) gated[i] = gate * content[i] + (T(1) - gate) * old[i];
+  } else {
+    std::copy_n(old, n, gated);
+  }
+  T* shifted = t.shifted;
+  if (!s.shifting) {
+    std::copy_n(gated, n, shifted);
+    return;
+  }
+  scaled_softmax<T>(T(1), h.shift, t.kernel, s.kernel());
+  wrap(t.gated, n, s.shift);
+  std::fill_n(shifted, n, T(0));
+  for (int64_t j = 0; j < s.kernel(); ++j)
+    add_scaled<T>(t.kernel[j], t.gated + 2 * s.shift - j, shifted, n);
+}
+
+/// weights = shifted^gamma / sum, by logarithms.
+template <class T>
+[[gnu::always_inline]] inline void sharpen(const NtmSize& s, const T* p, const HeadTrace<T>& t,
+                                           T* weights) {
+  const int64_t n = s.slots;
+  const T* shifted = t.shifted;
+  if (!s.sharpening) {
+    std::copy_n(shifted, n, weights);
+    return;
+  }
+  T* log = t.log;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) log[i] = vmath::log(shifted[i] + T(kSharpenEps));
+  scaled_softmax<T>(numbers_of(s, p).gamma, log, weights, n);
+}
+
+/// to = from (1 - w e^T) + w a^T; p points to what erases, before its sigmoid, and adds.
+template <class T>
+[[gnu::always_inline]] inline void write_memory(const NtmSize& s, const T* p, const T* w,
+                                                const T* from, T* to) {
+  const int64_t n = s.slots;
+  for (int64_t j = 0; j < s.width; ++j) {
+    const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[s.width + j]);
+    const T* x = from + j * n;
+    T* y = to + j * n;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(1) - w[i] * erase) + w[i] * add;
+  }
+}
+
+/// fn(row, scratch) for every row; a row reads and writes its memory some ten times.
+template <class T, class F>
+void for_each_row(const NtmSize& s, int64_t scratch_size, F fn) {
+  const int64_t work = 10 * s.slots * (s.width + 8) * (1 + s.heads());
+  const int64_t grain = std::max<int64_t>(1, kParallelWork / std::max<int64_t>(work, 1));
+  parallel_for(s.batch, grain, [&](int64_t begin, int64_t end) {
+    Scratch<T> scratch(scratch_size);
+    for (int64_t row = begin; row < end; ++row) fn(row, scratch.data());
+  });
+}
+
+}  // namespace tern::kernels::ntm
