@@ -48,6 +48,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_block.h"
 #include "tern/models/heatmaps.h"
+#include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"

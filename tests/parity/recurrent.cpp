@@ -1,4 +1,5 @@
 #include "tern/models/bahdanau.h"
+#include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"
 #include "tern/nn/rnn.h"
 #include "tern/tests/parity/subjects.h"
@@ -47,6 +48,21 @@ Subject bahdanau_subject(const Reference& r, Rng& rng) {
   return s;
 }
 
+Subject ntm_subject(const Reference& r, Rng& rng) {
+  models::NtmOptions o;
+  o.inputs = r.inputs[0].size(2);
+  o.outputs = r.param("output.weight").size(0);
+  o.slots = r.option("N");
+  o.width = r.option("M");
+  o.hidden = r.option("controller");
+  o.read_heads = r.option("read_heads");
+  o.write_heads = r.option("write_heads");
+  o.shift = r.option("shift");
+  Subject s = make(r, models::Ntm(o, rng));
+  s.loss = [](const Inputs& y, const Inputs& t) { return bce_with_logits(y[0], t[0]); };
+  return s;
+}
+
 }  // namespace
 
 std::optional<Subject> recurrent_subject(const Reference& r, Rng& rng) {
@@ -56,6 +72,7 @@ std::optional<Subject> recurrent_subject(const Reference& r, Rng& rng) {
   if (is("rnn_tanh")) return network_subject<nn::Rnn>(r, rng);
   if (is("lstm_seq2seq")) return seq2seq_subject(r, rng);
   if (is("bahdanau")) return bahdanau_subject(r, rng);
+  if (is("ntm") || is("ntm_heads")) return ntm_subject(r, rng);
   return std::nullopt;
 }
 
