@@ -29,6 +29,7 @@ Subject make(const Reference& r, M model) {
 std::optional<Subject> layer_subject(const Reference& reference, Rng& rng);
 std::optional<Subject> recurrent_subject(const Reference& reference, Rng& rng);
 std::optional<Subject> attention_subject(const Reference& reference, Rng& rng);
+std::optional<Subject> gpt_subject(const Reference& reference, Rng& rng);
 
 /// Cross entropy of logits (B, T, V) against tokens (B, T), with the file's label smoothing and
 /// ignored token.
