@@ -36,6 +36,7 @@
 #include "tern/data/loading/tar.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/bpe.h"
+#include "tern/data/text/byte_bpe.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/pair_loader.h"

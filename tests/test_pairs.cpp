@@ -37,6 +37,18 @@ TEST_CASE("lines: ends, byte order mark, gzip") {
   CHECK(lines[29999] == "line 29999");
 }
 
+TEST_CASE("lines: a whole text keeps its line ends; what is too long or no text is an error") {
+  TempDir dir;
+  const std::string text = "one\r\n\ntwo\t\u00e9";
+  CHECK(read_text(write_file(dir / "a", "\xEF\xBB\xBF" + text)) == text);
+  CHECK(read_text(write_file(dir / "a.gz", test::gzip(text))) == text);
+  CHECK(error_of([&] { read_text(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
+  CHECK(error_of([&] { read_text(write_file(dir / "b", "abc\xFF")); }).find("b: byte 4 is not") !=
+        std::string::npos);
+  CHECK(error_of([&] { read_text(dir / "a", {.max_bytes = 5}); }) != "no error");
+  CHECK(error_of([&] { read_text(dir / "none"); }) != "no error");
+}
+
 TEST_CASE("lines: a clear error for what is no text") {
   TempDir dir;
   CHECK(error_of([&] { read_lines(write_file(dir / "e", "")); }) == dir / "e: the file is empty");

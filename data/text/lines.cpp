@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 class LineCollector {
  public:
   explicit LineCollector(const std::string& path) : path_(path) {}
@@ -36,7 +38,7 @@ class LineCollector {
  private:
   void finish() {
     if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-    if (lines_.empty() && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);
+    if (lines_.empty() && line_.starts_with(kByteOrderMark)) line_.erase(0, 3);
     if (auto at = find_invalid_utf8(line_))
       fail_io(
           fmt::format("{}: line {} is not valid UTF-8 (byte {} of the line); convert the file, "
@@ -61,6 +63,22 @@ std::vector<std::string> read_lines(const std::string& path) {
     collector.add({buffer.data(), static_cast<size_t>(n)});
   check_io(reader.position() > 0, "{}: the file is empty", path);
   return collector.take();
+}
+
+std::string read_text(const std::string& path, const TextOptions& options) {
+  ByteReader reader(path, {.max_bytes = options.max_bytes});
+  std::string text;
+  std::array<char, 64 * 1024> buffer;
+  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
+    text.append(buffer.data(), static_cast<size_t>(n));
+  check_io(!text.empty(), "{}: the file is empty", path);
+  if (auto at = find_invalid_utf8(text))
+    fail_io(
+        fmt::format("{}: byte {} is not valid UTF-8; convert the file, for example with "
+                    "iconv -f latin1 -t utf-8",
+                    path, *at + 1));
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  return text;
 }
 
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(

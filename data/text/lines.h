@@ -14,6 +14,13 @@ namespace tern::data {
 /// that is not valid UTF-8 (with its number) or is longer than 1 MiB.
 std::vector<std::string> read_lines(const std::string& path);
 
+struct TextOptions {
+  int64_t max_bytes = int64_t{1} << 34;
+};
+/// The whole text as it is, line ends included, without a byte order mark. IoError: the file cannot
+/// be read, is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte).
+std::string read_text(const std::string& path, const TextOptions& options = {});
+
 /// The lines of two files of equal length; IoError with both counts if they are not.
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);

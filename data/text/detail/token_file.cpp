@@ -2,12 +2,11 @@
 
 #include <zlib.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/data/loading/gzip.h"
+#include "tern/data/text/lines.h"
 
 namespace tern::data::detail {
 namespace {
@@ -21,15 +20,6 @@ int64_t checksum(const json& content) {
   const std::string text = content.dump();
   const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
   return static_cast<int64_t>(crc32_z(crc32_z(0, nullptr, 0), bytes, text.size()));
-}
-
-std::string read_all(const std::string& path) {
-  ByteReader reader(path, {.max_bytes = kMostBytes});
-  std::string text;
-  std::array<char, 64 * 1024> buffer;
-  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
-    text.append(buffer.data(), static_cast<size_t>(n));
-  return text;
 }
 
 json to_json(const TokenTable& table) {
@@ -80,7 +70,7 @@ void write_token_file(const std::string& path, const std::string& format, const 
 
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use) {
-  const std::string text = read_all(path);
+  const std::string text = read_text(path, {.max_bytes = kMostBytes});
   try {
     TokenTable table = parse(text, format);
     use(table);

@@ -1,0 +1,237 @@
+#include "tern/data/text/byte_bpe.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/atomic_file.h"
+#include "tern/data/text/detail/bpe_chunks.h"
+#include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data {
+namespace {
+
+using nlohmann::json;
+using Halves = std::pair<std::string, std::string>;  // of a merge, as they are spelt
+
+constexpr int64_t kMostTokens = 1 << 24;
+constexpr int64_t kMostBytes = 1 << 28;
+
+/// The tokens by their ids; "" where an id is of none.
+using Spellings = std::vector<std::string>;
+
+Spellings read_vocabulary(const std::string& path) {
+  const json file = json::parse(read_text(path, {.max_bytes = kMostBytes}));
+  check(file.is_object() && !file.empty(), "it is no JSON object of tokens with their ids");
+  Spellings tokens;
+  for (const auto& [token, number] : file.items()) {
+    check(number.is_number_integer(), "the id of '{}' is no integer", token);
+    const auto id = number.get<int64_t>();
+    check(id >= 0 && id < kMostTokens, "the id of '{}' is {}, it must be from 0 to {}", token, id,
+          kMostTokens - 1);
+    check(!token.empty(), "the token of id {} is empty", id);
+    if (id >= std::ssize(tokens)) tokens.resize(id + 1);
+    check(tokens[id].empty(), "the tokens '{}' and '{}' have one id, {}", tokens[id], token, id);
+    tokens[id] = token;
+  }
+  return tokens;
+}
+
+std::vector<Halves> read_merges(const std::string& path) {
+  std::vector<Halves> merges;
+  int64_t number = 0;
+  for (const std::string& line : read_lines(path)) {
+    ++number;
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t space = line.find(' ');
+    check_io(space != std::string::npos && space > 0 && space + 1 < line.size() &&
+                 line.find(' ', space + 1) == std::string::npos,
+             "{}: line {} is '{}', not two tokens with a space between them", path, number, line);
+    merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  }
+  return merges;
+}
+
+/// use(), whose errors become those of the file.
+template <class Use>
+auto reading(const std::string& path, Use use) {
+  try {
+    return use();
+  } catch (const json::exception& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  } catch (const IoError&) {
+    throw;
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+}  // namespace
+
+struct ByteBpe::Impl {
+  Spellings spellings;
+  std::vector<Halves> merges;
+  std::vector<std::string> pieces;               // bytes of each id
+  std::unordered_map<std::string, int64_t> ids;  // of bytes
+  std::vector<int64_t> specials;
+  std::array<int64_t, 256> byte_ids{};
+  detail::MergeTable table;
+  mutable detail::ChunkCache cache;
+
+  Impl(Spellings tokens, std::vector<Halves> list)
+      : spellings(std::move(tokens)), merges(std::move(list)) {
+    std::unordered_map<std::string_view, int64_t> spelt;
+    for (const std::string& token : spellings) {
+      const int64_t id = std::ssize(pieces);
+      pieces.push_back(detail::unspelt(token).value_or(token));
+      if (!token.empty()) spelt.emplace(token, id), ids.emplace(pieces.back(), id);
+    }
+    std::vector<bool> made(spellings.size());
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string one = detail::spelt(std::string(1, static_cast<char>(byte)));
+      const auto found = spelt.find(one);
+      check(found != spelt.end(), "there is no token '{}', which is the byte {:02X}", one, byte);
+      byte_ids[byte] = found->second;
+      made[found->second] = true;
+    }
+    for (const Halves& halves : merges) made[add_merge(spelt, halves)] = true;
+    for (int64_t id = 0; id < std::ssize(spellings); ++id)
+      if (!made[id] && !spellings[id].empty()) specials.push_back(id);
+  }
+
+  int64_t add_merge(const std::unordered_map<std::string_view, int64_t>& spelt,
+                    const Halves& halves) {
+    const std::string whole = halves.first + halves.second;
+    auto id_of = [&](const std::string& token) {
+      const auto found = spelt.find(token);
+      check(found != spelt.end(), "merge {} is '{} {}', but there is no token '{}'",
+            table.size() + 1, halves.first, halves.second, token);
+      return found->second;
+    };
+    const int64_t id = id_of(whole);
+    check(table.add(id_of(halves.first), id_of(halves.second), id), "the merge '{} {}' is twice",
+          halves.first, halves.second);
+    return id;
+  }
+
+  std::vector<int64_t> encode_chunk(std::string_view chunk) const {
+    std::vector<int64_t> bytes;
+    for (char c : chunk) bytes.push_back(byte_ids[static_cast<unsigned char>(c)]);
+    return table.merge(bytes);
+  }
+
+  const std::string& bytes(const char* function, int64_t id) const {
+    const bool there = id >= 0 && id < std::ssize(spellings) && !spellings[id].empty();
+    check(there, "ByteBpe::{}: there is no token {}, there are {}", function, id, spellings.size());
+    return pieces[id];
+  }
+};
+
+namespace {
+
+Spellings byte_tokens() {
+  Spellings tokens;
+  for (uint8_t byte : detail::byte_order())
+    tokens.push_back(detail::spelt(std::string(1, static_cast<char>(byte))));
+  return tokens;
+}
+
+}  // namespace
+
+ByteBpe::ByteBpe() : impl_(std::make_shared<const Impl>(byte_tokens(), std::vector<Halves>())) {}
+
+ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions& o) {
+  const int64_t merges = o.size - 256 - std::ssize(o.specials);
+  check(merges >= 0 && o.size <= kMostTokens,
+        "ByteBpe::learn: {} tokens with {} special ones; at least 256 more than those, at most {}",
+        o.size, o.specials.size(), kMostTokens);
+  // Bytes go by the numbers of their tokens, which decide between pairs that are equally frequent.
+  std::array<char, 256> place{};
+  for (int i = 0; i < 256; ++i) place[detail::byte_order()[i]] = static_cast<char>(i);
+  WordCounts counts;
+  for (const std::string& text : texts)
+    for (std::string_view chunk : detail::byte_bpe_chunks(text)) {
+      std::string places;
+      for (char c : chunk) places += place[static_cast<unsigned char>(c)];
+      ++counts[places];
+    }
+  Spellings tokens = byte_tokens();
+  std::vector<Halves> halves;
+  for (const auto& [left, right] :
+       detail::learn_merges(counts, {.merges = merges, .min_count = o.min_count})) {
+    halves.emplace_back(tokens[left - detail::kByteIds], tokens[right - detail::kByteIds]);
+    tokens.push_back(halves.back().first + halves.back().second);
+  }
+  std::unordered_set<std::string> known(tokens.begin(), tokens.end());
+  for (const std::string& special : o.specials) {
+    check(!special.empty() && !find_invalid_utf8(special),
+          "ByteBpe::learn: a special token is empty or not UTF-8");
+    check(known.insert(special).second,
+          "ByteBpe::learn: the special token '{}' is a token without it", special);
+    tokens.push_back(special);
+  }
+  return ByteBpe(std::make_shared<const Impl>(std::move(tokens), std::move(halves)));
+}
+
+ByteBpe ByteBpe::load(const std::string& vocab_path, const std::string& merges_path) {
+  Spellings tokens = reading(vocab_path, [&] { return read_vocabulary(vocab_path); });
+  std::vector<Halves> merges = read_merges(merges_path);
+  return reading(vocab_path + ", " + merges_path, [&] {
+    return ByteBpe(std::make_shared<const Impl>(std::move(tokens), std::move(merges)));
+  });
+}
+
+void ByteBpe::save(const std::string& vocab_path, const std::string& merges_path) const {
+  std::string vocabulary = "{", merges = "#version: 0.2\n";
+  for (int64_t id = 0; id < size(); ++id)
+    if (const std::string& token = impl_->spellings[id]; !token.empty())
+      vocabulary +=
+          fmt::format("{}{}: {}", vocabulary.size() > 1 ? ", " : "", json(token).dump(), id);
+  for (const auto& [left, right] : impl_->merges) merges += left + " " + right + "\n";
+  for (const auto& [path, text] :
+       {Halves(vocab_path, vocabulary + "}\n"), Halves(merges_path, merges)}) {
+    AtomicFile file(path);
+    file.write(text);
+    file.commit();
+  }
+}
+
+int64_t ByteBpe::size() const { return std::ssize(impl_->spellings); }
+
+std::vector<int64_t> ByteBpe::encode(std::string_view text) const {
+  std::vector<int64_t> ids;
+  impl_->cache.append(detail::byte_bpe_chunks(text), ids,
+                      [&](std::string_view chunk) { return impl_->encode_chunk(chunk); });
+  return ids;
+}
+
+std::string ByteBpe::decode(std::span<const int64_t> ids) const {
+  std::string text;
+  for (int64_t id : ids) text += impl_->bytes("decode", id);
+  return text;
+}
+
+std::string ByteBpe::piece(int64_t id) const {
+  return detail::shown_piece(impl_->bytes("piece", id));
+}
+
+std::optional<int64_t> ByteBpe::id(std::string_view token) const {
+  const auto found = impl_->ids.find(std::string(token));
+  if (found == impl_->ids.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::string> ByteBpe::specials() const {
+  std::vector<std::string> out;
+  for (int64_t id : impl_->specials) out.push_back(impl_->spellings[id]);
+  return out;
+}
+
+}  // namespace tern::data
