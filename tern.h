@@ -44,6 +44,7 @@
 #include "tern/data/text/tokenizer.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/vocabulary.h"
+#include "tern/data/text/window_loader.h"
 #include "tern/data/text/words.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/gmlp.h"

@@ -1,0 +1,68 @@
+#include "tern/data/text/window_loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/tape/record.h"
+#include "tern/data/loading/dataset.h"
+
+namespace tern::data {
+namespace {
+
+using Stream = std::shared_ptr<const std::vector<int64_t>>;
+
+/// Of a pass, wherever it begins: one less than there could be, so that it can begin anywhere.
+int64_t windows_of(int64_t tokens, int64_t window) {
+  return std::max<int64_t>(1, (tokens - window) / window);
+}
+
+/// Starts of windows, those of one part of a pass. All parts of a pass must agree on its order, so
+/// that it comes from the seed and the pass, not from the epoch's own generator.
+EpochPlan plan_part(int64_t tokens, const WindowLoaderOptions& o, int64_t epoch) {
+  Rng pass = Rng(o.seed).stream(4).stream(static_cast<uint64_t>(epoch / o.parts));
+  const int64_t all = windows_of(tokens, o.window);
+  const int64_t first = pass.below(std::min(o.window, tokens - all * o.window));
+  const std::vector<int64_t> order = permutation(all, pass.split());
+  const int64_t part = epoch % o.parts;
+  EpochPlan plan;
+  for (int64_t i = all * part / o.parts; i < all * (part + 1) / o.parts; ++i)
+    plan.order.push_back(first + order[i] * o.window);
+  const int64_t count = std::ssize(plan.order);
+  for (int64_t end = o.batch; end < count; end += o.batch) plan.ends.push_back(end);
+  plan.ends.push_back(count);
+  return plan;
+}
+
+WindowBatch make_batch(const std::vector<int64_t>& stream, int64_t window, const BatchPlan& plan) {
+  const Shape shape{std::ssize(plan.indices), window};
+  Fresh tokens(shape, DType::i64), targets(shape, DType::i64);
+  for (int64_t i = 0; i < std::ssize(plan.indices); ++i) {
+    const auto from = stream.begin() + plan.indices[i];
+    std::copy_n(from, window, tokens.data<int64_t>() + i * window);
+    std::copy_n(from + 1, window, targets.data<int64_t>() + i * window);
+  }
+  return {not_differentiable(tokens), not_differentiable(targets)};
+}
+
+}  // namespace
+
+Loader<WindowBatch> window_loader(Stream stream, const WindowLoaderOptions& o) {
+  const int64_t tokens = std::ssize(*stream);
+  check(o.batch > 0 && o.window > 0 && o.parts > 0,
+        "window_loader: batches of {} windows of {} tokens in {} parts; at least 1 each", o.batch,
+        o.window, o.parts);
+  check(tokens > o.window, "window_loader: {} tokens do not fill a window of {} and one more",
+        tokens, o.window);
+  const int64_t windows = windows_of(tokens, o.window);
+  check(windows >= o.parts, "window_loader: {} windows cannot be cut into {} parts", windows,
+        o.parts);
+  return Loader<WindowBatch>(
+      [tokens, o](int64_t epoch, Rng) { return plan_part(tokens, o, epoch); },
+      [stream, window = o.window](const BatchPlan& plan) {
+        return make_batch(*stream, window, plan);
+      },
+      LoaderOptions{.seed = o.seed, .workers = o.workers, .prefetch = o.prefetch});
+}
+
+}  // namespace tern::data
