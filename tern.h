@@ -47,6 +47,7 @@
 #include "tern/data/text/window_loader.h"
 #include "tern/data/text/words.h"
 #include "tern/models/bahdanau.h"
+#include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_block.h"
 #include "tern/models/gpt.h"

@@ -97,7 +97,8 @@ std::function<Tensor(const Inputs&, const Inputs&)> token_loss(const Reference& 
 
 std::optional<Subject> make_subject(const Reference& r) {
   Rng rng(0);
-  for (auto family : {layer_subject, recurrent_subject, attention_subject, gpt_subject})
+  for (auto family :
+       {layer_subject, recurrent_subject, attention_subject, gpt_subject, bert_subject})
     if (std::optional<Subject> s = family(r, rng)) return s;
   return std::nullopt;
 }

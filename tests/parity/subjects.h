@@ -30,6 +30,7 @@ std::optional<Subject> layer_subject(const Reference& reference, Rng& rng);
 std::optional<Subject> recurrent_subject(const Reference& reference, Rng& rng);
 std::optional<Subject> attention_subject(const Reference& reference, Rng& rng);
 std::optional<Subject> gpt_subject(const Reference& reference, Rng& rng);
+std::optional<Subject> bert_subject(const Reference& reference, Rng& rng);
 
 /// Cross entropy of logits (B, T, V) against tokens (B, T), with the file's label smoothing and
 /// ignored token.

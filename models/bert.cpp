@@ -1,0 +1,257 @@
+#include "tern/models/bert.h"
+
+#include "tern/core/tape/autograd.h"
+
+namespace tern::models {
+namespace {
+
+constexpr double kInitialStd = 0.02;
+
+/// The options, if a model can be made of them.
+const BertOptions& checked(const BertOptions& o) {
+  check(
+      o.vocab > 0 && o.dim > 0 && o.ffn > 0 && o.layers >= 0 && o.positions > 0 && o.segments > 0,
+      "Bert: vocab {}, dim {}, ffn {}, layers {}, positions {}, segments {}; all must be positive",
+      o.vocab, o.dim, o.ffn, o.layers, o.positions, o.segments);
+  check(o.heads > 0 && o.dim % o.heads == 0, "Bert: {} channels do not divide into {} heads", o.dim,
+        o.heads);
+  check(o.classes >= 0, "Bert: {} classes; 0 for no classifier", o.classes);
+  return o;
+}
+
+bool has_pooler(const BertOptions& o) { return o.next_sentence || o.classes > 0; }
+
+nn::LayerNorm norm_of(const BertOptions& o) { return nn::LayerNorm(o.dim, {.eps = o.eps}); }
+
+/// (B, T, H C) -> (B, H, T, C)
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
+}
+
+void initialise(const Bert& model, Rng& rng) {
+  for (const auto& [name, p] : nn::named_parameters(model)) {
+    if (p.ndim() > 1) nn::init::normal(p, 0, kInitialStd, rng);
+    if (p.ndim() == 1 && name.ends_with("bias")) nn::init::constant(p, 0);
+  }
+  NoGradGuard no_grad;
+  if (model.options.pad >= 0)
+    zero_(select(model.bert.embeddings.word_embeddings.weight, 0, model.options.pad));
+}
+
+void check_input(const BertInput& input, int64_t positions) {
+  const Tensor &tokens = input.tokens, &segments = input.segments;
+  check(tokens.defined() && tokens.ndim() == 2 && tokens.dtype() == DType::i64,
+        "Bert: tokens are i64 (B, T), got {} {}", tokens.defined() ? tokens.dtype() : DType::i64,
+        tokens.defined() ? tokens.shape() : Shape());
+  check(tokens.size(1) >= 1 && tokens.size(1) <= positions,
+        "Bert: {} tokens, but a sequence has 1 to {}; cut it into pieces", tokens.size(1),
+        positions);
+  check(
+      !segments.defined() || (segments.dtype() == DType::i64 && segments.shape() == tokens.shape()),
+      "Bert: segments are i64 {} as the tokens, got {} {}", tokens.shape(),
+      segments.defined() ? segments.dtype() : DType::i64,
+      segments.defined() ? segments.shape() : Shape());
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string, BertOptions>>& bert_configurations() {
+  static const std::vector<std::pair<std::string, BertOptions>> kConfigurations = {
+      {"base", {}},
+      {"large", {.dim = 1024, .layers = 24, .heads = 16, .ffn = 4096}},
+      {"medium", {.dim = 512, .layers = 8, .heads = 8, .ffn = 2048}},
+      {"small", {.dim = 512, .layers = 4, .heads = 8, .ffn = 2048}},
+      {"mini", {.dim = 256, .layers = 4, .heads = 4, .ffn = 1024}},
+      {"tiny", {.dim = 128, .layers = 2, .heads = 2, .ffn = 512}},
+  };
+  return kConfigurations;
+}
+
+BertOptions bert_options(const std::string& name) {
+  std::string known;
+  for (const auto& [n, options] : bert_configurations()) {
+    if (n == name) return options;
+    known += (known.empty() ? "" : ", ") + n;
+  }
+  fail(fmt::format("bert: no configuration '{}'; there are {}", name, known));
+}
+
+std::vector<std::string> bert_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, options] : bert_configurations()) names.push_back(name);
+  return names;
+}
+
+int64_t bert_weights(const BertOptions& options) {
+  const BertOptions& o = checked(options);
+  auto matrix = [](int64_t in, int64_t out) { return in * out + out; };
+  const int64_t norm = 2 * o.dim;
+  const int64_t layer = 4 * matrix(o.dim, o.dim) + matrix(o.dim, o.ffn) + matrix(o.ffn, o.dim);
+  int64_t n = (o.vocab + o.positions + o.segments) * o.dim + norm + o.layers * (layer + 2 * norm);
+  if (has_pooler(o)) n += matrix(o.dim, o.dim);
+  if (o.masked_lm) n += matrix(o.dim, o.dim) + norm + o.vocab;
+  if (o.next_sentence) n += matrix(o.dim, 2);
+  if (o.classes > 0) n += matrix(o.dim, o.classes);
+  return n;
+}
+
+BertEmbeddings::BertEmbeddings(const BertOptions& o, Rng& rng)
+    : word_embeddings(o.vocab, o.dim, rng, {.padding_idx = o.pad}),
+      position_embeddings(o.positions, o.dim, rng),
+      token_type_embeddings(o.segments, o.dim, rng),
+      norm(norm_of(o)),
+      dropout(o.dropout, rng) {}
+
+Tensor BertEmbeddings::operator()(const Tensor& tokens, const Tensor& segments) const {
+  Tensor segment = segments.defined() ? token_type_embeddings(segments)
+                                      : narrow(token_type_embeddings.weight, 0, 0, 1);
+  Tensor position = narrow(position_embeddings.weight, 0, 0, tokens.size(1));
+  return dropout(norm(word_embeddings(tokens) + segment + position));
+}
+
+BertSelfAttention::BertSelfAttention(const BertOptions& o, Rng& rng)
+    : query(o.dim, o.dim, rng),
+      key(o.dim, o.dim, rng),
+      value(o.dim, o.dim, rng),
+      dropout(o.attention_dropout, rng),
+      heads(o.heads) {}
+
+Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const {
+  const AttentionOptions options{.mask = mask.parts(),
+                                 .scale = {},
+                                 .dropout = dropout.training ? dropout.p : 0,
+                                 .rng = &dropout.rng};
+  Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
+         v = split_heads(value(x), heads), y;
+  if (weights) {
+    Attended attended = attention_with_weights(q, k, v, options);
+    y = attended.context;
+    *weights = attended.weights;
+  } else {
+    y = attention(q, k, v, options);
+  }
+  return flatten(transpose(y, 1, 2), 2);
+}
+
+BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)
+    : dense(in, o.dim, rng), norm(norm_of(o)), dropout(o.dropout, rng) {}
+
+Tensor BertAddNorm::operator()(const Tensor& h, const Tensor& x) const {
+  if (!dropout.training || dropout.p == 0) return norm(dense(h, {.residual = x}));
+  return norm(x + dropout(dense(h)));
+}
+
+BertLayer::BertLayer(const BertOptions& o, Rng& rng)
+    : attention(o, rng),
+      attention_output(o.dim, o, rng),
+      intermediate(o.dim, o.ffn, rng),
+      output(o.ffn, o, rng),
+      activation(o.activation) {}
+
+Tensor BertLayer::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const {
+  Tensor y = attention_output(attention(x, mask, weights), x);
+  return output(intermediate(y, {.activation = activation}), y);
+}
+
+BertModel::BertModel(const BertOptions& o, Rng& rng) : embeddings(o, rng) {
+  layers.reserve(static_cast<size_t>(o.layers));
+  for (int64_t i = 0; i < o.layers; ++i) layers.emplace_back(o, rng);
+  if (has_pooler(o)) pooler.emplace(o.dim, o.dim, rng);
+}
+
+Tensor BertModel::operator()(const BertInput& input, std::vector<Tensor>* attention) const {
+  check_input(input, embeddings.position_embeddings.weight.size(0));
+  Tensor x = embeddings(input.tokens, input.segments);
+  if (attention) attention->assign(layers.size(), {});
+  for (size_t i = 0; i < layers.size(); ++i)
+    x = layers[i](x, input.mask, attention ? &(*attention)[i] : nullptr);
+  return x;
+}
+
+Tensor BertModel::pooled(const Tensor& hidden) const {
+  check(pooler.has_value(), "Bert: there is no pooler without next_sentence or classes");
+  return (*pooler)(select(hidden, 1, 0), {.activation = Activation::tanh});
+}
+
+BertPredictions::BertPredictions(const BertOptions& o, Rng& rng)
+    : transform(o.dim, o.dim, rng),
+      norm(norm_of(o)),
+      bias(zeros({o.vocab})),
+      activation(o.activation) {}
+
+Tensor BertPredictions::operator()(const Tensor& hidden, const Tensor& words) const {
+  return linear(norm(transform(hidden, {.activation = activation})), words, bias);
+}
+
+Bert::Bert(const BertOptions& o, Rng& rng)
+    : options(checked(o)), bert(o, rng), dropout(o.classifier_dropout.value_or(o.dropout), rng) {
+  if (o.masked_lm) predictions.emplace(o, rng);
+  if (o.next_sentence) seq_relationship.emplace(o.dim, 2, rng);
+  if (o.classes > 0) classifier.emplace(o.dim, o.classes, rng);
+  initialise(*this, rng);
+}
+
+Tensor Bert::words(const Tensor& hidden) const {
+  check(predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
+  return (*predictions)(hidden, bert.embeddings.word_embeddings.weight);
+}
+
+Bert::Output Bert::heads(const Tensor& hidden) const {
+  Output y;
+  if (predictions) y.words = words(hidden);
+  if (!bert.pooler) return y;
+  const Tensor pooled = bert.pooled(hidden);
+  if (seq_relationship) y.next = (*seq_relationship)(pooled);
+  if (classifier) y.classes = (*classifier)(dropout(pooled));
+  return y;
+}
+
+std::vector<Tensor> Bert::attend(const BertInput& input) const {
+  std::vector<Tensor> attention;
+  bert(input, &attention);
+  return attention;
+}
+
+Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places) {
+  return model.words(index_select(flatten(hidden, 0, 1), 0, places));
+}
+
+BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets) {
+  check(!targets.next.defined() || model.seq_relationship,
+        "pretraining_loss: the model has no head for the next sentence (next_sentence)");
+  const Tensor hidden = model.bert(input);
+  BertLoss loss;
+  loss.masked = cross_entropy(words_at(model, hidden, targets.places), targets.words);
+  loss.total = loss.masked;
+  if (!targets.next.defined()) return loss;
+  loss.next = cross_entropy((*model.seq_relationship)(model.bert.pooled(hidden)), targets.next);
+  loss.total = loss.masked + loss.next;
+  return loss;
+}
+
+std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> tokens, int64_t mask,
+                                  int64_t guesses) {
+  check(guesses >= 1, "fill_mask: {} guesses; at least 1", guesses);
+  std::vector<BertFilled> out;
+  std::vector<int64_t> places;
+  for (int64_t t = 0; t < std::ssize(tokens); ++t)
+    if (tokens[t] == mask) places.push_back(t);
+  if (places.empty()) return out;
+  NoGradGuard no_grad;
+  nn::EvalScope evaluating(model);
+  const std::vector<int64_t> ids(tokens.begin(), tokens.end());
+  const Tensor hidden = model.bert({.tokens = tensor(ids, {1, std::ssize(ids)})});
+  const Tensor logits = words_at(model, hidden, tensor(places, {std::ssize(places)}));
+  const int64_t k = std::min(guesses, logits.size(-1));
+  const ValuesIndices best = topk(softmax(logits, -1), k);
+  const auto values = best.values.to_vector<double>();
+  const auto indices = best.indices.to_vector<int64_t>();
+  for (size_t i = 0; i < places.size(); ++i) {
+    out.push_back({places[i], {}});
+    for (size_t j = i * static_cast<size_t>(k); j < (i + 1) * static_cast<size_t>(k); ++j)
+      out.back().guesses.push_back({indices[j], values[j]});
+  }
+  return out;
+}
+
+}  // namespace tern::models

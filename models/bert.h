@@ -1,0 +1,250 @@
+// BERT ("Pre-training of Deep Bidirectional Transformers", Devlin et al. 2019), with the names of
+// transformers' BertForPreTraining. B examples, T tokens, D channels, V words, K masked places.
+//
+//   x = dropout(norm(words + positions + segments))
+//   L layers: x = norm(x + dropout(attention(x)));  x = norm(x + dropout(ffn(x)))   post-norm
+//   pooled = tanh(pooler(x[:, 0]))                    the token [CLS]
+//   masked words:   logits = words' norm(gelu(dense(x)))^T + bias       the decoder is the table
+//   next sentence:  logits = seq_relationship(pooled)      0: B goes on where A ends, 1: it does
+//   not classes:        logits = classifier(dropout(pooled))
+//
+// Training computes logits of words at the masked places alone:
+//
+//   Rng rng(1);
+//   models::Bert model(models::bert_options("tiny"), rng);
+//   for (data::BertBatch& b : loader) {
+//     models::BertLoss loss = models::pretraining_loss(
+//         model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)}, {b.places, b.words,
+//         b.next});
+//     loss.total.backward(); ...
+//
+// Which heads there are is said by the options; a model for fine-tuning has .masked_lm =
+// .next_sentence = false and .classes = n.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/nn/nn.h"
+
+namespace tern::models {
+
+struct BertOptions {
+  int64_t vocab = 30522;
+  int64_t dim = 768, layers = 12, heads = 12, ffn = 3072;
+  int64_t positions = 512;  ///< the longest input
+  int64_t segments = 2;
+  double dropout = 0.1;  ///< of the embeddings and of what a sublayer adds
+  double attention_dropout = 0.1;
+  std::optional<double> classifier_dropout = {};  ///< left out: that of the layers
+  Activation activation = Activation::gelu;
+  double eps = 1e-12;     ///< of the norms
+  int64_t pad = 0;        ///< as an input this word gets no gradient; -1: none is like that
+  bool masked_lm = true;  ///< the head for masked words
+  bool next_sentence = true;
+  int64_t classes = 0;  ///< of the classifier; 0: there is none
+};
+
+/// Names and their sizes: base and large (the paper's), medium, small, mini and tiny ("Well-Read
+/// Students Learn Better", Turc et al. 2019).
+const std::vector<std::pair<std::string, BertOptions>>& bert_configurations();
+/// The options of one of these names.
+BertOptions bert_options(const std::string& name);
+std::vector<std::string> bert_names();
+/// How many weights a model of these options has, without making it.
+int64_t bert_weights(const BertOptions& options);
+
+/// What goes in.
+struct BertInput {
+  Tensor tokens;         ///< i64 (B, T), T at most options.positions
+  Tensor segments = {};  ///< i64 (B, T); undefined: all are 0
+  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::key_padding (B, T); left out: no padding
+};
+
+struct BertEmbeddings {
+  nn::Embedding word_embeddings, position_embeddings, token_type_embeddings;
+  nn::LayerNorm norm;
+  nn::Dropout dropout;
+
+  BertEmbeddings(const BertOptions& options, Rng& rng);
+  Tensor operator()(const Tensor& tokens, const Tensor& segments) const;  ///< -> (B, T, D)
+  static void fields(auto& m, auto&& visit) {
+    visit("word_embeddings", m.word_embeddings);
+    visit("position_embeddings", m.position_embeddings);
+    visit("token_type_embeddings", m.token_type_embeddings);
+    visit("LayerNorm", m.norm);
+    visit("dropout", m.dropout);
+  }
+};
+
+struct BertSelfAttention {
+  nn::Linear query, key, value;
+  nn::Dropout dropout;  ///< of the weights
+  int64_t heads;
+
+  BertSelfAttention(const BertOptions& options, Rng& rng);
+  /// x (B, T, D) -> (B, T, D); `weights`, if given, receives those of every head (B, H, T, T).
+  Tensor operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("query", m.query);
+    visit("key", m.key);
+    visit("value", m.value);
+    visit("dropout", m.dropout);
+  }
+};
+
+/// The end of a sublayer: norm(x + dropout(dense(h))).
+struct BertAddNorm {
+  nn::Linear dense;
+  nn::LayerNorm norm;
+  nn::Dropout dropout;
+
+  BertAddNorm(int64_t in, const BertOptions& options, Rng& rng);
+  Tensor operator()(const Tensor& h, const Tensor& x) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("dense", m.dense);
+    visit("LayerNorm", m.norm);
+    visit("dropout", m.dropout);
+  }
+};
+
+struct BertLayer {
+  BertSelfAttention attention;
+  BertAddNorm attention_output;
+  nn::Linear intermediate;
+  BertAddNorm output;
+  Activation activation;
+
+  BertLayer(const BertOptions& options, Rng& rng);
+  Tensor operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights = nullptr) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("attention.self", m.attention);
+    visit("attention.output", m.attention_output);
+    visit("intermediate.dense", m.intermediate);
+    visit("output", m.output);
+  }
+};
+
+/// The model without its heads.
+struct BertModel {
+  BertEmbeddings embeddings;
+  std::vector<BertLayer> layers;
+  std::optional<nn::Linear> pooler;  ///< only where a head needs it
+
+  BertModel(const BertOptions& options, Rng& rng);
+  /// Hidden states (B, T, D); `attention`, if given, receives the weights of every layer.
+  Tensor operator()(const BertInput& input, std::vector<Tensor>* attention = nullptr) const;
+  /// (B, T, D) -> (B, D).
+  Tensor pooled(const Tensor& hidden) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("embeddings", m.embeddings);
+    visit("encoder.layer", m.layers);
+    visit("pooler.dense", m.pooler);
+  }
+};
+
+/// What the head for masked words has beside the table of words.
+struct BertPredictions {
+  nn::Linear transform;
+  nn::LayerNorm norm;
+  nn::Parameter bias;
+  Activation activation;
+
+  BertPredictions(const BertOptions& options, Rng& rng);
+  /// hidden (..., D) -> logits (..., V).
+  Tensor operator()(const Tensor& hidden, const Tensor& words) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("bias", m.bias);
+    visit("transform.dense", m.transform);
+    visit("transform.LayerNorm", m.norm);
+  }
+};
+
+/// Matrices and tables start in N(0, 0.02^2), biases at 0.
+struct Bert {
+  BertOptions options;
+  BertModel bert;
+  std::optional<BertPredictions> predictions;
+  std::optional<nn::Linear> seq_relationship, classifier;
+  nn::Dropout dropout;  ///< in front of the classifier
+
+  Bert(const BertOptions& options, Rng& rng);
+
+  /// Logits of the heads; undefined where there is no such head.
+  struct Output {
+    Tensor words;    ///< (B, T, V)
+    Tensor next;     ///< (B, 2)
+    Tensor classes;  ///< (B, classes)
+  };
+  Output operator()(const BertInput& input) const { return heads(bert(input)); }
+  /// The same from hidden states (B, T, D) of `bert`.
+  Output heads(const Tensor& hidden) const;
+  /// Logits (..., V) of words from hidden states (..., D), those that are wanted.
+  Tensor words(const Tensor& hidden) const;
+  /// Weights of every layer, (B, H, T, T) each: row t says what token t looks at.
+  std::vector<Tensor> attend(const BertInput& input) const;
+
+  static void fields(auto& m, auto&& visit) {
+    visit("bert", m.bert);
+    visit("cls.predictions", m.predictions);
+    if (m.predictions) {
+      visit("cls.predictions.decoder.weight", m.bert.embeddings.word_embeddings.weight);
+      visit("cls.predictions.decoder.bias", m.predictions->bias);
+    }
+    visit("cls.seq_relationship", m.seq_relationship);
+    visit("dropout", m.dropout);
+    visit("classifier", m.classifier);
+  }
+};
+
+// ---- Pre-training ------------------------------------------------------------------------------
+
+/// All i64.
+struct BertTargets {
+  Tensor places;     ///< (K), each b T + t: which tokens are to be predicted
+  Tensor words;      ///< (K): what stood there
+  Tensor next = {};  ///< (B): 0 or 1; undefined: is not asked
+};
+struct BertLoss {
+  Tensor total;   ///< their sum
+  Tensor masked;  ///< mean cross entropy of the masked words
+  Tensor next;    ///< mean cross entropy of the relations; undefined where they are not asked
+};
+/// Logits (K, V) of the words at these places.
+Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places);
+/// Error: a head that the targets need is not there.
+BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets);
+
+// ---- Filling masks -----------------------------------------------------------------------------
+
+struct BertGuess {
+  int64_t token;
+  double probability;  ///< among all words
+};
+struct BertFilled {
+  int64_t position;                ///< of the mask in the tokens
+  std::vector<BertGuess> guesses;  ///< the most probable first
+};
+/// What may stand at each `mask` in a sentence, [CLS] and [SEP] included, with `guesses` guesses
+/// each; in evaluation, without gradients. Nothing if there is no mask.
+std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> tokens, int64_t mask,
+                                  int64_t guesses = 5);
+
+// ---- Files of transformers ---------------------------------------------------------------------
+
+/// A model from a file of BertForPreTraining, BertForMaskedLM, BertForSequenceClassification or
+/// BertModel: sizes and heads are the file's, the rest is `rest`'s. rest.heads = 0: D / 64 heads of
+/// attention, as all published ones have; the file does not say. IoError: it is no such file.
+Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0});
+
+/// Reads weights into a model that there is: names as above and those of older files (gamma, beta,
+/// position_ids; no "bert." in front). What the file has for heads that the model has not is left
+/// aside and reported as unexpected. All else as nn::load_weights; IoError too: a decoder that
+/// is not the table of words.
+LoadStateReport load_bert_weights(const std::string& path, Bert& model,
+                                  const LoadStateOptions& options = {});
+
+}  // namespace tern::models
