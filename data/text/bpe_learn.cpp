@@ -1,132 +1,31 @@
 #include <algorithm>
-#include <queue>
-#include <unordered_map>
+#include <optional>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/bpe_chunks.h"
+#include "tern/data/text/detail/merge_learner.h"
 
 namespace tern::data::detail {
-namespace {
 
-// A pair of ids as one number; smaller pairs are smaller numbers.
-using Key = uint64_t;
-Key key_of(int32_t left, int32_t right) {
-  return static_cast<Key>(left) << 32 | static_cast<uint32_t>(right);
-}
-
-struct Chunk {
-  std::vector<int32_t> ids;
-  int64_t count;
-};
-
-struct PairStatistics {
-  int64_t count = 0;
-  std::vector<int32_t> chunks;  // where it occurs, or has occurred; with repetitions
-};
-
-struct Candidate {
-  int64_t count;
-  Key key;
-  bool operator<(const Candidate& o) const {  // in the queue, the largest is first
-    return count != o.count ? count < o.count : key > o.key;
-  }
-};
-
-class Learner {
- public:
-  Learner(const WordCounts& counts, const BpeOptions& options) : options_(options) {
-    std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(), counts.end());
-    std::sort(sorted.begin(), sorted.end());
-    for (const auto& [text, count] : sorted) {
-      Chunk chunk{{}, count};
-      for (char c : text) chunk.ids.push_back(kByteIds + static_cast<unsigned char>(c));
-      chunks_.push_back(std::move(chunk));
-    }
-    for (size_t i = 0; i < chunks_.size(); ++i) count_pairs(static_cast<int32_t>(i), +1);
-    changed_.clear();
-    for (const auto& [key, statistics] : pairs_) queue_.push({statistics.count, key});
-  }
-
-  std::vector<Bpe::Merge> run() {
-    std::vector<Bpe::Merge> merges;
-    while (std::ssize(merges) < options_.merges && !queue_.empty()) {
-      const Candidate best = queue_.top();
-      queue_.pop();
-      const auto found = pairs_.find(best.key);
-      // Counts change after they were queued; the pair is queued again with each change.
-      if (found == pairs_.end() || found->second.count != best.count) continue;
-      if (best.count < options_.min_count) break;
-      const Bpe::Merge merge(static_cast<int32_t>(best.key >> 32),
-                             static_cast<int32_t>(best.key & 0xFFFFFFFF));
-      apply(merge, kMergeIds + static_cast<int32_t>(merges.size()));
-      merges.push_back(merge);
-    }
-    return merges;
-  }
-
- private:
-  void count_pairs(int32_t index, int sign) {
-    const Chunk& chunk = chunks_[index];
-    for (size_t i = 0; i + 1 < chunk.ids.size(); ++i) {
-      const Key key = key_of(chunk.ids[i], chunk.ids[i + 1]);
-      PairStatistics& statistics = pairs_[key];
-      statistics.count += sign * chunk.count;
-      if (sign > 0 && (statistics.chunks.empty() || statistics.chunks.back() != index))
-        statistics.chunks.push_back(index);
-      changed_.push_back(key);
-    }
-  }
-
-  void apply(const Bpe::Merge& merge, int32_t id) {
-    const std::vector<int32_t> where = std::move(pairs_[key_of(merge.first, merge.second)].chunks);
-    for (int32_t index : where) {
-      std::vector<int32_t>& ids = chunks_[index].ids;
-      if (!contains(ids, merge)) continue;
-      count_pairs(index, -1);
-      replace(ids, merge, id);
-      count_pairs(index, +1);
-    }
-    std::sort(changed_.begin(), changed_.end());
-    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-    for (Key key : changed_) {
-      const auto found = pairs_.find(key);
-      if (found->second.count > 0)
-        queue_.push({found->second.count, key});
-      else
-        pairs_.erase(found);
-    }
-    changed_.clear();
-  }
-
-  static bool contains(const std::vector<int32_t>& ids, const Bpe::Merge& merge) {
-    for (size_t i = 0; i + 1 < ids.size(); ++i)
-      if (ids[i] == merge.first && ids[i + 1] == merge.second) return true;
-    return false;
-  }
-
-  static void replace(std::vector<int32_t>& ids, const Bpe::Merge& merge, int32_t id) {
-    size_t to = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const bool here = i + 1 < ids.size() && ids[i] == merge.first && ids[i + 1] == merge.second;
-      ids[to++] = here ? id : ids[i];
-      i += here;
-    }
-    ids.resize(to);
-  }
-
-  BpeOptions options_;
-  std::vector<Chunk> chunks_;
-  std::unordered_map<Key, PairStatistics> pairs_;
-  std::vector<Key> changed_;  // pairs whose count is not what the queue says
-  std::priority_queue<Candidate> queue_;
-};
-
-}  // namespace
-
-std::vector<Bpe::Merge> learn_merges(const WordCounts& chunks, const BpeOptions& options) {
+std::vector<Bpe::Merge> learn_merges(const WordCounts& counts, const BpeOptions& options) {
   check(options.merges >= 0 && options.merges <= kMostMerges, "Bpe::learn: {} merges; 0 to {}",
         options.merges, kMostMerges);
-  return Learner(chunks, options).run();
+  std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(), counts.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<MergeChunk> chunks;
+  for (const auto& [text, count] : sorted) {
+    MergeChunk chunk{{}, count};
+    for (char c : text) chunk.ids.push_back(kByteIds + static_cast<unsigned char>(c));
+    chunks.push_back(std::move(chunk));
+  }
+  std::vector<Bpe::Merge> merges;
+  learn_merges(std::move(chunks), options.min_count,
+               [&](int32_t left, int32_t right) -> std::optional<int32_t> {
+                 if (std::ssize(merges) == options.merges) return std::nullopt;
+                 merges.emplace_back(left, right);
+                 return kMergeIds + static_cast<int32_t>(merges.size()) - 1;
+               });
+  return merges;
 }
 
 }  // namespace tern::data::detail
