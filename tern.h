@@ -45,6 +45,7 @@
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/vocabulary.h"
 #include "tern/data/text/window_loader.h"
+#include "tern/data/text/wordpiece.h"
 #include "tern/data/text/words.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/bert.h"

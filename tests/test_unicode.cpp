@@ -33,6 +33,20 @@ TEST_CASE("unicode: spaces are Python's") {
   CHECK(split_spaces("a\u200Bb").size() == 1);  // a zero-width space is none
 }
 
+TEST_CASE("unicode: NFD takes letters and accents apart; marks, controls, punctuation") {
+  CHECK(nfd("éx") == "e\u0301x");
+  CHECK(nfd("각") == "\u1100\u1161\u11A8");
+  CHECK(nfd("q\u0307\u0323") == "q\u0323\u0307");
+  CHECK_THROWS_AS(nfd("\xE9"), Error);
+  for (char32_t c : {U'\u0301', U'\u05BF'}) CHECK(is_nonspacing_mark(c));
+  for (char32_t c : {U'e', U'\u0903', U'\u20DD'}) CHECK_FALSE(is_nonspacing_mark(c));
+  for (char32_t c : {U'\0', U'\n', U'\u200B', U'\uFEFF', U'\uE000'}) CHECK(is_control(c));
+  for (char32_t c : {U' ', U'a', U'\u2028', U'\u0378'}) CHECK_FALSE(is_control(c));
+  for (char32_t c : {U'.', U'_', U'«', U'。', U'\u2019'}) CHECK(is_punctuation(c));
+  for (char32_t c : {U'$', U'+', U'a', U' '}) CHECK_FALSE(is_punctuation(c));
+  CHECK(lower_letters("ΑΣ ÉİQ\xFF") == "ασ éi\u0307q\uFFFD");
+}
+
 TEST_CASE("unicode: NFC composes and orders accents") {
   CHECK(nfc("e\u0301") == "é");
   CHECK(nfc("\u212B") == "Å");  // the sign for ångström

@@ -65,6 +65,31 @@ bool is_final_sigma(const std::u32string& text, size_t at) {
   return after == text.size() || !is_cased(text[after]);
 }
 
+// Without a look at what stands around it.
+void append_lower(std::string& to, char32_t c) {
+  if (c == kDottedCapitalI) {
+    to += 'i';
+    append_utf8(to, kDotAbove);
+  } else {
+    append_utf8(to, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+  }
+}
+
+utf8proc_category_t category(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
+
+std::string mapped(const char* what, std::string_view text, utf8proc_option_t form) {
+  if (is_ascii(text)) return std::string(text);
+  utf8proc_uint8_t* out = nullptr;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form);
+  const auto n =
+      utf8proc_map(bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &out, options);
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, std::free);
+  check(n >= 0, "{}: {}", what, utf8proc_errmsg(n));
+  return {reinterpret_cast<const char*>(out), static_cast<size_t>(n)};
+}
+
 }  // namespace
 
 std::optional<size_t> find_invalid_utf8(std::string_view text) {
@@ -127,6 +152,18 @@ CharacterClass classify(char32_t c) {
   return CharacterClass::other;
 }
 
+bool is_control(char32_t c) {
+  const utf8proc_category_t k = category(c);
+  return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_punctuation(char32_t c) {
+  const utf8proc_category_t k = category(c);
+  return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
+}
+
+bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
+
 std::vector<std::string_view> split_spaces(std::string_view text) {
   std::vector<std::string_view> out;
   size_t begin = 0;
@@ -147,15 +184,15 @@ std::string_view strip_spaces(std::string_view text) {
   return {parts.front().data(), static_cast<size_t>(end - parts.front().data())};
 }
 
-std::string nfc(std::string_view text) {
-  if (is_ascii(text)) return std::string(text);
-  utf8proc_uint8_t* mapped = nullptr;
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-  const auto n =
-      utf8proc_map(bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &mapped, options);
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, std::free);
-  check(n >= 0, "nfc: {}", utf8proc_errmsg(n));
-  return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(n)};
+std::string nfc(std::string_view text) { return mapped("nfc", text, UTF8PROC_COMPOSE); }
+
+std::string nfd(std::string_view text) { return mapped("nfd", text, UTF8PROC_DECOMPOSE); }
+
+std::string lower_letters(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) append_lower(out, next_code_point(text, at));
+  return out;
 }
 
 std::string lower_case(std::string_view text) {
@@ -170,12 +207,8 @@ std::string lower_case(std::string_view text) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i] == kCapitalSigma) {
       append_utf8(out, is_final_sigma(all, i) ? kFinalSigma : kSmallSigma);
-    } else if (all[i] == kDottedCapitalI) {
-      out += 'i';
-      append_utf8(out, kDotAbove);
     } else {
-      append_utf8(out,
-                  static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(all[i]))));
+      append_lower(out, all[i]);
     }
   }
   return out;

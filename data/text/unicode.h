@@ -52,6 +52,13 @@ bool is_space(char32_t code_point);
 enum class CharacterClass { letter, digit, space, other };
 CharacterClass classify(char32_t code_point);
 
+/// Characters that are not shown: of the categories Cc, Cf and Co, line ends and tabs included.
+bool is_control(char32_t code_point);
+/// Of the categories P*.
+bool is_punctuation(char32_t code_point);
+/// Of the category Mn: accents that take no room of their own.
+bool is_nonspacing_mark(char32_t code_point);
+
 /// The parts between runs of white space, none of them empty. They are views of `text`.
 std::vector<std::string_view> split_spaces(std::string_view text);
 
@@ -61,6 +68,12 @@ std::string_view strip_spaces(std::string_view text);
 /// Normalization form C (https://unicode.org/reports/tr15): accents composed with their letters.
 /// Error if the text is not valid UTF-8.
 std::string nfc(std::string_view text);
+
+/// Normalization form D: letters and their accents apart. Error if the text is not valid UTF-8.
+std::string nfd(std::string_view text);
+
+/// Lower case letter by letter: a capital sigma is never final. Invalid bytes become U+FFFD.
+std::string lower_letters(std::string_view text);
 
 /// Lower case as Python's str.lower() gives it: sigma at the end of a word and dotted capital I
 /// included. Invalid bytes become U+FFFD.
