@@ -24,6 +24,10 @@ const double* find(const Metrics& metrics, const std::string& name) {
 
 }  // namespace
 
+Best::Best() = default;
+Best::Best(std::string metric_name, bool is_largest)
+    : metric(std::move(metric_name)), largest(is_largest) {}
+
 void Means::add(const std::string& name, double sum, double count) {
   auto* e = const_cast<Entry*>(find(entries_, name));
   if (!e) e = &entries_.emplace_back(Entry{name});

@@ -54,6 +54,11 @@ std::string log_line(const EpochRecord& record, const std::string& unit);
 struct Best {
   std::string metric;
   bool largest = false;
+
+  // Not in the header: seeing through them, g++ 12 at -O3 warns users of a string that is not
+  // initialised, wherever they write LoopOptions.
+  Best();
+  Best(std::string metric_name, bool is_largest = false);  // NOLINT: implicit on purpose
 };
 /// Where the metric is NaN in the last record, or has no name, that is the last one. REQUIRES: the
 /// history is not empty.

@@ -87,7 +87,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
 
 train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
   o.epochs = options.epochs;
-  o.best = {.metric = "test_top1", .largest = true};
+  o.best = {"test_top1", true};
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
   o.unit = "images";
   o.total = static_cast<double>(train_set.size());

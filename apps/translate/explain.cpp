@@ -1,6 +1,5 @@
 #include "tern/apps/translate/explain.h"
 
-
 namespace tern::apps::translate {
 namespace {
 

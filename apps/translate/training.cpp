@@ -60,7 +60,7 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   const bool by_bleu = config.best == "bleu";
-  o.best = {.metric = by_bleu ? "valid_bleu" : "valid_loss", .largest = by_bleu};
+  o.best = {by_bleu ? "valid_bleu" : "valid_loss", by_bleu};
   o.save_weights = false;
   o.unit = "pairs";
   o.weight_unit = "tokens";

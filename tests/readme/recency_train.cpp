@@ -2,6 +2,7 @@
 #include "recency.h"
 
 int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : "runs/recency";
   Rng rng(0);
   Reader model(kTokens, kValues, rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 3e-3});
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
              Tensor right = eq(argmax(model(q.tokens), 1), q.answer).to(DType::f64);
              return train::Metrics{{"accuracy", mean(right).item<double>()}};
            }},
-      {.epochs = 6, .folder = argc > 1 ? argv[1] : "runs/recency", .best = {"accuracy", true}});
+      {.epochs = 6, .folder = folder, .best = {"accuracy", true}});
   loop.resume();
   if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
   return loop.best_epoch()["accuracy"] > 0.9 ? 0 : 1;
