@@ -101,9 +101,13 @@ Heatmaps spatial_heatmaps(const std::vector<GmlpBlock>& blocks, const std::strin
   Heatmaps out{"Spatial weights",
                "Row m, column n: how much token n adds to the gate of token m. " + tokens,
                {}};
-  for (const Tensor& w : spatial_weights(blocks))
-    out.maps.push_back({fmt::format("Layer {}", out.maps.size() + 1),
-                        w.ndim() == 3 ? w : reshape(w, {1, w.size(0), w.size(1)})});
+  for (const Tensor& w : spatial_weights(blocks)) {
+    const std::string title = fmt::format("Layer {}", out.maps.size() + 1);
+    if (w.ndim() == 3)
+      out.maps.push_back({title, w, head_labels(w.size(0)), "mean of the heads"});
+    else
+      out.maps.push_back({title, unsqueeze(w, 0)});
+  }
   return out;
 }
 

@@ -166,6 +166,8 @@ struct Vit {
   // For reports, see heatmaps.h.
   std::string summary() const;
   int64_t patch_size() const { return options.patch; }
+  Heatmaps heatmaps(const Tensor& images) const;     ///< how alike the learned positions are
+  PatchMaps patch_maps(const Tensor& images) const;  ///< rollout, and attention of every head
   static void fields(auto& m, auto&& visit) {
     visit("cls_token", m.cls_token);
     visit("reg_token", m.reg_token);

@@ -253,7 +253,12 @@ TEST_CASE("gmlp: what it tells of itself") {
   models::GmlpOptions heads{.image = 8, .patch = 4, .dim = 8, .layers = 1, .class_token = false};
   heads.gate.heads = 2;
   const models::Gmlp wide(heads, rng);
-  CHECK(wide.heatmaps({}).maps.at(0).values.shape() == Shape{2, 4, 4});
+  const models::Heatmap both = wide.heatmaps({}).maps.at(0);
+  CHECK(both.values.shape() == Shape{2, 4, 4});
+  CHECK(both.labels == std::vector<std::string>{"head 1", "head 2"});
+  CHECK(both.mean_label == "mean of the heads");
+  CHECK(maps.maps[1].labels.empty());
+  CHECK(maps.maps[1].mean_label.empty());
   CHECK(models::Gmlp(models::gmlp_options("gmlp-stem"), rng).patch_size() == 4);
 }
 

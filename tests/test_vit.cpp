@@ -341,6 +341,44 @@ TEST_CASE("vit: rollout multiplies the layers' means with the identity added") {
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 3}), zeros({1, 2, 4, 4})}), Error);
 }
 
+TEST_CASE("vit: what it tells of itself") {
+  Rng rng(3);
+  VitOptions o = tiny();
+  const Tensor images = randn({3, 3, 8, 8}, rng);
+  Vit model(o, rng);
+  nn::set_training(model, false);
+  CHECK(model.summary() == "2 blocks on 5 tokens of 8 channels, 2 heads");
+  CHECK(model.patch_size() == 4);
+  const std::vector<Tensor> attention = model.attention_maps(images);
+  const models::PatchMaps found = model.patch_maps(images);
+  REQUIRE(found.maps.size() == 3);
+  CHECK(found.maps[0].values.shape() == Shape{3, 1, 2, 2});
+  CHECK(found.maps[2].values.shape() == Shape{3, 2, 2, 2});
+  CHECK(found.maps[2].labels == models::head_labels(2));
+  CHECK_FALSE(found.maps[2].values.requires_grad());
+  for (int64_t patch = 0; patch < 4; ++patch)  // of the class token's row, in reading order
+    CHECK(found.maps[2].values[2][1][patch / 2][patch % 2].item() ==
+          attention[1][2][1][0][1 + patch].item());
+  const models::Heatmaps positions = model.heatmaps(images);
+  REQUIRE(positions.maps.size() == 1);
+  const Tensor cosines = positions.maps[0].values;
+  CHECK(cosines.shape() == Shape{1, 5, 5});
+  CHECK(test::close(diagonal(cosines[0]), ones({5})));
+  const Tensor a = model.pos_embed.tensor()[0][1], b = model.pos_embed.tensor()[0][4];
+  CHECK(cosines[0][1][4].item() ==
+        doctest::Approx(sum(a * b).item() / (norm(a).item() * norm(b).item())));
+
+  o.pooling = VitPooling::average;
+  o.positions = VitPositions::none;
+  Vit average(o, rng);
+  nn::set_training(average, false);
+  const Tensor mean_of = average.patch_maps(images).maps[1].values;
+  const Tensor all = average.attention_maps(images)[0];
+  CHECK(mean_of[0][0][0][1].item() ==
+        doctest::Approx(mean(narrow(select(all[0][0], 1, 2), 0, 1, 4)).item()));
+  CHECK(average.heatmaps(images).maps.empty());
+}
+
 TEST_CASE("vit: what cannot be made, or is no image of its size, is refused") {
   Rng rng(3);
   auto refused = [&](auto&& set, const char* text) {

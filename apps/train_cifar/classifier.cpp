@@ -5,6 +5,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/vit.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -15,12 +16,25 @@ std::vector<ClassifierEntry> joined(std::initializer_list<std::vector<Classifier
   return all;
 }
 
+// Transformers need small steps at first, and more pictures than there are.
+Recipe vit_recipe() {
+  return {.batch = 64,
+          .lr = 1e-3,
+          .weight_decay = 0.05,
+          .schedule = "cosine",
+          .warmup = 500,
+          .label_smoothing = 0.1,
+          .augment = "standard",
+          .clip = 1};
+}
+
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
   // A line a family. To add one: its header above, and its configurations here.
   static const std::vector<ClassifierEntry> kAll = joined({
       entries<models::Gmlp>(models::gmlp_configurations()),
+      entries<models::Vit>(models::vit_cifar_configurations(), vit_recipe()),
   });
   return kAll;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/apps/train_cifar/options.h"
 #include "tern/core/base/rng.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
@@ -27,6 +28,9 @@ class ImageClassifier {
   models::Heatmaps heatmaps(const Tensor& images) const {
     return heatmaps_ ? heatmaps_(images) : models::Heatmaps{};
   }
+  models::PatchMaps patch_maps(const Tensor& images) const {
+    return patch_maps_ ? patch_maps_(images) : models::PatchMaps{};
+  }
   static void fields(auto& m, auto&& visit) { visit("", m.module_); }
 
  private:
@@ -39,6 +43,7 @@ class ImageClassifier {
   std::function<std::string()> summary_;
   int64_t patch_size_ = 0;
   std::function<models::Heatmaps(const Tensor&)> heatmaps_;
+  std::function<models::PatchMaps(const Tensor&)> patch_maps_;
 };
 
 /// A line of the table: a name, and how its model is made.
@@ -47,6 +52,7 @@ struct ClassifierEntry {
   double dropout;    ///< the model's own
   bool has_dropout;  ///< whether another can be set
   std::function<ImageClassifier(double dropout, Rng& rng)> make;
+  Recipe recipe = {};  ///< how it is trained where no flag says otherwise
 };
 
 /// All there are.
@@ -60,7 +66,8 @@ void load_weights_of(const std::string& path, ImageClassifier& model);
 
 /// The entries of models M, made from (options, rng), by names.
 template <class M, class Options>
-std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named);
+std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named,
+                                     const Recipe& recipe = {});
 
 template <class M>
 ImageClassifier::ImageClassifier(std::string name, M model)
@@ -75,10 +82,13 @@ ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model)
   if constexpr (requires { model->patch_size(); }) patch_size_ = model->patch_size();
   if constexpr (requires(Tensor x) { model->heatmaps(x); })
     heatmaps_ = [model](const Tensor& images) { return model->heatmaps(images); };
+  if constexpr (requires(Tensor x) { model->patch_maps(x); })
+    patch_maps_ = [model](const Tensor& images) { return model->patch_maps(images); };
 }
 
 template <class M, class Options>
-std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named) {
+std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named,
+                                     const Recipe& recipe) {
   std::vector<ClassifierEntry> out;
   for (const auto& [name, options] : named) {
     constexpr bool kHasDropout = requires(Options o) { o.dropout = 0.5; };
@@ -89,7 +99,7 @@ std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Op
       if constexpr (kHasDropout) o.dropout = p;
       return ImageClassifier(name, M(o, rng));
     };
-    out.push_back({name, dropout, kHasDropout, make});
+    out.push_back({name, dropout, kHasDropout, make, recipe});
   }
   return out;
 }

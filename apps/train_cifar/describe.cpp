@@ -13,6 +13,7 @@ namespace tern::apps::train_cifar {
 namespace {
 
 constexpr size_t kPredictions = 12;
+constexpr int64_t kPictures = 4;  // with maps of their patches
 
 std::string describe_model(const ImageClassifier& model) {
   const std::string summary = model.summary();
@@ -39,12 +40,14 @@ std::string describe_recipe(const CifarTraining& t) {
   return o.init.empty() ? s : s + ", weights from " + o.init;
 }
 
+Picture to_picture(const data::Image& image) {
+  return {data::kImageSide, data::kImageSide, {image.begin(), image.end()}};
+}
+
 Prediction prediction(const data::Dataset<data::ImageSample>& set, const Evaluation& e, size_t i) {
   auto first = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
   data::ImageSample sample = set.get(static_cast<int64_t>(i));
-  return {{data::kImageSide, data::kImageSide, {sample.image->begin(), sample.image->end()}},
-          sample.label,
-          {first, first + e.classes}};
+  return {to_picture(*sample.image), sample.label, {first, first + e.classes}};
 }
 
 // The wrong answers that the model was surest of.
@@ -68,13 +71,37 @@ std::vector<LayerMaps> layer_maps(const CifarTraining& t, const models::Heatmaps
   for (size_t i = 0; i < now.maps.size(); ++i) {
     const Tensor &before = t.initial.maps[i].values, &after = now.maps[i].values;
     out.push_back({.name = now.maps[i].title,
-                   .heads = after.size(0),
+                   .maps = after.size(0),
                    .rows = after.size(1),
                    .columns = after.size(2),
                    .before = before.to_vector<float>(),
-                   .after = after.to_vector<float>()});
+                   .after = after.to_vector<float>(),
+                   .labels = now.maps[i].labels,
+                   .mean_label = now.maps[i].mean_label});
   }
   return out;
+}
+
+// The first test images with what the model makes of their patches.
+void add_pictures(ReportData& d, const CifarTraining& t) {
+  const int64_t count = std::min(kPictures, t.test_set.size());
+  if (count == 0) return;
+  const models::PatchMaps found = t.patch_maps(count);
+  d.pictures_title = found.title;
+  d.pictures_caption = found.caption;
+  for (int64_t i = 0; i < count && !found.maps.empty(); ++i) {
+    const data::ImageSample sample = t.test_set.get(i);
+    PictureMaps p{
+        to_picture(*sample.image), d.class_names.at(static_cast<size_t>(sample.label)), {}};
+    for (const models::PatchMap& m : found.maps)
+      p.shares.push_back({.name = m.title,
+                          .maps = m.values.size(1),
+                          .rows = m.values.size(2),
+                          .columns = m.values.size(3),
+                          .values = m.values[i].to_vector<float>(),
+                          .labels = m.labels});
+    d.pictures.push_back(std::move(p));
+  }
 }
 
 }  // namespace
@@ -108,6 +135,7 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   d.maps_title = now.title;
   d.maps_caption = now.caption;
   d.layers = layer_maps(t, now);
+  add_pictures(d, t);
   d.confusion = e.confusion;
   for (size_t i = 0; i < std::min(kPredictions, static_cast<size_t>(e.images)); ++i)
     d.predictions.push_back(prediction(t.test_set, e, i));

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/common/flags.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
-#include "tern/models/gmlp.h"
 
 namespace tern::apps::train_cifar {
 
@@ -23,8 +23,28 @@ constexpr const char* kAbout =
     "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
     "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
     "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
-    "saves it, "
-    "--resume goes on.";
+    "saves it, --resume goes on. The defaults below are gmlp-4m's.";
+
+// The defaults of other models, a line for those that share them.
+std::string other_defaults() {
+  std::string text;
+  const ClassifierEntry* previous = nullptr;
+  for (const ClassifierEntry& e : classifiers()) {
+    const Recipe& r = e.recipe;
+    if (r == Recipe{}) continue;
+    if (previous && previous->recipe == r) {
+      text.insert(text.rfind(": --batch"), ", " + e.name);
+    } else {
+      text += fmt::format(
+          "\n{}: --batch {} --lr {:g} --weight-decay {:g} --schedule {} --warmup {} "
+          "--label-smoothing {:g} --augment {} --clip {:g}",
+          e.name, r.batch, r.lr, r.weight_decay, r.schedule, r.warmup, r.label_smoothing, r.augment,
+          r.clip);
+    }
+    previous = &e;
+  }
+  return text.empty() ? "" : "\nOther models have other defaults:" + text;
+}
 
 void add_recipe(CLI::App& app, TrainOptions& o) {
   const Bounds count{.low = 1, .high = 1e9}, any_count{.low = 0, .high = 1e9};
@@ -51,42 +71,56 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
              any_count);
 }
 
+// Reads the flags into o, which keeps what they do not say; nothing if they asked for help.
+std::unique_ptr<CLI::App> parse_once(int argc, char** argv, TrainOptions& o) {
+  auto app = std::make_unique<CLI::App>(kAbout + other_defaults(), "train_cifar");
+  app->option_defaults()->always_capture_default();
+  app->get_formatter()->column_width(36);
+  app->add_option("--data", o.data, "folder or .tar.gz with CIFAR-10's binary files")
+      ->type_name("DIR|TAR.GZ");
+  add_recipe(*app, o);
+  add_number(*app, "--threads", o.threads, "0: all cores", {.low = 0, .high = 1024});
+  app->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
+  app->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
+  app->add_option("--init", o.init, "weights to start from")->type_name("FILE");
+  app->add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
+  return parse_flags(*app, argc, argv) ? std::move(app) : nullptr;
+}
+
 }  // namespace
 
 bool parse_options(int argc, char** argv, TrainOptions& o) {
-  CLI::App app(kAbout, "train_cifar");
-  app.option_defaults()->always_capture_default();
-  app.get_formatter()->column_width(36);
-  app.add_option("--data", o.data, "folder or .tar.gz with CIFAR-10's binary files")
-      ->type_name("DIR|TAR.GZ");
-  add_recipe(app, o);
-  add_number(app, "--threads", o.threads, "0: all cores", {.low = 0, .high = 1024});
-  app.add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
-  app.add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
-  app.add_option("--init", o.init, "weights to start from")->type_name("FILE");
-  app.add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
-  if (!parse_flags(app, argc, argv)) return false;
-  if (!o.resume.empty()) check_resume_flags(app, {"--threads", "--data", "--epochs"});
+  std::unique_ptr<CLI::App> app = parse_once(argc, argv, o);
+  if (!app) return false;
+  if (!o.resume.empty()) check_resume_flags(*app, {"--threads", "--data", "--epochs"});
   if (!o.eval.empty())
-    check_flags_beside(app, "--eval", {"--data", "--model", "--threads", "--limit"},
+    check_flags_beside(*app, "--eval", {"--data", "--model", "--threads", "--limit"},
                        "nothing is trained");
-  o.model_given = app.count("--model") > 0;
-  o.epochs_given = app.count("--epochs") > 0;
-  o.warmup_given = app.count("--warmup") > 0;
-  if (o.data.empty()) {
-    // The drawn set is easy: a small model learns it in seconds.
-    if (!o.model_given) o.model = "gmlp-small";
-    if (app.count("--epochs") == 0) o.epochs = 6;
-    if (app.count("--lr") == 0) o.lr = 1e-3;
-    if (app.count("--schedule") + app.count("--warmup") == 0) {
+  auto given = [&](const char* flag) { return app->count(flag) > 0; };
+  // The drawn set is easy: a small model learns it in seconds.
+  const bool drawn = o.data.empty();
+  if (drawn && !given("--model")) o.model = "gmlp-small";
+  const ClassifierEntry& model = find_classifier(o.model);
+  // The flags once more, on top of what the model, and then the drawn set, wants.
+  const std::string name = o.model;
+  o = {};
+  static_cast<Recipe&>(o) = model.recipe;
+  o.model = name;
+  o.dropout = model.dropout;
+  if (drawn) {
+    o.epochs = 6;
+    o.lr = 1e-3;
+    if (!given("--schedule") && !given("--warmup")) {
       o.schedule = "cosine";
       o.warmup = 100;
     }
   }
-  const ClassifierEntry& model = find_classifier(o.model);
-  check(app.count("--dropout") == 0 || model.has_dropout,
-        "--dropout would change nothing: {} has none", o.model);
-  if (app.count("--dropout") == 0) o.dropout = model.dropout;
+  app = parse_once(argc, argv, o);
+  check(!given("--dropout") || model.has_dropout, "--dropout would change nothing: {} has none",
+        o.model);
+  o.model_given = given("--model");
+  o.epochs_given = given("--epochs");
+  o.warmup_given = given("--warmup");
   return true;
 }
 

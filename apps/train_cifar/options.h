@@ -6,10 +6,8 @@
 
 namespace tern::apps::train_cifar {
 
-struct TrainOptions {
-  std::string data;  ///< folder or archive; empty: the drawn set
-  std::string model = "gmlp-4m";
-  int64_t epochs = 10;
+/// What a model may want to differ in from others (ClassifierEntry).
+struct Recipe {
   int64_t batch = 32;
   double lr = 1e-4;
   double weight_decay = 0.01;
@@ -17,9 +15,17 @@ struct TrainOptions {
   int64_t warmup = 0;  ///< steps
   double label_smoothing = 0;
   std::string augment = "none";
+  double clip = 0;  ///< norm; 0: off
+
+  bool operator==(const Recipe&) const = default;
+};
+
+struct TrainOptions : Recipe {
+  std::string data;  ///< folder or archive; empty: the drawn set
+  std::string model = "gmlp-4m";
+  int64_t epochs = 10;
   double mixup = 0, cutmix = 0;  ///< alpha of the Beta distribution; 0: off
   double ema = 0;                ///< decay of the averaged weights; 0: off
-  double clip = 0;               ///< norm; 0: off
   double dropout = 0.1;
   uint64_t seed = 0;
   int64_t limit = 0;  ///< use only so many training (and test) images; 0: all

@@ -8,17 +8,10 @@
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
+#include "tern/apps/train_cifar/report_pictures.h"
 
 namespace tern::apps::train_cifar {
 namespace {
-
-Bitmap to_bitmap(const Picture& p) {
-  Bitmap b{p.width, p.height, std::vector<uint8_t>(p.pixels.size())};
-  size_t plane = static_cast<size_t>(p.width * p.height);
-  for (size_t i = 0; i < plane; ++i)
-    for (size_t c = 0; c < 3; ++c) b.rgb[3 * i + c] = p.pixels[c * plane + i];
-  return b;
-}
 
 // The picture with a white gap between the patches that the model sees.
 Bitmap cut_into_patches(const Picture& p, int64_t patch) {
@@ -33,11 +26,6 @@ Bitmap cut_into_patches(const Picture& p, int64_t patch) {
       std::copy_n(&whole.rgb[static_cast<size_t>(3 * (y * p.width + x))], 3,
                   &out.rgb[static_cast<size_t>(3 * (moved(y) * out.width + moved(x)))]);
   return out;
-}
-
-std::string figure(const std::string& content, const std::string& caption) {
-  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", content,
-                     escape_html(caption));
 }
 
 std::string facts_table(const ReportData& d) {
@@ -88,11 +76,10 @@ std::string curves(const ReportData& d) {
          "</div>\n";
 }
 
-// The mean over the heads.
-std::vector<float> average(const std::vector<float>& heads, int64_t count) {
-  std::vector<float> mean(heads.size() / static_cast<size_t>(count));
-  for (size_t i = 0; i < heads.size(); ++i)
-    mean[i % mean.size()] += heads[i] / static_cast<float>(count);
+std::vector<float> average(const std::vector<float>& maps, int64_t count) {
+  std::vector<float> mean(maps.size() / static_cast<size_t>(count));
+  for (size_t i = 0; i < maps.size(); ++i)
+    mean[i % mean.size()] += maps[i] / static_cast<float>(count);
   return mean;
 }
 
@@ -104,25 +91,26 @@ double largest(const std::vector<float>& v) {
 
 std::string layer_maps(const LayerMaps& w) {
   const int64_t longest = std::max<int64_t>({w.rows, w.columns, 1});
-  int scale = std::max<int>(2, static_cast<int>((w.heads > 1 ? 160 : 200) / longest));
+  int scale = std::max<int>(2, static_cast<int>((w.maps > 1 ? 160 : 200) / longest));
   double limit = std::max(largest(w.before), largest(w.after));
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(w.name));
-  auto picture = [&](const std::vector<float>& values) {
-    return html_heatmap(values, w.rows, w.columns, limit, scale, w.name);
+  auto picture = [&](const std::vector<float>& values, const std::string& when,
+                     const std::string& label) {
+    s += figure(html_heatmap(values, w.rows, w.columns, limit, scale, w.name),
+                label.empty() ? when : when + ", " + label);
   };
   auto maps = [&](const std::vector<float>& values, const char* when) {
     auto size = static_cast<std::ptrdiff_t>(w.rows * w.columns);
-    for (int64_t h = 0; w.heads > 1 && h < w.heads; ++h)
-      s += figure(picture({values.begin() + h * size, values.begin() + (h + 1) * size}),
-                  fmt::format("{}, head {}", when, h + 1));
-    s += figure(picture(average(values, w.heads)),
-                fmt::format("{}{}", when, w.heads > 1 ? ", mean of the heads" : ""));
+    for (int64_t i = 0; i < w.maps; ++i)
+      picture({values.begin() + i * size, values.begin() + (i + 1) * size}, when,
+              w.labels.empty() ? "" : w.labels.at(static_cast<size_t>(i)));
+    if (!w.mean_label.empty()) picture(average(values, w.maps), when, w.mean_label);
   };
   const char* row = "</div>\n<div class=\"row\">\n";
   s += fmt::format("<p>Colours from {:.3g} (blue) to {:.3g} (red).</p>\n<div class=\"row\">\n",
                    -limit, limit);
   maps(w.before, "before training");
-  if (w.heads > 1) s += row;
+  if (w.maps > 1) s += row;
   maps(w.after, "after training");
   return s + "</div>\n";
 }
@@ -196,6 +184,7 @@ std::string make_report(const ReportData& d) {
                      escape_html(d.maps_caption));
     for (const LayerMaps& w : d.layers) s += layer_maps(w);
   }
+  s += picture_maps(d);
   if (!d.confusion.empty())
     s += "<h2>Confusion matrix</h2>\n<p>Test images: a row a true class, a column a "
          "prediction.</p>\n" +

@@ -19,8 +19,25 @@ struct Picture {
 /// What a layer of the model shows (models/heatmaps.h), before and after training.
 struct LayerMaps {
   std::string name;
-  int64_t heads = 1, rows = 0, columns = 0;
-  std::vector<float> before = {}, after = {};  ///< (heads, rows, columns)
+  int64_t maps = 1, rows = 0, columns = 0;
+  std::vector<float> before = {}, after = {};  ///< (maps, rows, columns)
+  std::vector<std::string> labels = {};        ///< of the maps, or none
+  std::string mean_label = {};                 ///< of their mean; empty: it is not shown
+};
+
+/// How much each patch of a picture counts, in several ways: "Layer 2", head by head.
+struct PatchShares {
+  std::string name;
+  int64_t maps = 1, rows = 0, columns = 0;
+  std::vector<float> values = {};        ///< (maps, rows, columns)
+  std::vector<std::string> labels = {};  ///< of the maps, or none
+};
+
+/// A picture with all its maps.
+struct PictureMaps {
+  Picture picture;
+  std::string caption;
+  std::vector<PatchShares> shares;
 };
 
 struct Prediction {
@@ -39,6 +56,8 @@ struct ReportData {
   int64_t patch = 0;  ///< side of a patch in pixels; 0: the model sees none
   std::string maps_title, maps_caption;
   std::vector<LayerMaps> layers;
+  std::string pictures_title, pictures_caption;
+  std::vector<PictureMaps> pictures;
   std::vector<int64_t> confusion;       ///< classes x classes, row: true class, column: prediction
   std::vector<Prediction> predictions;  ///< some
   std::vector<Prediction> mistakes;     ///< wrong answers that the model was sure of

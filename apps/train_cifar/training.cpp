@@ -133,12 +133,26 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
   return m;
 }
 
+// Of the test images; there may be fewer.
+Tensor CifarTraining::first_images(int64_t count) const {
+  constexpr int64_t kSide = data::kImageSide;
+  Tensor images = zeros({count, data::kImageChannels, kSide, kSide});
+  for (int64_t i = 0; i < std::min(count, test_set.size()); ++i)
+    data::normalize(*test_set.get(i).image, {},
+                    images.mutable_data<float>() + i * images.numel() / count);
+  return images;
+}
+
 models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
-  Tensor image = zeros({1, data::kImageChannels, data::kImageSide, data::kImageSide});
-  if (test_set.size() > 0) data::normalize(*test_set.get(0).image, {}, image.mutable_data<float>());
   nn::EvalScope evaluating(model);
-  return model.heatmaps(image);
+  return model.heatmaps(first_images(1));
+}
+
+models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
+  NoGradGuard no_grad;
+  nn::EvalScope evaluating(model);
+  return model.patch_maps(first_images(images));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -40,6 +40,7 @@ struct CifarTraining {
   std::optional<Evaluation> test(const std::string& label) const;
   /// What the report shows of the model now.
   models::Heatmaps heatmaps() const;
+  models::PatchMaps patch_maps(int64_t images) const;  ///< of the first test images
 
   TrainOptions options;
   data::Dataset<data::ImageSample> train_set, test_set;
@@ -52,6 +53,7 @@ struct CifarTraining {
   train::Loop loop;
 
  private:
+  Tensor first_images(int64_t count) const;
   Tensor loss(const data::Batch& batch, train::Means& means) const;
   std::optional<train::Metrics> evaluate_epoch();
   train::LoopOptions complete(train::LoopOptions loop_options) const;

@@ -113,7 +113,8 @@ TEST_CASE("train_cifar: k steps, a checkpoint and the rest equal an unbroken run
   check_resumes("gmlp-small", 2, 9);
   check_resumes("gmlp-small", 4, 6);  // the epoch is trained, but not tested
   check_resumes("gmlp-small", 5, 8);
-  check_resumes("gmlp-stem", 3, 5);  // batch norm, stochastic depth
+  check_resumes("gmlp-stem", 3, 5);   // batch norm, stochastic depth
+  check_resumes("slides-vit", 3, 5);  // dropout of attention
 }
 
 TEST_CASE("train_cifar: a run does not depend on the number of threads") {
@@ -220,6 +221,19 @@ TEST_CASE("train_cifar: flags") {
   CHECK(parse({}).model == "gmlp-small");
   CHECK(parse({"--model", "gmlp-stem"}).dropout == 0);
   CHECK(parse({"--model", "gmlp-stem", "--dropout", ".3"}).dropout == 0.3);
+  const TrainOptions vit = parse({"--data", "x", "--model", "vit-lite-7-4", "--lr", ".01"});
+  CHECK(vit.model_given);
+  CHECK(vit.lr == 0.01);
+  CHECK(vit.batch == 64);
+  CHECK(vit.schedule == "cosine");
+  CHECK(vit.warmup == 500);
+  CHECK(vit.augment == "standard");
+  CHECK(vit.dropout == 0);
+  const TrainOptions constant = parse({"--model", "slides-vit", "--schedule", "constant"});
+  CHECK(constant.schedule == "constant");
+  CHECK(constant.warmup == 500);
+  CHECK(constant.lr == 1e-3);
+  CHECK(constant.epochs == 6);
   CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
   CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).limit == 9);
   for (const std::vector<const char*>& wrong :

@@ -1,0 +1,106 @@
+// What the report shows of a model: maps with their labels, and pictures under maps.
+#include <doctest/doctest.h>
+
+#include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/report_pictures.h"
+#include "tern/models/gmlp.h"
+#include "tern/models/vit.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+// One epoch of one step, closed, and what the report is made of.
+template <class M, class Options>
+ReportData trained(const Options& options) {
+  const std::vector<std::pair<std::string, Options>> named = {{"small", options}};
+  Rng rng(1);
+  TrainOptions o;
+  o.epochs = 1;
+  o.batch = 10;
+  const data::Cifar10 data = draw_cifar10(10, 6, 1);
+  CifarTraining t(o, data, entries<M>(named).at(0).make(0, rng));
+  t.loop.step();
+  REQUIRE(t.loop.close_epoch());
+  return report_data(t, {}, data.class_names);
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
+  return n;
+}
+
+models::VitOptions small_vit() {
+  return {.image = 32, .patch = 8, .dim = 8, .layers = 2, .heads = 2, .classes = 10};
+}
+
+TEST_CASE("train_cifar report: attention of every head and the rollout over test images") {
+  const ReportData d = trained<models::Vit>(small_vit());
+  REQUIRE(d.pictures.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(d.pictures[i].picture.pixels == d.predictions[i].picture.pixels);
+    CHECK(d.pictures[i].caption == d.class_names[static_cast<size_t>(d.predictions[i].label)]);
+    REQUIRE(d.pictures[i].shares.size() == 3);
+    const PatchShares &rollout = d.pictures[i].shares[0], &last = d.pictures[i].shares[2];
+    CHECK(rollout.name == "Rollout");
+    CHECK(rollout.labels.empty());
+    CHECK(rollout.values.size() == 16);
+    CHECK(last.name == "Layer 2");
+    CHECK(last.labels == std::vector<std::string>{"head 1", "head 2"});
+    CHECK(last.values.size() == 32);
+    float sum = 0;
+    for (float v : rollout.values) sum += v;
+    CHECK(sum > 0);
+    CHECK(sum < 1);  // the rest is the class token's own
+  }
+  CHECK(d.pictures[0].shares[1].values != d.pictures[1].shares[1].values);
+  const std::string page = make_report(d);
+  CHECK(page.find("<h2>Attention</h2>") != page.npos);
+  CHECK(count(page, "<th>head 2</th>") == 4);
+  CHECK(count(page, "<td title=\"Layer 1, head 2: ") == 4);
+  CHECK(count(page, "<figcaption>Rollout: ") == 4);
+}
+
+TEST_CASE("train_cifar report: maps are called heads only where they are") {
+  models::VitOptions vit = small_vit();
+  const std::string positions = make_report(trained<models::Vit>(vit));
+  CHECK(positions.find("<h2>Positions</h2>") != positions.npos);
+  CHECK(positions.find("before training, head") == positions.npos);
+  CHECK(positions.find("mean of the heads") == positions.npos);
+  vit.positions = models::VitPositions::sincos;
+  CHECK(make_report(trained<models::Vit>(vit)).find("Positions") == std::string::npos);
+
+  models::GmlpOptions gmlp{.patch = 8, .dim = 8, .layers = 1};
+  CHECK(make_report(trained<models::Gmlp>(gmlp)).find("training, head") == std::string::npos);
+  gmlp.gate.heads = 2;
+  const std::string heads = make_report(trained<models::Gmlp>(gmlp));
+  for (const char* label : {"before training, head 1", "after training, head 2",
+                            "before training, mean of the heads", "after training, mean of"})
+    CHECK(count(heads, label) == 1);
+  CHECK(heads.find("head 3") == heads.npos);
+  CHECK(heads.find("Test images in grey") == heads.npos);
+
+  ReportData d;
+  d.layers = {{.name = "L", .maps = 2, .rows = 1, .columns = 1, .before = {1, 2}, .after = {3, 4}}};
+  CHECK(count(make_report(d), "<figcaption>before training</figcaption>") == 2);
+}
+
+TEST_CASE("train_cifar report: an overlay is red where the value is largest, else grey") {
+  Picture p{4, 4, std::vector<uint8_t>(48, 100)};
+  std::fill(p.pixels.begin(), p.pixels.begin() + 16, uint8_t{200});  // reddish
+  const Bitmap b = overlay(p, {0.1f, 0.2f, 0.4f, 0.3f}, 2, 2);
+  auto pixel = [&](size_t x, size_t y) { return &b.rgb[3 * (4 * y + x)]; };
+  CHECK(pixel(0, 0)[0] == 130);  // 0.299 * 200 + 0.701 * 100
+  CHECK(pixel(1, 1)[0] == pixel(0, 0)[2]);
+  CHECK(pixel(0, 2)[0] == doctest::Approx(0.25 * 130 + 0.75 * 214).epsilon(0.01));
+  CHECK(pixel(0, 3)[1] < pixel(3, 3)[1]);
+  CHECK(pixel(3, 3)[1] < pixel(2, 0)[1]);
+  CHECK(pixel(2, 0)[1] < pixel(1, 1)[1]);
+  const Bitmap even = overlay(p, {0.5f}, 1, 1);
+  CHECK(std::all_of(even.rgb.begin(), even.rgb.end(), [](uint8_t v) { return v == 130; }));
+  CHECK_THROWS_AS(overlay(p, {1, 2, 3}, 2, 2), Error);
+}
+
+}  // namespace
+}  // namespace tern::apps::train_cifar
