@@ -127,8 +127,11 @@ TEST_CASE("gmlp: the paper's form has timm's names, in timm's order") {
           "mlp_channels.fc2.bias"})
       want.push_back("blocks." + i + "." + n);
   for (const char* n : {"norm.weight", "norm.bias", "head.weight", "head.bias"}) want.push_back(n);
-  for (const auto& [name, t] : nn::state_dict(Gmlp(o, rng))) names.push_back(name);
+  const Gmlp model(o, rng);
+  for (const auto& [name, t] : nn::state_dict(model)) names.push_back(name);
   CHECK(names == want);
+  for (double eps : {model.model.norm.eps, model.model.blocks[1].norm.eps}) CHECK(eps == 1e-6);
+  CHECK(model.model.blocks[1].sgu.norm.eps == 1e-5);
 }
 
 TEST_CASE("gmlp: names decide nothing but names") {

@@ -14,5 +14,6 @@ model = MlpMixer(num_classes=5, img_size=15, patch_size=5, num_blocks=3, embed_d
                  block_layer=SpatialGatingBlock, mlp_layer=GatedMlp)
 with torch.no_grad():
     for parameter in model.parameters(): parameter.normal_(0, .3)
+    for parameter in model.stem.parameters(): parameter.mul_(.003)   # so that the norms' eps counts
 write(sys.argv[1], 'gmlp_timm_random', model, [torch.randn(3, 3, 15, 15)], F.cross_entropy, torch.randint(0, 5, (3,)),
       dict(patch=5, dim=10, blocks=3, mlp_ratio=6, names='timm gmlp_ti16_224'))
