@@ -52,6 +52,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_block.h"
 #include "tern/models/gpt.h"
+#include "tern/models/gmlp_text.h"
 #include "tern/models/heatmaps.h"
 #include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"

@@ -1,4 +1,5 @@
-// The block of gMLP ("Pay Attention to MLPs", Liu et al. 2021). B examples, N tokens, D channels.
+// The block of gMLP ("Pay Attention to MLPs", Liu et al. 2021), for images (models/gmlp.h) and for
+// text (models/gmlp_text.h). B examples, N tokens, D channels.
 //
 //   x + GELU'(V(sgu(GELU(U(LN(x))))))     U: D -> d_ffn, V: d_ffn/2 -> D
 //

@@ -1,0 +1,176 @@
+// gMLP and aMLP for text ("Pay Attention to MLPs", Liu et al. 2021, section 4). B texts, T tokens,
+// N the longest text, D channels, V words.
+//
+//   tokens (B,T) -> table of embeddings (B,T,D) -> [positions] -> dropout -> L blocks
+//   (models/gmlp_block.h) -> norm -> one of three heads:
+//     GmlpLanguageModel         causal; logits (B,T,V), at t of token t + 1
+//     GmlpMaskedLanguageModel   logits (B,T,V) of the words that masks hide
+//     GmlpTextClassifier        logits (B, classes)
+//
+// A spatial matrix is made for N tokens. A text of T < N meets its corner W[:T, :T], as if padding
+// stood behind it; with `lengths` what stands behind them changes no result before them. Positions
+// are known from the matrices: the paper adds none.
+//
+// Decoding, for a causal model, goes by nn/decode.h:
+//
+//   NoGradGuard guard;
+//   nn::set_training(model, false);
+//   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
+//   nn::sample(model, state, {.temperature = 0.8, .begin = last, .max_length = room}, rng);
+//
+// The state keeps what each block's tokens give to later ones, LN(v), and of an aMLP the keys and
+// values: a step is one row of each W, not the text again. Row N - 1 is the last: a text cannot
+// grow beyond N tokens, nor can its window be moved by dropping the first ones, as every token's
+// row would be another; encode() the last tokens anew for that.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/models/gmlp_block.h"
+
+namespace tern::models {
+
+struct GmlpTextOptions {
+  int64_t vocab = 0;      ///< words; must be given
+  int64_t context = 512;  ///< N
+  int64_t dim = 512, layers = 48;
+  int64_t d_ffn = 0;          ///< 0: six times dim
+  int64_t attention_dim = 0;  ///< channels of the tiny attention of aMLP (64); 0: none
+  bool positions = false;     ///< learned ones, added to the embeddings
+  double dropout = 0;         ///< after the embeddings
+  double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
+  bool tie_head = true;       ///< words come out by the table of embeddings
+  nn::SpatialGatingOptions gate = {.weight_bound = 1e-6};  ///< .causal for what reads left to right
+};
+
+/// Sizes by name, the vocabulary left open: the paper's base, large and xlarge, amlp-base and
+/// amlp-large (Toeplitz matrices, N 512), and small (4 blocks of D 128, N 128).
+GmlpTextOptions gmlp_text_options(const std::string& name);
+std::vector<std::string> gmlp_text_names();
+
+/// What decoding keeps of its texts; a value.
+struct GmlpTextState {
+  std::vector<GmlpBlockCache> blocks;
+  int64_t texts = 0;
+  int64_t position = 0;  ///< tokens so far
+
+  int64_t batch() const { return texts; }
+  /// The state of texts rows[0], rows[1], ... (i64).
+  GmlpTextState select_rows(const Tensor& rows) const;
+};
+
+/// Everything up to the head: (B, T, D). The table starts in N(0, 0.02^2).
+struct GmlpText {
+  GmlpTextOptions options;
+  nn::Embedding embed;
+  std::optional<nn::LearnedPositions> positions;
+  nn::Dropout dropout;
+  std::vector<GmlpBlock> blocks;
+  nn::LayerNorm norm;
+
+  GmlpText(const GmlpTextOptions& options, Rng& rng);
+  /// tokens i64 (B, T), 1 <= T <= N; lengths i64 (B) in [0, T], undefined where nothing is padded.
+  Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
+  /// The next tokens i64 (B, n) of a causal model; the state goes on to behind them.
+  Tensor step(const Tensor& tokens, GmlpTextState& state) const;
+
+  // For reports, see heatmaps.h: the spatial matrices.
+  std::string summary() const;
+  Heatmaps heatmaps(const Tensor& tokens) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("embed", m.embed);
+    visit("positions", m.positions);
+    visit("dropout", m.dropout);
+    visit("blocks", m.blocks);
+    visit("norm", m.norm);
+  }
+};
+
+/// Reads from left to right; its gates are causal whatever the options say.
+struct GmlpLanguageModel {
+  GmlpText model;
+  nn::Parameter head;  ///< (V, D); undefined where it is the table
+
+  GmlpLanguageModel(const GmlpTextOptions& options, Rng& rng);
+  /// Logits (B, T, V) of tokens i64 (B, T), 1 <= T <= N.
+  Tensor operator()(const Tensor& tokens) const;
+
+  /// The state after tokens (B, T); T may be 0.
+  GmlpTextState encode(const Tensor& tokens) const;
+  struct Step {
+    Tensor logits;  ///< (B, V) of the next token
+    GmlpTextState state;
+  };
+  /// One token a text, i64 (B). An error behind the last token of the context.
+  Step step(const GmlpTextState& state, const Tensor& tokens) const;
+
+  std::string summary() const { return model.summary(); }
+  Heatmaps heatmaps(const Tensor& tokens) const { return model.heatmaps(tokens); }
+  static void fields(auto& m, auto&& visit) {
+    visit("model", m.model);
+    visit("head.weight", m.model.options.tie_head ? m.model.embed.weight : m.head);
+  }
+
+ private:
+  Tensor logits(const Tensor& x) const;
+};
+
+/// Words at masked places: decoder(LN(GELU(transform(x)))) + bias, as BERT's head.
+struct GmlpMaskedLanguageModel {
+  GmlpText model;
+  nn::Linear transform;
+  nn::LayerNorm norm;
+  nn::Parameter decoder_weight;  ///< (V, D); undefined where it is the table
+  nn::Parameter decoder_bias;
+
+  GmlpMaskedLanguageModel(const GmlpTextOptions& options, Rng& rng);
+  /// Logits (B, T, V); tokens and lengths as GmlpText's.
+  Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
+
+  std::string summary() const { return model.summary(); }
+  Heatmaps heatmaps(const Tensor& tokens) const { return model.heatmaps(tokens); }
+  static void fields(auto& m, auto&& visit) {
+    visit("model", m.model);
+    visit("transform", m.transform);
+    visit("transform_norm", m.norm);
+    visit("decoder.weight", m.model.options.tie_head ? m.model.embed.weight : m.decoder_weight);
+    visit("decoder.bias", m.decoder_bias);
+  }
+};
+
+/// What of a text is classified: its first token (a [CLS]), its last one, or the mean of them all,
+/// each without padding.
+enum class TextPooling { first, last, mean };
+
+struct GmlpClassifierOptions {
+  int64_t classes = 2;
+  TextPooling pooling = TextPooling::mean;
+  double dropout = 0.1;  ///< of what is pooled
+};
+
+struct GmlpTextClassifier {
+  GmlpText model;
+  TextPooling pooling;
+  nn::Dropout dropout;
+  nn::Linear head;
+
+  GmlpTextClassifier(const GmlpTextOptions& text, const GmlpClassifierOptions& options, Rng& rng);
+  /// Logits (B, classes); tokens and lengths as GmlpText's. The mean of no tokens is 0; first and
+  /// last need one.
+  Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
+
+  std::string summary() const { return model.summary(); }
+  Heatmaps heatmaps(const Tensor& tokens) const { return model.heatmaps(tokens); }
+  static void fields(auto& m, auto&& visit) {
+    visit("model", m.model);
+    visit("dropout", m.dropout);
+    visit("head", m.head);
+  }
+
+ private:
+  Tensor pooled(const Tensor& x, const Tensor& lengths) const;
+};
+
+}  // namespace tern::models
