@@ -1,0 +1,94 @@
+// The gMLPs of train_cifar: what their reports show, and that they go on exactly.
+#include <doctest/doctest.h>
+
+#include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/training.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/models/gmlp.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+TrainOptions options_of(const char* model) {
+  TrainOptions o;
+  o.model = model;
+  o.epochs = 2;
+  o.batch = 4;
+  o.lr = 1e-2;
+  o.schedule = "constant";
+  o.warmup = 0;
+  o.seed = 3;
+  return o;
+}
+
+const data::Cifar10& two_steps_of_data() {
+  static const data::Cifar10 kData = draw_cifar10(8, 4, 1);
+  return kData;
+}
+
+void one_epoch(CifarTraining& t) {
+  while (!t.loop.epoch_trained()) t.loop.step();
+  REQUIRE(t.loop.close_epoch());
+}
+
+/// W of every layer, one number after the other.
+std::vector<std::vector<float>> spatial_weights(const models::Gmlp& model) {
+  std::vector<std::vector<float>> out;
+  for (const Tensor& w : model.spatial_weights()) out.push_back(w.to_vector<float>());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "train_cifar: the report shows W of each of four heads and their mean, before and after") {
+  const TrainOptions o = options_of("gmlp-4m-heads4");
+  Rng rng(o.seed);
+  models::Gmlp fresh(models::gmlp_options(o.model), rng);
+  CifarTraining t(o, two_steps_of_data(), make_model(o));
+  const auto before = spatial_weights(fresh);
+  one_epoch(t);
+  nn::load_state_dict(fresh, nn::state_dict(t.model));
+  const auto after = spatial_weights(fresh);
+
+  const ReportData data = report_data(t, describe(t, "data"), two_steps_of_data().class_names);
+  REQUIRE(data.layers.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(data.layers[i].before.size() == 4 * 17 * 17);
+    CHECK(data.layers[i].before == before[i]);
+    CHECK(data.layers[i].after == after[i]);
+    CHECK(before[i] != after[i]);
+  }
+  const std::string page = make_report(data);
+  for (const char* when : {"before training", "after training"}) {
+    for (int head = 1; head <= 4; ++head)
+      CHECK(page.find(fmt::format("{}, head {}", when, head)) != std::string::npos);
+    CHECK(page.find(fmt::format("{}, mean of the heads", when)) != std::string::npos);
+  }
+  CHECK(page.find("Token 0 is the class token") != std::string::npos);
+}
+
+TEST_CASE("train_cifar: the paper's gMLP goes on exactly, stochastic depth included") {
+  TrainOptions o = options_of("gmlp-ti-p4");
+  o.epochs = 3;
+  CifarTraining whole(o, two_steps_of_data(), make_model(o));
+  one_epoch(whole);
+  CifarTraining second(o, two_steps_of_data(), make_model(o));
+  second.loop.load_state(whole.loop.state(), "c");
+  for (CifarTraining* t : {&whole, &second}) one_epoch(*t);
+  const NamedTensors a = nn::state_dict(whole.model), b = nn::state_dict(second.model);
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    CHECK_MESSAGE(a[i].second.to_vector<float>() == b[i].second.to_vector<float>(), a[i].first);
+  CHECK(a.at(0).first == "stem.proj.weight");
+
+  const ReportData data =
+      report_data(whole, describe(whole, "data"), two_steps_of_data().class_names);
+  CHECK(data.facts.at(0).second ==
+        "gmlp-ti-p4, 4,613,898 weights: 30 blocks on 64 tokens of 128 channels");
+  CHECK(data.layers.size() == 30);
+  CHECK(data.patch == 4);
+}
+
+}  // namespace tern::apps::train_cifar
