@@ -82,10 +82,10 @@ TEST_CASE("gmlp: weights of the configurations") {
       {"gmlp-small", 101008},     {"gmlp-stem", 1258890},     {"gmlp-ti-p4", 4613898},
       {"gmlp_ti16_224", 5867328}, {"gmlp_s16_224", 19422656}, {"gmlp_b16_224", 73075392}};
   std::vector<std::string> names;
-  for (const auto& [name, count] : counts) {
-    GmlpOptions o = models::gmlp_options(name);
-    CHECK_MESSAGE(num_weights(o) == count, name);
-    names.push_back(name);
+  for (const auto& entry : counts) {
+    GmlpOptions o = models::gmlp_options(entry.first);
+    CHECK_MESSAGE(num_weights(o) == entry.second, entry.first);
+    names.push_back(entry.first);
   }
   CHECK(models::gmlp_names() == names);
   CHECK_THROWS_WITH_AS(models::gmlp_options("gmlp-5m"), doctest::Contains("gmlp-51m"), Error);
@@ -135,14 +135,14 @@ TEST_CASE("gmlp: the paper's form has timm's names, in timm's order") {
 }
 
 TEST_CASE("gmlp: names decide nothing but names") {
-  for (const auto& [form, options] : forms()) {
-    GmlpOptions o = options;
+  for (const auto& form : forms()) {
+    GmlpOptions o = form.second;
     Rng rng(3), same(3), data(4);
     const Gmlp post(o, rng);
     o.naming = models::GmlpNaming::timm;
     const Gmlp timm(o, same);
     const Tensor x = randn({2, 3, 8, 8}, data);
-    CHECK_MESSAGE(values(post(x)) == values(timm(x)), form);
+    CHECK_MESSAGE(values(post(x)) == values(timm(x)), form.first);
     CHECK(nn::named_parameters(post).size() == nn::named_parameters(timm).size());
   }
 }

@@ -88,8 +88,8 @@ TEST_CASE("gmlp forms: the loss depends on every parameter and on nothing else; 
     optim::AdamW optimizer(nn::named_parameters(model));
     optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
     loss.backward();
-    for (const auto& [n, p] : nn::named_parameters(model))
-      CHECK_MESSAGE(all_close(p.grad(), p.grad(), 0, 0), n);  // there, and not NaN
+    for (const auto& p : nn::named_parameters(model))  // there, and not NaN
+      CHECK_MESSAGE(all_close(p.second.grad(), p.second.grad(), 0, 0), p.first);
     optimizer.step();
   });
   CHECK(count > 180);

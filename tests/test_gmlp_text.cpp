@@ -91,7 +91,8 @@ void check_gradients(const M& model, const std::function<Tensor(const M&)>& loss
   loss(model).backward();
   NamedTensors parameters = nn::named_parameters(model);
   NoGradGuard guard;
-  for (const auto& [name, p] : parameters) {
+  for (const auto& entry : parameters) {
+    const Tensor& p = entry.second;
     const Tensor direction = randn(p.shape(), rng, DType::f64);
     const double slope = sum(p.grad() * direction).item(), step = 1e-6;
     auto moved = [&](double by) {
@@ -102,7 +103,7 @@ void check_gradients(const M& model, const std::function<Tensor(const M&)>& loss
       return value;
     };
     const double difference = (moved(step) - moved(-step)) / (2 * step);
-    CHECK_MESSAGE(difference == doctest::Approx(slope).epsilon(1e-5).scale(1e-3), name);
+    CHECK_MESSAGE(difference == doctest::Approx(slope).epsilon(1e-5).scale(1e-3), entry.first);
   }
 }
 
@@ -112,8 +113,8 @@ TEST_CASE("gmlp text: the paper's numbers of weights") {
   // Table 5 and 6, in millions, with a vocabulary of 32,000.
   const std::vector<std::pair<std::string, int64_t>> millions = {
       {"base", 130}, {"large", 365}, {"xlarge", 941}, {"amlp-base", 109}, {"amlp-large", 316}};
-  for (const auto& [name, want] : millions) {
-    GmlpTextOptions o = models::gmlp_text_options(name);
+  for (const auto& entry : millions) {
+    GmlpTextOptions o = models::gmlp_text_options(entry.first);
     const int64_t layers = o.layers;
     o.vocab = 1;
     auto with_layers = [&o](int64_t count) {
@@ -123,7 +124,7 @@ TEST_CASE("gmlp text: the paper's numbers of weights") {
     };
     const int64_t one = with_layers(1), each = with_layers(2) - one;
     const int64_t all = one + (layers - 1) * each + 31999 * o.dim;
-    CHECK_MESSAGE((all + 500000) / 1000000 == want, name);
+    CHECK_MESSAGE((all + 500000) / 1000000 == entry.second, entry.first);
   }
   CHECK(models::gmlp_text_names().size() == 6);
   CHECK(models::gmlp_text_options("small").context == 128);
