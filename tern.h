@@ -35,6 +35,7 @@
 #include "tern/data/loading/loader.h"
 #include "tern/data/loading/tar.h"
 #include "tern/data/scores/bleu.h"
+#include "tern/data/tasks/sequence_tasks.h"
 #include "tern/data/text/bpe.h"
 #include "tern/data/text/byte_bpe.h"
 #include "tern/data/text/lines.h"

@@ -35,13 +35,14 @@ const Rooms kMayInclude = {
      {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/text", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/scores", {"data/text", "core/base", "core/tensor"}},
+    {"data/tasks", {"core/base", "core/tensor", "core/tape", "core/ops"}},
     {"train",
      {"nn", "optim", "data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io",
       "core/tools"}},
     {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"apps",
      {"train", "models", "nn", "optim", "data/loading", "data/images", "data/text", "data/scores",
-      "core/base", "core/tensor", "core/tape", "core/ops", "core/io", "core/tools"}},
+      "data/tasks", "core/base", "core/tensor", "core/tape", "core/ops", "core/io", "core/tools"}},
 };
 
 /// What the library of each folder links beside the libraries of the folders that it may include.
