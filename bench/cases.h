@@ -24,6 +24,7 @@ struct Case {
 
 std::vector<Case> gmlp_cases();
 std::vector<Case> bahdanau_cases();
+std::vector<Case> ntm_cases();
 std::vector<Case> transformer_cases();
 std::vector<Case> vit_cases();
 
