@@ -1,4 +1,3 @@
-#include "tern/core/base/simd.h"
 #include "tern/core/kernels/ntm_row.h"
 
 namespace tern::kernels {
@@ -9,165 +8,178 @@ namespace {
 
 /// r = sum_n w(n) M(n):  dw += M dr,  dM += dr w.
 template <class T>
-[[gnu::always_inline]] inline void read_gradient(const NtmSize& s, const T* dr, const T* w,
-                                                 const T* memory, T* dw, T* dmemory) {
-  for (int64_t j = 0; j < s.width; ++j) {
-    add_scaled<T>(dr[j], memory + j * s.slots, dw, s.slots);
-    add_scaled<T>(dr[j], w, dmemory + j * s.slots, s.slots);
-  }
+void read_gradient(const NtmSize& s, const T* dr, const T* w, const T* memory, T* dw, T* dmemory) {
+  simd([=, n = s.slots, m = s.width] {
+    for (int64_t j = 0; j < m; ++j) {
+      const T g = dr[j];
+      const T* x = memory + j * n;
+      T* dx = dmemory + j * n;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) {
+        dw[i] += g * x[i];
+        dx[i] += g * w[i];
+      }
+    }
+  });
 }
 
 /// write_memory from `from`:  dw += (a - M e) d,  de = -M w d,  da = w d,  dM = (1 - w e) d.
 template <class T>
-[[gnu::always_inline]] inline void write_gradient(const NtmSize& s, const T* p, const T* w,
-                                                  const T* from, T* d, T* dw, T* dp) {
-  const int64_t n = s.slots;
-  for (int64_t j = 0; j < s.width; ++j) {
-    const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[s.width + j]);
-    const T* x = from + j * n;
-    T* dx = d + j * n;
-    T derase = 0, dadd = 0;
+void write_gradient(const NtmSize& s, const T* p, const T* w, const T* from, T* d, T* dw, T* dp) {
+  simd([=, n = s.slots, m = s.width] {
+    for (int64_t j = 0; j < m; ++j) {
+      const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[m + j]);
+      const T* x = from + j * n;
+      T* dx = d + j * n;
+      T derase = 0, dadd = 0;
 #pragma omp simd reduction(+ : derase, dadd)
-    for (int64_t i = 0; i < n; ++i) {
-      const T g = dx[i], gw = g * w[i];
-      dadd += gw;
-      derase -= gw * x[i];
-      dw[i] += g * (add - x[i] * erase);
-      dx[i] = g - gw * erase;
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = dx[i], gw = g * w[i];
+        dadd += gw;
+        derase -= gw * x[i];
+        dw[i] += g * (add - x[i] * erase);
+        dx[i] = g - gw * erase;
+      }
+      dp[j] = derase * erase * (T(1) - erase);
+      dp[m + j] = dadd * (T(1) - add * add);
     }
-    dp[j] = derase * erase * (T(1) - erase);
-    dp[s.width + j] = dadd * (T(1) - add * add);
-  }
+  });
 }
 
 /// d: of the weights, then of what was sharpened. Returns that of gamma.
 template <class T>
-[[gnu::always_inline]] inline T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d,
-                                                 int64_t n) {
-  const T *log = t.log, *shifted = t.shifted;
-  const T mean = dot<T>(d, w, n);
-  T dgamma = 0;
+T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) {
+  return simd([=, log = t.log, shifted = t.shifted] {
+    const T mean = dot<T>(d, w, n);
+    T dgamma = 0;
 #pragma omp simd reduction(+ : dgamma)
-  for (int64_t i = 0; i < n; ++i) {
-    const T g = w[i] * (d[i] - mean);
-    dgamma += g * log[i];
-    d[i] = gamma * (g / (shifted[i] + T(kSharpenEps)));
-  }
-  return dgamma;
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = w[i] * (d[i] - mean);
+      dgamma += g * log[i];
+      d[i] = gamma * (g / (shifted[i] + T(kSharpenEps)));
+    }
+    return dgamma;
+  });
 }
 
 /// d: of what was shifted, then of what it was shifted from. `padded` is scratch (S + N + S).
 template <class T>
-[[gnu::always_inline]] inline void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d,
-                                                  T* padded, T* dkernel) {
-  const int64_t n = s.slots;
-  std::copy_n(d, n, padded + s.shift);
-  wrap(padded, n, s.shift);
-  T mean = 0;
-  std::fill_n(d, n, T(0));
-  for (int64_t j = 0; j < s.kernel(); ++j) {
-    dkernel[j] = dot<T>(padded + s.shift, t.gated + 2 * s.shift - j, n);
-    mean += t.kernel[j] * dkernel[j];
-    add_scaled<T>(t.kernel[j], padded + j, d, n);
-  }
-  for (int64_t j = 0; j < s.kernel(); ++j) dkernel[j] = t.kernel[j] * (dkernel[j] - mean);
+void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T* dkernel) {
+  const int64_t n = s.slots, shift = s.shift, count = s.kernel();
+  std::copy_n(d, n, padded + shift);
+  wrap(padded, n, shift);
+  simd([=, kernel = t.kernel, last = t.gated + 2 * shift] {
+    T mean = 0;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) d[i] = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      dkernel[j] = dot<T>(padded + shift, last - j, n);
+      mean += kernel[j] * dkernel[j];
+      add_scaled<T>(kernel[j], padded + j, d, n);
+    }
+    for (int64_t j = 0; j < count; ++j) dkernel[j] = kernel[j] * (dkernel[j] - mean);
+  });
+}
+
+/// d: of what was interpolated, then of the old weights; that of the content weighting goes to
+/// `to_content`. Returns that of the gate.
+template <class T>
+T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int64_t n) {
+  return simd([=] {
+    T dgate = 0;
+#pragma omp simd reduction(+ : dgate)
+    for (int64_t i = 0; i < n; ++i) {
+      dgate += d[i] * (content[i] - old[i]);
+      to_content[i] = gate * d[i];
+      d[i] *= T(1) - gate;
+    }
+    return dgate;
+  });
 }
 
 /// d: of the content weighting, which is written over. dp receives those of key and beta, dM +=
 /// what goes by the dot products, and `by_norm` (N) += what goes by the norms: dM -= by_norm M.
 template <class T>
-[[gnu::always_inline]] inline void content_gradient(const NtmSize& s, const T* p, const T* memory,
-                                                    const T* norms, const HeadTrace<T>& t, T* d,
-                                                    T* dp, T* dmemory, T* by_norm) {
-  const int64_t n = s.slots;
-  const T *content = t.content, *cosine = t.cosine;
-  const T beta = vmath::softplus(p[s.width]), length = std::sqrt(dot<T>(p, p, s.width));
-  const T mean = dot<T>(d, content, n);
-  T dbeta = 0, by_length = 0;
+void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* norms,
+                      const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm) {
+  simd([=, n = s.slots, m = s.width, content = t.content, cosine = t.cosine] {
+    const T beta = vmath::softplus(p[m]), length = std::sqrt(dot<T>(p, p, m));
+    const T mean = dot<T>(d, content, n);
+    T dbeta = 0, by_length = 0;
 #pragma omp simd reduction(+ : dbeta, by_length)
-  for (int64_t i = 0; i < n; ++i) {
-    const T g = content[i] * (d[i] - mean);
-    const T to_dot = beta * g / (norms[i] * length + T(kCosineEps));
-    dbeta += g * cosine[i];
-    by_length += to_dot * cosine[i] * norms[i];
-    by_norm[i] += norms[i] > T(0) ? to_dot * cosine[i] * length / norms[i] : T(0);
-    d[i] = to_dot;
-  }
-  by_length = length > T(0) ? by_length / length : T(0);
-  for (int64_t j = 0; j < s.width; ++j) {
-    dp[j] = dot<T>(d, memory + j * n, n) - by_length * p[j];
-    add_scaled<T>(p[j], d, dmemory + j * n, n);
-  }
-  dp[s.width] = dbeta * vmath::sigmoid(p[s.width]);
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = content[i] * (d[i] - mean);
+      const T to_dot = beta * g / (norms[i] * length + T(kCosineEps));
+      dbeta += g * cosine[i];
+      by_length += to_dot * cosine[i] * norms[i];
+      by_norm[i] += norms[i] > T(0) ? to_dot * cosine[i] * length / norms[i] : T(0);
+      d[i] = to_dot;
+    }
+    by_length = length > T(0) ? by_length / length : T(0);
+    multiply_rows<T>(memory, d, dp, m, n);
+    for (int64_t j = 0; j < m; ++j) {
+      dp[j] -= by_length * p[j];
+      add_scaled<T>(p[j], d, dmemory + j * n, n);
+    }
+    dp[m] = dbeta * vmath::sigmoid(p[m]);
+  });
 }
 
 /// All of a head's addressing. d: of the new weights, then of the old ones.
 template <class T>
-[[gnu::always_inline]] inline void head_gradient(const NtmSize& s, const T* p, const T* w,
-                                                 const T* old, const T* memory, const T* norms,
-                                                 const HeadTrace<T>& t, T* d, T* dp, T* dmemory,
-                                                 T* by_norm, T* padded) {
-  const int64_t n = s.slots;
+void head_gradient(const NtmSize& s, const T* p, const T* w, const T* old, const T* memory,
+                   const T* norms, const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm,
+                   T* padded) {
+  const int64_t n = s.slots, gamma = s.width + 2 + s.kernel();
   const HeadNumbers<T> h = numbers_of(s, p);
   std::fill_n(dp, s.address(), T(0));
   T* rest = dp + s.width;  // beta | gate | shift | gamma
-  if (s.sharpening)
-    rest[2 + s.kernel()] =
-        sharpen_gradient<T>(h.gamma, w, t, d, n) * vmath::sigmoid(p[s.width + 2 + s.kernel()]);
+  if (s.sharpening) dp[gamma] = sharpen_gradient<T>(h.gamma, w, t, d, n) * vmath::sigmoid(p[gamma]);
   if (s.shifting) shift_gradient<T>(s, t, d, padded, rest + 2);
   if (!s.content) return;
   const T gate = s.interpolation ? h.gate : T(1);
-  const T* content = t.content;
-  T dgate = 0;
-#pragma omp simd reduction(+ : dgate)
-  for (int64_t i = 0; i < n; ++i) {
-    dgate += d[i] * (content[i] - old[i]);
-    padded[i] = gate * d[i];
-    d[i] *= T(1) - gate;
-  }
+  const T dgate = gate_gradient<T>(gate, t.content, old, d, padded, n);
   if (s.interpolation) rest[1] = dgate * gate * (T(1) - gate);
   content_gradient<T>(s, p, memory, norms, t, padded, dp, dmemory, by_norm);
 }
 
 /// d: of the next state, then of the old one.
 template <class T>
-[[gnu::always_inline]] inline void backward_row(const NtmSize& s, const T* heads, const T* state,
-                                                const T* next, T* d, T* dheads, T* scratch) {
-  const int64_t n = s.slots, cells = n * s.width;
+void backward_row(const NtmSize& s, const T* heads, const T* state, const T* next, T* d, T* dheads,
+                  T* scratch) {
+  const int64_t n = s.slots, m = s.width;
   const T *memory = state + s.memory_at(), *weights = next + s.weights_at();
   T *dmemory = d + s.memory_at(), *dw = d + s.weights_at();
   T *norms = scratch, *by_norm = norms + n, *padded = by_norm + n;
   T *trace = padded + n + 2 * s.shift, *between = trace + trace_size<T>(s);
   for (int64_t r = 0; r < s.reads; ++r)
-    read_gradient<T>(s, d + r * s.width, weights + (s.writes + r) * n, next + s.memory_at(),
+    read_gradient<T>(s, d + r * m, weights + (s.writes + r) * n, next + s.memory_at(),
                      dw + (s.writes + r) * n, dmemory);
   std::fill_n(d, s.weights_at(), T(0));
-  auto before = [=](int64_t h) { return h == 0 ? memory : between + (h - 1) * cells; };
+  auto before = [=](int64_t h) { return h == 0 ? memory : between + (h - 1) * n * m; };
   auto written = [=](int64_t h) { return heads + s.head(h) + s.address(); };
   for (int64_t h = 0; h + 1 < s.writes; ++h)
-    write_memory<T>(s, written(h), weights + h * n, before(h), between + h * cells);
+    write_memory<T>(s, written(h), weights + h * n, before(h), between + h * n * m);
   for (int64_t h = s.writes - 1; h >= 0; --h)
     write_gradient<T>(s, written(h), weights + h * n, before(h), dmemory, dw + h * n,
                       dheads + s.head(h) + s.address());
-  column_norms<T>(memory, norms, s.width, n);
+  column_norms<T>(memory, norms, m, n);
   std::fill_n(by_norm, n, T(0));
+  const HeadTrace<T> t = trace_at(s, trace);
   for (int64_t h = 0; h < s.heads(); ++h) {
-    const HeadTrace<T> t = trace_at(s, trace);
     const T *p = heads + s.head(h), *old = state + s.weights_at() + h * n;
     trace_head<T>(s, p, memory, norms, old, t);
-    T* log = t.log;
-    const T* shifted = t.shifted;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) log[i] = vmath::log(shifted[i] + T(kSharpenEps));
     head_gradient<T>(s, p, weights + h * n, old, memory, norms, t, dw + h * n, dheads + s.head(h),
                      dmemory, by_norm, padded);
   }
-  for (int64_t j = 0; j < s.width; ++j) {
-    const T* x = memory + j * n;
-    T* dx = dmemory + j * n;
+  simd([=] {
+    for (int64_t j = 0; j < m; ++j) {
+      const T* x = memory + j * n;
+      T* dx = dmemory + j * n;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] -= by_norm[i] * x[i];
-  }
+      for (int64_t i = 0; i < n; ++i) dx[i] -= by_norm[i] * x[i];
+    }
+  });
 }
 
 }  // namespace
@@ -179,13 +191,10 @@ void ntm_backward(const NtmSize& s, const T* heads, const T* state, const T* nex
   const int64_t copies = std::max<int64_t>(s.writes - 1, 0) * s.slots * s.width;
   const int64_t lines = 3 * s.slots + 2 * s.shift;
   ntm::for_each_row<T>(s, lines + ntm::trace_size<T>(s) + copies, [&](int64_t row, T* scratch) {
-    const T *p = heads + row * s.parameters(), *old = state + row * s.state();
-    const T* made = next + row * s.state();
-    T *dp = dheads + row * s.parameters(), *to = dstate + row * s.state();
-    if (dstate != d) std::copy_n(d + row * s.state(), s.state(), to);
-    simd([size = s, p, old, made, to, dp, scratch] {
-      ntm::backward_row(size, p, old, made, to, dp, scratch);
-    });
+    const int64_t at = row * s.state(), parameters = row * s.parameters();
+    if (dstate != d) std::copy_n(d + at, s.state(), dstate + at);
+    ntm::backward_row(s, heads + parameters, state + at, next + at, dstate + at,
+                      dheads + parameters, scratch);
   });
 }
 

@@ -1,11 +1,13 @@
-// What both passes of ntm.h compute of one row, for use inside simd(): a head's addressing with
-// what it keeps for backward, and writing. Inside of core only.
+// What both passes of ntm.h compute of one row: a head's addressing with what it keeps for
+// backward, and writing. A simd() a stage: in one for the whole row g++ would double its loops, one
+// for each stage that may be off, and leave some of them scalar. Inside of core only.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "tern/core/base/reduce.h"
+#include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/kernels/ntm.h"
@@ -54,6 +56,29 @@ template <class T>
   return sum;
 }
 
+/// y[j] = rows[j] . x for rows (m, n), four at a time.
+template <class T>
+[[gnu::always_inline]] inline void multiply_rows(const T* rows, const T* x, T* y, int64_t m,
+                                                 int64_t n) {
+  int64_t j = 0;
+  for (; j + 4 <= m; j += 4) {
+    const T *a = rows + j * n, *b = a + n, *c = b + n, *d = c + n;
+    T sa = 0, sb = 0, sc = 0, sd = 0;
+#pragma omp simd reduction(+ : sa, sb, sc, sd)
+    for (int64_t i = 0; i < n; ++i) {
+      sa += a[i] * x[i];
+      sb += b[i] * x[i];
+      sc += c[i] * x[i];
+      sd += d[i] * x[i];
+    }
+    y[j] = sa;
+    y[j + 1] = sb;
+    y[j + 2] = sc;
+    y[j + 3] = sd;
+  }
+  for (; j < m; ++j) y[j] = dot<T>(rows + j * n, x, n);
+}
+
 /// y = softmax(a x) for a >= 0. The largest is taken off before the product, so that no a is too
 /// large. x and y may be the same.
 template <class T>
@@ -73,16 +98,18 @@ template <class T>
 
 /// norms[n] = |column n of memory|.
 template <class T>
-[[gnu::always_inline]] inline void column_norms(const T* memory, T* norms, int64_t m, int64_t n) {
+void column_norms(const T* memory, T* norms, int64_t m, int64_t n) {
+  simd([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) norms[i] = 0;
-  for (int64_t j = 0; j < m; ++j) {
-    const T* row = memory + j * n;
+    for (int64_t i = 0; i < n; ++i) norms[i] = 0;
+    for (int64_t j = 0; j < m; ++j) {
+      const T* row = memory + j * n;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) norms[i] += row[i] * row[i];
-  }
+      for (int64_t i = 0; i < n; ++i) norms[i] += row[i] * row[i];
+    }
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) norms[i] = std::sqrt(norms[i]);
+    for (int64_t i = 0; i < n; ++i) norms[i] = std::sqrt(norms[i]);
+  });
 }
 
 /// The numbers of a head behind its key.
@@ -93,92 +120,82 @@ struct HeadNumbers {
 };
 
 template <class T>
-[[gnu::always_inline]] inline HeadNumbers<T> numbers_of(const NtmSize& s, const T* p) {
+HeadNumbers<T> numbers_of(const NtmSize& s, const T* p) {
   const T* at = p + s.width;
   return {vmath::softplus(at[0]), vmath::sigmoid(at[1]), T(1) + vmath::softplus(at[2 + s.kernel()]),
           at + 2};
 }
 
 template <class T>
-[[gnu::always_inline]] inline void match_content(const NtmSize& s, const T* key, T beta,
-                                                 const T* memory, const T* norms,
-                                                 const HeadTrace<T>& t) {
-  const int64_t n = s.slots;
-  const T length = std::sqrt(dot<T>(key, key, s.width));
-  T* c = t.cosine;
+void match_content(const NtmSize& s, const T* key, T beta, const T* memory, const T* norms,
+                   const HeadTrace<T>& t) {
+  simd([=, n = s.slots, m = s.width, c = t.cosine, content = t.content] {
+    const T length = std::sqrt(dot<T>(key, key, m));
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) c[i] = 0;
-  for (int64_t j = 0; j < s.width; ++j) add_scaled<T>(key[j], memory + j * n, c, n);
+    for (int64_t i = 0; i < n; ++i) c[i] = 0;
+    for (int64_t j = 0; j < m; ++j) add_scaled<T>(key[j], memory + j * n, c, n);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) c[i] /= norms[i] * length + T(kCosineEps);
-  scaled_softmax<T>(beta, c, t.content, n);
+    for (int64_t i = 0; i < n; ++i) c[i] /= norms[i] * length + T(kCosineEps);
+    scaled_softmax<T>(beta, c, content, n);
+  });
 }
 
 /// Continues x (n), which begins S behind `padded`, around both ends.
 template <class T>
-[[gnu::always_inline]] inline void wrap(T* padded, int64_t n, int64_t shift) {
+void wrap(T* padded, int64_t n, int64_t shift) {
   for (int64_t j = 1; j <= shift; ++j) {  // j may be larger than n
     padded[shift - j] = padded[shift - j + n * ((j + n - 1) / n)];
     padded[shift + n - 1 + j] = padded[shift + (j - 1) % n];
   }
 }
 
-/// Everything up to what is sharpened.
+/// Everything up to what is sharpened, and its logarithm.
 template <class T>
-[[gnu::always_inline]] inline void trace_head(const NtmSize& s, const T* p, const T* memory,
-                                              const T* norms, const T* old, const HeadTrace<T>& t) {
-  const int64_t n = s.slots;
+void trace_head(const NtmSize& s, const T* p, const T* memory, const T* norms, const T* old,
+                const HeadTrace<T>& t) {
+  const int64_t n = s.slots, kernel = s.kernel();
   const HeadNumbers<T> h = numbers_of(s, p);
   const T gate = !s.content ? T(0) : s.interpolation ? h.gate : T(1);
-  T* gated = t.gated + s.shift;
+  if (s.content) match_content<T>(s, p, h.beta, memory, norms, t);
+  T *gated = t.gated + s.shift, *shifted = t.shifted;
   if (s.content) {
-    match_content<T>(s, p, h.beta, memory, norms, t);
-    const T* content = t.content;
+    simd([=, content = t.content] {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) gated[i] = gate * content[i] + (T(1) - gate) * old[i];
+      for (int64_t i = 0; i < n; ++i) gated[i] = gate * content[i] + (T(1) - gate) * old[i];
+    });
   } else {
     std::copy_n(old, n, gated);
   }
-  T* shifted = t.shifted;
-  if (!s.shifting) {
-    std::copy_n(gated, n, shifted);
-    return;
-  }
-  scaled_softmax<T>(T(1), h.shift, t.kernel, s.kernel());
-  wrap(t.gated, n, s.shift);
-  std::fill_n(shifted, n, T(0));
-  for (int64_t j = 0; j < s.kernel(); ++j)
-    add_scaled<T>(t.kernel[j], t.gated + 2 * s.shift - j, shifted, n);
-}
-
-/// weights = shifted^gamma / sum, by logarithms.
-template <class T>
-[[gnu::always_inline]] inline void sharpen(const NtmSize& s, const T* p, const HeadTrace<T>& t,
-                                           T* weights) {
-  const int64_t n = s.slots;
-  const T* shifted = t.shifted;
-  if (!s.sharpening) {
-    std::copy_n(shifted, n, weights);
-    return;
-  }
-  T* log = t.log;
+  if (s.shifting) {
+    wrap(t.gated, n, s.shift);
+    simd([=, weights = t.kernel, last = t.gated + 2 * s.shift] {
+      scaled_softmax<T>(T(1), h.shift, weights, kernel);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) log[i] = vmath::log(shifted[i] + T(kSharpenEps));
-  scaled_softmax<T>(numbers_of(s, p).gamma, log, weights, n);
+      for (int64_t i = 0; i < n; ++i) shifted[i] = 0;
+      for (int64_t j = 0; j < kernel; ++j) add_scaled<T>(weights[j], last - j, shifted, n);
+    });
+  } else {
+    std::copy_n(gated, n, shifted);
+  }
+  if (s.sharpening)
+    simd([=, log = t.log] {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) log[i] = vmath::log(shifted[i] + T(kSharpenEps));
+    });
 }
 
 /// to = from (1 - w e^T) + w a^T; p points to what erases, before its sigmoid, and adds.
 template <class T>
-[[gnu::always_inline]] inline void write_memory(const NtmSize& s, const T* p, const T* w,
-                                                const T* from, T* to) {
-  const int64_t n = s.slots;
-  for (int64_t j = 0; j < s.width; ++j) {
-    const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[s.width + j]);
-    const T* x = from + j * n;
-    T* y = to + j * n;
+void write_memory(const NtmSize& s, const T* p, const T* w, const T* from, T* to) {
+  simd([=, n = s.slots, m = s.width] {
+    for (int64_t j = 0; j < m; ++j) {
+      const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[m + j]);
+      const T* x = from + j * n;
+      T* y = to + j * n;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(1) - w[i] * erase) + w[i] * add;
-  }
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(1) - w[i] * erase) + w[i] * add;
+    }
+  });
 }
 
 /// fn(row, scratch) for every row; a row reads and writes its memory some ten times.
