@@ -127,9 +127,13 @@ struct ByteBpe::Impl {
     return table.merge(bytes);
   }
 
+  bool has(int64_t id) const {
+    return id >= 0 && id < std::ssize(spellings) && !spellings[id].empty();
+  }
+
   const std::string& bytes(const char* function, int64_t id) const {
-    const bool there = id >= 0 && id < std::ssize(spellings) && !spellings[id].empty();
-    check(there, "ByteBpe::{}: there is no token {}, there are {}", function, id, spellings.size());
+    check(has(id), "ByteBpe::{}: there is no token {}, there are {}", function, id,
+          spellings.size());
     return pieces[id];
   }
 };
@@ -204,6 +208,7 @@ void ByteBpe::save(const std::string& vocab_path, const std::string& merges_path
 }
 
 int64_t ByteBpe::size() const { return std::ssize(impl_->spellings); }
+bool ByteBpe::has(int64_t id) const { return impl_->has(id); }
 
 std::vector<int64_t> ByteBpe::encode(std::string_view text) const {
   std::vector<int64_t> ids;

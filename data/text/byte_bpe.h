@@ -43,8 +43,10 @@ class ByteBpe {
   /// Both files, each written whole or not at all.
   void save(const std::string& vocab_path, const std::string& merges_path) const;
 
-  /// The highest id and one. (Ids in between may be of no token.)
+  /// The highest id and one. (In a file's vocabulary, ids in between may be of no token.)
   int64_t size() const;
+  /// Whether there is a token of this id.
+  bool has(int64_t id) const;
   /// Safe to call from several threads; chunks seen before are looked up.
   std::vector<int64_t> encode(std::string_view text) const;
   /// The bytes of these tokens; specials as they are spelt. What a model made up need not be valid

@@ -1,0 +1,60 @@
+// What a language model is: its family and sizes, and the recipe that trained it. Stored in a model
+// folder as lm.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tern/train/schedule.h"
+
+namespace tern::apps::lm {
+
+/// Sizes of a model. What a family (family.h) does not have is ignored.
+struct ModelConfig {
+  std::string model = "gpt";
+  int64_t vocab = 0;
+  int64_t context = 128;  ///< tokens at most
+  int64_t layers = 4, dim = 128, heads = 4;
+  int64_t kv_heads = 0;  ///< 0: as many as heads
+  int64_t ffn = 0;       ///< hidden units; 0: four times dim
+  double dropout = 0.1;
+  bool tie = true;    ///< the head is the table of embeddings
+  bool bias = true;   ///< of matrices and norms
+  double eps = 1e-5;  ///< of the norms
+  double rope_base = 1e4;
+};
+
+/// What is trained on what, and how.
+struct TrainConfig {
+  std::vector<std::string> text, valid;  ///< files; none: text is made up; some is held out
+  double hold_out = 0.05;                ///< share of the text that is held out for validation
+  int64_t vocab_size = 2048;             ///< tokens that are learned, <|endoftext|> included
+  std::string tokenizer;                 ///< folder with vocab.json and merges.txt instead
+  std::string from;                      ///< model folder to start from
+  ModelConfig model;
+  int64_t epochs = 10;
+  int64_t parts = 1;  ///< epochs that a pass over the text is cut into
+  int64_t batch = 16, accumulate = 1;
+  double lr = 1e-3;
+  std::string schedule = "cosine";
+  int64_t warmup = 100;  ///< steps
+  double beta2 = 0.99, weight_decay = 0.1;
+  double clip = 1, ema = 0;
+  uint64_t seed = 0;
+};
+
+/// Text made up by grammar.h, if no file is given.
+inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }
+
+/// How the learning rate goes.
+train::ScheduleOptions schedule_options(const TrainConfig& config);
+
+/// Error unless a model of these sizes could be made: they may come from a file.
+void check_sizes(const ModelConfig& config);
+
+/// As JSON; Error if the text is not such a configuration.
+std::string to_json(const TrainConfig& config);
+TrainConfig config_from_json(const std::string& json);
+
+}  // namespace tern::apps::lm

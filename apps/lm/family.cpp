@@ -1,0 +1,117 @@
+#include "tern/apps/lm/family.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tern/core/base/error.h"
+#include "tern/models/gpt.h"
+
+namespace tern::apps::lm {
+namespace {
+
+models::GptOptions with_sizes(models::GptOptions o, const ModelConfig& c) {
+  o.vocab = c.vocab;
+  o.context = c.context;
+  o.dim = c.dim;
+  o.layers = c.layers;
+  o.heads = c.heads;
+  o.kv_heads = c.kv_heads;
+  o.ffn_dim = c.ffn;
+  o.dropout = c.dropout;
+  o.tie_head = c.tie;
+  o.bias = c.bias ? nn::Bias::yes : nn::Bias::no;
+  o.eps = c.eps;
+  o.rope_base = c.rope_base;
+  return o;
+}
+
+models::GptOptions gpt2(const ModelConfig& c) { return with_sizes({}, c); }
+
+models::GptOptions llama(const ModelConfig& c) { return with_sizes(models::llama_form(), c); }
+
+void gpt2_defaults(ModelConfig&) {}
+
+void llama_defaults(ModelConfig& c) {
+  c.tie = c.bias = false;
+  c.eps = 1e-6;
+  c.dropout = 0;
+}
+
+int64_t gpt2_ffn(int64_t dim) { return 4 * dim; }
+// Three matrices instead of two: 8/3 of the width have as many weights as four times it, in steps
+// of 32 units.
+int64_t llama_ffn(int64_t dim) { return (8 * dim / 3 + 31) / 32 * 32; }
+
+template <models::GptOptions (*options)(const ModelConfig&)>
+int64_t gpt_weights(const ModelConfig& c) {
+  return models::gpt_weights(options(c));
+}
+
+template <models::GptOptions (*options)(const ModelConfig&)>
+LanguageModel make_gpt(const ModelConfig& c, Rng& rng) {
+  return {c, models::Gpt(options(c), rng), models::load_gpt_weights};
+}
+
+}  // namespace
+
+const std::vector<Family>& families() {
+  // A line a family. To add one: its header above, and a function that makes it of its sizes.
+  static const std::vector<Family> kAll = {
+      {"gpt",
+       {"--heads", "--kv-heads", "--tie"},
+       gpt2_defaults,
+       gpt2_ffn,
+       gpt_weights<gpt2>,
+       make_gpt<gpt2>},
+      {"llama",
+       {"--heads", "--kv-heads", "--tie"},
+       llama_defaults,
+       llama_ffn,
+       gpt_weights<llama>,
+       make_gpt<llama>},
+  };
+  return kAll;
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family& f : families()) names.push_back(f.name);
+  return names;
+}
+
+const Family& find_family(const std::string& name) {
+  for (const Family& f : families())
+    if (f.name == name) return f;
+  fail(fmt::format("there is no model '{}'; there are {}", name, fmt::join(family_names(), ", ")));
+}
+
+LanguageModel make_model(const ModelConfig& config, uint64_t seed) {
+  Rng rng(seed);
+  return find_family(config.model).make(config, rng);
+}
+
+LanguageModel load_model(const ModelConfig& config, const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  check_io(!error, "{}: {}", path, error.message());
+  check_sizes(config);
+  const int64_t weights = find_family(config.model).weights(config);
+  check_io(weights <= static_cast<int64_t>(bytes / 2),
+           "{}: a {} of these sizes has {} weights, more than {} bytes can hold", path,
+           config.model, weights, bytes);
+  LanguageModel model = make_model(config, 0);
+  model.load(path);
+  nn::set_training(model, false);
+  return model;
+}
+
+Continue detail::without_cache(const std::function<Tensor(const Tensor&)>& forward,
+                               const Tensor& tokens) {
+  return [forward, text = tokens](const Tensor& token) mutable {
+    text = cat({text, unsqueeze(token, 0)}, 1);
+    return select(forward(text), 1, text.size(1) - 1);
+  };
+}
+
+}  // namespace tern::apps::lm

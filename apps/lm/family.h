@@ -1,0 +1,135 @@
+// Any language model that lm can train, behind one type; and the one table of those there are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tern/apps/lm/config.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/models/heatmaps.h"
+#include "tern/nn/decode.h"
+#include "tern/nn/module_ref.h"
+
+namespace tern::apps::lm {
+
+/// A text that is being written: gives it one token, i64 (1), and takes the logits (1, V) of the
+/// next.
+using Continue = std::function<Tensor(const Tensor& token)>;
+
+/// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
+/// What it has beside that is used where it is there:
+///   encode(tokens), step(state, token)    the protocol of nn/decode.h, with a cache
+///   attend(tokens).attention              weights (B, H, T, T) of every layer
+///   heatmaps(tokens)                      models/heatmaps.h
+/// A module itself, and a handle: copies are the same model.
+class LanguageModel {
+ public:
+  /// load(path, model) reads a file of weights.
+  template <class M>
+  LanguageModel(const ModelConfig& config, M model,
+                std::type_identity_t<void (*)(const std::string&, M&)> load = load_by_name<M>);
+
+  const ModelConfig& config() const { return config_; }
+  Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
+  /// IoError if the file does not fit; the model is then as before.
+  void load(const std::string& path) const { load_(path); }
+  /// Goes on behind these tokens (1, n), n < context; at most context tokens in all. In evaluation,
+  /// gradients off.
+  Continue start(const Tensor& tokens) const { return start_(tokens); }
+  bool has_cache() const { return has_cache_; }
+  /// None where the model has no attention.
+  std::vector<Tensor> attention(const Tensor& tokens) const {
+    return attention_ ? attention_(tokens) : std::vector<Tensor>{};
+  }
+  models::Heatmaps heatmaps(const Tensor& tokens) const {
+    return heatmaps_ ? heatmaps_(tokens) : models::Heatmaps{};
+  }
+  static void fields(auto& m, auto&& visit) { visit("", m.module_); }
+
+ private:
+  template <class M>
+  LanguageModel(const ModelConfig& config, std::shared_ptr<M> model,
+                void (*load)(const std::string&, M&));
+  template <class M>
+  static void load_by_name(const std::string& path, M& model) {
+    nn::load_weights(path, model);
+  }
+
+  ModelConfig config_;
+  std::function<Tensor(const Tensor&)> forward_;
+  std::function<void(const std::string&)> load_;
+  nn::ModuleRef module_;
+  std::function<Continue(const Tensor&)> start_;
+  bool has_cache_ = false;
+  std::function<std::vector<Tensor>(const Tensor&)> attention_;
+  std::function<models::Heatmaps(const Tensor&)> heatmaps_;
+};
+
+/// A line of the table: a name, the sizes it knows beside context, layers, dim, ffn and dropout (as
+/// flags), what its own defaults change, the hidden units that suit a width, how many weights there
+/// are, and how the model is made.
+struct Family {
+  std::string name;
+  std::vector<std::string> flags;
+  void (*defaults)(ModelConfig&);
+  int64_t (*ffn)(int64_t dim);
+  int64_t (*weights)(const ModelConfig&);
+  LanguageModel (*make)(const ModelConfig&, Rng& rng);
+};
+
+/// All there are.
+const std::vector<Family>& families();
+std::vector<std::string> family_names();
+/// Error that lists the names if there is none of that name.
+const Family& find_family(const std::string& name);
+
+/// A model with weights drawn from `seed`.
+LanguageModel make_model(const ModelConfig& config, uint64_t seed);
+
+/// A model with the weights of a file, in evaluation; of the sizes first of all their product is
+/// compared with the file, before anything is made. IoError if it does not fit.
+LanguageModel load_model(const ModelConfig& config, const std::string& weights_path);
+
+namespace detail {
+/// The last logits of all tokens so far: how a model goes on that keeps nothing.
+Continue without_cache(const std::function<Tensor(const Tensor&)>& forward, const Tensor& tokens);
+}  // namespace detail
+
+template <class M>
+LanguageModel::LanguageModel(const ModelConfig& config, M model,
+                             std::type_identity_t<void (*)(const std::string&, M&)> load)
+    : LanguageModel(config, std::make_shared<M>(std::move(model)), load) {}
+
+template <class M>
+LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model,
+                             void (*load)(const std::string&, M&))
+    : config_(config),
+      forward_([model](const Tensor& tokens) { return (*model)(tokens); }),
+      load_([model, load](const std::string& path) { load(path, *model); }),
+      module_(*model) {
+  if constexpr (requires(Tensor x) { model->step(model->encode(x), x); }) {
+    has_cache_ = true;
+    start_ = [model](const Tensor& tokens) -> Continue {
+      return [model, state = model->encode(tokens)](const Tensor& token) mutable {
+        auto next = model->step(state, token);
+        state = std::move(next.state);
+        return next.logits;
+      };
+    };
+  } else {
+    start_ = [forward = forward_](const Tensor& tokens) {
+      return detail::without_cache(forward, tokens);
+    };
+  }
+  if constexpr (requires(Tensor x) { model->attend(x).attention; })
+    attention_ = [model](const Tensor& tokens) { return model->attend(tokens).attention; };
+  if constexpr (requires(Tensor x) { model->heatmaps(x); })
+    heatmaps_ = [model](const Tensor& tokens) { return model->heatmaps(tokens); };
+}
+
+}  // namespace tern::apps::lm

@@ -1,0 +1,29 @@
+// The flags of lm.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/apps/lm/config.h"
+#include "tern/apps/lm/generate.h"
+
+namespace tern::apps::lm {
+
+struct LmOptions {
+  enum class Command { train, generate, eval } command = Command::train;
+  TrainConfig train;
+  std::string out, resume;  ///< train
+  bool epochs_given = false, warmup_given = false;
+  int threads = 0;    ///< 0: all cores
+  std::string model;  ///< folder: generate, eval
+  std::string prompt;
+  GenerateOptions generate;
+  std::string attention;          ///< generate: page to write
+  std::vector<std::string> text;  ///< eval
+  int64_t stride = 0;             ///< eval; 0: half of the context
+};
+
+/// Parses the command line. --help prints and returns false; wrong flags throw Error.
+bool parse_options(int argc, char** argv, LmOptions& options);
+
+}  // namespace tern::apps::lm

@@ -1,0 +1,154 @@
+// lm train: a training at work in a model folder.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "tern/apps/lm/commands.h"
+#include "tern/apps/lm/describe.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/report.h"
+#include "tern/core/base/error.h"
+#include "tern/data/text/unicode.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::lm {
+namespace {
+
+constexpr size_t kSamples = 4;       // texts that are shown
+constexpr size_t kPromptBytes = 60;  // of their beginnings, about
+constexpr int64_t kSampleTokens = 80;
+
+/// The first words of a line, about half of a short one.
+std::string beginning(const std::string& line) {
+  const size_t space = line.find(' ', std::min(kPromptBytes, line.size() / 2));
+  return space == std::string::npos ? "" : line.substr(0, space);
+}
+
+/// Beginnings of lines, from all over the text for validation, or of training.
+std::vector<std::string> prompts(const Texts& texts) {
+  const std::vector<std::string>& from = texts.valid.empty() ? texts.train : texts.valid;
+  std::vector<std::string> lines, out;
+  for (const std::string& text : from)
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      std::string words = beginning(text.substr(at, end - at));
+      if (!words.empty()) lines.push_back(std::move(words));
+      at = end + 1;
+    }
+  for (size_t i = 0; i < std::min(kSamples, lines.size()); ++i)
+    out.push_back(lines[i * lines.size() / kSamples]);
+  return out;
+}
+
+std::vector<SampleText> samples(const LoadedModel& m, const Texts& texts, uint64_t seed) {
+  std::vector<SampleText> out;
+  for (const std::string& prompt : prompts(texts)) {
+    const GenerateOptions options{
+        .max_tokens = kSampleTokens, .temperature = 0.7, .stop = {"\n"}, .seed = seed++};
+    out.push_back({prompt, generate(m.model, m.tokenizer, prompt, options).text});
+  }
+  return out;
+}
+
+// After the last epoch: the report on the weights that were kept.
+void write_report(const LmTraining& t, const Texts& texts, const Facts& facts) {
+  const train::RunFolder& folder = t.loop.folder();
+  const train::EpochRecord& best = t.loop.best_epoch();
+  const LoadedModel m = load_folder(folder.path);
+  LmReport report{.title = fmt::format("{} on {}", t.config.model.model, texts.description),
+                  .facts = facts,
+                  .epochs = t.loop.history(),
+                  .best = best.epoch,
+                  .samples = samples(m, texts, t.config.seed)};
+  if (!report.samples.empty()) {
+    const std::string text = report.samples[0].prompt + report.samples[0].text;
+    report.attention = explain(m.model, m.tokenizer, text);
+    std::vector<int64_t> ids = m.tokenizer.encode(text);
+    ids.resize(std::min(ids.size(), static_cast<size_t>(m.model.config().context)));
+    report.heatmaps = m.model.heatmaps(tensor(ids, {1, std::ssize(ids)}));
+  }
+  const std::string path = folder.file("report.html");
+  write_file_atomically(path, make_report(report));
+  for (const SampleText& s : report.samples) train::say(fmt::format("\n{} |{}", s.prompt, s.text));
+  train::say("");
+  if (std::isnan(best["valid_loss"]))
+    train::say(fmt::format("weights of epoch {}: {}", best.epoch, folder.weights()));
+  else
+    train::say(fmt::format("best epoch {}: valid ppl {:.2f}, {:.3f} bits/byte, {}", best.epoch,
+                           best["valid_ppl"], best["valid_bits_per_byte"], folder.weights()));
+  train::say(fmt::format("report with attention: {}", path));
+  train::say(fmt::format("to write with it: lm generate --model {} --prompt \"...\"", folder.path));
+}
+
+int go(LmTraining& t, const Texts& texts, const Facts& facts) {
+  return run_loop("lm", t.loop, facts, [&] {
+    write_report(t, texts, facts);
+    return true;
+  });
+}
+
+void absolute(std::string& path) {
+  if (!path.empty()) path = std::filesystem::absolute(path).string();
+}
+
+LanguageModel first_model(const TrainConfig& c) {
+  LanguageModel model = make_model(c.model, c.seed);
+  if (!c.from.empty()) model.load(ModelFiles{c.from}.weights());
+  return model;
+}
+
+}  // namespace
+
+int start_training(const LmOptions& options) {
+  TrainConfig c = options.train;
+  if (!options.out.empty()) check_new_folder(options.out);
+  for (std::string* path : {&c.tokenizer, &c.from}) absolute(*path);
+  for (std::vector<std::string>* list : {&c.text, &c.valid})
+    for (std::string& path : *list) absolute(path);
+  const Texts texts = read_texts(c);
+  const data::ByteBpe tokenizer = make_tokenizer(c, texts);
+  if (!c.from.empty()) {
+    const double dropout = c.model.dropout;
+    c.model = load_sizes({c.from});
+    c.model.dropout = dropout;
+  } else {
+    c.model.vocab = tokenizer.size();
+    if (c.model.ffn == 0) c.model.ffn = find_family(c.model.model).ffn(c.model.dim);
+  }
+  const Corpus corpus = encode_corpus(texts, tokenizer);
+  Facts more;
+  if (!options.warmup_given) {
+    train::ScheduleOptions schedule = schedule_options(c);
+    fit_warmup(schedule, total_steps(c, corpus), more);
+    c.warmup = schedule.warmup;
+  }
+  // What cannot be trained leaves no folder behind.
+  train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  LanguageModel model = first_model(c);
+  const train::RunFolder folder = make_run_folder(
+      options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
+  save_description({folder.path}, c, tokenizer);
+  LmTraining training(c, corpus, std::move(model), {.folder = folder.path});
+  Facts facts = describe(training, texts, tokenizer);
+  facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
+  return go(training, texts, facts);
+}
+
+int resume_training(const LmOptions& options) {
+  const train::RunFolder folder{options.resume};
+  SafeTensors state = load_resumed(folder);
+  TrainConfig c = load_config({folder.path});
+  const int64_t started_with = c.epochs;
+  c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
+  const data::ByteBpe tokenizer = load_tokenizer({folder.path});
+  const Texts texts = read_texts(c);
+  const Corpus corpus = encode_corpus(texts, tokenizer);
+  LmTraining training(c, corpus, make_model(c.model, c.seed), {.folder = folder.path});
+  training.loop.load_state(state, folder.checkpoint());
+  state = {};
+  if (c.epochs != started_with) save_config({folder.path}, c);
+  return go(training, texts, describe(training, texts, tokenizer));
+}
+
+}  // namespace tern::apps::lm

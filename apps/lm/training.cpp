@@ -1,0 +1,101 @@
+#include "tern/apps/lm/training.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <utility>
+
+#include "tern/apps/lm/describe.h"
+#include "tern/apps/lm/score.h"
+#include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
+#include "tern/train/progress.h"
+#include "tern/train/schedule.h"
+
+namespace tern::apps::lm {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+data::Loader<data::WindowBatch> make_loader(const TrainConfig& c, const Corpus& corpus) {
+  return data::window_loader(
+      corpus.train,
+      {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
+}
+
+}  // namespace
+
+int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
+  return c.epochs * train::steps_per_epoch(make_loader(c, corpus), c.accumulate);
+}
+
+LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m,
+                       train::LoopOptions loop_options)
+    : config(c),
+      corpus(text),
+      model(std::move(m)),
+      loader(make_loader(c, text)),
+      optimizer(optim::decay_groups(nn::named_parameters(model), c.weight_decay),
+                {.lr = c.lr, .beta2 = c.beta2}),
+      learner(model, optimizer,
+              {.schedule = train::make_schedule(schedule_options(c), total_steps(c, text)),
+               .clip = c.clip,
+               .ema = c.ema}),
+      loop(learner, loader,
+           {.loss = [this](const data::WindowBatch& b, train::Means& m) { return loss(b, m); },
+            .evaluate = [this] { return validate(); },
+            .weight = [](const auto& b) { return static_cast<double>(b.tokens.numel()); },
+            .progress = [](const auto&) { return 1.0; }},
+           complete(std::move(loop_options))) {
+  loop.checkpoint().expect("data", corpus.checksum);
+}
+
+train::LoopOptions LmTraining::complete(train::LoopOptions o) {
+  o.epochs = config.epochs;
+  o.accumulate = config.accumulate;
+  o.best = {.metric = "valid_loss"};
+  o.save_weights = false;
+  o.unit = "batches";
+  o.weight_unit = "tokens";
+  o.note = [](const train::Loop& l) {
+    return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
+  };
+  o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
+  o.how_to_resume = "--resume " + o.folder;
+  if (!o.folder.empty())
+    o.on_epoch = [this](const train::EpochRecord& e) {
+      if (loop.best_epoch().epoch == e.epoch)
+        learner.save_weights(loop.folder().weights(), {{"format", "pt"}});
+    };
+  return o;
+}
+
+Tensor LmTraining::loss(const data::WindowBatch& b, train::Means& means) const {
+  Tensor loss = cross_entropy(flatten(model(b.tokens), 0, 1), flatten(b.targets));
+  const auto tokens = static_cast<double>(b.tokens.numel());
+  means.add("bits_per_byte", loss.item() * tokens / std::numbers::ln2,
+            tokens * corpus.bytes_per_token);
+  return loss;
+}
+
+std::optional<train::Metrics> LmTraining::validate() const {
+  if (corpus.valid.tokens == 0)
+    return train::Metrics{{"valid_loss", kNaN}, {"valid_ppl", kNaN}, {"valid_bits_per_byte", kNaN}};
+  train::Progress bar(fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), "tokens",
+                      corpus.valid.tokens);
+  const Score score = score_texts(model, corpus.valid, {.batch = config.batch}, [&](int64_t done) {
+    bar.update(done);
+    return !train::interrupted();
+  });
+  if (train::interrupted()) return std::nullopt;
+  if (!std::isfinite(score.nats))
+    throw train::Diverged(
+        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), score.loss()));
+  return train::Metrics{{"valid_loss", score.loss()},
+                        {"valid_ppl", score.perplexity()},
+                        {"valid_bits_per_byte", score.bits_per_byte()}};
+}
+
+}  // namespace tern::apps::lm

@@ -1,0 +1,345 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tern/apps/lm/commands.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/training.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::apps::lm {
+namespace {
+
+using test::read_file;
+using test::TempDir;
+using test::write_file;
+
+const std::string kText =
+    "the cat sat on the mat. the dog sat on the log.\nthe cat saw the dog, and the dog saw the "
+    "cat.\n";
+
+// Everything random and everything with a state is on.
+TrainConfig busy_config(const std::string& model, const std::string& text) {
+  TrainConfig c;
+  c.text = {text};
+  c.hold_out = 0.2;
+  c.vocab_size = 280;
+  c.model.model = model;
+  find_family(model).defaults(c.model);
+  c.model.context = 12;
+  c.model.layers = 2;
+  c.model.dim = 16;
+  c.model.heads = 4;
+  c.model.kv_heads = model == "llama" ? 2 : 0;
+  c.model.dropout = 0.2;
+  c.epochs = 4;
+  c.parts = 2;
+  c.batch = 3;
+  c.accumulate = 2;
+  c.lr = 1e-2;
+  c.warmup = 3;
+  c.ema = 0.9;
+  c.seed = 3;
+  return c;
+}
+
+std::string some_text(const TempDir& dir, const std::string& name = "text") {
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += kText;
+  return write_file(dir / name, text);
+}
+
+// A corpus and trainings on it.
+struct Setup {
+  TrainConfig config;
+  Texts texts;
+  data::ByteBpe tokenizer;
+  Corpus corpus;
+
+  explicit Setup(TrainConfig c) : config(std::move(c)), texts(read_texts(config)) {
+    tokenizer = make_tokenizer(config, texts);
+    config.model.vocab = tokenizer.size();
+    corpus = encode_corpus(texts, tokenizer);
+  }
+  std::unique_ptr<LmTraining> training() const {
+    return std::make_unique<LmTraining>(config, corpus, make_model(config.model, config.seed));
+  }
+};
+
+void step(LmTraining& t) {
+  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+  t.loop.step();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  return dispatch(a.dtype(), [&]<class T>() {
+    const std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
+    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+  });
+}
+
+// Two trainings with the same past.
+void check_same_state(const LmTraining& a, const LmTraining& b) {
+  const SafeTensors x = a.loop.state(), y = b.loop.state();
+  REQUIRE(x.tensors.size() == y.tensors.size());
+  for (size_t i = 0; i < x.tensors.size(); ++i) {
+    CAPTURE(x.tensors[i].first);
+    CHECK(x.tensors[i].first == y.tensors[i].first);
+    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
+  }
+  CHECK(x.metadata == y.metadata);
+  CHECK(a.loop.means().mean("bits_per_byte") == b.loop.means().mean("bits_per_byte"));
+  REQUIRE(a.loop.history().size() == b.loop.history().size());
+  for (size_t i = 0; i < a.loop.history().size(); ++i)
+    CHECK(a.loop.history()[i]["valid_bits_per_byte"] == b.loop.history()[i]["valid_bits_per_byte"]);
+}
+
+LmOptions parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "lm");
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  LmOptions o;
+  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  return o;
+}
+
+// A model folder made by short epochs.
+std::string trained_folder(const TempDir& dir, const std::string& model) {
+  LmOptions o;
+  o.train = busy_config(model, some_text(dir));
+  o.out = dir / model;
+  REQUIRE(start_training(o) == 0);
+  return o.out;
+}
+
+}  // namespace
+
+TEST_CASE("lm: training resumes bit for bit, in mid-epoch and at its end") {
+  TempDir dir;
+  for (const std::string& model : family_names()) {
+    CAPTURE(model);
+    const Setup setup(busy_config(model, some_text(dir)));
+    auto whole = setup.training();
+    REQUIRE(whole->loader.batches_per_epoch() >= 3);
+    for (int i = 0; i < 7; ++i) step(*whole);
+    REQUIRE(whole->loop.history().size() >= 1);
+    for (int before : {1, 2, 5}) {
+      auto first = setup.training(), second = setup.training();
+      for (int i = 0; i < before; ++i) step(*first);
+      first->loop.checkpoint().save(dir / "c");
+      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+      for (int i = before; i < 7; ++i) step(*second);
+      check_same_state(*whole, *second);
+    }
+  }
+}
+
+TEST_CASE("lm: training gives the same with one thread and with two") {
+  TempDir dir;
+  const Setup setup(busy_config("gpt", some_text(dir)));
+  auto one = setup.training(), two = setup.training();
+  const int threads = num_threads();
+  set_num_threads(1);
+  for (int i = 0; i < 3; ++i) step(*one);
+  set_num_threads(2);
+  for (int i = 0; i < 3; ++i) step(*two);
+  set_num_threads(threads);
+  check_same_state(*one, *two);
+}
+
+TEST_CASE("lm: a small model learns its text, in bits a byte") {
+  TempDir dir;
+  for (const std::string& model : family_names()) {
+    CAPTURE(model);
+    TrainConfig c = busy_config(model, some_text(dir));
+    c.parts = c.accumulate = 1;
+    c.ema = c.model.dropout = 0;
+    c.epochs = 60;
+    const Setup setup(c);
+    auto t = setup.training();
+    while (!t->loop.finished()) {
+      t->loop.step();
+      if (t->loop.epoch_trained()) REQUIRE(t->loop.close_epoch());
+    }
+    const train::EpochRecord &first = t->loop.history().front(), &last = t->loop.history().back();
+    CHECK(first["valid_bits_per_byte"] > 1);
+    CHECK(last["valid_bits_per_byte"] < 0.3);
+    CHECK(last["train_bits_per_byte"] < 0.3);
+    CHECK(last["valid_ppl"] == doctest::Approx(std::exp(last["valid_loss"])));
+    train::Learner::Evaluation scope(t->learner);
+    const Generated g =
+        generate(t->model, setup.tokenizer, "the cat sat on", {.temperature = 0, .stop = {"\n"}});
+    CHECK(g.text == " the mat. the dog sat on the log.");
+  }
+}
+
+TEST_CASE("lm: a checkpoint of another text is refused") {
+  TempDir dir;
+  const Setup setup(busy_config("gpt", some_text(dir)));
+  TrainConfig c = busy_config("gpt", write_file(dir / "other", read_file(dir / "text") + "end"));
+  c.tokenizer = dir.path();
+  setup.tokenizer.save(dir / "vocab.json", dir / "merges.txt");
+  const Setup other(c);
+  auto t = setup.training();
+  t->loop.step();
+  CHECK_THROWS_WITH_AS(other.training()->loop.load_state(t->loop.state(), "c"),
+                       doctest::Contains("other data"), IoError);
+}
+
+TEST_CASE("lm: a model folder, and what is done with it") {
+  TempDir dir;
+  for (const std::string& model : family_names()) {
+    CAPTURE(model);
+    const std::string folder = trained_folder(dir, model);
+    LmOptions o;
+    o.out = folder;
+    o.train = busy_config(model, dir / "text");
+    CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
+
+    std::istringstream log(read_file(folder + "/log.jsonl"));
+    int64_t epochs = 0;
+    for (std::string text; std::getline(log, text); ++epochs)
+      for (const char* key : {"epoch", "train_loss", "train_bits_per_byte", "valid_loss",
+                              "valid_ppl", "valid_bits_per_byte", "tokens_per_s", "lr", "seconds"})
+        CHECK(nlohmann::json::parse(text).at(key).is_number());
+    CHECK(epochs == 4);
+    const std::string report = read_file(folder + "/report.html");
+    for (const char* part : {"Bits a byte", "Texts", "Self-attention", "head 4"})
+      CHECK(report.find(part) != std::string::npos);
+
+    o = {};
+    o.model = folder;
+    o.prompt = "the \xFF cat";
+    o.generate.max_tokens = 30;
+    o.attention = dir / "attention.html";
+    std::ostringstream out;
+    CHECK(generate_text(o, out) == 0);
+    CHECK(out.str().starts_with("the \uFFFD cat"));
+    CHECK(read_file(o.attention).find("<svg") != std::string::npos);
+    o.text = {dir / "text"};
+    CHECK(evaluate_model(o) == 0);
+    o.stride = 13;
+    CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("context of 12"), Error);
+
+    // Where lm.json is not, transformers' config.json says the sizes.
+    const LoadedModel ours = load_folder(folder);
+    std::filesystem::rename(folder + "/lm.json", dir / "lm.json");
+    const LoadedModel theirs = load_folder(folder);
+    const Tensor tokens = tensor(std::vector<int64_t>{1, 2, 3}, {1, 3});
+    CHECK(same_bits(ours.model(tokens), theirs.model(tokens)));
+    std::filesystem::rename(dir / "lm.json", folder + "/lm.json");
+
+    LmOptions resumed;
+    resumed.resume = folder;
+    CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+    for (const char* part : {"model.safetensors", "lm.json", "vocab.json", "merges.txt"}) {
+      const std::string bytes = read_file(folder + "/" + part);
+      write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
+      if (part != std::string("merges.txt"))  // half of the merges are merges
+        CHECK_THROWS_AS(load_folder(folder), IoError);
+      std::filesystem::remove(folder + "/" + part);
+      if (part != std::string("lm.json"))
+        CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains(part), IoError);
+      write_file(folder + "/" + part, bytes);
+    }
+    // Sizes that the file cannot hold are refused before anything is allocated.
+    TrainConfig large = load_config({folder});
+    large.model.layers = 1000;
+    large.model.dim = 1 << 16;
+    save_config({folder}, large);
+    CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains("bytes can hold"), IoError);
+  }
+}
+
+TEST_CASE("lm: training goes on from a model, with its tokenizer and sizes") {
+  TempDir dir;
+  const std::string folder = trained_folder(dir, "llama");
+  LmOptions o;
+  o.train = busy_config("gpt", dir / "text");
+  o.train.from = folder;
+  o.train.lr = 1e-9;
+  o.train.ema = 0;
+  o.train.epochs = 1;
+  o.out = dir / "more";
+  CHECK(start_training(o) == 0);
+  const LoadedModel before = load_folder(folder), after = load_folder(o.out);
+  CHECK(after.model.config().model == "llama");
+  const Tensor tokens = tensor(std::vector<int64_t>{5, 6, 7}, {1, 3});
+  CHECK(all_close(before.model(tokens), after.model(tokens), 1e-4, 1e-4));
+  CHECK_FALSE(same_bits(before.model(tokens), after.model(tokens)));
+}
+
+TEST_CASE("lm: a run whose rate does not depend on its length can be made longer, bit for bit") {
+  TempDir dir;
+  some_text(dir);
+  auto run = [&](const char* name, int64_t epochs) {
+    LmOptions o;
+    o.train = busy_config("gpt", dir / "text");
+    o.train.schedule = "inverse-sqrt";
+    o.train.epochs = epochs;
+    o.out = dir / name;
+    REQUIRE(start_training(o) == 0);
+    return o.out;
+  };
+  const std::string whole = run("whole", 3), part = run("part", 2);
+  REQUIRE(resume_training(parse({"train", "--resume", part, "--epochs", "3"})) == 0);
+  for (const char* file : {"/model.safetensors", "/lm.json"})
+    CHECK(read_file(part + file) == read_file(whole + file));
+}
+
+TEST_CASE("lm: flags") {
+  CHECK(is_demo(parse({}).train));
+  CHECK(parse({"train", "--text", "a", "b"}).train.text == std::vector<std::string>{"a", "b"});
+  const ModelConfig llama = parse({"train", "--text", "a", "--model", "llama"}).train.model;
+  CHECK_FALSE(llama.tie);
+  CHECK_FALSE(llama.bias);
+  CHECK(parse({"train", "--text", "a", "--model=llama", "--tie"}).train.model.tie);
+  TrainConfig sized = parse({"train", "--text", "a"}).train;
+  sized.model.vocab = 100;
+  CHECK(to_json(config_from_json(to_json(sized))) == to_json(sized));
+  auto refused = [&](auto change) {
+    TrainConfig c = sized;
+    change(c.model);
+    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+  };
+  refused([](ModelConfig& m) { m.layers = -1; });
+  refused([](ModelConfig& m) { m.dim = int64_t{1} << 40; });
+  refused([](ModelConfig& m) { m.dropout = 2; });
+  refused([](ModelConfig& m) { m.eps = 0; });
+  refused([](ModelConfig& m) { m.vocab = 0; });
+  refused([](ModelConfig& m) { m.model = "oracle"; });
+  CHECK_THROWS_AS(config_from_json("{}"), Error);
+  CHECK_THROWS_AS(config_from_json("[[[["), Error);
+  const std::vector<std::vector<std::string>> wrong = {
+      {"fly"},
+      {"train", "--model", "oracle"},
+      {"train", "--valid", "a"},
+      {"train", "--hold-out", "0.1"},
+      {"train", "--text", "a", "--valid", "b", "--hold-out", "0.1"},
+      {"train", "--tokenizer", "d", "--vocab", "300"},
+      {"train", "--from", "d", "--layers", "3"},
+      {"train", "--dim", "10", "--heads", "4"},
+      {"train", "--heads", "4", "--kv-heads", "3"},
+      {"train", "--vocab", "100"},
+      {"train", "--dropout", "1"},
+      {"train", "--resume", "r", "--lr", "1"},
+      {"generate"},
+      {"generate", "--model", "m", "--temperature", "-1"},
+      {"generate", "--model", "m", "--top-p", "0"},
+      {"generate", "--model", "m", "--stop", ""},
+      {"eval", "--model", "m"},
+  };
+  for (const auto& words : wrong) {
+    CAPTURE(words.back());
+    CHECK_THROWS_AS(parse(words), Error);
+  }
+}
+
+}  // namespace tern::apps::lm

@@ -1,0 +1,321 @@
+// What lm reads, writes and scores, with models whose answers are known.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <regex>
+#include <set>
+
+#include "tern/apps/lm/generate.h"
+#include "tern/apps/lm/grammar.h"
+#include "tern/apps/lm/report.h"
+#include "tern/apps/lm/score.h"
+#include "tern/apps/lm/transformers_config.h"
+#include "tern/core/base/error.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/data/text/unicode.h"
+#include "tern/models/gpt.h"
+#include "tern/nn/module.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::apps::lm {
+namespace {
+
+using test::TempDir;
+using Ids = std::vector<int64_t>;
+
+/// p(next | last) from a table, without a cache; counts what it reads.
+struct Table {
+  nn::Parameter table;  // logits (V, V)
+  int64_t* longest = nullptr;
+
+  Tensor operator()(const Tensor& tokens) const {
+    if (longest) *longest = std::max(*longest, tokens.size(1));
+    return embedding(tokens, table);
+  }
+  models::Heatmaps heatmaps(const Tensor& tokens) const {
+    return {"Matrices", "Rows & columns.", {{"Layer 1", ones({2, tokens.size(1), 3})}}};
+  }
+  static void fields(auto& m, auto&& visit) { visit("table", m.table); }
+};
+
+/// Always the byte behind the last one: a, b, c, ...; `end` behind z.
+LanguageModel alphabet(const data::ByteBpe& bpe, int64_t context, int64_t* longest = nullptr) {
+  std::vector<float> logits(static_cast<size_t>(bpe.size() * bpe.size()), -9);
+  auto set = [&](const std::string& from, const std::string& to) {
+    logits[static_cast<size_t>(*bpe.id(from) * bpe.size() + *bpe.id(to))] = 9;
+  };
+  for (char c = 'a'; c < 'z'; ++c) set(std::string(1, c), std::string(1, static_cast<char>(c + 1)));
+  set("z", kEndOfText);
+  set(kEndOfText, "a");
+  Table model{nn::Parameter(tensor(logits, {bpe.size(), bpe.size()})), longest};
+  return {{.vocab = bpe.size(), .context = context}, std::move(model)};
+}
+
+data::ByteBpe bytes() { return data::ByteBpe::learn(std::vector<std::string>{}, {.size = 257}); }
+
+LanguageModel small_gpt(int64_t vocab, int64_t context) {
+  ModelConfig c{.vocab = vocab, .context = context, .layers = 2, .dim = 16, .heads = 2};
+  LanguageModel model = make_model(c, 1);
+  nn::set_training(model, false);
+  NoGradGuard guard;
+  for (const Tensor& p : nn::parameters(model))
+    for (int64_t i = 0; i < p.numel() && p.ndim() > 1; ++i) p.mutable_data<float>()[i] *= 10;
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("lm: a stream of bytes becomes whole characters, however it is cut") {
+  const std::string text = "añ日🙂b\xFF\xC3x\xF0\x9F";
+  const std::string want = data::replace_invalid_utf8(text);
+  for (size_t size = 1; size <= text.size(); ++size) {
+    TextStream stream;
+    std::string shown;
+    for (size_t at = 0; at < text.size(); at += size) {
+      const std::string piece = stream.add(std::string_view(text).substr(at, size));
+      CHECK_FALSE(data::find_invalid_utf8(piece));
+      shown += piece;
+    }
+    CHECK(shown + stream.finish() == want);
+  }
+}
+
+TEST_CASE("lm: nothing is shown from a stop on, however it is cut") {
+  const std::string text = "one two. three\n\nfour";
+  for (size_t size = 1; size <= text.size(); ++size)
+    for (const auto& [stops, want] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"\n\n"}, "one two. three"},
+             {{"\n\n", ". t"}, "one two"},
+             {{"two", "one tw"}, ""},
+             {{"fourth", "x"}, text},
+             {{"one two. three\n\nfour"}, ""}}) {
+      TextStream stream(stops);
+      std::string shown;
+      for (size_t at = 0; at < text.size(); at += size)
+        shown += stream.add(std::string_view(text).substr(at, size));
+      const bool stopped = stream.stopped();
+      CHECK(shown + stream.finish() == want);
+      CHECK(stopped == (want != text));
+    }
+  TextStream early({"xy"});
+  CHECK(early.add("ab x") == "ab ");  // it may become a stop
+  CHECK(early.add("z") == "xz");
+  CHECK_THROWS_AS(TextStream({""}), Error);
+}
+
+TEST_CASE("lm: writes until the end, a stop, or the last token; past the context too") {
+  const data::ByteBpe bpe = bytes();
+  for (int64_t context : {2, 3, 5, 8, 100}) {
+    int64_t longest = 0;
+    const LanguageModel model = alphabet(bpe, context, &longest);
+    CHECK_FALSE(model.has_cache());
+    const GenerateOptions greedy{.temperature = 0};
+    CHECK(generate(model, bpe, "uvw", greedy).text == "xyz");
+    CHECK(generate(model, bpe, "", greedy).text == "abcdefghijklmnopqrstuvwxyz");
+    CHECK(longest <= context);
+    std::string shown;
+    const Generated cut =
+        generate(model, bpe, "abc", {.max_tokens = 4, .temperature = 0}, [&](std::string_view s) {
+          shown += s;
+          return true;
+        });
+    CHECK(cut.text == "defg");
+    CHECK(shown == "defg");
+    CHECK(cut.tokens == 4);
+    CHECK_FALSE(cut.interrupted);
+    CHECK(generate(model, bpe, "f", {.temperature = 0, .stop = {"jk"}}).text == "ghi");
+    const Generated stopped =
+        generate(model, bpe, "f", greedy, [](std::string_view s) { return s != "h"; });
+    CHECK(stopped.interrupted);
+    CHECK(stopped.text == "gh");
+    CHECK(generate(model, bpe, std::string(50, 'k'), greedy).text == "lmnopqrstuvwxyz");
+  }
+  CHECK_THROWS_WITH_AS(generate(alphabet(bpe, 5), data::ByteBpe(), "", {}),
+                       doctest::Contains("begin with"), Error);
+}
+
+TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
+  const data::ByteBpe bpe = bytes();
+  const LanguageModel model = small_gpt(300, 16);  // 43 tokens more than there are
+  CHECK(model.has_cache());
+  std::set<std::string> texts;
+  for (uint64_t seed : {1, 2, 3}) {
+    const GenerateOptions o{.max_tokens = 40, .temperature = 2, .seed = seed};
+    const std::string text = generate(model, bpe, "abc", o).text;
+    CHECK(generate(model, bpe, "abc", o).text == text);
+    texts.insert(text);
+  }
+  CHECK(texts.size() == 3);
+  // Up to the context, greedy text is what the whole model says each time.
+  Ids ids = bpe.encode("abc");
+  const Generated g = generate(model, bpe, "abc", {.max_tokens = 12, .temperature = 0});
+  NoGradGuard guard;
+  std::string naive;
+  for (int64_t i = 0; i < g.tokens; ++i) {
+    const Tensor logits = model(tensor(ids, {1, std::ssize(ids)}));
+    const Tensor known = narrow(select(logits, 1, std::ssize(ids) - 1), 1, 0, bpe.size());
+    ids.push_back(argmax(known, 1).item<int64_t>());
+    naive += bpe.decode(std::span(ids).last(1));
+  }
+  CHECK(data::replace_invalid_utf8(naive) == g.text);
+}
+
+TEST_CASE("lm: a score counts every token once, whatever window, stride and batch") {
+  const data::ByteBpe bpe = bytes();
+  const std::vector<std::string> texts = {"abcdefghij", "the mat", "x", ""};
+  const EncodedTexts encoded = encode_texts(texts, bpe);
+  CHECK(encoded.bytes == 18);
+  CHECK(encoded.tokens == 18);
+  CHECK(encoded.ids.size() == 3);
+  Table even{nn::Parameter(zeros({257, 257}))};
+  const LanguageModel uniform({.vocab = 257, .context = 6}, std::move(even));
+  const LanguageModel table = alphabet(bpe, 6), gpt = small_gpt(257, 6);
+  for (int64_t window : {1, 2, 5, 6})
+    for (int64_t stride : {1, 2, 5, 6})
+      for (int64_t batch : {1, 3}) {
+        if (stride > window) continue;
+        const ScoreOptions o{.window = window, .stride = stride, .batch = batch};
+        const Score score = score_texts(uniform, encoded, o);
+        CHECK(score.tokens == 18);
+        CHECK(score.bits_per_byte() == doctest::Approx(std::log2(257)));
+        CHECK(score.perplexity() == doctest::Approx(257));
+        // One that looks at the last token alone scores the same with any context.
+        CHECK(score_texts(table, encoded, o).nats ==
+              doctest::Approx(score_texts(table, encoded).nats));
+      }
+  // By the definition: the tokens of window w at stride 1 are each told from the w before.
+  NoGradGuard guard;
+  double nats = 0;
+  for (const Ids& ids : encoded.ids)
+    for (int64_t i = 1; i < std::ssize(ids); ++i) {
+      const int64_t first = std::max<int64_t>(0, i - 4);
+      const Ids before(ids.begin() + first, ids.begin() + i);
+      const Tensor p = log_softmax(gpt(tensor(before, {1, i - first})), -1)[0];
+      nats -= p[i - first - 1][ids[static_cast<size_t>(i)]].item();
+    }
+  const Score slow = score_texts(gpt, encoded, {.window = 4, .stride = 1, .batch = 3});
+  CHECK(slow.nats == doctest::Approx(nats).epsilon(1e-5));
+  CHECK(std::isnan(score_texts(gpt, {}).loss()));
+  CHECK(score_texts(gpt, encoded, {.window = 1, .batch = 1}, [](int64_t) {
+          return false;
+        }).tokens == 1);
+  CHECK_THROWS_AS(score_texts(gpt, encoded, {.window = 7}), Error);
+  CHECK_THROWS_AS(score_texts(gpt, encoded, {.window = 4, .stride = 5}), Error);
+  // Without <|endoftext|> the first token cannot be predicted.
+  CHECK(encode_texts(texts, data::ByteBpe()).bytes == 15);
+}
+
+TEST_CASE("lm: texts are read, held out and put together") {
+  TempDir dir;
+  TrainConfig c;
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "line número " + std::to_string(i) + "\n";
+  c.text = {test::write_file(dir / "a", text), test::write_file(dir / "b", std::string(40, 'x'))};
+  c.hold_out = 0.1;
+  c.vocab_size = 300;
+  const Texts texts = read_texts(c);
+  REQUIRE(texts.train.size() == 2);
+  REQUIRE(texts.valid.size() == 2);
+  for (size_t i = 0; i < 2; ++i)
+    CHECK(texts.train[i] + texts.valid[i] == test::read_file(c.text[i]));
+  CHECK(texts.valid[0].starts_with("line"));
+  CHECK(texts.valid[1].size() == 4);
+  const data::ByteBpe bpe = make_tokenizer(c, texts);
+  CHECK(bpe.size() <= 300);
+  const Corpus corpus = encode_corpus(texts, bpe);
+  CHECK(bpe.decode(*corpus.train) == kEndOfText + texts.train[0] + kEndOfText + texts.train[1]);
+  CHECK(corpus.valid.bytes == std::ssize(texts.valid[0] + texts.valid[1]));
+  c.hold_out = 0;
+  CHECK(read_texts(c).valid.empty());
+  CHECK(encode_corpus(read_texts(c), bpe).checksum != corpus.checksum);
+  c.valid = {c.text[1]};
+  CHECK(read_texts(c).valid.size() == 1);
+  c.text = {dir / "none"};
+  CHECK_THROWS_AS(read_texts(c), IoError);
+}
+
+TEST_CASE("lm: stories follow from what they said; a seed gives the same ones") {
+  const std::string text = generate_stories(60'000, 1);
+  CHECK(text == generate_stories(60'000, 1));
+  CHECK(text != generate_stories(60'000, 2));
+  CHECK(text.size() >= 60'000);
+  CHECK(text.find(" a old") == std::string::npos);
+  const std::vector<std::string> numbers = {"no",  "one",   "two",   "three", "four", "five",
+                                            "six", "seven", "eight", "nine",  "ten"};
+  auto number = [&](const std::string& word) {
+    return std::find(numbers.begin(), numbers.end(), word) - numbers.begin();
+  };
+  const std::regex giving(
+      "(\\w+) has (\\w+) (\\w+ \\w+?)s?\\. \\w+ meets (\\w+) in .* gives h\\w+ (\\w+) .* Now \\1 "
+      "has "
+      "(\\w+) \\3s? and \\4 has (\\w+) \\3s?\\.");
+  int64_t found = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), giving), end; it != end; ++it, ++found) {
+    CHECK(number((*it)[2]) == number((*it)[6]) + number((*it)[7]));
+    CHECK((*it)[5] == (*it)[7]);
+    CHECK((*it)[1] != (*it)[4]);
+  }
+  CHECK(found > 50);
+}
+
+TEST_CASE("lm: sizes from and to transformers") {
+  const std::string folder = std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/";
+  for (const std::string name : {"gpt2", "llama", "llama_tied"}) {
+    const ModelConfig c = sizes_from_transformers(test::read_file(folder + name + "/config.json"));
+    CHECK(c.vocab == 61);
+    CHECK(c.context == 32);
+    CHECK(c.layers == 3);
+    CHECK(c.tie == (name != "llama"));
+    CHECK(c.rope_base == (name == "llama_tied" ? 500 : 1e4));
+    const LanguageModel model = load_model(c, folder + name + "/model.safetensors");
+    CHECK(nn::num_parameters(model) == find_family(c.model).weights(c));
+    ModelConfig again = sizes_from_transformers(*sizes_to_transformers(c, 3));
+    CHECK(again.model == c.model);
+    CHECK(again.ffn == c.ffn);
+    CHECK(again.kv_heads == c.kv_heads);
+    CHECK(again.eps == c.eps);
+    CHECK(again.rope_base == c.rope_base);
+    CHECK(again.tie == c.tie);
+  }
+  CHECK_FALSE(sizes_to_transformers({.model = "gpt", .heads = 4, .kv_heads = 2}, {}));
+  for (const char* wrong :
+       {"{", "[]", "{}", R"({"model_type": "bert"})", R"({"model_type": "gpt2", "n_layer": "x"})",
+        R"({"model_type": "gpt2", "n_embd": 0})",
+        R"({"model_type": "gpt2", "activation_function": "relu"})",
+        R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
+        R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3"}})",
+        R"({"model_type": "llama", "head_dim": 7})",
+        R"({"model_type": "llama", "attention_bias": true})",
+        R"({"model_type": "llama", "num_attention_heads": 0})"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(sizes_from_transformers(wrong), Error);
+  }
+}
+
+TEST_CASE("lm: every family has the weights it says; the report shows what a model has") {
+  for (const Family& family : families()) {
+    ModelConfig c{
+        .model = family.name, .vocab = 30, .context = 8, .layers = 2, .dim = 16, .heads = 4};
+    family.defaults(c);
+    c.ffn = family.ffn(c.dim);
+    CHECK(nn::num_parameters(make_model(c, 0)) == family.weights(c));
+  }
+  const data::ByteBpe bpe = bytes();
+  const LanguageModel table = alphabet(bpe, 8), gpt = small_gpt(257, 8);
+  CHECK(explain(table, bpe, "abc").groups.empty());
+  const AttentionSentence picture = explain(gpt, bpe, "ab cd and so on");
+  REQUIRE(picture.groups.size() == 1);
+  CHECK(picture.groups[0].matrices.size() == 4);
+  CHECK(picture.groups[0].matrices[0].rows.size() == 8);
+  LmReport report;
+  report.title = "A <title>";
+  report.samples = {{"one", "<two>"}};
+  report.attention = picture;
+  report.heatmaps = table.heatmaps(zeros({1, 4}, DType::i64));
+  const std::string page = make_report(report);
+  for (const char* part :
+       {"A &lt;title&gt;", "&lt;two&gt;", "Rows &amp; columns.", "Layer 1", "Self-attention"})
+    CHECK(page.find(part) != std::string::npos);
+}
+
+}  // namespace tern::apps::lm
