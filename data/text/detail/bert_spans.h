@@ -1,0 +1,40 @@
+// Inside of data only: which sentences make a sequence of BERT's pre-training.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/data/text/bert_loader.h"
+
+namespace tern::data::detail {
+
+/// Sentences [first, middle) are A; B are those behind them, [middle, last), or from elsewhere.
+struct BertSpan {
+  int64_t first, middle, last;
+  int64_t target;    ///< tokens that the sequence is made for, special ones aside
+  bool random_next;  ///< B is from elsewhere
+  /// Where the next span begins.
+  int64_t next() const { return random_next ? middle : last; }
+};
+
+/// The spans of an epoch. What a span is depends on the seed, the epoch and its first sentence.
+class BertSpans {
+ public:
+  BertSpans(std::shared_ptr<const Documents> text, const BertLoaderOptions& options);
+
+  BertSpan span(int64_t epoch, int64_t first) const;
+  /// The first sentences of all spans of an epoch.
+  std::vector<int64_t> starts(int64_t epoch) const;
+  /// A sentence for a B from elsewhere.
+  int64_t elsewhere(const BertSpan& span, Rng& rng) const;
+  /// Tokens of a sequence, special ones aside.
+  int64_t room() const { return options_.max_tokens - (options_.pairs ? 3 : 2); }
+
+ private:
+  std::shared_ptr<const Documents> text_;
+  BertLoaderOptions options_;
+};
+
+}  // namespace tern::data::detail

@@ -1,0 +1,97 @@
+#include "tern/data/text/documents.h"
+
+#include <algorithm>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/detail/wordpiece_names.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data {
+namespace {
+
+/// Sentences and documents as they come.
+class Collector {
+ public:
+  Collector(const WordPiece& pieces, const DocumentOptions& options)
+      : pieces_(pieces), longest_(options.longest_sentence) {
+    check(longest_ >= 0, "DocumentOptions: longest_sentence is {}; 0 for any", longest_);
+  }
+
+  void add(std::span<const std::string> lines) {
+    for (const std::string& line : lines) {
+      if (strip_spaces(line).empty())
+        end_document();
+      else
+        add_sentence(pieces_.encode_plain(line));
+    }
+    end_document();
+  }
+
+  Documents take() { return std::move(out_); }
+
+ private:
+  void add_sentence(const std::vector<int64_t>& ids) {
+    const int64_t n = std::ssize(ids);
+    for (int64_t begin = 0; begin < n;) {
+      const int64_t end = cut(ids, begin);
+      for (int64_t i = begin; i < end; ++i) out_.tokens.push_back(static_cast<int32_t>(ids[i]));
+      out_.sentence_ends.push_back(std::ssize(out_.tokens));
+      begin = end;
+    }
+  }
+
+  // The end of a sentence from `begin`: all, or `longest` tokens less those of a word cut in two.
+  int64_t cut(const std::vector<int64_t>& ids, int64_t begin) const {
+    const int64_t n = std::ssize(ids);
+    if (longest_ == 0 || n - begin <= longest_) return n;
+    int64_t end = begin + longest_;
+    while (end > begin && pieces_.piece(ids[end]).starts_with(detail::kContinued)) --end;
+    return end > begin ? end : begin + longest_;
+  }
+
+  void end_document() {
+    const int64_t begin = out_.document_ends.empty() ? 0 : out_.document_ends.back();
+    if (out_.sentences() > begin) out_.document_ends.push_back(out_.sentences());
+  }
+
+  const WordPiece& pieces_;
+  int64_t longest_;
+  Documents out_;
+};
+
+}  // namespace
+
+std::span<const int32_t> Documents::sentence(int64_t i) const {
+  check(i >= 0 && i < sentences(), "Documents: sentence {} of {}", i, sentences());
+  const int64_t begin = i > 0 ? sentence_ends[i - 1] : 0;
+  return std::span(tokens).subspan(begin, sentence_ends[i] - begin);
+}
+
+int64_t Documents::sentence_length(int64_t i) const { return std::ssize(sentence(i)); }
+
+Documents::Range Documents::document_of(int64_t i) const {
+  check(i >= 0 && i < sentences(), "Documents: sentence {} of {}", i, sentences());
+  const auto end = std::upper_bound(document_ends.begin(), document_ends.end(), i);
+  return {end == document_ends.begin() ? 0 : *(end - 1), *end};
+}
+
+Documents make_documents(std::span<const std::string> lines, const WordPiece& pieces,
+                         const DocumentOptions& options) {
+  Collector collector(pieces, options);
+  collector.add(lines);
+  return collector.take();
+}
+
+Documents read_documents(std::span<const std::string> paths, const WordPiece& pieces,
+                         const DocumentOptions& options) {
+  check(!paths.empty(), "read_documents: no files");
+  Collector collector(pieces, options);
+  for (const std::string& path : paths) collector.add(read_lines(path));
+  Documents out = collector.take();
+  check_io(out.sentences() > 0, "{}: no text in {}", paths.front(),
+           paths.size() == 1 ? "it" : fmt::format("it and {} other files", paths.size() - 1));
+  return out;
+}
+
+}  // namespace tern::data
