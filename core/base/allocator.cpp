@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
 
 namespace tern {
 namespace {
@@ -23,6 +24,7 @@ constexpr std::size_t kMost = std::size_t{1} << 56;
 
 // Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
 std::size_t bucket(std::size_t bytes) {
+  check(bytes <= kMost, "out of memory: {} bytes asked for", bytes);
   bytes = std::max(bytes, kAlign);
   std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
   return (bytes + step - 1) / step * step;
@@ -64,7 +66,6 @@ class Blocks {
 class Cache {
  public:
   void* allocate(std::size_t& bytes) {
-    check(bytes <= kMost, "out of memory: {} bytes asked for", bytes);
     bytes = bucket(bytes);
     std::lock_guard lock(mutex_);
     void* p = take(bytes);
@@ -203,6 +204,7 @@ void listen_to_allocations(AllocationListener* l) {
 }
 
 void* allocate(std::size_t& bytes) {
+  if (reserving) return reserve(bytes = bucket(bytes));
   if (!listener.load(std::memory_order_relaxed)) return cache().allocate(bytes);
   void* p = nullptr;
   try {
@@ -218,6 +220,7 @@ void* allocate(std::size_t& bytes) {
 }
 
 void deallocate(void* p, std::size_t bytes) noexcept {
+  if (release(p, bytes)) return;
   if (listener.load(std::memory_order_relaxed)) {
     std::lock_guard lock(listening);
     if (AllocationListener* l = listener) l->freed(p);

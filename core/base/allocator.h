@@ -5,7 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+
+#include "tern/core/base/allocation_listener.h"
 
 namespace tern {
 
@@ -27,15 +28,6 @@ void trim_memory();
 void set_memory_cap(int64_t bytes);
 
 namespace detail {
-/// Is told of every block that tensors take and give back, by any thread, one call at a time.
-class AllocationListener {
- public:
-  virtual ~AllocationListener() = default;
-  virtual void allocated(void* p, std::size_t bytes) = 0;
-  virtual void freed(void* p) noexcept = 0;
-  /// Added to the error of an allocation that fails.
-  virtual std::string describe() const = 0;
-};
 /// From now on; null: nobody. An Error if somebody listens already.
 void listen_to_allocations(AllocationListener* listener);
 

@@ -67,7 +67,7 @@ SerialScope::~SerialScope() { --serial_depth; }
 namespace detail {
 
 void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
-  if (n <= 0) return;
+  if (n <= 0 || reserving) return;
   grain = std::max<int64_t>(grain, 1);
   int64_t parts = std::min<int64_t>(num_threads(), (n + grain - 1) / grain);
   if (parts <= 1 || in_serial()) return fn(context, 0, n);
@@ -84,7 +84,7 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
 }
 
 void parallel_blocks(int64_t nblocks, void* context, RangeFn fn) {
-  if (nblocks <= 0) return;
+  if (nblocks <= 0 || reserving) return;
   int64_t threads = std::min<int64_t>(num_threads(), nblocks);
   if (threads <= 1 || in_serial()) return fn(context, 0, nblocks);
   start_pool();

@@ -1,12 +1,15 @@
 // One pool of threads (OpenMP) for all of tern. Results never depend on the number of threads:
 // either every element is computed on its own (parallel_for), or the partition is fixed by the
-// caller and partial results are combined in a fixed order (parallel_blocks).
+// caller and partial results are combined in a fixed order (parallel_blocks). In a ShapeOnlyScope
+// (shape_only.h) no loop runs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "tern/core/base/shape_only.h"
 
 namespace tern {
 
@@ -71,7 +74,7 @@ template <class F>
 void parallel_blocks(int64_t nblocks, int64_t work, F&& fn) {
   if (work >= kParallelWork) {
     parallel_blocks(nblocks, std::forward<F>(fn));
-  } else {
+  } else if (!detail::reserving) {
     for (int64_t b = 0; b < nblocks; ++b) fn(b);
   }
 }
