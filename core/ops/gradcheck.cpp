@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tern/core/ops/ops.h"
@@ -74,22 +75,30 @@ std::vector<Tensor> analytic(const char* name, const MultiFunction& fn,
 void compare(const char* name, const MultiFunction& fn, const std::vector<Tensor>& inputs,
              const GradcheckOptions& options) {
   std::vector<Tensor> wanted;
-  for (const Tensor& t : inputs)
-    if (t.requires_grad()) {
-      check(t.dtype() == DType::f64, "{}: inputs must be f64, got {}", name, t.dtype());
-      wanted.push_back(t);
+  std::vector<std::string> called;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_grad()) {
+      check(inputs[i].dtype() == DType::f64, "{}: inputs must be f64, got {}", name,
+            inputs[i].dtype());
+      called.push_back(i < options.names.size() ? options.names[i]
+                                                : fmt::format("input {}", wanted.size()));
+      wanted.push_back(inputs[i]);
     }
   check(!wanted.empty(), "{}: no input requires a gradient", name);
   std::vector<Tensor> grads = analytic(name, fn, inputs, wanted);
   for (size_t k = 0; k < wanted.size(); ++k) {
     std::vector<double> got(static_cast<size_t>(wanted[k].numel()), 0.0);
     if (grads[k].defined()) got = grads[k].to_vector<double>();
-    for (size_t i = 0; i < got.size(); ++i) {
+    const size_t parts = options.most > 0 ? static_cast<size_t>(options.most) : got.size();
+    const size_t step = parts ? (got.size() + parts - 1) / parts : 1;
+    // Of every step another element of it, so that not all come from one column of a matrix.
+    for (size_t first = 0, turn = 0; first < got.size(); first += step, ++turn) {
+      const size_t i = std::min(got.size() - 1, first + turn % step);
       double want = central_difference(fn, inputs, wanted[k], static_cast<int64_t>(i), options.eps);
       double error = std::abs(got[i] - want);
       check(error <= options.atol + options.rtol * std::abs(want),
-            "{}: input {} of shape {}, element {}: the gradient is {}, differences give {}", name,
-            k, wanted[k].shape(), i, got[i], want);
+            "{}: {} of shape {}, element {}: the gradient is {}, differences give {}", name,
+            called[k], wanted[k].shape(), i, got[i], want);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tern/core/tensor/tensor.h"
@@ -100,6 +101,8 @@ struct GradcheckOptions {
   double eps = 1e-6;
   double atol = 1e-5;
   double rtol = 1e-3;
+  int64_t most = 0;  ///< elements of each input that are compared, spread evenly; 0: all
+  std::vector<std::string> names = {};  ///< what errors call the inputs; left out: "input 0", ...
 };
 
 using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
