@@ -10,3 +10,4 @@
 #include "tern/train/progress.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/schedule.h"
+#include "tern/train/summary.h"
