@@ -91,10 +91,10 @@ class Collector {
   void operator()(std::string_view name, Field& field) {
     using T = std::remove_const_t<Field>;
     if constexpr (is_slot<T>) {
-      out_.push_back({prefix_ + std::string(name), const_cast<T*>(&field)});
+      out_.push_back({named(name), const_cast<T*>(&field)});
     } else if constexpr (HasFields<T>) {
       if constexpr (std::is_polymorphic_v<T>)
-        if (typeid(field) != typeid(T)) fail_derived(prefix_ + std::string(name));
+        if (typeid(field) != typeid(T)) fail_derived(named(name));
       Collector inner = nested(name);
       T::fields(field, inner);
     } else if constexpr (is_a<T, std::optional> || is_a<T, std::unique_ptr>) {
@@ -121,7 +121,12 @@ class Collector {
 
  private:
   Collector nested(std::string_view name) const {
-    return {out_, name.empty() ? prefix_ : prefix_ + std::string(name) + "."};
+    return {out_, name.empty() ? prefix_ : named(name) + '.'};
+  }
+  std::string named(std::string_view name) const {
+    std::string s = prefix_;
+    s += name;  // not a sum: g++ 12 at -O3 warns of overlapping copies there
+    return s;
   }
   Slots& out_;
   std::string prefix_;

@@ -6,6 +6,17 @@
 #include <map>
 
 namespace tern::nn::detail {
+
+std::string with_commas(int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string s;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) s += ',';
+    s += digits[i];
+  }
+  return s;
+}
+
 namespace {
 
 // "Linear" for tern::nn::Linear, "Sequential" for tern::nn::Sequential<...>.
@@ -27,16 +38,6 @@ std::string short_name(const std::type_info& type) {
     end = name.size();
   }
   return name.substr(start, end - start);
-}
-
-std::string with_commas(int64_t n) {
-  const std::string digits = std::to_string(n);
-  std::string s;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) s += ',';
-    s += digits[i];
-  }
-  return s;
 }
 
 std::string indented(const std::string& text) {

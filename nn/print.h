@@ -22,6 +22,9 @@
 namespace tern::nn {
 namespace detail {
 
+/// 1234567 as "1,234,567".
+std::string with_commas(int64_t n);
+
 /// A module as it is printed: its type, its own tensors, its modules.
 struct Outline {
   struct Field {

@@ -24,6 +24,14 @@ concept FromThree = requires {
 
 }  // namespace
 
+TEST_CASE("first contact: tensors of vectors, without a shape along one axis") {
+  CHECK(tensor(std::vector{1.5F, 2.0F}).shape() == Shape{2});
+  CHECK(tensor(std::vector{1, 2, 3}).dtype() == DType::i64);
+  CHECK(tensor(std::vector{1, 2, 3, 4}, {2, 2}).to_vector<int64_t>() ==
+        std::vector<int64_t>{1, 2, 3, 4});
+  CHECK(tensor(std::vector<uint8_t>()).shape() == Shape{0});
+}
+
 TEST_CASE("first contact: one number of a pair means both; more than two do not compile") {
   CHECK(Size2(3) == Size2(3, 3));
   CHECK(Size2{3} == Size2{3, 3});

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/nn/print.h"
 
 namespace tern {
 namespace {
@@ -145,13 +146,6 @@ bool is_number(const std::string& s) {
   return !s.empty() && s.find_first_not_of("0123456789") == s.npos;
 }
 
-std::string with_commas(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (auto at = std::ssize(digits) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
 double giga(int64_t n) { return static_cast<double>(n) / 1e9; }
 double mega(int64_t n) { return static_cast<double>(n) / 1e6; }
 
@@ -163,7 +157,7 @@ Line line_of(const Branch& b, const std::string& name, int depth) {
   return {std::string(static_cast<size_t>(2 * depth), ' ') + name,
           b.op,
           b.known ? fmt::format("{}", b.output) : "",
-          b.weights ? with_commas(b.weights) : "",
+          b.weights ? nn::detail::with_commas(b.weights) : "",
           b.flops ? fmt::format("{:.3f}", giga(b.flops)) : "",
           fmt::format("{:.1f}", mega(b.saved))};
 }

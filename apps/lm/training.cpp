@@ -55,7 +55,7 @@ LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m
 train::LoopOptions LmTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
-  o.best = {.metric = "valid_loss"};
+  o.best = {"valid_loss"};
   o.save_weights = false;
   o.unit = "batches";
   o.weight_unit = "tokens";

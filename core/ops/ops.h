@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,15 @@ template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape);
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape) {
-  return tensor(std::span<const T>(values), shape);
+  if constexpr (std::is_same_v<T, int>)
+    return tensor(std::vector<int64_t>(values.begin(), values.end()), shape);
+  else
+    return tensor(std::span<const T>(values), shape);
+}
+/// Without a shape: along one axis.
+template <class T>
+Tensor tensor(const std::vector<T>& values) {
+  return tensor(values, {static_cast<int64_t>(values.size())});
 }
 /// f32, for literals: tensor({1, 2, 3, 4}, {2, 2}).
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
