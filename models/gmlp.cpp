@@ -116,6 +116,19 @@ std::vector<std::string> gmlp_names() {
   return names;
 }
 
+int64_t gmlp_weights(const GmlpOptions& o) {
+  int64_t in = o.channels, sum = 0;
+  for (const StemLayer& layer : o.stem) {
+    sum += 9 * in * layer.channels + 2 * layer.channels;
+    in = layer.channels;
+  }
+  const int64_t tokens = tokens_of(o), pooled = o.fc_dim ? o.fc_dim : o.dim;
+  sum += in * o.patch * o.patch * o.dim + o.dim;
+  sum += (o.class_token ? o.dim : 0) + (o.positions ? tokens * o.dim : 0);
+  sum += o.layers * gmlp_block_weights(o.block(), tokens) + 2 * o.dim;
+  return sum + (o.fc_dim ? o.dim * o.fc_dim + o.fc_dim : 0) + pooled * o.classes + o.classes;
+}
+
 ConvNormGelu::ConvNormGelu(int64_t in, const StemLayer& l, Rng& rng)
     : conv(in, l.channels, {3, 3}, rng, {.stride = {l.stride, l.stride}, .padding = {1, 1}},
            nn::Bias::no),

@@ -60,6 +60,8 @@ const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
 /// the paper's stochastic depth.
 GmlpOptions gmlp_options(const std::string& name);
 std::vector<std::string> gmlp_names();  ///< all of them
+/// How many weights a model of these options has, without making it.
+int64_t gmlp_weights(const GmlpOptions& options);
 
 /// Convolution without bias, batch norm, GELU.
 struct ConvNormGelu {

@@ -90,6 +90,25 @@ std::vector<GmlpBlock> gmlp_blocks(int64_t layers, const GmlpBlockOptions& o, in
   return blocks;
 }
 
+int64_t gmlp_block_weights(const GmlpBlockOptions& o, int64_t tokens) {
+  auto linear = [](int64_t in, int64_t out) { return in * out + out; };
+  const int64_t gated = o.gate.split ? o.d_ffn / 2 : o.d_ffn, a = o.attention_dim;
+  int64_t head = tokens;  // the bias, then W
+  switch (o.gate.matrix) {
+    case nn::SpatialMatrix::full:
+      head += tokens * tokens;
+      break;
+    case nn::SpatialMatrix::toeplitz:
+      head += 2 * tokens - 1;
+      break;
+    case nn::SpatialMatrix::circulant:
+      head += tokens;
+      break;
+  }
+  return 2 * o.dim + linear(o.dim, o.d_ffn) + 2 * gated + o.gate.heads * head +
+         (a > 0 ? linear(o.dim, 3 * a) + linear(a, gated) : 0) + linear(gated, o.dim);
+}
+
 std::vector<Tensor> spatial_weights(const std::vector<GmlpBlock>& blocks) {
   NoGradGuard no_grad;
   std::vector<Tensor> out;

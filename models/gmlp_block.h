@@ -83,6 +83,9 @@ struct GmlpBlock {
 std::vector<GmlpBlock> gmlp_blocks(int64_t layers, const GmlpBlockOptions& options, int64_t tokens,
                                    Rng& rng);
 
+/// How many weights a block of these options has, without making it.
+int64_t gmlp_block_weights(const GmlpBlockOptions& options, int64_t tokens);
+
 /// The spatial matrix of every block, (N, N) or (H, N, N), without history.
 std::vector<Tensor> spatial_weights(const std::vector<GmlpBlock>& blocks);
 /// The same as heatmaps, (1, N, N) or (H, N, N). `tokens` ends the caption: what they are.

@@ -93,6 +93,12 @@ std::vector<std::string> gmlp_text_names() {
   return names;
 }
 
+int64_t gmlp_text_weights(const GmlpTextOptions& o) {
+  checked(o);
+  return o.vocab * o.dim * (o.tie_head ? 1 : 2) + (o.positions ? o.context * o.dim : 0) +
+         o.layers * gmlp_block_weights(block_of(o), o.context) + 2 * o.dim;
+}
+
 GmlpTextState GmlpTextState::select_rows(const Tensor& rows) const {
   GmlpTextState out{{}, rows.size(0), position};
   for (const GmlpBlockCache& block : blocks) out.blocks.push_back(block.select_rows(rows));

@@ -49,6 +49,8 @@ struct GmlpTextOptions {
 /// amlp-large (Toeplitz matrices, N 512), and small (4 blocks of D 128, N 128).
 GmlpTextOptions gmlp_text_options(const std::string& name);
 std::vector<std::string> gmlp_text_names();
+/// How many weights a GmlpLanguageModel of these options has, without making it.
+int64_t gmlp_text_weights(const GmlpTextOptions& options);
 
 /// What decoding keeps of its texts; a value.
 struct GmlpTextState {

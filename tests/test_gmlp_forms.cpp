@@ -83,6 +83,7 @@ TEST_CASE("gmlp forms: the loss depends on every parameter and on nothing else; 
     Gmlp model(o, rng);
     const Tensor logits = model(images(o, 3, rng));
     REQUIRE(logits.shape() == Shape{3, 10});
+    CHECK(models::gmlp_weights(o) == nn::num_parameters(model));
     const Tensor loss = cross_entropy(logits, tensor<int64_t>({1, 0, 9}, {3}));
     check_leaves(loss, model);
     optim::AdamW optimizer(nn::named_parameters(model));
