@@ -1,0 +1,105 @@
+#include "tern/apps/ntm/commands.h"
+
+#include <fmt/format.h>
+
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/ntm/report.h"
+#include "tern/apps/ntm/training.h"
+#include "tern/core/base/error.h"
+#include "tern/train/interrupt.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
+constexpr int64_t kReportCount = 50;  // of each length
+
+// After the last epoch: lengths, sample sequences and the report, with the best weights.
+bool finish(const NtmTraining& t, const Facts& facts) {
+  const train::RunFolder& folder = t.loop.folder();
+  const train::EpochRecord& best = t.loop.best_epoch();
+  SequenceModel model(t.config);
+  load_best_weights(folder, model);
+  const auto lengths = score_lengths(model, t.task, report_lengths(t.task), kReportCount,
+                                     kReportSeed, [] { return !train::interrupted(); });
+  if (!lengths) return false;
+  NtmReport report{
+      .title = fmt::format("{} on {}", t.config.baseline ? "LSTM" : "NTM", t.task.name),
+      .facts = facts,
+      .epochs = t.loop.history(),
+      .best = best.epoch,
+      .task = t.task,
+      .lengths = *lengths,
+      .episodes = {}};
+  for (int64_t length : {t.task.lengths.high, 2 * t.task.lengths.high})
+    report.episodes.push_back(observe(model, t.task, length, kReportSeed));
+  write_file_atomically(folder.file("report.html"), make_report(report));
+  std::string reached =
+      fmt::format("best after {} sequences: {:.4f} bits a sequence, {:.3f} wrong bits",
+                  train::grouped(static_cast<int64_t>(best["sequences"])),
+                  best["bits_per_sequence"], best["wrong_bits"]);
+  if (best.has("best_predictor"))
+    reached += fmt::format("; the best predictor costs {:.4f} bits", best["best_predictor"]);
+  train::say(reached + "\n\n" + length_table(t.task, *lengths));
+  train::say(fmt::format("weights {}", folder.best_weights()));
+  train::say(fmt::format("report  {}", folder.file("report.html")));
+  return true;
+}
+
+int go(NtmTraining& t, const Facts& more) {
+  Facts facts = describe(t.config, t.model);
+  facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
+  return run_loop("ntm", t.loop, facts, [&] { return finish(t, facts); });
+}
+
+}  // namespace
+
+int start_training(const NtmCommand& command) {
+  NtmConfig c = command.config;
+  if (!command.out.empty()) check_new_folder(command.out);
+  Facts more;
+  train::ScheduleOptions schedule{.name = c.schedule, .warmup = c.warmup};
+  if (!command.warmup_given) fit_warmup(schedule, c.steps(), more);
+  c.warmup = schedule.warmup;
+  train::make_schedule(schedule, c.steps());  // what cannot be trained leaves no folder behind
+  const train::RunFolder folder = make_run_folder(command.out, c.name());
+  save_config(folder, c);
+  NtmTraining training(c, {.folder = folder.path});
+  return go(training, more);
+}
+
+int resume_training(const NtmCommand& command) {
+  const train::RunFolder folder{command.resume};
+  const SafeTensors state = load_resumed(folder);
+  NtmTraining training(load_config(folder), {.folder = folder.path});
+  training.loop.load_state(state, folder.checkpoint());
+  return go(training, {});
+}
+
+int evaluate_model(const NtmCommand& command) {
+  const train::RunFolder folder{command.model};
+  const NtmConfig c = load_config(folder);
+  check(command.repeats == 0 || c.task == "repeat-copy",
+        "--repeats would change nothing: {} learned {}", folder.path, c.task);
+  check(command.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
+  SequenceModel model(c);
+  load_best_weights(folder, model);
+  const int64_t n = command.repeats;
+  const data::SequenceTask task =
+      n > 0 ? data::repeat_copy_task({.repeats = {n, n}}) : data::sequence_task(c.task);
+  const std::vector<int64_t> lengths =
+      command.lengths.empty() ? report_lengths(task) : command.lengths;
+  for (const auto& [heading, text] : describe(c, model))
+    train::say(fmt::format("{:8} {}", heading, text));
+  const auto scores = score_lengths(model, task, lengths, command.count, command.seed);
+  fmt::print("{}", length_table(task, *scores));
+  if (!command.attention.empty()) {
+    write_attention(command.attention, fmt::format("Weightings of {}", folder.path),
+                    {observe_weights(model, task, lengths.front(), command.seed)});
+    train::say(fmt::format("weightings {}", command.attention));
+  }
+  return 0;
+}
+
+}  // namespace tern::apps::ntm

@@ -1,0 +1,97 @@
+#include "tern/apps/ntm/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
+constexpr int64_t kBatches = 40, kBatch = 4;  // of the validation: many sizes
+constexpr int64_t kAtOnce = 25;
+
+void add(SequenceScore& sum, const SequenceModel& model, const data::SequenceTask& task,
+         const data::SequenceBatch& b) {
+  const Tensor logits = model(b.input);
+  const auto n = static_cast<double>(b.input.size(0));
+  sum.bits += n * data::cost_in_bits(logits, b);
+  for (int64_t wrong : data::wrong_bits(logits, b).to_vector<int64_t>()) {
+    sum.wrong += static_cast<double>(wrong);
+    sum.perfect += wrong == 0;
+  }
+  if (task.name == "ngrams") sum.best += n * data::cost_in_bits(data::best_ngram_logits(b), b);
+  sum.target_bits += tern::sum(b.mask).item() * static_cast<double>(task.outputs);
+  sum.sequences += b.input.size(0);
+}
+
+void average(SequenceScore& s) {
+  const auto n = static_cast<double>(s.sequences);
+  for (double* v : {&s.bits, &s.wrong, &s.perfect, &s.best, &s.target_bits}) *v /= n;
+}
+
+}  // namespace
+
+std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
+                                      const KeepOn& keep_on) {
+  NoGradGuard no_grad;
+  Rng rng(kValidationSeed);
+  SequenceScore s;
+  for (int64_t i = 0; i < kBatches; ++i) {
+    if (keep_on && !keep_on()) return std::nullopt;
+    add(s, model, task, task.draw(kBatch, rng));
+  }
+  average(s);
+  return s;
+}
+
+std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
+                                                      const data::SequenceTask& task,
+                                                      const std::vector<int64_t>& lengths,
+                                                      int64_t count, uint64_t seed,
+                                                      const KeepOn& keep_on) {
+  NoGradGuard no_grad;
+  std::vector<LengthScore> scores;
+  for (int64_t length : lengths) {
+    Rng rng = Rng(seed).stream(static_cast<uint64_t>(length));
+    LengthScore s;
+    s.length = length;
+    while (s.sequences < count) {
+      if (keep_on && !keep_on()) return std::nullopt;
+      add(s, model, task, task.draw_length(std::min(kAtOnce, count - s.sequences), length, rng));
+    }
+    average(s);
+    scores.push_back(s);
+  }
+  return scores;
+}
+
+std::vector<int64_t> report_lengths(const data::SequenceTask& task) {
+  const int64_t top = task.lengths.high;
+  std::vector<int64_t> lengths;
+  for (int64_t tenths : {5, 10, 15, 20, 30, 40, 50, 60}) {
+    const int64_t length = std::max(task.lengths.low, top * tenths / 10);
+    if (lengths.empty() || length > lengths.back()) lengths.push_back(length);
+  }
+  return lengths;
+}
+
+std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores) {
+  const bool best = task.name == "ngrams";
+  std::string s =
+      fmt::format("{:>8}  {:>13}  {:>10}  {:>9}  {:>13}{}\n", task.unit, "bits/sequence",
+                  "wrong bits", "of bits", "without error", best ? "  best predictor" : "");
+  for (const LengthScore& l : scores) {
+    s += fmt::format("{:>8}  {:>13.4f}  {:>10.3f}  {:>9.1f}  {:>11.1f} %", l.length, l.bits,
+                     l.wrong, l.target_bits, 100 * l.perfect);
+    s += best ? fmt::format("  {:>14.4f}\n", l.best) : "\n";
+  }
+  return s;
+}
+
+}  // namespace tern::apps::ntm

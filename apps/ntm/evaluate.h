@@ -1,0 +1,47 @@
+// What a model costs on sequences that were not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/apps/ntm/model.h"
+
+namespace tern::apps::ntm {
+
+struct SequenceScore {
+  double bits = 0;     ///< cost of a sequence, a mean
+  double wrong = 0;    ///< wrong bits of a sequence, a mean
+  double perfect = 0;  ///< share of the sequences without a wrong bit
+  double best = 0;     ///< n-grams: the cost of the best predictor, else 0
+  int64_t sequences = 0;
+  double target_bits = 0;  ///< bits to be said in a sequence, a mean
+};
+
+/// Asked between batches; false stops.
+using KeepOn = std::function<bool()>;
+
+/// Sequences of the sizes of training, the same in every run; nothing if it was stopped.
+std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
+                                      const KeepOn& keep_on = {});
+
+struct LengthScore : SequenceScore {
+  int64_t length = 0;
+};
+
+/// `count` sequences of each length, drawn from the seed and the length.
+std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
+                                                      const data::SequenceTask& task,
+                                                      const std::vector<int64_t>& lengths,
+                                                      int64_t count, uint64_t seed,
+                                                      const KeepOn& keep_on = {});
+
+/// The lengths that a report shows: from those of training to six times the longest.
+std::vector<int64_t> report_lengths(const data::SequenceTask& task);
+
+/// A line a length, below a heading.
+std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores);
+
+}  // namespace tern::apps::ntm

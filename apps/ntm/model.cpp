@@ -1,0 +1,63 @@
+#include "tern/apps/ntm/model.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+std::variant<models::Ntm, models::LstmBaseline> make_network(const NtmConfig& c) {
+  Rng rng(c.seed);
+  if (!c.baseline) return models::Ntm(model_options(c), rng);
+  const data::SequenceTask task = data::sequence_task(c.task);
+  return models::LstmBaseline(task.inputs, task.outputs, rng, c.hidden, c.layers);
+}
+
+}  // namespace
+
+SequenceModel::SequenceModel(const NtmConfig& config) : network(make_network(config)) {}
+
+Tensor SequenceModel::operator()(const Tensor& input) const {
+  return std::visit([&](const auto& n) { return n(input); }, network);
+}
+
+std::string config_file(const train::RunFolder& folder) { return folder.file("config.json"); }
+
+void save_config(const train::RunFolder& folder, const NtmConfig& config) {
+  write_file_atomically(config_file(folder), to_json(config) + "\n");
+}
+
+NtmConfig load_config(const train::RunFolder& folder) {
+  const std::string path = config_file(folder);
+  std::ifstream in(path, std::ios::binary);
+  check_io(in.good(), "{}: cannot be opened; is {} the folder of a run?", path, folder.path);
+  constexpr std::streamsize kMost = 1 << 16;
+  std::string text(kMost + 1, '\0');
+  in.read(text.data(), kMost + 1);
+  check_io(in.gcount() <= kMost, "{}: a configuration is shorter", path);
+  text.resize(static_cast<size_t>(in.gcount()));
+  try {
+    return config_from_json(text);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+void load_best_weights(const train::RunFolder& folder, SequenceModel& model) {
+  const std::string path = folder.best_weights();
+  const SafeTensors weights = load_safetensors(path);
+  try {
+    nn::load_state_dict(model, weights.tensors);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights that {} describes: {}", path, config_file(folder),
+                        e.what()));
+  }
+}
+
+}  // namespace tern::apps::ntm

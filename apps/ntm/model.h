@@ -1,0 +1,35 @@
+// The network of a run, with the folder that it is loaded from.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "tern/apps/ntm/config.h"
+#include "tern/models/ntm.h"
+#include "tern/train/run_folder.h"
+
+namespace tern::apps::ntm {
+
+/// A Neural Turing Machine, or the LSTM that it is compared with; names are the network's own.
+struct SequenceModel {
+  std::variant<models::Ntm, models::LstmBaseline> network;
+
+  /// Weights are drawn from the configuration's seed.
+  explicit SequenceModel(const NtmConfig& config);
+  /// Logits (B, T, O) of inputs (B, T, I).
+  Tensor operator()(const Tensor& input) const;
+  /// Nothing for the LSTM.
+  const models::Ntm* machine() const { return std::get_if<models::Ntm>(&network); }
+  static void fields(auto& m, auto&& visit) { visit("", m.network); }
+};
+
+/// Where a run keeps its configuration.
+std::string config_file(const train::RunFolder& folder);
+void save_config(const train::RunFolder& folder, const NtmConfig& config);
+/// IoError if it is not there or damaged.
+NtmConfig load_config(const train::RunFolder& folder);
+
+/// The weights of the best epoch into the model. IoError if they are not its own.
+void load_best_weights(const train::RunFolder& folder, SequenceModel& model);
+
+}  // namespace tern::apps::ntm

@@ -1,0 +1,59 @@
+// report.html of a run: one self-contained page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/launch.h"
+#include "tern/apps/ntm/evaluate.h"
+#include "tern/train/metrics.h"
+
+namespace tern::apps::ntm {
+
+/// A row of numbers a step, as a picture shows them: time runs across.
+struct Strip {
+  std::string title;
+  int64_t steps = 0, rows = 0;
+  std::vector<float> values;  ///< (steps, rows)
+};
+
+/// The memory after a step.
+struct MemoryPicture {
+  int64_t step = 0, slots = 0, width = 0;
+  std::vector<float> values;  ///< (slots, width)
+};
+
+/// What a model does with one sequence.
+struct Episode {
+  int64_t length = 0;
+  double bits = 0;
+  int64_t wrong = 0;
+  Strip input, target, output, error;  ///< outputs are probabilities
+  std::vector<Strip> weights;          ///< a head each; none for an LSTM
+  std::vector<MemoryPicture> memory;   ///< after some steps
+};
+
+/// The first of a batch of one sequence of this length, drawn from the seed.
+Episode observe(const SequenceModel& model, const data::SequenceTask& task, int64_t length,
+                uint64_t seed);
+
+/// The weightings of such a sequence for attention_record.h: steps down, slots across. Error: the
+/// model has none.
+AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
+                                  int64_t length, uint64_t seed);
+
+struct NtmReport {
+  std::string title;
+  Facts facts;
+  std::vector<train::EpochRecord> epochs;
+  int64_t best = 0;  ///< number of the best epoch
+  data::SequenceTask task;
+  std::vector<LengthScore> lengths;
+  std::vector<Episode> episodes;
+};
+
+/// The page as text (write it with write_file_atomically).
+std::string make_report(const NtmReport& report);
+
+}  // namespace tern::apps::ntm

@@ -1,0 +1,144 @@
+#include "tern/apps/ntm/training.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "tern/apps/common/machine.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+data::Loader<data::SequenceBatch> make_loader(const NtmConfig& c) {
+  auto plan = [c](int64_t epoch, Rng) {
+    data::EpochPlan p;
+    const int64_t n = c.epoch_sequences(epoch);
+    p.order.resize(static_cast<size_t>(n));
+    std::iota(p.order.begin(), p.order.end(), epoch * c.every);
+    for (int64_t end = std::min(c.batch, n); end > 0 && std::ssize(p.ends) * c.batch < n;
+         end = std::min(end + c.batch, n))
+      p.ends.push_back(end);
+    return p;
+  };
+  auto draw = [task = data::sequence_task(c.task)](const data::BatchPlan& p) {
+    Rng rng = p.batch_rng();
+    return task.draw(std::ssize(p.indices), rng);
+  };
+  return {plan, draw, {.seed = c.seed, .workers = 0}};
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c, const SequenceModel& model) {
+  const NamedTensors parameters = nn::named_parameters(model);
+  if (c.optimizer == "adam")
+    return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = c.lr});
+  // As in Graves 2013, section 4.2, which the paper refers to.
+  return std::make_unique<optim::RmsProp>(
+      parameters, optim::RmsPropOptions{
+                      .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
+}
+
+std::string epoch_line(const NtmConfig& c, const train::EpochRecord& e) {
+  std::string s =
+      fmt::format("{:>9} sequences  train {:9.4f} bits  valid {:9.4f} bits, {:.3f} wrong",
+                  train::grouped(static_cast<int64_t>(e["sequences"])),
+                  e["train_loss"] / std::numbers::ln2, e["bits_per_sequence"], e["wrong_bits"]);
+  if (c.task == "ngrams") s += fmt::format(" (best possible {:.2f} bits)", e["best_predictor"]);
+  return s + fmt::format("  {:.0f} sequences/s  lr {:.3g}  {}", e.speed, e.lr,
+                         train::clock_time(e.seconds));
+}
+
+std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
+  const std::string weights = train::grouped(nn::num_parameters(model));
+  if (c.baseline)
+    return fmt::format("LSTM, {} layers of {} units, {} weights", c.layers, c.hidden, weights);
+  std::string s = fmt::format(
+      "Neural Turing Machine: {} controller, {} of {} units, {} reading and {} writing heads, {} "
+      "slots of {}, {} at the start, {} weights",
+      c.controller == "ff" ? "feed-forward" : "LSTM",
+      c.layers == 1 ? "a layer" : fmt::format("{} layers", c.layers), c.hidden, c.read_heads,
+      c.write_heads, c.slots, c.width, c.memory, weights);
+  if (c.shift != 1) s += fmt::format(", shifts up to {}", c.shift);
+  if (!c.without.empty()) s += fmt::format(", without {}", fmt::join(c.without, ", "));
+  return s;
+}
+
+std::string describe_recipe(const NtmConfig& c) {
+  std::string s =
+      fmt::format("{} sequences, batches of {}, {}, lr {:g} {}", train::grouped(c.sequences),
+                  c.batch, c.optimizer == "adam" ? "Adam" : "RMSProp", c.lr, c.schedule);
+  if (c.warmup > 0) s += fmt::format(", warm-up {}", c.warmup);
+  if (c.clip > 0) s += fmt::format(", clip {:g}", c.clip);
+  if (c.ema > 0) s += fmt::format(", averaged weights {:g}", c.ema);
+  return s + fmt::format(", seed {}", c.seed);
+}
+
+}  // namespace
+
+Facts describe(const NtmConfig& c, const SequenceModel& model) {
+  const data::SequenceTask task = data::sequence_task(c.task);
+  const std::string lengths = task.lengths.low == task.lengths.high
+                                  ? fmt::format("{}", task.lengths.low)
+                                  : fmt::format("{} to {}", task.lengths.low, task.lengths.high);
+  return {{"task", fmt::format("{} of {} {}", c.task, lengths, task.unit)},
+          {"model", describe_model(c, model)},
+          {"recipe", describe_recipe(c)},
+          {"machine", describe_machine()}};
+}
+
+NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
+    : config(c),
+      task(data::sequence_task(c.task)),
+      loader(make_loader(c)),
+      model(c),
+      optimizer(make_optimizer(c, model)),
+      learner(
+          model, *optimizer,
+          {.schedule = train::make_schedule({.name = c.schedule, .warmup = c.warmup}, c.steps()),
+           .clip = c.clip,
+           .ema = c.ema}),
+      loop(learner, loader,
+           {.loss =
+                [this](const data::SequenceBatch& b) {
+                  return data::cost_in_nats(model(b.input), b);
+                },
+            .evaluate = [this] { return evaluate(); },
+            .weight = [](const auto& b) { return static_cast<double>(b.input.size(0)); }},
+           complete(std::move(loop_options))) {
+  loop.checkpoint().expect("configuration", to_json(c));
+}
+
+train::LoopOptions NtmTraining::complete(train::LoopOptions o) const {
+  o.epochs = config.epochs();
+  o.best = {.metric = "bits_per_sequence"};
+  o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
+  o.unit = "sequences";
+  o.total = static_cast<double>(std::min(config.every, config.sequences));
+  o.note = [](const train::Loop& l) {
+    return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);
+  };
+  o.epoch_line = [c = config](const train::EpochRecord& e) { return epoch_line(c, e); };
+  o.how_to_resume = "ntm train --resume " + o.folder;
+  return o;
+}
+
+std::optional<train::Metrics> NtmTraining::evaluate() const {
+  const auto s = validate(model, task, [] { return !train::interrupted(); });
+  if (!s) return std::nullopt;
+  if (!std::isfinite(s->bits))
+    throw train::Diverged(
+        fmt::format("the validation's cost after epoch {} is {}", loop.epoch(), s->bits));
+  const int64_t trained = std::min(loop.epoch() * config.every, config.sequences);
+  train::Metrics m = {{"sequences", static_cast<double>(trained)},
+                      {"loss", s->bits * std::numbers::ln2},
+                      {"bits_per_sequence", s->bits},
+                      {"wrong_bits", s->wrong}};
+  if (task.name == "ngrams") m.emplace_back("best_predictor", s->best);
+  return m;
+}
+
+}  // namespace tern::apps::ntm

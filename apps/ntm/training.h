@@ -1,0 +1,39 @@
+// The training on a task: what of it the loop (train/loop.h) cannot know. An epoch is the sequences
+// from one validation to the next.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tern/apps/common/launch.h"
+#include "tern/apps/ntm/evaluate.h"
+#include "tern/optim/optimizer.h"
+#include "tern/train/loop.h"
+
+namespace tern::apps::ntm {
+
+/// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
+/// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
+struct NtmTraining {
+  /// Of `loop_options` folder, terminal and on_epoch count.
+  explicit NtmTraining(const NtmConfig& config, train::LoopOptions loop_options = {});
+  NtmTraining(const NtmTraining&) = delete;
+  NtmTraining& operator=(const NtmTraining&) = delete;
+
+  NtmConfig config;
+  data::SequenceTask task;
+  data::Loader<data::SequenceBatch> loader;
+  SequenceModel model;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  train::Learner learner;
+  train::Loop loop;
+
+ private:
+  std::optional<train::Metrics> evaluate() const;
+  train::LoopOptions complete(train::LoopOptions loop_options) const;
+};
+
+/// Task, model, recipe, machine: a heading and a text each.
+Facts describe(const NtmConfig& config, const SequenceModel& model);
+
+}  // namespace tern::apps::ntm

@@ -1,0 +1,322 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tern/apps/ntm/commands.h"
+#include "tern/apps/ntm/report.h"
+#include "tern/apps/ntm/training.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/train/interrupt.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TempFolder {
+  fs::path path =
+      fs::temp_directory_path() / fmt::format("tern_ntm_{}", static_cast<int>(getpid()));
+  TempFolder() { fs::create_directories(path); }
+  ~TempFolder() { fs::remove_all(path); }
+  std::string file(const std::string& name) const { return (path / name).string(); }
+};
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// Three epochs of 7, 7 and 3 sequences in batches of 3.
+NtmConfig tiny(const std::string& task, bool baseline = false) {
+  NtmConfig c = default_config(task, baseline, "lstm");
+  c.hidden = 6;
+  c.layers = 1;
+  c.slots = 9;
+  c.width = 4;
+  c.read_heads = c.write_heads = 1;
+  c.sequences = 17;
+  c.every = 7;
+  c.batch = 3;
+  c.ema = 0.9;
+  return c;
+}
+
+/// All numbers of the weights.
+std::vector<float> weights_of(const NtmTraining& t) {
+  std::vector<float> out;
+  for (const auto& [name, w] : nn::named_parameters(t.model))
+    for (float v : w.to_vector<float>()) out.push_back(v);
+  return out;
+}
+
+void step(NtmTraining& t) {
+  t.loop.step();
+  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+}
+
+NtmCommand parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ntm");
+  NtmCommand o;
+  parse_options(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data()), o);
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("ntm: epochs, their sequences and steps") {
+  const NtmConfig c = tiny("copy");
+  CHECK(c.epochs() == 3);
+  CHECK(c.epoch_sequences(0) == 7);
+  CHECK(c.epoch_sequences(2) == 3);
+  CHECK(c.epoch_sequences(3) == 0);
+  CHECK(c.steps() == 3 + 3 + 1);
+  NtmTraining t(c, {.terminal = false});
+  std::vector<int64_t> sizes;
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (data::SequenceBatch& b : t.loader) sizes.push_back(b.input.size(0));
+  CHECK(sizes == std::vector<int64_t>{3, 3, 1, 3, 3, 1, 3});
+}
+
+TEST_CASE("ntm: k steps, a state and the rest equal an unbroken run bit for bit, on every task") {
+  for (const std::string& task : data::sequence_task_names())
+    for (int stop_at : {2, 3}) {
+      INFO(task, ", stopped at ", stop_at);
+      NtmConfig c = tiny(task);
+      if (task == "ngrams" || task == "sort") c.sequences = 8;
+      c.optimizer = stop_at == 2 ? "adam" : "rmsprop";
+      NtmTraining whole(c, {.terminal = false}), first(c, {.terminal = false});
+      NtmTraining second(c, {.terminal = false});
+      const auto steps = static_cast<int>(c.steps());
+      for (int i = 0; i < steps; ++i) step(whole);
+      for (int i = 0; i < stop_at; ++i) step(first);
+      second.loop.load_state(first.loop.state(), "file");
+      for (int i = stop_at; i < steps; ++i) step(second);
+      CHECK(weights_of(second) == weights_of(whole));
+      CHECK(whole.loop.finished());
+      CHECK(whole.loop.history().back()["sequences"] == static_cast<double>(c.sequences));
+    }
+}
+
+TEST_CASE("ntm: a run does not depend on the number of threads") {
+  const NtmConfig c = tiny("copy");
+  const int before = num_threads();
+  std::vector<std::vector<float>> seen;
+  for (int threads : {1, 2}) {
+    set_num_threads(threads);
+    NtmTraining t(c, {.terminal = false});
+    for (int i = 0; i < 4; ++i) step(t);
+    seen.push_back(weights_of(t));
+  }
+  set_num_threads(before);
+  CHECK(seen[0] == seen[1]);
+}
+
+TEST_CASE("ntm: a state of another run is refused") {
+  NtmConfig c = tiny("copy"), other = c;
+  other.lr *= 2;
+  NtmTraining a(c, {.terminal = false}), b(other, {.terminal = false});
+  CHECK_THROWS_WITH_AS(b.loop.load_state(a.loop.state(), "file"),
+                       doctest::Contains("the run was started with other configuration"), IoError);
+}
+
+TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
+  NtmConfig c = tiny("sort");
+  c.without = {"content", "shift"};
+  CHECK(to_json(config_from_json(to_json(c))) == to_json(c));
+  auto damaged = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json j = nlohmann::json::parse(to_json(c));
+    j[key] = value;
+    return j.dump();
+  };
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, nlohmann::json>>{{"slots", int64_t{1} << 40},
+                                                           {"hidden", 0},
+                                                           {"lr", -1},
+                                                           {"lr", "x"},
+                                                           {"task", "juggle"},
+                                                           {"memory", "none"},
+                                                           {"without", {"key"}},
+                                                           {"every", 0},
+                                                           {"batch", -3}})
+    CHECK_THROWS_AS(config_from_json(damaged(key, value)), Error);
+  CHECK_THROWS_AS(config_from_json("{"), Error);
+}
+
+TEST_CASE("ntm: every option of the model reaches it") {
+  NtmConfig c = tiny("copy");
+  c.controller = "ff";
+  c.layers = 2;
+  c.read_heads = 3;
+  c.write_heads = 2;
+  c.shift = 2;
+  c.memory = "learned";
+  c.without = {"sharpening"};
+  const SequenceModel model(c);
+  const models::Ntm& m = *model.machine();
+  CHECK(m.dense.size() == 2);
+  CHECK(m.lstm.empty());
+  CHECK(m.read_heads.size() == 3);
+  CHECK(m.write_heads.size() == 2);
+  CHECK(m.options.shift == 2);
+  CHECK(m.learned_memory.defined());
+  CHECK_FALSE(m.options.addressing.sharpening);
+  CHECK(m.options.addressing.content);
+  CHECK(SequenceModel(tiny("copy", true)).machine() == nullptr);
+  CHECK(default_config("sort", false, "ff").read_heads == 8);
+  CHECK(default_config("repeat-copy", true, "lstm").hidden == 512);
+}
+
+TEST_CASE("ntm: flags") {
+  const NtmCommand plain = parse({});
+  CHECK(plain.name == NtmCommand::Name::train);
+  CHECK(to_json(plain.config) == to_json(default_config("copy", false, "lstm")));
+  const NtmCommand sort = parse({"train", "--task", "sort", "--controller=ff", "--heads", "4,1"});
+  CHECK(sort.config.hidden == 512);
+  CHECK(sort.config.read_heads == 4);
+  CHECK(sort.config.write_heads == 1);
+  CHECK(parse({"train", "--heads", "3"}).config.write_heads == 3);
+  CHECK(parse({"train", "--baseline"}).config.layers == 3);
+  CHECK(parse({"train", "--sequences", "300"}).config.every == 300);
+  CHECK(parse({"train", "--without", "content,shift"}).config.without.size() == 2);
+  const NtmCommand eval = parse({"eval", "--lengths", "10,20,120", "--count", "7"});
+  CHECK(eval.name == NtmCommand::Name::eval);
+  CHECK(eval.lengths == std::vector<int64_t>{10, 20, 120});
+  CHECK(eval.model == "runs/ntm-copy");
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"train", "--task", "juggle"},
+                                             {"train", "--lr", "0"},
+                                             {"train", "--heads", "0"},
+                                             {"train", "--heads", "1,2,3"},
+                                             {"train", "--baseline", "--slots", "9"},
+                                             {"train", "--without", "key"},
+                                             {"train", "--without", "shift", "--shift", "2"},
+                                             {"train", "--without", "content,interpolation"},
+                                             {"train", "--resume", "d", "--lr", "1"},
+                                             {"eval", "--lengths", "0"},
+                                             {"eval", "--lengths", "10,x"},
+                                             {"eval", "--attention", "w.pdf"},
+                                             {"--no-such-flag"}})
+    CHECK_THROWS_AS(parse(wrong), Error);
+}
+
+TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
+  const data::SequenceTask task = data::sequence_task("copy");
+  const SequenceModel model(tiny("copy"));
+  const auto scores = score_lengths(model, task, {2, 5}, 30, 4);
+  REQUIRE(scores->size() == 2);
+  NoGradGuard no_grad;
+  Rng rng = Rng(4).stream(5);
+  double bits = 0, wrong = 0, perfect = 0;
+  for (int64_t n : {25, 5}) {
+    const data::SequenceBatch b = task.draw_length(n, 5, rng);
+    bits += static_cast<double>(n) * data::cost_in_bits(model(b.input), b) / 30;
+    for (double w : data::wrong_bits(model(b.input), b).to_vector<double>()) {
+      wrong += w / 30;
+      perfect += (w == 0) / 30.0;
+    }
+  }
+  CHECK((*scores)[1].bits == doctest::Approx(bits));
+  CHECK((*scores)[1].wrong == doctest::Approx(wrong));
+  CHECK((*scores)[1].perfect == doctest::Approx(perfect));
+  CHECK((*scores)[1].target_bits == 40);
+  CHECK((*scores)[1].sequences == 30);
+  CHECK_FALSE(score_lengths(model, task, {2}, 30, 4, [] { return false; }).has_value());
+  const data::SequenceTask ngrams = data::sequence_task("ngrams");
+  const SequenceModel guess(tiny("ngrams"));
+  const SequenceScore s = *validate(guess, ngrams);
+  CHECK(s.best > 100);
+  CHECK(s.best < s.bits);
+  CHECK(length_table(ngrams, {{s, 200}}).find("best predictor") != std::string::npos);
+}
+
+TEST_CASE("ntm: lengths of a report") {
+  CHECK(report_lengths(data::sequence_task("copy")) ==
+        std::vector<int64_t>{10, 20, 30, 40, 60, 80, 100, 120});
+  CHECK(report_lengths(data::sequence_task("recall")).front() == 3);
+}
+
+TEST_CASE("ntm: an episode shows what happened") {
+  NtmConfig c = tiny("copy");
+  c.read_heads = 2;
+  const SequenceModel model(c);
+  const data::SequenceTask task = data::sequence_task("copy");
+  const Episode e = observe(model, task, 6, 3);
+  CHECK(e.input.steps == 13);
+  CHECK(e.input.rows == 9);
+  CHECK(e.output.rows == 8);
+  REQUIRE(e.weights.size() == 3);
+  CHECK(e.weights[0].title == "write weightings");
+  CHECK(e.weights[2].title == "read weightings, head 2");
+  for (const Strip& w : e.weights)
+    for (int64_t t = 0; t < 13; ++t) {
+      double sum = 0;
+      for (int64_t n = 0; n < 9; ++n)
+        sum += static_cast<double>(w.values[static_cast<size_t>(t * 9 + n)]);
+      CHECK(sum == doctest::Approx(1));
+    }
+  CHECK(e.memory.back().step == 13);
+  for (size_t i = 0; i < 7 * 8; ++i) CHECK(e.output.values[i] == 0);  // nothing is asked yet
+  const AttentionSentence s = observe_weights(model, task, 6, 3);
+  CHECK(s.groups.size() == 2);
+  CHECK(s.groups[1].matrices.size() == 2);
+  const SequenceModel baseline(tiny("copy", true));
+  CHECK(observe(baseline, task, 6, 3).weights.empty());
+  CHECK_THROWS_AS(observe_weights(baseline, task, 6, 3), Error);
+}
+
+TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
+  TempFolder folder;
+  NtmCommand o;
+  o.config = tiny("copy");
+  o.out = folder.file("run");
+  REQUIRE(start_training(o) == 0);
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
+  const train::RunFolder run{o.out};
+  const std::string report = slurp(run.file("report.html"));
+  CHECK(report.find("<svg") != std::string::npos);
+  CHECK(report.find("read weightings") != std::string::npos);
+  std::istringstream lines(slurp(run.log()));
+  std::vector<nlohmann::json> log;
+  for (std::string line; std::getline(lines, line);) log.push_back(nlohmann::json::parse(line));
+  REQUIRE(log.size() == 3);
+  CHECK(log[0]["sequences"] == 7);
+  CHECK(log[2]["sequences"] == 17);
+  CHECK(log[1]["bits_per_sequence"].get<double>() ==
+        doctest::Approx(log[1]["loss"].get<double>() / std::log(2.0)));
+
+  NtmCommand resume;  // finished: nothing changes
+  resume.resume = o.out;
+  CHECK(resume_training(resume) == 0);
+  CHECK(slurp(run.file("report.html")).size() > report.size() / 2);
+
+  NtmCommand eval;
+  eval.model = o.out;
+  eval.lengths = {3, 5};
+  eval.count = 4;
+  eval.attention = folder.file("weights.svg");
+  CHECK(evaluate_model(eval) == 0);
+  CHECK(slurp(eval.attention).find("<svg") != std::string::npos);
+  eval.repeats = 3;
+  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("would change nothing"), Error);
+  eval.model = folder.file("nowhere");
+  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("the folder of a run?"), IoError);
+  std::ofstream(run.file("config.json")) << "{\"task\": 3}";
+  eval.model = o.out;
+  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("config.json: its configuration"),
+                       IoError);
+}
+
+}  // namespace tern::apps::ntm
