@@ -20,6 +20,7 @@ struct Case {
   int64_t items;  ///< per step: images, or tokens
   double gflop;   ///< of the matrix products of a step; PyTorch may compute more
   std::function<Workload()> make;
+  bool step_in_backward = false;  ///< each weight as its gradient is complete, which is then freed
 };
 
 std::vector<Case> gmlp_cases();
@@ -27,6 +28,7 @@ std::vector<Case> bahdanau_cases();
 std::vector<Case> ntm_cases();
 std::vector<Case> transformer_cases();
 std::vector<Case> vit_cases();
+std::vector<Case> gpt_cases();
 
 std::vector<Case> all_cases();
 

@@ -66,7 +66,10 @@ void run_case(const Case& c, const Flags& flags) {
   for (int r = 0; r < flags.reps + 3; ++r)
     times.push_back(seconds([&] {
       optimizer.zero_grad();
-      backward(work.loss());
+      if (c.step_in_backward)
+        backward(work.loss(), {.on_ready = optimizer.step_in_backward()});
+      else
+        backward(work.loss());
       optimizer.step();
     }));
   int64_t rss = peak_rss_mb();  // before the peak of sgemm is measured, which needs memory too

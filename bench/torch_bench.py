@@ -76,6 +76,22 @@ class NTM(nn.Module):
             ys.append(s.out(torch.cat((h, r), -1)))
         return torch.stack(ys, 1)
 
+class GPT2(nn.Module):
+    """transformers' GPT2LMHeadModel: Conv1D holds (in, out), head and table are one."""
+    def __init__(s, V=50257, P=1024, d=768, L=12, h=12):
+        super().__init__(); s.h = h; s.wte = nn.Embedding(V, d); s.wpe = nn.Embedding(P, d); s.ln_f = nn.LayerNorm(d)
+        conv = lambda i, o: nn.ParameterList([torch.randn(i, o)*.02, torch.zeros(o)])
+        s.blocks = nn.ModuleList(nn.ModuleDict(dict(ln_1=nn.LayerNorm(d), c_attn=conv(d, 3*d), a_proj=conv(d, d), ln_2=nn.LayerNorm(d), c_fc=conv(d, 4*d), m_proj=conv(4*d, d))) for _ in range(L))
+        for e in (s.wte, s.wpe): nn.init.normal_(e.weight, 0, .02)
+    def forward(s, t):
+        B, T = t.shape; x = s.wte(t) + s.wpe(torch.arange(T))
+        c = lambda p, y: torch.addmm(p[1], y.reshape(-1, y.shape[-1]), p[0]).view(*y.shape[:-1], -1)
+        for b in s.blocks:
+            q, k, v = (y.view(B, T, s.h, -1).transpose(1, 2) for y in c(b['c_attn'], b['ln_1'](x)).chunk(3, -1))
+            x = x + c(b['a_proj'], F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, -1))
+            x = x + c(b['m_proj'], F.gelu(c(b['c_fc'], b['ln_2'](x)), approximate='tanh'))
+        return F.linear(s.ln_f(x), s.wte.weight)
+
 def cases():
     img = lambda b: (torch.randn(b, 3, 32, 32), torch.randint(0, 10, (b,)))
     ce = lambda m, x, y: F.cross_entropy(m(x), y)
@@ -89,6 +105,7 @@ def cases():
     yield 'transformer-d256-l3/b64x24', lambda: Seq2SeqT(8000, 256, 8, 512, 3), seq(64, 24, 24, 8000), sce, 64*24
     yield 'transformer-base/b32x32', lambda: Seq2SeqT(10000, 512, 8, 2048, 6), seq(32, 32, 32, 10000), sce, 32*32
     yield 'bahdanau-h256/b64x24', lambda: Bahdanau(8000, 256, 256), seq(64, 24, 24, 8000), sce, 64*24
+    yield 'gpt2-124m/b4x64', GPT2, lambda: (torch.randint(0, 50257, (4, 64)), torch.randint(0, 50257, (4, 64))), lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten()), 4*64
     yield 'ntm-copy/b16xT41', lambda: NTM(), lambda: ((torch.rand(16, 41, 9) > .5).float(), (torch.rand(16, 41, 8) > .5).float()), lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), y), 16
 
 def gemm_peak():

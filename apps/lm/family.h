@@ -21,6 +21,13 @@ namespace tern::apps::lm {
 /// next.
 using Continue = std::function<Tensor(const Tensor& token)>;
 
+namespace detail {
+template <class M>
+void load_by_name(const std::string& path, M& model) {
+  nn::load_weights(path, model);
+}
+}  // namespace detail
+
 /// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
 /// What it has beside that is used where it is there:
 ///   encode(tokens), step(state, token)    the protocol of nn/decode.h, with a cache
@@ -31,8 +38,9 @@ class LanguageModel {
  public:
   /// load(path, model) reads a file of weights.
   template <class M>
-  LanguageModel(const ModelConfig& config, M model,
-                std::type_identity_t<void (*)(const std::string&, M&)> load = load_by_name<M>);
+  LanguageModel(
+      const ModelConfig& config, M model,
+      std::type_identity_t<void (*)(const std::string&, M&)> load = detail::load_by_name<M>);
 
   const ModelConfig& config() const { return config_; }
   Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
@@ -55,10 +63,6 @@ class LanguageModel {
   template <class M>
   LanguageModel(const ModelConfig& config, std::shared_ptr<M> model,
                 void (*load)(const std::string&, M&));
-  template <class M>
-  static void load_by_name(const std::string& path, M& model) {
-    nn::load_weights(path, model);
-  }
 
   ModelConfig config_;
   std::function<Tensor(const Tensor&)> forward_;

@@ -1,0 +1,43 @@
+#include "tern/models/gpt.h"
+
+#include <memory>
+
+#include "tern/bench/cases.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+
+namespace tern::bench {
+namespace {
+
+constexpr int64_t kBatch = 4, kTokens = 64;
+
+// Multiplications of the forward pass; each product has two more of its size in the backward.
+double gpt_gflop(const models::GptOptions& o) {
+  const double d = o.dim, t = kTokens, rows = kBatch * kTokens;
+  const double block = rows * (12 * d * d + 2 * t * d);
+  return 3 * 2 * (o.layers * block + rows * d * o.vocab) / 1e9;
+}
+
+// Without dropout, as in llm.c.
+models::GptOptions gpt2() {
+  models::GptOptions o = models::gpt_options("gpt2");
+  o.dropout = 0;
+  return o;
+}
+
+Workload make_gpt() {
+  Rng rng(0);
+  auto model = std::make_shared<models::Gpt>(gpt2(), rng);
+  const Tensor tokens = randint(0, model->options.vocab, {kBatch, kTokens}, rng);
+  const Tensor targets = randint(0, model->options.vocab, {kBatch, kTokens}, rng);
+  return {nn::named_parameters(*model),
+          [=] { return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(targets)); }};
+}
+
+}  // namespace
+
+std::vector<Case> gpt_cases() {
+  return {{"gpt2-124m/b4x64", kBatch * kTokens, gpt_gflop(gpt2()), make_gpt, true}};
+}
+
+}  // namespace tern::bench
