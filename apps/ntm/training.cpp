@@ -114,7 +114,7 @@ NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
 
 train::LoopOptions NtmTraining::complete(train::LoopOptions o) const {
   o.epochs = config.epochs();
-  o.best = {.metric = "bits_per_sequence"};
+  o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
   o.unit = "sequences";
   o.total = static_cast<double>(std::min(config.every, config.sequences));
