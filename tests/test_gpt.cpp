@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gpt.h"
+#include "tern/nn/check_module.h"
 #include "tern/tests/model_checks.h"
 
 using namespace tern;
@@ -119,6 +121,14 @@ TEST_CASE("Gpt: numbers of weights") {
   CHECK(models::gpt_weights(models::gpt_options("llama-7b")) == 6'738'415'616);
   CHECK_THROWS_WITH_AS(models::gpt_options("gpt3"), doctest::Contains("smollm-135m"), Error);
   CHECK(models::gpt_names().size() == 7);
+  for (const std::string& name : models::gpt_names()) {
+    CAPTURE(name);
+    ShapeOnlyScope no_memory;
+    Rng rng(0);
+    const Gpt model(models::gpt_options(name), rng);
+    CHECK(nn::num_parameters(model) == models::gpt_weights(model.options));
+    CHECK(model(zeros({1, 3}, DType::i64)).shape() == Shape{1, 3, model.options.vocab});
+  }
 }
 
 TEST_CASE("Gpt: every form has the weights it says, its loss reaches all, f32 and f64") {
@@ -134,6 +144,16 @@ TEST_CASE("Gpt: every form has the weights it says, its loss reaches all, f32 an
     test::check_leaves(sum(y), model);
     nn::to(model, DType::f64);
     CHECK(close(model(tokens), y.to(DType::f64), 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("Gpt: every form is a module: gradients, strides, batch, copies, files") {
+  for (const auto& form : forms()) {
+    INFO(form.first);
+    GptOptions options = form.second;
+    options.dropout = 0.1;
+    Rng rng(6);
+    CHECK_NOTHROW(nn::check_module(Gpt(options, rng), {some_tokens(3, 5)}));
   }
 }
 
