@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tern/core/base/error.h"
+#include "tern/models/gmlp_text.h"
 #include "tern/models/gpt.h"
 
 namespace tern::apps::lm {
@@ -53,6 +54,27 @@ LanguageModel make_gpt(const ModelConfig& c, Rng& rng) {
   return {c, models::Gpt(options(c), rng), models::load_gpt_weights};
 }
 
+models::GmlpTextOptions gmlp(const ModelConfig& c) {
+  return {.vocab = c.vocab,
+          .context = c.context,
+          .dim = c.dim,
+          .layers = c.layers,
+          .d_ffn = c.ffn,
+          .dropout = c.dropout,
+          .tie_head = c.tie};
+}
+
+// Its matrices over the tokens are what corresponds to heads.
+void gmlp_defaults(ModelConfig& c) { c.heads = 1; }
+
+int64_t gmlp_ffn(int64_t dim) { return 6 * dim; }
+
+int64_t gmlp_weights(const ModelConfig& c) { return models::gmlp_text_weights(gmlp(c)); }
+
+LanguageModel make_gmlp(const ModelConfig& c, Rng& rng) {
+  return {c, models::GmlpLanguageModel(gmlp(c), rng)};
+}
+
 }  // namespace
 
 const std::vector<Family>& families() {
@@ -70,6 +92,7 @@ const std::vector<Family>& families() {
        llama_ffn,
        gpt_weights<llama>,
        make_gpt<llama>},
+      {"gmlp", {"--tie"}, gmlp_defaults, gmlp_ffn, gmlp_weights, make_gmlp},
   };
   return kAll;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
 #include "tern/core/tape/autograd.h"
@@ -73,18 +74,32 @@ std::string sample_list(const std::vector<SampleText>& samples) {
   return s;
 }
 
-std::string heatmap(const models::Heatmap& map) {
+std::string row_of_maps(const models::Heatmap& map, const char* when, double limit) {
   const int64_t rows = map.values.size(1), columns = map.values.size(2);
-  const int scale =
-      static_cast<int>(std::clamp<int64_t>(200 / std::max<int64_t>({rows, columns, 1}), 2, 12));
-  const double limit = max(abs(map.values)).item();
-  std::string s = fmt::format(
-      "<h3>{}</h3>\n<p>Colours from {:.3g} (blue) to {:.3g} (red).</p>\n<div class=\"row\">\n",
-      escape_html(map.title), -limit, limit);
-  for (int64_t h = 0; h < map.values.size(0); ++h)
-    s += html_heatmap(map.values[h].to_vector<float>(), rows, columns, limit, scale,
-                      fmt::format("{}, head {}", map.title, h + 1));
+  const int64_t side = std::max<int64_t>({rows, columns, 1});
+  const int scale = static_cast<int>(std::clamp<int64_t>(240 / side, 1, 12));
+  std::string s = "<div class=\"row\">\n";
+  for (int64_t h = 0; h < map.values.size(0); ++h) {
+    const auto label = static_cast<size_t>(h);
+    const std::string head = label < map.labels.size() ? ", " + map.labels[label] : "";
+    s += fmt::format(
+        "<figure>{}<figcaption>{}{}</figcaption></figure>\n",
+        html_heatmap(map.values[h].to_vector<float>(), rows, columns, limit, scale, map.title),
+        when, escape_html(head));
+  }
   return s + "</div>\n";
+}
+
+double largest(const models::Heatmap& map) {
+  return map.values.numel() > 0 ? max(abs(map.values)).item() : 0;
+}
+
+// A layer's matrices at the start and after training, in the same colours.
+std::string layer_maps(const models::Heatmap& before, const models::Heatmap& after) {
+  const double limit = std::max(largest(before), largest(after));
+  return fmt::format("<h3>{}</h3>\n<p>Colours from {:.3g} (blue) to {:.3g} (red).</p>\n",
+                     escape_html(after.title), -limit, limit) +
+         row_of_maps(before, "at the start", limit) + row_of_maps(after, "after training", limit);
 }
 
 }  // namespace
@@ -100,15 +115,9 @@ AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& token
   for (int64_t id : ids) tokens.push_back(tokenizer.decode(std::span(&id, 1)));
   const std::vector<Tensor> layers = model.attention(tensor(ids, {1, std::ssize(ids)}));
   if (layers.empty()) return s;
-  s.groups.push_back({"Self-attention", {}});
-  for (size_t layer = 0; layer < layers.size(); ++layer)
-    for (int64_t h = 0; h < layers[layer].size(1); ++h)
-      s.groups[0].matrices.push_back({.title = fmt::format("layer {}, head {}", layer + 1, h + 1),
-                                      .columns = tokens,
-                                      .rows = tokens,
-                                      .weights = layers[layer][0][h].to_vector<float>(),
-                                      .layer = static_cast<int64_t>(layer) + 1,
-                                      .head = h + 1});
+  for (size_t i = 0; i < layers.size(); ++i)
+    record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], tokens,
+                     tokens);
   return s;
 }
 
@@ -119,10 +128,11 @@ std::string make_report(const LmReport& r) {
     s += "<h2>Texts</h2>\n<p>Beginnings that were given, in bold, and what the model went on "
          "with.</p>\n" +
          sample_list(r.samples);
-  if (!r.heatmaps.maps.empty()) {
-    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n", escape_html(r.heatmaps.title),
-                     escape_html(r.heatmaps.caption));
-    for (const models::Heatmap& map : r.heatmaps.maps) s += heatmap(map);
+  if (!r.after.maps.empty()) {
+    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n", escape_html(r.after.title),
+                     escape_html(r.after.caption));
+    for (size_t i = 0; i < r.after.maps.size(); ++i)
+      s += layer_maps(r.before.maps.at(i), r.after.maps[i]);
   }
   if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
   return html_page(r.title, s);

@@ -22,8 +22,8 @@ struct LmReport {
   std::vector<train::EpochRecord> epochs;
   int64_t best = 0;  ///< number of the epoch whose weights were kept
   std::vector<SampleText> samples;
-  AttentionSentence attention = {};  ///< may have no groups
-  models::Heatmaps heatmaps = {};    ///< may have none
+  AttentionSentence attention = {};          ///< may have no groups
+  models::Heatmaps before = {}, after = {};  ///< training; may have none
 };
 
 /// What each token of the text looked at; no groups where the model has no attention.

@@ -51,6 +51,12 @@ std::vector<SampleText> samples(const LoadedModel& m, const Texts& texts, uint64
   return out;
 }
 
+LanguageModel first_model(const TrainConfig& c) {
+  LanguageModel model = make_model(c.model, c.seed);
+  if (!c.from.empty()) model.load(ModelFiles{c.from}.weights());
+  return model;
+}
+
 // After the last epoch: the report on the weights that were kept.
 void write_report(const LmTraining& t, const Texts& texts, const Facts& facts) {
   const train::RunFolder& folder = t.loop.folder();
@@ -66,7 +72,9 @@ void write_report(const LmTraining& t, const Texts& texts, const Facts& facts) {
     report.attention = explain(m.model, m.tokenizer, text);
     std::vector<int64_t> ids = m.tokenizer.encode(text);
     ids.resize(std::min(ids.size(), static_cast<size_t>(m.model.config().context)));
-    report.heatmaps = m.model.heatmaps(tensor(ids, {1, std::ssize(ids)}));
+    const Tensor tokens = tensor(ids, {1, std::ssize(ids)});
+    report.before = first_model(t.config).heatmaps(tokens);
+    report.after = m.model.heatmaps(tokens);
   }
   const std::string path = folder.file("report.html");
   write_file_atomically(path, make_report(report));
@@ -90,12 +98,6 @@ int go(LmTraining& t, const Texts& texts, const Facts& facts) {
 
 void absolute(std::string& path) {
   if (!path.empty()) path = std::filesystem::absolute(path).string();
-}
-
-LanguageModel first_model(const TrainConfig& c) {
-  LanguageModel model = make_model(c.model, c.seed);
-  if (!c.from.empty()) model.load(ModelFiles{c.from}.weights());
-  return model;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TrainConfig busy_config(const std::string& model, const std::string& text) {
   c.model.context = 12;
   c.model.layers = 2;
   c.model.dim = 16;
-  c.model.heads = 4;
+  if (model != "gmlp") c.model.heads = 4;
   c.model.kv_heads = model == "llama" ? 2 : 0;
   c.model.dropout = 0.2;
   c.epochs = 4;
@@ -211,24 +211,32 @@ TEST_CASE("lm: a model folder, and what is done with it") {
         CHECK(nlohmann::json::parse(text).at(key).is_number());
     CHECK(epochs == 4);
     const std::string report = read_file(folder + "/report.html");
-    for (const char* part : {"Bits a byte", "Texts", "Self-attention", "head 4"})
+    const bool gmlp = model == "gmlp";
+    for (const char* part : {"Bits a byte", "Texts", gmlp ? "Spatial weights" : "Self-attention",
+                             gmlp ? "at the start" : "head 4"})
       CHECK(report.find(part) != std::string::npos);
 
     o = {};
     o.model = folder;
     o.prompt = "the \xFF cat";
     o.generate.max_tokens = 30;
-    o.attention = dir / "attention.html";
+    if (!gmlp) o.attention = dir / "attention.html";
     std::ostringstream out;
     CHECK(generate_text(o, out) == 0);
     CHECK(out.str().starts_with("the \uFFFD cat"));
-    CHECK(read_file(o.attention).find("<svg") != std::string::npos);
+    if (gmlp) {
+      o.attention = dir / "attention.html";
+      CHECK_THROWS_WITH_AS(generate_text(o, out), doctest::Contains("nothing to show"), Error);
+    }
+    CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
     o.text = {dir / "text"};
     CHECK(evaluate_model(o) == 0);
     o.stride = 13;
     CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("context of 12"), Error);
 
     // Where lm.json is not, transformers' config.json says the sizes.
+    CHECK(std::filesystem::exists(folder + "/config.json") == !gmlp);
+    if (gmlp) continue;
     const LoadedModel ours = load_folder(folder);
     std::filesystem::rename(folder + "/lm.json", dir / "lm.json");
     const LoadedModel theirs = load_folder(folder);
@@ -325,6 +333,7 @@ TEST_CASE("lm: flags") {
       {"train", "--text", "a", "--valid", "b", "--hold-out", "0.1"},
       {"train", "--tokenizer", "d", "--vocab", "300"},
       {"train", "--from", "d", "--layers", "3"},
+      {"train", "--text", "a", "--model", "gmlp", "--heads", "2"},
       {"train", "--dim", "10", "--heads", "4"},
       {"train", "--heads", "4", "--kv-heads", "3"},
       {"train", "--vocab", "100"},
