@@ -7,6 +7,8 @@
 #include <ostream>
 
 #include "tern/apps/common/html.h"
+#include "tern/apps/lm/bert_commands.h"
+#include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/describe.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/report.h"
@@ -46,6 +48,7 @@ int generate_text(const LmOptions& o, std::ostream& out) {
 }
 
 int evaluate_model(const LmOptions& o) {
+  if (is_bert_folder(o.model)) return evaluate_bert(o);
   const LoadedModel m = load_folder(o.model);
   std::vector<std::string> texts;
   for (const std::string& path : o.text) texts.push_back(data::read_text(path));

@@ -12,15 +12,15 @@ namespace tern::apps::lm {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, dim, heads, kv_heads,
                                    ffn, dropout, tie, bias, eps, rope_base)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
-                                   model, epochs, parts, batch, accumulate, lr, schedule, warmup,
-                                   beta2, weight_decay, clip, ema, seed)
+                                   cased, pairs, model, epochs, parts, batch, accumulate, lr,
+                                   schedule, warmup, beta2, weight_decay, clip, ema, seed)
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
   return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};
 }
 
 void check_sizes(const ModelConfig& m) {
-  find_family(m.model);
+  if (m.model != kBert) find_family(m.model);
   auto size = [](const char* name, int64_t value, int64_t least, int64_t most) {
     check(value >= least && value <= most, "{} is {}; {} to {}", name, value, least, most);
   };

@@ -10,6 +10,9 @@
 
 namespace tern::apps::lm {
 
+/// The model that fills gaps instead of going on with texts; all others are in family.h.
+inline constexpr const char* kBert = "bert";
+
 /// Sizes of a model. What a family (family.h) does not have is ignored.
 struct ModelConfig {
   std::string model = "gpt";
@@ -32,6 +35,8 @@ struct TrainConfig {
   int64_t vocab_size = 2048;             ///< tokens that are learned, <|endoftext|> included
   std::string tokenizer;                 ///< folder with vocab.json and merges.txt instead
   std::string from;                      ///< model folder to start from
+  bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
+  bool pairs = true;                     ///< bert: learns the next sentence too
   ModelConfig model;
   int64_t epochs = 10;
   int64_t parts = 1;  ///< epochs that a pass over the text is cut into

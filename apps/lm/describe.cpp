@@ -10,13 +10,11 @@
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {
-namespace {
 
-std::string describe_recipe(const TrainConfig& c) {
+std::string describe_recipe(const TrainConfig& c, const std::string& batches) {
   std::string s = fmt::format("{} epochs", c.epochs);
   if (c.parts > 1) s += fmt::format(" ({} to a pass)", c.parts);
-  s += fmt::format(", batches of {} windows of {} tokens, AdamW, lr {:g} {}", c.batch,
-                   c.model.context, c.lr, c.schedule);
+  s += fmt::format(", batches of {} {}, AdamW, lr {:g} {}", c.batch, batches, c.lr, c.schedule);
   auto add = [&](bool on, const char* name, double value) {
     if (on) s += fmt::format(", {} {:g}", name, value);
   };
@@ -28,8 +26,6 @@ std::string describe_recipe(const TrainConfig& c) {
   add(c.accumulate > 1, "batches a step", static_cast<double>(c.accumulate));
   return s + fmt::format(", seed {}", c.seed);
 }
-
-}  // namespace
 
 std::string describe_model(const LanguageModel& model) {
   const ModelConfig& m = model.config();
@@ -54,7 +50,8 @@ Facts describe(const LmTraining& t, const Texts& texts, const data::ByteBpe& tok
       train::grouped(tokenizer.size()), c.bytes_per_token);
   Facts facts = {{"model", describe_model(t.model)}, {"data", std::move(data)}};
   if (!t.config.from.empty()) facts.emplace_back("", "starts from the weights of " + t.config.from);
-  facts.emplace_back("recipe", describe_recipe(t.config));
+  facts.emplace_back("recipe", describe_recipe(t.config, fmt::format("windows of {} tokens",
+                                                                     t.config.model.context)));
   facts.emplace_back("machine", describe_machine());
   return facts;
 }

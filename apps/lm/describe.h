@@ -11,6 +11,9 @@ namespace tern::apps::lm {
 /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
 std::string describe_model(const LanguageModel& model);
 
+/// How it is trained, on batches of what: "windows of 128 tokens".
+std::string describe_recipe(const TrainConfig& config, const std::string& batches);
+
 /// Model, data, recipe, machine: a heading and a text each.
 Facts describe(const LmTraining& training, const Texts& texts, const data::ByteBpe& tokenizer);
 

@@ -58,6 +58,8 @@ ModelConfig load_sizes(const ModelFiles& files) {
 LoadedModel load_folder(const std::string& folder) {
   const ModelFiles files{folder};
   const ModelConfig sizes = load_sizes(files);
+  check_io(sizes.model != kBert, "{}: a {} does not go on with texts, it fills gaps: lm fill",
+           folder, sizes.model);
   data::ByteBpe tokenizer = load_tokenizer(files);
   // A table of embeddings may be longer than the vocabulary: some are filled up to a round number.
   check_io(tokenizer.size() <= sizes.vocab, "{}: there are {} tokens, the model knows {}",

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "tern/apps/common/app.h"
+#include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/commands.h"
 #include "tern/core/base/threads.h"
 
@@ -14,6 +15,8 @@ int main(int argc, char** argv) {
     switch (options.command) {
       case LmOptions::Command::generate:
         return generate_text(options, std::cout);
+      case LmOptions::Command::fill:
+        return fill_gaps(options, std::cout);
       case LmOptions::Command::eval:
         return evaluate_model(options);
       case LmOptions::Command::train:

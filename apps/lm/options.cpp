@@ -12,7 +12,7 @@ namespace tern::apps::lm {
 namespace {
 
 constexpr const char* kAbout =
-    "Trains language models on text and writes with them.\n"
+    "Trains language models on text, writes with them or fills the gaps of a text.\n"
     "Without a command or files it trains a small GPT for about a minute on stories that it makes "
     "up, and shows how it goes on with some. `lm COMMAND --help` lists a command's flags.";
 
@@ -26,16 +26,23 @@ void add_data(CLI::App& app, TrainConfig& c) {
   add_number(app, "--hold-out", c.hold_out,
              "share of the text kept for validation where no files are; 0: none",
              {.low = 0, .high = 0.9});
-  add_number(app, "--vocab", c.vocab_size, "tokens of the byte-level BPE that is learned",
+  add_number(app, "--vocab", c.vocab_size,
+             "tokens of the byte-level BPE, for bert of WordPiece, that is learned",
              {.low = 257, .high = 1 << 24});
-  app.add_option("--tokenizer", c.tokenizer, "folder with vocab.json and merges.txt instead")
+  app.add_flag("--cased", c.cased, "bert: WordPiece keeps capitals and accents");
+  app.add_flag("--pairs,!--no-pairs", c.pairs,
+               "bert: learns whether lines follow one another; blank lines are between documents");
+  app.add_option("--tokenizer", c.tokenizer,
+                 "folder with vocab.json and merges.txt, for bert with vocab.txt, instead")
       ->type_name("DIR");
   app.add_option("--from", c.from, "folder of a model to go on training, with its tokenizer")
       ->type_name("DIR");
 }
 
 void add_sizes(CLI::App& app, ModelConfig& m) {
-  add_choice(app, "--model", m.model, "what to train", family_names());
+  std::vector<std::string> names = family_names();
+  names.push_back(kBert);
+  add_choice(app, "--model", m.model, "what to train", names);
   add_number(app, "--context", m.context, "tokens at most that a token is told from",
              {.low = 2, .high = 1 << 20});
   add_number(app, "--layers", m.layers, "blocks", {.low = 1, .high = 1000});
@@ -88,17 +95,14 @@ CLI::App* add_train(CLI::App& app, LmOptions& o) {
   return train;
 }
 
-void add_model(CLI::App& app, LmOptions& o) {
-  app.add_option("--model", o.model,
-                 "folder of a trained model, or of transformers' GPT-2 or Llama")
-      ->type_name("DIR")
-      ->required();
+void add_model(CLI::App& app, LmOptions& o, const char* about) {
+  app.add_option("--model", o.model, about)->type_name("DIR")->required();
   add_threads(app, o);
 }
 
 CLI::App* add_generate(CLI::App& app, LmOptions& o) {
   CLI::App* command = add_command(app, "generate", "Goes on with a text, as it comes.");
-  add_model(*command, o);
+  add_model(*command, o, "folder of a trained model, or of transformers' GPT-2 or Llama");
   GenerateOptions& g = o.generate;
   command->add_option("--prompt", o.prompt, "what to go on with; empty: any beginning")
       ->type_name("TEXT");
@@ -110,16 +114,27 @@ CLI::App* add_generate(CLI::App& app, LmOptions& o) {
   add_number(*command, "--top-p", g.top_p, "among the fewest tokens that have this share",
              {.low = 0, .high = 1, .open = true});
   command->add_option("--stop", g.stop, "end in front of this text; may be given several times")
-      ->type_name("TEXT");
+      ->type_name("TEXT")
+      ->allow_extra_args(false);  // or "[END]" would be taken for a list
   add_number(*command, "--seed", g.seed, "of the draws", {.low = 0, .high = 1e15});
   command->add_option("--attention", o.attention, "page with what each token looked at")
       ->type_name("FILE.html");
   return command;
 }
 
+CLI::App* add_fill(CLI::App& app, LmOptions& o) {
+  CLI::App* command = add_command(app, "fill", "Says what may stand at each [MASK] of a text.");
+  add_model(*command, o, "folder of a trained bert, or of transformers' BERT");
+  command->add_option("text", o.gaps, "\"the [MASK] sat\"")->type_name("TEXT")->required();
+  add_number(*command, "--guesses", o.guesses, "for each [MASK]", kCount);
+  command->add_option("--attention", o.attention, "page with what each token looked at")
+      ->type_name("FILE.html|.svg|.png");
+  return command;
+}
+
 CLI::App* add_eval(CLI::App& app, LmOptions& o) {
   CLI::App* command = add_command(app, "eval", "Perplexity and bits a byte of texts.");
-  add_model(*command, o);
+  add_model(*command, o, "folder of a trained model, or of transformers' GPT-2, Llama or BERT");
   command->add_option("--text", o.text, "files of text, plain or .gz")
       ->type_name("FILE...")
       ->required();
@@ -130,22 +145,27 @@ CLI::App* add_eval(CLI::App& app, LmOptions& o) {
 
 // Flags that would change nothing are refused rather than ignored.
 void check_flags_count(const CLI::App& train, const TrainConfig& c) {
-  const Family& family = find_family(c.model.model);
-  for (const char* flag : {"--heads", "--kv-heads", "--tie"}) {
-    const auto& known = family.flags;
-    check(train.count(flag) == 0 || std::find(known.begin(), known.end(), flag) != known.end(),
-          "{} would change nothing: a {} has none", flag, family.name);
+  // Beside those that every model has.
+  std::vector<std::string> known = {"--heads", "--cased", "--pairs"};
+  if (c.model.model != kBert) {
+    known = find_family(c.model.model).flags;
+    known.push_back("--parts");
   }
+  for (const char* flag : {"--heads", "--kv-heads", "--tie", "--parts", "--cased", "--pairs"})
+    check(train.count(flag) == 0 || std::find(known.begin(), known.end(), flag) != known.end(),
+          "{} would change nothing: a {} has none", flag, c.model.model);
   auto only = [&](bool counts, std::initializer_list<const char*> flags, const char* why) {
     for (const char* flag : flags)
       check(counts || train.count(flag) == 0, "{} would change nothing: {}", flag, why);
   };
   only(c.valid.empty() && !is_demo(c), {"--hold-out"},
        is_demo(c) ? "stories for validation are made up too" : "there are files for validation");
-  only(c.tokenizer.empty() && c.from.empty(), {"--vocab"}, "there is a tokenizer already");
+  only(c.tokenizer.empty() && c.from.empty(), {"--vocab", "--cased"},
+       "there is a tokenizer already");
   only(c.from.empty(), {"--tokenizer"}, "a model brings its own");
   only(c.from.empty(),
-       {"--model", "--context", "--layers", "--dim", "--heads", "--kv-heads", "--ffn", "--tie"},
+       {"--model", "--context", "--layers", "--dim", "--heads", "--kv-heads", "--ffn", "--tie",
+        "--pairs"},
        "the model of --from has its sizes");
 }
 
@@ -175,10 +195,11 @@ void apply_defaults(int argc, char** argv, TrainConfig& c) {
   const std::string model = value_of("--model", argc, argv);
   for (const Family& f : families())
     if (f.name == model) f.defaults(c.model);
+  if (model == kBert) c.model.eps = 1e-12;
   if (!value_of("--text", argc, argv).empty()) return;
   // About a minute on two cores.
   c.vocab_size = 512;
-  c.epochs = 8;
+  c.epochs = model == kBert ? 4 : 8;
   c.lr = 2e-3;
 }
 
@@ -192,9 +213,11 @@ bool parse_options(int argc, char** argv, LmOptions& o) {
   apply_defaults(argc, argv, o.train);
   const CLI::App* train = add_train(app, o);
   const CLI::App* generate = add_generate(app, o);
+  const CLI::App* fill = add_fill(app, o);
   const CLI::App* eval = add_eval(app, o);
   if (!parse_flags(app, argc, argv)) return false;
   if (generate->parsed()) o.command = Command::generate;
+  if (fill->parsed()) o.command = Command::fill;
   if (eval->parsed()) o.command = Command::eval;
   if (o.command == Command::train) check_train(*train, o);
   for (const std::string& stop : o.generate.stop) check(!stop.empty(), "--stop: the text is empty");

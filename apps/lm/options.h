@@ -10,15 +10,17 @@
 namespace tern::apps::lm {
 
 struct LmOptions {
-  enum class Command { train, generate, eval } command = Command::train;
+  enum class Command { train, generate, fill, eval } command = Command::train;
   TrainConfig train;
   std::string out, resume;  ///< train
   bool epochs_given = false, warmup_given = false;
   int threads = 0;    ///< 0: all cores
-  std::string model;  ///< folder: generate, eval
+  std::string model;  ///< folder: generate, fill, eval
   std::string prompt;
   GenerateOptions generate;
-  std::string attention;          ///< generate: page to write
+  std::string gaps;               ///< fill: a text with [MASK]
+  int64_t guesses = 5;            ///< fill
+  std::string attention;          ///< generate, fill: page to write
   std::vector<std::string> text;  ///< eval
   int64_t stride = 0;             ///< eval; 0: half of the context
 };

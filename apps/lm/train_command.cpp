@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tern/apps/lm/bert_commands.h"
+#include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/commands.h"
 #include "tern/apps/lm/describe.h"
 #include "tern/apps/lm/folder.h"
@@ -108,6 +110,8 @@ int start_training(const LmOptions& options) {
   for (std::string* path : {&c.tokenizer, &c.from}) absolute(*path);
   for (std::vector<std::string>* list : {&c.text, &c.valid})
     for (std::string& path : *list) absolute(path);
+  if (!c.from.empty() && is_bert_folder(c.from)) c.model.model = kBert;
+  if (c.model.model == kBert) return start_bert_training(c, options.out, options.warmup_given);
   const Texts texts = read_texts(c);
   const data::ByteBpe tokenizer = make_tokenizer(c, texts);
   if (!c.from.empty()) {
@@ -143,6 +147,8 @@ int resume_training(const LmOptions& options) {
   TrainConfig c = load_config({folder.path});
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
+  if (c.model.model == kBert)
+    return resume_bert_training(c, folder.path, std::move(state), started_with);
   const data::ByteBpe tokenizer = load_tokenizer({folder.path});
   const Texts texts = read_texts(c);
   const Corpus corpus = encode_corpus(texts, tokenizer);

@@ -1,0 +1,22 @@
+// What lm does with BERT, on files and terminal. Each gives the program's exit code.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "tern/apps/lm/options.h"
+#include "tern/core/io/safetensors.h"
+
+namespace tern::apps::lm {
+
+/// As start_training, of a bert. Paths are absolute; `out` may be empty.
+int start_bert_training(TrainConfig config, const std::string& out, bool warmup_given);
+/// As resume_training: the run in `folder`, whose checkpoint is `state`.
+int resume_bert_training(const TrainConfig& config, const std::string& folder, SafeTensors state,
+                         int64_t epochs_before);
+/// Writes what may stand at each [MASK].
+int fill_gaps(const LmOptions& options, std::ostream& out);
+/// Masks words of the texts as training does, always the same ones, and says how many are found.
+int evaluate_bert(const LmOptions& options);
+
+}  // namespace tern::apps::lm

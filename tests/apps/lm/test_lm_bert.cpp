@@ -1,0 +1,363 @@
+// lm with a bert: training, folders, gaps that are filled.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tern/apps/lm/bert_commands.h"
+#include "tern/apps/lm/bert_folder.h"
+#include "tern/apps/lm/bert_score.h"
+#include "tern/apps/lm/bert_training.h"
+#include "tern/apps/lm/commands.h"
+#include "tern/apps/lm/fill.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::apps::lm {
+namespace {
+
+using test::read_file;
+using test::TempDir;
+using test::write_file;
+
+/// Documents of three lines.
+std::string some_text(const TempDir& dir, const std::string& name = "text", int documents = 24) {
+  std::string text;
+  for (int i = 0; i < documents; ++i)
+    text += i % 2 == 0 ? "The cat sat on the mat.\nIt saw the dog.\nThe dog ran to the cat.\n\n"
+                       : "A bird sang in a tree.\nIt flew over a roof.\nA fish heard the bird.\n\n";
+  return write_file(dir / name, text);
+}
+
+// Everything random and everything with a state is on.
+TrainConfig busy_config(const std::string& text) {
+  TrainConfig c;
+  c.text = {text};
+  c.hold_out = 0.2;
+  c.vocab_size = 120;
+  c.model.model = kBert;
+  c.model.context = 20;
+  c.model.layers = 2;
+  c.model.dim = 16;
+  c.model.heads = 4;
+  c.model.dropout = 0.2;
+  c.model.eps = 1e-12;
+  c.epochs = 3;
+  c.batch = 3;
+  c.accumulate = 2;
+  c.lr = 1e-2;
+  c.warmup = 3;
+  c.ema = 0.9;
+  c.seed = 3;
+  return c;
+}
+
+struct Setup {
+  TrainConfig config;
+  data::WordPiece pieces;
+  BertCorpus corpus;
+
+  explicit Setup(const TrainConfig& c) : Setup(c, lines_of(c, read_texts(c))) {}
+  Setup(const TrainConfig& c, const Lines& lines)
+      : config(c), pieces(make_pieces(c, lines)), corpus(encode_documents(c, lines, pieces)) {
+    config.model.vocab = pieces.size();
+  }
+  std::unique_ptr<BertTraining> training() const {
+    Rng rng(config.seed);
+    return std::make_unique<BertTraining>(config, corpus, pieces,
+                                          models::Bert(bert_sizes(config, pieces), rng));
+  }
+};
+
+void step(BertTraining& t) {
+  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+  t.loop.step();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  return dispatch(a.dtype(), [&]<class T>() {
+    const std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
+    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+  });
+}
+
+LmOptions parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "lm");
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  LmOptions o;
+  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  return o;
+}
+
+std::string trained_folder(const TempDir& dir, const TrainConfig& config,
+                           const char* name = "run") {
+  LmOptions o;
+  o.train = config;
+  o.out = dir / name;
+  REQUIRE(start_training(o) == 0);
+  return o.out;
+}
+
+std::string filled(const std::string& folder, const std::string& text) {
+  LmOptions o;
+  o.model = folder;
+  o.gaps = text;
+  std::ostringstream out;
+  fill_gaps(o, out);
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("lm bert: training resumes bit for bit, in mid-epoch and at its end") {
+  TempDir dir;
+  for (bool pairs : {true, false}) {
+    TrainConfig c = busy_config(some_text(dir));
+    c.pairs = pairs;
+    const Setup setup(c);
+    auto whole = setup.training();
+    REQUIRE(whole->loader.batches_per_epoch() >= 3);
+    for (int i = 0; i < 6; ++i) step(*whole);
+    REQUIRE(whole->loop.history().size() >= 1);
+    for (int before : {1, 2, 4}) {
+      auto first = setup.training(), second = setup.training();
+      for (int i = 0; i < before; ++i) step(*first);
+      first->loop.checkpoint().save(dir / "c");
+      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+      for (int i = before; i < 6; ++i) step(*second);
+      const SafeTensors x = whole->loop.state(), y = second->loop.state();
+      REQUIRE(x.tensors.size() == y.tensors.size());
+      for (size_t i = 0; i < x.tensors.size(); ++i) {
+        CAPTURE(x.tensors[i].first);
+        CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
+      }
+      CHECK(x.metadata == y.metadata);
+    }
+  }
+  const Setup other(busy_config(some_text(dir, "other", 25)));
+  auto t = Setup(busy_config(some_text(dir))).training();
+  t->loop.step();
+  CHECK_THROWS_AS(other.training()->loop.load_state(t->loop.state(), "c"), IoError);
+}
+
+TEST_CASE("lm bert: learns its text and fills its gaps") {
+  TempDir dir;
+  TrainConfig c = busy_config(some_text(dir, "text", 60));
+  c.model.dim = 48;
+  c.model.dropout = c.ema = 0;
+  c.batch = 8;
+  c.accumulate = 1;
+  c.lr = 5e-3;
+  c.epochs = 40;
+  const std::string folder = trained_folder(dir, c);
+  std::istringstream log(read_file(folder + "/log.jsonl"));
+  nlohmann::json last;
+  for (std::string line; std::getline(log, line);) last = nlohmann::json::parse(line);
+  CHECK(last.at("valid_words").get<double>() > 0.6);
+  CHECK(filled(folder, "The cat [MASK] on the mat.").starts_with("the cat sat on the mat."));
+  CHECK(filled(folder, "a bird sang in a [MASK].").starts_with("a bird sang in a tree."));
+}
+
+TEST_CASE("lm bert: scores are the means of losses, the same each time") {
+  TempDir dir;
+  const Setup setup(busy_config(some_text(dir)));
+  auto t = setup.training();
+  nn::set_training(t->model, false);
+  auto batches = [&] {
+    return data::bert_loader(setup.corpus.train, setup.pieces,
+                             {.batch = 4, .max_tokens = setup.config.model.context});
+  };
+  auto one = batches(), two = batches(), three = batches();
+  const BertScore score = score_batches(t->model, one), again = score_batches(t->model, two);
+  CHECK(score.masked_nats == again.masked_nats);
+  double masked = 0, next = 0;
+  int64_t words = 0, pairs = 0, right = 0;
+  for (const data::BertBatch& b : three) {
+    const models::BertLoss loss = models::pretraining_loss(t->model, input_of(b), targets_of(b));
+    masked += loss.masked.item() * static_cast<double>(b.words.numel());
+    next += loss.next.item() * static_cast<double>(b.next.numel());
+    words += b.words.numel();
+    pairs += b.next.numel();
+    right += sum(eq(argmax(t->model(input_of(b)).next, -1), b.next)).item<int64_t>();
+  }
+  CHECK(score.masked == words);
+  CHECK(score.pairs == pairs);
+  CHECK(score.pairs_right == right);
+  CHECK(score.masked_nats == doctest::Approx(masked).epsilon(1e-5));
+  CHECK(score.next_nats == doctest::Approx(next).epsilon(1e-5));
+  CHECK(score.loss() ==
+        doctest::Approx(masked / static_cast<double>(words) + next / static_cast<double>(pairs)));
+  int64_t seen = 0;
+  auto four = batches();
+  CHECK(score_batches(t->model, four, [&](int64_t done) { return (seen = done) < 2; }).masked <
+        words);
+  CHECK(seen == 2);
+}
+
+TEST_CASE("lm bert: a model folder, and what is done with it") {
+  TempDir dir;
+  const std::string folder = trained_folder(dir, busy_config(some_text(dir)));
+  std::istringstream log(read_file(folder + "/log.jsonl"));
+  int64_t epochs = 0;
+  for (std::string line; std::getline(log, line); ++epochs)
+    for (const char* key :
+         {"epoch", "train_loss", "train_masked", "train_next", "valid_loss", "valid_masked",
+          "valid_ppl", "valid_words", "valid_next", "valid_pairs", "tokens_per_s", "lr", "seconds"})
+      CHECK(nlohmann::json::parse(line).at(key).is_number());
+  CHECK(epochs == 3);
+  const std::string report = read_file(folder + "/report.html");
+  for (const char* part : {"Loss of a pair", "Gaps", "[MASK]", "Self-attention", "head 4"})
+    CHECK(report.find(part) != std::string::npos);
+
+  LmOptions o = parse({"fill", "--model", folder, "[MASK] [MASK]", "--guesses", "3", "--attention",
+                       dir / "attention.html"});
+  CHECK(o.command == LmOptions::Command::fill);
+  std::ostringstream out;
+  CHECK(fill_gaps(o, out) == 0);
+  CHECK(std::ranges::count(out.str(), '%') == 6);
+  CHECK(out.str().find("\n  gap 2\n") != std::string::npos);
+  CHECK(read_file(o.attention).find("<svg") != std::string::npos);
+  o.attention = dir / "attention.txt";
+  CHECK_THROWS_AS(fill_gaps(o, out), Error);
+  CHECK_THROWS_WITH_AS(filled(folder, "no gap"), doctest::Contains("no [MASK]"), Error);
+  std::string long_text = "[MASK]";
+  for (int i = 0; i < 20; ++i) long_text += " a";
+  CHECK_THROWS_WITH_AS(filled(folder, long_text), doctest::Contains("takes 20"), Error);
+
+  o = {};
+  o.model = folder;
+  o.text = {dir / "text"};
+  CHECK(evaluate_model(o) == 0);
+  o.text = {write_file(dir / "line", "The cat sat on the mat.")};  // without pairs
+  CHECK(evaluate_model(o) == 0);
+  o.stride = 3;
+  CHECK_THROWS_AS(evaluate_model(o), Error);
+  CHECK_THROWS_WITH_AS(generate_text(o, out), doctest::Contains("lm fill"), IoError);
+
+  LmOptions resumed;
+  resumed.resume = folder;
+  CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+  for (const char* part : {"model.safetensors", "lm.json", "config.json", "vocab.txt"}) {
+    const std::string bytes = read_file(folder + "/" + part);
+    write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
+    if (part != std::string("vocab.txt"))  // half of the pieces are pieces
+      CHECK_THROWS_AS(load_bert_folder(folder), IoError);
+    std::filesystem::remove(folder + "/" + part);
+    if (part != std::string("lm.json"))
+      CHECK_THROWS_WITH_AS(load_bert_folder(folder), doctest::Contains(part), IoError);
+    write_file(folder + "/" + part, bytes);
+  }
+  CHECK_THROWS_AS(load_bert_folder(dir / "nowhere"), IoError);
+}
+
+TEST_CASE("lm bert: training goes on from a model, cased or not, with or without pairs") {
+  TempDir dir;
+  TrainConfig c = busy_config(some_text(dir));
+  c.cased = true;
+  c.pairs = false;
+  const std::string folder = trained_folder(dir, c);
+  const LoadedBert before = load_bert_folder(folder);
+  CHECK_FALSE(before.pieces.options().lower);
+  CHECK_FALSE(before.model.options.next_sentence);
+  LmOptions o;
+  o.train.text = {dir / "text"};
+  o.train.from = folder;
+  o.train.lr = 1e-9;
+  o.train.epochs = 1;
+  o.out = dir / "more";
+  CHECK(start_training(o) == 0);
+  const LoadedBert after = load_bert_folder(o.out);
+  CHECK_FALSE(after.pieces.options().lower);
+  const Tensor tokens = tensor<int64_t>({5, 6, 7}, {1, 3});
+  const Tensor x = before.model({tokens}).words, y = after.model({tokens}).words;
+  CHECK(all_close(x, y, 1e-4, 1e-4));
+  CHECK_FALSE(same_bits(x, y));
+  o.out = dir / "parts";
+  o.train.parts = 2;
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("--parts"), Error);
+}
+
+TEST_CASE("lm bert: a folder of transformers") {
+  TempDir dir;
+  const std::string from = std::string(TERN_SOURCE_DIR) + "/tests/reference/bert/pretraining";
+  std::filesystem::copy_file(from + ".safetensors", dir / "model.safetensors");
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (int i = 5; i < 53; ++i) vocabulary += fmt::format("w{}\n", i);
+  write_file(dir / "vocab.txt", vocabulary);
+  write_file(dir / "config.json", R"({"model_type": "bert", "num_attention_heads": 3})");
+  const LoadedBert bert = load_bert_folder(dir.path());
+  const SafeTensors want = load_safetensors(from + ".answers.safetensors");
+  const auto y = bert.model({want.find("tokens"), want.find("segments"),
+                             nn::Mask::key_padding(ne(want.find("mask"), 0))});
+  CHECK(all_close(y.words, want.find("words"), 1e-4, 1e-5));
+  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
+  write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");
+  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
+  auto refused = [&](const char* config, const char* text) {
+    write_file(dir / "config.json", config);
+    CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains(text), IoError);
+  };
+  refused(R"({"model_type": "bert", "hidden_act": "softsign"})", "softsign");
+  refused(R"({"model_type": "bert", "num_attention_heads": 5})", "heads");
+  refused(R"({"model_type": "bert", "num_attention_heads": -1})", "heads");
+  refused(R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "absolute");
+  refused(R"({"model_type": "gpt2"})", "no bert");
+  refused(R"({"model_type": 3})", "cannot be read");
+  refused("{", "cannot be read");
+}
+
+TEST_CASE("lm bert: text as lines") {
+  TrainConfig c;
+  c.model.model = kBert;
+  const Texts stories{
+      {"A cat sat. \"Is it a cat?\" asked Tom. It was.\nSo it is! Yes.\n"}, {"a\n"}, ""};
+  CHECK(lines_of(c, stories).train ==
+        std::vector<std::string>{"A cat sat.", "\"Is it a cat?\" asked Tom.", "It was.", "",
+                                 "So it is!", "Yes.", "", "", ""});
+  c.text = {"file"};
+  const Texts texts{{"a. b\r\n\nc", "d\n"}, {}, ""};
+  CHECK(lines_of(c, texts).train == std::vector<std::string>{"a. b", "", "c", "", "d", ""});
+  CHECK(lines_of(c, texts).valid.empty());
+
+  TempDir dir;
+  TrainConfig alone = busy_config(write_file(dir / "alone", "a b c\n\nd e f\n\ng h i\n"));
+  alone.hold_out = 0;
+  LmOptions o;
+  o.train = alone;
+  o.out = dir / "run";
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("--no-pairs"), Error);
+  CHECK_FALSE(std::filesystem::exists(o.out));
+}
+
+TEST_CASE("lm bert: flags") {
+  const TrainConfig c =
+      parse({"train", "--model", "bert", "--text", "a", "--cased", "--no-pairs"}).train;
+  CHECK(c.cased);
+  CHECK_FALSE(c.pairs);
+  CHECK(c.model.eps == 1e-12);
+  CHECK(parse({"train", "--model", "bert", "--text", "a", "--heads", "2"}).train.pairs);
+  // No lists of what stands between brackets.
+  CHECK(parse({"fill", "--model", "d", "[MASK] a, [MASK]"}).gaps == "[MASK] a, [MASK]");
+  CHECK(parse({"generate", "--model", "d", "--stop", "[a,b]", "--stop", "c"}).generate.stop ==
+        std::vector<std::string>{"[a,b]", "c"});
+  const std::vector<std::vector<std::string>> wrong = {
+      {"train", "--cased"},
+      {"train", "--model", "llama", "--no-pairs"},
+      {"train", "--model", "bert", "--kv-heads", "2"},
+      {"train", "--model", "bert", "--tie"},
+      {"train", "--model", "bert", "--parts", "2"},
+      {"train", "--from", "d", "--cased"},
+      {"train", "--from", "d", "--no-pairs"},
+      {"fill", "--model", "d"},
+      {"fill", "--model", "d", "a [MASK]", "b [MASK]"},
+      {"fill", "the [MASK]"},
+      {"fill", "--model", "d", "the [MASK]", "--guesses", "0"}};
+  for (const auto& words : wrong) CHECK_THROWS_AS(parse(words), Error);
+}
+
+}  // namespace tern::apps::lm
