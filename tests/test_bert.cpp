@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/models/bert.h"
+#include "tern/nn/check_module.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/model_checks.h"
 
@@ -81,6 +83,11 @@ Tensor answers(const Bert& model, const Sample& s) {
 
 TEST_CASE("bert: numbers of weights") {
   CHECK(models::bert_weights({}) == 110106428);
+  {
+    const ShapeOnlyScope nothing_is_allocated;
+    Rng rng(1);
+    CHECK(nn::num_parameters(Bert({}, rng)) == 110106428);
+  }
   // Counted by transformers' BertForPreTraining and BertForSequenceClassification.
   CHECK(models::bert_weights(models::bert_options("large")) == 336226108);
   BertOptions tiny_classifier = models::bert_options("tiny");
@@ -141,6 +148,24 @@ TEST_CASE("bert: padding changes nothing; a row alone is that row of a batch") {
     if (a.next.defined()) CHECK(close(a.next, b.next));
     const Bert::Output unmasked = model({s.tokens, s.segments});
     if (a.next.defined()) CHECK_FALSE(close(unmasked.next, a.next));
+  }
+}
+
+TEST_CASE("bert: is as a module should be, with all its dropouts, in every form") {
+  for (BertOptions options : forms()) {
+    options.dropout = options.attention_dropout = 0.2;
+    options.pad = -1;  // its gradient as an input is left out on purpose
+    Rng rng(13);
+    const Bert model = make_model(options, rng);
+    const Sample s = make_sample(rng);
+    auto call = [](const Bert& m, const std::vector<Tensor>& x) {
+      const Bert::Output y = m({x[0], x[1], Mask::lengths(x[2])});
+      std::vector<Tensor> out;
+      for (const Tensor& t : {y.words, y.next, y.classes})
+        if (t.defined()) out.push_back(t);
+      return out;
+    };
+    nn::check_module(model, call, {s.tokens, s.segments, s.lengths});
   }
 }
 
