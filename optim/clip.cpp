@@ -168,12 +168,12 @@ void clip_grad_value(const NamedTensors& parameters, double bound) {
 std::optional<NonFiniteGradient> find_non_finite_gradient(const NamedTensors& parameters) {
   NoGradGuard no_grad;
   Gradients grads = collect("check_finite_gradients", parameters, Layouts::any);
-  std::vector<uint8_t> finite(grads.cuts.size());
+  std::vector<uint8_t> spoilt(grads.cuts.size());
   for_each_piece(grads, "check_finite_gradients",
-                 [&](size_t i, const auto* x, int64_t n) { finite[i] = all_finite(x, n); });
-  auto bad = std::find(finite.begin(), finite.end(), 0);
-  if (bad == finite.end()) return {};
-  const Cut& where = grads.cuts[static_cast<size_t>(bad - finite.begin())];
+                 [&](size_t i, const auto* x, int64_t n) { spoilt[i] = !all_finite(x, n); });
+  auto bad = std::find(spoilt.begin(), spoilt.end(), 1);
+  if (bad == spoilt.end()) return {};
+  const Cut& where = grads.cuts[static_cast<size_t>(bad - spoilt.begin())];
   const Tensor& g = grads.tensors[where.item];
   return dispatch_float(g.dtype(), "check_finite_gradients", [&]<class T>() {
     int64_t at = where.begin;

@@ -155,7 +155,7 @@ struct Line {
 
 Line line_of(const Branch& b, const std::string& name, int depth) {
   return {std::string(static_cast<size_t>(2 * depth), ' ') + name,
-          b.op,
+          b.below.empty() ? b.op : "",
           b.known ? fmt::format("{}", b.output) : "",
           b.weights ? nn::detail::with_commas(b.weights) : "",
           b.flops ? fmt::format("{:.3f}", giga(b.flops)) : "",
@@ -229,21 +229,23 @@ Summary summary_of_step(const nn::ModuleRef& model, TrainingStep step) {
   return {std::move(cost), nn::named_parameters(model)};
 }
 
-Summary detail::summarize(const nn::ModuleRef& model, std::function<void()> batch,
-                          std::function<Tensor()> loss, const SummaryOptions& options) {
+Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> loss,
+                          const SummaryOptions& options) {
   std::unique_ptr<optim::Optimizer> optimizer;
+  std::optional<train::Learner> learner;
   TrainingStep step;
   step.setup = [&] {
     const NamedTensors parameters = nn::named_parameters(model);
     optimizer = options.optimizer ? options.optimizer(parameters)
                                   : std::make_unique<optim::AdamW>(parameters);
+    learner.emplace(model, *optimizer, options.learner);
   };
-  step.batch = std::move(batch);
+  step.batch = options.batch;
   step.loss = std::move(loss);
-  step.update = [&] {
-    optimizer->step();
-    optimizer->zero_grad();
+  step.backward = [&](const Tensor& y) {
+    learner->backward(y, 1 / static_cast<double>(options.accumulate));
   };
+  step.update = [&] { learner->step(); };
   step.accumulate = options.accumulate;
   return summary_of_step(model, std::move(step));
 }

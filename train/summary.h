@@ -4,17 +4,23 @@
 //   fmt::print("{}", summary(bert, Like{{8, 128}, DType::i64}).text());
 //   fmt::print("{}", summary(model, [&] { return cross_entropy(model(x), y); }).text());
 //
-//   module                       op          output            weights    GFLOP  saved MB
-//   model                                    (64, 17, 512)   4,739,872    9.801     301.1
-//     patch_embed.proj           conv2d      (64, 512, 4, 4)    98,816    0.201       2.1
+//   module                  op          output            weights      GFLOP   saved MB
+//   model                               (32, 512)       4,845,462      4.200       55.4
+//     patch_embed.proj      linear      (32, 16, 512)      98,816      0.101        0.4
+//     blocks.layers                     (32, 1, 512)    4,736,406      4.099       53.8
+//       0-1: 2 x                        (32, 17, 512)   1,578,802      1.730       22.4
+//         norm              layer_norm  (32, 17, 512)       1,024                   1.2
 //     ...
-//   total                                                    4,979,360    9.811     303.0
-//   forward 9.81 GFLOP, backward 19.62 GFLOP
-//   memory of a training step, MB     most   at the peak
-//   weights                           19.9          19.9
+//   total                                               4,979,360      4.208       55.5
+//   a training step: forward 4.208 GFLOP, backward 8.316 GFLOP
+//   its memory, MB                       most    at the peak
+//   weights                              19.9           19.9
 //   ...
-//   peak                                           402.6   in linear backward in model.blocks...
+//   peak                                               122.5   in matmul backward in
+//   model.blocks...
 //
+// GFLOP and what is saved for the backward pass are of one forward pass, each module with those
+// below it. Where an op has no parameters, it counts to the module that its input came from.
 // The model may be made in a ShapeOnlyScope (core/base/shape_only.h), and then takes no memory
 // itself. It is as before in the end: gradients, generators, buffers, modes.
 #pragma once
@@ -32,6 +38,7 @@
 #include "tern/core/tools/step_cost.h"
 #include "tern/nn/module_ref.h"
 #include "tern/optim/optimizer.h"
+#include "tern/train/learner.h"
 
 namespace tern {
 
@@ -42,8 +49,10 @@ struct Like {
 };
 
 struct SummaryOptions {
+  std::function<void()> batch = {};  ///< makes the inputs that the loss takes, and keeps them
   /// Left out: AdamW.
   std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors& parameters)> optimizer = {};
+  train::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
   int64_t accumulate = 1;  ///< forward and backward passes before a step
 };
 
@@ -71,8 +80,8 @@ const T& to_input(const T& input) {
 inline Tensor to_input(const Like& like) { return zeros(like.shape, like.dtype); }
 inline Tensor to_input(const Shape& shape) { return zeros(shape); }
 
-Summary summarize(const nn::ModuleRef& model, std::function<void()> batch,
-                  std::function<Tensor()> loss, const SummaryOptions& options);
+Summary summarize(const nn::ModuleRef& model, std::function<Tensor()> loss,
+                  const SummaryOptions& options);
 
 template <class F>
 concept GivesTensor = requires(F f) {
@@ -84,7 +93,7 @@ concept GivesTensor = requires(F f) {
 /// `loss()` is a forward pass, made of tensors of any kind.
 template <class M, detail::GivesTensor F>
 Summary summary(const M& model, F loss, const SummaryOptions& options = {}) {
-  return detail::summarize(const_cast<M&>(model), {}, std::move(loss), options);
+  return detail::summarize(const_cast<M&>(model), std::move(loss), options);
 }
 
 /// Of sum(model(inputs...)): an input is a Shape of f32, a Like, or the thing itself.
@@ -92,12 +101,11 @@ template <class M, class... In>
 requires(!detail::GivesTensor<In> && ...) Summary summary(const M& model, const In&... inputs) {
   using Made = std::tuple<std::decay_t<decltype(detail::to_input(inputs))>...>;
   auto made = std::make_shared<std::optional<Made>>();
-  return detail::summarize(
-      const_cast<M&>(model), [&, made] { made->emplace(detail::to_input(inputs)...); },
-      [&, made] {
-        return std::apply([&](const auto&... in) -> Tensor { return model(in...); }, **made);
-      },
-      {});
+  auto loss = [&, made] {
+    return std::apply([&](const auto&... in) -> Tensor { return model(in...); }, **made);
+  };
+  auto batch = [&, made] { made->emplace(detail::to_input(inputs)...); };
+  return detail::summarize(const_cast<M&>(model), loss, {.batch = batch});
 }
 
 }  // namespace tern

@@ -14,9 +14,6 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// The drawn set: enough for over 90 % in seconds on two cores.
-constexpr int64_t kDrawnTrain = 10000, kDrawnTest = 2000;
-
 // Where the run's drawn pictures lie.
 std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
 

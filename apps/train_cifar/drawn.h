@@ -9,6 +9,9 @@
 
 namespace tern::apps::train_cifar {
 
+/// The set of a run without data: enough for over 90 % in seconds on two cores.
+constexpr int64_t kDrawnTrain = 10000, kDrawnTest = 2000;
+
 /// Discs, rings, squares, frames, triangles, pluses, crosses, horizontal stripes, vertical stripes
 /// and checkers (class 0 to 9), at random places, in random sizes and colours, with noise.
 /// Foreground and background swap roles at random, so that no linear classifier tells them apart.

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
     TrainOptions options;
     if (!parse_options(argc, argv, options)) return 0;
     if (options.threads > 0) tern::set_num_threads(options.threads);
+    if (options.dry_run) return dry_run(options);
     if (!options.eval.empty()) return evaluate_weights(options);
     if (!options.resume.empty()) return resume_run(options);
     return start_run(options);

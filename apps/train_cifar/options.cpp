@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
@@ -83,6 +84,7 @@ std::unique_ptr<CLI::App> parse_once(int argc, char** argv, TrainOptions& o) {
   app->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   app->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   app->add_option("--init", o.init, "weights to start from")->type_name("FILE");
+  add_dry_run(*app, o.dry_run);
   app->add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
   return parse_flags(*app, argc, argv) ? std::move(app) : nullptr;
 }

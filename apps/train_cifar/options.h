@@ -32,6 +32,7 @@ struct TrainOptions : Recipe {
   std::string init;   ///< weights to start from; empty: drawn ones
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
+  bool dry_run = false;
   bool model_given = false, epochs_given = false, warmup_given = false;
   std::string out, resume, eval;
 };

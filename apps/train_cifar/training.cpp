@@ -58,6 +58,38 @@ int64_t total_steps(const TrainOptions& o, int64_t images) {
   return o.epochs * ((used + o.batch - 1) / o.batch);
 }
 
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& o,
+                                                 const NamedTensors& parameters) {
+  return std::make_unique<optim::AdamW>(
+      parameters, optim::AdamWOptions{.lr = o.lr, .weight_decay = o.weight_decay});
+}
+
+train::LearnerOptions learner_options(const TrainOptions& o) {
+  return {.clip = o.clip, .ema = o.ema};
+}
+
+Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const data::Batch& b,
+                     train::Means& means) {
+  const Tensor logits = model(b.images);
+  const Tensor found = cross_entropy(logits, b.targets.defined() ? b.targets : b.labels,
+                                     {.label_smoothing = o.label_smoothing});
+  NoGradGuard no_grad;
+  means.add("top1", sum(eq(argmax(logits, -1), b.labels)).item(),
+            static_cast<double>(b.labels.size(0)));
+  return found;
+}
+
+namespace {
+
+train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {
+  train::LearnerOptions options = learner_options(o);
+  options.schedule =
+      train::make_schedule({.name = o.schedule, .warmup = o.warmup}, total_steps(o, images));
+  return options;
+}
+
+}  // namespace
+
 CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, ImageClassifier m,
                              train::LoopOptions loop_options)
     : options(o),
@@ -65,15 +97,12 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
       test_set(limited(data.test, o.limit)),
       loader(data::image_loader(train_set, loader_options(o))),
       model(std::move(m)),
-      optimizer(nn::named_parameters(model), {.lr = o.lr, .weight_decay = o.weight_decay}),
-      learner(model, optimizer,
-              {.schedule = train::make_schedule({.name = o.schedule, .warmup = o.warmup},
-                                                total_steps(o, train_set.size())),
-               .clip = o.clip,
-               .ema = o.ema}),
+      optimizer(make_optimizer(o, nn::named_parameters(model))),
+      learner(model, *optimizer, scheduled(o, train_set.size())),
       initial(heatmaps()),
       loop(learner, loader,
-           {.loss = [this](const data::Batch& b, train::Means& means) { return loss(b, means); },
+           {.loss = [this](const data::Batch& b,
+                           train::Means& means) { return training_loss(model, options, b, means); },
             .evaluate = [this] { return evaluate_epoch(); },
             .weight = [](const data::Batch& b) { return static_cast<double>(b.labels.size(0)); }},
            complete(std::move(loop_options))) {
@@ -98,16 +127,6 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
   return o;
-}
-
-Tensor CifarTraining::loss(const data::Batch& b, train::Means& means) const {
-  const Tensor logits = model(b.images);
-  const Tensor found = cross_entropy(logits, b.targets.defined() ? b.targets : b.labels,
-                                     {.label_smoothing = options.label_smoothing});
-  NoGradGuard no_grad;
-  means.add("top1", sum(eq(argmax(logits, -1), b.labels)).item(),
-            static_cast<double>(b.labels.size(0)));
-  return found;
 }
 
 std::optional<Evaluation> CifarTraining::test(const std::string& label) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,15 @@ data::Dataset<data::ImageSample> limited(const std::shared_ptr<const data::Image
 /// Steps of the whole run on a set of so many images.
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
+/// AdamW, clipping and averages as the options say; without the schedule.
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
+                                                 const NamedTensors& parameters);
+train::LearnerOptions learner_options(const TrainOptions& options);
+
+/// What is minimised; top-1 goes to `means`.
+Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
+                     const data::Batch& batch, train::Means& means);
+
 /// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5, best_top1.
 struct CifarTraining {
   /// Of `loop_options` folder, terminal and on_epoch count.
@@ -46,7 +56,7 @@ struct CifarTraining {
   data::Dataset<data::ImageSample> train_set, test_set;
   data::Loader<data::Batch> loader;
   ImageClassifier model;
-  optim::AdamW optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   models::Heatmaps initial;              ///< of the model at the start
   std::optional<Evaluation> evaluation;  ///< of the epoch closed last, if it was closed here
@@ -54,7 +64,6 @@ struct CifarTraining {
 
  private:
   Tensor first_images(int64_t count) const;
-  Tensor loss(const data::Batch& batch, train::Means& means) const;
   std::optional<train::Metrics> evaluate_epoch();
   train::LoopOptions complete(train::LoopOptions loop_options) const;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/core/base/error.h"
 
@@ -97,6 +98,7 @@ CLI::App* add_train(CLI::App& app, TranslateOptions& o) {
   add_recipe(*train, o.train);
   add_threads(*train, o);
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
+  add_dry_run(*train, o.dry_run);
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   return train;
 }

@@ -6,6 +6,7 @@
 
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
+#include "tern/apps/translate/dry_run.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
@@ -93,6 +94,7 @@ int start_training(const TranslateOptions& options) {
   }
   // What cannot be trained leaves no folder behind.
   train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  if (options.dry_run) return dry_run(c, corpus, files);
   TranslationModel model(c.model, c.seed);
   const train::RunFolder folder = make_run_folder(options.out, "translate-" + c.preset);
   save_description({folder.path}, c, tokenizers);

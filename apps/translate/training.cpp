@@ -22,15 +22,38 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-data::Loader<data::PairBatch> make_loader(const TrainConfig& c, const Corpus& corpus) {
-  return data::pair_loader(corpus.train.pairs,
-                           {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
+train::LearnerOptions scheduled(const TrainConfig& c, const Corpus& corpus) {
+  train::LearnerOptions options = learner_options(c);
+  options.schedule = train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  return options;
 }
 
 }  // namespace
 
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
+                                                 const NamedTensors& parameters) {
+  return std::make_unique<optim::AdamW>(
+      parameters,
+      optim::AdamWOptions{.lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay});
+}
+
+train::LearnerOptions learner_options(const TrainConfig& c) {
+  return {.clip = c.clip, .ema = c.ema};
+}
+
+data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
+  return data::pair_loader(corpus.train.pairs,
+                           {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
+}
+
+Tensor training_loss(const TranslationModel& model, const TrainConfig& c,
+                     const data::PairBatch& b) {
+  return cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
+                       {.ignore_index = data::kPadId, .label_smoothing = c.label_smoothing});
+}
+
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
-  return c.epochs * train::steps_per_epoch(make_loader(c, corpus), c.accumulate);
+  return c.epochs * train::steps_per_epoch(training_batches(c, corpus), c.accumulate);
 }
 
 TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pairs,
@@ -40,15 +63,11 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
       corpus(pairs),
       tokenizers(t),
       model(std::move(m)),
-      loader(make_loader(c, pairs)),
-      optimizer(nn::named_parameters(model),
-                {.lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay}),
-      learner(model, optimizer,
-              {.schedule = train::make_schedule(schedule_options(c), total_steps(c, pairs)),
-               .clip = c.clip,
-               .ema = c.ema}),
+      loader(training_batches(c, pairs)),
+      optimizer(make_optimizer(c, nn::named_parameters(model))),
+      learner(model, *optimizer, scheduled(c, pairs)),
       loop(learner, loader,
-           {.loss = [this](const data::PairBatch& b) { return loss(b); },
+           {.loss = [this](const data::PairBatch& b) { return training_loss(model, config, b); },
             .evaluate = [this] { return validate(); },
             .weight = [](const data::PairBatch& b) { return sum(b.target_lengths).item(); },
             .progress = [](const auto& b) { return static_cast<double>(b.source.size(0)); }},
@@ -76,11 +95,6 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
         learner.save_weights(loop.folder().weights(), {{"format", "pt"}});
     };
   return o;
-}
-
-Tensor TranslationTraining::loss(const data::PairBatch& b) const {
-  return cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
-                       {.ignore_index = data::kPadId, .label_smoothing = config.label_smoothing});
 }
 
 data::BleuOptions TranslationTraining::bleu_options() const {

@@ -1,6 +1,7 @@
 // The training of a translation model: what of it the loop (train/loop.h) cannot know.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,16 @@ namespace tern::apps::translate {
 
 /// Of the whole run, on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
+
+/// Adam, clipping and averages as the configuration says; without the schedule.
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                 const NamedTensors& parameters);
+train::LearnerOptions learner_options(const TrainConfig& config);
+data::Loader<data::PairBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
+
+/// What is minimised.
+Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
+                     const data::PairBatch& batch);
 
 /// Its metrics: train_loss (mean of a token, with label smoothing if that is on), valid_loss
 /// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
@@ -31,12 +42,11 @@ struct TranslationTraining {
   const Tokenizers& tokenizers;
   TranslationModel model;
   data::Loader<data::PairBatch> loader;
-  optim::AdamW optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   train::Loop loop;
 
  private:
-  Tensor loss(const data::PairBatch& batch) const;
   std::optional<train::Metrics> validate() const;
   train::LoopOptions complete(train::LoopOptions loop_options);
 };

@@ -25,16 +25,25 @@ struct Block {
   size_t module;  // its row
 };
 
+bool shares(const Tensor& a, const Tensor& b) {
+  return a.defined() && a.ref()->storage == b.ref()->storage;
+}
+
 bool is_view(const OpScope& op, const Tensor& result) {
   for (int i = 0; i < op.num_inputs(); ++i)
-    if (op.input(i).defined() && op.input(i).ref()->storage == result.ref()->storage) return true;
+    if (shares(op.input(i), result)) return true;
   return false;
 }
 
-bool has_parameter(const OpScope& op) {
-  for (int i = 0; i < op.num_inputs(); ++i)
-    if (!parameter_name(op.input(i)).empty()) return true;
-  return false;
+// Whether parameters went into the op, and something else came out than a view of them.
+bool has_parameter(const OpScope& op, const Tensor& result) {
+  bool found = false;
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    if (parameter_name(op.input(i)).empty()) continue;
+    if (shares(op.input(i), result)) return false;
+    found = true;
+  }
+  return found;
 }
 
 /// Writes down what happens. Its calls come one at a time, from the thread of the step.
@@ -73,7 +82,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     if (op.pass() == Pass::backward || !result.defined() || phase_ != Phase::forward) return;
     ModuleCost& module = rows_[row(op.module())];
     if (!is_view(op, result)) module.last = result.shape();
-    if (!has_parameter(op)) return;
+    if (!has_parameter(op, result)) return;
     module.op = op.name();
     module.output = result.shape();
   }

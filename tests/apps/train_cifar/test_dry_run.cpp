@@ -1,0 +1,66 @@
+// train_cifar --dry-run, against real steps.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tern/apps/train_cifar/commands.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/dry_run.h"
+#include "tern/apps/train_cifar/training.h"
+#include "tern/tests/memory_checks.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+TEST_CASE("train_cifar dry run: every model takes what it says") {
+  const data::Cifar10 data = draw_cifar10(40, 10, 1);
+  for (const ClassifierEntry& entry : classifiers()) {
+    CAPTURE(entry.name);
+    TrainOptions o;
+    o.model = entry.name;
+    o.dropout = entry.dropout;
+    o.batch = 20;
+    o.cutmix = 1;
+    o.clip = 1;
+    o.ema = entry.name == "gmlp-small" ? 0.9 : 0;
+    test::check_peak(summary_of_run(o, 40).cost.peak(), [&] {
+      CifarTraining training(o, data, make_model(o), {.terminal = false});
+      training.loop.step();
+      training.loop.step();
+    });
+  }
+}
+
+TEST_CASE("train_cifar dry run: it writes nothing") {
+  const fs::path before = fs::current_path();
+  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_cifar_dry_{}", getpid());
+  fs::create_directories(folder);
+  fs::current_path(folder);
+  TrainOptions o;
+  o.model = "gmlp-small";
+  o.out = "run";
+  CHECK(dry_run(o) == 0);
+  CHECK(fs::is_empty(folder));
+  o.batch = 1'000'000'000;
+  o.data = "";
+  CHECK(dry_run(o) == 0);  // there are no more than 10,000 images
+  fs::current_path(before);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("train_cifar dry run: flags") {
+  TrainOptions o;
+  std::vector<const char*> words = {"train_cifar", "--dry-run", "--batch", "7"};
+  CHECK(parse_options(4, const_cast<char**>(words.data()), o));
+  CHECK(o.dry_run);
+  words = {"train_cifar", "--dry-run", "--resume", "runs/x"};
+  TrainOptions other;
+  CHECK_THROWS_AS(parse_options(4, const_cast<char**>(words.data()), other), Error);
+}
+
+}  // namespace tern::apps::train_cifar

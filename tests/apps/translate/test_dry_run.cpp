@@ -1,0 +1,67 @@
+// translate train --dry-run, against real steps.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tern/apps/translate/commands.h"
+#include "tern/apps/translate/dry_run.h"
+#include "tern/apps/translate/training.h"
+#include "tern/tests/memory_checks.h"
+
+namespace tern::apps::translate {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Epochs of some steps: the peak of them all is that of the largest batch, from the second step on
+// beside the optimizer's state.
+void check_preset(const std::string& preset) {
+  CAPTURE(preset);
+  TrainConfig c;
+  apply_preset(preset, c);
+  c.first = 80;
+  c.hold_out = 0;
+  if (c.batch > 0) c.batch = 40;
+  if (c.batch_tokens > 0) c.batch_tokens = 300;
+  if (c.accumulate > 1) c.accumulate = 2;
+  c.warmup = 0;
+  c.schedule = "constant";
+  const PairFiles files = read_pair_files(c);
+  const Tokenizers tokenizers = learn_tokenizers(c, files.train);
+  c.model.source_vocab = tokenizers.source.size();
+  c.model.target_vocab = tokenizers.target.size();
+  const Corpus corpus = encode_corpus(c, files, tokenizers);
+  test::check_peak(summary_of_run(c, corpus).cost.peak(), [&] {
+    TranslationTraining training(c, corpus, tokenizers, TranslationModel(c.model, c.seed),
+                                 {.terminal = false});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      while (!training.loop.epoch_trained()) training.loop.step();
+      training.loop.close_epoch();
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("translate dry run: every preset takes what it says") {
+  for (const std::string& preset : preset_names()) check_preset(preset);
+}
+
+TEST_CASE("translate dry run: it writes nothing") {
+  const fs::path before = fs::current_path();
+  const fs::path folder =
+      fs::temp_directory_path() / fmt::format("tern_translate_dry_{}", getpid());
+  fs::create_directories(folder);
+  fs::current_path(folder);
+  TranslateOptions o;
+  std::vector<const char*> words = {"translate", "train", "--dry-run", "--first",
+                                    "200",       "--out", "run"};
+  CHECK(parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), o));
+  CHECK(start_training(o) == 0);
+  CHECK(fs::is_empty(folder));
+  fs::current_path(before);
+  fs::remove_all(folder);
+}
+
+}  // namespace tern::apps::translate
