@@ -1,8 +1,13 @@
 // parity DIR: compares our models with PyTorch's numbers in every NAME.safetensors of DIR.
+// parity FILE --record OUT: writes what every layer gives and gets on FILE's inputs, for
+// bench/first_divergence.cpp.
 #include <algorithm>
 #include <filesystem>
 
 #include "tern/apps/common/app.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tools/activation_recorder.h"
 #include "tern/tests/parity/parity.h"
 
 namespace tern::parity {
@@ -42,12 +47,26 @@ int run(const std::string& folder) {
   return failed == 0 && ok > 0 ? 0 : 1;
 }
 
+int record(const std::string& file, const std::string& out) {
+  Reference reference = load_reference(file);
+  std::optional<Subject> subject = make_subject(reference);
+  check(subject.has_value(), "{}: there is no model of that name", file);
+  ActivationRecorder recorder;
+  const std::vector<Tensor> outputs = subject->forward(reference.inputs);
+  backward(subject->loss ? subject->loss(outputs, reference.targets)
+                         : sum(outputs[0] * reference.probe));
+  recorder.save(out, subject->parameters);
+  return 0;
+}
+
 }  // namespace
 }  // namespace tern::parity
 
 int main(int argc, char** argv) {
   return tern::apps::run_app("parity", [&] {
-    tern::check(argc == 2, "usage: parity DIR");
+    if (argc == 4 && std::string(argv[2]) == "--record")
+      return tern::parity::record(argv[1], argv[3]);
+    tern::check(argc == 2, "usage: parity DIR, or parity FILE --record OUT");
     return tern::parity::run(argv[1]);
   });
 }

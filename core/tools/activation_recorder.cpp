@@ -1,0 +1,130 @@
+#include "tern/core/tools/activation_recorder.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern {
+namespace {
+
+bool takes_parameter(const OpScope& op) {
+  for (int i = 0; i < op.num_inputs(); ++i)
+    if (!parameter_name(op.input(i)).empty()) return true;
+  return false;
+}
+
+// A view of a parameter is what goes into an op, not what comes out of a layer.
+bool shares_with_parameter(const OpScope& op, const Tensor& result) {
+  for (int i = 0; i < op.num_inputs(); ++i)
+    if (!parameter_name(op.input(i)).empty() && op.input(i).ref()->storage == result.ref()->storage)
+      return true;
+  return false;
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+std::string entry(const char* kind, size_t number, const std::string& name) {
+  return fmt::format("{}/{:06}/{}", kind, number, name);
+}
+
+}  // namespace
+
+ActivationRecorder::ActivationRecorder() { watching_.emplace(static_cast<Observer&>(*this)); }
+
+void ActivationRecorder::begin(const OpScope& op) {
+  finish_call();
+  if (op.is_vjp()) return take_gradient(op);
+  if (at_work_ || op.pass() == Pass::backward || !takes_parameter(op)) return;
+  if (std::string_view(op.name()).ends_with('_')) return;  // writes in place
+  at_work_ = &op;
+  call_ = {op.module(), {}, {}};
+}
+
+// Ops may be made of others, which then make the result.
+void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index) {
+  finish_call();
+  if (at_work_ && index == 0 && op.pass() == Pass::forward && result.defined())
+    take_result(op, result);
+}
+
+void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
+  const bool counts = is_float(result.dtype()) && !shares_with_parameter(*at_work_, result);
+  call_.op = op.name();
+  call_.output = counts ? result.detach() : Tensor();
+  call_.recorded = result.requires_grad();
+  call_.fused = false;
+  if (!counts || &op != at_work_ || call_.op != "linear") return;
+  NoGradGuard no_grad;
+  const Tensor plain = linear(op.input(0), op.input(1), op.input(2));
+  call_.fused = !same_elements(plain, result);
+  call_.output = plain;
+}
+
+void ActivationRecorder::end(const OpScope& op) noexcept {
+  if (at_work_ == &op) at_work_ = nullptr;  // the rest may throw, and comes with the next op
+}
+
+void ActivationRecorder::finish_call() {
+  if (at_work_ || !call_.output.defined()) return;
+  Call call = std::exchange(call_, {});
+  call.output = call.output.clone();
+  if (call.recorded) waiting_[{call.module, call.op}].push_back(calls_.size());
+  calls_.push_back(std::move(call));
+}
+
+void ActivationRecorder::take_gradient(const OpScope& vjp) {
+  auto found = waiting_.find({vjp.module(), vjp.name()});
+  if (found == waiting_.end() || found->second.empty()) return;
+  const Call& call = calls_[found->second.back()];
+  const Tensor& dy = vjp.input(0);
+  if (dy.shape() != call.output.shape()) return;  // of an op after the layer, of the same name
+  found->second.pop_back();
+  if (!call.fused) gradients_.push_back({call.module, dy.detach().clone()});
+}
+
+// A module with others below it is at work around them: what its own parameters went into is not
+// what it gives.
+bool ActivationRecorder::is_layer(const std::string& module) const {
+  const std::string above = module.empty() ? "" : module + ".";
+  return std::none_of(calls_.begin(), calls_.end(), [&](const Call& c) {
+    return c.module != module && c.module.starts_with(above);
+  });
+}
+
+SafeTensors ActivationRecorder::recording(const NamedTensors& parameters) {
+  finish_call();
+  SafeTensors out;
+  std::map<std::string, size_t> last;  // call of each module
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    last[calls_[i].module] = i + 1;
+    if (is_layer(calls_[i].module))
+      out.tensors.emplace_back(entry("output", i, calls_[i].module), calls_[i].output);
+  }
+  for (size_t i = 0; i < gradients_.size(); ++i)
+    if (is_layer(gradients_[i].module))
+      out.tensors.emplace_back(entry("gradient", i, gradients_[i].module), gradients_[i].value);
+  NamedTensors backwards;
+  for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
+    if (p->second.grad().defined()) backwards.push_back(*p);
+  auto position = [&](const std::string& name) {
+    auto at = last.find(name.substr(0, std::min(name.rfind('.'), name.size())));
+    return at == last.end() ? 0 : at->second;
+  };
+  std::stable_sort(backwards.begin(), backwards.end(), [&](const auto& a, const auto& b) {
+    return position(a.first) > position(b.first);
+  });
+  for (size_t i = 0; i < backwards.size(); ++i)
+    out.tensors.emplace_back(entry("weight", i, backwards[i].first),
+                             backwards[i].second.grad().clone());
+  return out;
+}
+
+void ActivationRecorder::save(const std::string& path, const NamedTensors& parameters) {
+  save_safetensors(path, recording(parameters));
+}
+
+}  // namespace tern
