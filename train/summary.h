@@ -16,11 +16,11 @@
 //   its memory, MB                       most    at the peak
 //   weights                              19.9           19.9
 //   ...
-//   peak                                               122.5   in matmul backward in
-//   model.blocks...
+//   peak                                               122.5   in matmul backward in model...
 //
 // GFLOP and what is saved for the backward pass are of one forward pass, each module with those
 // below it. Where an op has no parameters, it counts to the module that its input came from.
+//
 // The model may be made in a ShapeOnlyScope (core/base/shape_only.h), and then takes no memory
 // itself. It is as before in the end: gradients, generators, buffers, modes.
 #pragma once
