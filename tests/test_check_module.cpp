@@ -6,9 +6,13 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/record.h"
 #include "tern/models/bahdanau.h"
+#include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/gpt.h"
+#include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
+#include "tern/models/vit.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/model_checks.h"
 
@@ -270,6 +274,36 @@ Row pictures(std::string name, models::GmlpOptions options, nn::CheckModuleOptio
       "Gmlp, " + name, [=](Rng& r) { return models::Gmlp(options, r); }, {2, 3, 8, 8}, how);
 }
 
+Row vit(std::string name, models::VitOptions o) {
+  o.image = 8;
+  o.patch = 4;
+  o.dim = 8;
+  o.layers = 2;
+  o.heads = 2;
+  o.classes = 3;
+  return row<models::Vit>("Vit, " + name, [=](Rng& r) { return models::Vit(o, r); }, {2, 3, 8, 8});
+}
+
+Row ntm(std::string name, models::NtmOptions o) {
+  o.inputs = 3;
+  o.outputs = 2;
+  o.slots = 5;
+  o.width = 4;
+  o.hidden = 6;
+  return row<models::Ntm>("Ntm, " + name, [=](Rng& r) { return models::Ntm(o, r); }, {2, 4, 3});
+}
+
+Row gpt(std::string name, models::GptOptions o) {
+  o.vocab = 11;
+  o.context = 5;
+  o.dim = 8;
+  o.layers = 2;
+  o.heads = 2;
+  return {"Gpt, " + name, [=](Rng& rng) {
+            nn::check_module(models::Gpt(o, rng), {ids({2, 5}, 11, rng)});
+          }};
+}
+
 std::vector<Row> zoo() {
   using namespace models;
   const nn::TransformerLayerOptions layer = {.dim = 8, .heads = 2, .ffn = 12};
@@ -296,6 +330,38 @@ std::vector<Row> zoo() {
                                                                   .attention_dropout = 0.1}),
       sentences<LstmSeq2Seq>("LstmSeq2Seq",
                              Seq2SeqOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
+      vit("the defaults", {.dropout = 0.1, .drop_path = 0.2}),
+      vit("averaged, registers, layer scale, post-norm", {.registers = 1,
+                                                          .positions = VitPositions::sincos,
+                                                          .pooling = VitPooling::average,
+                                                          .norm_first = false,
+                                                          .layer_scale = 0.1}),
+      ntm("an LSTM", {.start = NtmStart::learned}),
+      ntm("several heads",
+          {.controller = NtmController::feed_forward, .read_heads = 2, .write_heads = 2}),
+      ntm("without stages, a random start", {.layers = 2,
+                                             .addressing = {.interpolation = false, .shift = false},
+                                             .start = NtmStart::random}),
+      row<LstmBaseline>("LstmBaseline", [](Rng& r) { return LstmBaseline(3, 2, r, 4, 2); },
+                        {2, 4, 3}),
+      gpt("GPT-2's form", {.dropout = 0.1}),
+      gpt("Llama's form", llama_form({.kv_heads = 1, .ffn_dim = 12})),
+      {"Bert",
+       [](Rng& rng) {
+         const BertOptions options = {.vocab = 11,
+                                      .dim = 8,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .ffn = 12,
+                                      .positions = 5,
+                                      .classes = 3};
+         auto call = [](const Bert& m, const Tensors& x) {
+           const auto y = m({x[0], x[1], nn::Mask::lengths(x[2])});
+           return Tensors{y.words, y.next, y.classes};
+         };
+         nn::check_module(Bert(options, rng), call,
+                          {ids({2, 5}, 11, rng), randint(0, 2, {2, 5}, rng), lengths({5, 3})});
+       }},
   };
 }
 

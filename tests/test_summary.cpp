@@ -4,9 +4,13 @@
 #include "tern/core/base/flops.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/models/bahdanau.h"
+#include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/gpt.h"
+#include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
+#include "tern/models/vit.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/memory_checks.h"
 #include "tern/tests/model_checks.h"
@@ -52,6 +56,16 @@ void check_model(Make make, const In&... inputs) {
     train_twice(model, [&] { return std::apply([&](auto&... x) { return model(x...); }, in); });
   });
 }
+
+/// Bert with one output. Its head of next sentences goes in, for it to be trained as well.
+struct BertWords {
+  models::Bert bert;
+  Tensor operator()(const Tensor& tokens) const {
+    const auto y = bert({tokens});
+    return sum(y.words) + sum(y.next);
+  }
+  static void fields(auto& m, auto&& visit) { visit("bert", m.bert); }
+};
 
 Like ids(int64_t rows, int64_t tokens) { return {{rows, tokens}, DType::i64}; }
 
@@ -111,6 +125,34 @@ TEST_CASE("summary: the memory of a step of every model, as the allocator sees i
                           r);
         },
         ids(32, 20), tensor(std::vector<int64_t>(32, 20), {32}), ids(32, 18));
+  }
+  SUBCASE("Vit") {
+    check_model(
+        [](Rng& r) {
+          return Vit({.image = 32, .patch = 4, .dim = 64, .layers = 3, .heads = 4, .dropout = 0.1},
+                     r);
+        },
+        Shape{32, 3, 32, 32});
+  }
+  SUBCASE("Ntm") {
+    check_model(
+        [](Rng& r) { return Ntm({.inputs = 10, .outputs = 8, .start = NtmStart::learned}, r); },
+        Shape{16, 41, 10});
+  }
+  SUBCASE("Gpt") {
+    check_model(
+        [](Rng& r) {
+          return Gpt({.vocab = 1000, .context = 64, .dim = 128, .layers = 3, .heads = 4}, r);
+        },
+        ids(8, 64));
+  }
+  SUBCASE("Bert") {
+    check_model(
+        [](Rng& r) {
+          return BertWords{
+              Bert({.vocab = 1000, .dim = 128, .layers = 2, .heads = 4, .ffn = 512}, r)};
+        },
+        ids(8, 64));
   }
   SUBCASE("LstmSeq2Seq") {
     check_model(
