@@ -171,18 +171,19 @@ TEST_CASE("bert loader: half of the pairs follow; sequences are full but for a t
   Loader<BertBatch> loader =
       bert_loader(text, pieces, {.max_tokens = 27, .short_share = 0.1, .masked_share = 0});
   int64_t n = 0, random_next = 0, inside = 0, full = 0;
-  for (const Row& row : epoch_rows(loader)) {
-    ++n;
-    random_next += row.random_next;
-    // Far from the ends of documents, where there may be too few tokens.
-    const int64_t a = sentence_of(*text, row.a.front()), b = sentence_of(*text, row.b.front());
-    if (a % 20 > 6 || b % 20 > 6) continue;
-    ++inside;
-    full += std::ssize(row.tokens) == 27;
-  }
-  CHECK(n > 800);
+  for (int epoch = 0; epoch < 5; ++epoch)
+    for (const Row& row : epoch_rows(loader)) {
+      ++n;
+      random_next += row.random_next;
+      // Far from the ends of documents, where there may be too few tokens.
+      const int64_t a = sentence_of(*text, row.a.front()), b = sentence_of(*text, row.b.front());
+      if (a % 20 > 6 || b % 20 > 6) continue;
+      ++inside;
+      full += std::ssize(row.tokens) == 27;
+    }
+  CHECK(n > 4000);
   check_share(random_next, n, 0.5);
-  CHECK(inside > 200);
+  CHECK(inside > 1000);
   CHECK(full < inside);
   CHECK(10 * full > 8 * inside);
 }
