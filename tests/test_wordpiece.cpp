@@ -123,6 +123,18 @@ TEST_CASE("wordpiece: BERT's basic words") {
         Strings{"don", "'", "t", ",", "$", "5", "a", "_", "b", "e"});
   CHECK(basic_tokens("É\u4e2d\u6587x", {.lower = false}) == Strings{"É", "中", "文", "x"});
   CHECK(basic_tokens("中文", {.split_cjk = false}) == Strings{"中文"});
+  // Every block of Chinese characters at its ends.
+  for (const auto& [c, alone] : std::map<char32_t, bool>{
+           {0x33FF, false},  {0x3400, true},   {0x4DBF, true},  {0x4DC0, false},  {0x4DFF, false},
+           {0x4E00, true},   {0x9FFF, true},   {0xA000, false}, {0xF900, true},   {0xFAFF, true},
+           {0xFB00, false},  {0x1FFFF, false}, {0x20000, true}, {0x2A6DF, true},  {0x2A6E0, false},
+           {0x2A6FF, false}, {0x2A700, true},  {0x2B73F, true}, {0x2B740, true},  {0x2B81F, true},
+           {0x2B91F, false}, {0x2B920, true},  {0x2CEAF, true}, {0x2CEB0, false}, {0x2F7FF, false},
+           {0x2F800, true},  {0x2FA1F, true},  {0x2FA20, false}}) {
+    std::string text = "a";
+    append_utf8(text, c);
+    CHECK(basic_tokens(text + "a", {.lower = false}).size() == (alone ? 3 : 1));
+  }
   CHECK(basic_tokens("ΟΔΟΣ") == Strings{"οδοσ"});  // no final sigma
 }
 
