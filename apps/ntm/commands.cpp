@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/ntm/dry_run.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/apps/ntm/training.h"
 #include "tern/core/base/error.h"
@@ -63,6 +64,7 @@ int start_training(const NtmCommand& command) {
   if (!command.warmup_given) fit_warmup(schedule, c.steps(), more);
   c.warmup = schedule.warmup;
   train::make_schedule(schedule, c.steps());  // what cannot be trained leaves no folder behind
+  if (command.dry_run) return dry_run(c);
   const train::RunFolder folder = make_run_folder(command.out, c.name());
   save_config(folder, c);
   NtmTraining training(c, {.folder = folder.path});

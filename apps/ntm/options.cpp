@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/core/base/error.h"
 
@@ -70,6 +71,7 @@ CLI::App* add_train(CLI::App& app, NtmCommand& o, std::vector<int64_t>& heads) {
   add_recipe(*train, o.config);
   add_threads(*train, o);
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
+  add_dry_run(*train, o.dry_run);
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   return train;
 }

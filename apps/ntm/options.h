@@ -12,6 +12,7 @@ struct NtmCommand {
   enum class Name { train, eval } name = Name::train;
   NtmConfig config;         ///< train
   std::string out, resume;  ///< train
+  bool dry_run = false;     ///< train
   bool warmup_given = false;
   int threads = 0;  ///< 0: all cores
   // eval:

@@ -14,34 +14,6 @@
 namespace tern::apps::ntm {
 namespace {
 
-data::Loader<data::SequenceBatch> make_loader(const NtmConfig& c) {
-  auto plan = [c](int64_t epoch, Rng) {
-    data::EpochPlan p;
-    const int64_t n = c.epoch_sequences(epoch);
-    p.order.resize(static_cast<size_t>(n));
-    std::iota(p.order.begin(), p.order.end(), epoch * c.every);
-    for (int64_t end = std::min(c.batch, n); end > 0 && std::ssize(p.ends) * c.batch < n;
-         end = std::min(end + c.batch, n))
-      p.ends.push_back(end);
-    return p;
-  };
-  auto draw = [task = data::sequence_task(c.task)](const data::BatchPlan& p) {
-    Rng rng = p.batch_rng();
-    return task.draw(std::ssize(p.indices), rng);
-  };
-  return {plan, draw, {.seed = c.seed, .workers = 0}};
-}
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c, const SequenceModel& model) {
-  const NamedTensors parameters = nn::named_parameters(model);
-  if (c.optimizer == "adam")
-    return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = c.lr});
-  // As in Graves 2013, section 4.2, which the paper refers to.
-  return std::make_unique<optim::RmsProp>(
-      parameters, optim::RmsPropOptions{
-                      .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
-}
-
 std::string epoch_line(const NtmConfig& c, const train::EpochRecord& e) {
   std::string s =
       fmt::format("{:>9} sequences  train {:9.4f} bits  valid {:9.4f} bits, {:.3f} wrong",
@@ -79,6 +51,36 @@ std::string describe_recipe(const NtmConfig& c) {
 
 }  // namespace
 
+data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
+  auto plan = [c](int64_t epoch, Rng) {
+    data::EpochPlan p;
+    const int64_t n = c.epoch_sequences(epoch);
+    p.order.resize(static_cast<size_t>(n));
+    std::iota(p.order.begin(), p.order.end(), epoch * c.every);
+    for (int64_t end = std::min(c.batch, n); end > 0 && std::ssize(p.ends) * c.batch < n;
+         end = std::min(end + c.batch, n))
+      p.ends.push_back(end);
+    return p;
+  };
+  auto draw = [task = data::sequence_task(c.task)](const data::BatchPlan& p) {
+    Rng rng = p.batch_rng();
+    return task.draw(std::ssize(p.indices), rng);
+  };
+  return {plan, draw, {.seed = c.seed, .workers = 0}};
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c,
+                                                 const NamedTensors& parameters) {
+  if (c.optimizer == "adam")
+    return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = c.lr});
+  // As in Graves 2013, section 4.2, which the paper refers to.
+  return std::make_unique<optim::RmsProp>(
+      parameters, optim::RmsPropOptions{
+                      .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
+}
+
+train::LearnerOptions learner_options(const NtmConfig& c) { return {.clip = c.clip, .ema = c.ema}; }
+
 Facts describe(const NtmConfig& c, const SequenceModel& model) {
   const data::SequenceTask task = data::sequence_task(c.task);
   const std::string lengths = task.lengths.low == task.lengths.high
@@ -90,17 +92,23 @@ Facts describe(const NtmConfig& c, const SequenceModel& model) {
           {"machine", describe_machine()}};
 }
 
+namespace {
+
+train::LearnerOptions scheduled(const NtmConfig& c) {
+  train::LearnerOptions options = learner_options(c);
+  options.schedule = train::make_schedule({.name = c.schedule, .warmup = c.warmup}, c.steps());
+  return options;
+}
+
+}  // namespace
+
 NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
     : config(c),
       task(data::sequence_task(c.task)),
-      loader(make_loader(c)),
+      loader(training_batches(c)),
       model(c),
-      optimizer(make_optimizer(c, model)),
-      learner(
-          model, *optimizer,
-          {.schedule = train::make_schedule({.name = c.schedule, .warmup = c.warmup}, c.steps()),
-           .clip = c.clip,
-           .ema = c.ema}),
+      optimizer(make_optimizer(c, nn::named_parameters(model))),
+      learner(model, *optimizer, scheduled(c)),
       loop(learner, loader,
            {.loss =
                 [this](const data::SequenceBatch& b) {

@@ -12,6 +12,12 @@
 
 namespace tern::apps::ntm {
 
+data::Loader<data::SequenceBatch> training_batches(const NtmConfig& config);
+std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& config,
+                                                 const NamedTensors& parameters);
+/// Clipping and averages as the configuration says; without the schedule.
+train::LearnerOptions learner_options(const NtmConfig& config);
+
 /// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
 struct NtmTraining {

@@ -1,0 +1,57 @@
+// ntm train --dry-run, against real steps.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tern/apps/ntm/commands.h"
+#include "tern/apps/ntm/dry_run.h"
+#include "tern/apps/ntm/training.h"
+#include "tern/tests/memory_checks.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All batches of an epoch are looked at.
+void check_run(const NtmConfig& c) {
+  const int64_t said = summary_of_run(c).cost.peak();
+  test::check_peak(said, [&] {
+    NtmTraining training(c, {.terminal = false});
+    while (!training.loop.epoch_trained()) training.loop.step();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("ntm dry run: the machine and the baseline take what it says") {
+  NtmConfig c;
+  c.batch = 32;
+  c.sequences = c.every = 6 * c.batch;
+  check_run(c);
+  c.optimizer = "rmsprop";
+  c.controller = "ff";
+  c.clip = 10;
+  check_run(c);
+  c.baseline = true;
+  c.layers = 3;
+  c.hidden = 128;
+  check_run(c);
+}
+
+TEST_CASE("ntm dry run: it writes nothing") {
+  const fs::path before = fs::current_path();
+  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_ntm_dry_{}", getpid());
+  fs::create_directories(folder);
+  fs::current_path(folder);
+  NtmCommand o;
+  std::vector<const char*> words = {"ntm", "train", "--dry-run", "--task", "recall"};
+  CHECK(parse_options(5, const_cast<char**>(words.data()), o));
+  CHECK(start_training(o) == 0);
+  CHECK(fs::is_empty(folder));
+  fs::current_path(before);
+  fs::remove_all(folder);
+}
+
+}  // namespace tern::apps::ntm
