@@ -8,8 +8,9 @@
 //                             nn::state_dict(model));
 //
 // Bytes are those of the allocator's blocks (memory_stats().live). Not in it: working memory that
-// threads take inside of a kernel, and what the allocator keeps for reuse (at most a quarter of the
-// peak and 16 MiB).
+// threads take inside of a kernel (less than 1 MB each), what the allocator keeps for reuse (at
+// most a quarter of the peak and 16 MiB), and that from a full cache, where shapes vary from step
+// to step, it hands out larger blocks.
 #pragma once
 
 #include <array>

@@ -34,6 +34,7 @@ TEST_CASE("ntm dry run: the machine and the baseline take what it says") {
   c.controller = "ff";
   c.clip = 10;
   check_run(c);
+  c.task = "ngrams";  // all of one length
   c.baseline = true;
   c.layers = 3;
   c.hidden = 128;
