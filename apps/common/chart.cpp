@@ -31,6 +31,7 @@ bool shown(const Series& s, size_t i) {
 /// Where numbers lie on the sheet.
 struct Plane {
   Range x, y;
+  std::vector<double> y_ticks;  // those that the range was stretched to
   int width, height;
   double px(double v) const {
     return kLeft + (v - x.low) / (x.high - x.low) * (width - kLeft - kRight);
@@ -42,7 +43,7 @@ struct Plane {
 
 // The ranges of all points, stretched to round numbers.
 Plane make_plane(const std::vector<Series>& series, const ChartOptions& o) {
-  Plane p{{}, {}, o.width, o.height};
+  Plane p{{}, {}, {}, o.width, o.height};
   for (const Series& s : series)
     for (size_t i = 0; i < s.x.size(); ++i)
       if (shown(s, i)) {
@@ -51,8 +52,8 @@ Plane make_plane(const std::vector<Series>& series, const ChartOptions& o) {
       }
   if (p.x.empty()) p.x = p.y = {0, 1};
   if (p.x.low == p.x.high) p.x = {p.x.low - 1, p.x.high + 1};
-  std::vector<double> ticks = round_ticks(p.y.low, p.y.high, 5);
-  p.y = {ticks.front(), ticks.back()};
+  p.y_ticks = round_ticks(p.y.low, p.y.high, 5);
+  p.y = {p.y_ticks.front(), p.y_ticks.back()};
   return p;
 }
 
@@ -62,7 +63,7 @@ std::string number(double v, bool percent) {
 
 std::string axes(const Plane& p, const ChartOptions& o) {
   std::string s;
-  for (double t : round_ticks(p.y.low, p.y.high, 5))
+  for (double t : p.y_ticks)
     s += fmt::format(
         "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#e3e3e3\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <regex>
+#include <string>
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/chart.h"
@@ -60,6 +62,21 @@ TEST_CASE("a chart leaves out what is not finite and escapes names") {
   CHECK(svg.find("T &amp; U") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(line_chart({{"none", {}, {}}}, {}).find("</svg>") != std::string::npos);
+}
+
+TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
+  const std::regex height("y1=\"([-0-9.]+)\"");
+  for (double low : {0.0, 0.182, 0.513, -3.0, 1e-7, 999.0})
+    for (double high : {0.575, 1.5804, 2.05, 7.0, 1e3, 123456.0}) {
+      if (high <= low) continue;
+      CAPTURE(low);
+      CAPTURE(high);
+      const std::string svg = line_chart({{"s", {1, 2}, {low, high}}}, {.height = 280});
+      for (std::sregex_iterator it(svg.begin(), svg.end(), height), end; it != end; ++it) {
+        CHECK(std::stod((*it)[1]) >= 28);
+        CHECK(std::stod((*it)[1]) <= 240);
+      }
+    }
 }
 
 TEST_CASE("colours of the diverging scale") {
