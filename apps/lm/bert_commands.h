@@ -9,8 +9,8 @@
 
 namespace tern::apps::lm {
 
-/// As start_training, of a bert. Paths are absolute; `out` may be empty.
-int start_bert_training(TrainConfig config, const std::string& out, bool warmup_given);
+/// As start_training, of a bert; `config` is that of the options with absolute paths.
+int start_bert_training(TrainConfig config, const LmOptions& options);
 /// As resume_training: the run in `folder`, whose checkpoint is `state`.
 int resume_bert_training(const TrainConfig& config, const std::string& folder, SafeTensors state,
                          int64_t epochs_before);

@@ -9,6 +9,7 @@
 #include "tern/apps/lm/bert_report.h"
 #include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/describe.h"
+#include "tern/apps/lm/dry_run.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
@@ -105,7 +106,7 @@ models::Bert new_bert(const TrainConfig& c, const data::WordPiece& pieces) {
 
 }  // namespace
 
-int start_bert_training(TrainConfig c, const std::string& out, bool warmup_given) {
+int start_bert_training(TrainConfig c, const LmOptions& options) {
   check(c.parts == 1, "--parts would change nothing: an epoch of a bert is a pass over the text");
   const Texts texts = read_texts(c);
   const Lines lines = lines_of(c, texts);
@@ -116,16 +117,18 @@ int start_bert_training(TrainConfig c, const std::string& out, bool warmup_given
     c.model.vocab = pieces.size();
   const BertCorpus corpus = encode_documents(c, lines, pieces);
   Facts more;
-  if (!warmup_given) {
+  if (!options.warmup_given) {
     train::ScheduleOptions schedule = schedule_options(c);
     fit_warmup(schedule, total_steps(c, corpus, pieces), more);
     c.warmup = schedule.warmup;
   }
   // What cannot be trained leaves no folder behind.
   train::make_schedule(schedule_options(c), total_steps(c, corpus, pieces));
+  if (options.dry_run)
+    return report_run(c, summary_of_run(c, corpus, pieces), texts, total_steps(c, corpus, pieces));
   models::Bert model = new_bert(c, pieces);
-  const train::RunFolder folder =
-      make_run_folder(out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
+  const train::RunFolder folder = make_run_folder(
+      options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
   save_bert_description({folder.path}, c, pieces);
   BertTraining training(c, corpus, pieces, std::move(model), {.folder = folder.path});
   Facts facts = describe(training, texts);

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <ostream>
 
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/attention_record.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/describe.h"
@@ -23,6 +23,7 @@
 namespace tern::apps::lm {
 
 int generate_text(const LmOptions& o, std::ostream& out) {
+  if (!o.attention.empty()) check_attention_path(o.attention);
   const LoadedModel m = load_folder(o.model);
   train::InterruptScope signals;
   const std::string prompt = data::replace_invalid_utf8(o.prompt);
@@ -41,8 +42,7 @@ int generate_text(const LmOptions& o, std::ostream& out) {
   if (!o.attention.empty()) {
     const AttentionSentence picture = explain(m.model, m.tokenizer, prompt + text.text);
     check(!picture.groups.empty(), "--attention: there is nothing to show");
-    write_file_atomically(
-        o.attention, html_page("Attention of " + o.model, attention_page("Attention", {picture})));
+    write_attention(o.attention, "Attention of " + o.model, {picture});
   }
   return text.interrupted ? train::kExitInterrupted : 0;
 }

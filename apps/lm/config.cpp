@@ -10,7 +10,7 @@
 namespace tern::apps::lm {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, dim, heads, kv_heads,
-                                   ffn, dropout, tie, bias, eps, rope_base)
+                                   attention_dim, ffn, dropout, tie, bias, eps, rope_base)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
                                    cased, pairs, model, epochs, parts, batch, accumulate, lr,
                                    schedule, warmup, beta2, weight_decay, clip, ema, seed)
@@ -30,6 +30,7 @@ void check_sizes(const ModelConfig& m) {
   size("dim", m.dim, 1, 1 << 16);
   size("heads", m.heads, 1, 1 << 16);
   size("kv_heads", m.kv_heads, 0, 1 << 16);
+  size("attention_dim", m.attention_dim, 0, 1 << 16);
   size("ffn", m.ffn, 0, 1 << 20);
   check(m.dropout >= 0 && m.dropout < 1, "dropout is {}; at least 0 and below 1", m.dropout);
   check(m.eps > 0 && m.eps < 1, "eps is {}; above 0 and below 1", m.eps);

@@ -19,8 +19,9 @@ struct ModelConfig {
   int64_t vocab = 0;
   int64_t context = 128;  ///< tokens at most
   int64_t layers = 4, dim = 128, heads = 4;
-  int64_t kv_heads = 0;  ///< 0: as many as heads
-  int64_t ffn = 0;       ///< hidden units; 0: four times dim
+  int64_t kv_heads = 0;       ///< 0: as many as heads
+  int64_t attention_dim = 0;  ///< channels of an aMLP's tiny attention; 0: none
+  int64_t ffn = 0;            ///< hidden units; 0: four times dim
   double dropout = 0.1;
   bool tie = true;    ///< the head is the table of embeddings
   bool bias = true;   ///< of matrices and norms

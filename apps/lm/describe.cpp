@@ -37,6 +37,7 @@ std::string describe_model(const LanguageModel& model) {
   };
   if (has("--heads")) s += fmt::format(", {} heads", m.heads);
   if (m.kv_heads > 0 && m.kv_heads != m.heads) s += fmt::format(" ({} of keys)", m.kv_heads);
+  if (m.attention_dim > 0) s += fmt::format(", tiny attention of {}", m.attention_dim);
   s += fmt::format(", ffn {}, context {}", m.ffn ? m.ffn : 4 * m.dim, m.context);
   if (has("--tie")) s += m.tie ? ", tied head" : ", a head of its own";
   return s + fmt::format(", dropout {:g}", m.dropout);

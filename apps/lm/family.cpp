@@ -60,6 +60,7 @@ models::GmlpTextOptions gmlp(const ModelConfig& c) {
           .dim = c.dim,
           .layers = c.layers,
           .d_ffn = c.ffn,
+          .attention_dim = c.attention_dim,
           .dropout = c.dropout,
           .tie_head = c.tie};
 }
@@ -92,7 +93,7 @@ const std::vector<Family>& families() {
        llama_ffn,
        gpt_weights<llama>,
        make_gpt<llama>},
-      {"gmlp", {"--tie"}, gmlp_defaults, gmlp_ffn, gmlp_weights, make_gmlp},
+      {"gmlp", {"--attention-dim", "--tie"}, gmlp_defaults, gmlp_ffn, gmlp_weights, make_gmlp},
   };
   return kAll;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
@@ -53,6 +54,9 @@ void add_sizes(CLI::App& app, ModelConfig& m) {
   add_number(app, "--ffn", m.ffn, "hidden units; 0: four times --dim, or what has as many weights",
              {.low = 0, .high = 1 << 20});
   add_number(app, "--dropout", m.dropout, "on embeddings, sublayers and attention", kShare);
+  add_number(app, "--attention-dim", m.attention_dim,
+             "channels of the tiny attention that makes a gmlp an aMLP (64); 0: none",
+             {.low = 0, .high = 1 << 16});
   app.add_flag("--tie,!--no-tie", m.tie, "the head is the table of embeddings");
 }
 
@@ -92,6 +96,7 @@ CLI::App* add_train(CLI::App& app, LmOptions& o) {
   add_threads(*train, o);
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
+  add_dry_run(*train, o.dry_run);
   return train;
 }
 
@@ -117,8 +122,8 @@ CLI::App* add_generate(CLI::App& app, LmOptions& o) {
       ->type_name("TEXT")
       ->allow_extra_args(false);  // or "[END]" would be taken for a list
   add_number(*command, "--seed", g.seed, "of the draws", {.low = 0, .high = 1e15});
-  command->add_option("--attention", o.attention, "page with what each token looked at")
-      ->type_name("FILE.html");
+  command->add_option("--attention", o.attention, "what each token looked at")
+      ->type_name("FILE.html|.svg|.png");
   return command;
 }
 
@@ -151,7 +156,8 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
     known = find_family(c.model.model).flags;
     known.push_back("--parts");
   }
-  for (const char* flag : {"--heads", "--kv-heads", "--tie", "--parts", "--cased", "--pairs"})
+  for (const char* flag :
+       {"--heads", "--kv-heads", "--attention-dim", "--tie", "--parts", "--cased", "--pairs"})
     check(train.count(flag) == 0 || std::find(known.begin(), known.end(), flag) != known.end(),
           "{} would change nothing: a {} has none", flag, c.model.model);
   auto only = [&](bool counts, std::initializer_list<const char*> flags, const char* why) {
@@ -164,8 +170,8 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
        "there is a tokenizer already");
   only(c.from.empty(), {"--tokenizer"}, "a model brings its own");
   only(c.from.empty(),
-       {"--model", "--context", "--layers", "--dim", "--heads", "--kv-heads", "--ffn", "--tie",
-        "--pairs"},
+       {"--model", "--context", "--layers", "--dim", "--heads", "--kv-heads", "--ffn",
+        "--attention-dim", "--tie", "--pairs"},
        "the model of --from has its sizes");
 }
 
@@ -201,6 +207,11 @@ void apply_defaults(int argc, char** argv, TrainConfig& c) {
   c.vocab_size = 512;
   c.epochs = model == kBert ? 4 : 8;
   c.lr = 2e-3;
+  if (model == kBert) return;
+  // Small batches, because it takes some thousand steps until it remembers who lost what where.
+  c.batch = 4;
+  c.lr = 3e-3;
+  c.model.dropout = 0;
 }
 
 }  // namespace

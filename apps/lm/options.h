@@ -13,6 +13,7 @@ struct LmOptions {
   enum class Command { train, generate, fill, eval } command = Command::train;
   TrainConfig train;
   std::string out, resume;  ///< train
+  bool dry_run = false;     ///< train
   bool epochs_given = false, warmup_given = false;
   int threads = 0;    ///< 0: all cores
   std::string model;  ///< folder: generate, fill, eval

@@ -8,6 +8,7 @@
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/commands.h"
 #include "tern/apps/lm/describe.h"
+#include "tern/apps/lm/dry_run.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/report.h"
 #include "tern/core/base/error.h"
@@ -111,7 +112,7 @@ int start_training(const LmOptions& options) {
   for (std::vector<std::string>* list : {&c.text, &c.valid})
     for (std::string& path : *list) absolute(path);
   if (!c.from.empty() && is_bert_folder(c.from)) c.model.model = kBert;
-  if (c.model.model == kBert) return start_bert_training(c, options.out, options.warmup_given);
+  if (c.model.model == kBert) return start_bert_training(c, options);
   const Texts texts = read_texts(c);
   const data::ByteBpe tokenizer = make_tokenizer(c, texts);
   if (!c.from.empty()) {
@@ -131,6 +132,8 @@ int start_training(const LmOptions& options) {
   }
   // What cannot be trained leaves no folder behind.
   train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  if (options.dry_run)
+    return report_run(c, summary_of_run(c, corpus), texts, total_steps(c, corpus));
   LanguageModel model = first_model(c);
   const train::RunFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));

@@ -19,16 +19,36 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-data::Loader<data::WindowBatch> make_loader(const TrainConfig& c, const Corpus& corpus) {
+train::LearnerOptions with_schedule(const TrainConfig& c, const Corpus& corpus) {
+  train::LearnerOptions o = learner_options(c);
+  o.schedule = train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  return o;
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
+                                                 const NamedTensors& weights) {
+  return std::make_unique<optim::AdamW>(optim::decay_groups(weights, c.weight_decay),
+                                        optim::AdamWOptions{.lr = c.lr, .beta2 = c.beta2});
+}
+
+train::LearnerOptions learner_options(const TrainConfig& c) {
+  return {.clip = c.clip, .ema = c.ema};
+}
+
+data::Loader<data::WindowBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
   return data::window_loader(
       corpus.train,
       {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
 }
 
-}  // namespace
+Tensor training_loss(const LanguageModel& model, const data::WindowBatch& b) {
+  return cross_entropy(flatten(model(b.tokens), 0, 1), flatten(b.targets));
+}
 
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
-  return c.epochs * train::steps_per_epoch(make_loader(c, corpus), c.accumulate);
+  return c.epochs * train::steps_per_epoch(training_batches(c, corpus), c.accumulate);
 }
 
 LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m,
@@ -36,13 +56,9 @@ LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m
     : config(c),
       corpus(text),
       model(std::move(m)),
-      loader(make_loader(c, text)),
-      optimizer(optim::decay_groups(nn::named_parameters(model), c.weight_decay),
-                {.lr = c.lr, .beta2 = c.beta2}),
-      learner(model, optimizer,
-              {.schedule = train::make_schedule(schedule_options(c), total_steps(c, text)),
-               .clip = c.clip,
-               .ema = c.ema}),
+      loader(training_batches(c, text)),
+      optimizer(make_optimizer(c, nn::named_parameters(model))),
+      learner(model, *optimizer, with_schedule(c, text)),
       loop(learner, loader,
            {.loss = [this](const data::WindowBatch& b, train::Means& m) { return loss(b, m); },
             .evaluate = [this] { return validate(); },
@@ -73,7 +89,7 @@ train::LoopOptions LmTraining::complete(train::LoopOptions o) {
 }
 
 Tensor LmTraining::loss(const data::WindowBatch& b, train::Means& means) const {
-  Tensor loss = cross_entropy(flatten(model(b.tokens), 0, 1), flatten(b.targets));
+  Tensor loss = training_loss(model, b);
   const auto tokens = static_cast<double>(b.tokens.numel());
   means.add("bits_per_byte", loss.item() * tokens / std::numbers::ln2,
             tokens * corpus.bytes_per_token);

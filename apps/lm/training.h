@@ -1,6 +1,7 @@
 // The training of a language model: what of it the loop (train/loop.h) cannot know.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "tern/apps/lm/corpus.h"
@@ -13,6 +14,15 @@ namespace tern::apps::lm {
 
 /// Of the whole run, on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
+
+/// AdamW, clipping and averages as the configuration says; without the schedule.
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                 const NamedTensors& parameters);
+train::LearnerOptions learner_options(const TrainConfig& config);
+data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
+
+/// What is minimised: the mean of a token.
+Tensor training_loss(const LanguageModel& model, const data::WindowBatch& batch);
 
 /// Its metrics: train_loss (mean of a token), train_bits_per_byte, valid_loss, valid_ppl (its
 /// exponential), valid_bits_per_byte; the last three are NaN without text for validation. The
@@ -29,7 +39,7 @@ struct LmTraining {
   const Corpus& corpus;
   LanguageModel model;
   data::Loader<data::WindowBatch> loader;
-  optim::AdamW optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   train::Loop loop;
 

@@ -334,6 +334,7 @@ TEST_CASE("lm: flags") {
       {"train", "--tokenizer", "d", "--vocab", "300"},
       {"train", "--from", "d", "--layers", "3"},
       {"train", "--text", "a", "--model", "gmlp", "--heads", "2"},
+      {"train", "--text", "a", "--attention-dim", "8"},
       {"train", "--dim", "10", "--heads", "4"},
       {"train", "--heads", "4", "--kv-heads", "3"},
       {"train", "--vocab", "100"},

@@ -1,0 +1,98 @@
+// lm train --dry-run, against real steps.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tern/apps/lm/bert_folder.h"
+#include "tern/apps/lm/bert_training.h"
+#include "tern/apps/lm/commands.h"
+#include "tern/apps/lm/dry_run.h"
+#include "tern/apps/lm/training.h"
+#include "tern/tests/memory_checks.h"
+
+namespace tern::apps::lm {
+namespace {
+
+namespace fs = std::filesystem;
+
+TrainConfig config(const std::string& model) {
+  TrainConfig c;
+  c.model.model = model;
+  if (model != kBert) find_family(model).defaults(c.model);
+  c.model.context = 64;
+  c.model.layers = 3;
+  c.model.dim = 64;
+  c.vocab_size = 600;
+  c.batch = 8;
+  c.warmup = 0;
+  c.schedule = "constant";
+  return c;
+}
+
+Texts some_texts() {
+  Texts texts{{""}, {}, "stories"};
+  TrainConfig demo;
+  texts.train[0] = read_texts(demo).train[0].substr(0, 40'000);
+  return texts;
+}
+
+template <class Training>
+void three_steps(Training& training) {
+  for (int i = 0; i < 3; ++i) training.loop.step();
+}
+
+}  // namespace
+
+TEST_CASE("lm dry run: every family takes what it says") {
+  const Texts texts = some_texts();
+  for (const std::string& model : family_names())
+    for (const auto& [accumulate, ema] : {std::pair(1, 0.0), std::pair(2, 0.9)}) {
+      CAPTURE(model);
+      TrainConfig c = config(model);
+      c.accumulate = accumulate;
+      c.ema = ema;
+      if (model == "gmlp" && ema > 0) c.model.attention_dim = 16;
+      const data::ByteBpe tokenizer = make_tokenizer(c, texts);
+      c.model.vocab = tokenizer.size();
+      const Corpus corpus = encode_corpus(texts, tokenizer);
+      test::check_peak(summary_of_run(c, corpus).cost.peak(), [&] {
+        LmTraining training(c, corpus, make_model(c.model, c.seed), {.terminal = false});
+        three_steps(training);
+      });
+    }
+}
+
+TEST_CASE("lm dry run: bert takes what it says") {
+  TrainConfig c = config(kBert);
+  c.model.eps = 1e-12;
+  const Lines lines = lines_of(c, some_texts());
+  const data::WordPiece pieces = make_pieces(c, lines);
+  c.model.vocab = pieces.size();
+  const BertCorpus corpus = encode_documents(c, lines, pieces);
+  test::check_peak(summary_of_run(c, corpus, pieces).cost.peak(), [&] {
+    Rng rng(c.seed);
+    BertTraining training(c, corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
+                          {.terminal = false});
+    three_steps(training);
+  });
+}
+
+TEST_CASE("lm dry run: it writes nothing") {
+  const fs::path before = fs::current_path();
+  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_lm_dry_{}", getpid());
+  fs::create_directories(folder);
+  fs::current_path(folder);
+  for (const char* model : {"gpt", "bert"}) {
+    LmOptions o;
+    std::vector<const char*> words = {"lm",    "train", "--dry-run", "--model", model,
+                                      "--dim", "32",    "--out",     "run"};
+    CHECK(parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), o));
+    CHECK(start_training(o) == 0);
+    CHECK(fs::is_empty(folder));
+  }
+  fs::current_path(before);
+  fs::remove_all(folder);
+}
+
+}  // namespace tern::apps::lm
