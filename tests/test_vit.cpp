@@ -1,55 +1,15 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/io/safetensors.h"
 #include "tern/models/vit.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/model_checks.h"
+#include "tern/tests/vit_forms.h"
 
 using namespace tern;
-using models::Vit, models::VitOptions, models::VitPooling, models::VitPositions,
-    models::VitFinalNorm;
+using models::Vit, models::VitOptions, models::VitPooling, models::VitPositions;
 
 namespace {
-
-VitOptions tiny() {
-  return {.image = 8, .patch = 4, .dim = 8, .layers = 2, .heads = 2, .mlp_dim = 12, .classes = 10};
-}
-
-// One form for every option that changes the graph.
-std::vector<std::pair<std::string, VitOptions>> forms() {
-  std::vector<std::pair<std::string, VitOptions>> out = {{"timm", tiny()}};
-  auto form = [&](const char* name) -> VitOptions& {
-    out.emplace_back(name, tiny());
-    return out.back().second;
-  };
-  form("sin-cos").positions = VitPositions::sincos;
-  form("no positions").positions = VitPositions::none;
-  form("average").pooling = VitPooling::average;
-  VitOptions& average = form("average without a class token");
-  average.pooling = VitPooling::average;
-  average.class_token = false;
-  average.final_norm = VitFinalNorm::tokens;
-  VitOptions& registers = form("registers without positions, layer scale");
-  registers.registers = 3;
-  registers.positions_on_prefix = false;
-  registers.layer_scale = 0.5;
-  VitOptions& clip = form("norm before the blocks, hidden layer, no bias of qkv");
-  clip.norm_pre = true;
-  clip.fc_dim = 6;
-  clip.qkv_bias = false;
-  clip.final_norm = VitFinalNorm::pooled;
-  VitOptions& post = form("post-norm");
-  post.norm_first = false;
-  post.final_norm = VitFinalNorm::none;
-  post.activation = Activation::relu;
-  form("no head").classes = 0;
-  VitOptions& one = form("one layer, sin-cos beside registers");
-  one.layers = 1;
-  one.positions = VitPositions::sincos;
-  one.registers = 1;
-  return out;
-}
 
 VitOptions with_dropouts(VitOptions o) {
   o.dropout = 0.2;
@@ -81,7 +41,7 @@ TEST_CASE("vit: weights of the configurations, without making them") {
     const VitOptions o = models::vit_options(name);
     CHECK_MESSAGE(nn::num_parameters(Vit(o, rng)) == models::vit_weights(o), name);
   }
-  for (const auto& form : forms()) {
+  for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
     Rng rng(0);
@@ -98,12 +58,12 @@ TEST_CASE("vit: names and their order are timm's") {
       for (const char* kind : {"weight", "bias"})
         want.push_back(fmt::format("blocks.{}.{}.{}", i, n, kind));
   for (const char* n : {"norm.weight", "norm.bias", "head.weight", "head.bias"}) want.push_back(n);
-  for (const auto& [name, t] : nn::state_dict(Vit(tiny(), rng))) names.push_back(name);
+  for (const auto& [name, t] : nn::state_dict(Vit(test::tiny_vit(), rng))) names.push_back(name);
   CHECK(names == want);
 }
 
 TEST_CASE("vit: every form's loss depends on its parameters and on nothing else") {
-  for (const auto& form : forms()) {
+  for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
     CAPTURE(name);
@@ -116,7 +76,7 @@ TEST_CASE("vit: every form's loss depends on its parameters and on nothing else"
 }
 
 TEST_CASE("vit: a batch of one equals a row of a batch; nothing is dropped in evaluation") {
-  for (const auto& form : forms()) {
+  for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
     CAPTURE(name);
@@ -132,8 +92,24 @@ TEST_CASE("vit: a batch of one equals a row of a batch; nothing is dropped in ev
   }
 }
 
+TEST_CASE("vit: no images give no logits; threads change nothing") {
+  Rng rng(3);
+  const Tensor images = randn({5, 3, 8, 8}, rng);
+  for (const auto& form : test::vit_forms()) {
+    CAPTURE(form.first);
+    Vit model(with_dropouts(form.second), rng);
+    CHECK(model(zeros({0, 3, 8, 8})).size(0) == 0);
+    test::check_threads([&] {
+      Vit copy = model;
+      const Tensor logits = copy(images);
+      sum(square(logits)).backward();
+      return test::with_gradients(logits, copy);
+    });
+  }
+}
+
 TEST_CASE("vit: a block that finishes the first tokens only gives the same values and gradients") {
-  for (const auto& form : forms()) {
+  for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& o = form.second;
     CAPTURE(name);
@@ -162,9 +138,9 @@ TEST_CASE("vit: each dropout drops; stochastic depth of 0 is none") {
     Rng own(5);
     return Vit(o, own);
   };
-  const Tensor plain = model_of(tiny())(x);
+  const Tensor plain = model_of(test::tiny_vit())(x);
   auto changes = [&](auto&& set) {
-    VitOptions o = tiny();
+    VitOptions o = test::tiny_vit();
     set(o);
     Vit model = model_of(o);
     const bool changed = !test::same(model(x), plain);
@@ -183,7 +159,7 @@ TEST_CASE("vit: each dropout drops; stochastic depth of 0 is none") {
     o.dropout = 0.3;
     o.position_dropout = o.attention_dropout = o.projection_dropout = o.mlp_dropout = 0;
   }));
-  VitOptions deep = tiny();
+  VitOptions deep = test::tiny_vit();
   deep.drop_path = 0.3;
   deep.layers = 4;
   const Vit model = model_of(deep);
@@ -193,106 +169,32 @@ TEST_CASE("vit: each dropout drops; stochastic depth of 0 is none") {
   }
 }
 
-namespace {
-
-// The part of a state whose names begin with `prefix`, without it.
-NamedTensors part(const SafeTensors& file, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, t] : file.tensors)
-    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
-  return out;
-}
-
-std::string reference(const char* name) {
-  return std::string(TERN_SOURCE_DIR) + "/tests/reference/vit/" + name;
-}
-
-NamedTensors without(NamedTensors state, const std::string& name) {
-  std::erase_if(state, [&](const auto& t) { return t.first == name; });
-  return state;
-}
-
-}  // namespace
-
-TEST_CASE("vit: the states of timm's forms and of the slides load and give their logits") {
-  const SafeTensors file = load_safetensors(reference("forms.safetensors"));
-  const Tensor images = file.find("images");
-  for (const char* form : {"average", "registers", "clip", "patches"}) {
-    CAPTURE(form);
-    const NamedTensors state = part(file, fmt::format("{}/param.", form));
-    Rng rng(1);
-    Vit model(models::vit_options_of(state, 2), rng);
-    models::load_vit(model, state);
-    CHECK(nn::num_parameters(model) == models::vit_weights(model.options));
-    nn::set_training(model, false);
-    CHECK(test::close(model(images), file.find(fmt::format("{}/output", form)), 1e-5, 1e-5));
-  }
-  VitOptions o = models::vit_options("slides-vit");
-  o.patch = 8;
-  o.dim = 16;
-  o.layers = 2;
-  Rng rng(1);
-  Vit model(o, rng);
-  models::load_vit(model, part(file, "slides/param."));
-  nn::set_training(model, false);
-  CHECK(test::close(model(images), file.find("slides/output"), 1e-5, 1e-5));
-}
-
-TEST_CASE("vit: options come back from the shapes of a state") {
-  for (const auto& form : forms()) {
-    const auto& name = form.first;
-    const auto& o = form.second;
-    CAPTURE(name);
+TEST_CASE("vit: the CIFAR forms, made smaller, learn a batch by heart") {
+  for (const auto& named : models::vit_cifar_configurations()) {
     Rng rng(3);
-    const NamedTensors state = nn::state_dict(Vit(o, rng));
-    VitOptions found = models::vit_options_of(state, o.heads);
-    if (o.positions == VitPositions::none) found.image = o.image;  // which no weight tells
-    Vit back(found, rng);
-    models::load_vit(back, state);
-    CHECK(found.layers == o.layers);
-    CHECK(found.patch == o.patch);
+    VitOptions o = named.second;
+    o.image = 8;
+    o.dim = 48;
+    o.layers = 3;
+    o.mlp_dim = 64;
+    o.dropout = 0;
+    Vit model(o, rng);
+    optim::AdamW optimizer(nn::named_parameters(model), {.lr = 3e-3});
+    const Tensor x = randn({16, 3, 8, 8}, rng), labels = randint(0, 10, {16}, rng);
+    double loss = 0;
+    for (int i = 0; i < 60; ++i) {
+      const Tensor found = cross_entropy(model(x), labels);
+      found.backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      loss = found.item();
+    }
+    CHECK_MESSAGE(loss < 0.1, named.first, " ", loss);
   }
-  Rng rng(3);
-  const NamedTensors state = nn::state_dict(Vit(tiny(), rng));
-  CHECK_THROWS_WITH_AS(models::vit_options_of(state), doctest::Contains("8 channels"), Error);
-  CHECK_THROWS_WITH_AS(models::vit_options_of(without(state, "blocks.0.mlp.fc1.weight"), 2),
-                       doctest::Contains("no blocks.0.mlp.fc1.weight"), Error);
-  CHECK_THROWS_WITH_AS(models::vit_options_of({}), doctest::Contains("patch_embed"), Error);
-  for (const auto& named : models::vit_configurations()) {
-    const VitOptions& o = named.second;
-    NamedTensors sizes = {{"patch_embed.proj.weight", zeros({o.dim, 3, o.patch, o.patch})},
-                          {"blocks.0.mlp.fc1.weight", zeros({4 * o.dim, 1})}};
-    CHECK_MESSAGE(models::vit_options_of(sizes).heads == o.heads, named.first);
-  }
-}
-
-TEST_CASE("vit: positions of another size of image are resized when a state loads") {
-  Rng rng(3);
-  VitOptions small = tiny(), large = tiny();
-  large.image = 20;
-  for (bool prefix : {true, false}) {
-    small.positions_on_prefix = large.positions_on_prefix = prefix;
-    const Vit from(small, rng);
-    Vit to(large, rng);
-    models::load_vit(to, nn::state_dict(from));
-    CHECK(to.pos_embed.shape() == Shape{1, 25 + prefix, 8});
-    const Tensor want = nn::resize_positions(squeeze(from.pos_embed, 0), 5, 5, {.prefix = prefix});
-    CHECK(test::same(squeeze(to.pos_embed, 0), want));
-    CHECK(test::same(to.blocks[1].fc2.weight, from.blocks[1].fc2.weight));
-    models::load_vit(to, nn::state_dict(to));
-    CHECK(test::same(squeeze(to.pos_embed, 0), want));
-  }
-  Vit model(small, rng);
-  NamedTensors state = nn::state_dict(model);
-  CHECK_THROWS_WITH_AS(models::load_vit(model, without(state, "norm.bias")),
-                       doctest::Contains("norm.bias"), Error);
-  for (auto& [name, t] : state)
-    if (name == "pos_embed") t = zeros({1, 8, 8});
-  CHECK_THROWS_WITH_AS(models::load_vit(model, state), doctest::Contains("pos_embed"), Error);
 }
 
 TEST_CASE("vit: attention maps and their rollout are probabilities") {
-  for (const auto& form : forms()) {
+  for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& o = form.second;
     CAPTURE(name);
@@ -316,7 +218,7 @@ TEST_CASE("vit: attention maps and their rollout are probabilities") {
 
 TEST_CASE("vit: the weights of a block are softmax(q k / sqrt(D)) and make its context") {
   Rng rng(3);
-  const models::VitBlock block(tiny(), 0, rng);
+  const models::VitBlock block(test::tiny_vit(), 0, rng);
   const Tensor x = randn({2, 5, 8}, rng);
   Tensor weights;
   const Tensor with = block.first(x, 5, &weights);
@@ -343,7 +245,7 @@ TEST_CASE("vit: rollout multiplies the layers' means with the identity added") {
 
 TEST_CASE("vit: what it tells of itself") {
   Rng rng(3);
-  VitOptions o = tiny();
+  VitOptions o = test::tiny_vit();
   const Tensor images = randn({3, 3, 8, 8}, rng);
   Vit model(o, rng);
   nn::set_training(model, false);
@@ -382,7 +284,7 @@ TEST_CASE("vit: what it tells of itself") {
 TEST_CASE("vit: what cannot be made, or is no image of its size, is refused") {
   Rng rng(3);
   auto refused = [&](auto&& set, const char* text) {
-    VitOptions o = tiny();
+    VitOptions o = test::tiny_vit();
     set(o);
     CHECK_THROWS_WITH_AS(models::vit_weights(o), doctest::Contains(text), Error);
     CHECK_THROWS_WITH_AS(Vit(o, rng), doctest::Contains(text), Error);
@@ -392,6 +294,6 @@ TEST_CASE("vit: what cannot be made, or is no image of its size, is refused") {
   refused([](VitOptions& o) { o.layers = -1; }, "-1 layers");
   refused([](VitOptions& o) { o.class_token = false; }, "pool the average");
   refused([](VitOptions& o) { o.dim = 6, o.positions = VitPositions::sincos; }, "in fours");
-  CHECK_THROWS_AS(Vit(tiny(), rng)(zeros({1, 3, 9, 8})), Error);
-  CHECK_THROWS_AS(Vit(tiny(), rng)(zeros({3, 8, 8})), Error);
+  CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({1, 3, 9, 8})), Error);
+  CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({3, 8, 8})), Error);
 }
