@@ -278,6 +278,23 @@ TEST_CASE("dropout: what stays, what goes, and the gradient") {
   CHECK(dropout(x, 0.3, rng).to_vector<double>() != vy);
 }
 
+TEST_CASE("dropout: elements that share a random word drop as if they did not") {
+  Rng rng(7);
+  constexpr int64_t kWords = 256, kPairs = 1024 * kWords;
+  // Groups of 512: words as they are, then with their halves exchanged.
+  const double p = 0.3;
+  const Tensor kept = reshape(dropout(ones({2 * kPairs}), p, rng), {-1, 2, kWords});
+  const Tensor dropped = eq(kept, 0).to(DType::f64);
+  const Tensor first = select(dropped, 1, 0), second = select(dropped, 1, 1);
+  const double n = kPairs, both = sum(first * second).item() / n;
+  CHECK(std::abs(both - p * p) < 5 * std::sqrt(p * p * (1 - p * p) / n));
+  for (const Tensor& half : {first, second})
+    CHECK(std::abs(sum(half).item() / n - p) < 5 * std::sqrt(p * (1 - p) / n));
+  // A probability that takes more than 16 bits: 2^-17 of 2^22 elements, 32 of them.
+  const double rare = sum(eq(dropout(ones({1 << 22}), 0x1p-17, rng), 0)).item();
+  CHECK(std::abs(rare - 32) < 5 * std::sqrt(32.0));
+}
+
 TEST_CASE("dropout: limits, layouts, errors") {
   Rng rng(8);
   Tensor x = f64({1, kNan, kInf});

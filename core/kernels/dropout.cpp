@@ -10,10 +10,12 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kPerGroup = 4 * kPhiloxGroup;
+constexpr int64_t kWords = 4 * kPhiloxGroup, kPerGroup = 2 * kWords;
 
-/// Elements of groups [begin, end): element i of a group goes with word i, words counted word by
-/// word over all blocks.
+/// Elements of groups [begin, end). Random words cost more than what is done with them, so each
+/// decides about two elements of its group: as it is, and with its halves exchanged. Either has
+/// exactly the probability wanted; that the other half breaks ties joins the two in a share of
+/// 2^-16 of the cases.
 template <class T>
 [[gnu::always_inline]] inline void drop(const T* x, T* y, int64_t n, int64_t begin, int64_t end,
                                         uint64_t key, uint32_t first, T scale) {
@@ -25,7 +27,13 @@ template <class T>
     T* to = y + g * kPerGroup;
     const int64_t count = std::min(kPerGroup, n - g * kPerGroup);
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) to[i] = w[i] >= first ? from[i] * scale : T(0);
+    for (int64_t i = 0; i < std::min(count, kWords); ++i)
+      to[i] = w[i] >= first ? from[i] * scale : T(0);
+#pragma omp simd
+    for (int64_t i = kWords; i < count; ++i) {
+      const uint32_t word = w[i - kWords] >> 16 | w[i - kWords] << 16;
+      to[i] = word >= first ? from[i] * scale : T(0);
+    }
   }
 }
 
