@@ -16,8 +16,8 @@ std::vector<ClassifierEntry> joined(std::initializer_list<std::vector<Classifier
   return all;
 }
 
-// Transformers need small steps at first, and more pictures than there are.
-Recipe vit_recipe() {
+// Deep stacks on patches need small steps at first, and more pictures than there are.
+Recipe deep_recipe() {
   return {.batch = 64,
           .lr = 1e-3,
           .weight_decay = 0.05,
@@ -28,13 +28,21 @@ Recipe vit_recipe() {
           .clip = 1};
 }
 
+std::vector<ClassifierEntry> with_recipe(std::vector<ClassifierEntry> all, const std::string& name,
+                                         const Recipe& recipe) {
+  for (ClassifierEntry& e : all)
+    if (e.name == name) e.recipe = recipe;
+  return all;
+}
+
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
   // A line a family. To add one: its header above, and its configurations here.
   static const std::vector<ClassifierEntry> kAll = joined({
-      entries<models::Gmlp>(models::gmlp_configurations()),
-      entries<models::Vit>(models::vit_cifar_configurations(), vit_recipe()),
+      with_recipe(entries<models::Gmlp>(models::gmlp_configurations()), "gmlp-ti-p4",
+                  deep_recipe()),
+      entries<models::Vit>(models::vit_cifar_configurations(), deep_recipe()),
   });
   return kAll;
 }
