@@ -7,6 +7,7 @@
 #include "tern/apps/common/launch.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/training.h"
 #include "tern/core/base/error.h"
 #include "tern/train/progress.h"

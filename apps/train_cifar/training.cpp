@@ -1,12 +1,11 @@
 #include "tern/apps/train_cifar/training.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/images.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -29,6 +28,13 @@ NamedTensors numbered(const models::Heatmaps& maps) {
   return out;
 }
 
+train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {
+  train::LearnerOptions options = learner_options(o);
+  options.schedule =
+      train::make_schedule({.name = o.schedule, .warmup = o.warmup}, total_steps(o, images));
+  return options;
+}
+
 }  // namespace
 
 ImageClassifier make_model(const TrainOptions& o) {
@@ -36,21 +42,6 @@ ImageClassifier make_model(const TrainOptions& o) {
   ImageClassifier model = find_classifier(o.model).make(o.dropout, rng);
   if (!o.init.empty()) load_weights_of(o.init, model);
   return model;
-}
-
-std::string data_checksum(const data::Cifar10& data) {
-  uLong crc = 0;
-  for (const data::ImageSet* set : {data.train.get(), data.test.get()}) {
-    crc = crc32_z(crc, set->labels.data(), set->labels.size());
-    for (const data::Image& image : set->images) crc = crc32_z(crc, image.data(), image.size());
-  }
-  return fmt::format("{} + {} images, {:08x}", data.train->size(), data.test->size(), crc);
-}
-
-data::Dataset<data::ImageSample> limited(const std::shared_ptr<const data::ImageSet>& set,
-                                         int64_t limit) {
-  data::Dataset<data::ImageSample> all = data::image_dataset(set);
-  return limit > 0 ? all.limit(limit) : all;
 }
 
 int64_t total_steps(const TrainOptions& o, int64_t images) {
@@ -78,17 +69,6 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const 
             static_cast<double>(b.labels.size(0)));
   return found;
 }
-
-namespace {
-
-train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {
-  train::LearnerOptions options = learner_options(o);
-  options.schedule =
-      train::make_schedule({.name = o.schedule, .warmup = o.warmup}, total_steps(o, images));
-  return options;
-}
-
-}  // namespace
 
 CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, ImageClassifier m,
                              train::LoopOptions loop_options)
@@ -152,26 +132,16 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
   return m;
 }
 
-// Of the test images; there may be fewer.
-Tensor CifarTraining::first_images(int64_t count) const {
-  constexpr int64_t kSide = data::kImageSide;
-  Tensor images = zeros({count, data::kImageChannels, kSide, kSide});
-  for (int64_t i = 0; i < std::min(count, test_set.size()); ++i)
-    data::normalize(*test_set.get(i).image, {},
-                    images.mutable_data<float>() + i * images.numel() / count);
-  return images;
-}
-
 models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.heatmaps(first_images(1));
+  return model.heatmaps(first_images(test_set, 1));
 }
 
 models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.patch_maps(first_images(images));
+  return model.patch_maps(first_images(test_set, images));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -19,13 +19,6 @@ namespace tern::apps::train_cifar {
 /// The model that the options name, with weights drawn from their seed or those of `init`.
 ImageClassifier make_model(const TrainOptions& options);
 
-/// Of every byte of pictures and labels, so that a run goes on with the data it was started with.
-std::string data_checksum(const data::Cifar10& data);
-
-/// The pictures of a set that a run uses: the first `limit`, or all (0).
-data::Dataset<data::ImageSample> limited(const std::shared_ptr<const data::ImageSet>& set,
-                                         int64_t limit);
-
 /// Steps of the whole run on a set of so many images.
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
@@ -63,7 +56,6 @@ struct CifarTraining {
   train::Loop loop;
 
  private:
-  Tensor first_images(int64_t count) const;
   std::optional<train::Metrics> evaluate_epoch();
   train::LoopOptions complete(train::LoopOptions loop_options) const;
 };
