@@ -43,6 +43,8 @@ TEST_CASE("lines: a whole text keeps its line ends; what is too long or no text 
   CHECK(read_text(write_file(dir / "a", "\xEF\xBB\xBF" + text)) == text);
   CHECK(read_text(write_file(dir / "a.gz", test::gzip(text))) == text);
   CHECK(error_of([&] { read_text(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
+  CHECK(error_of([&] { read_text(write_file(dir / "e", "\xEF\xBB\xBF")); }) ==
+        dir / "e: the file is empty");
   CHECK(error_of([&] { read_text(write_file(dir / "b", "abc\xFF")); }).find("b: byte 4 is not") !=
         std::string::npos);
   CHECK(error_of([&] { read_text(dir / "a", {.max_bytes = 5}); }) != "no error");

@@ -71,7 +71,7 @@ std::string read_text(const std::string& path, const TextOptions& options) {
   std::array<char, 64 * 1024> buffer;
   while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
     text.append(buffer.data(), static_cast<size_t>(n));
-  check_io(!text.empty(), "{}: the file is empty", path);
+  check_io(!text.empty() && text != kByteOrderMark, "{}: the file is empty", path);
   if (auto at = find_invalid_utf8(text))
     fail_io(
         fmt::format("{}: byte {} is not valid UTF-8; convert the file, for example with "
