@@ -23,8 +23,8 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
 // How long a task is trained, in how large batches.
 void set_recipe(NtmConfig& c) {
   if (c.task == "copy") return;
-  c.batch = 4;
-  c.sequences = 100000;
+  c.batch = c.task == "recall" || c.task == "repeat-copy" ? 1 : 4;
+  c.sequences = c.task == "recall" ? 60000 : 100000;
   c.every = 2000;
 }
 

@@ -25,7 +25,7 @@ struct NtmConfig {
   std::vector<std::string> without;  ///< stages of addressing that are off
   int64_t sequences = 30000;         ///< of training
   int64_t every = 1000;              ///< sequences from one validation to the next: an epoch
-  int64_t batch = 1;
+  int64_t batch = 2;
   std::string optimizer = "adam";  ///< adam or rmsprop
   double lr = 1e-3;
   std::string schedule = "cosine";  ///< constant, cosine, linear

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
@@ -96,7 +98,7 @@ CLI::App* add_eval(CLI::App& app, NtmCommand& o) {
   return eval;
 }
 
-// The words behind a flag, for the flags that decide the others' defaults.
+// The word behind a flag, for the flags that decide the others' defaults.
 std::string given(int argc, char** argv, const std::string& flag, const std::string& otherwise) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];

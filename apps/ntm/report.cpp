@@ -96,7 +96,7 @@ int strip_scale(const Strip& s) {
   return static_cast<int>(std::clamp<int64_t>(900 / std::max<int64_t>(s.steps, 1), 2, 10));
 }
 
-/// value(number) gives the shade, 0 to 1, or with `signed_colours` -1 to 1.
+/// With `signed_colours` numbers from -1 to 1, else shares of 1.
 std::string picture(const Strip& s, bool signed_colours) {
   Bitmap b{s.steps, s.rows, std::vector<uint8_t>(s.values.size() * 3)};
   for (int64_t t = 0; t < s.steps; ++t)
