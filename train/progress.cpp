@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
+#include "tern/nn/print.h"
 #include "tern/train/detail/progress_line.h"
 
 namespace tern::train {
@@ -36,10 +38,7 @@ std::string clock_time(double seconds) {
 }
 
 std::string grouped(int64_t number) {
-  std::string digits = fmt::format("{}", number);
-  for (auto at = std::ssize(digits) - 3; at > (number < 0); at -= 3)
-    digits.insert(static_cast<size_t>(at), 1, ',');
-  return digits;
+  return fmt::format("{}{}", number < 0 ? "-" : "", nn::detail::with_commas(std::abs(number)));
 }
 
 Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done)

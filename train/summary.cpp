@@ -6,7 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/nn/print.h"
+#include "tern/train/progress.h"
 
 namespace tern {
 namespace {
@@ -157,7 +157,7 @@ Line line_of(const Branch& b, const std::string& name, int depth) {
   return {std::string(static_cast<size_t>(2 * depth), ' ') + name,
           b.below.empty() ? b.op : "",
           b.known ? fmt::format("{}", b.output) : "",
-          b.weights ? nn::detail::with_commas(b.weights) : "",
+          b.weights ? train::grouped(b.weights) : "",
           b.flops ? fmt::format("{:.3f}", giga(b.flops)) : "",
           fmt::format("{:.1f}", mega(b.saved))};
 }
