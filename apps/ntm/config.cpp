@@ -23,11 +23,9 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
 // How long a task is trained, in how large batches. Averaged weights read the right slots of longer
 // sequences where the last weights miss some.
 void set_recipe(NtmConfig& c) {
-  if (c.task == "copy") {
-    c.ema = 0.999;
-    return;
-  }
-  c.batch = c.task == "recall" || c.task == "repeat-copy" ? 1 : 4;
+  c.ema = 0.999;
+  if (c.task == "copy") return;
+  c.batch = c.task == "recall" ? 1 : 4;
   c.sequences = c.task == "recall" ? 60000 : 100000;
   c.every = 2000;
 }
