@@ -25,9 +25,13 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
 void set_recipe(NtmConfig& c) {
   c.ema = 0.999;
   if (c.task == "copy") return;
+  c.every = 2000;
   c.batch = c.task == "recall" ? 1 : 4;
   c.sequences = c.task == "recall" ? 60000 : 100000;
-  c.every = 2000;
+  if (c.task != "ngrams") return;
+  c.batch = 8;
+  c.lr = 2e-3;
+  c.sequences = 60000;
 }
 
 }  // namespace
