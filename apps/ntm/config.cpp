@@ -31,7 +31,7 @@ void set_recipe(NtmConfig& c) {
   if (c.task != "ngrams") return;
   c.batch = 8;
   c.lr = 2e-3;
-  c.sequences = 60000;
+  c.sequences = 170000;
 }
 
 }  // namespace
