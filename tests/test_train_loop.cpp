@@ -121,6 +121,21 @@ TEST_CASE("train: the weights that count are written after each epoch, and the b
   for (const auto& [name, x] : nn::state_dict(t.model)) CHECK(same_bits(file.find(name), x));
 }
 
+TEST_CASE("train: the weights of the best epoch alone, if that is asked for") {
+  TempDir dir;
+  const RunFolder folder{dir / "run"};
+  std::vector<std::string> written;
+  LoopOptions options{.folder = folder.path, .best = {"rank", true}, .only_best = true};
+  options.on_epoch = [&](const EpochRecord&) { written.push_back(read_file(folder.weights())); };
+  Training t(options);
+  t.metric = [&] { return t.loop.epoch() == 2 ? 1.0 : 0.0; };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(written.size() == 3);
+  CHECK(written[0] != written[1]);
+  CHECK(written[1] == written[2]);
+  CHECK_FALSE(std::filesystem::exists(folder.best_weights()));
+}
+
 TEST_CASE("train: a loader with other batches is refused") {
   Training a, b;
   a.step();

@@ -140,9 +140,10 @@ void Loop::Impl::save() {
 
 void Loop::Impl::save_weights() {
   if (!in_folder() || !options.save_weights) return;
-  learner.save_weights(folder.weights(), options.weights_metadata);
-  if (options.best.metric.empty()) return;
-  if (train::best_epoch(state.history, options.best).epoch == state.history.back().epoch)
+  const bool best =
+      train::best_epoch(state.history, options.best).epoch == state.history.back().epoch;
+  if (best || !options.only_best) learner.save_weights(folder.weights(), options.weights_metadata);
+  if (best && !options.only_best && !options.best.metric.empty())
     learner.save_weights(folder.best_weights(), options.weights_metadata);
 }
 

@@ -77,8 +77,9 @@ struct LoopOptions {
   int64_t epochs = 1;
   int64_t accumulate = 1;    ///< batches a step; the last step of an epoch may have fewer
   std::string folder = {};   ///< of the run; empty: nothing is written
-  Best best = {};            ///< what decides about best.safetensors; no metric: it is not written
+  Best best = {};            ///< which epoch's weights are the best; no metric: none are
   bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
+  bool only_best = false;    ///< model.safetensors holds the best epoch's; no best.safetensors
   std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
   double checkpoint_seconds = 300;  ///< between checkpoints
   int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no

@@ -13,6 +13,10 @@ namespace tern::apps {
 
 namespace fs = std::filesystem;
 
+void make_absolute(std::string& path) {
+  if (!path.empty()) path = fs::absolute(path).string();
+}
+
 void check_new_folder(const std::string& out) {
   std::error_code error;
   fs::file_status status = fs::status(out, error);

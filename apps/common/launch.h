@@ -16,6 +16,9 @@ namespace tern::apps {
 /// Headings and texts that say what runs.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
+/// A path as it can be used later, from wherever that is; an empty one stays.
+void make_absolute(std::string& path);
+
 /// Error if --out names what cannot become the folder of a new run: it holds one, or is no folder.
 void check_new_folder(const std::string& out);
 /// Makes the folder of a new run: `out`, or if that is empty runs/NAME, or the first of

@@ -51,11 +51,11 @@ BertTraining::BertTraining(const TrainConfig& c, const BertCorpus& text, const d
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions BertTraining::complete(train::LoopOptions o) {
+train::LoopOptions BertTraining::complete(train::LoopOptions o) const {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   o.best = {"valid_loss"};
-  o.save_weights = false;
+  o.only_best = true;
   o.unit = "batches";
   o.weight_unit = "tokens";
   o.note = [](const train::Loop& l) {
@@ -65,11 +65,6 @@ train::LoopOptions BertTraining::complete(train::LoopOptions o) {
     return bert_epoch_line(e, epochs);
   };
   o.how_to_resume = "--resume " + o.folder;
-  if (!o.folder.empty())
-    o.on_epoch = [this](const train::EpochRecord& e) {
-      if (loop.best_epoch().epoch == e.epoch)
-        learner.save_weights(loop.folder().weights(), {{"format", "pt"}});
-    };
   return o;
 }
 

@@ -21,7 +21,7 @@ int64_t total_steps(const TrainConfig& config, const BertCorpus& corpus,
 /// pieces must outlive it.
 struct BertTraining {
   /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors, by on_epoch.
+  /// written as model.safetensors.
   BertTraining(const TrainConfig& config, const BertCorpus& corpus, const data::WordPiece& pieces,
                models::Bert model, train::LoopOptions loop_options = {});
   BertTraining(const BertTraining&) = delete;
@@ -39,7 +39,7 @@ struct BertTraining {
  private:
   Tensor loss(const data::BertBatch& batch, train::Means& means) const;
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options);
+  train::LoopOptions complete(train::LoopOptions loop_options) const;
 };
 
 /// Model, data, recipe, machine: a heading and a text each.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/json_config.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
 
@@ -40,13 +41,7 @@ void check_sizes(const ModelConfig& m) {
 std::string to_json(const TrainConfig& config) { return nlohmann::json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  try {
-    TrainConfig config = nlohmann::json::parse(json).get<TrainConfig>();
-    check_sizes(config.model);
-    return config;
-  } catch (const nlohmann::json::exception& e) {
-    fail(fmt::format("its configuration cannot be read: {}", e.what()));
-  }
+  return parse_config<TrainConfig>(json, [](const TrainConfig& c) { check_sizes(c.model); });
 }
 
 }  // namespace tern::apps::lm

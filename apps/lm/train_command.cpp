@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
@@ -99,18 +98,14 @@ int go(LmTraining& t, const Texts& texts, const Facts& facts) {
   });
 }
 
-void absolute(std::string& path) {
-  if (!path.empty()) path = std::filesystem::absolute(path).string();
-}
-
 }  // namespace
 
 int start_training(const LmOptions& options) {
   TrainConfig c = options.train;
   if (!options.out.empty()) check_new_folder(options.out);
-  for (std::string* path : {&c.tokenizer, &c.from}) absolute(*path);
+  for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
   for (std::vector<std::string>* list : {&c.text, &c.valid})
-    for (std::string& path : *list) absolute(path);
+    for (std::string& path : *list) make_absolute(path);
   if (!c.from.empty() && is_bert_folder(c.from)) c.model.model = kBert;
   if (c.model.model == kBert) return start_bert_training(c, options);
   const Texts texts = read_texts(c);

@@ -68,11 +68,11 @@ LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions LmTraining::complete(train::LoopOptions o) {
+train::LoopOptions LmTraining::complete(train::LoopOptions o) const {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   o.best = {"valid_loss"};
-  o.save_weights = false;
+  o.only_best = true;
   o.unit = "batches";
   o.weight_unit = "tokens";
   o.note = [](const train::Loop& l) {
@@ -80,11 +80,6 @@ train::LoopOptions LmTraining::complete(train::LoopOptions o) {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
-  if (!o.folder.empty())
-    o.on_epoch = [this](const train::EpochRecord& e) {
-      if (loop.best_epoch().epoch == e.epoch)
-        learner.save_weights(loop.folder().weights(), {{"format", "pt"}});
-    };
   return o;
 }
 

@@ -29,7 +29,7 @@ Tensor training_loss(const LanguageModel& model, const data::WindowBatch& batch)
 /// corpus must outlive it.
 struct LmTraining {
   /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors, by on_epoch.
+  /// written as model.safetensors.
   LmTraining(const TrainConfig& config, const Corpus& corpus, LanguageModel model,
              train::LoopOptions loop_options = {});
   LmTraining(const LmTraining&) = delete;
@@ -46,7 +46,7 @@ struct LmTraining {
  private:
   Tensor loss(const data::WindowBatch& batch, train::Means& means) const;
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options);
+  train::LoopOptions complete(train::LoopOptions loop_options) const;
 };
 
 }  // namespace tern::apps::lm

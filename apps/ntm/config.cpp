@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/json_config.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::ntm {
@@ -127,13 +128,7 @@ void check_config(const NtmConfig& c) {
 std::string to_json(const NtmConfig& config) { return nlohmann::json(config).dump(1); }
 
 NtmConfig config_from_json(const std::string& json) {
-  try {
-    NtmConfig config = nlohmann::json::parse(json).get<NtmConfig>();
-    check_config(config);
-    return config;
-  } catch (const nlohmann::json::exception& e) {
-    fail(fmt::format("its configuration cannot be read: {}", e.what()));
-  }
+  return parse_config<NtmConfig>(json, check_config);
 }
 
 }  // namespace tern::apps::ntm

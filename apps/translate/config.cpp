@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tern/apps/common/json_config.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::translate {
@@ -191,13 +192,7 @@ std::vector<std::string> preset_names() {
 std::string to_json(const TrainConfig& config) { return nlohmann::json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  try {
-    TrainConfig config = nlohmann::json::parse(json).get<TrainConfig>();
-    check_sizes(config.model);
-    return config;
-  } catch (const nlohmann::json::exception& e) {
-    fail(fmt::format("its configuration cannot be read: {}", e.what()));
-  }
+  return parse_config<TrainConfig>(json, [](const TrainConfig& c) { check_sizes(c.model); });
 }
 
 }  // namespace tern::apps::translate

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
@@ -69,17 +68,13 @@ int go(TranslationTraining& t, const Facts& facts) {
   });
 }
 
-void absolute(std::string& path) {
-  if (!path.empty()) path = std::filesystem::absolute(path).string();
-}
-
 }  // namespace
 
 int start_training(const TranslateOptions& options) {
   TrainConfig c = options.train;
   if (!options.out.empty()) check_new_folder(options.out);
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
-    absolute(*path);
+    make_absolute(*path);
   const PairFiles files = read_pair_files(c);
   const Tokenizers tokenizers = learn_tokenizers(c, files.train);
   c.model.source_vocab = tokenizers.source.size();

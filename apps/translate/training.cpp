@@ -75,12 +75,12 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
+train::LoopOptions TranslationTraining::complete(train::LoopOptions o) const {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   const bool by_bleu = config.best == "bleu";
   o.best = {by_bleu ? "valid_bleu" : "valid_loss", by_bleu};
-  o.save_weights = false;
+  o.only_best = true;
   o.unit = "pairs";
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
@@ -89,11 +89,6 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
-  if (!o.folder.empty())
-    o.on_epoch = [this](const train::EpochRecord& e) {
-      if (loop.best_epoch().epoch == e.epoch)
-        learner.save_weights(loop.folder().weights(), {{"format", "pt"}});
-    };
   return o;
 }
 

@@ -29,7 +29,7 @@ Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
 /// are NaN without validation pairs. Corpus and tokenizers must outlive it.
 struct TranslationTraining {
   /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors, by on_epoch.
+  /// written as model.safetensors.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
                       TranslationModel model, train::LoopOptions loop_options = {});
   TranslationTraining(const TranslationTraining&) = delete;
@@ -48,7 +48,7 @@ struct TranslationTraining {
 
  private:
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options);
+  train::LoopOptions complete(train::LoopOptions loop_options) const;
 };
 
 }  // namespace tern::apps::translate

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -12,11 +11,13 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/same_bits.h"
 
 namespace tern::apps::lm {
 namespace {
 
 using test::read_file;
+using test::same_bits;
 using test::TempDir;
 using test::write_file;
 
@@ -77,24 +78,9 @@ void step(LmTraining& t) {
   t.loop.step();
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  return dispatch(a.dtype(), [&]<class T>() {
-    const std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
-    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
-  });
-}
-
 // Two trainings with the same past.
 void check_same_state(const LmTraining& a, const LmTraining& b) {
-  const SafeTensors x = a.loop.state(), y = b.loop.state();
-  REQUIRE(x.tensors.size() == y.tensors.size());
-  for (size_t i = 0; i < x.tensors.size(); ++i) {
-    CAPTURE(x.tensors[i].first);
-    CHECK(x.tensors[i].first == y.tensors[i].first);
-    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
-  }
-  CHECK(x.metadata == y.metadata);
+  test::check_same(a.loop.state(), b.loop.state());
   CHECK(a.loop.means().mean("bits_per_byte") == b.loop.means().mean("bits_per_byte"));
   REQUIRE(a.loop.history().size() == b.loop.history().size());
   for (size_t i = 0; i < a.loop.history().size(); ++i)

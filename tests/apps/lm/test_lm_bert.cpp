@@ -1,7 +1,6 @@
 // lm with a bert: training, folders, gaps that are filled.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,11 +14,13 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/same_bits.h"
 
 namespace tern::apps::lm {
 namespace {
 
 using test::read_file;
+using test::same_bits;
 using test::TempDir;
 using test::write_file;
 
@@ -77,14 +78,6 @@ void step(BertTraining& t) {
   t.loop.step();
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  return dispatch(a.dtype(), [&]<class T>() {
-    const std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
-    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
-  });
-}
-
 LmOptions parse(std::vector<std::string> words) {
   words.insert(words.begin(), "lm");
   std::vector<char*> argv;
@@ -130,13 +123,7 @@ TEST_CASE("lm bert: training resumes bit for bit, in mid-epoch and at its end") 
       first->loop.checkpoint().save(dir / "c");
       second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
       for (int i = before; i < 6; ++i) step(*second);
-      const SafeTensors x = whole->loop.state(), y = second->loop.state();
-      REQUIRE(x.tensors.size() == y.tensors.size());
-      for (size_t i = 0; i < x.tensors.size(); ++i) {
-        CAPTURE(x.tensors[i].first);
-        CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
-      }
-      CHECK(x.metadata == y.metadata);
+      test::check_same(whole->loop.state(), second->loop.state());
     }
   }
   const Setup other(busy_config(some_text(dir, "other", 25)));

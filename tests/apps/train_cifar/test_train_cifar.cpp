@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -18,6 +17,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/same_bits.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -70,25 +70,6 @@ void step(CifarTraining& t, bool leave_open = false) {
   if (t.loop.epoch_trained() && !leave_open) REQUIRE(t.loop.close_epoch());
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  return dispatch(a.dtype(), [&]<class T>() {
-    std::vector<T> x = a.to_vector<T>(), y = b.to_vector<T>();
-    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
-  });
-}
-
-void check_same_state(const CifarTraining& a, const CifarTraining& b) {
-  SafeTensors x = a.loop.state(), y = b.loop.state();
-  CHECK(x.metadata == y.metadata);
-  REQUIRE(x.tensors.size() == y.tensors.size());
-  for (size_t i = 0; i < x.tensors.size(); ++i) {
-    CAPTURE(x.tensors[i].first);
-    CHECK(x.tensors[i].first == y.tensors[i].first);
-    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
-  }
-}
-
 void check_resumes(const char* model, int stop_at, int steps) {
   CAPTURE(stop_at);
   TempFolder folder;
@@ -104,7 +85,7 @@ void check_resumes(const char* model, int stop_at, int steps) {
   CifarTraining second(read, tiny_data(), make_model(read));
   second.loop.load_state(saved, "c");
   for (int i = stop_at; i < steps; ++i) step(second);
-  check_same_state(whole, second);
+  test::check_same(whole.loop.state(), second.loop.state());
   CHECK(whole.loop.history().size() == static_cast<size_t>(steps / 4));
 }
 
@@ -125,7 +106,7 @@ TEST_CASE("train_cifar: a run does not depend on the number of threads") {
   set_num_threads(before == 1 ? 2 : 1);
   for (int i = 0; i < 5; ++i) step(b);
   set_num_threads(before);
-  check_same_state(a, b);
+  test::check_same(a.loop.state(), b.loop.state());
 }
 
 TEST_CASE("train_cifar: a state of another model or of other data is refused") {
