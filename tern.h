@@ -2,8 +2,10 @@
 #pragma once
 
 #include "tern/core/base/allocator.h"
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/base/simd.h"

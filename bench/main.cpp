@@ -1,5 +1,6 @@
-// tern_bench [--only NAME] [--threads 2] [--reps 9]: prints the machine's sgemm peak and then, a
-// JSON line each, the time of one training step (forward, backward, AdamW) of every case.
+// tern_bench [--only NAME] [--threads 2] [--reps 9] [--precision f32|bf16]: prints the machine's
+// peak for matrix products and then, a JSON line each, the time of one training step (forward,
+// backward, AdamW) of every case.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -10,8 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/common/app.h"
+#include "tern/apps/common/flags.h"
 #include "tern/bench/cases.h"
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -26,7 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Flags {
-  std::string only;
+  std::string only, precision = "f32";
   int threads = 2, reps = 9;
 };
 
@@ -39,7 +43,8 @@ double seconds(Fn&& fn) {
 
 double rounded(double v, double digits) { return std::round(v * digits) / digits; }
 
-// GFLOP/s of the best of a dozen products of 2048 x 2048 matrices: the roof of every step.
+// GFLOP/s of the best of a dozen products of 2048 x 2048 matrices, in the precision in use: the
+// roof of every step.
 double sgemm_peak() {
   NoGradGuard guard;
   Rng rng(0);
@@ -77,6 +82,7 @@ void run_case(const Case& c, const Flags& flags) {
   std::sort(times.begin(), times.end());
   double median = times[times.size() / 2], gflops = c.gflop / median;
   Json line{{"model", c.name},
+            {"precision", flags.precision},
             {"params", count},
             {"ms", rounded(median * 1e3, 100)},
             {"min_ms", rounded(times[0] * 1e3, 100)},
@@ -91,8 +97,8 @@ void run_case(const Case& c, const Flags& flags) {
 // Runs this program again for one case, so that every case has its own memory.
 void run_apart(const std::string& name, const Flags& flags) {
   std::string threads = std::to_string(flags.threads), reps = std::to_string(flags.reps);
-  std::vector<std::string> words = {"tern_bench", "--only", name, "--threads",
-                                    threads,      "--reps", reps};
+  std::vector<std::string> words = {"tern_bench", "--only", name,          "--threads",    threads,
+                                    "--reps",     reps,     "--precision", flags.precision};
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
@@ -111,12 +117,14 @@ int run(int argc, char** argv) {
   app.add_option("--threads", flags.threads, "threads")->check(CLI::Range(1, 1024));
   app.add_option("--reps", flags.reps, "steps timed, after three that are not")
       ->check(CLI::Range(1, 100000));
+  apps::add_precision(app, flags.precision);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   set_num_threads(flags.threads);
+  const MatmulPrecisionScope precision(matmul_precision(flags.precision));
   std::vector<Case> cases = all_cases();
   for (const Case& c : cases)
     if (c.name == flags.only) {
@@ -124,12 +132,16 @@ int run(int argc, char** argv) {
       return 0;
     }
   BuildInfo info = build_details();
+  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
+  const std::string products = bf16 ? bf16_products() : "f32";
   fmt::print("{}\n", Json{{"sgemm_peak_gflops", rounded(sgemm_peak(), 1)},
                           {"threads", flags.threads},
                           {"cpu", info.cpu},
                           {"vector", info.vector},
                           {"blas", info.blas},
-                          {"blas_kernels", info.blas_kernels}}
+                          {"blas_kernels", info.blas_kernels},
+                          {"precision", flags.precision},
+                          {"products", products}}
                          .dump());
   std::fflush(stdout);
   for (const Case& c : cases)

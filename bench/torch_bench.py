@@ -108,9 +108,9 @@ def cases():
     yield 'gpt2-124m/b4x64', GPT2, lambda: (torch.randint(0, 50257, (4, 64)), torch.randint(0, 50257, (4, 64))), lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten()), 4*64
     yield 'ntm-copy/b16xT41', lambda: NTM(), lambda: ((torch.rand(16, 41, 9) > .5).float(), (torch.rand(16, 41, 8) > .5).float()), lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), y), 16
 
-def gemm_peak():
-    """Best sgemm of the PyTorch build at hand, GFLOP/s: the roof that its own steps stand under."""
-    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048); best = 9.
+def gemm_peak(dtype):
+    """Best product of the PyTorch build at hand, GFLOP/s: the roof that its own steps stand under."""
+    a, b = torch.randn(2048, 2048).to(dtype), torch.randn(2048, 2048).to(dtype); best = 9.
     for _ in range(12): t = time.perf_counter(); a @ b; best = min(best, time.perf_counter()-t)
     return 2*2048**3/best/1e9
 
@@ -137,7 +137,7 @@ def main():
     a = ap.parse_args(); torch.set_num_threads(a.threads); names = [c[0] for c in cases()]
     if a.only in names:
         step_time(*next(c for c in cases() if c[0] == a.only), a); return
-    print(json.dumps(dict(sgemm_peak_gflops=round(gemm_peak()), torch=torch.__version__, threads=a.threads)), flush=True)
+    print(json.dumps(dict(sgemm_peak_gflops=round(gemm_peak(torch.bfloat16 if a.bf16 else torch.float32)), torch=torch.__version__, threads=a.threads)), flush=True)
     for name in names:                                    # a process a model
         if not a.only or a.only in name:
             subprocess.run([sys.executable, __file__, '--threads', str(a.threads), '--reps', str(a.reps), '--only', name] + ['--compile']*a.compile + ['--bf16']*a.bf16)

@@ -22,6 +22,9 @@ CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* t
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
                         const std::vector<std::string>& choices);
 
+/// --precision of matrix products.
+void add_precision(CLI::App& app, std::string& precision);
+
 /// Parses the command line; false if it asked for help, which is then printed. Wrong flags throw
 /// Error.
 bool parse_flags(CLI::App& app, int argc, char** argv);

@@ -10,12 +10,19 @@
 
 namespace tern::apps {
 
+/// Gives a configuration that an earlier version wrote what it did not have yet.
+inline void add_missing(nlohmann::json& config) {
+  if (config.is_object()) config.emplace("precision", "f32");
+}
+
 /// A configuration C (known to nlohmann::json) from its JSON; `check(config)` throws where its
 /// numbers cannot be. Error if the text is no such configuration.
 template <class C, class Check>
 C parse_config(const std::string& json, Check check) {
   try {
-    C config = nlohmann::json::parse(json).get<C>();
+    nlohmann::json stored = nlohmann::json::parse(json);
+    add_missing(stored);
+    C config = stored.get<C>();
     check(config);
     return config;
   } catch (const nlohmann::json::exception& e) {

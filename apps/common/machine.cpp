@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/precision.h"
 
 namespace tern::apps {
 namespace {
@@ -60,9 +62,11 @@ void lower_by_groups(std::optional<FreeMemory>& free, const GroupFiles& names,
 
 std::string describe_machine() {
   BuildInfo b = build_details();
-  return fmt::format("{}, {} thread{}, {}, {}{}", b.cpu.empty() ? "unknown processor" : b.cpu,
+  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
+  return fmt::format("{}, {} thread{}, {}, {}{}{}", b.cpu.empty() ? "unknown processor" : b.cpu,
                      b.threads, b.threads == 1 ? "" : "s", b.vector, b.blas,
-                     b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
+                     b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels,
+                     bf16 ? "; products in bf16 by " + bf16_products() : "");
 }
 
 std::optional<FreeMemory> free_memory(const std::string& root) {

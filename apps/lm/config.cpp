@@ -14,7 +14,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, d
                                    attention_dim, ffn, dropout, tie, bias, eps, rope_base)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
                                    cased, pairs, model, epochs, parts, batch, accumulate, lr,
-                                   schedule, warmup, beta2, weight_decay, clip, ema, seed)
+                                   schedule, warmup, beta2, weight_decay, clip, ema, seed,
+                                   precision)
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
   return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};

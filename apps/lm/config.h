@@ -48,6 +48,7 @@ struct TrainConfig {
   double beta2 = 0.99, weight_decay = 0.1;
   double clip = 1, ema = 0;
   uint64_t seed = 0;
+  std::string precision = "f32";  ///< of matrix products
 };
 
 /// Text made up by grammar.h, if no file is given.

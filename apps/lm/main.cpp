@@ -4,6 +4,7 @@
 #include "tern/apps/common/app.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/commands.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 
 int main(int argc, char** argv) {
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
     LmOptions options;
     if (!parse_options(argc, argv, options)) return 0;
     if (options.threads > 0) tern::set_num_threads(options.threads);
+    const tern::MatmulPrecisionScope precision(tern::matmul_precision(options.precision));
     switch (options.command) {
       case LmOptions::Command::generate:
         return generate_text(options, std::cout);

@@ -76,6 +76,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_number(app, "--ema", c.ema,
              "decay of averaged weights, which are then what is tested and saved; 0: off", kShare);
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
+  add_precision(app, c.precision);
 }
 
 void add_threads(CLI::App& app, LmOptions& o) {
@@ -102,6 +103,7 @@ CLI::App* add_train(CLI::App& app, LmOptions& o) {
 
 void add_model(CLI::App& app, LmOptions& o, const char* about) {
   app.add_option("--model", o.model, about)->type_name("DIR")->required();
+  add_precision(app, o.precision);
   add_threads(app, o);
 }
 

@@ -15,8 +15,9 @@ struct LmOptions {
   std::string out, resume;  ///< train
   bool dry_run = false;     ///< train
   bool epochs_given = false, warmup_given = false;
-  int threads = 0;    ///< 0: all cores
-  std::string model;  ///< folder: generate, fill, eval
+  int threads = 0;                ///< 0: all cores
+  std::string precision = "f32";  ///< of matrix products: generate, fill, eval
+  std::string model;              ///< folder: generate, fill, eval
   std::string prompt;
   GenerateOptions generate;
   std::string gaps;               ///< fill: a text with [MASK]

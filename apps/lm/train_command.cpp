@@ -11,6 +11,7 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/report.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
 
@@ -102,6 +103,7 @@ int go(LmTraining& t, const Texts& texts, const Facts& facts) {
 
 int start_training(const LmOptions& options) {
   TrainConfig c = options.train;
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
   if (!options.out.empty()) check_new_folder(options.out);
   for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
   for (std::vector<std::string>* list : {&c.text, &c.valid})
@@ -143,6 +145,7 @@ int resume_training(const LmOptions& options) {
   const train::RunFolder folder{options.resume};
   SafeTensors state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   if (c.model.model == kBert)

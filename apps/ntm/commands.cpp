@@ -7,6 +7,7 @@
 #include "tern/apps/ntm/report.h"
 #include "tern/apps/ntm/training.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
 
@@ -58,6 +59,7 @@ int go(NtmTraining& t, const Facts& more) {
 
 int start_training(const NtmCommand& command) {
   NtmConfig c = command.config;
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
   if (!command.out.empty()) check_new_folder(command.out);
   Facts more;
   train::ScheduleOptions schedule{.name = c.schedule, .warmup = c.warmup};
@@ -74,7 +76,9 @@ int start_training(const NtmCommand& command) {
 int resume_training(const NtmCommand& command) {
   const train::RunFolder folder{command.resume};
   const SafeTensors state = load_resumed(folder);
-  NtmTraining training(load_config(folder), {.folder = folder.path});
+  const NtmConfig c = load_config(folder);
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
+  NtmTraining training(c, {.folder = folder.path});
   training.loop.load_state(state, folder.checkpoint());
   return go(training, {});
 }
@@ -85,6 +89,7 @@ int evaluate_model(const NtmCommand& command) {
   check(command.repeats == 0 || c.task == "repeat-copy",
         "--repeats would change nothing: {} learned {}", folder.path, c.task);
   check(command.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
+  const MatmulPrecisionScope precision(matmul_precision(command.config.precision));
   SequenceModel model(c);
   load_best_weights(folder, model);
   const int64_t n = command.repeats;

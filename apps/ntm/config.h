@@ -33,6 +33,7 @@ struct NtmConfig {
   double clip = 1;
   double ema = 0;
   uint64_t seed = 0;
+  std::string precision = "f32";  ///< of matrix products
 
   /// "ntm-copy", "lstm-copy": the run's folder.
   std::string name() const;

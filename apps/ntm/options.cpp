@@ -60,6 +60,7 @@ void add_recipe(CLI::App& app, NtmConfig& c) {
              "decay of averaged weights, which are then what is tested and saved; 0: off",
              {.low = 0, .high = 0.999999});
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
+  add_precision(app, c.precision);
 }
 
 void add_threads(CLI::App& app, NtmCommand& o) {
@@ -94,6 +95,7 @@ CLI::App* add_eval(CLI::App& app, NtmCommand& o) {
   eval->add_option("--attention", o.attention,
                    "write the weightings over a sequence of the first length")
       ->type_name("FILE.html|svg|png");
+  add_precision(*eval, o.config.precision);
   add_threads(*eval, o);
   return eval;
 }

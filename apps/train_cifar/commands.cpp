@@ -10,6 +10,7 @@
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/training.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::train_cifar {
@@ -102,6 +103,7 @@ int resume_run(const TrainOptions& given) {
   SafeTensors state = load_resumed(folder);
   TrainOptions o;
   options_from_json(train::checkpoint_text(state, "options", folder.checkpoint()), o);
+  const MatmulPrecisionScope precision(matmul_precision(o.precision));
   o.epochs = resumed_epochs(o.schedule, o.epochs, given.epochs_given ? given.epochs : 0);
   if (!given.data.empty()) o.data = absolute(given.data);
   std::string data_path = o.data.empty() ? drawn_data(folder) : o.data;

@@ -7,6 +7,7 @@
 
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
+#include "tern/apps/common/json_config.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
 
@@ -15,7 +16,7 @@ namespace tern::apps::train_cifar {
 // What makes a run the run it is, by the names in the checkpoint.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr, weight_decay,
                                    schedule, warmup, label_smoothing, augment, mixup, cutmix, ema,
-                                   clip, dropout, seed, limit, init)
+                                   clip, dropout, seed, limit, precision, init)
 
 namespace {
 
@@ -70,6 +71,7 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_number(app, "--seed", o.seed, "of everything random", {.low = 0, .high = 1e15});
   add_number(app, "--limit", o.limit, "train and test on the first N images only; 0: all",
              any_count);
+  add_precision(app, o.precision);
 }
 
 // Reads the flags into o, which keeps what they do not say; nothing if they asked for help.
@@ -96,7 +98,7 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   if (!app) return false;
   if (!o.resume.empty()) check_resume_flags(*app, {"--threads", "--data", "--epochs"});
   if (!o.eval.empty())
-    check_flags_beside(*app, "--eval", {"--data", "--model", "--threads", "--limit"},
+    check_flags_beside(*app, "--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
                        "nothing is trained");
   auto given = [&](const char* flag) { return app->count(flag) > 0; };
   // The drawn set is easy: a small model learns it in seconds.
@@ -130,7 +132,9 @@ std::string options_to_json(const TrainOptions& options) { return nlohmann::json
 
 void options_from_json(const std::string& json, TrainOptions& options) {
   try {
-    nlohmann::json::parse(json).get_to(options);
+    nlohmann::json stored = nlohmann::json::parse(json);
+    add_missing(stored);
+    stored.get_to(options);
   } catch (const nlohmann::json::exception& e) {
     fail_io(fmt::format("checkpoint: its configuration cannot be read: {}", e.what()));
   }

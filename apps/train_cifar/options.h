@@ -28,8 +28,9 @@ struct TrainOptions : Recipe {
   double ema = 0;                ///< decay of the averaged weights; 0: off
   double dropout = 0.1;
   uint64_t seed = 0;
-  int64_t limit = 0;  ///< use only so many training (and test) images; 0: all
-  std::string init;   ///< weights to start from; empty: drawn ones
+  int64_t limit = 0;              ///< use only so many training (and test) images; 0: all
+  std::string precision = "f32";  ///< of matrix products
+  std::string init;               ///< weights to start from; empty: drawn ones
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
   bool dry_run = false;

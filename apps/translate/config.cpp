@@ -18,7 +18,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, pairs, source, target, valid_sou
                                    reverse, first, hold_out, max_length, tokens, bpe, shared,
                                    min_freq, lowercase, preset, model, epochs, batch, batch_tokens,
                                    lr, schedule, warmup, beta2, weight_decay, label_smoothing, clip,
-                                   ema, accumulate, best, seed)
+                                   ema, accumulate, best, seed, precision)
 
 namespace {
 

@@ -57,6 +57,7 @@ struct TrainConfig {
   std::string best =
       "loss";  ///< of the validation, what decides which weights are kept: loss, bleu
   uint64_t seed = 0;
+  std::string precision = "f32";  ///< of matrix products
 };
 
 /// Pairs made up by grammar.h, if no file is given.

@@ -3,6 +3,7 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/translate/commands.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 
 int main(int argc, char** argv) {
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
     TranslateOptions options;
     if (!parse_options(argc, argv, options)) return 0;
     if (options.threads > 0) tern::set_num_threads(options.threads);
+    const tern::MatmulPrecisionScope precision(tern::matmul_precision(options.precision));
     switch (options.command) {
       case TranslateOptions::Command::run:
         return run_translations(options, std::cin, std::cout);

@@ -74,6 +74,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_choice(app, "--best", c.best, "what of the validation says which weights are kept",
              {"loss", "bleu"});
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
+  add_precision(app, c.precision);
 }
 
 void add_threads(CLI::App& app, TranslateOptions& o) {
@@ -105,6 +106,7 @@ CLI::App* add_train(CLI::App& app, TranslateOptions& o) {
 
 void add_model(CLI::App& app, TranslateOptions& o) {
   app.add_option("--model", o.model, "folder of a trained model")->type_name("DIR")->required();
+  add_precision(app, o.precision);
   add_threads(app, o);
 }
 

@@ -15,8 +15,9 @@ struct TranslateOptions {
   std::string out, resume;  ///< train
   bool dry_run = false;     ///< train
   bool epochs_given = false, warmup_given = false;
-  int threads = 0;    ///< 0: all cores
-  std::string model;  ///< folder: run, eval, plot
+  int threads = 0;                ///< 0: all cores
+  std::string precision = "f32";  ///< of matrix products: run, eval, plot
+  std::string model;              ///< folder: run, eval, plot
   SearchOptions search;
   std::string attention;                            ///< run, plot: page to write
   std::string source, target;                       ///< eval

@@ -9,6 +9,7 @@
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::translate {
@@ -72,6 +73,7 @@ int go(TranslationTraining& t, const Facts& facts) {
 
 int start_training(const TranslateOptions& options) {
   TrainConfig c = options.train;
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
   if (!options.out.empty()) check_new_folder(options.out);
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
     make_absolute(*path);
@@ -103,6 +105,7 @@ int resume_training(const TranslateOptions& options) {
   const train::RunFolder folder{options.resume};
   SafeTensors state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
+  const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   const Tokenizers tokenizers = load_tokenizers({folder.path}, c);

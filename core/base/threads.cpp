@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 
 namespace tern {
 namespace {
@@ -75,8 +76,10 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
   if (grain >= 64) step = (step + 63) / 64 * 64;
   start_pool();
   FirstError error;
+  const MatmulPrecision precision = matmul_precision();
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
   for (int64_t p = 0; p < parts; ++p) {
+    const MatmulPrecisionScope callers(precision);
     int64_t begin = p * step, end = std::min(n, begin + step);
     if (begin < end) error.guard([&] { fn(context, begin, end); });
   }
@@ -89,8 +92,12 @@ void parallel_blocks(int64_t nblocks, void* context, RangeFn fn) {
   if (threads <= 1 || in_serial()) return fn(context, 0, nblocks);
   start_pool();
   FirstError error;
+  const MatmulPrecision precision = matmul_precision();
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(threads))
-  for (int64_t b = 0; b < nblocks; ++b) error.guard([&] { fn(context, b, b + 1); });
+  for (int64_t b = 0; b < nblocks; ++b) {
+    const MatmulPrecisionScope callers(precision);
+    error.guard([&] { fn(context, b, b + 1); });
+  }
   error.rethrow();
 }
 

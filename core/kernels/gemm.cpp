@@ -5,8 +5,10 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/flops.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/kernels/product.h"
@@ -128,11 +130,11 @@ class Run {
 };
 
 /// Whether the plan is one large product for our own tiles.
-bool together(const GemmPlan& p) {
+bool together(const GemmPlan& p, bool tiles) {
   const double flops =
       2.0 * static_cast<double>(p.g.m) * static_cast<double>(p.g.n) * static_cast<double>(p.g.k);
-  return tiles_available() && p.batches == 1 && p.terms == 1 && p.splits == 1 && p.g.m > 1 &&
-         p.g.n > 1 && flops >= kWorthTogether;
+  return tiles && p.batches == 1 && p.terms == 1 && p.splits == 1 && p.g.m > 1 && p.g.n > 1 &&
+         flops >= kWorthTogether;
 }
 
 }  // namespace
@@ -142,13 +144,16 @@ void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDo
   int64_t flops = 2 * shape.m * shape.n * shape.k;
   for (int64_t size : shape.batch.sizes) flops *= size;
   detail::CountFlops counted(flops);
-  const GemmPlan plan = plan_gemm(shape, std::is_same_v<T, float> && tiles_available());
+  const bool bf16 = std::is_same_v<T, float> && matmul_precision() == MatmulPrecision::bf16;
+  const bool tiles = bf16 || (std::is_same_v<T, float> && tiles_available());
+  const GemmPlan plan = plan_gemm(shape, tiles);
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);
   if constexpr (std::is_same_v<T, float>) {
     const Gemm& g = plan.g;
-    if (together(plan))
-      return multiply_tiles_together(g.m, g.n, g.k, a, g.a, b, g.b, beta, c, g.c.row, done);
+    if (together(plan, tiles))
+      return (bf16 ? multiply_bf16_together : multiply_tiles_together)(g.m, g.n, g.k, a, g.a, b,
+                                                                       g.b, beta, c, g.c.row, done);
   }
   if constexpr (std::is_floating_point_v<T>) {
     BlasScope blas;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_tiles.h"
 
 namespace tern::kernels {
@@ -78,6 +80,10 @@ void multiply(const MatrixProduct<T>& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) return scale(p.c, p.m, p.n, p.ldc, p.beta);
   const MatrixStrides sa = p.a.strides, sb = p.b.strides;
+  if constexpr (std::is_same_v<T, float>) {
+    if (matmul_precision() == MatmulPrecision::bf16)
+      return multiply_bf16(p.m, p.n, p.k, p.a.data, sa, p.b.data, sb, p.beta, p.c, p.ldc);
+  }
   if (p.m == 1 || p.n == 1) {
     scale(p.c, p.m, p.n, p.ldc, p.beta);
     const int64_t inc_a = p.k == 1 ? 1 : sa.col, inc_b = p.k == 1 ? 1 : sb.row;

@@ -42,7 +42,8 @@ Node::Node(const char* n, const Shape& s, DType t)
     : name(n),
       sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),
       shape(s),
-      dtype(t) {}
+      dtype(t),
+      precision(matmul_precision()) {}
 
 LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
   sequence = 0;  // after every op that used it
@@ -50,7 +51,9 @@ LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), own
 
 namespace detail {
 
-RunningScope::RunningScope(Node* node) : before_(running) { running = node; }
+RunningScope::RunningScope(Node* node) : before_(running), precision_(node->precision) {
+  running = node;
+}
 RunningScope::~RunningScope() { running = before_; }
 
 Node* running_node() { return running; }

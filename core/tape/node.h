@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tern/core/base/precision.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
@@ -35,11 +36,12 @@ class Node : public Counted, public pool::Pooled {
   Shape shape;                                                ///< of the output
   DType dtype;                                                ///< of the output
   std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: wants no gradient
-  Ref<Label> origin;          ///< the module of the op, if it was watched
-  Tensor pending;             ///< the engine's: gradient so far
-  uint64_t mark = 0;          ///< the engine's: last run that needs it
-  int64_t awaited = 0;        ///< the engine's: contributions still to come
-  Node* next_dead = nullptr;  ///< links nodes that wait to be freed
+  const MatmulPrecision precision;  ///< that the op was computed with; its VJP is, too
+  Ref<Label> origin;                ///< the module of the op, if it was watched
+  Tensor pending;                   ///< the engine's: gradient so far
+  uint64_t mark = 0;                ///< the engine's: last run that needs it
+  int64_t awaited = 0;              ///< the engine's: contributions still to come
+  Node* next_dead = nullptr;        ///< links nodes that wait to be freed
 };
 
 /// What one backward pass tells the leaves that it reaches: the parameters that no walk over a
@@ -68,7 +70,7 @@ class LeafNode final : public Node {
 
 namespace detail {
 
-/// While it lives, this thread runs the VJP of `node`.
+/// While it lives, this thread runs the VJP of `node`, with its precision.
 class RunningScope {
  public:
   explicit RunningScope(Node* node);
@@ -78,6 +80,7 @@ class RunningScope {
 
  private:
   Node* before_;
+  MatmulPrecisionScope precision_;
 };
 
 /// The node whose VJP this thread is running; null outside a backward pass.

@@ -1,0 +1,114 @@
+#include "tern/core/base/bf16_way.h"
+
+#include <atomic>
+
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace tern {
+namespace {
+
+#if defined(__x86_64__)
+bool has_avx512_bf16() {
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+  }();
+  return has;
+}
+
+/// Linux keeps the tile registers of processes that ask for it (ARCH_REQ_XCOMP_PERM).
+bool has_amx() {
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if (!(d & (1u << 22)) || !(d & (1u << 24))) return false;  // AMX-BF16, AMX-TILE
+#if defined(__linux__)
+    constexpr long kRequest = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+    return false;
+#endif
+  }();
+  return has;
+}
+
+#endif
+
+constexpr int kFastest = -1;
+std::atomic<int> chosen{kFastest};
+
+bool has(Bf16Way way) {
+#if defined(__x86_64__)
+  const VectorLevel level = tern::detail::vector_level;
+  switch (way) {
+    case Bf16Way::portable:
+      return true;
+    case Bf16Way::avx2:
+      return level >= VectorLevel::kAvx2;
+    case Bf16Way::avx512:
+      return level >= VectorLevel::kAvx512;
+    case Bf16Way::avx512_bf16:
+      return level >= VectorLevel::kAvx512 && has_avx512_bf16();
+    case Bf16Way::amx:
+      return level >= VectorLevel::kAvx512 && has_avx512_bf16() && has_amx();
+  }
+  fail_unhandled("Bf16Way", way);
+#else
+  return way == Bf16Way::portable;
+#endif
+}
+
+}  // namespace
+
+std::string to_string(Bf16Way way) {
+  switch (way) {
+    case Bf16Way::portable:
+      return "plain code";
+    case Bf16Way::avx2:
+      return "AVX2+FMA";
+    case Bf16Way::avx512:
+      return "AVX-512";
+    case Bf16Way::avx512_bf16:
+      return "AVX512_BF16";
+    case Bf16Way::amx:
+      return "AMX";
+  }
+  fail_unhandled("Bf16Way", way);
+}
+
+std::vector<Bf16Way> bf16_ways() {
+  std::vector<Bf16Way> ways;
+  for (Bf16Way way :
+       {Bf16Way::portable, Bf16Way::avx2, Bf16Way::avx512, Bf16Way::avx512_bf16, Bf16Way::amx})
+    if (has(way)) ways.push_back(way);
+  return ways;
+}
+
+Bf16Way bf16_way() {
+  const int way = chosen.load(std::memory_order_relaxed);
+  if (way != kFastest) return static_cast<Bf16Way>(way);
+  for (Bf16Way fast : {Bf16Way::amx, Bf16Way::avx512_bf16, Bf16Way::avx512, Bf16Way::avx2})
+    if (has(fast)) return fast;
+  return Bf16Way::portable;
+}
+
+Bf16WayScope::Bf16WayScope(Bf16Way way) : before_(chosen.load()) {
+  check(has(way), "this processor does not compute products by {}", to_string(way));
+  chosen.store(static_cast<int>(way));
+}
+
+Bf16WayScope::~Bf16WayScope() { chosen.store(before_); }
+
+std::string bf16_products() {
+  const Bf16Way way = bf16_way();
+  return to_string(way) + (way < Bf16Way::avx512_bf16 ? ", no faster here than f32" : "");
+}
+
+}  // namespace tern

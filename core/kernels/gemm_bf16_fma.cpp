@@ -1,0 +1,246 @@
+// bfloat16 products by fused multiplications of f32, for processors without instructions of their
+// own for them. Packed operands are rounded f32; in a group of 32 places of k the even ones come
+// first, then the odd ones. (Where a group is short, the zeros that fill it up would turn a sum of
+// -0 into +0: so 0 is added to it.)
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "tern/core/base/simd.h"
+#include "tern/core/kernels/gemm_bf16_ways.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "tern/core/kernels/vector16.h"
+#endif
+
+namespace tern::kernels {
+namespace {
+
+/// To nearest, ties to even; subnormal numbers to zero; a NaN stays one.
+[[gnu::always_inline]] inline float rounded(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t to = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+  to = magnitude > 0x7f800000u ? (bits & 0xffff0000u) | 0x00400000u : to;
+  to = magnitude < 0x00800000u ? bits & 0x80000000u : to;
+  float y;
+  std::memcpy(&y, &to, sizeof y);
+  return y;
+}
+
+constexpr int64_t kHalf = kBf16Group / 2;
+
+/// How many of `depth` places in a group are even.
+int64_t even_places(int64_t depth) { return (depth + 1) / 2; }
+
+/// Where place i of a block of `depth` is packed.
+int64_t packed_place(int64_t i, int64_t depth) {
+  const int64_t group = i / kBf16Group * kBf16Group, in = i - group;
+  const int64_t even = even_places(std::min(kBf16Group, depth - group));
+  return group + (in % 2 == 0 ? in / 2 : even + in / 2);
+}
+
+/// Tiles of up to kMaxRows x kWidth.
+template <int64_t kMaxRows, int64_t kWidth>
+struct Rounded {
+  using Packed = float;
+  static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 320;
+  static constexpr int64_t kBlockTiles = 168 / kMaxRows;
+  static constexpr bool kReadsB = false;
+
+  static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth; }
+  static int64_t room_b() { return kColumns * kMaxDepth; }
+  static int64_t size_a(int64_t rows, int64_t depth) { return rows * depth; }
+  static int64_t first_row(int64_t m, int64_t tiles, int64_t t) { return part(m, tiles, t); }
+  static int64_t first_depth(int64_t k, int64_t depths, int64_t d) {
+    return std::min(k, part(ceil_div(k, kBf16Group), depths, d) * kBf16Group);
+  }
+
+  static void pack_a(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
+                     float* to) {
+    (by_rows ? turn : keep)(from, stride, rows, depth, to, rows);
+  }
+  static void pack_b(const float* from, int64_t stride, bool by_rows, int64_t columns,
+                     int64_t depth, float* to) {
+    (by_rows ? keep : turn)(from, stride, columns, depth, to, kColumns);
+  }
+
+ private:
+  /// to[place(i) * to_stride + j] = from[i * stride + j]
+  static void keep(const float* from, int64_t stride, int64_t width, int64_t depth, float* to,
+                   int64_t to_stride) {
+    for (int64_t i = 0; i < depth; ++i)
+      simd([=, x = from + i * stride, y = to + packed_place(i, depth) * to_stride] {
+        for (int64_t j = 0; j < width; ++j) y[j] = rounded(x[j]);
+      });
+  }
+
+  /// to[place(i) * to_stride + j] = from[j * stride + i]
+  static void turn(const float* from, int64_t stride, int64_t width, int64_t depth, float* to,
+                   int64_t to_stride) {
+    for (int64_t group = 0; group < depth; group += kBf16Group) {
+      const int64_t count = std::min(kBf16Group, depth - group), even = even_places(count);
+      float* rows = to + group * to_stride;
+      for (int64_t j = 0; j < width; ++j)
+        simd([=, x = from + j * stride + group] {
+          for (int64_t i = 0; i < even; ++i) rows[i * to_stride + j] = rounded(x[2 * i]);
+          for (int64_t i = 0; i < count - even; ++i)
+            rows[(even + i) * to_stride + j] = rounded(x[2 * i + 1]);
+        });
+    }
+  }
+};
+
+/// By the element, with the library's fused multiplication.
+float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
+
+struct Plain : Rounded<4, 16> {
+  struct Scope {};
+
+  static float sum(const float* a, int64_t rows, const float* b, int64_t places) {
+    float s = 0;
+    for (int64_t i = 0; i < places; ++i) s = flushed(std::fma(a[i * rows], b[i * kColumns], s));
+    return places < kHalf ? s + 0.f : s;
+  }
+
+  static void tile(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
+                   int64_t, float* c, int64_t ldc, bool add) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < columns; ++j) {
+        float s = add ? flushed(c[r * ldc + j]) : 0.f;
+        for (int64_t k = 0; k < depth; k += kBf16Group) {
+          const int64_t count = std::min(kBf16Group, depth - k), even = even_places(count);
+          const float* x = a + k * rows + r;
+          const float* y = b + k * kColumns + j;
+          const float first = sum(x, rows, y, even);
+          const float second = sum(x + even * rows, rows, y + even * kColumns, count - even);
+          s = flushed(s + flushed(first + second));
+        }
+        c[r * ldc + j] = s;
+      }
+  }
+};
+
+#if defined(__x86_64__)
+
+/// Sums with results below the smallest normal number flushed to zero, and such operands read as
+/// zero.
+struct FlushScope {
+  FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
+  ~FlushScope() { _mm_setcsr(before); }
+  FlushScope(const FlushScope&) = delete;
+  FlushScope& operator=(const FlushScope&) = delete;
+  unsigned before;
+};
+
+typedef float Vector8 __attribute__((vector_size(32)));
+
+template <class V>
+struct [[gnu::packed, gnu::may_alias]] AnyPlace {
+  V vector;
+};
+
+/// The sums of `places` places of a group.
+template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline void sum_places(int64_t places, const float* a, const float* b,
+                                              V (&sums)[kRows][kVectors]) {
+  constexpr int kWidth = sizeof(V) / sizeof(float);
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = V{};
+  for (int64_t i = 0; i < places; ++i, a += kRows, b += kWidth * kVectors) {
+    V row[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      row[v] = reinterpret_cast<const AnyPlace<V>*>(b + v * kWidth)->vector;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += a[r] * row[v];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = places < kHalf ? sum[r][v] + V{} : sum[r][v];
+}
+
+/// C (kRows x kVectors vectors) = or += A B.
+template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline void fused_tile(int64_t depth, const float* a, const float* b,
+                                              float* c, int64_t ldc, bool add) {
+  constexpr int kWidth = sizeof(V) / sizeof(float), kColumns = kWidth * kVectors;
+  for (int64_t k = 0; k < depth; k += kBf16Group, add = true) {
+    const int64_t count = std::min(kBf16Group, depth - k), places = even_places(count);
+    V even[kRows][kVectors], odd[kRows][kVectors];
+    sum_places<V, kRows, kVectors>(places, a, b, even);
+    sum_places<V, kRows, kVectors>(count - places, a + places * kRows, b + places * kColumns, odd);
+    a += count * kRows;
+    b += count * kColumns;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        auto* to = reinterpret_cast<AnyPlace<V>*>(c + r * ldc + v * kWidth);
+        to->vector = (add ? to->vector : V{}) + (even[r][v] + odd[r][v]);
+      }
+  }
+}
+
+using FusedTile = void (*)(int64_t, const float*, const float*, float*, int64_t, bool);
+
+template <int kRows>
+[[gnu::target("arch=x86-64-v4")]] void tile512(int64_t depth, const float* a, const float* b,
+                                               float* c, int64_t ldc, bool add) {
+  fused_tile<Vector, kRows, 2>(depth, a, b, c, ldc, add);
+}
+
+template <int kRows>
+[[gnu::target("arch=x86-64-v3")]] void tile256(int64_t depth, const float* a, const float* b,
+                                               float* c, int64_t ldc, bool add) {
+  fused_tile<Vector8, kRows, 2>(depth, a, b, c, ldc, add);
+}
+
+template <int... kIndex>
+constexpr auto tiles512(std::integer_sequence<int, kIndex...>) {
+  return std::array<FusedTile, sizeof...(kIndex)>{tile512<kIndex + 1>...};
+}
+
+template <int... kIndex>
+constexpr auto tiles256(std::integer_sequence<int, kIndex...>) {
+  return std::array<FusedTile, sizeof...(kIndex)>{tile256<kIndex + 1>...};
+}
+
+template <int64_t kMaxRows, int64_t kWidth, const auto& kTiles>
+struct Fused : Rounded<kMaxRows, kWidth> {
+  using Scope = FlushScope;
+
+  static void tile(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
+                   int64_t, float* c, int64_t ldc, bool add) {
+    const FusedTile run = kTiles[static_cast<size_t>(rows - 1)];
+    if (columns == kWidth) return run(depth, a, b, c, ldc, add);
+    alignas(64) float whole[kMaxRows * kWidth];
+    for (int64_t r = 0; r < rows && add; ++r) std::copy_n(c + r * ldc, columns, whole + r * kWidth);
+    run(depth, a, b, whole, kWidth, add);
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(whole + r * kWidth, columns, c + r * ldc);
+  }
+};
+
+constexpr auto kTiles512 = tiles512(std::make_integer_sequence<int, 14>());
+constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 6>());
+
+#endif
+
+}  // namespace
+
+void run_portable(const Bf16Call& call) { call.run<Plain>(); }
+#if defined(__x86_64__)
+void run_avx2(const Bf16Call& call) { call.run<Fused<6, 16, kTiles256>>(); }
+void run_avx512(const Bf16Call& call) { call.run<Fused<14, 32, kTiles512>>(); }
+#endif
+
+}  // namespace tern::kernels

@@ -1,0 +1,206 @@
+// How a product is cut into blocks that stay in the caches, for tiles of any kind. After Goto & van
+// de Geijn (2008), "Anatomy of high-performance matrix multiplication": blocks of A and B are
+// copied
+// ("packed") to where the innermost loop, the tile, reads them without gaps.
+//
+// A kind of tiles, K, is a struct of constants and static functions:
+//   Packed               the type of packed elements
+//   kRows, kColumns      the largest tile of C
+//   kMaxDepth            the longest block of k
+//   kBlockTiles          tiles of rows that are packed together: they stay in the second cache
+//   kReadsB              whether B may be read where it lies
+//   room_a, room_b       elements of Packed for `tiles` tiles of rows, for one strip of columns,
+//                        for one block of k each
+//   size_a(rows, depth)  elements that a tile's rows take
+//   first_row(m, tiles, t)  where tile t begins
+//   pack_a(from, stride, by_rows, rows, depth, to)     rows whose elements, or columns whose
+//   pack_b(from, stride, by_rows, columns, depth, to)  elements, lie next to each other
+//   tile(rows, columns, depth, a, b, b_stride, c, ldc, add)
+//   Scope                held by a thread around calls of tile()
+// Inside of core only.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "tern/core/base/threads.h"
+#include "tern/core/kernels/matrix.h"
+#include "tern/core/kernels/scratch.h"
+
+namespace tern::kernels {
+
+/// A stretch of n cut into `parts`: where part i begins.
+inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// C = A B, or C += A B, as multiply_tiles has it.
+struct BlockedProduct {
+  int64_t m, n, k;
+  const float* a;
+  const float* b;
+  float* c;
+  MatrixStrides sa, sb;
+  int64_t ldc;
+  bool add;  ///< to C
+};
+
+/// One product, and the pieces that it is computed in: tiles of rows, strips of columns, and
+/// blocks of k.
+template <class K>
+struct Blocks : BlockedProduct {
+  using Packed = typename K::Packed;
+
+  explicit Blocks(const BlockedProduct& p) : BlockedProduct(p) {}
+
+  int64_t tiles() const { return ceil_div(m, K::kRows); }
+  int64_t strips() const { return ceil_div(n, K::kColumns); }
+  int64_t depths() const { return ceil_div(k, K::kMaxDepth); }
+  int64_t row(int64_t tile) const { return K::first_row(m, tiles(), tile); }
+  int64_t first(int64_t d) const { return K::first_depth(k, depths(), d); }
+  int64_t depth(int64_t d) const { return first(d + 1) - first(d); }
+  int64_t width(int64_t strip) const { return std::min(K::kColumns, n - strip * K::kColumns); }
+  const float* strip_of_b(int64_t strip, int64_t d) const {
+    return b + first(d) * sb.row + strip * K::kColumns * sb.col;
+  }
+
+  void pack_a(int64_t begin, int64_t end, int64_t d, Packed* to) const {
+    const bool by_rows = sa.col == 1 || k == 1;
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t rows = row(t + 1) - row(t);
+      K::pack_a(a + row(t) * sa.row + first(d) * sa.col, by_rows ? sa.row : sa.col, by_rows, rows,
+                depth(d), to);
+      to += K::size_a(rows, depth(d));
+    }
+  }
+
+  void pack_b(int64_t strip, int64_t d, Packed* to) const {
+    const bool by_rows = sb.col == 1 || n == 1;
+    K::pack_b(strip_of_b(strip, d), by_rows ? sb.row : sb.col, by_rows, width(strip), depth(d), to);
+  }
+
+  /// Tiles begin..end of one strip, for one block of k.
+  void multiply(int64_t begin, int64_t end, int64_t strip, int64_t d, const Packed* packed_a,
+                const Packed* strip_b, int64_t b_stride) const {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t rows = row(t + 1) - row(t);
+      K::tile(rows, width(strip), depth(d), packed_a, strip_b, b_stride,
+              c + row(t) * ldc + strip * K::kColumns, ldc, add || d > 0);
+      packed_a += K::size_a(rows, depth(d));
+    }
+  }
+};
+
+/// C *= beta, and whether the product is to be added to it.
+inline bool scale_for(int64_t m, int64_t n, float beta, float* c, int64_t ldc) {
+  if (beta != 0 && beta != 1)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] *= beta;
+  return beta != 0;
+}
+
+/// In this thread.
+template <class K>
+void multiply_alone(const BlockedProduct& product) {
+  using Packed = typename K::Packed;
+  const Blocks<K> p(product);
+  const int64_t blocks = ceil_div(p.tiles(), K::kBlockTiles);
+  // B is read where it lies if packing it would cost more than it saves.
+  const bool in_place = K::kReadsB && p.sb.col == 1 && (p.k == 1 || p.sb.row >= p.n) &&
+                        (p.tiles() <= 2 || p.k <= 128);
+  Scratch<Packed> packed_a(K::room_a(ceil_div(p.tiles(), blocks)));
+  Scratch<Packed> packed_b((in_place ? 1 : p.strips()) * K::room_b());
+  [[maybe_unused]] const typename K::Scope scope;
+  for (int64_t d = 0; d < p.depths(); ++d)
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = part(p.tiles(), blocks, block);
+      const int64_t end = part(p.tiles(), blocks, block + 1);
+      p.pack_a(begin, end, d, packed_a.data());
+      for (int64_t s = 0; s < p.strips(); ++s) {
+        const bool here = in_place && p.width(s) == K::kColumns;
+        Packed* packed = packed_b.data() + (in_place ? 0 : s * K::room_b());
+        if (!here && (block == 0 || in_place)) p.pack_b(s, d, packed);
+        const Packed* strip = packed;
+        if constexpr (K::kReadsB) strip = here ? p.strip_of_b(s, d) : packed;
+        p.multiply(begin, end, s, d, packed_a.data(), strip, here ? p.sb.row : K::kColumns);
+      }
+    }
+}
+
+/// Panels of a product whose packed B is shared by all threads.
+struct Panels {
+  int64_t rows, columns;  ///< of panels, in tiles and strips
+
+  template <class K>
+  explicit Panels(const Blocks<K>& p) {
+    constexpr int64_t kPanels = 8, kMinRows = 56;
+    rows = std::clamp<int64_t>(p.tiles() * K::kRows / kMinRows, 1, kPanels);
+    rows = std::min(std::max(rows, ceil_div(p.tiles(), K::kBlockTiles)), p.tiles());
+    columns = std::min(p.strips(), ceil_div(kPanels, rows));
+  }
+};
+
+/// B packed for some strips and blocks of k.
+template <class K>
+struct SharedB {
+  int64_t first_strip, strips, first_depth, depths;
+  int64_t step;  ///< from one block of k to the next
+  typename K::Packed* data;
+  typename K::Packed* strip(int64_t s, int64_t d) const {
+    return data + (d - first_depth) * step + (s - first_strip) * K::room_b();
+  }
+};
+
+using Range = std::pair<int64_t, int64_t>;
+
+/// Some tiles of rows times some of the strips.
+template <class K>
+void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB<K>& b) {
+  Scratch<typename K::Packed> packed_a(K::room_a(tiles.second - tiles.first));
+  [[maybe_unused]] const typename K::Scope scope;
+  for (int64_t d = b.first_depth; d < b.first_depth + b.depths; ++d) {
+    p.pack_a(tiles.first, tiles.second, d, packed_a.data());
+    for (int64_t s = strips.first; s < strips.second; ++s)
+      p.multiply(tiles.first, tiles.second, s, d, packed_a.data(), b.strip(s, d), K::kColumns);
+  }
+}
+
+/// In all threads, which share the packed B.
+template <class K>
+void multiply_shared(const BlockedProduct& product, const PanelDone& done) {
+  constexpr int64_t kSharedStrips = 64;   // of a shared B that are packed together,
+  constexpr int64_t kSharedBlocks = 128;  // and these times blocks of k: 5 MB
+  const Blocks<K> p(product);
+  // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
+  const int64_t most = std::min(p.strips(), kSharedStrips);
+  const int64_t most_depths = std::clamp<int64_t>(kSharedBlocks / most, 1, p.depths());
+  Scratch<typename K::Packed> packed_b(most * most_depths * K::room_b());
+  const Panels panels(p);
+  for (int64_t s = 0; s < p.strips(); s += most)
+    for (int64_t d = 0; d < p.depths(); d += most_depths) {
+      const SharedB<K> shared{s,
+                              std::min(most, p.strips() - s),
+                              d,
+                              std::min(most_depths, p.depths() - d),
+                              most * K::room_b(),
+                              packed_b.data()};
+      parallel_blocks(shared.strips * shared.depths, [&](int64_t i) {
+        const int64_t strip = s + i % shared.strips, block = d + i / shared.strips;
+        p.pack_b(strip, block, shared.strip(strip, block));
+      });
+      const int64_t columns = std::min(panels.columns, shared.strips);
+      parallel_blocks(panels.rows * columns, [&](int64_t i) {
+        const int64_t r = i / columns, q = i % columns;
+        const Range tiles{part(p.tiles(), panels.rows, r), part(p.tiles(), panels.rows, r + 1)};
+        const Range strips{s + part(shared.strips, columns, q),
+                           s + part(shared.strips, columns, q + 1)};
+        multiply_panel(p, tiles, strips, shared);
+        if (!done || d + shared.depths < p.depths()) return;
+        const int64_t row = p.row(tiles.first), column = strips.first * K::kColumns;
+        done({row * p.ldc + column, p.row(tiles.second) - row,
+              std::min(p.n, strips.second * K::kColumns) - column, p.ldc});
+      });
+    }
+}
+
+}  // namespace tern::kernels

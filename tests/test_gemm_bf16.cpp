@@ -1,0 +1,238 @@
+// Products of operands rounded to bfloat16: every way to compute them, to the bit.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tern/core/base/bf16_way.h"
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/kernels/gemm.h"
+#include "tern/core/kernels/gemm_bf16.h"
+
+namespace tern::kernels {
+namespace {
+
+uint32_t bits_of(float x) {
+  uint32_t b;
+  std::memcpy(&b, &x, sizeof b);
+  return b;
+}
+
+float float_of(uint32_t b) {
+  float x;
+  std::memcpy(&x, &b, sizeof x);
+  return x;
+}
+
+float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
+
+// To the nearest number of 8 bits of mantissa, found by looking at both neighbours.
+float rounded(float x) {
+  if (std::isnan(x) || std::isinf(x)) return x;
+  if (std::fabs(x) < 0x1p-126f) return std::copysign(0.f, x);
+  const uint32_t low = bits_of(x) & 0xffff0000u, high = low + 0x10000u;
+  const double below = std::fabs(double(x) - double(float_of(low)));
+  const bool overflows = (high & 0x7f800000u) == 0x7f800000u;
+  const double next = overflows ? std::copysign(0x1p128, double(x)) : double(float_of(high));
+  const double above = std::fabs(next - double(x));
+  if (below != above) return float_of(below < above ? low : high);
+  return float_of(low & 0x10000u ? high : low);
+}
+
+// What base/precision.h says, word for word.
+float element(const std::vector<float>& a, const std::vector<float>& b, float start) {
+  float s = flushed(start);
+  for (size_t group = 0; group < a.size(); group += 32) {
+    float sums[2] = {0, 0};
+    for (size_t k = 0; k < 32; ++k) {
+      const bool in = group + k < a.size();
+      const float x = in ? rounded(a[group + k]) : 0, y = in ? rounded(b[group + k]) : 0;
+      sums[k % 2] = flushed(std::fma(x, y, sums[k % 2]));
+    }
+    s = flushed(s + flushed(sums[0] + sums[1]));
+  }
+  return s;
+}
+
+struct Sizes {
+  int64_t m, n, k;
+};
+
+enum class Numbers { usual, tiny, huge, any };
+
+std::vector<float> numbers(int64_t n, uint64_t seed, Numbers kind) {
+  std::vector<float> x(static_cast<size_t>(n));
+  Rng rng(seed);
+  rng.fill_uniform(x.data(), n, -1, 1);
+  if (kind == Numbers::usual) return x;
+  std::vector<float> y(x.size());
+  rng.fill_uniform(y.data(), n, -1, 1);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (kind == Numbers::tiny) x[i] = std::ldexp(x[i], -62 + static_cast<int>(6 * y[i]));
+    if (kind == Numbers::huge) x[i] = std::ldexp(x[i], 62 + static_cast<int>(4 * y[i]));
+    if (kind == Numbers::any) x[i] = std::ldexp(x[i], static_cast<int>(149 * y[i]));
+  }
+  return x;
+}
+
+bool same(float x, float y) { return bits_of(x) == bits_of(y) || (std::isnan(x) && std::isnan(y)); }
+
+MatrixStrides layout(int64_t rows, int64_t cols, bool by_rows, int64_t gap) {
+  return by_rows ? MatrixStrides{cols + gap, 1} : MatrixStrides{1, rows + gap};
+}
+
+// C by `way`, with a canary behind every row.
+std::vector<float> product(Bf16Way way, Sizes z, const std::vector<float>& a, MatrixStrides sa,
+                           const std::vector<float>& b, MatrixStrides sb, float beta,
+                           std::vector<float> c, int64_t ldc, bool together = false) {
+  const Bf16WayScope scope(way);
+  if (together)
+    multiply_bf16_together(z.m, z.n, z.k, a.data(), sa, b.data(), sb, beta, c.data(), ldc, {});
+  else
+    multiply_bf16(z.m, z.n, z.k, a.data(), sa, b.data(), sb, beta, c.data(), ldc);
+  return c;
+}
+
+void check_ways(Sizes z, bool a_by_rows, bool b_by_rows, float beta, Numbers kind) {
+  CAPTURE(z.m);
+  CAPTURE(z.n);
+  CAPTURE(z.k);
+  CAPTURE(a_by_rows);
+  CAPTURE(b_by_rows);
+  CAPTURE(beta);
+  const int64_t gap = z.k % 3, ldc = z.n + 2;
+  const MatrixStrides sa = layout(z.m, z.k, a_by_rows, gap), sb = layout(z.k, z.n, b_by_rows, gap);
+  const std::vector<float> a = numbers((z.m + gap) * (z.k + gap), 1, kind);
+  const std::vector<float> b = numbers((z.k + gap) * (z.n + gap), 2, kind);
+  std::vector<float> c = numbers(z.m * ldc, 3, Numbers::usual);
+  if (beta == 0)
+    for (int64_t i = 0; i < z.m; ++i)
+      std::fill_n(c.begin() + i * ldc, z.n, std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> want = c;
+  for (int64_t i = 0; i < z.m; ++i)
+    for (int64_t j = 0; j < z.n; ++j) {
+      std::vector<float> x, y;
+      for (int64_t k = 0; k < z.k; ++k) {
+        x.push_back(a[static_cast<size_t>(i * sa.row + k * sa.col)]);
+        y.push_back(b[static_cast<size_t>(k * sb.row + j * sb.col)]);
+      }
+      float& at = want[static_cast<size_t>(i * ldc + j)];
+      at = element(x, y, beta == 0 ? 0 : at * beta);
+    }
+  for (Bf16Way way : bf16_ways())
+    for (bool together : {false, true}) {
+      CAPTURE(to_string(way));
+      const std::vector<float> got = product(way, z, a, sa, b, sb, beta, c, ldc, together);
+      int64_t wrong = 0;
+      for (size_t i = 0; i < got.size(); ++i) wrong += !same(got[i], want[i]);
+      CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("bf16 products: every way gives the bits that are promised") {
+  const Sizes sizes[] = {{1, 1, 1},    {1, 40, 33},  {33, 1, 70},   {16, 16, 32},  {32, 32, 64},
+                         {17, 31, 40}, {35, 33, 31}, {14, 65, 96},  {65, 17, 63},  {3, 5, 2},
+                         {48, 48, 3},  {31, 16, 65}, {70, 100, 17}, {5, 37, 1030}, {40, 20, 700}};
+  for (const Sizes& z : sizes)
+    for (bool a : {true, false})
+      for (bool b : {true, false})
+        for (float beta : {0.f, 1.f, -.5f}) check_ways(z, a, b, beta, Numbers::usual);
+}
+
+TEST_CASE("bf16 products: the same where sums vanish, overflow and meet infinity") {
+  for (Numbers kind : {Numbers::tiny, Numbers::huge, Numbers::any})
+    for (const Sizes& z : {Sizes{33, 35, 64}, Sizes{20, 18, 45}, Sizes{16, 16, 33}})
+      for (bool rows : {true, false})
+        for (float beta : {0.f, 1.f}) check_ways(z, rows, !rows, beta, kind);
+}
+
+TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {
+  std::vector<float> x;
+  for (uint32_t high : {0x3f80u, 0x3f81u, 0x7f7fu, 0x0080u, 0x007fu, 0x0000u, 0xbf80u, 0xff7fu})
+    for (uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      x.push_back(float_of(high << 16 | low));
+  for (float special : {std::numeric_limits<float>::infinity(),
+                        std::numeric_limits<float>::quiet_NaN(), float_of(0x7f800001u)})
+    x.push_back(special);
+  const int64_t n = static_cast<int64_t>(x.size());
+  const std::vector<float> one = {1};
+  for (Bf16Way way : bf16_ways()) {
+    CAPTURE(to_string(way));
+    // As the left operand, and as the right one.
+    const std::vector<float> zero(x.size(), 0.f);
+    const auto left = product(way, {n, 1, 1}, x, {1, 1}, one, {1, 1}, 0, zero, 1);
+    const auto right = product(way, {1, n, 1}, one, {1, 1}, x, {n, 1}, 0, zero, n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      CAPTURE(x[i]);
+      CHECK(same(left[i], rounded(x[i]) + 0.f));
+      CHECK(same(right[i], rounded(x[i]) + 0.f));
+    }
+  }
+}
+
+TEST_CASE("bf16 products: an element's bits do not depend on the rest, nor on threads") {
+  const int64_t m = 150, n = 130, k = 257;
+  const auto a = numbers(m * k, 1, Numbers::usual), b = numbers(k * n, 2, Numbers::usual);
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
+  auto multiply = [&](int64_t first, int64_t rows, int64_t column, int64_t columns) {
+    Gemm g{rows, columns, k, {k, 1}, {n, 1}, {columns, 1}, {}};
+    std::vector<float> c(static_cast<size_t>(rows * columns));
+    gemm<float>(g, a.data() + first * k, b.data() + column, c.data());
+    return c;
+  };
+  const int before = num_threads();
+  set_num_threads(1);
+  const std::vector<float> whole = multiply(0, m, 0, n);
+  set_num_threads(3);
+  const std::vector<float> again = multiply(0, m, 0, n);
+  set_num_threads(before);
+  CHECK(std::memcmp(whole.data(), again.data(), whole.size() * sizeof(float)) == 0);
+  const int64_t pieces[][4] = {{0, 1, 0, n}, {149, 1, 7, 1}, {33, 20, 50, 33}, {0, m, 129, 1}};
+  for (auto [first, rows, column, columns] : pieces) {
+    const std::vector<float> piece = multiply(first, rows, column, columns);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        CHECK(bits_of(piece[static_cast<size_t>(i * columns + j)]) ==
+              bits_of(whole[static_cast<size_t>((first + i) * n + column + j)]));
+  }
+}
+
+TEST_CASE("bf16 products: every way gives the bits of large and of summed products") {
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
+  BatchAxes sums;
+  sums.add(3, 40 * 2000, 2000 * 24, 0);
+  const Gemm problems[] = {{300, 400, 1100, {1100, 1}, {1, 1100}, {400, 1}, {}},
+                           {40, 24, 2000, {1, 40}, {24, 1}, {24, 1}, sums},
+                           {7, 5, 30000, {30000, 1}, {5, 1}, {1, 7}, {}}};
+  for (const Gemm& g : problems) {
+    const int64_t terms = g.batch.sizes.empty() ? 1 : g.batch.sizes[0];
+    const auto a = numbers(terms * g.m * g.k, 1, Numbers::usual);
+    const auto b = numbers(terms * g.k * g.n, 2, Numbers::usual);
+    std::vector<float> first;
+    for (Bf16Way way : bf16_ways()) {
+      CAPTURE(to_string(way));
+      const Bf16WayScope scope(way);
+      std::vector<float> c(static_cast<size_t>(g.m * g.n), 0.5f);
+      gemm<float>(g, a.data(), b.data(), c.data(), 1);
+      if (first.empty()) first = c;
+      CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("bf16 products: the vector level in use bounds the ways") {
+  {
+    VectorLevelScope level(VectorLevel::kAvx2);
+    CHECK(bf16_way() <= Bf16Way::avx2);
+  }
+  CHECK(bf16_ways().front() == Bf16Way::portable);
+  CHECK(bf16_ways().back() == bf16_way());
+}
+
+}  // namespace
+}  // namespace tern::kernels
