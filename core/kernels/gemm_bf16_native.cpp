@@ -315,10 +315,31 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512> {
   }
 };
 
+/// Few rows times a matrix whose columns lie in memory one after the other (weights of a linear
+/// layer): as C^T = B^T A^T, where B is packed as it lies.
+constexpr int64_t kFewRows = 16;
+void multiply_few_rows(const BlockedProduct& p) {
+  Scratch<float> turned(p.n * p.m);
+  float* t = turned.data();
+  for (int64_t i = 0; i < p.m && p.add; ++i)
+    for (int64_t j = 0; j < p.n; ++j) t[j * p.m + i] = p.c[i * p.ldc + j];
+  multiply_alone<AmxPairs>(
+      {p.n, p.m, p.k, p.b, p.a, t, {p.sb.col, p.sb.row}, {p.sa.col, p.sa.row}, p.m, p.add});
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] = t[j * p.m + i];
+}
+
 }  // namespace
 
 void run_avx512_bf16(const Bf16Call& call) { call.run<DotPairs>(); }
-void run_amx(const Bf16Call& call) { call.run<AmxPairs>(); }
+
+void run_amx(const Bf16Call& call) {
+  const BlockedProduct& p = call.product;
+  if (!call.done && p.m <= kFewRows && p.n > p.m && p.sb.col != 1)
+    multiply_few_rows(p);
+  else
+    call.run<AmxPairs>();
+}
 
 }  // namespace tern::kernels
 

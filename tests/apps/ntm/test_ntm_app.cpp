@@ -13,6 +13,7 @@
 #include "tern/apps/ntm/report.h"
 #include "tern/apps/ntm/training.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -153,6 +154,9 @@ TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
                                                            {"batch", -3}})
     CHECK_THROWS_AS(config_from_json(damaged(key, value)), Error);
   CHECK_THROWS_AS(config_from_json("{"), Error);
+  nlohmann::json before = nlohmann::json::parse(to_json(c));  // of a version without precisions
+  before.erase("precision");
+  CHECK(to_json(config_from_json(before.dump())) == to_json(c));
 }
 
 TEST_CASE("ntm: every option of the model reaches it") {
@@ -275,6 +279,33 @@ TEST_CASE("ntm: an episode shows what happened") {
   const SequenceModel baseline(tiny("copy", true));
   CHECK(observe(baseline, task, 6, 3).weights.empty());
   CHECK_THROWS_AS(observe_weights(baseline, task, 6, 3), Error);
+}
+
+TEST_CASE("ntm: a run in bf16 goes on in bf16, bit for bit") {
+  TempFolder folder;
+  NtmCommand o;
+  o.config = tiny("copy");
+  o.out = folder.file("f32");
+  REQUIRE(start_training(o) == 0);
+  o.config.precision = "bf16";
+  o.out = folder.file("whole");
+  REQUIRE(start_training(o) == 0);
+  const train::RunFolder f32{folder.file("f32")}, whole{o.out}, broken{folder.file("broken")};
+  CHECK(slurp(f32.weights()) != slurp(whole.weights()));
+  {
+    const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
+    fs::create_directories(broken.path);
+    save_config(broken, o.config);
+    NtmTraining t(o.config, {.folder = broken.path});
+    for (int i = 0; i < 4; ++i) step(t);
+    t.loop.checkpoint().save(broken.checkpoint());
+  }
+  CHECK(matmul_precision() == MatmulPrecision::f32);
+  NtmCommand resume;
+  resume.resume = broken.path;
+  REQUIRE(resume_training(resume) == 0);
+  CHECK(slurp(broken.weights()) == slurp(whole.weights()));
+  CHECK(slurp(broken.file("report.html")).find("products in bf16 by") != std::string::npos);
 }
 
 TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
