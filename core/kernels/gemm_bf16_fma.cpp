@@ -36,13 +36,6 @@ constexpr int64_t kHalf = kBf16Group / 2;
 /// How many of `depth` places in a group are even.
 int64_t even_places(int64_t depth) { return (depth + 1) / 2; }
 
-/// Where place i of a block of `depth` is packed.
-int64_t packed_place(int64_t i, int64_t depth) {
-  const int64_t group = i / kBf16Group * kBf16Group, in = i - group;
-  const int64_t even = even_places(std::min(kBf16Group, depth - group));
-  return group + (in % 2 == 0 ? in / 2 : even + in / 2);
-}
-
 /// Tiles of up to kMaxRows x kWidth.
 template <int64_t kMaxRows, int64_t kWidth>
 struct Rounded {
@@ -61,35 +54,61 @@ struct Rounded {
 
   static void pack_a(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
                      float* to) {
-    (by_rows ? turn : keep)(from, stride, rows, depth, to, rows);
+    pack<kMaxRows>(from, stride, by_rows, rows, depth, to, rows);
   }
   static void pack_b(const float* from, int64_t stride, bool by_rows, int64_t columns,
                      int64_t depth, float* to) {
-    (by_rows ? keep : turn)(from, stride, columns, depth, to, kColumns);
+    pack<kWidth>(from, stride, !by_rows, columns, depth, to, kColumns);
   }
 
  private:
-  /// to[place(i) * to_stride + j] = from[i * stride + j]
-  static void keep(const float* from, int64_t stride, int64_t width, int64_t depth, float* to,
-                   int64_t to_stride) {
-    for (int64_t i = 0; i < depth; ++i)
-      simd([=, x = from + i * stride, y = to + packed_place(i, depth) * to_stride] {
-        for (int64_t j = 0; j < width; ++j) y[j] = rounded(x[j]);
+  /// to[place(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`, for
+  /// j < width <= kMost.
+  template <int64_t kMost>
+  static void pack(const float* from, int64_t stride, bool turned, int64_t width, int64_t depth,
+                   float* to, int64_t to_stride) {
+    for (int64_t group = 0; group < depth; group += kBf16Group) {
+      const int64_t count = std::min(kBf16Group, depth - group);
+      float* rows = to + group * to_stride;
+      simd([=] {
+        if (turned)
+          turn<kMost>(from + group, stride, width, count, rows, to_stride);
+        else
+          keep<kMost>(from + group * stride, stride, width, count, rows, to_stride);
       });
+    }
   }
 
-  /// to[place(i) * to_stride + j] = from[j * stride + i]
-  static void turn(const float* from, int64_t stride, int64_t width, int64_t depth, float* to,
-                   int64_t to_stride) {
-    for (int64_t group = 0; group < depth; group += kBf16Group) {
-      const int64_t count = std::min(kBf16Group, depth - group), even = even_places(count);
-      float* rows = to + group * to_stride;
-      for (int64_t j = 0; j < width; ++j)
-        simd([=, x = from + j * stride + group] {
-          for (int64_t i = 0; i < even; ++i) rows[i * to_stride + j] = rounded(x[2 * i]);
-          for (int64_t i = 0; i < count - even; ++i)
-            rows[(even + i) * to_stride + j] = rounded(x[2 * i + 1]);
-        });
+  template <int64_t kMost>
+  [[gnu::always_inline]] static inline void keep(const float* from, int64_t stride, int64_t width,
+                                                 int64_t count, float* to, int64_t to_stride) {
+    const int64_t even = (count + 1) / 2;
+    for (int64_t i = 0; i < count; ++i) {
+      const float* x = from + i * stride;
+      float* y = to + (i % 2 == 0 ? i / 2 : even + i / 2) * to_stride;
+      if (width == kMost) {
+        for (int64_t j = 0; j < kMost; ++j) y[j] = rounded(x[j]);
+      } else {
+        for (int64_t j = 0; j < width; ++j) y[j] = rounded(x[j]);
+      }
+    }
+  }
+
+  template <int64_t kMost>
+  [[gnu::always_inline]] static inline void turn(const float* from, int64_t stride, int64_t width,
+                                                 int64_t count, float* to, int64_t to_stride) {
+    float row[kMost][kBf16Group];
+    for (int64_t j = 0; j < width; ++j) {
+      const float* x = from + j * stride;
+      if (count == kBf16Group) {
+        for (int64_t i = 0; i < kBf16Group; ++i) row[j][i] = rounded(x[i]);
+      } else {
+        for (int64_t i = 0; i < count; ++i) row[j][i] = rounded(x[i]);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      float* y = to + (i % 2 == 0 ? i / 2 : (count + 1) / 2 + i / 2) * to_stride;
+      for (int64_t j = 0; j < width; ++j) y[j] = row[j][i];
     }
   }
 };
@@ -143,17 +162,20 @@ struct [[gnu::packed, gnu::may_alias]] AnyPlace {
   V vector;
 };
 
-/// The sums of `places` places of a group.
+/// kRows x kVectors vectors that stay in registers.
 template <class V, int kRows, int kVectors>
-[[gnu::always_inline]] inline void sum_places(int64_t places, const float* a, const float* b,
-                                              V (&sums)[kRows][kVectors]) {
-  constexpr int kWidth = sizeof(V) / sizeof(float);
-  V sum[kRows][kVectors];
+struct Sums {
+  static constexpr int kWidth = sizeof(V) / sizeof(float);
+  V at[kRows][kVectors];
+
+  [[gnu::always_inline]] void clear() {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = V{};
-  for (int64_t i = 0; i < places; ++i, a += kRows, b += kWidth * kVectors) {
+      for (int v = 0; v < kVectors; ++v) at[r][v] = V{};
+  }
+  /// += a column of A times a row of B.
+  [[gnu::always_inline]] void add_place(const float* a, const float* b) {
     V row[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
@@ -161,32 +183,45 @@ template <class V, int kRows, int kVectors>
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += a[r] * row[v];
+      for (int v = 0; v < kVectors; ++v) at[r][v] += a[r] * row[v];
   }
+  [[gnu::always_inline]] void add_zero() {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = places < kHalf ? sum[r][v] + V{} : sum[r][v];
-}
+      for (int v = 0; v < kVectors; ++v) at[r][v] += V{};
+  }
+};
 
 /// C (kRows x kVectors vectors) = or += A B.
 template <class V, int kRows, int kVectors>
 [[gnu::always_inline]] inline void fused_tile(int64_t depth, const float* a, const float* b,
                                               float* c, int64_t ldc, bool add) {
-  constexpr int kWidth = sizeof(V) / sizeof(float), kColumns = kWidth * kVectors;
+  using S = Sums<V, kRows, kVectors>;
+  constexpr int kColumns = S::kWidth * kVectors;
   for (int64_t k = 0; k < depth; k += kBf16Group, add = true) {
-    const int64_t count = std::min(kBf16Group, depth - k), places = even_places(count);
-    V even[kRows][kVectors], odd[kRows][kVectors];
-    sum_places<V, kRows, kVectors>(places, a, b, even);
-    sum_places<V, kRows, kVectors>(count - places, a + places * kRows, b + places * kColumns, odd);
+    const int64_t count = std::min(kBf16Group, depth - k);
+    const int64_t evens = even_places(count), odds = count - evens;
+    const float* odd_a = a + evens * kRows;
+    const float* odd_b = b + evens * kColumns;
+    S even, odd;
+    even.clear();
+    odd.clear();
+    for (int64_t i = 0; i < odds; ++i) {
+      even.add_place(a + i * kRows, b + i * kColumns);
+      odd.add_place(odd_a + i * kRows, odd_b + i * kColumns);
+    }
+    if (evens > odds) even.add_place(a + odds * kRows, b + odds * kColumns);
+    if (evens < kHalf) even.add_zero();
+    if (odds < kHalf) odd.add_zero();
     a += count * kRows;
     b += count * kColumns;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
-        auto* to = reinterpret_cast<AnyPlace<V>*>(c + r * ldc + v * kWidth);
-        to->vector = (add ? to->vector : V{}) + (even[r][v] + odd[r][v]);
+        auto* to = reinterpret_cast<AnyPlace<V>*>(c + r * ldc + v * S::kWidth);
+        to->vector = (add ? to->vector : V{}) + (even.at[r][v] + odd.at[r][v]);
       }
   }
 }
@@ -230,8 +265,8 @@ struct Fused : Rounded<kMaxRows, kWidth> {
   }
 };
 
-constexpr auto kTiles512 = tiles512(std::make_integer_sequence<int, 14>());
-constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 6>());
+constexpr auto kTiles512 = tiles512(std::make_integer_sequence<int, 7>());
+constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 3>());
 
 #endif
 
@@ -239,8 +274,8 @@ constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 6>());
 
 void run_portable(const Bf16Call& call) { call.run<Plain>(); }
 #if defined(__x86_64__)
-void run_avx2(const Bf16Call& call) { call.run<Fused<6, 16, kTiles256>>(); }
-void run_avx512(const Bf16Call& call) { call.run<Fused<14, 32, kTiles512>>(); }
+void run_avx2(const Bf16Call& call) { call.run<Fused<3, 16, kTiles256>>(); }
+void run_avx512(const Bf16Call& call) { call.run<Fused<7, 32, kTiles512>>(); }
 #endif
 
 }  // namespace tern::kernels

@@ -158,35 +158,6 @@ struct FlushScope {
   unsigned before;
 };
 
-/// The sums of one half of a group's pairs.
-template <int kRows, int kVectors>
-[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline void sum_pairs(
-    const uint16_t* a, const uint16_t* b, Vector (&sums)[kRows][kVectors]) {
-  __m512 sum[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_ps();
-  for (int64_t p = 0; p < kPairs / 2; ++p, a += 2, b += 2 * kColumns) {
-    __m512bh row[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      row[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 2 * v * kLanes));
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      int pair;
-      std::memcpy(&pair, a + r * kBf16Group, sizeof pair);
-      const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], factor, row[v]);
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = sum[r][v];
-}
-
 /// C (kRows x 16 kVectors) = or += A B.
 template <int kRows, int kVectors>
 [[gnu::target("arch=x86-64-v4,avx512bf16")]] void dot_tile(int64_t depth, const uint16_t* a,
@@ -194,21 +165,44 @@ template <int kRows, int kVectors>
                                                            bool add) {
   for (int64_t k = 0; k < depth;
        k += kBf16Group, a += kRows * kBf16Group, b += kColumns * kBf16Group, add = true) {
-    Vector even[kRows][kVectors], odd[kRows][kVectors];
-    sum_pairs<kRows, kVectors>(a, b, even);
-    sum_pairs<kRows, kVectors>(a + kPairs, b + kPairs * kColumns, odd);
+    __m512 sum[2][kRows][kVectors];  // even, odd
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half)
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sum[half][r][v] = _mm512_setzero_ps();
+    for (int64_t p = 0; p < kPairs / 2; ++p)
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const int64_t pair = p + half * kPairs / 2;
+        __m512bh row[kVectors];
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          row[v] = reinterpret_cast<__m512bh>(
+              _mm512_loadu_si512(b + 2 * (pair * kColumns + v * kLanes)));
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          int both;
+          std::memcpy(&both, a + r * kBf16Group + 2 * pair, sizeof both);
+          const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v)
+            sum[half][r][v] = _mm512_dpbf16_ps(sum[half][r][v], factor, row[v]);
+        }
+      }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         float* to = c + r * ldc + v * kLanes;
-        store(to, (add ? load(to) : Vector{}) + (even[r][v] + odd[r][v]));
+        store(to, (add ? load(to) : Vector{}) + (sum[0][r][v] + sum[1][r][v]));
       }
   }
 }
 
 using DotTile = void (*)(int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
-constexpr int kDotRows = 14;
+constexpr int kDotRows = 7;
 
 template <int kVectors, int... kIndex>
 constexpr std::array<DotTile, kDotRows> dot_tiles(std::integer_sequence<int, kIndex...>) {
