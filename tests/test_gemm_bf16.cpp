@@ -87,15 +87,21 @@ MatrixStrides layout(int64_t rows, int64_t cols, bool by_rows, int64_t gap) {
 }
 
 // C by `way`, with a canary behind every row.
-std::vector<float> product(Bf16Way way, Sizes z, const std::vector<float>& a, MatrixStrides sa,
-                           const std::vector<float>& b, MatrixStrides sb, float beta,
-                           std::vector<float> c, int64_t ldc, bool together = false) {
+std::vector<float> product(Bf16Way way, Sizes z, Factor a, MatrixStrides sa, Factor b,
+                           MatrixStrides sb, float beta, std::vector<float> c, int64_t ldc,
+                           bool together = false) {
   const Bf16WayScope scope(way);
   if (together)
-    multiply_bf16_together(z.m, z.n, z.k, a.data(), sa, b.data(), sb, beta, c.data(), ldc, {});
+    multiply_bf16_together(z.m, z.n, z.k, a, sa, b, sb, beta, c.data(), ldc, {});
   else
-    multiply_bf16(z.m, z.n, z.k, a.data(), sa, b.data(), sb, beta, c.data(), ldc);
+    multiply_bf16(z.m, z.n, z.k, a, sa, b, sb, beta, c.data(), ldc);
   return c;
+}
+
+std::vector<Bf16> stored(const std::vector<float>& x) {
+  std::vector<Bf16> words;
+  for (float v : x) words.push_back({static_cast<uint16_t>(bits_of(rounded(v)) >> 16)});
+  return words;
 }
 
 void check_ways(Sizes z, bool a_by_rows, bool b_by_rows, float beta, Numbers kind) {
@@ -124,14 +130,20 @@ void check_ways(Sizes z, bool a_by_rows, bool b_by_rows, float beta, Numbers kin
       float& at = want[static_cast<size_t>(i * ldc + j)];
       at = element(x, y, beta == 0 ? 0 : at * beta);
     }
+  const std::vector<Bf16> a16 = stored(a), b16 = stored(b);
+  const std::pair<Factor, Factor> operands[] = {
+      {a.data(), b.data()}, {a16.data(), b.data()}, {a.data(), b16.data()}};
   for (Bf16Way way : bf16_ways())
-    for (bool together : {false, true}) {
-      CAPTURE(to_string(way));
-      const std::vector<float> got = product(way, z, a, sa, b, sb, beta, c, ldc, together);
-      int64_t wrong = 0;
-      for (size_t i = 0; i < got.size(); ++i) wrong += !same(got[i], want[i]);
-      CHECK(wrong == 0);
-    }
+    for (const auto& [x, y] : operands)
+      for (bool together : {false, true}) {
+        CAPTURE(to_string(way));
+        CAPTURE(x.bf16);
+        CAPTURE(y.bf16);
+        const std::vector<float> got = product(way, z, x, sa, y, sb, beta, c, ldc, together);
+        int64_t wrong = 0;
+        for (size_t i = 0; i < got.size(); ++i) wrong += !same(got[i], want[i]);
+        CHECK(wrong == 0);
+      }
 }
 
 TEST_CASE("bf16 products: every way gives the bits that are promised") {
@@ -165,8 +177,8 @@ TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {
     CAPTURE(to_string(way));
     // As the left operand, and as the right one.
     const std::vector<float> zero(x.size(), 0.f);
-    const auto left = product(way, {n, 1, 1}, x, {1, 1}, one, {1, 1}, 0, zero, 1);
-    const auto right = product(way, {1, n, 1}, one, {1, 1}, x, {n, 1}, 0, zero, n);
+    const auto left = product(way, {n, 1, 1}, x.data(), {1, 1}, one.data(), {1, 1}, 0, zero, 1);
+    const auto right = product(way, {1, n, 1}, one.data(), {1, 1}, x.data(), {n, 1}, 0, zero, n);
     for (size_t i = 0; i < x.size(); ++i) {
       CAPTURE(x[i]);
       CHECK(same(left[i], rounded(x[i]) + 0.f));
@@ -220,6 +232,10 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
       std::vector<float> c(static_cast<size_t>(g.m * g.n), 0.5f);
       gemm<float>(g, a.data(), b.data(), c.data(), 1);
       if (first.empty()) first = c;
+      CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
+      const std::vector<Bf16> a16 = stored(a), b16 = stored(b);
+      std::fill(c.begin(), c.end(), 0.5f);
+      gemm_stored(g, a16.data(), b16.data(), c.data(), 1);
       CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
     }
   }

@@ -35,11 +35,21 @@ Offset locate(const BatchAxes& axes, int64_t i) {
 }
 
 template <class T>
+using Input = std::conditional_t<std::is_same_v<T, float>, Factor, const T*>;
+
+Factor at(const Factor& x, int64_t offset) { return x.at(offset); }
+template <class T>
+const T* at(const T* x, int64_t offset) {
+  return x + offset;
+}
+
+template <class T>
 class Run {
  public:
-  Run(const GemmPlan& plan, const T* a, const T* b, T* c, T beta, const PanelDone& done)
+  Run(const GemmPlan& plan, Input<T> a, Input<T> b, T* c, T beta, const PanelDone& done)
       : p_(plan),
         g_(plan.g),
+        bf16_(matmul_precision() == MatmulPrecision::bf16),
         a_(a),
         b_(b),
         c_(c),
@@ -87,13 +97,24 @@ class Run {
       const Offset term = locate(p_.sums, u / p_.k_blocks);
       const int64_t block = u % p_.k_blocks;
       const int64_t k0 = block * g_.k / p_.k_blocks, k1 = (block + 1) * g_.k / p_.k_blocks;
-      part.a.data = a_ + at.a + term.a + i * g_.a.row + k0 * g_.a.col;
-      part.b.data = b_ + at.b + term.b + j * g_.b.col + k0 * g_.b.row;
       part.k = k1 - k0;
       part.beta = u == first ? beta : T(1);
-      multiply(part);
+      multiply(part, kernels::at(a_, at.a + term.a + i * g_.a.row + k0 * g_.a.col),
+               kernels::at(b_, at.b + term.b + j * g_.b.col + k0 * g_.b.row));
     }
     if (done_ && p_.splits == 1) done_(out);
+  }
+
+  void multiply(MatrixProduct<T>& p, Input<T> a, Input<T> b) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (bf16_) return multiply_bf16(p.m, p.n, p.k, a, g_.a, b, g_.b, p.beta, p.c, p.ldc);
+      p.a.data = static_cast<const float*>(a.data);
+      p.b.data = static_cast<const float*>(b.data);
+    } else {
+      p.a.data = a;
+      p.b.data = b;
+    }
+    kernels::multiply(p);
   }
 
   // Adds the parts of the sums, in order, to the first part, which stands in C.
@@ -121,8 +142,8 @@ class Run {
 
   const GemmPlan& p_;
   const Gemm& g_;
-  const T* a_;
-  const T* b_;
+  bool bf16_;
+  Input<T> a_, b_;
   T* c_;
   T beta_;
   const PanelDone& done_;
@@ -137,10 +158,8 @@ bool together(const GemmPlan& p, bool tiles) {
          flops >= kWorthTogether;
 }
 
-}  // namespace
-
 template <class T>
-void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDone& done) {
+void run_gemm(const Gemm& shape, Input<T> a, Input<T> b, T* c, T beta, const PanelDone& done) {
   int64_t flops = 2 * shape.m * shape.n * shape.k;
   for (int64_t size : shape.batch.sizes) flops *= size;
   detail::CountFlops counted(flops);
@@ -149,11 +168,14 @@ void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDo
   const GemmPlan plan = plan_gemm(shape, tiles);
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);
+  const Gemm& g = plan.g;
   if constexpr (std::is_same_v<T, float>) {
-    const Gemm& g = plan.g;
+    if (together(plan, tiles) && bf16)
+      return multiply_bf16_together(g.m, g.n, g.k, a, g.a, b, g.b, beta, c, g.c.row, done);
     if (together(plan, tiles))
-      return (bf16 ? multiply_bf16_together : multiply_tiles_together)(g.m, g.n, g.k, a, g.a, b,
-                                                                       g.b, beta, c, g.c.row, done);
+      return multiply_tiles_together(g.m, g.n, g.k, static_cast<const float*>(a.data), g.a,
+                                     static_cast<const float*>(b.data), g.b, beta, c, g.c.row,
+                                     done);
   }
   if constexpr (std::is_floating_point_v<T>) {
     BlasScope blas;
@@ -161,6 +183,18 @@ void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDo
   } else {
     Run<T>(plan, a, b, c, beta, done).run();
   }
+}
+
+}  // namespace
+
+template <class T>
+void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDone& done) {
+  run_gemm<T>(shape, a, b, c, beta, done);
+}
+
+void gemm_stored(const Gemm& shape, Factor a, Factor b, float* c, float beta,
+                 const PanelDone& done) {
+  run_gemm<float>(shape, a, b, c, beta, done);
 }
 
 template void gemm(const Gemm&, const float*, const float*, float*, float, const PanelDone&);

@@ -34,4 +34,9 @@ struct Gemm {
 template <class T>
 void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta = 0, const PanelDone& done = {});
 
+/// The same for operands of which either or both are stored as bfloat16.
+/// REQUIRES: matmul_precision() is bf16.
+void gemm_stored(const Gemm& shape, Factor a, Factor b, float* c, float beta = 0,
+                 const PanelDone& done = {});
+
 }  // namespace tern::kernels

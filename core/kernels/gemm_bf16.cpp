@@ -26,13 +26,13 @@ void run(const Bf16Call& call) {
 
 }  // namespace
 
-void multiply_bf16(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                   const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc) {
+void multiply_bf16(int64_t m, int64_t n, int64_t k, Factor a, MatrixStrides sa, Factor b,
+                   MatrixStrides sb, float beta, float* c, int64_t ldc) {
   run({{m, n, k, a, b, c, sa, sb, ldc, scale_for(m, n, beta, c, ldc)}, nullptr});
 }
 
-void multiply_bf16_together(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                            const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
+void multiply_bf16_together(int64_t m, int64_t n, int64_t k, Factor a, MatrixStrides sa, Factor b,
+                            MatrixStrides sb, float beta, float* c, int64_t ldc,
                             const PanelDone& done) {
   run({{m, n, k, a, b, c, sa, sb, ldc, scale_for(m, n, beta, c, ldc)}, &done});
 }

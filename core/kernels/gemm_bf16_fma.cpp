@@ -31,6 +31,13 @@ namespace {
   return y;
 }
 
+[[gnu::always_inline]] inline float rounded(Bf16 x) {
+  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  float y;
+  std::memcpy(&y, &bits, sizeof y);
+  return y;
+}
+
 constexpr int64_t kHalf = kBf16Group / 2;
 
 /// How many of `depth` places in a group are even.
@@ -42,7 +49,7 @@ struct Rounded {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 320;
   static constexpr int64_t kBlockTiles = 168 / kMaxRows;
-  static constexpr bool kReadsB = false;
+  static constexpr bool kReadsB = false, kTakesBf16 = true;
 
   static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth; }
   static int64_t room_b() { return kColumns * kMaxDepth; }
@@ -52,20 +59,22 @@ struct Rounded {
     return std::min(k, part(ceil_div(k, kBf16Group), depths, d) * kBf16Group);
   }
 
-  static void pack_a(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
+  template <class From>
+  static void pack_a(const From* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
                      float* to) {
     pack<kMaxRows>(from, stride, by_rows, rows, depth, to, rows);
   }
-  static void pack_b(const float* from, int64_t stride, bool by_rows, int64_t columns,
-                     int64_t depth, float* to) {
+  template <class From>
+  static void pack_b(const From* from, int64_t stride, bool by_rows, int64_t columns, int64_t depth,
+                     float* to) {
     pack<kWidth>(from, stride, !by_rows, columns, depth, to, kColumns);
   }
 
  private:
   /// to[place(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`, for
   /// j < width <= kMost.
-  template <int64_t kMost>
-  static void pack(const float* from, int64_t stride, bool turned, int64_t width, int64_t depth,
+  template <int64_t kMost, class From>
+  static void pack(const From* from, int64_t stride, bool turned, int64_t width, int64_t depth,
                    float* to, int64_t to_stride) {
     for (int64_t group = 0; group < depth; group += kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - group);
@@ -79,12 +88,12 @@ struct Rounded {
     }
   }
 
-  template <int64_t kMost>
-  [[gnu::always_inline]] static inline void keep(const float* from, int64_t stride, int64_t width,
+  template <int64_t kMost, class From>
+  [[gnu::always_inline]] static inline void keep(const From* from, int64_t stride, int64_t width,
                                                  int64_t count, float* to, int64_t to_stride) {
     const int64_t even = (count + 1) / 2;
     for (int64_t i = 0; i < count; ++i) {
-      const float* x = from + i * stride;
+      const From* x = from + i * stride;
       float* y = to + (i % 2 == 0 ? i / 2 : even + i / 2) * to_stride;
       if (width == kMost) {
         for (int64_t j = 0; j < kMost; ++j) y[j] = rounded(x[j]);
@@ -94,12 +103,12 @@ struct Rounded {
     }
   }
 
-  template <int64_t kMost>
-  [[gnu::always_inline]] static inline void turn(const float* from, int64_t stride, int64_t width,
+  template <int64_t kMost, class From>
+  [[gnu::always_inline]] static inline void turn(const From* from, int64_t stride, int64_t width,
                                                  int64_t count, float* to, int64_t to_stride) {
     float row[kMost][kBf16Group];
     for (int64_t j = 0; j < width; ++j) {
-      const float* x = from + j * stride;
+      const From* x = from + j * stride;
       if (count == kBf16Group) {
         for (int64_t i = 0; i < kBf16Group; ++i) row[j][i] = rounded(x[i]);
       } else {

@@ -60,11 +60,17 @@ __mmask16 first_lanes(int64_t n) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// 16 pairs of two rows' elements.
-[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline Vector pairs_of(
-    __m512 lower, __m512 upper) {
-  const __m512i turns = _mm512_loadu_si512(kByTurns.data());
-  return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, rounded(lower, upper)));
+/// 32 numbers as bfloat16: as far as `low` and `high` say, 16 from each address, and zeros.
+[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
+    const float* first, __mmask16 low, const float* second, __mmask16 high) {
+  return rounded(_mm512_maskz_loadu_ps(low, first), _mm512_maskz_loadu_ps(high, second));
+}
+[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
+    const Bf16* first, __mmask16 low, const Bf16* second, __mmask16 high) {
+  // Masked places are not read, also not those in front of `second`.
+  const void* before = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(second) - 32);
+  return _mm512_or_si512(_mm512_maskz_loadu_epi16(low, first),
+                         _mm512_maskz_loadu_epi16(static_cast<__mmask32>(high) << 16, before));
 }
 
 /// How operands are packed for tiles of kMaxRows rows. kInOrder: pairs are neighbours.
@@ -73,7 +79,7 @@ struct Pairs {
   using Packed = uint16_t;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes, kMaxDepth = kDepth;
   static constexpr int64_t kBlockTiles = 168 / kMaxRows;
-  static constexpr bool kReadsB = false;
+  static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 
   // A tile of fewer rows may read, and then not use, what lies behind them.
@@ -87,29 +93,33 @@ struct Pairs {
   }
 
   /// The 16 pairs of a row's `count` places from `from` on; behind them zeros.
+  template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector row_of(
-      const float* from, int64_t count) {
-    const __m512 low = _mm512_maskz_loadu_ps(first_lanes(count), from);
-    const __m512 high = _mm512_maskz_loadu_ps(first_lanes(count - kLanes), from + kLanes);
-    const __m512i words = rounded(low, high);
+      const From* from, int64_t count) {
+    const __m512i words =
+        words_of(from, first_lanes(count), from + kLanes, first_lanes(count - kLanes));
     if constexpr (kInOrder) return reinterpret_cast<Vector>(words);
     const __m512i order = _mm512_loadu_si512(kOrder.place.data());
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(order, words));
   }
 
   /// Pair p of up to 16 columns; places behind `count` are zeros.
+  template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector column_of(
-      const float* from, int64_t stride, int64_t p, int64_t count, __mmask16 lanes) {
+      const From* from, int64_t stride, int64_t p, int64_t count, __mmask16 lanes) {
     const int64_t lower = kOrder.place[static_cast<size_t>(2 * p)];
     const int64_t upper = kOrder.place[static_cast<size_t>(2 * p + 1)];
     const __mmask16 none = 0;
-    return pairs_of(_mm512_maskz_loadu_ps(lower < count ? lanes : none, from + lower * stride),
-                    _mm512_maskz_loadu_ps(upper < count ? lanes : none, from + upper * stride));
+    const __m512i words = words_of(from + lower * stride, lower < count ? lanes : none,
+                                   from + upper * stride, upper < count ? lanes : none);
+    const __m512i turns = _mm512_loadu_si512(kByTurns.data());
+    return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words));
   }
 
   static float* words(Packed* to) { return reinterpret_cast<float*>(to); }
 
-  [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const float* from, int64_t stride,
+  template <class From>
+  [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t rows,
                                                                   int64_t depth, Packed* to) {
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
@@ -130,7 +140,8 @@ struct Pairs {
     }
   }
 
-  [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_b(const float* from, int64_t stride,
+  template <class From>
+  [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_b(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t columns,
                                                                   int64_t depth, Packed* to) {
     for (int64_t k = 0; k < depth; k += kBf16Group, to += kColumns * kBf16Group)

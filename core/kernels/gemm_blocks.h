@@ -9,12 +9,14 @@
 //   kMaxDepth            the longest block of k
 //   kBlockTiles          tiles of rows that are packed together: they stay in the second cache
 //   kReadsB              whether B may be read where it lies
+//   kTakesBf16           whether operands may be stored as bfloat16
 //   room_a, room_b       elements of Packed for `tiles` tiles of rows, for one strip of columns,
 //                        for one block of k each
 //   size_a(rows, depth)  elements that a tile's rows take
 //   first_row(m, tiles, t)  where tile t begins
 //   pack_a(from, stride, by_rows, rows, depth, to)     rows whose elements, or columns whose
-//   pack_b(from, stride, by_rows, columns, depth, to)  elements, lie next to each other
+//   pack_b(from, stride, by_rows, columns, depth, to)  elements, lie next to each other; from is a
+//                                                      const float* and, if kTakesBf16, const Bf16*
 //   tile(rows, columns, depth, a, b, b_stride, c, ldc, add)
 //   Scope                held by a thread around calls of tile()
 // Inside of core only.
@@ -37,8 +39,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// C = A B, or C += A B, as multiply_tiles has it.
 struct BlockedProduct {
   int64_t m, n, k;
-  const float* a;
-  const float* b;
+  Factor a, b;
   float* c;
   MatrixStrides sa, sb;
   int64_t ldc;
@@ -60,23 +61,34 @@ struct Blocks : BlockedProduct {
   int64_t first(int64_t d) const { return K::first_depth(k, depths(), d); }
   int64_t depth(int64_t d) const { return first(d + 1) - first(d); }
   int64_t width(int64_t strip) const { return std::min(K::kColumns, n - strip * K::kColumns); }
-  const float* strip_of_b(int64_t strip, int64_t d) const {
-    return b + first(d) * sb.row + strip * K::kColumns * sb.col;
+  Factor strip_of_b(int64_t strip, int64_t d) const {
+    return b.at(first(d) * sb.row + strip * K::kColumns * sb.col);
+  }
+  /// fn(pointer) with the type of the operand's elements.
+  template <class Fn>
+  static void visit(const Factor& from, Fn fn) {
+    if constexpr (K::kTakesBf16)
+      from.visit(fn);
+    else
+      fn(static_cast<const float*>(from.data));
   }
 
   void pack_a(int64_t begin, int64_t end, int64_t d, Packed* to) const {
     const bool by_rows = sa.col == 1 || k == 1;
     for (int64_t t = begin; t < end; ++t) {
       const int64_t rows = row(t + 1) - row(t);
-      K::pack_a(a + row(t) * sa.row + first(d) * sa.col, by_rows ? sa.row : sa.col, by_rows, rows,
-                depth(d), to);
+      visit(a.at(row(t) * sa.row + first(d) * sa.col), [&](auto from) {
+        K::pack_a(from, by_rows ? sa.row : sa.col, by_rows, rows, depth(d), to);
+      });
       to += K::size_a(rows, depth(d));
     }
   }
 
   void pack_b(int64_t strip, int64_t d, Packed* to) const {
     const bool by_rows = sb.col == 1 || n == 1;
-    K::pack_b(strip_of_b(strip, d), by_rows ? sb.row : sb.col, by_rows, width(strip), depth(d), to);
+    visit(strip_of_b(strip, d), [&](auto from) {
+      K::pack_b(from, by_rows ? sb.row : sb.col, by_rows, width(strip), depth(d), to);
+    });
   }
 
   /// Tiles begin..end of one strip, for one block of k.
@@ -121,7 +133,8 @@ void multiply_alone(const BlockedProduct& product) {
         Packed* packed = packed_b.data() + (in_place ? 0 : s * K::room_b());
         if (!here && (block == 0 || in_place)) p.pack_b(s, d, packed);
         const Packed* strip = packed;
-        if constexpr (K::kReadsB) strip = here ? p.strip_of_b(s, d) : packed;
+        if constexpr (K::kReadsB)
+          strip = here ? static_cast<const float*>(p.strip_of_b(s, d).data) : packed;
         p.multiply(begin, end, s, d, packed_a.data(), strip, here ? p.sb.row : K::kColumns);
       }
     }

@@ -95,7 +95,7 @@ struct Float32 {
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes;
   static constexpr int64_t kMaxDepth = 320;  // a strip of B stays in the first cache
   static constexpr int64_t kBlockTiles = 12;
-  static constexpr bool kReadsB = true;
+  static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
 
   static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth + kLanes; }

@@ -15,6 +15,30 @@ struct MatrixStrides {
   int64_t row = 0, col = 0;
 };
 
+/// An operand of a product of f32: its numbers, or bfloat16 ones (for products in bf16 alone).
+struct Bf16 {
+  uint16_t bits;  ///< the upper half of an f32
+};
+struct Factor {
+  const void* data = nullptr;
+  bool bf16 = false;
+
+  Factor(const float* x) : data(x) {}             // NOLINT: implicit on purpose
+  Factor(const Bf16* x) : data(x), bf16(true) {}  // NOLINT
+  Factor at(int64_t offset) const {
+    if (bf16) return static_cast<const Bf16*>(data) + offset;
+    return static_cast<const float*>(data) + offset;
+  }
+  /// fn(pointer) with the type that it has.
+  template <class Fn>
+  void visit(Fn fn) const {
+    if (bf16)
+      fn(static_cast<const Bf16*>(data));
+    else
+      fn(static_cast<const float*>(data));
+  }
+};
+
 /// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
 /// over the first (the stride of an axis of size 1 does not count). Others must be copied first.
 bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
