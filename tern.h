@@ -17,6 +17,7 @@
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
+#include "tern/core/ops/elementary.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"
