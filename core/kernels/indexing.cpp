@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/arithmetic.h"
 
 namespace tern::kernels {
 namespace {
@@ -53,9 +54,9 @@ void gather_items(const Loops& loops, T* to, const int64_t* index, const T* from
   });
 }
 
-template <class T>
-void scatter_add_items(const Loops& lines, const ScatterAxis& axis, T* to, const int64_t* index,
-                       const T* from, int64_t skip) {
+template <class T, class F>
+void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int64_t* index,
+                   const T* from, int64_t skip, F combine) {
   const int64_t ts = lines.inner_stride(0), is = lines.inner_stride(1), fs = lines.inner_stride(2);
   // Walks along the axis line by line, or over all lines step by step: what is nearer in memory.
   const bool line_by_line = std::abs(axis.from_stride) < std::abs(fs);
@@ -67,13 +68,13 @@ void scatter_add_items(const Loops& lines, const ScatterAxis& axis, T* to, const
       if (is == 0) {
         if (*x == skip) continue;
         t += *x * axis.to_stride;
-        for (int64_t i = 0; i < count; ++i) t[i * ts] = static_cast<T>(t[i * ts] + f[i * fs]);
+        for (int64_t i = 0; i < count; ++i) t[i * ts] = combine(t[i * ts], f[i * fs]);
       } else {
         for (int64_t i = 0; i < count; ++i) {
           int64_t n = x[i * is];
           if (n == skip) continue;
-          T& sum = t[i * ts + n * axis.to_stride];
-          sum = static_cast<T>(sum + f[i * fs]);
+          T& y = t[i * ts + n * axis.to_stride];
+          y = combine(y, f[i * fs]);
         }
       }
     }
@@ -115,11 +116,45 @@ void gather(const Loops& loops, int64_t item_size, void* to, const int64_t* inde
   run(static_cast<uint64_t*>(nullptr));
 }
 
-void scatter_add(DType type, const Loops& lines, const ScatterAxis& axis, void* to,
-                 const int64_t* index, const void* from, int64_t skip) {
+void scatter(DType type, Combine how, const Loops& lines, const ScatterAxis& axis, void* to,
+             const int64_t* index, const void* from, int64_t skip) {
   dispatch(type, [&]<class T>() {
-    scatter_add_items(lines, axis, static_cast<T*>(to), index, static_cast<const T*>(from), skip);
+    auto run = [&](auto combine) {
+      scatter_items(lines, axis, static_cast<T*>(to), index, static_cast<const T*>(from), skip,
+                    combine);
+    };
+    switch (how) {
+      case Combine::set:
+        return run([](T, T v) { return v; });
+      case Combine::add:
+        return run(Add());
+      case Combine::multiply:
+        return run(Multiply());
+      case Combine::largest:
+        return run([](T y, T v) { return v > y || v != v ? v : y; });
+      case Combine::smallest:
+        return run([](T y, T v) { return v < y || v != v ? v : y; });
+    }
   });
+}
+
+std::vector<int64_t> nonzero(DType type, const void* x, int64_t n) {
+  const int64_t blocks = (n + kGrain - 1) / kGrain;
+  std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
+  dispatch(type, [&]<class T>() {
+    const T* values = static_cast<const T*>(x);
+    parallel_blocks(blocks, [&](int64_t block) {
+      std::vector<int64_t>& own = found[static_cast<size_t>(block)];
+      for (int64_t i = block * kGrain, end = std::min(n, i + kGrain); i < end; ++i)
+        if (values[i] != 0) own.push_back(i);
+    });
+  });
+  std::vector<int64_t> all;
+  size_t count = 0;
+  for (const auto& own : found) count += own.size();
+  all.reserve(count);
+  for (const auto& own : found) all.insert(all.end(), own.begin(), own.end());
+  return all;
 }
 
 }  // namespace tern::kernels

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tern/core/base/dtype.h"
 #include "tern/core/base/loops.h"
@@ -21,15 +22,22 @@ constexpr int64_t kNoSkip = -1;
 void gather(const Loops& loops, int64_t item_size, void* to, const int64_t* index, const void* from,
             int64_t stride, int64_t skip);
 
-/// The axis that scatter_add indexes: its length in index and from, and the strides along it.
+/// How scatter puts what is there together with what comes. The largest and smallest are NaN where
+/// either is.
+enum class Combine { set, add, multiply, largest, smallest };
+
+/// The axis that scatter indexes: its length in index and from, and the strides along it.
 struct ScatterAxis {
   int64_t size, to_stride, index_stride, from_stride;
 };
 
-/// to[line + index[line, k] * to_stride] += from[line, k] for every line of the loops, k ascending.
-/// Operands: to, index, from, over all axes but the one indexed. Lines share no elements of `to`,
-/// so the sums do not depend on how lines are split among threads.
-void scatter_add(DType type, const Loops& lines, const ScatterAxis& axis, void* to,
-                 const int64_t* index, const void* from, int64_t skip);
+/// to[line + index[line, k] * to_stride] gets from[line, k] for every line of the loops, k
+/// ascending. Operands: to, index, from, over all axes but the one indexed. Lines share no elements
+/// of `to`, so the results do not depend on how lines are split among threads.
+void scatter(DType type, Combine how, const Loops& lines, const ScatterAxis& axis, void* to,
+             const int64_t* index, const void* from, int64_t skip);
+
+/// Row-major positions of the elements of n without gaps that are not 0.
+std::vector<int64_t> nonzero(DType type, const void* x, int64_t n);
 
 }  // namespace tern::kernels

@@ -3,15 +3,19 @@
 //   y[..., k, ...] = x[..., index[..., k, ...], ...]      dx = 0; dx[..., index, ...] += dy
 //
 // index_select and embedding are gathers whose index is expanded (stride 0) over the other axes.
-#include "tern/core/kernels/indexing.h"
+#include "tern/core/ops/indexing.h"
 
 #include "tern/core/ops/memory.h"
-#include "tern/core/ops/ops.h"
+#include "tern/core/ops/positions.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
 
+using detail::check_covers;
+using detail::checked_index;
+using detail::spread;
+using detail::with_axes;
 using kernels::kNoSkip;
 
 struct Access {
@@ -21,47 +25,9 @@ struct Access {
   int64_t read_zero = kNoSkip;  ///< this index reads zeros
 };
 
-std::string position_of(int64_t linear, const Shape& shape) {
-  Dims at = Dims::filled(shape.size(), 0);
-  for (int i = shape.size() - 1; i >= 0; --i) {
-    at[i] = linear % shape[i];
-    linear /= shape[i];
-  }
-  return to_string(at);
-}
-
-void check_index(const char* op, const Tensor& index, int64_t size) {
-  check(index.dtype() == DType::i64, "{}: the index must be i64, got {}; convert with .to()", op,
-        index.dtype());
-  if (index.numel() == 0) return;
-  int64_t bad = kernels::first_out_of_range(plan_loops(index.shape(), {&index.layout()}),
-                                            index.data<int64_t>(), size);
-  if (bad < 0) return;
-  int64_t value = reshape(index, {index.numel()})[bad].item<int64_t>();
-  fail(fmt::format("{}: index {} at position {} is out of range for size {}", op, value,
-                   position_of(bad, index.shape()), size));
-}
-
-// The axes other than the indexed one must be as long in x as in the index, or longer.
-void check_covers(const char* op, const Tensor& x, const Tensor& index, int axis) {
-  check(x.ndim() == index.ndim(), "{}: shape {} and index {} have different numbers of axes", op,
-        x.shape(), index.shape());
-  for (int i = 0; i < x.ndim(); ++i)
-    check(i == axis || index.shape()[i] <= x.shape()[i],
-          "{}: index {} is longer than shape {} at axis {}", op, index.shape(), x.shape(), i);
-}
-
-// sum[..., index, ...] += source, where index and source have one shape.
+// sum[..., index, ...] += source.
 void add_into(const Access& access, const Tensor& sum, const Tensor& index, const Tensor& source) {
-  if (source.numel() == 0) return;
-  int a = access.axis;
-  Layout to = sum.layout(), at = index.layout(), from = source.layout();
-  kernels::ScatterAxis axis{from.shape[a], to.strides[a], at.strides[a], from.strides[a]};
-  to.shape = from.shape;  // nothing is added beyond the index
-  Layout lines[] = {erase_axis(to, a), erase_axis(at, a), erase_axis(from, a)};
-  Loops loops = plan_loops(lines[0].shape, {&lines[0], &lines[1], &lines[2]});
-  sum.begin_write(access.name);
-  kernels::scatter_add(sum.dtype(), loops, axis, bytes(sum), index.data<int64_t>(), bytes(source),
+  detail::scatter_into(access.name, kernels::Combine::add, sum, access.axis, index, source,
                        access.frozen);
 }
 
@@ -101,15 +67,6 @@ Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, con
   });
 }
 
-// index (K,) seen in `shape`, whose axis has size K: stride 0 along the other axes.
-Tensor spread(const Tensor& index, int axis, const Shape& shape) {
-  Layout layout{shape, Dims::filled(shape.size(), 0), index.layout().offset};
-  layout.strides[axis] = index.strides()[0];
-  return not_differentiable(Fresh::view(index, layout));
-}
-
-Tensor with_axes(const Tensor& x) { return x.ndim() == 0 ? reshape(x, {1}) : x; }
-
 }  // namespace
 
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
@@ -118,8 +75,7 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
     return reshape(gather(with_axes(x), axis, with_axes(index)), index.shape());
   int a = normalize_axis("gather", axis, x.ndim());
   check_covers("gather", x, index, a);
-  check_index("gather", index, x.shape()[a]);
-  return read_at({"gather", a}, x, index);
+  return read_at({"gather", a}, x, checked_index("gather", index, x.shape()[a]));
 }
 
 Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
@@ -133,7 +89,13 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
   Shape from = broadcast_shapes("take_along_axis", rest, index_rest), shape = from;
   from[a] = x.shape()[a];
   shape[a] = index.shape()[a];
-  return gather(expand(x, from), a, expand(index, shape));
+  check(!is_float(index.dtype()),
+        "take_along_axis: the index must be i64, got {}; convert with "
+        ".to()",
+        index.dtype());
+  Tensor at = index.to(DType::i64);  // as in NumPy, negative ones count from the end
+  at = where(lt(at, 0), at + x.shape()[a], at);
+  return gather(expand(x, from), a, expand(at, shape));
 }
 
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
@@ -146,26 +108,24 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
   int a = normalize_axis("index_select", axis, x.ndim());
   check(index.ndim() <= 1, "index_select: the index has shape {}, but must be one list; use gather",
         index.shape());
-  check_index("index_select", index, x.shape()[a]);
+  Tensor list = with_axes(checked_index("index_select", index, x.shape()[a]));
   Shape shape = x.shape();
   shape[a] = index.numel();
-  return read_at({"index_select", a}, x, spread(with_axes(index), a, shape));
+  return read_at({"index_select", a}, x, spread(list, a, shape));
 }
 
-Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source) {
   Op op("scatter_add", x, source);
-  check_defined("scatter_add", x, index, source);
+  check_defined("scatter_add", x, given, source);
   if (x.ndim() == 0)
-    return reshape(scatter_add(with_axes(x), axis, with_axes(index), with_axes(source)), {});
+    return reshape(scatter_add(with_axes(x), axis, with_axes(given), with_axes(source)), {});
   int a = normalize_axis("scatter_add", axis, x.ndim());
   check(x.dtype() == source.dtype(), "scatter_add: adds {} to {}; convert one with .to()",
         source.dtype(), x.dtype());
-  check_covers("scatter_add", x, index, a);
-  check_covers("scatter_add", source, index, -1);
-  check_index("scatter_add", index, x.shape()[a]);
-  Tensor used = source;
-  for (int i = 0; i < index.ndim(); ++i)
-    if (index.shape()[i] < used.shape()[i]) used = narrow(used, i, 0, index.shape()[i]);
+  check_covers("scatter_add", x, given, a);
+  check_covers("scatter_add", source, given, -1);
+  const Tensor index = checked_index("scatter_add", given, x.shape()[a]);
+  const Tensor used = detail::covered(source, index);
   Access access{"scatter_add", a};
   Fresh y =
       filled(x.detach().clone(), [&](const Tensor& out) { add_into(access, out, index, used); });
@@ -183,8 +143,7 @@ Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptio
   int64_t entries = weight.shape()[0], size = weight.shape()[1];
   check(options.padding_idx >= -1 && options.padding_idx < entries,
         "embedding: padding_idx {} is not one of {} entries", options.padding_idx, entries);
-  check_index("embedding", index, entries);
-  Tensor list = reshape(index, {index.numel()});
+  Tensor list = reshape(checked_index("embedding", index, entries), {index.numel()});
   Access access{"embedding", 0, options.padding_idx};
   Shape shape = index.shape();
   shape.push_back(size);
