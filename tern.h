@@ -22,6 +22,7 @@
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"
+#include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"

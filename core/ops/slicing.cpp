@@ -147,7 +147,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
 
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
   check_defined("unfold", x);
-  if (x.ndim() == 0) return unfold(reshape(x, {1}), axis, size, step);
+  if (x.ndim() == 0) return select(unfold(reshape(x, {1}), axis, size, step), 0, 0);  // no windows
   int a = normalize_axis("unfold", axis, x.ndim());
   check(step > 0, "unfold: step must be positive, got {}", step);
   check(size >= 0 && size <= x.shape()[a],

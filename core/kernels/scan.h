@@ -1,0 +1,18 @@
+// Running products and extremes along the middle axis of x (outer, n, inner), which lies without
+// gaps. Inside of core only.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+/// y[i] = x[0] ... x[i]; integers wrap around.
+template <class T, class Out>
+void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner);
+
+/// y[i] = the largest (smallest) of x[0] to x[i], and where it was last; NaN from the first on.
+template <class T>
+void cumulative_extreme(bool largest, const T* x, T* y, int64_t* indices, int64_t outer, int64_t n,
+                        int64_t inner);
+
+}  // namespace tern::kernels

@@ -1,0 +1,147 @@
+// Medians, quantiles, elements of a given rank: an index is found, and the gradient goes where it
+// points to.
+#include <cmath>
+
+#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/memory.h"
+#include "tern/core/ops/reduction.h"
+#include "tern/core/ops/statistics.h"
+
+namespace tern {
+namespace {
+
+// x at `index`, which is as x but has size 1 along the axis.
+ValuesIndices chosen(const Tensor& x, int axis, const Tensor& index, bool keepdim) {
+  Tensor values = gather(x, axis, index);
+  if (keepdim) return {values, index};
+  return {squeeze(values, axis), squeeze(index, axis)};
+}
+
+// fn of a line of one element, and back.
+template <class Fn>
+ValuesIndices without_axes(const Tensor& x, const Fn& fn) {
+  ValuesIndices line = fn(reshape(x, {1}));
+  return {reshape(line.values, {}), reshape(line.indices, {})};
+}
+
+Tensor rank_index(const Tensor& x, int64_t k, int axis) {
+  return narrow(topk(x.detach(), k, axis, false).indices, axis, k - 1, 1);
+}
+
+// The ranks below and above each quantile, and the share of the one above.
+struct Ranks {
+  Tensor below, above, weight;
+};
+
+Ranks ranks_of(const Tensor& q, int64_t n, Interpolation interpolation) {
+  const Tensor rank = q * (n - 1);
+  switch (interpolation) {
+    case Interpolation::linear:
+      return {floor(rank), ceil(rank), rank - floor(rank).detach()};
+    case Interpolation::midpoint:
+      return {floor(rank), ceil(rank), full(rank.shape(), 0.5, rank.dtype())};
+    case Interpolation::lower:
+      return {floor(rank), {}, {}};
+    case Interpolation::higher:
+      return {ceil(rank), {}, {}};
+    case Interpolation::nearest:
+      return {round(rank), {}, {}};
+  }
+  fail_unhandled("Interpolation", interpolation);
+}
+
+// sorted (..., n), ranks (Q,) -> (..., Q).
+Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
+  Shape shape = sorted.shape();
+  shape[shape.size() - 1] = ranks.numel();
+  Tensor index = expand(ranks.detach().to(DType::i64), shape);
+  Tensor nan = isnan(narrow(sorted.detach(), -1, sorted.size(-1) - 1, 1));  // then it is last
+  return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
+}
+
+}  // namespace
+
+Tensor median(const Tensor& x) {
+  Op op("median", x);
+  check_defined("median", x);
+  if (x.numel() == 0) {
+    check(is_float(x.dtype()), "median: no elements to choose from in shape {}", x.shape());
+    return sum(x) + std::numeric_limits<double>::quiet_NaN();
+  }
+  Fresh y = [&] {
+    NoGradGuard guard;
+    return Fresh::adopt(median(reshape(x, {x.numel()}), 0).values);
+  }();
+  return op.record(y, [x = save(x), y = save(y)](const Tensor& dy) {
+    Tensor v = x.get(), m = y.get();
+    Tensor equals = where(isnan(m), isnan(v), eq(v, m)).to(dy.dtype());
+    return equals * (dy / sum(equals));
+  });
+}
+
+ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("median", x);
+  const int a = detail::reduced_axis("median", axis, x);
+  if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return median(t, 0); });
+  check(x.size(a) > 0, "median: axis {} of shape {} has no elements", axis, x.shape());
+  Tensor index = rank_index(x, (x.size(a) + 1) / 2, a);
+  if (is_float(x.dtype()))
+    index = where(any(isnan(x), a, true), argmax(x.detach(), a, true), index);
+  return chosen(x, a, index, keepdim);
+}
+
+ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
+  check_defined("kthvalue", x);
+  const int a = detail::reduced_axis("kthvalue", axis, x);
+  if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return kthvalue(t, k, 0); });
+  check(k >= 1 && k <= x.size(a), "kthvalue: k is {}, outside [1, {}] for axis {} of shape {}", k,
+        x.size(a), axis, x.shape());
+  return chosen(x, a, rank_index(x, k, a), keepdim);
+}
+
+Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  check_defined("quantile", x);
+  check(is_float(x.dtype()), "quantile: needs a floating tensor, got {}; convert with .to()",
+        x.dtype());
+  return quantile(x, scalar(q, x.dtype()), options);
+}
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  check_defined("quantile", x, q);
+  check(is_float(x.dtype()) && q.dtype() == x.dtype(),
+        "quantile: needs floating tensors of one type, got {} and quantiles of {}; convert with "
+        ".to()",
+        x.dtype(), q.dtype());
+  check(q.ndim() <= 1, "quantile: q must be a number or a vector, got {}", q.shape());
+  for (double v : q.to_vector<double>())
+    check(v >= 0 && v <= 1, "quantile: q is {}, outside [0, 1]", v);
+  const bool all = !options.axis || x.ndim() == 0;
+  const int axis = options.axis ? detail::reduced_axis("quantile", *options.axis, x) : 0;
+  Tensor lines = all ? reshape(x, {x.numel()}) : transpose(x, axis, -1);
+  check(lines.size(-1) > 0, "quantile: no elements to choose from in shape {}", x.shape());
+  const Tensor sorted = sort(lines).values;
+  const Ranks ranks = ranks_of(reshape(q, {q.numel()}), lines.size(-1), options.interpolation);
+  Tensor y = at_ranks(sorted, ranks.below);
+  if (ranks.above.defined()) y = lerp(y, at_ranks(sorted, ranks.above), ranks.weight);
+  // (..., Q) -> (Q, x with the axis of size 1)
+  Shape kept = all ? Shape(Dims::filled(x.ndim(), 1)) : x.shape();
+  if (!all) kept[axis] = 1;
+  y = unsqueeze(y, 0);
+  y = all ? reshape(transpose(y, 0, -1), {q.numel()})
+          : transpose(transpose(y, 0, -1), axis + 1, -1);
+  Shape shape = kept;
+  if (!options.keepdim)
+    shape = all ? Shape() : [&] {
+      kept.erase(axis);
+      return kept;
+    }();
+  if (q.ndim() == 1) shape.insert(0, q.numel());
+  return reshape(y, shape);
+}
+
+VarMean var_mean(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
+  check_defined("var_mean", x);
+  return {var(x, axes, correction, keepdim), mean(x, axes, keepdim)};
+}
+
+}  // namespace tern
