@@ -19,6 +19,7 @@
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/indexing.h"
+#include "tern/core/ops/linalg.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"

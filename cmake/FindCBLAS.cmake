@@ -1,4 +1,4 @@
-# Finds a BLAS with the C interface and defines the target CBLAS::CBLAS.
+# Finds a BLAS with the C interface, and LAPACK, and defines the target CBLAS::CBLAS.
 #
 # Several BLAS may be installed side by side, and what `-lblas` means is then the system's choice.
 # tern wants OpenBLAS built with OpenMP, so that both share one pool of threads. The order is:
@@ -50,12 +50,31 @@ if(CBLAS_LIBRARY AND CBLAS_INCLUDE_DIR)
   cmake_pop_check_state()
 endif()
 
+# LAPACK: OpenBLAS brings it; beside another BLAS it is a library of its own.
+if(CBLAS_WORKS)
+  include(CheckFunctionExists)
+  cmake_push_check_state(RESET)
+  set(CMAKE_REQUIRED_LIBRARIES ${CBLAS_LIBRARY})
+  set(CMAKE_REQUIRED_QUIET ON)
+  check_function_exists(dgesdd_ CBLAS_HAS_LAPACK)
+  cmake_pop_check_state()
+  if(NOT CBLAS_HAS_LAPACK)
+    find_package(LAPACK QUIET)
+    if(LAPACK_FOUND)
+      set(CBLAS_LAPACK ${LAPACK_LIBRARIES})
+    else()
+      message(STATUS "CBLAS: ${CBLAS_LIBRARY} has no LAPACK, and none was found; install OpenBLAS")
+      set(CBLAS_WORKS FALSE)
+    endif()
+  endif()
+endif()
+
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CBLAS REQUIRED_VARS CBLAS_LIBRARY CBLAS_INCLUDE_DIR CBLAS_WORKS)
 mark_as_advanced(CBLAS_LIBRARY CBLAS_INCLUDE_DIR)
 
 if(CBLAS_FOUND AND NOT TARGET CBLAS::CBLAS)
   add_library(CBLAS::CBLAS INTERFACE IMPORTED)
-  target_link_libraries(CBLAS::CBLAS INTERFACE ${CBLAS_LIBRARY})
+  target_link_libraries(CBLAS::CBLAS INTERFACE ${CBLAS_LAPACK} ${CBLAS_LIBRARY})
   target_include_directories(CBLAS::CBLAS INTERFACE ${CBLAS_INCLUDE_DIR})
 endif()
