@@ -18,6 +18,7 @@
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/elementary.h"
+#include "tern/core/ops/fft.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/linalg.h"
 #include "tern/core/ops/ntm.h"

@@ -47,7 +47,7 @@ const Rooms kMayInclude = {
 
 /// What the library of each folder links beside the libraries of the folders that it may include.
 const Rooms kMayLink = {
-    {"core", {"fmt", "OpenMP", "CBLAS", "dl", "nlohmann_json"}},
+    {"core", {"fmt", "OpenMP", "CBLAS", "KissFFT", "utf8proc", "dl", "nlohmann_json"}},
     {"nn", {}},
     {"optim", {}},
     {"data", {"ZLIB", "utf8proc", "nlohmann_json"}},

@@ -1,0 +1,19 @@
+// Discrete Fourier transforms of real lines without gaps, for any length. Computed in double, for
+// float too. Complex numbers are pairs (real, imaginary). Inside of core only.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+/// y[k] = sum x[j] e^(-2 pi i j k / n), k = 0 ... n / 2: x (lines, n), y (lines, n / 2 + 1, 2).
+template <class T>
+void rfft(const T* x, T* y, int64_t lines, int64_t n);
+
+/// x[j] = sum over all n frequencies y[k] e^(2 pi i j k / n), of which y holds the first n / 2 + 1;
+/// the others are their mirror image. The imaginary parts of those that mirror themselves are not
+/// read.
+template <class T>
+void irfft(const T* y, T* x, int64_t lines, int64_t n);
+
+}  // namespace tern::kernels
