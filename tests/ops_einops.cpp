@@ -136,5 +136,40 @@ TEST_CASE("rearrange: errors name the axis") {
                        Error);
 }
 
+// As einops 0.8 refuses them.
+TEST_CASE("rearrange: names are those of Python's variables, the ellipsis stands alone") {
+  Tensor x = zeros({2, 6, 3});
+  auto fails = [&](const char* pattern, const char* message) {
+    CHECK_THROWS_WITH_AS(rearrange(x, pattern), doctest::Contains(message), Error);
+  };
+  fails("_e b c -> b c _e", "has '_e' at position 0: names neither begin nor end with '_'");
+  fails("e_ b c -> b c e_", "'e_' at position 0: names neither");
+  fails("_ b c -> b c _", "'_' at position 0: names neither");
+  fails("a b ...2 -> a b ...2", "'...2' at position 4");
+  fails("1... -> 1...", "'1...' at position 0");
+  fails("a... -> a...", "'a...' at position 0");
+  fails("...a -> ...a", "'...a' at position 0");
+  fails("a .... -> a ....", "'....' at position 2");
+  fails("a .. -> a ..", "'..' at position 2");
+  fails("a . -> a .", "'.' at position 2");
+  fails("... ... -> ...", "'...' twice");
+  fails("1a b c -> b c 1a", "'1a' at position 0");
+  fails("1_0 b c -> b c", "'1_0' at position 0");
+  fails("a\u00b2 b c -> b c", "neither a name");   // a superscript two: no letter
+  fails("\u0662 b c -> b c", "neither a name");    // a digit first
+  fails("\u0301a b c -> b c", "neither a name");   // a mark first
+  fails("a\u00a0b c d -> c d", "neither a name");  // a space that does not break
+  fails("a\u2026 b c -> b c", "neither a name");   // one character that looks like '...'
+  fails("a\xff b c -> b c", "neither a name");     // no UTF-8
+  fails("\u037a b c -> b c", "neither a name");    // normalised, two characters
+  CHECK(rearrange(x, "\u00e9 \u9ad8 \u0627 -> \u0627 (\u00e9 \u9ad8)").shape() == Shape{3, 12});
+  CHECK(rearrange(x, "a\u0301 b\u0662 \u2118x -> b\u0662 a\u0301 \u2118x").shape() ==
+        Shape{6, 2, 3});
+  CHECK(rearrange(x, "h_1 a (\U0001d4b3 c) -> a h_1 c \U0001d4b3", {{"c", 3}}).shape() ==
+        Shape{6, 2, 3, 1});
+  CHECK(reduce(x, "\u03b1 ...->\u03b1", ReduceOp::sum).shape() == Shape{2});
+  CHECK(rearrange(x, "...->(...)").shape() == Shape{36});
+}
+
 }  // namespace
 }  // namespace tern

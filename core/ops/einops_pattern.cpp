@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tern/core/ops/identifier.h"
+
 namespace tern::detail {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+// What belongs to one word, right or wrong: "...2" is no ellipsis with a 2 behind it.
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_digit(c) ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 
 void expand_side(PatternSide& side, const Names& dots) {
@@ -72,7 +76,15 @@ std::string Pattern::read_piece(size_t& at, size_t end) const {
   const size_t start = at;
   while (at < end && is_word(text_[at])) ++at;
   std::string piece = text_.substr(start, at - start);
-  if (!is_digit(piece[0])) return piece;
+  if (piece == "...") return piece;
+  if (!is_digit(piece[0])) {
+    if (!is_identifier(piece))
+      error("has '{}' at position {}: neither a name, as of a variable in Python, nor '...'", piece,
+            start);
+    if (piece.front() == '_' || piece.back() == '_')
+      error("has '{}' at position {}: names neither begin nor end with '_'", piece, start);
+    return piece;
+  }
   int64_t n = 0;
   auto [rest, status] = std::from_chars(piece.data(), piece.data() + piece.size(), n);
   if (status != std::errc() || rest != piece.data() + piece.size() || n < 1)
@@ -99,10 +111,7 @@ PatternSide Pattern::parse(size_t at, size_t end) const {
     }
     ++at;
     if (c == ' ') continue;
-    if (c == '.' && text_.compare(position, 3, "...") == 0) {
-      add("...", position);
-      at += 2;
-    } else if (c == '(' && !inside) {
+    if (c == '(' && !inside) {
       side.axes.push_back({{}, true});
       inside = true;
     } else if (c == ')' && inside) {
