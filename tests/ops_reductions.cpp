@@ -204,11 +204,11 @@ TEST_CASE("sum and prod of integers are i64; max and min keep the type") {
   CHECK(sum(bytes).item<int64_t>() == 303);
   CHECK(prod(bytes, 0).to_vector<int64_t>() == std::vector<int64_t>{600, 0});
   CHECK(cumsum(bytes, 0).to_vector<int64_t>() == std::vector<int64_t>{200, 100, 203, 100});
-  CHECK(max(bytes, 1).dtype() == DType::u8);
-  CHECK(max(bytes, 1).to_vector<int>() == std::vector<int>{200, 3});
+  CHECK(amax(bytes, 1).dtype() == DType::u8);
+  CHECK(amax(bytes, 1).to_vector<int>() == std::vector<int>{200, 3});
   Tensor longs = tensor({-5, 7, 9, -11}, {2, 2}, DType::i64);
   CHECK(min(longs).item<int64_t>() == -11);
-  CHECK(max(longs, 0).to_vector<int64_t>() == std::vector<int64_t>{9, 7});
+  CHECK(amax(longs, 0).to_vector<int64_t>() == std::vector<int64_t>{9, 7});
   CHECK_THROWS_WITH_AS(mean(longs), doctest::Contains("convert with .to(DType::f32)"), Error);
 }
 
@@ -224,8 +224,8 @@ TEST_CASE("reductions of nothing") {
   CHECK(logsumexp(x, 0).to_vector<double>() == std::vector<double>(3, -kInf));
   CHECK(any(x).item() == 0);
   CHECK(all(x).item() == 1);
-  CHECK(max(x, 1).shape() == Shape{0});
-  CHECK_THROWS_WITH_AS(max(x, 0), "max: no elements to choose from: axes (0,) of shape (0, 3)",
+  CHECK(amax(x, 1).shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(amax(x, 0), "max: no elements to choose from: axes (0,) of shape (0, 3)",
                        Error);
   CHECK_THROWS_AS(min(x), Error);
 }
@@ -240,7 +240,7 @@ TEST_CASE("NaN spreads") {
       CHECK(std::isnan(min(x).item()));
       CHECK(std::isnan(sum(x).item()));
       CHECK(std::isnan(norm(x, kInf).item()));
-      CHECK(std::isnan(max(expand(reshape(x, {n, 1}), {n, 9}), 0)[8].item()));
+      CHECK(std::isnan(amax(expand(reshape(x, {n, 1}), {n, 9}), 0)[8].item()));
       CHECK(any(x).item() == 1);
       CHECK(all(x).item() == 1);
     }
@@ -262,7 +262,7 @@ std::vector<double> gradient_of(const Tensor& x, const TensorFunction& fn) {
 
 TEST_CASE("gradients at ties and zeros are PyTorch's") {
   auto two_rows = [](std::initializer_list<double> v) { return tensor(v, {2, 3}, DType::f64); };
-  CHECK(gradient_of(two_rows({1, 1, 0, 0, 0, 0}), [](const Inputs& x) { return max(x[0], 1); }) ==
+  CHECK(gradient_of(two_rows({1, 1, 0, 0, 0, 0}), [](const Inputs& x) { return amax(x[0], 1); }) ==
         std::vector<double>{0.5, 0.5, 0, 1 / 3.0, 1 / 3.0, 1 / 3.0});
   CHECK(gradient_of(two_rows({2, 0, 3, 0, 0, 5}), [](const Inputs& x) { return prod(x[0], 1); }) ==
         std::vector<double>{0, 6, 0, 0, 0, 0});
@@ -324,8 +324,8 @@ TEST_CASE("sums over rows and columns of every size") {
       }
       CHECK(all_close(sum(x, 1), tensor(rows, Shape{n}), 1e-12, 1e-12));
       CHECK(all_close(sum(x, 0), tensor(columns, Shape{m}), 1e-12, 1e-12));
-      CHECK(max(x, 0).to_vector<double>() ==
-            max(transpose(x, 0, 1).contiguous(), 1).to_vector<double>());
+      CHECK(amax(x, 0).to_vector<double>() ==
+            amax(transpose(x, 0, 1).contiguous(), 1).to_vector<double>());
     }
 }
 

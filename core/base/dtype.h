@@ -10,6 +10,13 @@
 
 namespace tern {
 
+/// Why there is no bool and no i32. A bool takes the byte that u8 takes, and a kernel for it would
+/// be u8's; it would buy masks that print as True and that arithmetic refuses or widens. The price
+/// is the promotion of every pair of types, a rule for every op that takes integers, and a second
+/// type wherever a mask is read today: files and users' own kernels hold masks of u8. An i32 would
+/// halve what indices take, which are small beside what they index, and would double the kernels
+/// that read them, or be widened to i64 before each. Both are worth it only together with storage
+/// types of floats (bf16), which need the same places.
 enum class DType : uint8_t { f32, f64, i64, u8 };
 
 // Switches over DType have no default: the compiler then lists what a new type must be added to.

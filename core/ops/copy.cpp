@@ -50,6 +50,34 @@ void fill_(const Tensor& x, Scalar value) {
 
 void zero_(const Tensor& x) { fill_(x, 0); }
 
+namespace {
+
+// x = fn(x, y) in place, fn for two numbers of the type of x.
+template <class Fn>
+void update(const char* op, const char* result, const Tensor& x, const Tensor& y, Fn fn) {
+  check(detail::promote(op, x.dtype(), y.dtype()) == x.dtype(),
+        "{}: the {} of {} and {} does not fit {}; convert with .to()", op, result, x.dtype(),
+        y.dtype(), x.dtype());
+  Tensor source = detail::safe_source(x, y);
+  Fresh out = detail::writable(op, x);
+  dispatch(x.dtype(), [&]<class T>() {
+    auto numbers = [fn](T u, T v) { return fn(u, v); };
+    map<T, T, T>(op, out, numbers, x, source);
+  });
+}
+
+// The operators say what to write instead where they would have to be recorded.
+void check_unrecorded(const char* op, char sign, const Tensor& x, const Tensor& y) {
+  check_defined(op, x, y);
+  check(!recording({x, y}),
+        "{}: works in place and is not recorded, but {} of shape {} requires a gradient; write "
+        "x = x {} y",
+        op, x.requires_grad() ? "the left side" : "the operand",
+        (x.requires_grad() ? x : y).shape(), sign);
+}
+
+}  // namespace
+
 void add_(const Tensor& x, const Tensor& y, double alpha) {
   Op op("add_", x, y);
   detail::check_operand("add_", x, y);
@@ -72,15 +100,47 @@ void add_(const Tensor& x, const Tensor& y, double alpha) {
 void mul_(const Tensor& x, const Tensor& y) {
   Op op("mul_", x, y);
   detail::check_operand("mul_", x, y);
-  check(detail::promote("mul_", x.dtype(), y.dtype()) == x.dtype(),
-        "mul_: the product of {} and {} does not fit {}; convert with .to()", x.dtype(), y.dtype(),
-        x.dtype());
-  Tensor source = detail::safe_source(x, y);
-  Fresh out = detail::writable("mul_", x);
-  dispatch(x.dtype(),
-           [&]<class T>() { map<T, T, T>("mul_", out, kernels::Multiply(), x, source); });
+  update("mul_", "product", x, y, kernels::Multiply());
 }
 
 void mul_(const Tensor& x, Scalar s) { mul_(x, detail::scalar_for(x, s)); }
+
+const Tensor& operator+=(const Tensor& x, const Tensor& y) {
+  Op op("operator+=", x, y);
+  check_unrecorded("operator+=", '+', x, y);
+  update("operator+=", "sum", x, y, kernels::Add());
+  return x;
+}
+
+const Tensor& operator-=(const Tensor& x, const Tensor& y) {
+  Op op("operator-=", x, y);
+  check_unrecorded("operator-=", '-', x, y);
+  update("operator-=", "difference", x, y, kernels::Subtract());
+  return x;
+}
+
+const Tensor& operator*=(const Tensor& x, const Tensor& y) {
+  Op op("operator*=", x, y);
+  check_unrecorded("operator*=", '*', x, y);
+  update("operator*=", "product", x, y, kernels::Multiply());
+  return x;
+}
+
+const Tensor& operator/=(const Tensor& x, const Tensor& y) {
+  Op op("operator/=", x, y);
+  check_unrecorded("operator/=", '/', x, y);
+  check(is_float(x.dtype()), "operator/=: the quotient is f32 and does not fit {}; write x = x / y",
+        x.dtype());
+  update("operator/=", "quotient", x, y, [](auto u, auto v) -> decltype(u) {
+    if constexpr (std::is_floating_point_v<decltype(u)>) return u / v;
+    return u;
+  });
+  return x;
+}
+
+const Tensor& operator+=(const Tensor& x, Scalar y) { return x += detail::scalar_for(x, y); }
+const Tensor& operator-=(const Tensor& x, Scalar y) { return x -= detail::scalar_for(x, y); }
+const Tensor& operator*=(const Tensor& x, Scalar y) { return x *= detail::scalar_for(x, y); }
+const Tensor& operator/=(const Tensor& x, Scalar y) { return x /= detail::scalar_for(x, y); }
 
 }  // namespace tern

@@ -199,7 +199,7 @@ Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement)
         .indices;
   }
   // The last sum is what the others are measured by; a weight of 0 has no room.
-  Tensor sums = cumsum(w / max(w, -1, true), -1);
+  Tensor sums = cumsum(w / amax(w, -1, true), -1);
   Shape shape = w.shape();
   shape[shape.size() - 1] = n;
   Tensor u = uniform(shape, 0, 1, rng, DType::f64) * narrow(sums, -1, w.size(-1) - 1, 1);

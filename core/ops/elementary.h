@@ -47,6 +47,10 @@ Tensor isinf(const Tensor& x);  ///< u8
 Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+// Of masks: (x > 0) & (x < 1).
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+inline Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
 /// Every bit turned: 1 becomes 254 in u8. A mask is turned by logical_not.
 Tensor bitwise_not(const Tensor& x);
 /// a 2^b, and a / 2^b rounded down. By as many bits as the type has or more: 0 (or -1, of what is

@@ -205,8 +205,7 @@ Tensor matrix_norm(const Tensor& a, double order, const MatrixAxes& axes) {
   check(size == 1 || size == 2 || std::isinf(order),
         "linalg::matrix_norm: the order is {}, not 1, 2 or infinity with either sign", order);
   Tensor each = size == 2 ? svdvals(of.matrices) : sum(abs(of.matrices), size == 1 ? -2 : -1);
-  const Dims last(-1);
-  return of.result(order > 0 ? max(each, last) : min(each, last));
+  return of.result(order > 0 ? amax(each, -1) : amin(each, -1));
 }
 
 }  // namespace tern::linalg

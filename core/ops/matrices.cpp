@@ -43,7 +43,7 @@ Tensor distances(const Tensor& a, const Tensor& b, double p) {
 Tensor norm_of_differences(const Tensor& a, const Tensor& b, double p) {
   const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
   if (!std::isinf(p) || apart.size(-1) == 0) return norm(apart, p, -1);
-  const Tensor size = abs(apart), value = size.detach(), most = max(value, Dims(-1), true);
+  const Tensor size = abs(apart), value = size.detach(), most = amax(value, -1, true);
   return squeeze(most, -1) + sum(where(eq(value, most), size - value, 0), -1);
 }
 

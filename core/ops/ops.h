@@ -10,9 +10,12 @@
 // - comparisons give u8 tensors of 0 and 1; u8 is the type of masks (not 0: true);
 // - wrong arguments throw Error with the op's name, the rule and the values.
 //
-// Beside this page: einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions and
-// pooling (conv.h), attention (attention.h) and the scores of additive attention (additive.h),
-// recurrent cells and layers (rnn.h). Gradients: core/tape/autograd.h.
+// Beside this page: comparisons, as x > 0 (compare.h, included here), more elementwise functions
+// (elementary.h), reading and writing at indices (indexing.h), order statistics and counts
+// (statistics.h), linear algebra (linalg.h), Fourier transforms (fft.h), einsum and einops'
+// rearrange, reduce and repeat (einsum.h), convolutions and pooling (conv.h), attention
+// (attention.h) and the scores of additive attention (additive.h), recurrent cells and layers
+// (rnn.h). Gradients: core/tape/autograd.h.
 #pragma once
 
 #include <limits>
@@ -22,30 +25,13 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/ops/compare.h"
+#include "tern/core/ops/scalar.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
 
 class Rng;
-
-/// A number where a tensor would do; takes the dtype of the other operand, except that an integer
-/// tensor with a floating number (2.0 too) gives f32. Numbers that the dtype does not hold:
-/// - where they are stored (full, fill_, scalar, tensor, arange, linspace, pad, masked_fill, where)
-///   they are an error, and so is a bound of clamp, minimum or maximum that would be the result;
-///   fractions are cut off, and u8 takes -255 to -1 as 1 to 255, all as in PyTorch;
-/// - comparisons are by value: no u8 is greater than 300. So are floor_divide and remainder;
-/// - add, sub and mul wrap around, as integers always do;
-/// - in f32 they are infinite, except where they are stored (scalar and tensor aside).
-struct Scalar {
-  template <class T>
-  requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose
-      : value(static_cast<double>(v)),
-        integer(std::is_integral_v<T> ? static_cast<int64_t>(v) : 0),
-        is_integer(std::is_integral_v<T>) {}
-  double value;
-  int64_t integer;  ///< exact where is_integer, else 0
-  bool is_integer;
-};
 
 // ---- Creation --------------------------------------------------------------------------------
 /// Elements in row-major order; their number must be that of the shape.
@@ -80,6 +66,8 @@ Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtyp
 Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype = DType::f32);
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng);  ///< i64 in [low, high)
 Tensor randperm(int64_t n, Rng& rng);                                     ///< i64
+Tensor randn_like(const Tensor& x, Rng& rng);                             ///< f32 or f64, as x
+Tensor rand_like(const Tensor& x, Rng& rng);                              ///< even in [0, 1)
 /// i64 indices (any shape) -> shape + (classes,).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::i64);
 
@@ -157,29 +145,9 @@ struct ValuesIndices {
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
 ValuesIndices sort(const Tensor& x, int64_t axis = -1, bool descending = false);  ///< stable
 Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
-Tensor argmax(const Tensor& x, int64_t axis, bool keepdim = false);  ///< first of equals; NaN wins
-Tensor argmin(const Tensor& x, int64_t axis, bool keepdim = false);
-
-// ---- Comparison and logic: u8 ----------------------------------------------------------------
-Tensor eq(const Tensor& a, const Tensor& b);
-Tensor ne(const Tensor& a, const Tensor& b);
-Tensor lt(const Tensor& a, const Tensor& b);
-Tensor le(const Tensor& a, const Tensor& b);
-Tensor gt(const Tensor& a, const Tensor& b);
-Tensor ge(const Tensor& a, const Tensor& b);
-Tensor eq(const Tensor& a, Scalar b);
-Tensor ne(const Tensor& a, Scalar b);
-Tensor lt(const Tensor& a, Scalar b);
-Tensor le(const Tensor& a, Scalar b);
-Tensor gt(const Tensor& a, Scalar b);
-Tensor ge(const Tensor& a, Scalar b);
-Tensor logical_and(const Tensor& a, const Tensor& b);
-Tensor logical_or(const Tensor& a, const Tensor& b);
-Tensor logical_xor(const Tensor& a, const Tensor& b);
-Tensor logical_not(const Tensor& x);
-Tensor isnan(const Tensor& x);
-Tensor isfinite(const Tensor& x);
-bool all_close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+/// Where the largest is: the first of equals; NaN wins. Without an axis: its row-major position.
+Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
+Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 
 // ---- Arithmetic --------------------------------------------------------------------------------
 Tensor add(const Tensor& a, const Tensor& b);
@@ -219,6 +187,16 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
+// In place, as add_ and mul_: all handles on x and its views see it, x[0] += 1 too. Not recorded:
+// where a gradient is recorded it is an error, and `x = x + y` what to write. /= takes floats.
+const Tensor& operator+=(const Tensor& x, const Tensor& y);
+const Tensor& operator-=(const Tensor& x, const Tensor& y);
+const Tensor& operator*=(const Tensor& x, const Tensor& y);
+const Tensor& operator/=(const Tensor& x, const Tensor& y);
+const Tensor& operator+=(const Tensor& x, Scalar y);
+const Tensor& operator-=(const Tensor& x, Scalar y);
+const Tensor& operator*=(const Tensor& x, Scalar y);
+const Tensor& operator/=(const Tensor& x, Scalar y);
 
 // ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
 Tensor exp(const Tensor& x);
@@ -263,6 +241,22 @@ Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bo
 /// Over any axes; NaN spreads; equal elements share the gradient (as PyTorch's amax).
 Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+inline Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
+  return max(x, axes, keepdim);
+}
+inline Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
+  return min(x, axes, keepdim);
+}
+// For braces, which could be one axis too: max(x, {1}).
+inline Tensor max(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
+  return max(x, Dims(axes), keepdim);
+}
+inline Tensor min(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
+  return min(x, Dims(axes), keepdim);
+}
+/// Along one axis, as a number: max(x, 1).indices are those of argmax, and get the gradient alone.
+ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
+ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
 Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);

@@ -48,4 +48,14 @@ Tensor randperm(int64_t n, Rng& rng) {
   return op.not_differentiable(y);
 }
 
+Tensor randn_like(const Tensor& x, Rng& rng) {
+  check_defined("randn_like", x);
+  return randn(x.shape(), rng, x.dtype());
+}
+
+Tensor rand_like(const Tensor& x, Rng& rng) {
+  check_defined("rand_like", x);
+  return uniform(x.shape(), 0, 1, rng, x.dtype());
+}
+
 }  // namespace tern

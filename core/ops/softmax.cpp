@@ -93,7 +93,7 @@ struct Shifted {
       return mask.defined() ? masked_fill(t, eq(mask, 0), -kInf) : t;
     };
     Tensor known = hide(logits.detach());
-    Tensor largest = known.numel() ? max(known, axis, true) : sum(known, axis, true);
+    Tensor largest = known.numel() ? amax(known, axis, true) : sum(known, axis, true);
     x = hide(logits - masked_fill(largest, eq(largest, -kInf), 0));
     total = sum(exp(x), axis, true);
     total = masked_fill(total, eq(total, 0), 1);

@@ -1,4 +1,4 @@
-// Order along an axis: sort, topk, argsort, argmax, argmin.
+// Order along an axis: sort, topk, argsort, argmax, argmin, max, min.
 #include "tern/core/kernels/sort.h"
 #include "tern/core/ops/memory.h"
 #include "tern/core/ops/ops.h"
@@ -48,6 +48,21 @@ Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim
   return keepdim ? unsqueeze(found, a) : found;
 }
 
+Tensor arg_extreme_or_all(const char* name, const Tensor& x, std::optional<int64_t> axis,
+                          bool keepdim, bool greatest) {
+  if (axis) return arg_extreme(name, x, *axis, keepdim, greatest);
+  Tensor at = arg_extreme(name, reshape(x.detach(), {x.numel()}), 0, false, greatest);
+  return keepdim ? reshape(at, Dims::filled(x.ndim(), 1)) : at;
+}
+
+ValuesIndices extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim,
+                      bool greatest) {
+  const int a = normalize_axis(name, axis, std::max(x.ndim(), 1));
+  const Tensor at = arg_extreme(name, x.detach(), a, true, greatest), values = gather(x, a, at);
+  if (keepdim || x.ndim() == 0) return {values, at};
+  return {squeeze(values, a), squeeze(at, a)};
+}
+
 }  // namespace
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
@@ -73,14 +88,24 @@ Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
   return sort(x.detach(), axis, descending).indices;
 }
 
-Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
+Tensor argmax(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {
   check_defined("argmax", x);
-  return arg_extreme("argmax", x, axis, keepdim, true);
+  return arg_extreme_or_all("argmax", x, axis, keepdim, true);
 }
 
-Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
+Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {
   check_defined("argmin", x);
-  return arg_extreme("argmin", x, axis, keepdim, false);
+  return arg_extreme_or_all("argmin", x, axis, keepdim, false);
+}
+
+ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("max", x);
+  return extreme("max", x, axis, keepdim, true);
+}
+
+ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("min", x);
+  return extreme("min", x, axis, keepdim, false);
 }
 
 }  // namespace tern
