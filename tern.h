@@ -21,6 +21,7 @@
 #include "tern/core/ops/fft.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/linalg.h"
+#include "tern/core/ops/losses.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/rnn.h"

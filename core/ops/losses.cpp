@@ -1,20 +1,43 @@
-// Losses made of other ops. Both tensors have the same shape: a silent broadcast of (N, 1) with
-// (N) is the classic mistake here.
-#include "tern/core/ops/reduction.h"
+// Losses of two tensors, made of other ops. Both have the same shape: a silent broadcast of (N, 1)
+// with (N) is the classic mistake here.
+#include "tern/core/ops/losses.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "tern/core/ops/activations.h"
+#include "tern/core/ops/loss_parts.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
 
-void check_same_shape(const char* op, const Tensor& x, const Tensor& y) {
-  check(x.shape() == y.shape(), "{}: shapes {} and {} differ; reshape or expand one of them", op,
-        x.shape(), y.shape());
-}
+using detail::check_same_shape;
+using detail::reduced;
+using namespace formula;
 
-Tensor reduced(const Tensor& losses, Reduction reduction) {
-  if (reduction == Reduction::none) return losses;
-  return reduction == Reduction::sum ? sum(losses) : mean(losses);
-}
+// (y - 1) log(1 - p) - y log p with logarithms of at least -100, and as PyTorch
+// dp = (p - y) / max(p (1 - p), 1e-12).
+struct BinaryCrossEntropy {
+  static constexpr const char* kName = "binary_cross_entropy";
+  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
+  template <class T>
+  static T bounded(const T& log_p) {
+    return maximum(log_p, Constant<T>(-100));
+  }
+  template <class T>
+  T f(T p, T y) const {
+    return (y - T(1)) * bounded(log1p(-p)) - y * bounded(log(p));
+  }
+  template <class T>
+  T dfa(const T& dy, const T& p, const T& y) const {
+    return dy * (p - y) / maximum((Constant<T>(1) - p) * p, Constant<T>(1e-12));
+  }
+  template <class T>
+  T dfb(const T& dy, const T& p, const T&) const {
+    return dy * (bounded(log1p(-p)) - bounded(log(p)));
+  }
+};
 
 }  // namespace
 
@@ -66,6 +89,78 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
   if (!options.batch_mean) return reduced(losses, options.reduction);
   check(losses.ndim() > 0, "kl_div: batch_mean needs an axis, got a tensor without axes");
   return sum(losses) / losses.size(0);
+}
+
+// min(|d|, delta) (|d| - min(|d|, delta) / 2), by cases.
+Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& o) {
+  check_defined("huber_loss", x, y);
+  check_same_shape("huber_loss", x, y);
+  check(o.delta > 0, "huber_loss: delta must be positive, got {}", o.delta);
+  Tensor d = x - y, a = abs(d);
+  return reduced(where(le(a, o.delta), square(d) * 0.5, o.delta * (a - 0.5 * o.delta)),
+                 o.reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
+                            const BinaryCrossEntropyOptions& options) {
+  check_defined("binary_cross_entropy", p, target);
+  check_same_shape("binary_cross_entropy", p, target);
+  if (p.numel() > 0) {
+    const double low = min(p.detach()).item(), high = max(p.detach()).item();
+    check(low >= 0 && high <= 1,  // no NaN either
+          "binary_cross_entropy: the input must be probabilities in [0, 1], it goes from {} to {}; "
+          "use bce_with_logits for logits",
+          low, high);
+  }
+  Tensor losses = binary(p, target, BinaryCrossEntropy());
+  if (options.weight.defined()) losses = losses * options.weight;
+  return reduced(losses, options.reduction);
+}
+
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var,
+                         const GaussianNllOptions& o) {
+  check_defined("gaussian_nll_loss", x, target, var);
+  check_same_shape("gaussian_nll_loss", x, target);
+  check(o.eps > 0, "gaussian_nll_loss: eps must be positive, got {}", o.eps);
+  Tensor v = var;
+  if (v.ndim() > 0 && v.ndim() == x.ndim() - 1) v = unsqueeze(v, -1);  // one variance a row
+  Shape row = x.shape();
+  if (!row.empty()) row[row.size() - 1] = 1;
+  check(v.ndim() == 0 || v.shape() == x.shape() || v.shape() == row,
+        "gaussian_nll_loss: var of shape {} for an input {}: it has that shape, or one number a "
+        "row, or is one number",
+        var.shape(), x.shape());
+  if (v.numel() > 0) {
+    const double least = min(v.detach()).item();
+    check(!(least < 0), "gaussian_nll_loss: a variance is negative: {}", least);
+  }
+  // The gradient of a variance below eps is that at eps.
+  Tensor short_of = maximum(v.detach(), o.eps) - v.detach();
+  v = v + short_of;
+  Tensor losses = 0.5 * (log(v) + square(x - target) / v);
+  if (o.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
+  return reduced(losses, o.reduction);
+}
+
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, double var,
+                         const GaussianNllOptions& options) {
+  check_defined("gaussian_nll_loss", x, target);
+  return gaussian_nll_loss(x, target, scalar(var, x.dtype()), options);
+}
+
+Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& o) {
+  check_defined("sigmoid_focal_loss", logits, target);
+  check_same_shape("sigmoid_focal_loss", logits, target);
+  check(o.gamma >= 0 && o.alpha <= 1,
+        "sigmoid_focal_loss: gamma must not be negative, alpha be at most 1; they are {} and {}",
+        o.gamma, o.alpha);
+  Tensor losses = bce_with_logits(logits, target, {.reduction = Reduction::none});
+  if (o.gamma > 0) {  // 1 - p_t = p (1 - y) + (1 - p) y
+    Tensor p = sigmoid(logits), away = p + (1 - 2 * p) * target;
+    losses = losses * pow(away, o.gamma);
+  }
+  if (o.alpha >= 0) losses = losses * (o.alpha * target + (1 - o.alpha) * (1 - target));
+  return reduced(losses, o.reduction);
 }
 
 }  // namespace tern
