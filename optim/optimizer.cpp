@@ -23,16 +23,18 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
   return std::vector<ParameterGroup>{std::move(decayed), std::move(free)};
 }
 
-Optimizer::Optimizer(const ParameterGroups& groups, Traits traits) : traits_(std::move(traits)) {
-  check(traits_.state_names.size() <= kMaxStates, "{}: {} state names, at most {}", traits_.name,
-        traits_.state_names.size(), kMaxStates);
-  for (const ParameterGroup& g : groups.list) {
-    Settings s{g.lr.value_or(traits_.lr), g.weight_decay.value_or(traits_.weight_decay)};
+Optimizer::Optimizer(Traits traits, std::vector<Settings> groups)
+    : traits_(traits), groups_(std::move(groups)) {
+  for (const Settings& s : groups_)
     check(s.lr >= 0 && s.weight_decay >= 0,
           "{}: lr and weight decay must not be negative, they are {} and {}", traits_.name, s.lr,
           s.weight_decay);
-    groups_.push_back(s);
-    for (const auto& [parameter, t] : g.parameters) add(parameter, t, groups_.size() - 1);
+}
+
+void Optimizer::add_parameters() {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    for (const auto& [parameter, t] : groups_[group].parameters) add(parameter, t, group);
+    groups_[group].parameters.clear();
   }
   check_distinct();
 }
@@ -43,6 +45,10 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
         traits_.name, name);
   check(p.is_contiguous(), "{}: '{}' is not contiguous; make the parameter from a clone()",
         traits_.name, name);
+  const std::string reason = refuses(group, p.shape());
+  check(reason.empty(), "{}: '{}' of shape {}: {}", traits_.name, name, p.shape(), reason);
+  const size_t count = states(group, p.shape()).size();
+  check(count <= kMaxStates, "{}: {} state names, at most {}", traits_.name, count, kMaxStates);
   if (p.requires_grad()) leaf_of(p).known = true;
   entry_of_.emplace(p.ref().get(), entries_.size());
   entries_.push_back({name, p, group});
@@ -87,17 +93,16 @@ void Optimizer::zero_grad() {
   end_step();
 }
 
-std::vector<Tensor> Optimizer::fresh_state(const Tensor& parameter) const {
+std::vector<Tensor> Optimizer::fresh_state(const Entry& e) const {
   std::vector<Tensor> state;
-  for (size_t i = 0; i < traits_.state_names.size(); ++i)
-    state.push_back(zeros(parameter.shape(), parameter.dtype()));
+  for (const StateTensor& s : states(e.group, e.parameter.shape()))
+    state.push_back(zeros(s.shape, e.parameter.dtype()));
   return state;
 }
 
 void Optimizer::allocate_state() {
   std::vector<std::vector<Tensor>> fresh;
-  for (const Entry& e : entries_)
-    fresh.push_back(e.state.empty() ? fresh_state(e.parameter) : e.state);
+  for (const Entry& e : entries_) fresh.push_back(e.state.empty() ? fresh_state(e) : e.state);
   for (size_t i = 0; i < entries_.size(); ++i) entries_[i].state = std::move(fresh[i]);
 }
 
@@ -106,6 +111,7 @@ struct Optimizer::Update {
   Entry* entry;
   Tensor gradient;            // contiguous
   std::vector<Tensor> state;  // for the first step
+  Tensor direction;           // contiguous, of a rule that has one
 };
 
 Optimizer::Update Optimizer::prepare(size_t i) {
@@ -118,7 +124,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         "{}: '{}' holds averaged weights for now, and a step would change the averages; take it "
         "when the EmaScope has ended (or after Ema::swap)",
         traits_.name, e.name);
-  Update u{&e, e.parameter.grad(), {}};
+  Update u{&e, e.parameter.grad(), {}, {}};
   if (!e.parameter.requires_grad()) return u;
   const LeafNode& leaf = leaf_of(e.parameter);
   if (!u.gradient.defined() && !leaf.stepped_by) return u;
@@ -136,7 +142,13 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         traits_.name, e.name, unknown ? unknown->shape : Shape());
   if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
   u.gradient = u.gradient.contiguous();
-  if (e.state.empty()) u.state = fresh_state(e.parameter);
+  if (e.state.empty()) u.state = fresh_state(e);
+  u.direction = direction(e.group, u.gradient, e.state.empty() ? u.state : e.state);
+  if (!u.direction.defined()) return u;
+  check(u.direction.shape() == e.parameter.shape() && u.direction.dtype() == e.parameter.dtype(),
+        "{}: the direction of '{}' is {} {}, the parameter {} {}", traits_.name, e.name,
+        u.direction.dtype(), u.direction.shape(), e.parameter.dtype(), e.parameter.shape());
+  u.direction = u.direction.contiguous();
   return u;
 }
 
@@ -148,6 +160,24 @@ T* elements(const Tensor& t) {
 }
 
 }  // namespace
+
+template <class T>
+Piece<T> Optimizer::piece_of(const Update& u, int64_t begin, int64_t count) const {
+  const Entry& e = *u.entry;
+  Piece<T> piece{elements<T>(e.parameter) + begin,
+                 u.gradient.data<T>() + begin,
+                 {},
+                 count,
+                 lr(e.group),
+                 weight_decay(e.group),
+                 e.steps,
+                 u.direction.defined() ? u.direction.data<T>() + begin : nullptr,
+                 &e.parameter.shape()};
+  for (size_t k = 0; k < e.state.size(); ++k)
+    piece.state[k] =
+        elements<T>(e.state[k]) + (e.state[k].numel() == e.parameter.numel() ? begin : 0);
+  return piece;
+}
 
 // All of the step or nothing: what may fail comes before the first change.
 void Optimizer::apply(std::vector<Update> updates) {
@@ -162,22 +192,14 @@ void Optimizer::apply(std::vector<Update> updates) {
     if (e.state.empty()) e.state = std::move(u.state);
     e.parameter.begin_write(traits_.name);
     for (const Tensor& t : e.state) t.begin_write(traits_.name);
+    dispatch_float(e.parameter.dtype(), traits_.name,
+                   [&]<class T>() { begin(e.group, piece_of<T>(u, 0, e.parameter.numel())); });
   }
   parallel_blocks(static_cast<int64_t>(cuts.size()), work(cuts), [&](int64_t i) {
     const Cut& cut = cuts[static_cast<size_t>(i)];
     const Update& u = updates[cut.item];
-    const Entry& e = *u.entry;
-    dispatch_float(e.parameter.dtype(), traits_.name, [&]<class T>() {
-      Piece<T> piece{elements<T>(e.parameter) + cut.begin,
-                     u.gradient.data<T>() + cut.begin,
-                     {},
-                     cut.count,
-                     lr(e.group),
-                     weight_decay(e.group),
-                     e.steps};
-      for (size_t k = 0; k < e.state.size(); ++k)
-        piece.state[k] = elements<T>(e.state[k]) + cut.begin;
-      update(piece);
+    dispatch_float(u.entry->parameter.dtype(), traits_.name, [&]<class T>() {
+      update(u.entry->group, piece_of<T>(u, cut.begin, cut.count));
     });
   });
 }
@@ -219,8 +241,9 @@ NamedTensors Optimizer::state_dict() const {
   for (const Entry& e : entries_) {
     if (e.steps == 0) continue;
     out.emplace_back(e.name + ".step", full({}, e.steps, DType::i64));
+    const std::vector<StateTensor> names = states(e.group, e.parameter.shape());
     for (size_t i = 0; i < e.state.size(); ++i)
-      out.emplace_back(e.name + "." + traits_.state_names[i], e.state[i]);
+      out.emplace_back(e.name + "." + names[i].name, e.state[i]);
   }
   return out;
 }
@@ -237,11 +260,12 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     e.steps = 0;
     e.state.clear();
     if (!given.contains(e.name + ".step")) continue;
-    e.state = fresh_state(e.parameter);
+    e.state = fresh_state(e);
     steps[i] = zeros({}, DType::i64);
     targets.emplace_back(e.name + ".step", steps[i]);
+    const std::vector<StateTensor> names = states(e.group, e.parameter.shape());
     for (size_t k = 0; k < e.state.size(); ++k)
-      targets.emplace_back(e.name + "." + traits_.state_names[k], e.state[k]);
+      targets.emplace_back(e.name + "." + names[k].name, e.state[k]);
   }
   load_state(std::string(traits_.name) + ": load_state_dict", targets, state);
   for (size_t i = 0; i < loaded.size(); ++i)

@@ -34,7 +34,13 @@
 //   };
 //   optim::OptimizerOf<Lion> optimizer(nn::named_parameters(model), {.lr = 3e-4});
 //
-// AdamW and the others here are so; tern::simd (core/base/simd.h) makes the loop vector code.
+// Groups of parameters may differ in their rate and decay, or in every setting:
+//
+//   optim::AdamW optimizer(std::vector<optim::AdamW::Group>{
+//       {.parameters = slow, .options = {.lr = 1e-4, .beta1 = 0.8}}, {.parameters = others}});
+//
+// AdamW and the others here are so (beside this page: lion.h, adam_family.h, adafactor.h, muon.h);
+// tern::simd (core/base/simd.h) makes the loop vector code.
 #pragma once
 
 #include <array>
@@ -61,8 +67,16 @@ struct Piece {
   std::array<T*, kMaxStates>
       state;  ///< as many as the optimizer has names; 0 before the first step
   int64_t count;
-  double lr, weight_decay;  ///< now, and of this parameter's group
-  int64_t step;             ///< of this parameter, from 1
+  double lr, weight_decay;       ///< now, and of this parameter's group
+  int64_t step;                  ///< of this parameter, from 1
+  const T* direction = nullptr;  ///< what the rule's direction() gave, if it has that
+  const Shape* shape = nullptr;  ///< of the whole parameter
+};
+
+/// A tensor that an optimizer keeps for a parameter.
+struct StateTensor {
+  const char* name;
+  Shape shape;
 };
 
 /// Parameters that share settings; what is not set here is as in the optimizer's options.
@@ -135,19 +149,27 @@ class Optimizer {
   /// What OptimizerOf reads off a rule.
   struct Traits {
     const char* name;
-    double lr, weight_decay;
-    std::vector<const char*> state_names;
     bool whole_parameters;
   };
-  Optimizer(const ParameterGroups& groups, Traits traits);
-
-  virtual void update(const Piece<float>& piece) const = 0;
-  virtual void update(const Piece<double>& piece) const = 0;
-
- private:
   struct Settings {
+    NamedTensors parameters;
     double lr, weight_decay;
   };
+  Optimizer(Traits traits, std::vector<Settings> groups);
+  /// Registers the parameters of the groups; what follows can be called by then.
+  void add_parameters();
+
+  // Of the rule of a group.
+  virtual void begin(size_t group, const Piece<float>& piece) const = 0;
+  virtual void begin(size_t group, const Piece<double>& piece) const = 0;
+  virtual void update(size_t group, const Piece<float>& piece) const = 0;
+  virtual void update(size_t group, const Piece<double>& piece) const = 0;
+  virtual std::vector<StateTensor> states(size_t group, const Shape& parameter) const = 0;
+  virtual std::string refuses(size_t group, const Shape& parameter) const = 0;
+  virtual Tensor direction(size_t group, const Tensor& gradient,
+                           const std::vector<Tensor>& state) const = 0;
+
+ private:
   struct Entry {
     std::string name;
     Tensor parameter;
@@ -158,8 +180,10 @@ class Optimizer {
   struct Update;
   void add(const std::string& name, const Tensor& parameter, size_t group);
   void check_distinct() const;
-  std::vector<Tensor> fresh_state(const Tensor& parameter) const;
+  std::vector<Tensor> fresh_state(const Entry& entry) const;
   Update prepare(size_t entry);
+  template <class T>
+  Piece<T> piece_of(const Update& update, int64_t begin, int64_t count) const;
   void apply(std::vector<Update> updates);
   void step_leaf(const Tensor& leaf);
   void end_step();
@@ -175,13 +199,23 @@ class Optimizer {
 ///   double weight_decay;                            0 where there is none
 ///   static constexpr const char* name;              for errors
 ///   static constexpr std::array state_names;        of the tensors kept for each parameter, or
-///   std::vector<const char*> state_names() const;   if they depend on the settings; none if
-///   neither void validate() const;                          throws what is wrong with the settings
+///   std::vector<const char*> state_names() const;   if they depend on the settings, or
+///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
+///                                                   shape; none if none of these
+///   void validate() const;                          throws what is wrong with the settings
+///   std::string refuses(const Shape&) const;        why it takes no such parameter; empty: it does
 ///   static constexpr bool whole_parameters = true;  a piece is always all of a parameter (for
-///   norms
-///                                                   of it, as in LAMB); a large one is one
+///                                                   norms of it, as in LAMB); a large one is one
 ///                                                   thread's
-/// update() runs in several threads at a time and must not throw.
+///   void begin(const Piece<T>& whole) const;        runs once a step for all of a parameter,
+///                                                   before update() gets pieces of it
+///   Tensor direction(const Tensor& gradient, const std::vector<Tensor>& state) const;
+///                                                   what update() finds as Piece::direction, of
+///                                                   the gradient's shape: the part of the
+///                                                   arithmetic that is written in ops. It changes
+///                                                   neither, and may throw
+/// update() runs in several threads at a time; neither it nor begin() may throw. A piece's state
+/// begins where the piece does if it is as large as the parameter, else with its first element.
 template <class R>
 concept Rule = std::copyable<R> &&
     requires(const R& rule, const Piece<float>& floats, const Piece<double>& doubles) {
@@ -190,30 +224,95 @@ concept Rule = std::copyable<R> &&
   rule.update(doubles);
 };
 
+/// Parameters with settings of their own, all of them.
+template <class R>
+struct GroupOf {
+  NamedTensors parameters;
+  R options = {};
+};
+
 /// The optimizer that a rule makes.
 template <Rule R>
 class OptimizerOf final : public Optimizer {
  public:
+  using Options = R;
+  using Group = GroupOf<R>;
+
   explicit OptimizerOf(const ParameterGroups& groups, const R& rule = {})
-      : Optimizer(groups, traits(rule)), rule_(rule) {}
-  const R& rule() const { return rule_; }
+      : Optimizer(traits(), settings(groups, rule)), rules_(groups.list.size(), rule) {
+    validate();
+  }
+  explicit OptimizerOf(const std::vector<Group>& groups) : Optimizer(traits(), settings(groups)) {
+    for (const Group& g : groups) rules_.push_back(g.options);
+    validate();
+  }
+  const R& rule(size_t group = 0) const { return rules_.at(group); }
 
  private:
-  static Traits traits(const R& rule) {
-    Traits t{"optimizer", rule.lr, 0, {}, false};
+  static Traits traits() {
+    Traits t{"optimizer", false};
     if constexpr (requires { R::name; }) t.name = R::name;
-    if constexpr (requires { rule.weight_decay; }) t.weight_decay = rule.weight_decay;
-    if constexpr (requires { rule.state_names(); })
-      t.state_names = rule.state_names();
-    else if constexpr (requires { R::state_names; })
-      t.state_names.assign(R::state_names.begin(), R::state_names.end());
     if constexpr (requires { R::whole_parameters; }) t.whole_parameters = R::whole_parameters;
-    if constexpr (requires { rule.validate(); }) rule.validate();
     return t;
   }
-  void update(const Piece<float>& piece) const override { rule_.update(piece); }
-  void update(const Piece<double>& piece) const override { rule_.update(piece); }
-  R rule_;
+  static double decay_of(const R& rule) {
+    if constexpr (requires { rule.weight_decay; }) return rule.weight_decay;
+    return 0;
+  }
+  static std::vector<Settings> settings(const ParameterGroups& groups, const R& rule) {
+    std::vector<Settings> out;
+    for (const ParameterGroup& g : groups.list)
+      out.push_back(
+          {g.parameters, g.lr.value_or(rule.lr), g.weight_decay.value_or(decay_of(rule))});
+    return out;
+  }
+  static std::vector<Settings> settings(const std::vector<Group>& groups) {
+    std::vector<Settings> out;
+    for (const Group& g : groups) out.push_back({g.parameters, g.options.lr, decay_of(g.options)});
+    return out;
+  }
+  void validate() {
+    for ([[maybe_unused]] const R& rule : rules_)
+      if constexpr (requires { rule.validate(); }) rule.validate();
+    add_parameters();
+  }
+
+  template <class T>
+  void begin_of(size_t group, const Piece<T>& piece) const {
+    if constexpr (requires { rules_[group].begin(piece); }) rules_[group].begin(piece);
+  }
+  void begin(size_t group, const Piece<float>& piece) const override { begin_of(group, piece); }
+  void begin(size_t group, const Piece<double>& piece) const override { begin_of(group, piece); }
+  void update(size_t group, const Piece<float>& piece) const override {
+    rules_[group].update(piece);
+  }
+  void update(size_t group, const Piece<double>& piece) const override {
+    rules_[group].update(piece);
+  }
+  std::vector<StateTensor> states(size_t group, const Shape& parameter) const override {
+    [[maybe_unused]] const R& rule = rules_[group];
+    std::vector<StateTensor> out;
+    if constexpr (requires { rule.states(parameter); })
+      out = rule.states(parameter);
+    else if constexpr (requires { rule.state_names(); })
+      for (const char* name : rule.state_names()) out.push_back({name, parameter});
+    else if constexpr (requires { R::state_names; })
+      for (const char* name : R::state_names) out.push_back({name, parameter});
+    return out;
+  }
+  std::string refuses(size_t group, const Shape& parameter) const override {
+    if constexpr (requires { rules_[group].refuses(parameter); })
+      return rules_[group].refuses(parameter);
+    return {};
+  }
+  Tensor direction(size_t group, const Tensor& gradient,
+                   const std::vector<Tensor>& state) const override {
+    if constexpr (requires { rules_[group].direction(gradient, state); })
+      return rules_[group].direction(gradient, state);
+    return {};
+  }
+
+  std::vector<R> rules_;  // by group
 };
 
 /// Adam with the weight decay applied to the parameters themselves (Loshchilov & Hutter 2019).

@@ -3,16 +3,11 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
+#include "tern/optim/betas.h"
 #include "tern/optim/optimizer.h"
 
 namespace tern::optim {
 namespace {
-
-void check_betas(const char* name, double beta1, double beta2, double eps) {
-  check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && eps >= 0,
-        "{}: betas must lie in [0, 1) and eps must not be negative; they are {}, {} and {}", name,
-        beta1, beta2, eps);
-}
 
 // m = lerp(m, g, 1-b1); v = b2 v + (1-b2) g^2;
 // p -= lr / (1-b1^t) * m / (sqrt(v / (1-b2^t)) + eps).

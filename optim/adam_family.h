@@ -1,0 +1,61 @@
+// What was made of Adam: with Nesterov's momentum, with a rectified variance, and with steps as
+// long as the layer's weights. Definitions, defaults and names of the state are torch.optim's; of
+// LAMB timm.optim's.
+#pragma once
+
+#include "tern/optim/optimizer.h"
+
+namespace tern::optim {
+
+/// Dozat 2016. The state has the product of the momenta so far as a tensor of one element.
+struct NAdamOptions {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double momentum_decay = 4e-3;         ///< how fast the momentum rises to beta1
+  bool decoupled_weight_decay = false;  ///< as AdamW, not through the gradient
+  static constexpr const char* name = "NAdam";
+  std::vector<StateTensor> states(const Shape& parameter) const;
+  void validate() const;
+  template <class T>
+  void begin(const Piece<T>& whole) const;
+  template <class T>
+  void update(const Piece<T>& piece) const;
+
+ private:
+  double momentum(int64_t step) const;
+};
+using NAdam = OptimizerOf<NAdamOptions>;
+
+/// Liu et al. 2020: a step of momentum alone until the variance of the second moment is bounded.
+struct RAdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled_weight_decay = false;  ///< as AdamW, not through the gradient
+  static constexpr const char* name = "RAdam";
+  static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
+  void validate() const;
+  template <class T>
+  void update(const Piece<T>& piece) const;
+};
+using RAdam = OptimizerOf<RAdamOptions>;
+
+/// You et al. 2020, algorithm 2: r = adam + weight_decay p; p -= lr |p| / |r| r, with norms over a
+/// whole parameter (a ratio of 1 where one of them is 0). The paper clips no gradients; timm's
+/// bound of 1 on their norm is clip_grad_norm before the step.
+struct LambOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01;
+  bool bias_correction = true;
+  bool trust_clip = false;    ///< a ratio of at most 1 (LAMBC)
+  bool always_adapt = false;  ///< also where there is no weight decay (biases, norms)
+  static constexpr const char* name = "Lamb";
+  static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
+  static constexpr bool whole_parameters = true;
+  void validate() const;
+  template <class T>
+  void update(const Piece<T>& piece) const;
+};
+using Lamb = OptimizerOf<LambOptions>;
+
+extern template class OptimizerOf<NAdamOptions>;
+extern template class OptimizerOf<RAdamOptions>;
+extern template class OptimizerOf<LambOptions>;
+
+}  // namespace tern::optim
