@@ -64,12 +64,14 @@ Schedule inverse_sqrt(int64_t warmup) {
 Plateau::Plateau(const PlateauOptions& o)
     : options_(o), best_(std::numeric_limits<double>::infinity() * (o.maximize ? -1 : 1)) {
   check(o.factor > 0 && o.factor < 1, "Plateau: the factor must lie in (0, 1), it is {}", o.factor);
+  check(o.patience >= 0 && o.cooldown >= 0 && o.threshold >= 0,
+        "Plateau: patience, cooldown and threshold must not be negative, they are {}, {} and {}",
+        o.patience, o.cooldown, o.threshold);
 }
 
 double Plateau::update(double metric) {
-  double share = options_.threshold;
-  bool better = options_.maximize ? metric > best_ + share * std::abs(best_)
-                                  : metric < best_ - share * std::abs(best_);
+  const double step = options_.threshold * (options_.absolute ? 1 : std::abs(best_));
+  bool better = options_.maximize ? metric > best_ + step : metric < best_ - step;
   if (std::isinf(best_)) better = options_.maximize ? metric > best_ : metric < best_;
   if (better) best_ = metric;
   bad_ = better ? 0 : bad_ + 1;

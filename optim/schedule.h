@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "tern/core/io/state.h"
 
@@ -30,6 +31,44 @@ Schedule cosine(const WarmupOptions& options);
 /// A straight line from 1 down to `last`.
 Schedule linear_decay(const WarmupOptions& options);
 
+struct PolynomialOptions {
+  int64_t warmup = 0, total = 0;  ///< as in WarmupOptions
+  double last = 0;
+  double power = 1;  ///< 1 is linear_decay
+};
+/// last + (1 - last) (1 - progress)^power (PolynomialLR).
+Schedule polynomial(const PolynomialOptions& options);
+
+enum class Anneal { cos, linear };
+struct OneCycleOptions {
+  int64_t total = 0;       ///< steps of the cycle; needed
+  double pct_start = 0.3;  ///< the share of them in which the rate rises
+  Anneal anneal = Anneal::cos;
+  double div_factor = 25;         ///< begins at 1 / div_factor
+  double final_div_factor = 1e4;  ///< ends at 1 / (div_factor final_div_factor)
+  bool three_phase = false;       ///< falls as long as it rose, then goes on to the end
+};
+/// Up to 1 and down again, once (Smith & Topin 2018): torch.optim's OneCycleLR, the optimizer's lr
+/// being max_lr, without its cycle of the momentum.
+Schedule one_cycle(const OneCycleOptions& options);
+
+enum class Cycle { triangular, triangular2, exp_range };
+struct CyclicOptions {
+  double base = 0.1;               ///< the lowest factor (base_lr / max_lr)
+  int64_t up = 2000;               ///< steps from base to 1
+  int64_t down = 0;                ///< steps back; 0: as many
+  Cycle mode = Cycle::triangular;  ///< triangular2: half as high in each cycle
+  double gamma = 1;                ///< exp_range: the height is gamma^step
+};
+/// Up and down without end (Smith 2017): torch.optim's CyclicLR, the optimizer's lr being max_lr.
+Schedule cyclic(const CyclicOptions& options = {});
+
+/// schedules[i] from milestones[i - 1] on, where it begins at its own step 0 (SequentialLR): one
+/// milestone fewer than schedules, rising.
+Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones);
+/// The product of all (ChainedScheduler).
+Schedule chained(std::vector<Schedule> schedules);
+
 /// Vaswani et al. 2017, equation 3: dim^-0.5 * min(t^-0.5, t * warmup^-1.5) with t = step + 1. The
 /// learning rate itself: use it with an optimizer of lr 1 (or a factor of your own).
 Schedule noam(int64_t dim, int64_t warmup = 4000);
@@ -41,6 +80,7 @@ struct PlateauOptions {
   double factor = 0.1;
   int64_t patience = 10;    ///< calls without improvement that are let pass
   double threshold = 1e-4;  ///< an improvement is better by this share of the best
+  bool absolute = false;    ///< an improvement is better by `threshold` itself
   int64_t cooldown = 0;     ///< calls after a reduction that do not count
   double smallest = 0;      ///< the factor is never less
   bool maximize = false;    ///< the metric is an accuracy, not a loss

@@ -2,11 +2,30 @@
 
 #include <cmath>
 
+#include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/optim/schedule.h"
 
 using namespace tern;
 using doctest::Approx;
+
+namespace {
+
+/// What tests/reference/optim/make_schedules.py wrote.
+std::vector<double> pytorch(const std::string& name) {
+  static const SafeTensors kFile =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/optim/schedules.safetensors");
+  return kFile.find(name).to_vector<double>();
+}
+
+void check_equals(const std::string& name, const optim::Schedule& schedule) {
+  const std::vector<double> want = pytorch(name);
+  for (size_t step = 0; step < want.size(); ++step)
+    CHECK_MESSAGE(std::abs(schedule(static_cast<int64_t>(step)) - want[step]) < 1e-12, name, " at ",
+                  step, ": ", schedule(static_cast<int64_t>(step)), " instead of ", want[step]);
+}
+
+}  // namespace
 
 TEST_CASE("schedules: constant, steps, linear, cosine") {
   optim::Schedule warm = optim::constant(4);
@@ -71,4 +90,73 @@ TEST_CASE("schedules: plateau waits, reduces, cools down, and continues from its
   CHECK(accuracy.update(0.1) == 1);
   CHECK(accuracy.update(0.2) == 1);
   CHECK(accuracy.update(0.2) == Approx(0.1));
+}
+
+TEST_CASE("schedules: PyTorch's rates") {
+  using optim::Anneal, optim::Cycle;
+  check_equals("polynomial", optim::polynomial({.total = 30, .power = 2.5}));
+  check_equals("one_cycle", optim::one_cycle({.total = 40}));
+  check_equals("one_cycle_linear", optim::one_cycle({.total = 40,
+                                                     .pct_start = .45,
+                                                     .anneal = Anneal::linear,
+                                                     .div_factor = 10,
+                                                     .final_div_factor = 100}));
+  check_equals("one_cycle_three",
+               optim::one_cycle({.total = 40, .pct_start = .25, .three_phase = true}));
+  check_equals("one_cycle_start_0", optim::one_cycle({.total = 40, .pct_start = 0}));
+  check_equals("one_cycle_start_1", optim::one_cycle({.total = 40, .pct_start = 1}));
+  check_equals("cyclic", optim::cyclic({.base = .2, .up = 5}));
+  check_equals("cyclic_2",
+               optim::cyclic({.base = .2, .up = 4, .down = 7, .mode = Cycle::triangular2}));
+  check_equals("cyclic_exp",
+               optim::cyclic({.base = .2, .up = 6, .mode = Cycle::exp_range, .gamma = .95}));
+  check_equals("sequential",
+               optim::sequential({optim::polynomial({.total = 10}), optim::step_decay(4, .5),
+                                  optim::polynomial({.total = 12, .power = 2})},
+                                 {7, 21}));
+  check_equals("chained", optim::chained({optim::step_decay(6, .5),
+                                          optim::polynomial({.total = 45, .power = 1.5})}));
+}
+
+TEST_CASE("schedules: beyond their ends, and what is refused") {
+  optim::Schedule cycle = optim::one_cycle({.total = 10, .div_factor = 4});
+  CHECK(cycle(1000) == cycle(9));
+  CHECK(optim::one_cycle({.total = 1})(0) > 0);
+  optim::Schedule warm = optim::polynomial({.warmup = 4, .total = 12, .last = .1, .power = 2});
+  CHECK(warm(0) == .25);
+  CHECK(warm(4) == 1);
+  CHECK(warm(8) == Approx(.1 + .9 * .25));
+  CHECK(warm(99) == Approx(.1));
+  CHECK(optim::polynomial({.total = 9})(4) == Approx(optim::linear_decay({.total = 9})(4)));
+  CHECK_THROWS_AS(optim::polynomial({.warmup = 5, .total = 5}), Error);
+  CHECK_THROWS_AS(optim::polynomial({.total = 5, .power = 0}), Error);
+  CHECK_THROWS_AS(optim::one_cycle({}), Error);
+  CHECK_THROWS_AS(optim::one_cycle({.total = 5, .pct_start = 1.5}), Error);
+  CHECK_THROWS_AS(optim::cyclic({.base = 2}), Error);
+  CHECK_THROWS_AS(optim::cyclic({.up = 0}), Error);
+  CHECK_THROWS_AS(optim::sequential({warm, warm}, {}), Error);
+  CHECK_THROWS_AS(optim::sequential({warm, warm, warm}, {5, 5}), Error);
+  CHECK_THROWS_AS(optim::sequential({warm, {}}, {5}), Error);
+  CHECK_THROWS_AS(optim::chained({}), Error);
+}
+
+TEST_CASE("schedules: plateaus reduce where PyTorch's do, and go on from their state anywhere") {
+  const std::vector<double> metric = pytorch("plateau.metric");
+  const std::vector<std::pair<std::string, optim::PlateauOptions>> cases = {
+      {"plateau", {.patience = 2}},
+      {"plateau_max",
+       {.factor = .5, .patience = 3, .threshold = .01, .cooldown = 2, .maximize = true}},
+      {"plateau_abs",
+       {.factor = .6, .patience = 1, .threshold = .2, .absolute = true, .smallest = .05}}};
+  for (const auto& [name, options] : cases) {
+    const std::vector<double> want = pytorch(name);
+    optim::Plateau plateau(options);
+    for (size_t epoch = 0; epoch < metric.size(); ++epoch) {
+      optim::Plateau other(options);
+      other.load_state_dict(plateau.state_dict());
+      CHECK(plateau.update(metric[epoch]) == Approx(want[epoch]).epsilon(1e-12));
+      CHECK(other.update(metric[epoch]) == plateau.factor());
+    }
+  }
+  CHECK_THROWS_AS(optim::Plateau({.patience = -1}), Error);
 }
