@@ -41,6 +41,8 @@
 #include "tern/data/images/image.h"
 #include "tern/data/images/image_loader.h"
 #include "tern/data/images/image_ops.h"
+#include "tern/data/images/picture.h"
+#include "tern/data/images/picture_folder.h"
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/loading/gzip.h"

@@ -50,7 +50,7 @@ const Rooms kMayLink = {
     {"core", {"fmt", "OpenMP", "CBLAS", "KissFFT", "utf8proc", "dl", "nlohmann_json"}},
     {"nn", {}},
     {"optim", {}},
-    {"data", {"ZLIB", "utf8proc", "nlohmann_json"}},
+    {"data", {"ZLIB", "utf8proc", "PNG", "JPEG", "nlohmann_json"}},
     {"train", {"nlohmann_json", "ZLIB"}},
     {"models", {}},
     {"apps", {"CLI11", "nlohmann_json", "PNG"}},

@@ -1,0 +1,21 @@
+// The two decoders behind decode_picture. Inside of data only.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tern/data/images/picture.h"
+
+namespace tern::data::detail {
+
+Picture decode_png(std::span<const uint8_t> bytes, const std::string& name,
+                   const DecodeOptions& options);
+Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
+                    const DecodeOptions& options);
+
+/// An empty picture of that size with memory for its pixels. IoError if they are more than the
+/// options allow, or more than `packed` bytes that hold at most `per_byte` pixels each can be.
+Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,
+                         int64_t per_byte, const DecodeOptions& options);
+
+}  // namespace tern::data::detail
