@@ -47,6 +47,7 @@
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/loader.h"
+#include "tern/data/loading/npy.h"
 #include "tern/data/loading/tar.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/tasks/sequence_tasks.h"

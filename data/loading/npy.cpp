@@ -1,0 +1,234 @@
+#include "tern/data/loading/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
+#include "tern/data/loading/detail/npy_header.h"
+#include "tern/data/loading/detail/zip.h"
+
+namespace tern::data {
+namespace {
+
+using detail::NpyHeader;
+using detail::NpyType;
+
+constexpr int64_t kMaxNpz = int64_t{1} << 36;
+constexpr int64_t kBuffer = 64 * 1024;
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+// Bytes of one array, wherever they come from.
+struct Source {
+  int64_t size;
+  std::function<void(void*, int64_t)> read;
+  std::function<void(int64_t at, const std::string& what)> fail;  // throws
+};
+
+NpyHeader read_header(const Source& source) {
+  unsigned char start[8], length[4] = {};
+  if (source.size < 10) source.fail(0, "too short for an npy file");
+  source.read(start, 8);
+  if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0) source.fail(0, "is no npy file");
+  if (start[6] < 1 || start[6] > 3)
+    source.fail(6, fmt::format("npy version {} is not known; there are 1 to 3", start[6]));
+  const int64_t width = start[6] == 1 ? 2 : 4;
+  source.read(length, width);
+  const int64_t count =
+      length[0] | length[1] << 8 | int64_t{length[2]} << 16 | int64_t{length[3]} << 24;
+  if (count > detail::kMaxNpyHeader || count > source.size - 8 - width)
+    source.fail(8, fmt::format("a header of {} bytes is not in it, or over the limit", count));
+  std::string text(static_cast<size_t>(count), '\0');
+  source.read(text.data(), count);
+  NpyHeader header = detail::parse_npy_header(
+      text, [&](int64_t at, const std::string& what) { source.fail(8 + width + at, what); });
+  header.size = 8 + width + count;
+  return header;
+}
+
+template <class T>
+T swapped(T value) {
+  auto* bytes = reinterpret_cast<unsigned char*>(&value);
+  std::reverse(bytes, bytes + sizeof value);
+  return value;
+}
+
+// n elements of From in the file's order as To.
+template <class From, class To, class Convert>
+void read_as(const Source& source, bool swap, To* to, int64_t n, Convert convert) {
+  std::vector<From> buffer(
+      static_cast<size_t>(std::min<int64_t>(n, kBuffer / static_cast<int64_t>(sizeof(From)))));
+  while (n > 0) {
+    const int64_t count = std::min(n, std::ssize(buffer));
+    source.read(buffer.data(), count * static_cast<int64_t>(sizeof(From)));
+    for (int64_t i = 0; i < count; ++i) {
+      const From value = buffer[static_cast<size_t>(i)];
+      *to++ = convert(swap ? swapped(value) : value);
+    }
+    n -= count;
+  }
+}
+
+template <class From, class To>
+void read_as(const Source& source, bool swap, To* to, int64_t n) {
+  if (std::is_same_v<From, To> && !swap) return source.read(to, n * item_size(dtype_of<To>));
+  read_as<From>(source, swap, to, n, [](From v) { return static_cast<To>(v); });
+}
+
+void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
+  const int64_t n = out.numel();
+  switch (h.type) {
+    case NpyType::f2:
+      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n, detail::half_to_float);
+    case NpyType::f4:
+      return read_as<float>(source, h.swapped, out.data<float>(), n);
+    case NpyType::f8:
+      return read_as<double>(source, h.swapped, out.data<double>(), n);
+    case NpyType::i1:
+      return read_as<int8_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::i2:
+      return read_as<int16_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::i4:
+      return read_as<int32_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::i8:
+      return read_as<int64_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::u1:
+      return read_as<uint8_t>(source, h.swapped, out.data<uint8_t>(), n);
+    case NpyType::u2:
+      return read_as<uint16_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::u4:
+      return read_as<uint32_t>(source, h.swapped, out.data<int64_t>(), n);
+    case NpyType::b1:
+      return read_as<uint8_t>(source, false, out.data<uint8_t>(), n,
+                              [](uint8_t v) { return static_cast<uint8_t>(v != 0); });
+  }
+  fail_unhandled("NpyType", h.type);
+}
+
+Tensor read_array(const Source& source) {
+  const NpyHeader h = read_header(source);
+  const int64_t item = detail::bytes_of(h.type), left = source.size - h.size;
+  int64_t count = 1;
+  const bool empty = h.shape.contains(0);
+  for (int64_t size : h.shape) {
+    if (!empty && count > left / size / item)
+      count = left + 1;  // too many in any case
+    else
+      count *= size;
+  }
+  if (count > left || count * item != left)
+    source.fail(h.size, fmt::format("an array {} of {} bytes each does not fit its {} bytes",
+                                    h.shape, item, left));
+  Shape stored = h.shape;
+  if (h.fortran_order) std::reverse(stored.begin(), stored.end());
+  Fresh out(stored, detail::dtype_of_npy(h.type));
+  read_elements(source, h, out);
+  Tensor x = not_differentiable(out);
+  if (!h.fortran_order || h.shape.size() < 2) return x;
+  Dims order;
+  for (int axis = h.shape.size() - 1; axis >= 0; --axis) order.push_back(axis);
+  return permute(x, order).contiguous();
+}
+
+// What is written for a tensor: the header, and its elements in the order of the file.
+struct Written {
+  std::string header;
+  Tensor elements;
+
+  Written(const Tensor& x, const NpyOptions& options) {
+    check_defined("save_npy", x);
+    Tensor t = x.detach();
+    if (options.fortran_order && t.ndim() > 1) {
+      Dims order;
+      for (int axis = t.ndim() - 1; axis >= 0; --axis) order.push_back(axis);
+      t = permute(t, order);
+    }
+    elements = t.contiguous();
+    header = detail::make_npy_header(x.dtype(), x.shape(), options.fortran_order);
+  }
+  const void* data() const {
+    return dispatch(elements.dtype(), [&]<class T>() -> const void* { return elements.data<T>(); });
+  }
+  int64_t bytes() const { return elements.numel() * item_size(elements.dtype()); }
+  uint32_t crc() const {
+    auto sum = [](uint32_t crc, const void* from, int64_t count) {
+      const auto* p = static_cast<const unsigned char*>(from);
+      for (int64_t i = 0; i < count; i += 1 << 30)
+        crc = static_cast<uint32_t>(
+            crc32(crc, p + i, static_cast<uInt>(std::min<int64_t>(count - i, 1 << 30))));
+      return crc;
+    };
+    const uint32_t of_header = sum(0, header.data(), std::ssize(header));
+    return bytes() == 0 ? of_header : sum(of_header, data(), bytes());
+  }
+};
+
+}  // namespace
+
+Tensor load_npy(const std::string& path) {
+  const detail::RandomFile file(path);
+  int64_t at = 0;
+  return read_array({file.size(),
+                     [&](void* to, int64_t count) {
+                       file.read(at, to, count);
+                       at += count;
+                     },
+                     [&](int64_t where, const std::string& what) { file.fail(where, what); }});
+}
+
+void save_npy(const std::string& path, const Tensor& x, const NpyOptions& options) {
+  const Written written(x, options);
+  AtomicFile file(path);
+  file.write(written.header);
+  if (written.bytes() > 0) file.write(written.data(), written.bytes());
+  file.commit();
+}
+
+NamedTensors load_npz(const std::string& path) {
+  const detail::RandomFile file(path);
+  NamedTensors out;
+  std::set<std::string> names;
+  int64_t total = 0;
+  for (const detail::ZipEntry& e : detail::read_zip_directory(file)) {
+    if (!e.name.ends_with(".npy"))
+      file.fail(e.header, fmt::format("\"{}\" is no npy file", e.name));
+    if (!names.insert(e.name).second)
+      file.fail(e.header, fmt::format("\"{}\" is there twice", e.name));
+    total += std::min(e.size, kMaxNpz + 1);
+    if (total > kMaxNpz) file.fail(e.header, fmt::format("holds more than {} bytes", kMaxNpz));
+    detail::ZipMember member(file, e);
+    Tensor x = read_array(
+        {e.size, [&](void* to, int64_t n) { member.read_exactly(to, n); },
+         [&](int64_t at, const std::string& what) {
+           file.fail(e.header, fmt::format("\"{}\": {} (at byte {} of it)", e.name, what, at));
+         }});
+    out.emplace_back(e.name.substr(0, e.name.size() - 4), std::move(x));
+  }
+  return out;
+}
+
+void save_npz(const std::string& path, const NamedTensors& arrays, const NpyOptions& options) {
+  std::set<std::string> names;
+  for (const auto& entry : arrays) {
+    const std::string& name = entry.first;
+    const bool plain =
+        !name.empty() && name.size() < 0xff00 && std::all_of(name.begin(), name.end(), [](char c) {
+          return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+        });
+    check(plain, "save_npz: '{}' cannot be the name of an array", name);
+    check(names.insert(name).second, "save_npz: two arrays are called '{}'", name);
+  }
+  detail::ZipWriter zip(path);
+  for (const auto& [name, x] : arrays) {
+    const Written written(x, options);
+    zip.begin(name + ".npy", std::ssize(written.header) + written.bytes(), written.crc());
+    zip.write(written.header.data(), std::ssize(written.header));
+    if (written.bytes() > 0) zip.write(written.data(), written.bytes());
+  }
+  zip.commit();
+}
+
+}  // namespace tern::data

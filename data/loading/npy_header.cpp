@@ -1,0 +1,191 @@
+#include "tern/data/loading/detail/npy_header.h"
+
+#include <bit>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace tern::data::detail {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "npy files are written little-endian");
+
+struct Kind {
+  std::string_view name;
+  NpyType type;
+  int64_t bytes;
+  DType dtype;
+};
+constexpr Kind kKinds[] = {
+    {"f2", NpyType::f2, 2, DType::f32}, {"f4", NpyType::f4, 4, DType::f32},
+    {"f8", NpyType::f8, 8, DType::f64}, {"i1", NpyType::i1, 1, DType::i64},
+    {"i2", NpyType::i2, 2, DType::i64}, {"i4", NpyType::i4, 4, DType::i64},
+    {"i8", NpyType::i8, 8, DType::i64}, {"u1", NpyType::u1, 1, DType::u8},
+    {"u2", NpyType::u2, 2, DType::i64}, {"u4", NpyType::u4, 4, DType::i64},
+    {"b1", NpyType::b1, 1, DType::u8},
+};
+
+const Kind& kind_of(NpyType type) {
+  for (const Kind& k : kKinds)
+    if (k.type == type) return k;
+  fail_unhandled("NpyType", type);
+}
+
+// Reads the few literals of Python that NumPy writes.
+class Literals {
+ public:
+  using Fail = std::function<void(int64_t, const std::string&)>;
+  Literals(const std::string& text, const Fail& fail) : text_(text), fail_(fail) {}
+
+  [[noreturn]] void fail(const std::string& what) const {
+    fail_(static_cast<int64_t>(at_), "the npy header: " + what);
+    tern::fail(what);  // not reached: fail_ throws
+  }
+  bool take(char c) {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(fmt::format("expected '{}'", c));
+  }
+  std::string string() {
+    const bool single = take('\'');
+    if (!single) expect('"');
+    const size_t end = text_.find(single ? '\'' : '"', at_);
+    if (end == std::string::npos) fail("a string without its end");
+    std::string s = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return s;
+  }
+  bool boolean() {
+    take('\0');  // skips spaces
+    for (std::string_view word : {"True", "False"})
+      if (std::string_view(text_).substr(at_).starts_with(word)) {
+        at_ += word.size();
+        return word == "True";
+      }
+    fail("expected True or False");
+  }
+  Shape tuple() {
+    Shape shape;
+    expect('(');
+    while (!take(')')) {
+      take('\0');
+      int64_t value = 0;
+      const auto [rest, error] =
+          std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+      if (error != std::errc() || value < 0) fail("expected a size");
+      if (shape.size() == kMaxDims) fail(fmt::format("more than {} axes", kMaxDims));
+      shape.push_back(value);
+      at_ = static_cast<size_t>(rest - text_.data());
+      take('L');  // of Python 2
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return shape;
+  }
+  void end() {
+    take('\0');
+    if (at_ != text_.size()) fail("something follows its end");
+  }
+
+ private:
+  const std::string& text_;
+  const Fail& fail_;
+  size_t at_ = 0;
+};
+
+void set_type(Literals& in, NpyHeader& header) {
+  if (in.take('[')) in.fail("records of several fields cannot be read; save their fields apart");
+  const std::string descr = in.string();
+  const char order = descr.empty() ? ' ' : descr[0];
+  if (order == '<' || order == '>' || order == '|' || order == '=')
+    for (const Kind& k : kKinds)
+      if (descr.substr(1) == k.name) {
+        header.type = k.type;
+        header.swapped = order == '>' && k.bytes > 1;
+        return;
+      }
+  std::string shown;
+  for (char c : descr.substr(0, 20)) shown.push_back(c < 0x20 || c == 0x7f ? '?' : c);
+  in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()", shown));
+}
+
+}  // namespace
+
+int64_t bytes_of(NpyType type) { return kind_of(type).bytes; }
+DType dtype_of_npy(NpyType type) { return kind_of(type).dtype; }
+
+NpyHeader parse_npy_header(const std::string& text, const Literals::Fail& fail) {
+  Literals in(text, fail);
+  NpyHeader header{};
+  bool type = false, order = false, shape = false;
+  in.expect('{');
+  while (!in.take('}')) {
+    const std::string key = in.string();
+    in.expect(':');
+    bool* seen = key == "descr"           ? &type
+                 : key == "fortran_order" ? &order
+                 : key == "shape"         ? &shape
+                                          : nullptr;
+    if (!seen || *seen) in.fail("it has an entry twice, or one that is not known");
+    *seen = true;
+    if (seen == &type) set_type(in, header);
+    if (seen == &order) header.fortran_order = in.boolean();
+    if (seen == &shape) header.shape = in.tuple();
+    if (!in.take(',')) {
+      in.expect('}');
+      break;
+    }
+  }
+  in.end();
+  if (!type || !order || !shape) in.fail("descr, fortran_order or shape is missing");
+  return header;
+}
+
+std::string make_npy_header(DType type, const Shape& shape, bool fortran_order) {
+  std::string_view descr;
+  switch (type) {
+    case DType::f32:
+      descr = "<f4";
+      break;
+    case DType::f64:
+      descr = "<f8";
+      break;
+    case DType::i64:
+      descr = "<i8";
+      break;
+    case DType::u8:
+      descr = "|u1";
+      break;
+  }
+  std::string sizes;
+  for (int64_t size : shape) sizes += fmt::format("{}, ", size);
+  if (shape.size() > 1) sizes.resize(sizes.size() - 2);
+  if (shape.size() == 1) sizes.pop_back();
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': ({}), }}", descr,
+                                 fortran_order ? "True" : "False", sizes);
+  text.append((64 - (text.size() + 11) % 64) % 64, ' ');
+  text.push_back('\n');
+  std::string header = "\x93NUMPY";
+  header +=
+      {'\x01', '\x00', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
+  return header + text;
+}
+
+float half_to_float(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  uint32_t exponent = (h >> 10) & 0x1f, mantissa = h & 0x3ff;
+  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
+    const float value = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  exponent = exponent == 31 ? 255 : exponent + 127 - 15;
+  return std::bit_cast<float>(sign | exponent << 23 | mantissa << 13);
+}
+
+}  // namespace tern::data::detail
