@@ -43,6 +43,7 @@
 #include "tern/data/images/image_ops.h"
 #include "tern/data/images/picture.h"
 #include "tern/data/images/picture_folder.h"
+#include "tern/data/loading/csv.h"
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/loading/gzip.h"
