@@ -1,0 +1,268 @@
+#include "tern/data/loading/shards.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "tern/core/ops/ops.h"
+#include "tern/data/loading/detail/zip.h"
+#include "tern/data/loading/tar.h"
+
+namespace tern::data {
+namespace {
+
+constexpr size_t kMaxNames = 1'000'000;
+
+// WebDataset's base_plus_ext: folders and the name up to its first dot, and the rest.
+struct PartName {
+  std::string key, part;
+};
+std::optional<PartName> part_name(const std::string& member) {
+  if (member.starts_with("__") && member.ends_with("__")) return std::nullopt;
+  const size_t slash = member.rfind('/'), file = slash == member.npos ? 0 : slash + 1;
+  const size_t dot = member.find('.', file);
+  if (dot == member.npos || dot == file) return std::nullopt;
+  PartName name{member.substr(0, dot), member.substr(dot + 1)};
+  for (char& c : name.part)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return name;
+}
+
+// Goes through the files of one archive that are parts of samples.
+class Parts {
+ public:
+  Parts(const std::string& path, int64_t max_part) : tar_(path), max_part_(max_part) { advance(); }
+
+  bool done() const { return !name_; }
+  const PartName& name() const { return *name_; }
+  int64_t size() const { return size_; }
+  int64_t position() const { return tar_.bytes().position(); }
+  TarReader& tar() { return tar_; }
+  [[noreturn]] void fail(const std::string& what) const { tar_.bytes().fail(what); }
+
+  void advance() {
+    name_.reset();
+    while (const auto member = tar_.next()) {
+      if (member->is_file) name_ = part_name(member->name);
+      if (!name_) continue;
+      size_ = member->size;
+      if (size_ > max_part_)
+        fail(fmt::format("a file of {} bytes is over the limit of {} (ShardOptions::max_part)",
+                         size_, max_part_));
+      return;
+    }
+  }
+
+ private:
+  TarReader tar_;
+  int64_t max_part_, size_ = 0;
+  std::optional<PartName> name_;
+};
+
+// visit(part) for every file of the sample that the archive has come to; false at its end.
+template <class Visit>
+bool for_each_part(Parts& parts, std::string& key, Visit visit) {
+  if (parts.done()) return false;
+  key = parts.name().key;
+  for (; !parts.done() && parts.name().key == key; parts.advance()) visit(parts.name().part);
+  return true;
+}
+
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+[[noreturn]] void fail_twice(const Parts& parts) {
+  parts.fail(fmt::format("the sample \"{}\" has two files \"{}\"", printable(parts.name().key),
+                         printable(parts.name().part)));
+}
+
+std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
+  ShardSample sample;
+  sample.shard = shard;
+  const bool found = for_each_part(parts, sample.key, [&](const std::string& part) {
+    const auto [place, fresh] = sample.parts.emplace(part, "");
+    if (!fresh) fail_twice(parts);
+    // In pieces, so that a size that only the header claims takes no memory.
+    constexpr int64_t kPiece = 1 << 20;
+    for (int64_t left = parts.size(); left > 0; left -= kPiece) {
+      const size_t begin = place->second.size();
+      const int64_t count = std::min(left, kPiece);
+      place->second.resize(begin + static_cast<size_t>(count));
+      parts.tar().read_exactly(place->second.data() + begin, count);
+    }
+  });
+  if (!found) return std::nullopt;
+  return sample;
+}
+
+// One end of {a..b}: its number, and the width to which zeros fill it.
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && rest == text.data() + text.size();
+  return whole && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string> alternatives(const std::string& pattern, std::string_view inside) {
+  std::vector<std::string> out;
+  if (const size_t dots = inside.find(".."); dots != inside.npos) {
+    const std::string_view first = inside.substr(0, dots), last = inside.substr(dots + 2);
+    const auto from = number(first), to = number(last);
+    check(from && to && *from <= *to && *to - *from < static_cast<int64_t>(kMaxNames),
+          "expand_braces: '{}' in '{}' is no rising range of numbers, or too long", inside,
+          pattern);
+    for (int64_t i = *from; i <= *to; ++i) out.push_back(fmt::format("{:0{}}", i, first.size()));
+    return out;
+  }
+  for (size_t at = 0; at <= inside.size();) {
+    const size_t comma = std::min(inside.find(',', at), inside.size());
+    out.emplace_back(inside.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return out;
+}
+
+// Where the parts of a sample are.
+struct Place {
+  struct Part {
+    std::string name;
+    int64_t at, size;
+  };
+  size_t shard;
+  std::string key;
+  std::vector<Part> parts;
+};
+
+void find_samples(const std::string& path, size_t shard, int64_t max_part,
+                  std::vector<Place>& places) {
+  Parts parts(path, max_part);
+  check_io(!parts.tar().bytes().is_gzip(),
+           "{}: is packed by gzip, where samples have no place of their own; unpack it, or read it "
+           "with ShardStream",
+           path);
+  Place place{shard, "", {}};
+  while (for_each_part(parts, place.key, [&](const std::string& name) {
+    for (const Place::Part& other : place.parts)
+      if (other.name == name) fail_twice(parts);
+    place.parts.push_back({name, parts.position(), parts.size()});
+  })) {
+    places.push_back(place);
+    place.parts.clear();
+  }
+}
+
+}  // namespace
+
+const std::string& ShardSample::text(const std::string& part) const {
+  const auto found = parts.find(part);
+  if (found != parts.end()) return found->second;
+  std::string known;
+  for (const auto& entry : parts) known += (known.empty() ? "" : ", ") + printable(entry.first);
+  fail_io(fmt::format("{}: the sample \"{}\" has no \"{}\"; it has {}", shard, printable(key), part,
+                      known));
+}
+
+std::span<const uint8_t> ShardSample::bytes(const std::string& part) const {
+  const std::string& s = text(part);
+  return {reinterpret_cast<const uint8_t*>(s.data()), s.size()};
+}
+
+std::vector<std::string> expand_braces(const std::string& pattern) {
+  const size_t open = pattern.find('{'), close = pattern.find('}');
+  check((open == pattern.npos) == (close == pattern.npos) && (open == pattern.npos || open < close),
+        "expand_braces: the braces of '{}' are not closed", pattern);
+  if (open == pattern.npos) return {pattern};
+  const std::string inside = pattern.substr(open + 1, close - open - 1);
+  check(inside.find('{') == inside.npos, "expand_braces: '{}' has braces in braces", pattern);
+  const std::vector<std::string> choices = alternatives(pattern, inside);
+  const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1));
+  check(choices.size() <= kMaxNames / rests.size(), "expand_braces: '{}' stands for more than {}",
+        pattern, kMaxNames);
+  std::vector<std::string> names;
+  for (const std::string& choice : choices)
+    for (const std::string& rest : rests) names.push_back(pattern.substr(0, open) + choice + rest);
+  return names;
+}
+
+struct ShardStream::Impl {
+  std::vector<std::string> shards;  // of this worker
+  int64_t max_part = 0;
+  size_t shard = 0;
+  int64_t samples = 0;  // handed out of it
+  std::optional<Parts> parts = {};
+
+  std::optional<ShardSample> next() {
+    for (; shard < shards.size(); ++shard, samples = 0, parts.reset()) {
+      if (!parts) parts.emplace(shards[shard], max_part);
+      if (auto sample = read_sample(*parts, shards[shard])) {
+        ++samples;
+        return sample;
+      }
+    }
+    return std::nullopt;
+  }
+};
+
+ShardStream::ShardStream(std::vector<std::string> shards, const ShardOptions& o)
+    : impl_(std::make_unique<Impl>()) {
+  check(o.workers > 0 && o.worker >= 0 && o.worker < o.workers,
+        "ShardStream: worker {} of {}; workers are numbered from 0", o.worker, o.workers);
+  impl_->max_part = o.max_part;
+  for (size_t i = static_cast<size_t>(o.worker); i < shards.size();
+       i += static_cast<size_t>(o.workers))
+    impl_->shards.push_back(std::move(shards[i]));
+}
+ShardStream::~ShardStream() = default;
+ShardStream::ShardStream(ShardStream&&) noexcept = default;
+ShardStream& ShardStream::operator=(ShardStream&&) noexcept = default;
+
+std::optional<ShardSample> ShardStream::next() { return impl_->next(); }
+
+NamedTensors ShardStream::state_dict() const {
+  return {{"shard", scalar(static_cast<int64_t>(impl_->shard), DType::i64)},
+          {"samples", scalar(impl_->samples, DType::i64)}};
+}
+
+void ShardStream::load_state_dict(const NamedTensors& state) {
+  NamedTensors targets = {{"shard", scalar(0, DType::i64)}, {"samples", scalar(0, DType::i64)}};
+  load_state("ShardStream: load_state_dict", targets, state);
+  const auto shard = targets[0].second.item<int64_t>(), samples = targets[1].second.item<int64_t>();
+  check(shard >= 0 && samples >= 0 && shard <= std::ssize(impl_->shards) &&
+            (samples == 0 || shard < std::ssize(impl_->shards)),
+        "ShardStream: load_state_dict: sample {} of shard {} of {}", samples, shard,
+        impl_->shards.size());
+  Impl there{impl_->shards, impl_->max_part, static_cast<size_t>(shard)};
+  if (samples > 0) {
+    const std::string& path = there.shards[there.shard];
+    there.parts.emplace(path, there.max_part);
+    std::string key;
+    for (; there.samples < samples; ++there.samples)
+      check(for_each_part(*there.parts, key, [](const std::string&) {}),
+            "ShardStream: load_state_dict: {} has {} samples, not {}", path, there.samples,
+            samples);
+  }
+  *impl_ = std::move(there);
+}
+
+Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards, const ShardOptions& o) {
+  check(o.worker == 0 && o.workers == 1,
+        "shard_dataset: has all samples; a loader of any number of workers divides them");
+  std::vector<Place> places;
+  for (size_t i = 0; i < shards.size(); ++i) find_samples(shards[i], i, o.max_part, places);
+  const int64_t size = std::ssize(places);
+  return {size, [shards, places = std::move(places)](int64_t i) {
+            const Place& place = places[static_cast<size_t>(i)];
+            const detail::RandomFile file(shards[place.shard]);
+            ShardSample sample{place.key, {}, file.path()};
+            for (const Place::Part& part : place.parts) {
+              std::string bytes(static_cast<size_t>(part.size), '\0');
+              file.read(part.at, bytes.data(), part.size);
+              sample.parts.emplace(part.name, std::move(bytes));
+            }
+            return sample;
+          }};
+}
+
+}  // namespace tern::data
