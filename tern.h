@@ -50,6 +50,7 @@
 #include "tern/data/loading/loader.h"
 #include "tern/data/loading/npy.h"
 #include "tern/data/loading/shards.h"
+#include "tern/data/loading/stack.h"
 #include "tern/data/loading/tar.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/tasks/sequence_tasks.h"
