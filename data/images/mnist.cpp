@@ -1,0 +1,140 @@
+#include "tern/data/images/mnist.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
+#include "tern/data/loading/gzip.h"
+
+namespace fs = std::filesystem;
+
+namespace tern::data {
+namespace {
+
+constexpr int64_t kDeflateRatio = 1032;
+constexpr int64_t kBuffer = 64 * 1024;
+
+uint32_t big_endian(const unsigned char* p) {
+  return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
+}
+
+int64_t bytes_of(unsigned char type) {
+  switch (type) {
+    case 0x08:
+    case 0x09:
+      return 1;
+    case 0x0b:
+      return 2;
+    case 0x0c:
+    case 0x0d:
+      return 4;
+    case 0x0e:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+// The shape behind the four bytes that begin the file; what it claims must fit the file.
+Shape read_shape(ByteReader& file, int axes, int64_t item) {
+  Shape shape;
+  for (int i = 0; i < axes; ++i) {
+    std::array<unsigned char, 4> size;
+    file.read_exactly(size.data(), 4);
+    shape.push_back(big_endian(size.data()));
+  }
+  const int64_t most =
+      file.remaining().value_or(static_cast<int64_t>(fs::file_size(file.path())) * kDeflateRatio);
+  int64_t bytes = item;
+  for (int64_t size : shape) {
+    if (size > 0 && bytes > most / size)
+      bytes = most + 1;
+    else
+      bytes *= size;
+  }
+  if (bytes > most)
+    file.fail(fmt::format("an array {} of {} bytes each cannot be in it", shape, item));
+  return shape;
+}
+
+template <class From, class To>
+void read_elements(ByteReader& file, const Fresh& out) {
+  To* to = out.data<To>();
+  std::vector<unsigned char> buffer(kBuffer);
+  constexpr auto kItem = static_cast<int64_t>(sizeof(From));
+  for (int64_t left = out.numel(); left > 0;) {
+    const int64_t count = std::min(left, kBuffer / kItem);
+    file.read_exactly(buffer.data(), count * kItem);
+    for (int64_t i = 0; i < count; ++i) {
+      From value;
+      auto* bytes = reinterpret_cast<unsigned char*>(&value);
+      std::reverse_copy(buffer.data() + i * kItem, buffer.data() + (i + 1) * kItem, bytes);
+      *to++ = static_cast<To>(value);
+    }
+    left -= count;
+  }
+}
+
+std::string find_file(const fs::path& folder, const std::string& name) {
+  std::string dotted = name;
+  dotted.replace(name.rfind("-idx"), 1, ".");
+  std::error_code error;
+  for (const std::string& candidate : {name, name + ".gz", dotted, dotted + ".gz"})
+    if (fs::exists(folder / candidate, error)) return (folder / candidate).string();
+  fail_io(fmt::format("{}: neither {} nor {}.gz is in it", folder.string(), name, name));
+}
+
+void load_set(const fs::path& folder, const std::string& name, Tensor& images, Tensor& labels) {
+  const std::string of_images = find_file(folder, name + "-images-idx3-ubyte");
+  const std::string of_labels = find_file(folder, name + "-labels-idx1-ubyte");
+  images = load_idx(of_images);
+  check_io(images.ndim() == 3 && images.dtype() == DType::u8,
+           "{}: pictures are a (N, height, width) array of bytes, this is {} {}", of_images,
+           images.dtype(), images.shape());
+  labels = load_idx(of_labels);
+  check_io(labels.shape() == Shape{images.size(0)} && labels.dtype() == DType::u8,
+           "{}: labels are bytes, one for each of the {} pictures, these are {} {}", of_labels,
+           images.size(0), labels.dtype(), labels.shape());
+  labels = labels.to(DType::i64);
+}
+
+}  // namespace
+
+Tensor load_idx(const std::string& path) {
+  ByteReader file(path);
+  std::array<unsigned char, 4> magic;
+  file.read_exactly(magic.data(), 4);
+  const int64_t item = bytes_of(magic[2]);
+  if (magic[0] != 0 || magic[1] != 0 || item == 0)
+    file.fail(fmt::format("is no idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
+                          magic[1], magic[2]));
+  if (magic[3] > kMaxDims) file.fail(fmt::format("has {} axes, at most {}", magic[3], kMaxDims));
+  const Shape shape = read_shape(file, magic[3], item);
+  const DType dtype = magic[2] == 0x08   ? DType::u8
+                      : magic[2] == 0x0d ? DType::f32
+                      : magic[2] == 0x0e ? DType::f64
+                                         : DType::i64;
+  Fresh out(shape, dtype);
+  if (magic[2] == 0x08) file.read_exactly(out.data<uint8_t>(), out.numel());
+  if (magic[2] == 0x09) read_elements<int8_t, int64_t>(file, out);
+  if (magic[2] == 0x0b) read_elements<int16_t, int64_t>(file, out);
+  if (magic[2] == 0x0c) read_elements<int32_t, int64_t>(file, out);
+  if (magic[2] == 0x0d) read_elements<float, float>(file, out);
+  if (magic[2] == 0x0e) read_elements<double, double>(file, out);
+  unsigned char more = 0;
+  if (file.read(&more, 1) > 0) file.fail("something follows the array");
+  return not_differentiable(out);
+}
+
+Mnist load_mnist(const std::string& folder) {
+  std::error_code error;
+  check_io(fs::is_directory(folder, error), "{}: no such folder", folder);
+  Mnist set;
+  load_set(folder, "train", set.train_images, set.train_labels);
+  load_set(folder, "t10k", set.test_images, set.test_labels);
+  return set;
+}
+
+}  // namespace tern::data
