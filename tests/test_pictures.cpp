@@ -214,6 +214,7 @@ TEST_CASE("picture loader: evaluation is torchvision's, training depends on the 
     CHECK(y.width == 9);
   }
   CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 0}), Error);
+  CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 1 << 20}), Error);
   CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 9, .shorter = 8}), Error);
   CHECK_THROWS_AS(data::picture_loader(dataset, {.scale = {1, .5}}), Error);
 }

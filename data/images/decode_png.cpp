@@ -43,12 +43,18 @@ void on_read(png_structp png, png_bytep to, size_t count) {
   self->at += count;
 }
 
+// Up to the pixels; nothing of their size is allocated yet.
 bool read_header(Png* self) {
   if (setjmp(png_jmpbuf(self->png))) return false;
   png_set_read_fn(self->png, self, on_read);
-  png_set_user_limits(self->png, 1 << 30, 1 << 30);  // the pixels are counted later
+  png_set_user_limits(self->png, 1 << 30, 1 << 30);  // the pixels are counted next
   png_set_chunk_malloc_max(self->png, 1 << 24);
   png_read_info(self->png, self->info);
+  return true;
+}
+
+bool read_rows(Png* self, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(self->png))) return false;
   png_set_strip_16(self->png);
   png_set_palette_to_rgb(self->png);
   png_set_expand_gray_1_2_4_to_8(self->png);
@@ -56,11 +62,8 @@ bool read_header(Png* self) {
   png_set_gray_to_rgb(self->png);
   png_set_interlace_handling(self->png);
   png_read_update_info(self->png, self->info);
-  return true;
-}
-
-bool read_rows(Png* self, png_bytepp rows) {
-  if (setjmp(png_jmpbuf(self->png))) return false;
+  if (png_get_rowbytes(self->png, self->info) / 3 != png_get_image_width(self->png, self->info))
+    png_error(self->png, "cannot be turned into RGB");
   png_read_image(self->png, rows);
   png_read_end(self->png, nullptr);
   return true;
@@ -86,9 +89,6 @@ Picture detail::decode_png(std::span<const uint8_t> bytes, const std::string& na
   if (!read_header(&self)) damaged();
   const int64_t height = png_get_image_height(self.png, self.info);
   const int64_t width = png_get_image_width(self.png, self.info);
-  check_io(static_cast<int64_t>(png_get_rowbytes(self.png, self.info)) == 3 * width,
-           "{}: a PNG of {} channels cannot be turned into RGB", name,
-           png_get_channels(self.png, self.info));
   Picture picture =
       allocate_picture(name, height, width, std::ssize(bytes), kPixelsPerByte, options);
   std::vector<png_bytep> rows(static_cast<size_t>(height));

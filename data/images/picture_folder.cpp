@@ -12,6 +12,7 @@ namespace tern::data {
 namespace {
 
 constexpr int kTries = 10;  // RandomResizedCrop's
+constexpr int64_t kMaxSize = 1 << 14;
 
 bool is_picture(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -25,7 +26,8 @@ std::vector<std::string> pictures_below(const fs::path& folder) {
   std::vector<std::string> paths;
   fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error))
-    if (is_picture(it->path()) && it->is_regular_file()) paths.push_back(it->path().string());
+    if (std::error_code no; is_picture(it->path()) && it->is_regular_file(no))
+      paths.push_back(it->path().string());
   check_io(!error, "{}: cannot be read: {}", folder.string(), error.message());
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -90,8 +92,9 @@ PictureFolder open_picture_folder(const std::string& folder) {
   std::error_code error;
   check_io(fs::is_directory(folder, error), "{}: no such folder", folder);
   PictureFolder found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-    if (entry.is_directory()) found.class_names.push_back(entry.path().filename().string());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (std::error_code no; it->is_directory(no))
+      found.class_names.push_back(it->path().filename().string());
   check_io(!error, "{}: cannot be read: {}", folder, error.message());
   check_io(!found.class_names.empty(), "{}: holds no folders, which would be the classes", folder);
   std::sort(found.class_names.begin(), found.class_names.end());
@@ -115,14 +118,13 @@ Picture fit_picture(const Picture& x, const PictureLoaderOptions& o, Rng& rng) {
 }
 
 Loader<Batch> picture_loader(Dataset<PictureSample> data, const PictureLoaderOptions& o) {
-  check(o.size > 0 && (o.shorter == 0 || o.shorter >= o.size),
-        "picture_loader: size must be positive and `shorter` no smaller, they are {} and {}",
-        o.size, o.shorter);
+  check(o.size > 0 && o.size <= kMaxSize && (o.shorter == 0 || o.shorter >= o.size),
+        "picture_loader: size goes from 1 to {}, `shorter` is no smaller; they are {} and {}",
+        kMaxSize, o.size, o.shorter);
   check(o.scale[0] > 0 && o.scale[0] <= o.scale[1] && o.ratio[0] > 0 && o.ratio[0] <= o.ratio[1],
         "picture_loader: scale and ratio must be rising positive numbers, they are {} to {} and {} "
         "to {}",
         o.scale[0], o.scale[1], o.ratio[0], o.ratio[1]);
-  checked_product("picture_loader", 3 * o.size, o.size);
   const int64_t size = data.size();
   return Loader<Batch>(
       size,

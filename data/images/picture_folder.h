@@ -32,7 +32,7 @@ struct PictureFolder {
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
 };
 
-/// Looks into FOLDER/CLASS/ and the folders below (links to folders are not followed) for .png,
+/// Looks into FOLDER/CLASS/ and the folders below it (where links are not followed) for .png,
 /// .jpg and .jpeg files, in any case of letters; other files are left alone. Nothing is read yet.
 /// IoError: no folder, no classes, or a class without a picture.
 PictureFolder open_picture_folder(const std::string& folder);

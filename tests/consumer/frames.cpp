@@ -1,6 +1,8 @@
 // Batches of a struct of one's own, which has structs of tensors in it: no collate function needed.
 #include <tern/tern.h>
 
+#include <cmath>
+
 using namespace tern;
 
 struct Pose {
