@@ -28,6 +28,28 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit 
   }
 }
 
+TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exactly") {
+  const LoopOptions options{.epochs = 5, .best = {"rank"}};  // which stays 0
+  LearnerOptions learning = Training::busy();
+  learning.plateau = optim::PlateauOptions{.factor = 0.5, .patience = 0};
+  Training whole(options, learning), flat(options);
+  for (int i = 0; i < 8; ++i) whole.step(), flat.step();
+  // The first of three closed epochs was the best; two were no better.
+  CHECK(whole.loop.history().size() == 3);
+  CHECK(whole.learner.lr() == doctest::Approx(flat.learner.lr() / 4));
+  for (int before = 0; before < 8; ++before) {
+    TempDir dir;
+    Training first(options, learning), second(options, learning);
+    for (int i = 0; i < before; ++i) first.step();
+    first.loop.checkpoint().save(dir / "c");
+    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    for (int i = before; i < 8; ++i) second.step();
+    check_same(whole.loop.state(), second.loop.state());
+    CHECK(second.learner.lr() == whole.learner.lr());
+  }
+  CHECK_THROWS_WITH_AS(Training({}, learning), doctest::Contains("needs a metric"), Error);
+}
+
 TEST_CASE("train: a killed run and a stopped one end with the files of an unbroken run") {
   TempDir dir;
   Training whole({.folder = dir / "whole", .best = {"valid_loss"}});

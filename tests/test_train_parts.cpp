@@ -72,6 +72,41 @@ TEST_CASE("train: schedules by name, and their warm-up") {
   CHECK_FALSE(depends_on_length("inverse-sqrt"));
 }
 
+TEST_CASE("train: the newer schedules by name, for runs of any length") {
+  for (const std::string& name : schedule_names(true))
+    for (int64_t steps : {1, 2, 7, 1000}) {
+      const optim::Schedule s = make_schedule({.name = name, .dim = 8}, steps);
+      for (int64_t step = 0; step < steps + 2; ++step) {
+        REQUIRE(std::isfinite(s(step)));
+        REQUIRE(s(step) >= 0);
+        REQUIRE(s(step) <= 1);
+      }
+    }
+  CHECK(make_schedule({.name = "polynomial"}, 10)(5) == 0.25);
+  CHECK(make_schedule({.name = "one-cycle", .warmup = 5}, 10)(4) == 1);
+  CHECK(make_schedule({.name = "cyclic", .warmup = 3}, 10)(3) == 1);
+  CHECK(make_schedule({.name = "cyclic", .warmup = 3}, 10)(6) == doctest::Approx(0.1));
+  CHECK_THROWS_AS(make_schedule({.name = "one-cycle", .warmup = 20}, 20), Error);
+  CHECK(fitting_warmup({.name = "one-cycle", .warmup = 100}, 20) == 5);
+  for (const char* name : {"polynomial", "one-cycle", "cyclic"}) CHECK(depends_on_length(name));
+  CHECK(schedule_names(false).size() + 1 == schedule_names(true).size());
+}
+
+TEST_CASE("train: optimizers by name") {
+  const NamedTensors p = {{"w", ones({2, 2}).set_requires_grad()}};
+  for (const std::string& name : optimizer_names()) {
+    auto optimizer = make_optimizer({.name = name, .lr = 0.25, .weight_decay = 0.5}, p);
+    CHECK(optimizer->lr() == 0.25);
+    CHECK(optimizer->weight_decay() == 0.5);
+    p[0].second.set_grad(ones({2, 2}));
+    optimizer->step();
+    CHECK(optimizer->state_dict().size() >= 2);
+  }
+  CHECK(make_optimizer({.name = "adamw"}, p)->weight_decay() == 0.01);
+  CHECK_THROWS_WITH_AS(make_optimizer({.name = "adma"}, p), doctest::Contains("there is no 'adma'"),
+                       Error);
+}
+
 TEST_CASE("train: the state of a loop comes back from text bit for bit") {
   LoopState s{
       .batch = 7, .batches = 9, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};

@@ -30,6 +30,7 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
       generators_(nn::generators(model_)) {
   check(options_.clip >= 0, "Learner: the bound of the gradients must not be negative, it is {}",
         options_.clip);
+  if (options_.plateau) plateau_.emplace(*options_.plateau);
   if (options_.ema > 0)
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
 }
@@ -63,9 +64,19 @@ void Learner::check_gradients() {
                                steps_ + 1));
 }
 
+void Learner::set_rate(int64_t step) {
+  if (!options_.schedule && !plateau_) return;
+  const double planned = options_.schedule ? options_.schedule(step) : 1;
+  optimizer_.set_lr_factor(plateau_ ? planned * plateau_->factor() : planned);
+}
+
+void Learner::report(double metric) {
+  if (plateau_) plateau_->update(metric);
+}
+
 void Learner::step() {
   check_gradients();
-  if (options_.schedule) optimizer_.set_lr_factor(options_.schedule(steps_));
+  set_rate(steps_);
   optimizer_.step();
   optimizer_.zero_grad();
   if (ema_) ema_->update();
@@ -92,6 +103,7 @@ void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
       [this](const NamedTensors& state) { nn::load_generator_state(model_, state); });
   checkpoint.add(prefix + "optimizer", optimizer_);
   if (ema_) checkpoint.add(prefix + "ema", *ema_);
+  if (plateau_) checkpoint.add(prefix + "plateau", *plateau_);
   checkpoint.add(
       prefix + "steps",
       [this] {
@@ -101,8 +113,7 @@ void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
         NamedTensors steps = {{"", scalar(0, DType::i64)}};
         load_state("steps", steps, state);
         steps_ = steps[0].second.item<int64_t>();
-        if (options_.schedule && steps_ > 0)
-          optimizer_.set_lr_factor(options_.schedule(steps_ - 1));
+        if (steps_ > 0) set_rate(steps_ - 1);
       });
 }
 

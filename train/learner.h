@@ -36,9 +36,11 @@ class Diverged : public Error {
 
 struct LearnerOptions {
   optim::Schedule schedule = {};  ///< factor of the learning rates by steps taken; none: 1
-  double clip = 0;                ///< largest norm of all gradients together; 0: no bound
-  double ema = 0;                 ///< decay of averaged weights, with a warm-up; 0: none are kept
-  bool check_graph = true;        ///< before the first step: see optim/training_graph.h
+  /// Beside the schedule: a factor that falls where the metric given to report() stops to improve.
+  std::optional<optim::PlateauOptions> plateau = {};
+  double clip = 0;          ///< largest norm of all gradients together; 0: no bound
+  double ema = 0;           ///< decay of averaged weights, with a warm-up; 0: none are kept
+  bool check_graph = true;  ///< before the first step: see optim/training_graph.h
 };
 
 /// Model and optimizer must outlive it and stay in their places.
@@ -56,6 +58,9 @@ class Learner {
   /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
   /// where it throws Diverged.
   void step();
+  /// The metric of an epoch, for LearnerOptions::plateau; without that nothing happens. Loop
+  /// reports the metric of LoopOptions::best.
+  void report(double metric);
   /// Drops the gradients, where a step is given up.
   void clear_gradients() { optimizer_.zero_grad(); }
 
@@ -82,7 +87,7 @@ class Learner {
     std::optional<optim::EmaScope> averaged_;
   };
 
-  /// Adds model, generators, optimizer, averages and the number of steps as parts called
+  /// Adds model, generators, optimizer, averages, plateau and the number of steps as parts called
   /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if a weight is not finite.
   void add_to(Checkpoint& checkpoint, const std::string& prefix = "");
 
@@ -92,11 +97,13 @@ class Learner {
 
  private:
   void check_gradients();
+  void set_rate(int64_t step);
 
   nn::ModuleRef model_;
   optim::Optimizer& optimizer_;
   LearnerOptions options_;
   std::optional<optim::Ema> ema_;
+  std::optional<optim::Plateau> plateau_;
   NamedTensors parameters_;
   std::vector<Rng*> generators_;
   int64_t steps_ = 0;

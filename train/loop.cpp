@@ -165,6 +165,8 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
   check(o.epochs >= 1 && o.accumulate >= 1,
         "Loop: there must be at least one epoch, and one batch a step; they are {} and {}",
         o.epochs, o.accumulate);
+  check(!learner.options().plateau || !o.best.metric.empty(),
+        "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
   impl_->folder.path = o.folder;
   if (impl_->options.weight_unit.empty()) impl_->options.weight_unit = o.unit;
   impl_->feed.seek({});
@@ -248,6 +250,7 @@ bool Loop::close_epoch() {
                              .speed = speed(),
                              .lr = p.learner.lr(),
                              .seconds = p.state.train_seconds + p.state.evaluate_seconds});
+  if (p.learner.options().plateau) p.learner.report(history().back()[p.options.best.metric]);
   p.start_epoch();
   p.save_weights();
   if (p.options.on_epoch) p.options.on_epoch(history().back());

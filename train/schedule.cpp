@@ -1,28 +1,46 @@
 #include "tern/train/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tern/core/base/error.h"
 
 namespace tern::train {
 
+std::vector<std::string> schedule_names(bool with_noam) {
+  std::vector<std::string> names = {"constant",  "cosine", "linear",      "polynomial",
+                                    "one-cycle", "cyclic", "inverse-sqrt"};
+  if (with_noam) names.push_back("noam");
+  return names;
+}
+
+bool depends_on_length(const std::string& name) {
+  return name == "cosine" || name == "linear" || name == "polynomial" || name == "one-cycle" ||
+         name == "cyclic";
+}
+
 optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
   const int64_t warmup = std::max<int64_t>(o.warmup, 1);
   if (o.name == "constant") return optim::constant(o.warmup);
   if (o.name == "noam") return optim::noam(o.dim, warmup);
   if (o.name == "inverse-sqrt") return optim::inverse_sqrt(warmup);
-  check(o.name == "cosine" || o.name == "linear",
-        "schedule: there is no '{}'; there are constant, cosine, linear, noam, inverse-sqrt",
-        o.name);
+  check(depends_on_length(o.name), "schedule: there is no '{}'; there are {}", o.name,
+        fmt::join(schedule_names(true), ", "));
   check(o.warmup < steps,
         "schedule: a {} one with a warm-up of {} steps needs a longer run than one of {} steps; "
         "take fewer than {}",
         o.name, o.warmup, steps, steps);
+  const double rise =
+      o.warmup > 0 ? static_cast<double>(o.warmup) / static_cast<double>(steps) : 0.3;
+  if (o.name == "one-cycle") return optim::one_cycle({.total = steps, .pct_start = rise});
+  if (o.name == "cyclic")
+    return optim::cyclic({.up = o.warmup > 0 ? o.warmup : std::max<int64_t>(steps / 10, 1)});
+  if (o.name == "polynomial")
+    return optim::polynomial({.warmup = o.warmup, .total = steps, .power = 2});
   const optim::WarmupOptions shape{.warmup = o.warmup, .total = steps};
   return o.name == "cosine" ? optim::cosine(shape) : optim::linear_decay(shape);
 }
-
-bool depends_on_length(const std::string& name) { return name == "cosine" || name == "linear"; }
 
 int64_t fitting_warmup(const ScheduleOptions& o, int64_t steps) {
   return o.name == "noam" ? o.warmup : std::min(o.warmup, steps / 4);

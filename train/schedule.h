@@ -4,23 +4,31 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tern/optim/schedule.h"
 
 namespace tern::train {
 
 struct ScheduleOptions {
-  std::string name = "constant";  ///< constant, cosine, linear, noam, inverse-sqrt
+  std::string name = "constant";  ///< one of schedule_names()
   int64_t warmup = 0;             ///< steps; noam and inverse-sqrt have at least 1
   int64_t dim = 0;                ///< noam: the model's width
 };
 
-/// The schedule for a run of `steps`. Error if there is none of that name, or if the warm-up leaves
-/// a decaying one (cosine, linear) nothing of the run.
+/// constant, cosine, linear, polynomial, one-cycle, cyclic, inverse-sqrt, and for models that have
+/// a width noam: what a flag offers.
+std::vector<std::string> schedule_names(bool with_noam);
+
+/// The schedule for a run of `steps`. polynomial falls as the square of what is left. one-cycle
+/// rises for `warmup` steps, or 30 % of the run. cyclic goes up from a tenth in `warmup` steps, or
+/// a tenth of the run, and down again. Error if there is none of that name, or if the warm-up
+/// leaves one that depends on the length nothing of the run.
 optim::Schedule make_schedule(const ScheduleOptions& options, int64_t steps);
 
-/// Whether the rate of a step depends on how long the run is (cosine, linear). Then a run cannot be
-/// made longer or shorter later: it would not be the same from its first step on.
+/// Whether the rate of a step depends on how long the run is (cosine, linear, polynomial,
+/// one-cycle, cyclic). Then a run cannot be made longer or shorter later: it would not be the same
+/// from its first step on.
 bool depends_on_length(const std::string& name);
 
 /// A warm-up that was meant for a longer run: at most a quarter of the `steps`. For noam, whose

@@ -7,6 +7,7 @@
 #include "tern/train/learner.h"
 #include "tern/train/loop.h"
 #include "tern/train/metrics.h"
+#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/schedule.h"

@@ -8,6 +8,7 @@
 #include "tern/apps/common/flags.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
+#include "tern/train/schedule.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -66,8 +67,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_number(app, "--batch", c.batch, "windows of --context tokens in a batch", kCount);
   add_number(app, "--accumulate", c.accumulate, "batches a step", kCount);
   add_number(app, "--lr", c.lr, "learning rate; with noam a factor", kAbove);
-  add_choice(app, "--schedule", c.schedule, "of the learning rate",
-             {"constant", "cosine", "linear", "noam", "inverse-sqrt"});
+  add_choice(app, "--schedule", c.schedule, "of the learning rate", train::schedule_names(true));
   add_number(app, "--warmup", c.warmup, "steps in which the rate rises from 0", kAnyCount);
   add_number(app, "--beta2", c.beta2, "of AdamW", kShare);
   add_number(app, "--weight-decay", c.weight_decay, "of matrices", {.low = 0, .high = 1000});

@@ -7,6 +7,8 @@
 
 #include "tern/apps/common/json_config.h"
 #include "tern/core/base/error.h"
+#include "tern/train/optimizer.h"
+#include "tern/train/schedule.h"
 
 namespace tern::apps::ntm {
 
@@ -17,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NtmConfig, task, baseline, controller, layers
 
 namespace {
 
-bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
+bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -97,13 +99,13 @@ models::NtmOptions model_options(const NtmConfig& c) {
 void check_config(const NtmConfig& c) {
   data::sequence_task(c.task);
   auto choice = [](const char* name, const std::string& word,
-                   std::initializer_list<const char*> words) {
+                   const std::vector<std::string>& words) {
     check(is_one_of(word, words), "{} is '{}'; one of {}", name, word, fmt::join(words, ", "));
   };
   choice("controller", c.controller, {"lstm", "ff"});
   choice("memory", c.memory, {"constant", "learned", "random"});
-  choice("optimizer", c.optimizer, {"adam", "rmsprop"});
-  choice("schedule", c.schedule, {"constant", "cosine", "linear"});
+  choice("optimizer", c.optimizer, train::optimizer_names());
+  choice("schedule", c.schedule, train::schedule_names(false));
   for (const std::string& stage : c.without)
     choice("without", stage, {"content", "interpolation", "shift", "sharpening"});
   auto size = [](const char* name, int64_t value, int64_t least, int64_t most) {

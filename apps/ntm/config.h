@@ -26,9 +26,9 @@ struct NtmConfig {
   int64_t sequences = 30000;         ///< of training
   int64_t every = 1000;              ///< sequences from one validation to the next: an epoch
   int64_t batch = 2;
-  std::string optimizer = "adam";  ///< adam or rmsprop
+  std::string optimizer = "adam";  ///< see train::optimizer_names
   double lr = 1e-3;
-  std::string schedule = "cosine";  ///< constant, cosine, linear
+  std::string schedule = "cosine";  ///< see train::schedule_names
   int64_t warmup = 0;
   double clip = 1;
   double ema = 0;

@@ -8,6 +8,8 @@
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/core/base/error.h"
+#include "tern/train/optimizer.h"
+#include "tern/train/schedule.h"
 
 namespace tern::apps::ntm {
 namespace {
@@ -47,12 +49,10 @@ void add_recipe(CLI::App& app, NtmConfig& c) {
   add_number(app, "--every", c.every, "sequences from one validation to the next",
              {.low = 1, .high = 1e6});
   add_number(app, "--batch", c.batch, "sequences a step", {.low = 1, .high = 4096});
-  add_choice(app, "--optimizer", c.optimizer, "adam, or rmsprop as in the paper",
-             {"adam", "rmsprop"});
+  add_choice(app, "--optimizer", c.optimizer, "rmsprop is the paper's", train::optimizer_names());
   add_number(app, "--lr", c.lr, "learning rate, its highest value",
              {.low = 0, .high = 1e6, .open = true});
-  add_choice(app, "--schedule", c.schedule, "of the learning rate",
-             {"constant", "cosine", "linear"});
+  add_choice(app, "--schedule", c.schedule, "of the learning rate", train::schedule_names(false));
   add_number(app, "--warmup", c.warmup, "steps in which the rate rises from 0", kAnyCount);
   add_number(app, "--clip", c.clip, "largest norm of the gradient; 0: off",
              {.low = 0, .high = 1e9});

@@ -9,6 +9,7 @@
 #include "tern/apps/common/machine.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
+#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::ntm {
@@ -40,9 +41,8 @@ std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
 }
 
 std::string describe_recipe(const NtmConfig& c) {
-  std::string s =
-      fmt::format("{} sequences, batches of {}, {}, lr {:g} {}", train::grouped(c.sequences),
-                  c.batch, c.optimizer == "adam" ? "Adam" : "RMSProp", c.lr, c.schedule);
+  std::string s = fmt::format("{} sequences, batches of {}, {}, lr {:g} {}",
+                              train::grouped(c.sequences), c.batch, c.optimizer, c.lr, c.schedule);
   if (c.warmup > 0) s += fmt::format(", warm-up {}", c.warmup);
   if (c.clip > 0) s += fmt::format(", clip {:g}", c.clip);
   if (c.ema > 0) s += fmt::format(", averaged weights {:g}", c.ema);
@@ -71,8 +71,8 @@ data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c,
                                                  const NamedTensors& parameters) {
-  if (c.optimizer == "adam")
-    return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = c.lr});
+  if (c.optimizer != "rmsprop")
+    return train::make_optimizer({.name = c.optimizer, .lr = c.lr}, parameters);
   // As in Graves 2013, section 4.2, which the paper refers to.
   return std::make_unique<optim::RmsProp>(
       parameters, optim::RmsPropOptions{

@@ -10,6 +10,7 @@
 #include "tern/apps/common/json_config.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
+#include "tern/train/schedule.h"
 
 namespace tern::apps::train_cifar {
 
@@ -56,7 +57,7 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_number(app, "--batch", o.batch, "images a step", count);
   add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open = true});
   add_number(app, "--weight-decay", o.weight_decay, "AdamW's, on all weights", any);
-  add_choice(app, "--schedule", o.schedule, "of the learning rate", {"constant", "cosine"});
+  add_choice(app, "--schedule", o.schedule, "of the learning rate", train::schedule_names(false));
   add_number(app, "--warmup", o.warmup, "steps in which the rate rises from 0", any_count);
   add_number(app, "--label-smoothing", o.label_smoothing, "share spread over all classes", share);
   add_choice(app, "--augment", o.augment,

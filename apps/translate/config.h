@@ -47,7 +47,7 @@ struct TrainConfig {
   ModelConfig model;
   int64_t epochs = 10, batch = 128, batch_tokens = 0;
   double lr = 5e-4;
-  std::string schedule = "constant";  ///< constant, noam, inverse-sqrt, cosine
+  std::string schedule = "constant";  ///< see train::schedule_names
   int64_t warmup = 0;                 ///< steps
   double beta2 = 0.999, weight_decay = 0;
   double label_smoothing = 0;

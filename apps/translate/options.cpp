@@ -7,6 +7,7 @@
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/core/base/error.h"
+#include "tern/train/schedule.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -60,8 +61,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_number(app, "--batch-tokens", c.batch_tokens,
              "tokens a side in a batch at most, padding included; 0: any number", kAnyCount);
   add_number(app, "--lr", c.lr, "learning rate; with noam a factor", kAbove);
-  add_choice(app, "--schedule", c.schedule, "of the learning rate",
-             {"constant", "noam", "inverse-sqrt", "cosine"});
+  add_choice(app, "--schedule", c.schedule, "of the learning rate", train::schedule_names(true));
   add_number(app, "--warmup", c.warmup, "steps in which the rate rises from 0", kAnyCount);
   add_number(app, "--beta2", c.beta2, "of Adam", kShare);
   add_number(app, "--weight-decay", c.weight_decay, "AdamW's; 0: Adam", {.low = 0, .high = 1000});

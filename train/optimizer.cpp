@@ -1,0 +1,52 @@
+#include "tern/train/optimizer.h"
+
+#include <fmt/format.h>
+
+#include "tern/core/base/error.h"
+#include "tern/optim/adafactor.h"
+#include "tern/optim/adam_family.h"
+#include "tern/optim/lion.h"
+
+namespace tern::train {
+namespace {
+
+using Made = std::unique_ptr<optim::Optimizer>;
+
+struct Named {
+  const char* name;
+  Made (*make)(const OptimizerOptions&, const optim::ParameterGroups&);
+};
+
+template <class Kind>
+Made make(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
+  typename Kind::Options rule{};
+  rule.lr = o.lr;
+  if constexpr (std::is_same_v<Kind, optim::Sgd>) rule.momentum = 0.9;
+  if (o.weight_decay) rule.weight_decay = *o.weight_decay;
+  return std::make_unique<Kind>(groups, rule);
+}
+
+constexpr Named kAll[] = {
+    {"adam", make<optim::Adam>},         {"adamw", make<optim::AdamW>},
+    {"sgd", make<optim::Sgd>},           {"rmsprop", make<optim::RmsProp>},
+    {"adadelta", make<optim::Adadelta>}, {"lion", make<optim::Lion>},
+    {"lamb", make<optim::Lamb>},         {"adafactor", make<optim::Adafactor>},
+    {"nadam", make<optim::NAdam>},       {"radam", make<optim::RAdam>},
+};
+
+}  // namespace
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const Named& n : kAll) names.emplace_back(n.name);
+  return names;
+}
+
+Made make_optimizer(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
+  for (const Named& n : kAll)
+    if (o.name == n.name) return n.make(o, groups);
+  fail(fmt::format("optimizer: there is no '{}'; there are {}", o.name,
+                   fmt::join(optimizer_names(), ", ")));
+}
+
+}  // namespace tern::train

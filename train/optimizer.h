@@ -1,0 +1,27 @@
+// Optimizers (optim/) by name, as flags and configurations give them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/optim/optimizer.h"
+
+namespace tern::train {
+
+struct OptimizerOptions {
+  std::string name = "adamw";  ///< one of optimizer_names()
+  double lr = 1e-3;
+  std::optional<double> weight_decay = {};  ///< none: the optimizer's own
+};
+
+/// adam, adamw, sgd (with a momentum of 0.9), rmsprop, adadelta, lion, lamb, adafactor, nadam,
+/// radam: those that take parameters of every shape. What is not said is at its default.
+std::vector<std::string> optimizer_names();
+
+/// Error if there is none of that name.
+std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
+                                                 const optim::ParameterGroups& groups);
+
+}  // namespace tern::train
