@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <new>
+#include <string>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
@@ -102,6 +104,37 @@ TEST_CASE("memory: the cache is given back, and the cap is kept") {
   CHECK_THROWS_WITH_AS(zeros({2 << 20}), doctest::Contains("set_memory_cap"), Error);
   set_memory_cap(0);
   CHECK_NOTHROW(zeros({2 << 20}));
+}
+
+/// Bytes of this process that are in memory.
+int64_t resident() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+
+TEST_CASE("memory: what is trimmed goes back to the system") {
+  trim_memory();
+  const int64_t before = resident();
+  // Blocks of all sizes, each freed one between two that stay: a heap could give nothing back.
+  constexpr int64_t kMega = 1 << 20;
+  std::vector<Tensor> kept, freed;
+  int64_t bytes = 0;
+  for (int i = 0; i < 200; ++i) {
+    const int64_t n = 64 * 1024 + 8191 * int64_t{i % 50};  // elements: 256 KiB to 1.8 MiB
+    freed.push_back(ones({n}));
+    kept.push_back(ones({64 * 1024}));
+    bytes += 4 * n;
+  }
+  REQUIRE(bytes > 150 * kMega);
+  const int64_t full = resident();
+  CHECK(full - before > bytes);
+  freed.clear();
+  CHECK(full - resident() < 20 * kMega);  // in the cache
+  trim_memory();
+  CHECK(full - resident() > bytes - 20 * kMega);
+  CHECK(sum(kept.back()).item() == 64 * 1024);
 }
 
 TEST_CASE("memory: freeing a tensor asks for no memory itself") {

@@ -1,5 +1,8 @@
 #include "tern/core/base/allocator.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -28,6 +31,23 @@ std::size_t bucket(std::size_t bytes) {
   bytes = std::max(bytes, kAlign);
   std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
   return (bytes + step - 1) / step * step;
+}
+
+// Blocks from here on are mappings of their own. The heap cannot give a free block back while one
+// behind it is in use, and glibc's threshold for mappings rises to 32 MiB as blocks are freed.
+constexpr std::size_t kMapped = std::size_t{256} << 10;
+
+void* system_allocate(std::size_t bytes) {
+  if (bytes < kMapped) return std::aligned_alloc(kAlign, bytes);
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void system_free(void* p, std::size_t bytes) noexcept {
+  if (bytes < kMapped)
+    std::free(p);
+  else
+    munmap(p, bytes);
 }
 
 // What it guards takes less than a hundred nanoseconds, and the threads of a parallel loop come at
@@ -86,6 +106,7 @@ class Cache {
   void trim() {
     std::lock_guard lock(mutex_);
     shrink(0);
+    malloc_trim(0);  // pages of the small ones
   }
 
   MemoryStats stats() {
@@ -151,10 +172,10 @@ class Cache {
             stats_.live, need, cap_);
     }
     free_.try_emplace(bytes);
-    void* p = std::aligned_alloc(kAlign, bytes);
+    void* p = system_allocate(bytes);
     if (!p) {
       shrink(0);
-      p = std::aligned_alloc(kAlign, bytes);
+      p = system_allocate(bytes);
     }
     check(p != nullptr, "out of memory: {} bytes asked for, {} in use by tensors", bytes,
           stats_.live);
@@ -167,7 +188,7 @@ class Cache {
   void shrink(int64_t keep) {
     for (auto it = free_.rbegin(); it != free_.rend() && stats_.cached > keep; ++it)
       while (!it->second.empty() && stats_.cached > keep) {
-        std::free(it->second.pop());
+        system_free(it->second.pop(), it->first);
         stats_.cached -= static_cast<int64_t>(it->first);
       }
   }

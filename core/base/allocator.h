@@ -1,6 +1,7 @@
 // The caching allocator behind every Storage. Freed blocks are kept in size buckets and handed
 // out again, so that a step of a fixed-shape model asks the system for nothing after its second
-// step (fresh pages cost more than the arithmetic on them).
+// step (fresh pages cost more than the arithmetic on them). Blocks of 256 KiB and more are mappings
+// of their own, so that the system has them back when the cache lets them go.
 #pragma once
 
 #include <cstddef>
