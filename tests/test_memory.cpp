@@ -8,6 +8,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/attention.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"
@@ -135,6 +136,43 @@ TEST_CASE("memory: what is trimmed goes back to the system") {
   trim_memory();
   CHECK(full - resident() > bytes - 20 * kMega);
   CHECK(sum(kept.back()).item() == 64 * 1024);
+}
+
+TEST_CASE("memory: layer norm reads half of the channels where they lie") {
+  Rng rng(1);
+  const Tensor x = randn({64, 33, 128}, rng).set_requires_grad(), w = randn({64}, rng);
+  for (const int64_t first : {0, 64}) {
+    auto run = [&](bool copied) {
+      const Tensor half = narrow(x, -1, first, 64);
+      const Tensor y = layer_norm(copied ? half.clone() : half, {64}, w);
+      x.set_grad({});
+      backward(sum(square(y)));
+      return y.to_vector<float>();
+    };
+    const std::vector<float> want = run(true);
+    const Tensor gradient = x.grad();
+    CHECK(run(false) == want);
+    CHECK(x.grad().to_vector<float>() == gradient.to_vector<float>());
+  }
+  trim_memory();
+  const int64_t before = memory_stats().live;
+  const Tensor y = layer_norm(narrow(x, -1, 64, 64), {64});
+  CHECK(memory_stats().live - before < 4 * y.numel() * 5 / 4);  // the result, and no copy
+}
+
+TEST_CASE("memory: attention takes memory in proportion to the tokens") {
+  auto peak = [](int64_t tokens) {
+    Rng rng(1);
+    const Tensor qkv = randn({1, tokens, 3 * 64}, rng).set_requires_grad();
+    trim_memory();
+    const int64_t before = memory_stats().live;
+    reset_peak_memory();
+    backward(sum(self_attention(qkv, {.heads = 2}, {.mask = nn::Mask::causal().parts()})));
+    return static_cast<double>(memory_stats().peak - before);
+  };
+  // 16 times the tokens; blocks are rounded up, and parts of sums come with longer ones. A matrix
+  // of all scores would be 256 times as large.
+  CHECK(peak(8192) < 24 * peak(512));
 }
 
 TEST_CASE("memory: freeing a tensor asks for no memory itself") {

@@ -1,15 +1,37 @@
-// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise.
+// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise; and
+// how its elements can be made again, for who keeps that in their place.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/intrusive.h"
 #include "tern/core/base/pool.h"
 
 namespace tern {
+
+class Storage;
+
+/// Makes the elements of a storage again, to the last bit (RecomputeScope, core/tape/autograd.h).
+class Recipe : public Counted {
+ public:
+  Recipe() = default;
+  virtual ~Recipe();
+  Recipe(const Recipe&) = delete;
+  Recipe& operator=(const Recipe&) = delete;
+  /// Made at the first call, and kept as long as the recipe.
+  const Ref<Storage>& elements();
+
+ protected:
+  virtual Ref<Storage> make() const = 0;
+
+ private:
+  Ref<Storage> made_;
+};
+inline void dispose(Recipe* r) { delete r; }
 
 class Storage : public Counted, public pool::Pooled {
  public:
@@ -22,7 +44,13 @@ class Storage : public Counted, public pool::Pooled {
   std::size_t bytes() const { return bytes_; }
   /// Raised by every in-place write; the tape compares it with the version it saved.
   uint64_t version() const { return version_; }
-  void bump_version() { ++version_; }
+  void bump_version() {
+    ++version_;
+    recipe_ = {};
+  }
+  /// How the elements, as they are, can be made again; null: it is not known.
+  const Ref<Recipe>& recipe() const { return recipe_; }
+  void set_recipe(Ref<Recipe> recipe) { recipe_ = std::move(recipe); }
 
   /// Whether a parameter had these elements once and has others now (nn::to). Who still holds them
   /// to train or average them works on nothing.
@@ -43,8 +71,15 @@ class Storage : public Counted, public pool::Pooled {
   uint64_t version_ = 0;
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
+  Ref<Recipe> recipe_;
 };
 
 inline void dispose(Storage* s) { delete s; }
+
+inline Recipe::~Recipe() = default;
+inline const Ref<Storage>& Recipe::elements() {
+  if (!made_) made_ = make();
+  return made_;
+}
 
 }  // namespace tern

@@ -33,12 +33,12 @@ template <class T>
 }
 
 template <bool kCentred, class T>
-void forward_rows(const T* x, const T* weight, const T* bias, T* y, T* mean, T* rstd, int64_t begin,
-                  int64_t end, int64_t n, double eps) {
+void forward_rows(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, T* mean,
+                  T* rstd, int64_t begin, int64_t end, int64_t n, double eps) {
   simd([=] {
     const double count = static_cast<double>(n);
     for (int64_t i = begin; i < end; ++i) {
-      const T* row = x + i * n;
+      const T* row = x + i * x_stride;
       T* out = y + i * n;
       T m = 0;
       if constexpr (kCentred) mean[i] = m = static_cast<T>(row_sum(row, n) / count);
@@ -75,12 +75,12 @@ template <bool kCentred, bool kShares, class T>
 }
 
 template <bool kCentred, bool kShares, class T>
-void backward_rows(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd, T* dx,
-                   T* dw, T* db, int64_t begin, int64_t end, int64_t n) {
+void backward_rows(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
+                   const T* rstd, T* dx, T* dw, T* db, int64_t begin, int64_t end, int64_t n) {
   simd([=] {
     for (int64_t i = begin; i < end; ++i)
-      backward_row<kCentred, kShares>(dy + i * n, x + i * n, weight, kCentred ? mean[i] : T(0),
-                                      rstd[i], dx + i * n, dw, db, n);
+      backward_row<kCentred, kShares>(dy + i * n, x + i * x_stride, weight,
+                                      kCentred ? mean[i] : T(0), rstd[i], dx + i * n, dw, db, n);
   });
 }
 
@@ -104,12 +104,12 @@ void add_blocks(const T* part, int64_t blocks, int64_t stride, T* sums, int64_t 
 }
 
 template <bool kCentred, class T>
-void backward(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd, T* dx,
-              T* dweight, T* dbias, int64_t rows, int64_t n) {
+void backward(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
+              const T* rstd, T* dx, T* dweight, T* dbias, int64_t rows, int64_t n) {
   if (!dweight) {
     parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
-      backward_rows<kCentred, false, T>(dy, x, weight, mean, rstd, dx, nullptr, nullptr, begin, end,
-                                        n);
+      backward_rows<kCentred, false, T>(dy, x, x_stride, weight, mean, rstd, dx, nullptr, nullptr,
+                                        begin, end, n);
     });
     return;
   }
@@ -120,8 +120,8 @@ void backward(const T* dy, const T* x, const T* weight, const T* mean, const T* 
     for (int64_t b = begin; b < end; ++b) {
       T *dw = shares + 2 * b * n, *db = dw + n;
       std::fill_n(dw, 2 * n, T(0));
-      backward_rows<kCentred, true>(dy, x, weight, mean, rstd, dx, dw, db, b * kBlockOfRows,
-                                    std::min(rows, (b + 1) * kBlockOfRows), n);
+      backward_rows<kCentred, true>(dy, x, x_stride, weight, mean, rstd, dx, dw, db,
+                                    b * kBlockOfRows, std::min(rows, (b + 1) * kBlockOfRows), n);
     }
   });
   add_blocks(shares, blocks, 2 * n, dweight, n);
@@ -131,32 +131,33 @@ void backward(const T* dy, const T* x, const T* weight, const T* mean, const T* 
 }  // namespace
 
 template <class T>
-void layer_norm(const T* x, const T* weight, const T* bias, T* y, T* mean, T* rstd, int64_t rows,
-                int64_t n, double eps) {
+void layer_norm(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, T* mean,
+                T* rstd, int64_t rows, int64_t n, double eps) {
   parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
     if (mean)
-      forward_rows<true>(x, weight, bias, y, mean, rstd, begin, end, n, eps);
+      forward_rows<true>(x, x_stride, weight, bias, y, mean, rstd, begin, end, n, eps);
     else
-      forward_rows<false>(x, weight, bias, y, mean, rstd, begin, end, n, eps);
+      forward_rows<false>(x, x_stride, weight, bias, y, mean, rstd, begin, end, n, eps);
   });
 }
 
 template <class T>
-void layer_norm_backward(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd,
-                         T* dx, T* dweight, T* dbias, int64_t rows, int64_t n) {
+void layer_norm_backward(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
+                         const T* rstd, T* dx, T* dweight, T* dbias, int64_t rows, int64_t n) {
   if (mean)
-    backward<true>(dy, x, weight, mean, rstd, dx, dweight, dbias, rows, n);
+    backward<true>(dy, x, x_stride, weight, mean, rstd, dx, dweight, dbias, rows, n);
   else
-    backward<false>(dy, x, weight, mean, rstd, dx, dweight, dbias, rows, n);
+    backward<false>(dy, x, x_stride, weight, mean, rstd, dx, dweight, dbias, rows, n);
 }
 
-template void layer_norm(const float*, const float*, const float*, float*, float*, float*, int64_t,
-                         int64_t, double);
-template void layer_norm(const double*, const double*, const double*, double*, double*, double*,
+template void layer_norm(const float*, int64_t, const float*, const float*, float*, float*, float*,
                          int64_t, int64_t, double);
-template void layer_norm_backward(const float*, const float*, const float*, const float*,
+template void layer_norm(const double*, int64_t, const double*, const double*, double*, double*,
+                         double*, int64_t, int64_t, double);
+template void layer_norm_backward(const float*, const float*, int64_t, const float*, const float*,
                                   const float*, float*, float*, float*, int64_t, int64_t);
-template void layer_norm_backward(const double*, const double*, const double*, const double*,
-                                  const double*, double*, double*, double*, int64_t, int64_t);
+template void layer_norm_backward(const double*, const double*, int64_t, const double*,
+                                  const double*, const double*, double*, double*, double*, int64_t,
+                                  int64_t);
 
 }  // namespace tern::kernels

@@ -47,6 +47,17 @@ void finish_panel(const LinearOutput<T>& out, const Panel& panel, F f) {
   }
 }
 
+/// y = f(x), n numbers each: the same bits as from finish_panel.
+template <class T, class F>
+void activate(int64_t n, const T* x, T* y, F f) {
+  parallel_for(n, 1 << 12, [=](int64_t begin, int64_t end) {
+    simd([=] {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) y[i] = f(x[i]);
+    });
+  });
+}
+
 /// dpre (rows, n) = df(dy, kept) and, unless null, dbias (n) = the sums of its columns, in blocks
 /// of rows whose sums are added in order. dpre may be dy.
 template <class T, class F>

@@ -1,6 +1,7 @@
-// Layer and root-mean-square normalisation of the rows of x (rows, n), and batch normalisation of
-// the channels of x (batch, channels, size), all without gaps. Sums are kept in double; those over
-// rows are made of fixed blocks of rows. Inside of core only.
+// Layer and root-mean-square normalisation of the rows of x (rows, n), which begin `x_stride`
+// elements apart, and batch normalisation of the channels of x (batch, channels, size); all else is
+// without gaps. Sums are kept in double; those over rows are made of fixed blocks of rows. Inside
+// of core only.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@ namespace tern::kernels {
 /// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(var + eps). mean and rstd (rows) are
 /// results too; a null mean stands for 0 (root-mean-square normalisation). weight, bias (n).
 template <class T>
-void layer_norm(const T* x, const T* weight, const T* bias, T* y, T* mean, T* rstd, int64_t rows,
-                int64_t n, double eps);
+void layer_norm(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, T* mean,
+                T* rstd, int64_t rows, int64_t n, double eps);
 
 /// With xhat = (x - mean) rstd and d = dy weight:
 ///   dx = rstd (d - mean(d) - xhat mean(d xhat)), dweight = sum dy xhat, dbias = sum dy.
-/// dx may be dy; dweight and dbias (n) are both null if they are not wanted. mean: as above (then
-/// mean(d) is left out).
+/// dx, without gaps, may be dy; dweight and dbias (n) are both null if they are not wanted. mean:
+/// as above (then mean(d) is left out).
 template <class T>
-void layer_norm_backward(const T* dy, const T* x, const T* weight, const T* mean, const T* rstd,
-                         T* dx, T* dweight, T* dbias, int64_t rows, int64_t n);
+void layer_norm_backward(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
+                         const T* rstd, T* dx, T* dweight, T* dbias, int64_t rows, int64_t n);
 
 /// Mean and biased variance of every channel.
 template <class T>

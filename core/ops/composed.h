@@ -37,6 +37,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 Tensor dropout(const Tensor& x, double p, Rng& rng);
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& target, const CrossEntropyOptions& options = {});
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options = {});
 Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,

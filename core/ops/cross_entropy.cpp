@@ -1,5 +1,5 @@
 // Losses of classes: cross entropy (softmax included) and negative log likelihood.
-#include "tern/core/kernels/cross_entropy.h"
+#include "tern/core/ops/cross_entropy.h"
 
 #include <array>
 #include <limits>
@@ -10,7 +10,67 @@
 #include "tern/core/tape/record.h"
 
 namespace tern {
+namespace detail {
+
+Tensor class_weights(const char* op, const Tensor& weight, int64_t classes, DType dtype) {
+  if (!weight.defined()) return ones(classes, dtype);
+  check(weight.shape() == Shape(classes), "{}: {} classes, but weight has shape {}", op, classes,
+        weight.shape());
+  check(weight.dtype() == dtype, "{}: the input is {}, weight {}; convert one with .to()", op,
+        dtype, weight.dtype());
+  check(!weight.requires_grad(), "{}: class weights have no gradient; detach() them", op);
+  return weight.contiguous();
+}
+
+Tensor class_indices(const char* op, const Tensor& target, int64_t classes, int64_t ignore) {
+  check(target.dtype() == DType::i64,
+        "{}: targets of shape {} are i64 classes, got {}; convert with .to(DType::i64)", op,
+        target.shape(), target.dtype());
+  Tensor index = reshape(target, target.numel()).contiguous();
+  const int64_t* p = index.data<int64_t>();
+  const int64_t row = kernels::first_outside(p, index.numel(), classes, ignore);
+  check(row < 0, "{}: target {} at row {} is outside [0, {})", op, row < 0 ? 0 : p[row], row,
+        classes);
+  return index;
+}
+
+void check_label_smoothing(const char* op, double smoothing) {
+  check(smoothing >= 0 && smoothing <= 1, "{}: label_smoothing must be in [0, 1], got {}", op,
+        smoothing);
+}
+
+Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, const Shape& shape) {
+  if (reduction == Reduction::none) return reshape(losses, shape);
+  Tensor total = sum(losses);
+  return reduction == Reduction::sum || weight == 0 ? total : total / weight;
+}
+
+double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore) {
+  return dispatch_float(weight.dtype(), "cross_entropy", [&]<class T>() {
+    return kernels::weight_of(index.data<int64_t>(), weight.data<T>(), index.numel(), ignore);
+  });
+}
+
+Tensor RowTargets::weights() const {
+  const int64_t classes = weight.numel();
+  Tensor t = probabilities, counts;
+  if (index.defined()) {
+    counts = unsqueeze(ne(index, ignore), 1).to(weight.dtype());
+    t = one_hot(masked_fill(index, eq(index, ignore), 0), classes, weight.dtype());
+  }
+  Tensor q = (t * (1 - smoothing) + smoothing / static_cast<double>(classes)) * weight;
+  return counts.defined() ? q * counts : q;
+}
+
+}  // namespace detail
+
 namespace {
+
+using detail::class_indices;
+using detail::class_weights;
+using detail::reduce_rows;
+using detail::RowTargets;
+using detail::total_weight;
 
 // x (C) or (N, C) or (N, C, d1, ...) as (rows, C).
 Tensor class_rows(const char* op, const Tensor& x) {
@@ -30,77 +90,15 @@ Shape without_classes(const Tensor& x) {
   return shape;
 }
 
-// The weights of the classes; 1 where none are given.
-Tensor class_weights(const char* op, const Tensor& weight, const Tensor& rows) {
-  const int64_t classes = rows.size(1);
-  if (!weight.defined()) return ones(classes, rows.dtype());
-  check(weight.shape() == Shape(classes), "{}: {} classes, but weight has shape {}", op, classes,
-        weight.shape());
-  check(weight.dtype() == rows.dtype(), "{}: the input is {}, weight {}; convert one with .to()",
-        op, rows.dtype(), weight.dtype());
-  check(!weight.requires_grad(), "{}: class weights have no gradient; detach() them", op);
-  return weight.contiguous();
-}
-
-// The targets as (rows); each must be a class or ignore_index.
-Tensor class_indices(const char* op, const Tensor& target, const Tensor& x, int64_t ignore) {
+void check_class_shape(const char* op, const Tensor& target, const Tensor& x) {
   const Shape shape = without_classes(x);
   check(target.shape() == shape,
         "{}: input {} needs one class for each of {}, got {}; squeeze or reshape them, and "
         "where they are probabilities of the shape of the input, convert with .to({})",
         op, x.shape(), shape, target.shape(), x.dtype());
-  check(target.dtype() == DType::i64,
-        "{}: targets of shape {} are i64 classes, got {}; convert with .to(DType::i64)", op, shape,
-        target.dtype());
-  const int64_t classes = x.ndim() == 1 ? x.size(0) : x.size(1);
-  Tensor index = reshape(target, numel(shape)).contiguous();
-  const int64_t* p = index.data<int64_t>();
-  const int64_t row = kernels::first_outside(p, index.numel(), classes, ignore);
-  check(row < 0, "{}: target {} at row {} is outside [0, {})", op, row < 0 ? 0 : p[row], row,
-        classes);
-  return index;
 }
 
-// Sums, means (by the weight of what counts; 0 if nothing does) or the losses by themselves.
-Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, const Shape& shape) {
-  if (reduction == Reduction::none) return reshape(losses, shape);
-  Tensor total = sum(losses);
-  return reduction == Reduction::sum || weight == 0 ? total : total / weight;
-}
-
-double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore) {
-  return dispatch_float(weight.dtype(), "cross_entropy", [&]<class T>() {
-    return kernels::weight_of(index.data<int64_t>(), weight.data<T>(), index.numel(), ignore);
-  });
-}
-
-// What a row is compared with. Neither has a gradient here.
-struct RowTargets {
-  Tensor index;          // (rows) i64, or
-  Tensor probabilities;  // (rows, C)
-  Tensor weight;         // (C)
-  double smoothing;
-  int64_t ignore;
-
-  template <class T>
-  kernels::Targets<T> raw() const {
-    return {index.defined() ? index.data<int64_t>() : nullptr,
-            index.defined() ? nullptr : probabilities.data<T>(), weight.data<T>(), smoothing,
-            ignore};
-  }
-
-  // q (rows, C) of kernels/cross_entropy.h.
-  Tensor weights() const {
-    const int64_t classes = weight.numel();
-    Tensor t = probabilities, counts;
-    if (index.defined()) {
-      counts = unsqueeze(ne(index, ignore), 1).to(weight.dtype());
-      t = one_hot(masked_fill(index, eq(index, ignore), 0), classes, weight.dtype());
-    }
-    Tensor q = (t * (1 - smoothing) + smoothing / static_cast<double>(classes)) * weight;
-    return counts.defined() ? q * counts : q;
-  }
-};
+int64_t classes_of(const Tensor& x) { return x.ndim() == 1 ? x.size(0) : x.size(1); }
 
 // As in the kernel, a class with q = 0 counts nothing, even if its logit is -inf.
 Tensor composed_row_losses(const Tensor& logits, const RowTargets& targets) {
@@ -118,18 +116,19 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
     kernels::cross_entropy(x.data<T>(), targets.raw<T>(), loss.data<T>(), max.data<T>(),
                            sum_.data<T>(), rows, classes);
   });
-  const std::array kept{save(x), save(targets.index), save(targets.probabilities),
-                        save(targets.weight)};
-  auto vjp = [kept, targets, max = not_differentiable(max),
-              total = not_differentiable(sum_)](const Tensor& dy) {
+  std::array kept{save(x), save(targets.index), save(targets.probabilities), save(targets.weight)};
+  auto vjp = [kept, targets, max = not_differentiable(max), total = not_differentiable(sum_)](
+                 const Tensor& dy, const Wants& wants) mutable -> Tensor {
     for (const Saved& saved : kept) saved.get();  // fails if one was written to
-    Tensor logits = kept[0].get();
     if (grad_enabled()) {
       auto fn = [&](const std::vector<Tensor>& in) { return composed_row_losses(in[0], targets); };
-      return detail::composed_gradients(fn, {logits}, dy)[0];
+      return detail::composed_gradients(fn, {kept[0].get()}, dy)[0];
     }
     Tensor d = dy.contiguous();
-    Fresh dx(logits.shape(), d.dtype());
+    // Over the logits themselves, where nobody looks at them any more: there is nothing larger.
+    const Tensor own = wants.last() ? kept[0].consume() : Tensor();
+    const Tensor logits = own.defined() ? own : kept[0].get();
+    Fresh dx = own.defined() ? Fresh::adopt(own) : Fresh(logits.shape(), d.dtype());
     dispatch_float(d.dtype(), "cross_entropy", [&]<class T>() {
       kernels::cross_entropy_backward(d.data<T>(), logits.data<T>(), targets.raw<T>(),
                                       max.data<T>(), total.data<T>(), dx.data<T>(), logits.size(0),
@@ -158,7 +157,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
         "their rows to 0 instead",
         options.ignore_index);
   Tensor x = class_rows("cross_entropy", logits), t = class_rows("cross_entropy", target);
-  Tensor weight = class_weights("cross_entropy", options.weight, x);
+  Tensor weight = class_weights("cross_entropy", options.weight, x.size(1), x.dtype());
   if (recording({target})) losses_of = composed_row_losses;
   Tensor losses = losses_of(x, {{}, t.contiguous(), weight, options.label_smoothing, 0});
   return reduce_rows(losses, options.reduction, static_cast<double>(x.size(0)),
@@ -167,12 +166,12 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
 
 Tensor cross_entropy_by(RowLosses losses_of, const Tensor& logits, const Tensor& target,
                         const CrossEntropyOptions& options) {
-  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-        "cross_entropy: label_smoothing must be in [0, 1], got {}", options.label_smoothing);
+  detail::check_label_smoothing("cross_entropy", options.label_smoothing);
   if (is_float(target.dtype())) return soft_cross_entropy(logits, target, options, losses_of);
   Tensor x = class_rows("cross_entropy", logits);
-  Tensor index = class_indices("cross_entropy", target, logits, options.ignore_index);
-  Tensor weight = class_weights("cross_entropy", options.weight, x);
+  check_class_shape("cross_entropy", target, logits);
+  Tensor index = class_indices("cross_entropy", target, classes_of(logits), options.ignore_index);
+  Tensor weight = class_weights("cross_entropy", options.weight, x.size(1), x.dtype());
   Tensor losses = losses_of(x, {index, {}, weight, options.label_smoothing, options.ignore_index});
   return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
                      target.shape());
@@ -195,8 +194,9 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions&
   check_defined("nll_loss", log_probs, target);
   Tensor x = class_rows("nll_loss", log_probs);
   check(is_float(x.dtype()), "nll_loss: needs floating log probabilities, got {}", x.dtype());
-  Tensor index = class_indices("nll_loss", target, log_probs, options.ignore_index);
-  Tensor weight = class_weights("nll_loss", options.weight, x);
+  check_class_shape("nll_loss", target, log_probs);
+  Tensor index = class_indices("nll_loss", target, classes_of(log_probs), options.ignore_index);
+  Tensor weight = class_weights("nll_loss", options.weight, x.size(1), x.dtype());
   Tensor ignored = eq(index, options.ignore_index), known = masked_fill(index, ignored, 0);
   Tensor picked = squeeze(gather(x, 1, unsqueeze(known, 1)), 1);
   Tensor losses = masked_fill(-picked * index_select(weight, 0, known), ignored, 0);

@@ -1,4 +1,6 @@
 // Normalisation over the last axes, with or without taking away the mean, and over groups.
+#include <optional>
+
 #include "tern/core/kernels/normalise.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
@@ -35,6 +37,29 @@ void check_arguments(const Norm& norm, const Tensor& x, const Tensor& weight, co
   }
 }
 
+/// How far the rows of x, each `n` elements without gaps, lie apart; nothing where they do so
+/// unevenly.
+std::optional<int64_t> row_stride(const Layout& x, int given) {
+  const int first = x.ndim() - given;
+  if (x.numel() == 0) return 0;
+  int64_t step = 1;
+  for (int i = x.ndim() - 1; i >= first; --i) {
+    if (x.shape[i] > 1 && x.strides[i] != step) return {};
+    step *= x.shape[i];
+  }
+  std::optional<int64_t> stride;
+  for (int i = first - 1; i >= 0; --i) {
+    if (x.shape[i] == 1) continue;
+    if (!stride) {
+      stride = x.strides[i];
+      step = *stride;
+    }
+    if (x.strides[i] != step) return {};
+    step *= x.shape[i];
+  }
+  return stride.value_or(step);
+}
+
 Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Dims axes = norm.axes();
   Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
@@ -54,11 +79,12 @@ Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const 
                           const Tensor& mean, const Tensor& rstd, bool shares) {
   dy.make_contiguous();
   const Tensor& d = dy.get();
+  const int64_t stride = *row_stride(x.layout(), norm.shape.size());
   Fresh dx = dy.reuse();
   Fresh dweight(shares ? norm.shape : Shape{0}, d.dtype());
   Fresh dbias(dweight.shape(), d.dtype());
   dispatch_float(d.dtype(), norm.name, [&]<class T>() {
-    kernels::layer_norm_backward(d.data<T>(), x.data<T>(), weight.data<T>(),
+    kernels::layer_norm_backward(d.data<T>(), x.data<T>(), stride, weight.data<T>(),
                                  norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(),
                                  dx.data<T>(), shares ? dweight.data<T>() : nullptr,
                                  shares ? dbias.data<T>() : nullptr, rstd.numel(), norm.size());
@@ -71,25 +97,41 @@ Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const 
   return grads;
 }
 
+struct Statistics {
+  Fresh y, mean, rstd;
+};
+
+/// REQUIRES: row_stride() of x; weight and bias are contiguous.
+Statistics forward(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const int64_t n = norm.size(), stride = *row_stride(x.layout(), norm.shape.size()),
+                rows = numel(Shape(x.shape().begin(), x.shape().end() - norm.shape.size()));
+  Statistics s{Fresh(x.shape(), x.dtype()), Fresh(rows, x.dtype()), Fresh(rows, x.dtype())};
+  dispatch_float(x.dtype(), norm.name, [&]<class T>() {
+    kernels::layer_norm(x.data<T>(), stride, weight.data<T>(), bias.data<T>(), s.y.data<T>(),
+                        norm.centred ? s.mean.data<T>() : nullptr, s.rstd.data<T>(), rows, n,
+                        norm.eps);
+  });
+  return s;
+}
+
 Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Op op(norm.name, x, weight, bias);
   check_arguments(norm, x, weight, bias);
-  Tensor c = x.contiguous();
+  // Rows at an even distance, as a half of the channels, are read where they lie.
+  Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
   Tensor w = weight.defined() ? weight.contiguous() : ones(norm.shape, x.dtype());
   Tensor b = bias.defined() ? bias.contiguous() : zeros(norm.shape, x.dtype());
-  const int64_t n = norm.size(),
-                rows = numel(Shape(x.shape().begin(), x.shape().end() - norm.shape.size()));
-  Fresh y(c.shape(), c.dtype()), mean(rows, c.dtype()), rstd(rows, c.dtype());
-  dispatch_float(c.dtype(), norm.name, [&]<class T>() {
-    kernels::layer_norm(c.data<T>(), w.data<T>(), b.data<T>(), y.data<T>(),
-                        norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(), rows, n, norm.eps);
-  });
-  auto vjp = [norm, x = save(c), w = save(w), mean = not_differentiable(mean),
-              rstd = not_differentiable(rstd)](Consumed dy, const Wants& wants) {
+  const Statistics s = forward(norm, c, w, b);
+  if (detail::recomputing() && recording({c, w, b}))
+    recompute_by(s.y, [norm, x = save(c), w = save(w), b = save(b)] {
+      return forward(norm, x.get(), w.get(), b.get()).y;
+    });
+  auto vjp = [norm, x = save(c), w = save(w), mean = not_differentiable(s.mean),
+              rstd = not_differentiable(s.rstd)](Consumed dy, const Wants& wants) {
     if (grad_enabled()) return composed_gradients(norm, dy, x.get(), w.get());
     return fused_gradients(norm, std::move(dy), x.get(), w.get(), mean, rstd, wants[1] || wants[2]);
   };
-  return op.record(y, {c, w, b}, vjp);
+  return op.record(s.y, {c, w, b}, vjp);
 }
 
 }  // namespace

@@ -98,6 +98,17 @@ void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpti
   });
 }
 
+/// act(x) of a tensor without gaps.
+Fresh activated(Activation a, const Tensor& x) {
+  Fresh y(x.shape(), x.dtype());
+  dispatch_float(x.dtype(), "linear", [&]<class T>() {
+    with_activation(a, [&](auto op) {
+      kernels::activate(x.numel(), x.data<T>(), y.data<T>(), [op](T v) { return op.f(v); });
+    });
+  });
+  return y;
+}
+
 /// dy act'(x W^T + b); dbias (undefined: not wanted) receives its sum over the rows.
 Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Fresh* dbias) {
   dy.make_contiguous();
@@ -208,6 +219,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   if (active || x.requires_grad()) vjp.w = save(w);
   if (active) vjp.b = save(b);
   if (active) vjp.kept = kept ? save(not_differentiable(*kept)) : save(y);
+  if (detail::recomputing() && keep == Keep::input && !residual.defined())
+    recompute_by(y, [activation, kept = vjp.kept] { return activated(activation, kept.get()); });
   return op.record(y, std::move(vjp));
 }
 

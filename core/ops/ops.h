@@ -321,6 +321,13 @@ struct CrossEntropyOptions {
 /// ignore_index). All targets ignored: 0 with zero gradient.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
+/// cross_entropy of the rows of linear(x, weight, bias) without all of their logits at a time: x
+/// (..., D), weight (V, D), bias (V) or undefined, target i64 classes (...). The logits are made in
+/// blocks of rows, and where a gradient is wanted and the losses are reduced, it is made of each
+/// block at once, so that backward has it (Wijmans et al. 2024, "Cut Your Losses in
+/// Large-Vocabulary Language Models", has the aim; Hsu et al. 2024, "Liger Kernel", the way).
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& target, const CrossEntropyOptions& options = {});
 struct NllOptions {
   Tensor weight = {};
   int64_t ignore_index = -100;

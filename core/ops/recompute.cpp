@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "tern/core/base/draws.h"
 #include "tern/core/base/rng.h"
@@ -60,6 +61,51 @@ class Rewound {
   std::vector<Rng> now_;
 };
 
+/// Inputs of a segment behind which its gradients end. They go on from what the inputs have
+/// gathered so far, so that it is added to in the same order, to the last bit, as without a
+/// segment; at its end, however that comes, the inputs have it again.
+class Ends {
+ public:
+  Ends(const std::vector<Tensor>& args, const Wants& wants) : wants_(wants) {
+    for (size_t i = 0; i < args.size(); ++i) {
+      const bool wanted = args[i].requires_grad() && wants[static_cast<int>(i)];
+      tensors_.push_back(wanted ? detail::as_end(args[i]) : args[i].detach());
+      lent_.push_back(false);
+    }
+  }
+  ~Ends() { give_back(); }
+  Ends(const Ends&) = delete;
+  Ends& operator=(const Ends&) = delete;
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  void borrow() {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (!tensors_[i].requires_grad()) continue;
+      tensors_[i].node()->pending = wants_.take(static_cast<int>(i));
+      lent_[i] = tensors_[i].node()->pending.defined();
+    }
+  }
+  /// What has come for the inputs that had nothing before.
+  Gradients give_back() {
+    Gradients fresh(tensors_.size());
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (!tensors_[i].requires_grad()) continue;
+      Tensor g = std::exchange(tensors_[i].node()->pending, Tensor());
+      if (lent_[i])
+        wants_.put(static_cast<int>(i), std::move(g));
+      else
+        fresh[i] = std::move(g);
+      lent_[i] = false;
+    }
+    return fresh;
+  }
+
+ private:
+  const Wants& wants_;
+  std::vector<Tensor> tensors_;
+  std::vector<char> lent_;
+};
+
 struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
@@ -69,11 +115,13 @@ struct Recompute {
   std::vector<Saved> inputs = {};
   std::vector<Saved> others = {};
 
-  Gradients operator()(const Tensor& dy) const {
+  Gradients operator()(Consumed dy, const Wants& wants) const {
     std::vector<Tensor> args, rest;
     for (const Saved& s : inputs) args.push_back(s.get());
     for (const Saved& s : others) rest.push_back(s.get());
-    return grad_enabled() ? recorded_slopes(args, rest, dy) : slopes(args, rest, dy);
+    if (grad_enabled()) return recorded_slopes(args, rest, dy);
+    if (!wants.to_leaves()) return slopes(args, rest, dy);
+    return gathered_slopes(args, rest, std::move(dy), wants);
   }
 
  private:
@@ -116,6 +164,33 @@ struct Recompute {
     Gradients out;
     size_t next = 0;
     for (const Tensor& t : leaves) out.push_back(t.requires_grad() ? found[next++] : Tensor());
+    return out;
+  }
+
+  // The parameters gather the segment's gradients themselves, and inputs go on gathering.
+  Gradients gathered_slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
+                            Consumed dy, const Wants& wants) const {
+    EnableGradGuard on;
+    Ends ends(args, wants);
+    auto [y, since] = replay(ends.tensors(), rest);
+    std::vector<Tensor> results;  // that fn captured: what they gather is handed over
+    for (const Tensor& t : rest)
+      if (!t.is_leaf()) results.push_back(t);
+    std::vector<Tensor> before;
+    for (const Tensor& t : results) before.push_back(std::exchange(t.node()->pending, Tensor()));
+    std::vector<Tensor> stops = ends.tensors();
+    std::erase_if(stops, [](const Tensor& t) { return !t.requires_grad(); });
+    stops.insert(stops.end(), results.begin(), results.end());
+    ends.borrow();
+    detail::backward_since(since, y, std::move(dy).take(), stops);
+    Gradients out = ends.give_back();
+    size_t next = 0;
+    for (const Tensor& t : rest) {
+      out.emplace_back();
+      if (t.is_leaf()) continue;
+      out.back() = std::exchange(t.node()->pending, std::move(before[next]));
+      ++next;
+    }
     return out;
   }
 

@@ -12,6 +12,7 @@ namespace tern {
 namespace {
 
 thread_local bool grad_mode = true;
+thread_local bool recompute_mode = false;
 std::atomic<uint64_t> next_run{1};
 
 /// The scope of a VJP at work.
@@ -112,7 +113,7 @@ class Engine {
 
  private:
   void step(Node* node, Tensor dy) {
-    Wants wants(*node, run_, to_leaves_);
+    Wants wants(*node, run_, to_leaves_, !retain_ && !create_graph_);
     int n = static_cast<int>(node->inputs.size());
     bool any = false;
     for (int i = 0; i < n; ++i) any |= wants[i];
@@ -296,6 +297,10 @@ NoGradGuard::~NoGradGuard() { grad_mode = before_; }
 EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
 EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
 
+RecomputeScope::RecomputeScope() : before_(recompute_mode) { recompute_mode = true; }
+RecomputeScope::~RecomputeScope() { recompute_mode = before_; }
+bool detail::recomputing() { return recompute_mode; }
+
 void backward(const Tensor& loss, const BackwardOptions& options) {
   NoGradGuard guard;
   Engine engine(/*to_leaves=*/true, /*create_graph=*/false, options.retain_graph);
@@ -345,6 +350,17 @@ std::vector<Tensor> detail::grad_since(uint64_t since, const std::vector<Tensor>
           "undefined gradient",
           i, inputs[i].shape());
   return found;
+}
+
+void detail::backward_since(uint64_t since, const Tensor& output, Tensor gradient,
+                            const std::vector<Tensor>& ends) {
+  NoGradGuard guard;
+  Engine engine(/*to_leaves=*/true, /*create_graph=*/false, /*retain_graph=*/false, since);
+  engine.deliver(output.node().get(), std::move(gradient));
+  engine.run([&](Node* node, const Tensor& g) {
+    for (const Tensor& end : ends)
+      if (end.node().get() == node) node->pending = g;
+  });
 }
 
 std::vector<Tensor> leaves(const Tensor& output) { return detail::made_from(output, 0); }

@@ -1,5 +1,7 @@
 #include "tern/core/tape/record.h"
 
+#include <utility>
+
 #include "tern/core/tape/autograd.h"
 
 namespace tern {
@@ -16,6 +18,15 @@ Tensor Wants::accumulator(int input) const {
   const Tensor& sum = into_leaf ? static_cast<LeafNode*>(node.get())->grad : node->pending;
   return detail::may_add_in_place(sum) ? sum : Tensor();
 }
+
+Tensor& Wants::gathered(int input) const {
+  Node& node = *node_.inputs[static_cast<size_t>(input)];
+  return to_leaves_ && node.is_leaf() ? static_cast<LeafNode&>(node).grad : node.pending;
+}
+
+Tensor Wants::take(int input) const { return std::exchange(gathered(input), Tensor()); }
+
+void Wants::put(int input, Tensor sum) const { gathered(input) = std::move(sum); }
 
 Fresh::Fresh(const Shape& shape, DType dtype) {
   int64_t bytes = 0;
@@ -35,9 +46,19 @@ Fresh Fresh::adopt(const Tensor& value) { return view(value, value.layout()); }
 Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
-      is_output_(is_output) {}
+      is_output_(is_output) {
+  if (!tensor_.defined() || is_output || !tensor_.ref()->storage->recipe()) return;
+  remade_ = {tensor_.layout(), tensor_.dtype(), tensor_.node(), tensor_.ref()->storage->recipe()};
+  tensor_ = {};
+}
 
 Tensor Saved::get() const {
+  if (remade_) {
+    Tensor t(Ref<TensorImpl>(
+        new TensorImpl(remade_->layout, remade_->dtype, remade_->recipe->elements())));
+    t.ref()->set_node(remade_->node);
+    return t;
+  }
   if (!tensor_.defined()) return {};
   uint64_t now = tensor_.ref()->storage->version();
   check(now == version_,
@@ -48,6 +69,16 @@ Tensor Saved::get() const {
   if (!is_output_ || !grad_enabled() || !detail::running_node()) return tensor_;
   Tensor t = tensor_.detach();
   t.ref()->set_node(Ref<Node>(detail::running_node()));
+  return t;
+}
+
+Tensor Saved::consume() {
+  if (!tensor_.defined() || tensor_.ref().use_count() > 1 ||
+      tensor_.ref()->storage.use_count() > 1 || !tensor_.is_contiguous())
+    return {};
+  get();  // fails if it was written to
+  Tensor t = tensor_.detach();
+  tensor_ = {};
   return t;
 }
 

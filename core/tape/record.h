@@ -55,18 +55,27 @@ class Consumed {
 /// Which inputs' gradients are asked for; a VJP may skip the others.
 class Wants {
  public:
-  Wants(const Node& node, uint64_t run, bool to_leaves)
-      : node_(node), run_(run), to_leaves_(to_leaves) {}
+  Wants(const Node& node, uint64_t run, bool to_leaves, bool last)
+      : node_(node), run_(run), to_leaves_(to_leaves), last_(last) {}
   bool operator[](int input) const;
   /// The gradient that input has gathered so far, if the VJP may add to it in place (it is
   /// contiguous, nobody else holds it, and no graph of the backward pass is wanted); undefined
   /// otherwise. A VJP that has added its share returns an undefined gradient for that input.
   Tensor accumulator(int input) const;
+  /// Whether nothing comes by the node again: the VJP may use up what it has saved.
+  bool last() const { return last_; }
+  /// Whether gradients are gathered in the leaves' grad(): tern::backward.
+  bool to_leaves() const { return to_leaves_; }
+  /// What accumulator() gives, or would give if it could be written to, handed over; put() brings
+  /// it back with more in it. For a VJP that runs a backward pass of its own.
+  Tensor take(int input) const;
+  void put(int input, Tensor gathered) const;
 
  private:
+  Tensor& gathered(int input) const;
   const Node& node_;
   uint64_t run_;
-  bool to_leaves_;
+  bool to_leaves_, last_;
 };
 
 /// The result of an op before it is recorded: fresh memory, or a view of an input's.
@@ -94,18 +103,53 @@ class Fresh {
   Ref<TensorImpl> impl_;
 };
 
-/// A tensor kept for the backward pass. get() fails if it was written to in between.
+/// A tensor kept for the backward pass. get() fails if it was written to in between. Of an input
+/// whose elements can be made again (RecomputeScope) it keeps how, and makes them in get().
 class Saved {
  public:
   Saved() = default;  ///< holds nothing; get() gives an undefined tensor
   Saved(Tensor t, bool is_output);
   Tensor get() const;
+  /// The tensor for an op that writes over it, if nobody else holds its elements; undefined
+  /// otherwise. Afterwards this holds nothing. REQUIRES: Wants::last().
+  Tensor consume();
 
  private:
+  struct Remade {
+    Layout layout;
+    DType dtype;
+    Ref<Node> node;
+    Ref<Recipe> recipe;
+  };
   Tensor tensor_;
+  std::optional<Remade> remade_;
   uint64_t version_ = 0;
   bool is_output_ = false;
 };
+
+namespace detail {
+
+/// Whether a RecomputeScope is open in this thread.
+bool recomputing();
+
+template <class Make>
+class RecipeOf final : public Recipe {
+ public:
+  explicit RecipeOf(Make make) : make_(std::move(make)) {}
+
+ private:
+  Ref<Storage> make() const override { return make_().ref()->storage; }
+  Make make_;
+};
+
+}  // namespace detail
+
+/// What is saved of `y` may be replaced by make(), a Fresh of the same layout with the same bits,
+/// made of what is saved anyway. To be called where recomputing(), before y is recorded.
+template <class Make>
+void recompute_by(const Fresh& y, Make make) {
+  y.ref()->storage->set_recipe(Ref<Recipe>(new detail::RecipeOf<Make>(std::move(make))));
+}
 
 /// Keeps an input (undefined is allowed).
 inline Saved save(const Tensor& input) { return Saved(input, false); }

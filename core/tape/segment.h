@@ -16,6 +16,15 @@ uint64_t tape_position();
 /// op a stand-in with its node (that is all a gradient needs) but no elements.
 std::vector<Tensor> made_from(const Tensor& output, uint64_t since);
 
+/// backward() that ends at nodes not newer than `since`. Leaves gather as ever; what `ends` gather,
+/// results of ops not newer than `since`, is found in their nodes' `pending`, added to what was
+/// there before.
+void backward_since(uint64_t since, const Tensor& output, Tensor gradient,
+                    const std::vector<Tensor>& ends);
+
+/// The elements of `t` as a result of which nothing is known but that gradients end there.
+Tensor as_end(const Tensor& t);
+
 /// grad() that ends at nodes not newer than `since`: what is behind them belongs to others.
 std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
                                const std::vector<Tensor>& inputs, const GradOptions& options);
