@@ -106,6 +106,13 @@ BahdanauDecoder::BahdanauDecoder(const BahdanauOptions& o, Rng& rng)
 
 BahdanauDecoder::Output BahdanauDecoder::operator()(const BahdanauState& start,
                                                     const Tensor& tokens) const {
+  Output y = hidden(start, tokens);
+  y.logits = out(y.logits);
+  return y;
+}
+
+BahdanauDecoder::Output BahdanauDecoder::hidden(const BahdanauState& start,
+                                                const Tensor& tokens) const {
   check(tokens.ndim() == 2 && tokens.size(0) == start.memory.size(0) && tokens.size(1) > 0,
         "Bahdanau: the target must be tokens (B = {}, T > 0), got {}", start.memory.size(0),
         tokens.shape());
@@ -124,7 +131,7 @@ BahdanauDecoder::Output BahdanauDecoder::operator()(const BahdanauState& start,
   }
   Tensor seen = stack(hidden, 1);
   if (options.paper()) seen = cat({seen, stack(contexts, 1), transpose(y, 0, 1)}, 2);
-  return {out(seen), cat(alignments, 1), state};
+  return {seen, cat(alignments, 1), state};
 }
 
 Bahdanau::Bahdanau(const BahdanauOptions& o, Rng& rng)
@@ -136,6 +143,12 @@ BahdanauState Bahdanau::encode(const Tensor& source, const Tensor& lengths) cons
   if (lengths.defined())
     mask = gt(reshape(lengths, {-1, 1, 1}), reshape(arange(0, source.size(1)), {1, 1, -1}));
   return {e.memory, decoder.attention.w_k(e.memory), mask, e.hidden};
+}
+
+Tensor Bahdanau::loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+                      const Tensor& labels, const CrossEntropyOptions& o) const {
+  const Tensor hidden = decoder.hidden(encode(source, lengths), target).logits;
+  return linear_cross_entropy(hidden, decoder.out.weight, decoder.out.bias, labels, o);
 }
 
 BahdanauDecoder::Output Bahdanau::align(const Tensor& source, const Tensor& lengths,

@@ -98,6 +98,8 @@ struct BahdanauDecoder {
   };
   /// tokens i64 (B, T), one step each.
   Output operator()(const BahdanauState& state, const Tensor& tokens) const;
+  /// The same up to the last layer: what `out` makes logits of stands in their place.
+  Output hidden(const BahdanauState& state, const Tensor& tokens) const;
   static void fields(auto& m, auto&& visit) {
     visit("embedding", m.embedding);
     visit("attention", m.attention);
@@ -123,6 +125,10 @@ struct Bahdanau {
   /// Logits (B, T, target_vocab) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source,
   /// undefined where nothing is padded.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy).
+  Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+              const Tensor& labels, const CrossEntropyOptions& options = {}) const;
   /// The same with the alignments.
   BahdanauDecoder::Output align(const Tensor& source, const Tensor& lengths,
                                 const Tensor& target) const;

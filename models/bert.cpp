@@ -153,7 +153,7 @@ Tensor BertLayer::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weig
   return output(intermediate(y, {.activation = activation}), y);
 }
 
-BertModel::BertModel(const BertOptions& o, Rng& rng) : embeddings(o, rng) {
+BertModel::BertModel(const BertOptions& o, Rng& rng) : embeddings(o, rng), recompute(o.recompute) {
   layers.reserve(static_cast<size_t>(o.layers));
   for (int64_t i = 0; i < o.layers; ++i) layers.emplace_back(o, rng);
   if (has_pooler(o)) pooler.emplace(o.dim, o.dim, rng);
@@ -163,8 +163,16 @@ Tensor BertModel::operator()(const BertInput& input, std::vector<Tensor>* attent
   check_input(input, embeddings.position_embeddings.weight.size(0));
   Tensor x = embeddings(input.tokens, input.segments);
   if (attention) attention->assign(layers.size(), {});
-  for (size_t i = 0; i < layers.size(); ++i)
-    x = layers[i](x, input.mask, attention ? &(*attention)[i] : nullptr);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (attention) {
+      x = layers[i](x, input.mask, &(*attention)[i]);
+      continue;
+    }
+    auto layer = [&layer = layers[i], mask = input.mask](std::span<const Tensor> in) {
+      return layer(in[0], mask);
+    };
+    x = nn::recomputed(recompute, {x}, layer);
+  }
   return x;
 }
 
@@ -180,7 +188,16 @@ BertPredictions::BertPredictions(const BertOptions& o, Rng& rng)
       activation(o.activation) {}
 
 Tensor BertPredictions::operator()(const Tensor& hidden, const Tensor& words) const {
-  return linear(norm(transform(hidden, {.activation = activation})), words, bias);
+  return linear(transformed(hidden), words, bias);
+}
+
+Tensor BertPredictions::loss(const Tensor& hidden, const Tensor& words,
+                             const Tensor& targets) const {
+  return linear_cross_entropy(transformed(hidden), words, bias, targets);
+}
+
+Tensor BertPredictions::transformed(const Tensor& hidden) const {
+  return norm(transform(hidden, {.activation = activation}));
 }
 
 Bert::Bert(const BertOptions& o, Rng& rng)
@@ -212,16 +229,27 @@ std::vector<Tensor> Bert::attend(const BertInput& input) const {
   return attention;
 }
 
+namespace {
+
+Tensor hidden_at(const Tensor& hidden, const Tensor& places) {
+  return index_select(flatten(hidden, 0, 1), 0, places);
+}
+
+}  // namespace
+
 Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places) {
-  return model.words(index_select(flatten(hidden, 0, 1), 0, places));
+  return model.words(hidden_at(hidden, places));
 }
 
 BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets) {
   check(!targets.next.defined() || model.seq_relationship,
         "pretraining_loss: the model has no head for the next sentence (next_sentence)");
+  check(model.predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
   const Tensor hidden = model.bert(input);
   BertLoss loss;
-  loss.masked = cross_entropy(words_at(model, hidden, targets.places), targets.words);
+  loss.masked =
+      model.predictions->loss(hidden_at(hidden, targets.places),
+                              model.bert.embeddings.word_embeddings.weight, targets.words);
   loss.total = loss.masked;
   if (!targets.next.defined()) return loss;
   loss.next = cross_entropy((*model.seq_relationship)(model.bert.pooled(hidden)), targets.next);

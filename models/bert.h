@@ -45,7 +45,8 @@ struct BertOptions {
   int64_t pad = 0;        ///< as an input this word gets no gradient; -1: none is like that
   bool masked_lm = true;  ///< the head for masked words
   bool next_sentence = true;
-  int64_t classes = 0;  ///< of the classifier; 0: there is none
+  int64_t classes = 0;                            ///< of the classifier; 0: there is none
+  nn::Recompute recompute = nn::Recompute::none;  ///< of the layers
 };
 
 /// Names and their sizes: base and large (the paper's), medium, small, mini and tiny ("Well-Read
@@ -133,6 +134,7 @@ struct BertModel {
   BertEmbeddings embeddings;
   std::vector<BertLayer> layers;
   std::optional<nn::Linear> pooler;  ///< only where a head needs it
+  nn::Recompute recompute;
 
   BertModel(const BertOptions& options, Rng& rng);
   /// Hidden states (B, T, D); `attention`, if given, receives the weights of every layer.
@@ -156,11 +158,16 @@ struct BertPredictions {
   BertPredictions(const BertOptions& options, Rng& rng);
   /// hidden (..., D) -> logits (..., V).
   Tensor operator()(const Tensor& hidden, const Tensor& words) const;
+  /// cross_entropy of these logits and targets i64 (...) without making all of them.
+  Tensor loss(const Tensor& hidden, const Tensor& words, const Tensor& targets) const;
   static void fields(auto& m, auto&& visit) {
     visit("bias", m.bias);
     visit("transform.dense", m.transform);
     visit("transform.LayerNorm", m.norm);
   }
+
+ private:
+  Tensor transformed(const Tensor& hidden) const;
 };
 
 /// Matrices and tables start in N(0, 0.02^2), biases at 0.

@@ -139,7 +139,8 @@ GmlpVision::GmlpVision(const GmlpOptions& o, Rng& rng)
                   rng, {.stride = {o.patch, o.patch}}),
       dropout(o.dropout, rng),
       norm(o.dim, {.eps = o.norm_eps}),
-      naming(o.naming) {
+      naming(o.naming),
+      recompute(o.recompute) {
   check(!o.class_token || !o.gate.causal,
         "Gmlp: a class token before the others sees none of them where gates are causal; use "
         ".class_token = false");
@@ -164,7 +165,10 @@ Tensor GmlpVision::operator()(const Tensor& images) const {
   // thirds of the block, and the gradients are the same.
   for (size_t i = 0; i < blocks.size(); ++i) {
     bool last = cls_token.defined() && i + 1 == blocks.size();
-    x = blocks[i].first(x, last ? 1 : x.size(1));
+    auto block = [&block = blocks[i], count = last ? 1 : x.size(1)](std::span<const Tensor> in) {
+      return block.first(in[0], count);
+    };
+    x = nn::recomputed(recompute, {x}, block);
   }
   return cls_token.defined() ? norm(select(x, 1, 0)) : mean(norm(x), 1);
 }

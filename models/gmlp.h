@@ -44,6 +44,7 @@ struct GmlpOptions {
   nn::SpatialGatingOptions gate = {};
   double norm_eps = 1e-5;  ///< of all norms but the gates'
   GmlpNaming naming = GmlpNaming::post;
+  nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 
   GmlpBlockOptions block() const;  ///< of every block
 };
@@ -85,6 +86,7 @@ struct GmlpVision {
   std::vector<GmlpBlock> blocks;
   nn::LayerNorm norm;
   GmlpNaming naming;
+  nn::Recompute recompute;
 
   GmlpVision(const GmlpOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;

@@ -124,7 +124,9 @@ Tensor GmlpText::operator()(const Tensor& tokens, const Tensor& lengths) const {
   }
   if (positions) x = (*positions)(x);
   x = dropout(x);
-  for (const GmlpBlock& block : blocks) x = block(x, real);
+  for (const GmlpBlock& block : blocks)
+    x = nn::recomputed(options.recompute, {x},
+                       [&block, real](std::span<const Tensor> in) { return block(in[0], real); });
   return norm(x);
 }
 
@@ -156,8 +158,11 @@ GmlpLanguageModel::GmlpLanguageModel(const GmlpTextOptions& o, Rng& rng) : model
 
 Tensor GmlpLanguageModel::operator()(const Tensor& tokens) const { return logits(model(tokens)); }
 
-Tensor GmlpLanguageModel::logits(const Tensor& x) const {
-  return linear(x, head.defined() ? head : model.embed.weight);
+Tensor GmlpLanguageModel::logits(const Tensor& x) const { return linear(x, head_matrix()); }
+
+Tensor GmlpLanguageModel::loss(const Tensor& tokens, const Tensor& labels,
+                               const CrossEntropyOptions& o) const {
+  return linear_cross_entropy(model(tokens), head_matrix(), {}, labels, o);
 }
 
 GmlpTextState GmlpLanguageModel::encode(const Tensor& tokens) const {
@@ -180,8 +185,17 @@ GmlpMaskedLanguageModel::GmlpMaskedLanguageModel(const GmlpTextOptions& o, Rng& 
 }
 
 Tensor GmlpMaskedLanguageModel::operator()(const Tensor& tokens, const Tensor& lengths) const {
-  const Tensor x = norm(transform(model(tokens, lengths), {.activation = Activation::gelu}));
-  return linear(x, decoder_weight.defined() ? decoder_weight : model.embed.weight, decoder_bias);
+  return linear(transformed(tokens, lengths), decoder_matrix(), decoder_bias);
+}
+
+Tensor GmlpMaskedLanguageModel::loss(const Tensor& tokens, const Tensor& lengths,
+                                     const Tensor& labels, const CrossEntropyOptions& o) const {
+  return linear_cross_entropy(transformed(tokens, lengths), decoder_matrix(), decoder_bias, labels,
+                              o);
+}
+
+Tensor GmlpMaskedLanguageModel::transformed(const Tensor& tokens, const Tensor& lengths) const {
+  return norm(transform(model(tokens, lengths), {.activation = Activation::gelu}));
 }
 
 GmlpTextClassifier::GmlpTextClassifier(const GmlpTextOptions& text, const GmlpClassifierOptions& o,

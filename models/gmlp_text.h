@@ -43,6 +43,7 @@ struct GmlpTextOptions {
   double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
   bool tie_head = true;       ///< words come out by the table of embeddings
   nn::SpatialGatingOptions gate = {.weight_bound = 1e-6};  ///< .causal for what reads left to right
+  nn::Recompute recompute = nn::Recompute::none;           ///< of the blocks
 };
 
 /// Sizes by name, the vocabulary left open: the paper's base, large and xlarge, amlp-base and
@@ -98,6 +99,10 @@ struct GmlpLanguageModel {
   GmlpLanguageModel(const GmlpTextOptions& options, Rng& rng);
   /// Logits (B, T, V) of tokens i64 (B, T), 1 <= T <= N.
   Tensor operator()(const Tensor& tokens) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy).
+  Tensor loss(const Tensor& tokens, const Tensor& labels,
+              const CrossEntropyOptions& options = {}) const;
 
   /// The state after tokens (B, T); T may be 0.
   GmlpTextState encode(const Tensor& tokens) const;
@@ -117,6 +122,7 @@ struct GmlpLanguageModel {
 
  private:
   Tensor logits(const Tensor& x) const;
+  const Tensor& head_matrix() const { return head.defined() ? head : model.embed.weight; }
 };
 
 /// Words at masked places: decoder(LN(GELU(transform(x)))) + bias, as BERT's head.
@@ -130,6 +136,10 @@ struct GmlpMaskedLanguageModel {
   GmlpMaskedLanguageModel(const GmlpTextOptions& options, Rng& rng);
   /// Logits (B, T, V); tokens and lengths as GmlpText's.
   Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy). Places that no mask hides have options.ignore_index for a label.
+  Tensor loss(const Tensor& tokens, const Tensor& lengths, const Tensor& labels,
+              const CrossEntropyOptions& options = {}) const;
 
   std::string summary() const { return model.summary(); }
   Heatmaps heatmaps(const Tensor& tokens) const { return model.heatmaps(tokens); }
@@ -139,6 +149,12 @@ struct GmlpMaskedLanguageModel {
     visit("transform_norm", m.norm);
     visit("decoder.weight", m.model.options.tie_head ? m.model.embed.weight : m.decoder_weight);
     visit("decoder.bias", m.decoder_bias);
+  }
+
+ private:
+  Tensor transformed(const Tensor& tokens, const Tensor& lengths) const;
+  const Tensor& decoder_matrix() const {
+    return decoder_weight.defined() ? decoder_weight : model.embed.weight;
   }
 };
 

@@ -197,19 +197,29 @@ Tensor Gpt::run(const Tensor& tokens, GptState* state, std::vector<Tensor>* weig
   if (body.positions.defined()) x = x + narrow(body.positions, 0, before, count);
   x = body.dropout(x);
   if (weights) weights->resize(body.blocks.size());
-  for (size_t i = 0; i < body.blocks.size(); ++i)
-    x = body.blocks[i](x, state ? &state->layers[i] : nullptr, weights ? &(*weights)[i] : nullptr);
+  for (size_t i = 0; i < body.blocks.size(); ++i) {
+    const GptBlock& block = body.blocks[i];
+    if (state || weights)
+      x = block(x, state ? &state->layers[i] : nullptr, weights ? &(*weights)[i] : nullptr);
+    else
+      x = nn::recomputed(options.recompute, {x},
+                         [&block](std::span<const Tensor> in) { return block(in[0]); });
+  }
   if (state) state->position += count;
   return x;
 }
 
-Tensor Gpt::logits(const Tensor& x) const {
-  return linear(normalise(body.norm, x), options.tie_head ? body.embed : head);
-}
+Tensor Gpt::logits(const Tensor& x) const { return linear(normalise(body.norm, x), head_matrix()); }
 
 Tensor Gpt::operator()(const Tensor& tokens) const {
   check_tokens(tokens);
   return logits(run(tokens, nullptr, nullptr));
+}
+
+Tensor Gpt::loss(const Tensor& tokens, const Tensor& labels, const CrossEntropyOptions& o) const {
+  check_tokens(tokens);
+  return linear_cross_entropy(normalise(body.norm, run(tokens, nullptr, nullptr)), head_matrix(),
+                              {}, labels, o);
 }
 
 Gpt::Output Gpt::attend(const Tensor& tokens) const {

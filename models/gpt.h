@@ -57,6 +57,7 @@ struct GptOptions {
   bool tie_head = true;           ///< the head is the table of embeddings
   double eps = 1e-5;              ///< of the norms
   double rope_base = 1e4;
+  nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 };
 
 /// Sizes by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; and in the form of
@@ -194,6 +195,10 @@ struct Gpt {
 
   /// Logits (B, T, V) of tokens i64 (B, T), T <= context.
   Tensor operator()(const Tensor& tokens) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy).
+  Tensor loss(const Tensor& tokens, const Tensor& labels,
+              const CrossEntropyOptions& options = {}) const;
   struct Output {
     Tensor logits;
     std::vector<Tensor> attention;  ///< (B, H, T, T) of every layer
@@ -216,6 +221,7 @@ struct Gpt {
 
  private:
   Tensor run(const Tensor& tokens, GptState* state, std::vector<Tensor>* weights) const;
+  const Tensor& head_matrix() const { return options.tie_head ? body.embed : head; }
   Tensor logits(const Tensor& x) const;
 };
 

@@ -38,11 +38,23 @@ nn::RnnState LstmSeq2Seq::encode(const Tensor& source, const Tensor& lengths) co
 
 Tensor LstmSeq2Seq::operator()(const Tensor& source, const Tensor& lengths,
                                const Tensor& target) const {
+  return generator(hidden(source, lengths, target));
+}
+
+Tensor LstmSeq2Seq::loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+                         const Tensor& labels, const CrossEntropyOptions& o) const {
+  return linear_cross_entropy(hidden(source, lengths, target), generator.weight, generator.bias,
+                              labels, o);
+}
+
+// What the generator makes logits of.
+Tensor LstmSeq2Seq::hidden(const Tensor& source, const Tensor& lengths,
+                           const Tensor& target) const {
   check(source.ndim() == 2 && target.ndim() == 2 && source.size(0) == target.size(0),
         "LstmSeq2Seq: needs tokens (B, S) and (B, T), got {} and {}", source.shape(),
         target.shape());
   nn::RnnState state = encode(source, lengths);
-  return generator(decoder(embedded(tgt_embed, target), {.state = state}).output);
+  return decoder(embedded(tgt_embed, target), {.state = state}).output;
 }
 
 LstmSeq2Seq::Step LstmSeq2Seq::step(const nn::RnnState& state, const Tensor& tokens) const {

@@ -36,6 +36,10 @@ struct LstmSeq2Seq {
   /// Logits (B, T, target_vocab) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source,
   /// undefined where nothing is padded.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy).
+  Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+              const Tensor& labels, const CrossEntropyOptions& options = {}) const;
 
   /// The decoder's state before the first token.
   nn::RnnState encode(const Tensor& source, const Tensor& lengths = {}) const;
@@ -56,6 +60,7 @@ struct LstmSeq2Seq {
   }
 
  private:
+  Tensor hidden(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   Tensor embedded(const nn::Embedding& table, const Tensor& tokens) const;
 };
 

@@ -117,11 +117,15 @@ Tensor Transformer::embedded(const Tensor& tokens, const Tensor& weight, int64_t
                  nn::sinusoidal_positions(tokens.size(1), dim, {.offset = position}, x.dtype()));
 }
 
-Tensor Transformer::logits(const Tensor& y) const {
-  const Tensor& weight = options.tie_target_generator ? target_weight() : generator_weight.tensor();
-  return linear(y, weight, generator_bias);
+const Tensor& Transformer::generator_matrix() const {
+  return options.tie_target_generator ? target_weight() : generator_weight.tensor();
 }
 
+Tensor Transformer::logits(const Tensor& y) const {
+  return linear(y, generator_matrix(), generator_bias);
+}
+
+// The decoder's result (B, T, D).
 Tensor Transformer::run(const Tensor& source, const Tensor& lengths, const Tensor& target,
                         TransformerAttention* attention) const {
   check_source(source, lengths);
@@ -138,18 +142,24 @@ Tensor Transformer::run(const Tensor& source, const Tensor& lengths, const Tenso
     attention->decoder.push_back(layer.self);
     attention->cross.push_back(layer.memory);
   }
-  return logits(y);
+  return y;
 }
 
 Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
                                const Tensor& target) const {
-  return run(source, lengths, target, nullptr);
+  return logits(run(source, lengths, target, nullptr));
+}
+
+Tensor Transformer::loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+                         const Tensor& labels, const CrossEntropyOptions& o) const {
+  return linear_cross_entropy(run(source, lengths, target, nullptr), generator_matrix(),
+                              generator_bias, labels, o);
 }
 
 Transformer::Output Transformer::attend(const Tensor& source, const Tensor& lengths,
                                         const Tensor& target) const {
   TransformerAttention attention;
-  Tensor y = run(source, lengths, target, &attention);
+  Tensor y = logits(run(source, lengths, target, &attention));
   return {y, std::move(attention)};
 }
 

@@ -76,6 +76,10 @@ struct Transformer {
   /// Logits (B, T, V) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source, undefined
   /// where nothing is padded.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
+  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
+  /// (linear_cross_entropy).
+  Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
+              const Tensor& labels, const CrossEntropyOptions& options = {}) const;
   struct Output {
     Tensor logits;
     TransformerAttention attention;
@@ -106,6 +110,7 @@ struct Transformer {
  private:
   const Tensor& target_weight() const;
   Tensor embedded(const Tensor& tokens, const Tensor& table, int64_t position = 0) const;
+  const Tensor& generator_matrix() const;
   Tensor logits(const Tensor& y) const;
   Tensor run(const Tensor& source, const Tensor& lengths, const Tensor& target,
              TransformerAttention* attention) const;

@@ -161,7 +161,10 @@ Tensor Vit::operator()(const Tensor& images) const {
   // sixths of the block's products, and the gradients are the same.
   for (size_t i = 0; i < blocks.size(); ++i) {
     const bool last = options.pooling == VitPooling::token && i + 1 == blocks.size();
-    x = blocks[i].first(x, last ? 1 : x.size(1));
+    auto block = [&block = blocks[i], count = last ? 1 : x.size(1)](std::span<const Tensor> in) {
+      return block.first(in[0], count);
+    };
+    x = nn::recomputed(options.recompute, {x}, block);
   }
   return classify(x);
 }

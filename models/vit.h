@@ -64,6 +64,7 @@ struct VitOptions {
   std::optional<double> position_dropout = {}, attention_dropout = {}, projection_dropout = {},
                         mlp_dropout = {};
   double drop_path = 0;  ///< stochastic depth of the last block; the others' rises to it from 0
+  nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 };
 
 /// Names and their options. timm's, for ImageNet: vit_{tiny,small,base,large}_patch16_224,

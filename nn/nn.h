@@ -18,6 +18,7 @@
 #include "tern/nn/parameter.h"
 #include "tern/nn/positions.h"
 #include "tern/nn/print.h"
+#include "tern/nn/recompute.h"
 #include "tern/nn/rnn.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"

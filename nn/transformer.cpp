@@ -109,28 +109,45 @@ Tensor TransformerDecoderLayer::step(const Tensor& x, DecoderLayerState& state,
 TransformerEncoder::TransformerEncoder(int64_t n, const TransformerLayerOptions& options, Rng& rng,
                                        FinalNorm final_norm)
     : layers(stack_of<TransformerEncoderLayer>(n, options, rng)),
-      norm(final_norm_of(final_norm, options)) {}
+      norm(final_norm_of(final_norm, options)),
+      recompute(options.recompute) {}
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const Mask& mask,
                                       std::vector<Tensor>* weights) const {
   Tensor y = x;
   if (weights) weights->assign(layers.size(), {});
-  for (size_t i = 0; i < layers.size(); ++i)
-    y = layers[i](y, mask, weights ? &(*weights)[i] : nullptr);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (weights) {
+      y = layers[i](y, mask, &(*weights)[i]);
+      continue;
+    }
+    y = recomputed(recompute, {y}, [&layer = layers[i], mask](std::span<const Tensor> in) {
+      return layer(in[0], mask);
+    });
+  }
   return norm ? (*norm)(y) : y;
 }
 
 TransformerDecoder::TransformerDecoder(int64_t n, const TransformerLayerOptions& options, Rng& rng,
                                        FinalNorm final_norm)
     : layers(stack_of<TransformerDecoderLayer>(n, options, rng)),
-      norm(final_norm_of(final_norm, options)) {}
+      norm(final_norm_of(final_norm, options)),
+      recompute(options.recompute) {}
 
 Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const Mask& mask,
                                       const Mask& memory_mask, Weights* weights) const {
   Tensor y = x;
   if (weights) weights->assign(layers.size(), {});
-  for (size_t i = 0; i < layers.size(); ++i)
-    y = layers[i](y, memory, mask, memory_mask, weights ? &(*weights)[i] : nullptr);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (weights) {
+      y = layers[i](y, memory, mask, memory_mask, &(*weights)[i]);
+      continue;
+    }
+    auto layer = [&layer = layers[i], mask, memory_mask](std::span<const Tensor> in) {
+      return layer(in[0], in[1], mask, memory_mask);
+    };
+    y = recomputed(recompute, {y, memory}, layer);
+  }
   return norm ? (*norm)(y) : y;
 }
 

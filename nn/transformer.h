@@ -13,6 +13,7 @@
 #include "tern/nn/dropout.h"
 #include "tern/nn/multihead_attention.h"
 #include "tern/nn/norm.h"
+#include "tern/nn/recompute.h"
 
 namespace tern::nn {
 
@@ -23,7 +24,8 @@ struct TransformerLayerOptions {
   std::optional<double> attention_dropout = {}, ffn_dropout = {};  ///< left out: as dropout
   Activation activation = Activation::relu;
   bool norm_first = false;
-  double eps = 1e-5;  ///< of the norms
+  double eps = 1e-5;                      ///< of the norms
+  Recompute recompute = Recompute::none;  ///< of the layers of a stack
 };
 
 /// linear2(dropout(activation(linear1(x)))) at every position: x (..., dim) -> (..., dim).
@@ -127,6 +129,7 @@ enum class FinalNorm { no, yes };
 struct TransformerEncoder {
   std::vector<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;
+  Recompute recompute;
 
   TransformerEncoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
                      FinalNorm final_norm = FinalNorm::yes);
@@ -142,6 +145,7 @@ struct TransformerEncoder {
 struct TransformerDecoder {
   std::vector<TransformerDecoderLayer> layers;
   std::optional<LayerNorm> norm;
+  Recompute recompute;
 
   TransformerDecoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
                      FinalNorm final_norm = FinalNorm::yes);
