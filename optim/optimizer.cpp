@@ -8,6 +8,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/cuts.h"
 #include "tern/optim/leaf.h"
+#include "tern/optim/quantized.h"
 
 namespace tern::optim {
 
@@ -47,11 +48,16 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
         traits_.name, name);
   const std::string reason = refuses(group, p.shape());
   check(reason.empty(), "{}: '{}' of shape {}: {}", traits_.name, name, p.shape(), reason);
-  const size_t count = states(group, p.shape()).size();
-  check(count <= kMaxStates, "{}: {} state names, at most {}", traits_.name, count, kMaxStates);
+  Entry e{name, p, group, states(group, p.shape())};
+  check(e.kept.size() <= kMaxStates, "{}: {} state names, at most {}", traits_.name, e.kept.size(),
+        kMaxStates);
+  for (const StateTensor& s : e.kept) {
+    check(s.bits == 32 || s.bits == 8, "{}: state_bits is {}; 32 or 8", traits_.name, s.bits);
+    e.quantized = e.quantized || (s.bits == 8 && p.numel() >= kLeastQuantized);
+  }
   if (p.requires_grad()) leaf_of(p).known = true;
   entry_of_.emplace(p.ref().get(), entries_.size());
-  entries_.push_back({name, p, group});
+  entries_.push_back(std::move(e));
 }
 
 // No two entries of one name, and none that share elements: the order of their steps would matter.
@@ -93,16 +99,32 @@ void Optimizer::zero_grad() {
   end_step();
 }
 
-std::vector<Tensor> Optimizer::fresh_state(const Entry& e) const {
+// Of the tensor `i` of Entry::state: of 8 bits there are two a state.
+std::string Optimizer::state_name(const Entry& e, size_t i) {
+  if (!e.quantized) return e.name + "." + e.kept[i].name;
+  return e.name + "." + e.kept[i / 2].name + (i % 2 ? ".scale" : "");
+}
+
+std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
   std::vector<Tensor> state;
-  for (const StateTensor& s : states(e.group, e.parameter.shape()))
-    state.push_back(zeros(s.shape, e.parameter.dtype()));
+  const int64_t numel = e.parameter.numel();
+  for (const StateTensor& s : e.kept) {
+    if (!e.quantized) {
+      state.push_back(zeros(s.shape, e.parameter.dtype()));
+      continue;
+    }
+    state.push_back(full(s.shape, zero_code(s.non_negative), DType::u8));
+    state.push_back(zeros({(numel + kQuantizedBlock - 1) / kQuantizedBlock}));
+  }
   return state;
 }
 
 void Optimizer::allocate_state() {
   std::vector<std::vector<Tensor>> fresh;
-  for (const Entry& e : entries_) fresh.push_back(e.state.empty() ? fresh_state(e) : e.state);
+  for (const Entry& e : entries_) {
+    const bool missing = e.state.empty() && e.parameter.requires_grad();
+    fresh.push_back(missing ? fresh_state(e) : e.state);
+  }
   for (size_t i = 0; i < entries_.size(); ++i) entries_[i].state = std::move(fresh[i]);
 }
 
@@ -173,7 +195,7 @@ Piece<T> Optimizer::piece_of(const Update& u, int64_t begin, int64_t count) cons
                  e.steps,
                  u.direction.defined() ? u.direction.data<T>() + begin : nullptr,
                  &e.parameter.shape()};
-  for (size_t k = 0; k < e.state.size(); ++k)
+  for (size_t k = 0; k < e.state.size() && !e.quantized; ++k)
     piece.state[k] =
         elements<T>(e.state[k]) + (e.state[k].numel() == e.parameter.numel() ? begin : 0);
   return piece;
@@ -183,8 +205,9 @@ Piece<T> Optimizer::piece_of(const Update& u, int64_t begin, int64_t count) cons
 void Optimizer::apply(std::vector<Update> updates) {
   std::vector<Cut> cuts;
   for (size_t i = 0; i < updates.size(); ++i) {
-    int64_t numel = updates[i].entry->parameter.numel();
-    cut(cuts, i, numel, traits_.whole_parameters ? numel : kCutSize);
+    const Entry& e = *updates[i].entry;
+    int64_t numel = e.parameter.numel();
+    cut(cuts, i, numel, traits_.whole_parameters ? numel : e.quantized ? kUnpacked : kCutSize);
   }
   for (Update& u : updates) {
     Entry& e = *u.entry;
@@ -198,10 +221,28 @@ void Optimizer::apply(std::vector<Update> updates) {
   parallel_blocks(static_cast<int64_t>(cuts.size()), work(cuts), [&](int64_t i) {
     const Cut& cut = cuts[static_cast<size_t>(i)];
     const Update& u = updates[cut.item];
-    dispatch_float(u.entry->parameter.dtype(), traits_.name, [&]<class T>() {
-      update(u.entry->group, piece_of<T>(u, cut.begin, cut.count));
-    });
+    dispatch_float(u.entry->parameter.dtype(), traits_.name,
+                   [&]<class T>() { update_piece<T>(u, cut.begin, cut.count); });
   });
+}
+
+template <class T>
+void Optimizer::update_piece(const Update& u, int64_t begin, int64_t count) const {
+  const Entry& e = *u.entry;
+  Piece<T> piece = piece_of<T>(u, begin, count);
+  if (!e.quantized) return update(e.group, piece);
+  std::array<std::array<T, kUnpacked>, kMaxStates> unpacked;
+  for (size_t k = 0; k < e.kept.size(); ++k) {
+    piece.state[k] = unpacked[k].data();
+    dequantize(e.kept[k].non_negative, elements<uint8_t>(e.state[2 * k]) + begin,
+               elements<float>(e.state[2 * k + 1]) + begin / kQuantizedBlock, piece.state[k],
+               count);
+  }
+  update(e.group, piece);
+  for (size_t k = 0; k < e.kept.size(); ++k)
+    quantize(e.kept[k].non_negative, piece.state[k], count,
+             elements<uint8_t>(e.state[2 * k]) + begin,
+             elements<float>(e.state[2 * k + 1]) + begin / kQuantizedBlock);
 }
 
 void Optimizer::step() {
@@ -241,39 +282,39 @@ NamedTensors Optimizer::state_dict() const {
   for (const Entry& e : entries_) {
     if (e.steps == 0) continue;
     out.emplace_back(e.name + ".step", full({}, e.steps, DType::i64));
-    const std::vector<StateTensor> names = states(e.group, e.parameter.shape());
-    for (size_t i = 0; i < e.state.size(); ++i)
-      out.emplace_back(e.name + "." + names[i].name, e.state[i]);
+    for (size_t i = 0; i < e.state.size(); ++i) out.emplace_back(state_name(e, i), e.state[i]);
   }
   return out;
 }
 
 void Optimizer::load_state_dict(const NamedTensors& state) {
-  std::unordered_set<std::string> given;
-  for (const auto& [name, t] : state) given.insert(name);
-  // A parameter that has never been stepped has no state, here and in the file.
-  std::vector<Entry> loaded = entries_;
+  std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
+  // A parameter that has never been stepped has no state in the file.
   NamedTensors targets;
-  std::vector<Tensor> steps(loaded.size());
-  for (size_t i = 0; i < loaded.size(); ++i) {
-    Entry& e = loaded[i];
-    e.steps = 0;
-    e.state.clear();
-    if (!given.contains(e.name + ".step")) continue;
-    e.state = fresh_state(e);
+  std::vector<Tensor> steps(entries_.size());
+  std::vector<std::vector<Tensor>> states;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& e = entries_[i];
+    states.push_back(e.state);
+    const auto step = given.find(e.name + ".step");
+    if (step == given.end()) continue;
+    const Tensor& count = step->second;
+    check(!count.defined() || count.numel() != 1 || count.item() >= 0,
+          "{}: load_state_dict: '{}.step' is negative: {}", traits_.name, e.name,
+          count.defined() ? count.item<int64_t>() : 0);
+    if (e.state.empty()) states.back() = fresh_state(e);
     steps[i] = zeros({}, DType::i64);
     targets.emplace_back(e.name + ".step", steps[i]);
-    const std::vector<StateTensor> names = states(e.group, e.parameter.shape());
-    for (size_t k = 0; k < e.state.size(); ++k)
-      targets.emplace_back(e.name + "." + names[k].name, e.state[k]);
+    for (size_t k = 0; k < states.back().size(); ++k)
+      targets.emplace_back(state_name(e, k), states.back()[k]);
   }
   load_state(std::string(traits_.name) + ": load_state_dict", targets, state);
-  for (size_t i = 0; i < loaded.size(); ++i)
-    if (steps[i].defined()) loaded[i].steps = steps[i].item<int64_t>();
-  for (const Entry& e : loaded)
-    check(e.steps >= 0, "{}: load_state_dict: '{}.step' is negative: {}", traits_.name, e.name,
-          e.steps);
-  entries_ = std::move(loaded);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& e = entries_[i];
+    e.steps = steps[i].defined() ? steps[i].item<int64_t>() : 0;
+    e.state = std::move(states[i]);
+    if (!steps[i].defined() && !e.state.empty()) e.state = fresh_state(e);
+  }
 }
 
 }  // namespace tern::optim

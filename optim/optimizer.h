@@ -49,6 +49,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -77,6 +78,8 @@ struct Piece {
 struct StateTensor {
   const char* name;
   Shape shape;
+  int bits = 32;              ///< or 8, if it has the parameter's shape and that is large
+  bool non_negative = false;  ///< in 8 bits: it has no use for a sign
 };
 
 /// Parameters that share settings; what is not set here is as in the optimizer's options.
@@ -124,8 +127,9 @@ class Optimizer {
   /// REQUIRES: the optimizer outlives what it returns.
   std::function<void(const Tensor& leaf)> step_in_backward();
 
-  /// Makes the state of all parameters now rather than in their first steps: before the first
-  /// forward pass it lies where no activations will leave gaps.
+  /// Makes the state of all parameters that require a gradient now rather than in their first
+  /// steps: before the first forward pass it lies where no activations will leave gaps, and takes
+  /// no blocks that are larger than it.
   void allocate_state();
 
   /// All learning rates are those of the groups times this factor: what a schedule sets.
@@ -138,8 +142,9 @@ class Optimizer {
   /// The parameters of all groups, in order.
   NamedTensors parameters() const;
 
-  /// State under "parameter.state" (exp_avg, momentum_buffer, ...) and the steps each parameter has
-  /// taken under "parameter.step" (i64); shares its elements with the optimizer. With the
+  /// State under "parameter.state" (exp_avg, momentum_buffer, ...; of 8 bits u8, beside its scales
+  /// under "parameter.state.scale") and the steps each parameter has taken under "parameter.step"
+  /// (i64); shares its elements with the optimizer. With the
   /// parameters and the schedule's step it is what an exact continuation needs.
   NamedTensors state_dict() const;
   /// Takes such a state over; an Error that lists what does not fit otherwise, and no change.
@@ -174,13 +179,18 @@ class Optimizer {
     std::string name;
     Tensor parameter;
     size_t group;
+    std::vector<StateTensor> kept;
+    bool quantized = false;  // its state is kept in 8 bits: two tensors each
     int64_t steps = 0;
     std::vector<Tensor> state = {};
   };
   struct Update;
+  static std::string state_name(const Entry& entry, size_t tensor);
+  template <class T>
+  void update_piece(const Update& update, int64_t begin, int64_t count) const;
   void add(const std::string& name, const Tensor& parameter, size_t group);
   void check_distinct() const;
-  std::vector<Tensor> fresh_state(const Entry& entry) const;
+  static std::vector<Tensor> fresh_state(const Entry& entry);
   Update prepare(size_t entry);
   template <class T>
   Piece<T> piece_of(const Update& update, int64_t begin, int64_t count) const;
@@ -202,6 +212,12 @@ class Optimizer {
 ///   std::vector<const char*> state_names() const;   if they depend on the settings, or
 ///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
 ///                                                   shape; none if none of these
+///   int state_bits;                                 32, or 8 for states in 8 bits: see
+///   AdamWOptions.
+///                                                   Not beside states(), begin(), direction() and
+///                                                   whole_parameters
+///   static constexpr std::array non_negative;       names of states that are never negative: of 8
+///                                                   bits they have no use for a sign
 ///   void validate() const;                          throws what is wrong with the settings
 ///   std::string refuses(const Shape&) const;        why it takes no such parameter; empty: it does
 ///   static constexpr bool whole_parameters = true;  a piece is always all of a parameter (for
@@ -298,6 +314,13 @@ class OptimizerOf final : public Optimizer {
       for (const char* name : rule.state_names()) out.push_back({name, parameter});
     else if constexpr (requires { R::state_names; })
       for (const char* name : R::state_names) out.push_back({name, parameter});
+    if constexpr (requires { rule.state_bits; })
+      for (StateTensor& s : out) {
+        s.bits = rule.state_bits;
+        if constexpr (requires { R::non_negative; })
+          for (const std::string_view name : R::non_negative)
+            s.non_negative = s.non_negative || name == s.name;
+      }
     return out;
   }
   std::string refuses(size_t group, const Shape& parameter) const override {
@@ -312,14 +335,28 @@ class OptimizerOf final : public Optimizer {
     return {};
   }
 
+  // A state of 8 bits is unpacked piece by piece.
+  static_assert(!requires(const R& r) { r.state_bits; } ||
+                !(
+                    requires { R::whole_parameters; } ||
+                    requires(const R& r, const Piece<float>& p) { r.begin(p); } ||
+                    requires(const R& r, const Shape& s) { r.states(s); }));
+
   std::vector<R> rules_;  // by group
 };
 
 /// Adam with the weight decay applied to the parameters themselves (Loshchilov & Hutter 2019).
+///
+/// With state_bits = 8 the state of parameters of 4,096 elements and more is kept in a byte each
+/// and a scale (f32) for every 256: dynamic block-wise quantisation (Dettmers et al. 2022, "8-bit
+/// Optimizers via Block-wise Quantization", sections 1.2 and 2; optim/quantized.h). A quarter of
+/// the memory; the arithmetic of a step is that of 32 bits, and as deterministic.
 struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+  int state_bits = 32;  ///< or 8
   static constexpr const char* name = "AdamW";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
+  static constexpr std::array non_negative = {"exp_avg_sq"};
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;
@@ -329,8 +366,10 @@ using AdamW = OptimizerOf<AdamWOptions>;
 /// Kingma & Ba 2015; weight decay is added to the gradient.
 struct AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  int state_bits = 32;  ///< or 8: as AdamW's
   static constexpr const char* name = "Adam";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
+  static constexpr std::array non_negative = {"exp_avg_sq"};
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

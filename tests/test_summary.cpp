@@ -235,6 +235,73 @@ TEST_CASE("summary: accumulated batches have gradients beside activations") {
   });
 }
 
+namespace {
+
+struct Way {
+  nn::Recompute recompute = nn::Recompute::none;
+  int bits = 32;
+  bool in_backward = false;
+};
+
+/// The peak of a step of a language model on so many texts, said and seen.
+int64_t peak_of(const Way& way, int64_t texts) {
+  auto make = [&] {
+    Rng rng(1);
+    models::GptOptions o{.vocab = 900, .context = 64, .dim = 128, .layers = 4, .heads = 4};
+    o.recompute = way.recompute;
+    return models::Gpt(o, rng);
+  };
+  auto optimizer_of = [&](const NamedTensors& p) {
+    return std::make_unique<optim::AdamW>(p, optim::AdamWOptions{.state_bits = way.bits});
+  };
+  int64_t said = 0;
+  {
+    ShapeOnlyScope nothing;
+    const models::Gpt model = make();
+    Tensor x;
+    const Summary s =
+        summary(model, [&] { return model.loss(x, x); },
+                {.batch =
+                     [&] {
+                       x = zeros({texts, 64}, DType::i64);
+                     },
+                 .optimizer = optimizer_of,
+                 .learner = {.check_graph = false, .step_in_backward = way.in_backward}});
+    const int64_t weights = s.cost.most[MemoryKind::weights];
+    if (way.bits == 8) CHECK(s.cost.most[MemoryKind::optimizer] < weights * 6 / 10);
+    if (way.in_backward) CHECK(s.cost.most[MemoryKind::gradients] < weights / 10);
+    said = s.cost.peak();
+  }
+  check_peak(said, [&] {
+    const models::Gpt model = make();
+    auto optimizer = optimizer_of(nn::named_parameters(model));
+    train::Learner learner(model, *optimizer, {.step_in_backward = way.in_backward});
+    const Tensor x = reshape(remainder(arange(0, texts * 64), 900), {texts, 64});
+    for (int i = 0; i < 2; ++i) {
+      learner.backward(model.loss(x, x));
+      learner.step();
+    }
+  });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("summary: knows what is done to take less memory") {
+  using nn::Recompute;
+  for (const int64_t texts : {1, 8}) {  // weights are most of it, or activations
+    const int64_t most = peak_of({}, texts);
+    const int64_t inside = peak_of({.in_backward = true}, texts);
+    const int64_t selective = peak_of({.recompute = Recompute::selective}, texts);
+    const int64_t full = peak_of({.recompute = Recompute::full}, texts);
+    CHECK(peak_of({.bits = 8}, texts) < most);
+    CHECK(peak_of({Recompute::full, 8, true}, texts) < most * 2 / 3);
+    if (texts == 1) CHECK(inside < most);
+    if (texts == 8) CHECK(selective < most);
+    if (texts == 8) CHECK(full < selective);
+  }
+}
+
 TEST_CASE("summary: operations are those that kernels count") {
   Rng rng(0);
   const models::Gmlp model({.stem = {{.channels = 8}}, .dim = 64, .layers = 2}, rng);

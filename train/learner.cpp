@@ -1,5 +1,6 @@
 #include "tern/train/learner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -30,13 +31,22 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
       generators_(nn::generators(model_)) {
   check(options_.clip >= 0, "Learner: the bound of the gradients must not be negative, it is {}",
         options_.clip);
+  check(!options_.step_in_backward || options_.clip == 0,
+        "Learner: step_in_backward takes each step when one gradient is there, and a bound on the "
+        "norm of all gradients ({}) needs them all; leave one of the two out",
+        options_.clip);
   if (options_.plateau) plateau_.emplace(*options_.plateau);
+  if (options_.allocate_state) optimizer_.allocate_state();
+  if (options_.step_in_backward) steps_leaf_ = optimizer_.step_in_backward();
   if (options_.ema > 0)
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
 }
 
 double Learner::backward(const Tensor& loss, double share) {
   check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
+  check(!stepped_,
+        "Learner: with step_in_backward a pass is a step: call step() before the next one, or "
+        "accumulate batches without it");
   const Tensor part = share == 1 ? loss : loss * share;
   const auto value = part.item();
   if (!std::isfinite(value))
@@ -44,8 +54,29 @@ double Learner::backward(const Tensor& loss, double share) {
   if (options_.check_graph && !graph_checked_)
     optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_);
   graph_checked_ = true;
-  part.backward();
+  if (!steps_leaf_) {
+    part.backward();
+    return value;
+  }
+  set_rate(steps_);
+  stepped_ = true;
+  tern::backward(part, {.on_ready = [this](const Tensor& leaf) { step_parameter(leaf); }});
   return value;
+}
+
+// Before it changes anything: a gradient that is not finite would be in the weights for good.
+void Learner::step_parameter(const Tensor& leaf) {
+  const auto p = std::find_if(parameters_.begin(), parameters_.end(),
+                              [&](const auto& named) { return named.second.ref() == leaf.ref(); });
+  if (p != parameters_.end()) check_finite({*p});
+  steps_leaf_(leaf);
+}
+
+void Learner::check_finite(const NamedTensors& parameters) const {
+  if (const auto found = optim::find_non_finite_gradient(parameters))
+    throw Diverged(fmt::format("the gradient of '{}' is {} (element {}) in step {}",
+                               found->parameter, std::abs(found->value), found->element,
+                               steps_ + 1));
 }
 
 // With a bound on the norm, the pass that measures it finds what is not finite.
@@ -58,10 +89,7 @@ void Learner::check_gradients() {
       if (!optim::find_non_finite_gradient(parameters_)) throw;
     }
   }
-  if (const auto found = optim::find_non_finite_gradient(parameters_))
-    throw Diverged(fmt::format("the gradient of '{}' is {} (element {}) in step {}",
-                               found->parameter, std::abs(found->value), found->element,
-                               steps_ + 1));
+  check_finite(parameters_);
 }
 
 void Learner::set_rate(int64_t step) {
@@ -75,8 +103,11 @@ void Learner::report(double metric) {
 }
 
 void Learner::step() {
-  check_gradients();
-  set_rate(steps_);
+  if (!stepped_) {
+    check_gradients();
+    set_rate(steps_);
+  }
+  stepped_ = false;
   optimizer_.step();
   optimizer_.zero_grad();
   if (ema_) ema_->update();

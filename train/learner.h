@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,13 @@ struct LearnerOptions {
   double clip = 0;          ///< largest norm of all gradients together; 0: no bound
   double ema = 0;           ///< decay of averaged weights, with a warm-up; 0: none are kept
   bool check_graph = true;  ///< before the first step: see optim/training_graph.h
+  /// The optimizer's state is made with the learner, before activations can leave gaps for it.
+  bool allocate_state = true;
+  /// backward() takes the step of each parameter as soon as its gradient is complete, and frees
+  /// that: never all gradients are there (Optimizer::step_in_backward). The same bits. It goes
+  /// neither with `clip` nor with several backward passes a step, which need all gradients at a
+  /// time: an Error.
+  bool step_in_backward = false;
 };
 
 /// Model and optimizer must outlive it and stay in their places.
@@ -52,7 +60,9 @@ class Learner {
 
   /// Adds the gradient of share * loss to the parameters' and gives the value of that. Several of
   /// these before a step accumulate batches. Throws Diverged if it is not finite. The first one
-  /// compares what the loss depends on with the model's and the optimizer's parameters.
+  /// compares what the loss depends on with the model's and the optimizer's parameters. With
+  /// options.step_in_backward the parameters have been stepped afterwards; one whose gradient is
+  /// not finite is left as it was, with Diverged, and others with it or not.
   double backward(const Tensor& loss, double share = 1);
   /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
   /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
@@ -62,7 +72,10 @@ class Learner {
   /// reports the metric of LoopOptions::best.
   void report(double metric);
   /// Drops the gradients, where a step is given up.
-  void clear_gradients() { optimizer_.zero_grad(); }
+  void clear_gradients() {
+    optimizer_.zero_grad();
+    stepped_ = false;
+  }
 
   int64_t steps() const { return steps_; }  ///< that have been taken
   double lr() const { return optimizer_.lr(); }
@@ -97,7 +110,9 @@ class Learner {
 
  private:
   void check_gradients();
+  void check_finite(const NamedTensors& parameters) const;
   void set_rate(int64_t step);
+  void step_parameter(const Tensor& leaf);
 
   nn::ModuleRef model_;
   optim::Optimizer& optimizer_;
@@ -106,8 +121,9 @@ class Learner {
   std::optional<optim::Plateau> plateau_;
   NamedTensors parameters_;
   std::vector<Rng*> generators_;
+  std::function<void(const Tensor& leaf)> steps_leaf_;  // of the optimizer, where in backward
   int64_t steps_ = 0;
-  bool graph_checked_ = false;
+  bool graph_checked_ = false, stepped_ = false;
 };
 
 }  // namespace tern::train

@@ -167,6 +167,10 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         o.epochs, o.accumulate);
   check(!learner.options().plateau || !o.best.metric.empty(),
         "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
+  check(o.accumulate == 1 || !learner.options().step_in_backward,
+        "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
+        "each at once; leave one of the two out",
+        o.accumulate);
   impl_->folder.path = o.folder;
   if (impl_->options.weight_unit.empty()) impl_->options.weight_unit = o.unit;
   impl_->feed.seek({});

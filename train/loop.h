@@ -160,8 +160,9 @@ class Loop {
 
   // ---- What run() does, step by step ----
   /// One step of the optimizer. One that throws is as if it had not been begun, but for what the
-  /// forward pass changes (running statistics, your own counters): it can be taken again. REQUIRES:
-  /// !epoch_trained().
+  /// forward pass changes (running statistics, your own counters): it can be taken again. With the
+  /// learner's step_in_backward it is so only up to the backward pass; go on from a checkpoint
+  /// where that throws. REQUIRES: !epoch_trained().
   void step();
   /// All batches of the epoch in progress are done: it is to be evaluated and closed.
   bool epoch_trained() const;
