@@ -23,6 +23,11 @@ Made make(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
   rule.lr = o.lr;
   if constexpr (std::is_same_v<Kind, optim::Sgd>) rule.momentum = 0.9;
   if (o.weight_decay) rule.weight_decay = *o.weight_decay;
+  if constexpr (requires { rule.state_bits; })
+    rule.state_bits = o.state_bits;
+  else
+    check(o.state_bits == 32, "{}: its state is kept in 32 bits, not in {}; adam and adamw take 8",
+          o.name, o.state_bits);
   return std::make_unique<Kind>(groups, rule);
 }
 

@@ -14,13 +14,14 @@ struct OptimizerOptions {
   std::string name = "adamw";  ///< one of optimizer_names()
   double lr = 1e-3;
   std::optional<double> weight_decay = {};  ///< none: the optimizer's own
+  int state_bits = 32;                      ///< or 8: adam and adamw
 };
 
 /// adam, adamw, sgd (with a momentum of 0.9), rmsprop, adadelta, lion, lamb, adafactor, nadam,
 /// radam: those that take parameters of every shape. What is not said is at its default.
 std::vector<std::string> optimizer_names();
 
-/// Error if there is none of that name.
+/// Error if there is none of that name, or if it keeps no state of so many bits.
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
                                                  const optim::ParameterGroups& groups);
 

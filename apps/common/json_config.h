@@ -6,13 +6,35 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tern/apps/common/memory_options.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryOptions, step_in_backward, recompute, optimizer_bits)
+
+/// A configuration with a member `memory_use` as JSON, which leaves that out where it is the
+/// default: as files have it that are older than it.
+template <class C>
+nlohmann::json config_json(const C& config) {
+  nlohmann::json j = config;
+  if (config.memory_use == MemoryOptions{}) j.erase("memory_use");
+  return j;
+}
+
 /// Gives a configuration that an earlier version wrote what it did not have yet.
 inline void add_missing(nlohmann::json& config) {
-  if (config.is_object()) config.emplace("precision", "f32");
+  if (!config.is_object()) return;
+  config.emplace("precision", "f32");
+  config.emplace("memory_use", MemoryOptions{});
+}
+
+/// And back.
+template <class C>
+void read_config(nlohmann::json j, C& config) {
+  add_missing(j);
+  j.get_to(config);
+  check_memory(config.memory_use);
 }
 
 /// A configuration C (known to nlohmann::json) from its JSON; `check(config)` throws where its
@@ -20,9 +42,8 @@ inline void add_missing(nlohmann::json& config) {
 template <class C, class Check>
 C parse_config(const std::string& json, Check check) {
   try {
-    nlohmann::json stored = nlohmann::json::parse(json);
-    add_missing(stored);
-    C config = stored.get<C>();
+    C config;
+    read_config(nlohmann::json::parse(json), config);
     check(config);
     return config;
   } catch (const nlohmann::json::exception& e) {

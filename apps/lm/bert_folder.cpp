@@ -100,7 +100,8 @@ models::BertOptions bert_sizes(const TrainConfig& c, const data::WordPiece& piec
           .attention_dropout = m.dropout,
           .eps = m.eps,
           .pad = pieces.pad_id(),
-          .next_sentence = c.pairs};
+          .next_sentence = c.pairs,
+          .recompute = nn::recompute_named(m.recompute)};
 }
 
 void save_bert_description(const ModelFiles& files, const TrainConfig& c,

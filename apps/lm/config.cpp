@@ -15,7 +15,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, d
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
                                    cased, pairs, model, epochs, parts, batch, accumulate, lr,
                                    schedule, warmup, beta2, weight_decay, clip, ema, seed,
-                                   precision)
+                                   precision, memory_use)
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
   return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};
@@ -39,10 +39,13 @@ void check_sizes(const ModelConfig& m) {
   check(m.rope_base > 1 && m.rope_base < 1e12, "rope_base is {}; above 1", m.rope_base);
 }
 
-std::string to_json(const TrainConfig& config) { return nlohmann::json(config).dump(1); }
+std::string to_json(const TrainConfig& config) { return config_json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  return parse_config<TrainConfig>(json, [](const TrainConfig& c) { check_sizes(c.model); });
+  TrainConfig c =
+      parse_config<TrainConfig>(json, [](const TrainConfig& read) { check_sizes(read.model); });
+  c.model.recompute = c.memory_use.recompute;
+  return c;
 }
 
 }  // namespace tern::apps::lm

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/memory_options.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps::lm {
@@ -27,6 +28,7 @@ struct ModelConfig {
   bool bias = true;   ///< of matrices and norms
   double eps = 1e-5;  ///< of the norms
   double rope_base = 1e4;
+  std::string recompute = "none";  ///< nn::Recompute; in files it is TrainConfig::memory_use's
 };
 
 /// What is trained on what, and how.
@@ -49,6 +51,7 @@ struct TrainConfig {
   double clip = 1, ema = 0;
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
+  MemoryOptions memory_use;
 };
 
 /// Text made up by grammar.h, if no file is given.

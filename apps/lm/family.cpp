@@ -24,6 +24,7 @@ models::GptOptions with_sizes(models::GptOptions o, const ModelConfig& c) {
   o.bias = c.bias ? nn::Bias::yes : nn::Bias::no;
   o.eps = c.eps;
   o.rope_base = c.rope_base;
+  o.recompute = nn::recompute_named(c.recompute);
   return o;
 }
 
@@ -62,7 +63,8 @@ models::GmlpTextOptions gmlp(const ModelConfig& c) {
           .d_ffn = c.ffn,
           .attention_dim = c.attention_dim,
           .dropout = c.dropout,
-          .tie_head = c.tie};
+          .tie_head = c.tie,
+          .recompute = nn::recompute_named(c.recompute)};
 }
 
 // Its matrices over the tokens are what corresponds to heads.

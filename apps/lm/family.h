@@ -30,7 +30,8 @@ void load_by_name(const std::string& path, M& model) {
 
 /// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
 /// What it has beside that is used where it is there:
-///   encode(tokens), step(state, token)    the protocol of nn/decode.h, with a cache
+///   loss(tokens, labels)                  cross entropy, without the logits of all tokens at a
+///   time encode(tokens), step(state, token)    the protocol of nn/decode.h, with a cache
 ///   attend(tokens).attention              weights (B, H, T, T) of every layer
 ///   heatmaps(tokens)                      models/heatmaps.h
 /// A module itself, and a handle: copies are the same model.
@@ -44,6 +45,8 @@ class LanguageModel {
 
   const ModelConfig& config() const { return config_; }
   Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
+  /// The mean cross entropy of labels i64 (B, T).
+  Tensor loss(const Tensor& tokens, const Tensor& labels) const { return loss_(tokens, labels); }
   /// IoError if the file does not fit; the model is then as before.
   void load(const std::string& path) const { load_(path); }
   /// Goes on behind these tokens (1, n), n < context; at most context tokens in all. In evaluation,
@@ -66,6 +69,7 @@ class LanguageModel {
 
   ModelConfig config_;
   std::function<Tensor(const Tensor&)> forward_;
+  std::function<Tensor(const Tensor&, const Tensor&)> loss_;
   std::function<void(const std::string&)> load_;
   nn::ModuleRef module_;
   std::function<Continue(const Tensor&)> start_;
@@ -116,6 +120,15 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
       forward_([model](const Tensor& tokens) { return (*model)(tokens); }),
       load_([model, load](const std::string& path) { load(path, *model); }),
       module_(*model) {
+  if constexpr (requires(Tensor x) { model->loss(x, x); }) {
+    loss_ = [model](const Tensor& tokens, const Tensor& labels) {
+      return model->loss(tokens, labels);
+    };
+  } else {
+    loss_ = [model](const Tensor& tokens, const Tensor& labels) {
+      return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(labels));
+    };
+  }
   if constexpr (requires(Tensor x) { model->step(model->encode(x), x); }) {
     has_cache_ = true;
     start_ = [model](const Tensor& tokens) -> Continue {

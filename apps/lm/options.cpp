@@ -77,6 +77,8 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
              "decay of averaged weights, which are then what is tested and saved; 0: off", kShare);
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
+  add_memory_flags(app, c.memory_use);
+  add_recompute_flag(app, c.memory_use);
 }
 
 void add_threads(CLI::App& app, LmOptions& o) {
@@ -182,6 +184,7 @@ void check_train(const CLI::App& train, const LmOptions& o) {
   if (!o.resume.empty()) return check_resume_flags(train, {"--threads", "--epochs"});
   check(c.valid.empty() || !is_demo(c), "--valid without --text");
   check_flags_count(train, c);
+  check_memory(c.memory_use, c.clip, c.accumulate);
   const ModelConfig& m = c.model;
   check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);
   check(m.kv_heads == 0 || m.heads % m.kv_heads == 0,
@@ -233,6 +236,7 @@ bool parse_options(int argc, char** argv, LmOptions& o) {
   if (fill->parsed()) o.command = Command::fill;
   if (eval->parsed()) o.command = Command::eval;
   if (o.command == Command::train) check_train(*train, o);
+  o.train.model.recompute = o.train.memory_use.recompute;
   for (const std::string& stop : o.generate.stop) check(!stop.empty(), "--stop: the text is empty");
   o.epochs_given = train->count("--epochs") > 0;
   o.warmup_given = train->count("--warmup") > 0;

@@ -29,12 +29,15 @@ train::LearnerOptions with_schedule(const TrainConfig& c, const Corpus& corpus) 
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
                                                  const NamedTensors& weights) {
-  return std::make_unique<optim::AdamW>(optim::decay_groups(weights, c.weight_decay),
-                                        optim::AdamWOptions{.lr = c.lr, .beta2 = c.beta2});
+  return std::make_unique<optim::AdamW>(
+      optim::decay_groups(weights, c.weight_decay),
+      optim::AdamWOptions{.lr = c.lr,
+                          .beta2 = c.beta2,
+                          .state_bits = static_cast<int>(c.memory_use.optimizer_bits)});
 }
 
 train::LearnerOptions learner_options(const TrainConfig& c) {
-  return {.clip = c.clip, .ema = c.ema};
+  return {.clip = c.clip, .ema = c.ema, .step_in_backward = c.memory_use.step_in_backward};
 }
 
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
@@ -44,7 +47,7 @@ data::Loader<data::WindowBatch> training_batches(const TrainConfig& c, const Cor
 }
 
 Tensor training_loss(const LanguageModel& model, const data::WindowBatch& b) {
-  return cross_entropy(flatten(model(b.tokens), 0, 1), flatten(b.targets));
+  return model.loss(b.tokens, b.targets);
 }
 
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {

@@ -15,7 +15,7 @@ namespace tern::apps::ntm {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NtmConfig, task, baseline, controller, layers, hidden, slots,
                                    width, read_heads, write_heads, shift, memory, without,
                                    sequences, every, batch, optimizer, lr, schedule, warmup, clip,
-                                   ema, seed, precision)
+                                   ema, seed, precision, memory_use)
 
 namespace {
 
@@ -125,9 +125,12 @@ void check_config(const NtmConfig& c) {
   check(c.lr > 0 && c.lr <= 1e6, "lr is {}; above 0", c.lr);
   check(c.clip >= 0 && c.clip <= 1e9, "clip is {}; 0 or more", c.clip);
   check(c.ema >= 0 && c.ema < 1, "ema is {}; at least 0 and below 1", c.ema);
+  check(c.memory_use.optimizer_bits == 32 || c.optimizer == "adam",
+        "--optimizer-bits is for adam; {} keeps 32", c.optimizer);
+  check_memory(c.memory_use, c.clip, 1);
 }
 
-std::string to_json(const NtmConfig& config) { return nlohmann::json(config).dump(1); }
+std::string to_json(const NtmConfig& config) { return config_json(config).dump(1); }
 
 NtmConfig config_from_json(const std::string& json) {
   return parse_config<NtmConfig>(json, check_config);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/memory_options.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/models/ntm.h"
 #include "tern/train/schedule.h"
@@ -34,6 +35,7 @@ struct NtmConfig {
   double ema = 0;
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
+  MemoryOptions memory_use;
 
   /// "ntm-copy", "lstm-copy": the run's folder.
   std::string name() const;

@@ -61,6 +61,7 @@ void add_recipe(CLI::App& app, NtmConfig& c) {
              {.low = 0, .high = 0.999999});
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
+  add_memory_flags(app, c.memory_use);
 }
 
 void add_threads(CLI::App& app, NtmCommand& o) {

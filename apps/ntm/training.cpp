@@ -46,7 +46,7 @@ std::string describe_recipe(const NtmConfig& c) {
   if (c.warmup > 0) s += fmt::format(", warm-up {}", c.warmup);
   if (c.clip > 0) s += fmt::format(", clip {:g}", c.clip);
   if (c.ema > 0) s += fmt::format(", averaged weights {:g}", c.ema);
-  return s + fmt::format(", seed {}", c.seed);
+  return s + fmt::format(", seed {}{}", c.seed, describe_memory(c.memory_use));
 }
 
 }  // namespace
@@ -72,14 +72,19 @@ data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
 std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c,
                                                  const NamedTensors& parameters) {
   if (c.optimizer != "rmsprop")
-    return train::make_optimizer({.name = c.optimizer, .lr = c.lr}, parameters);
+    return train::make_optimizer({.name = c.optimizer,
+                                  .lr = c.lr,
+                                  .state_bits = static_cast<int>(c.memory_use.optimizer_bits)},
+                                 parameters);
   // As in Graves 2013, section 4.2, which the paper refers to.
   return std::make_unique<optim::RmsProp>(
       parameters, optim::RmsPropOptions{
                       .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
 }
 
-train::LearnerOptions learner_options(const NtmConfig& c) { return {.clip = c.clip, .ema = c.ema}; }
+train::LearnerOptions learner_options(const NtmConfig& c) {
+  return {.clip = c.clip, .ema = c.ema, .step_in_backward = c.memory_use.step_in_backward};
+}
 
 Facts describe(const NtmConfig& c, const SequenceModel& model) {
   const data::SequenceTask task = data::sequence_task(c.task);

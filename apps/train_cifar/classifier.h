@@ -11,6 +11,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
+#include "tern/nn/recompute.h"
 
 namespace tern::apps::train_cifar {
 
@@ -51,8 +52,13 @@ struct ClassifierEntry {
   std::string name;
   double dropout;    ///< the model's own
   bool has_dropout;  ///< whether another can be set
-  std::function<ImageClassifier(double dropout, Rng& rng)> make;
-  Recipe recipe = {};  ///< how it is trained where no flag says otherwise
+  std::function<ImageClassifier(double dropout, Rng& rng, nn::Recompute recompute)> build;
+  Recipe recipe = {};          ///< how it is trained where no flag says otherwise
+  bool has_recompute = false;  ///< whether its blocks can be computed again in backward
+
+  ImageClassifier make(double p, Rng& rng, nn::Recompute recompute = nn::Recompute::none) const {
+    return build(p, rng, recompute);
+  }
 };
 
 /// All there are.
@@ -94,12 +100,14 @@ std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Op
     constexpr bool kHasDropout = requires(Options o) { o.dropout = 0.5; };
     double dropout = 0;
     if constexpr (kHasDropout) dropout = options.dropout;
-    auto make = [name = name, options = options](double p, Rng& rng) {
+    constexpr bool kHasRecompute = requires(Options o) { o.recompute = nn::Recompute::full; };
+    auto build = [name = name, options = options](double p, Rng& rng, nn::Recompute recompute) {
       Options o = options;
       if constexpr (kHasDropout) o.dropout = p;
+      if constexpr (kHasRecompute) o.recompute = recompute;
       return ImageClassifier(name, M(o, rng));
     };
-    out.push_back({name, dropout, kHasDropout, make, recipe});
+    out.push_back({name, dropout, kHasDropout, build, recipe, kHasRecompute});
   }
   return out;
 }

@@ -36,7 +36,7 @@ std::string describe_recipe(const CifarTraining& t) {
   add(o.cutmix > 0, "cutmix", o.cutmix);
   add(o.ema > 0, "averaged weights", o.ema);
   add(o.clip > 0, "clip", o.clip);
-  s += fmt::format(", dropout {:g}, seed {}", o.dropout, o.seed);
+  s += fmt::format(", dropout {:g}, seed {}{}", o.dropout, o.seed, describe_memory(o.memory_use));
   return o.init.empty() ? s : s + ", weights from " + o.init;
 }
 

@@ -17,7 +17,7 @@ namespace tern::apps::train_cifar {
 // What makes a run the run it is, by the names in the checkpoint.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr, weight_decay,
                                    schedule, warmup, label_smoothing, augment, mixup, cutmix, ema,
-                                   clip, dropout, seed, limit, precision, init)
+                                   clip, dropout, seed, limit, precision, init, memory_use)
 
 namespace {
 
@@ -73,6 +73,8 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_number(app, "--limit", o.limit, "train and test on the first N images only; 0: all",
              any_count);
   add_precision(app, o.precision);
+  add_memory_flags(app, o.memory_use);
+  add_recompute_flag(app, o.memory_use);
 }
 
 // Reads the flags into o, which keeps what they do not say; nothing if they asked for help.
@@ -123,19 +125,20 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   app = parse_once(argc, argv, o);
   check(!given("--dropout") || model.has_dropout, "--dropout would change nothing: {} has none",
         o.model);
+  check(!given("--recompute") || model.has_recompute,
+        "--recompute would change nothing: {} has no blocks", o.model);
+  if (o.resume.empty() && o.eval.empty()) check_memory(o.memory_use, o.clip, 1);
   o.model_given = given("--model");
   o.epochs_given = given("--epochs");
   o.warmup_given = given("--warmup");
   return true;
 }
 
-std::string options_to_json(const TrainOptions& options) { return nlohmann::json(options).dump(); }
+std::string options_to_json(const TrainOptions& options) { return config_json(options).dump(); }
 
 void options_from_json(const std::string& json, TrainOptions& options) {
   try {
-    nlohmann::json stored = nlohmann::json::parse(json);
-    add_missing(stored);
-    stored.get_to(options);
+    read_config(nlohmann::json::parse(json), options);
   } catch (const nlohmann::json::exception& e) {
     fail_io(fmt::format("checkpoint: its configuration cannot be read: {}", e.what()));
   }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tern/apps/common/memory_options.h"
+
 namespace tern::apps::train_cifar {
 
 /// What a model may want to differ in from others (ClassifierEntry).
@@ -31,6 +33,7 @@ struct TrainOptions : Recipe {
   int64_t limit = 0;              ///< use only so many training (and test) images; 0: all
   std::string precision = "f32";  ///< of matrix products
   std::string init;               ///< weights to start from; empty: drawn ones
+  MemoryOptions memory_use;
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
   bool dry_run = false;

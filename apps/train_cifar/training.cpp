@@ -39,7 +39,8 @@ train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {
 
 ImageClassifier make_model(const TrainOptions& o) {
   Rng rng(o.seed);
-  ImageClassifier model = find_classifier(o.model).make(o.dropout, rng);
+  ImageClassifier model =
+      find_classifier(o.model).make(o.dropout, rng, nn::recompute_named(o.memory_use.recompute));
   if (!o.init.empty()) load_weights_of(o.init, model);
   return model;
 }
@@ -52,11 +53,13 @@ int64_t total_steps(const TrainOptions& o, int64_t images) {
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& o,
                                                  const NamedTensors& parameters) {
   return std::make_unique<optim::AdamW>(
-      parameters, optim::AdamWOptions{.lr = o.lr, .weight_decay = o.weight_decay});
+      parameters, optim::AdamWOptions{.lr = o.lr,
+                                      .weight_decay = o.weight_decay,
+                                      .state_bits = static_cast<int>(o.memory_use.optimizer_bits)});
 }
 
 train::LearnerOptions learner_options(const TrainOptions& o) {
-  return {.clip = o.clip, .ema = o.ema};
+  return {.clip = o.clip, .ema = o.ema, .step_in_backward = o.memory_use.step_in_backward};
 }
 
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const data::Batch& b,

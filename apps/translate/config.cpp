@@ -18,7 +18,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, pairs, source, target, valid_sou
                                    reverse, first, hold_out, max_length, tokens, bpe, shared,
                                    min_freq, lowercase, preset, model, epochs, batch, batch_tokens,
                                    lr, schedule, warmup, beta2, weight_decay, label_smoothing, clip,
-                                   ema, accumulate, best, seed, precision)
+                                   ema, accumulate, best, seed, precision, memory_use)
 
 namespace {
 
@@ -189,10 +189,13 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-std::string to_json(const TrainConfig& config) { return nlohmann::json(config).dump(1); }
+std::string to_json(const TrainConfig& config) { return config_json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  return parse_config<TrainConfig>(json, [](const TrainConfig& c) { check_sizes(c.model); });
+  TrainConfig c =
+      parse_config<TrainConfig>(json, [](const TrainConfig& read) { check_sizes(read.model); });
+  c.model.recompute = c.memory_use.recompute;
+  return c;
 }
 
 }  // namespace tern::apps::translate

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/memory_options.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps::translate {
@@ -27,6 +28,7 @@ struct ModelConfig {
   /// A translation of S tokens has at most length_ratio S + 6 tokens, the end included. Measured on
   /// the training pairs.
   double length_ratio = 2;
+  std::string recompute = "none";  ///< nn::Recompute; in files it is TrainConfig::memory_use's
 };
 
 /// What is trained on what, and how.
@@ -58,6 +60,7 @@ struct TrainConfig {
       "loss";  ///< of the validation, what decides which weights are kept: loss, bleu
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
+  MemoryOptions memory_use;
 };
 
 /// Pairs made up by grammar.h, if no file is given.

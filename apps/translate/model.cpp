@@ -23,7 +23,8 @@ models::TransformerOptions transformer_options(const ModelConfig& c) {
              .heads = c.heads,
              .ffn = c.ffn,
              .dropout = c.dropout,
-             .norm_first = c.norm_first};
+             .norm_first = c.norm_first,
+             .recompute = nn::recompute_named(c.recompute)};
   o.tie_source_target = c.tie == "all";
   o.tie_target_generator = c.tie != "none";
   o.final_norm = c.final_norm || c.norm_first;  // pre-norm layers need one
@@ -79,6 +80,14 @@ TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed)
 Tensor TranslationModel::logits(const data::PairBatch& b) const {
   return std::visit(
       [&](const auto& model) { return model(b.source, b.source_lengths, b.target_in); }, model_);
+}
+
+Tensor TranslationModel::loss(const data::PairBatch& b, const CrossEntropyOptions& options) const {
+  return std::visit(
+      [&](const auto& model) {
+        return model.loss(b.source, b.source_lengths, b.target_in, b.target_out, options);
+      },
+      model_);
 }
 
 std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(

@@ -37,6 +37,8 @@ class TranslationModel {
 
   /// (B, T, V) for the tokens of a batch.
   Tensor logits(const data::PairBatch& batch) const;
+  /// Their cross entropy, without all of them at a time.
+  Tensor loss(const data::PairBatch& batch, const CrossEntropyOptions& options) const;
   /// Translations of sources (ids without <eos>), best first. Gradients off; call it in evaluation
   /// mode. Its length is
   /// limited by config.h's length_ratio.

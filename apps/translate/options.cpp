@@ -75,6 +75,8 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
              {"loss", "bleu"});
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
+  add_memory_flags(app, c.memory_use);
+  add_recompute_flag(app, c.memory_use);
 }
 
 void add_threads(CLI::App& app, TranslateOptions& o) {
@@ -170,6 +172,7 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
   };
   const ModelConfig& m = c.model;
   const bool transformer = m.model == "transformer", bahdanau = m.model == "bahdanau";
+  only(transformer, {"--recompute"}, "a " + m.model + " has no blocks");
   only(transformer, {"--heads", "--ffn", "--norm-first", "--tie"}, "a " + m.model + " has none");
   only(!transformer, {"--hidden"}, "a transformer's width is --dim");
   only(bahdanau, {"--form"}, "only bahdanau has two");
@@ -197,6 +200,7 @@ void check_train(const CLI::App& train, const TranslateOptions& o) {
         "--batch-tokens {} is less than a pair of --max-length {} needs", c.batch_tokens,
         c.max_length);
   check_flags_count(train, c);
+  check_memory(c.memory_use, c.clip, c.accumulate);
 }
 
 // The name of the preset that the command line names, or that suits it.
@@ -234,6 +238,7 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   if (score->parsed()) o.command = Command::score;
   if (plot->parsed()) o.command = Command::plot;
   if (o.command == Command::train) check_train(*train, o);
+  o.train.model.recompute = o.train.memory_use.recompute;
   o.epochs_given = train->count("--epochs") > 0;
   o.warmup_given = train->count("--warmup") > 0;
   check(o.search.n_best <= o.search.beam, "--n-best {} is above --beam {}", o.search.n_best,

@@ -33,12 +33,14 @@ train::LearnerOptions scheduled(const TrainConfig& c, const Corpus& corpus) {
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
                                                  const NamedTensors& parameters) {
   return std::make_unique<optim::AdamW>(
-      parameters,
-      optim::AdamWOptions{.lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay});
+      parameters, optim::AdamWOptions{.lr = c.lr,
+                                      .beta2 = c.beta2,
+                                      .weight_decay = c.weight_decay,
+                                      .state_bits = static_cast<int>(c.memory_use.optimizer_bits)});
 }
 
 train::LearnerOptions learner_options(const TrainConfig& c) {
-  return {.clip = c.clip, .ema = c.ema};
+  return {.clip = c.clip, .ema = c.ema, .step_in_backward = c.memory_use.step_in_backward};
 }
 
 data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
@@ -48,8 +50,7 @@ data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpu
 
 Tensor training_loss(const TranslationModel& model, const TrainConfig& c,
                      const data::PairBatch& b) {
-  return cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
-                       {.ignore_index = data::kPadId, .label_smoothing = c.label_smoothing});
+  return model.loss(b, {.ignore_index = data::kPadId, .label_smoothing = c.label_smoothing});
 }
 
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {

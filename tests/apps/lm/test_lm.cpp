@@ -140,6 +140,26 @@ TEST_CASE("lm: training gives the same with one thread and with two") {
   check_same_state(*one, *two);
 }
 
+TEST_CASE("lm: less memory by recomputation and steps inside backward, the same numbers") {
+  TempDir dir;
+  for (const std::string& model : family_names()) {
+    CAPTURE(model);
+    auto state_of = [&](const char* recompute, bool inside) {
+      TrainConfig c = busy_config(model, some_text(dir));
+      c.accumulate = 1;
+      c.clip = 0;
+      c.model.recompute = recompute;
+      c.memory_use = {.step_in_backward = inside, .recompute = recompute};
+      auto t = Setup(c).training();
+      for (int i = 0; i < 4; ++i) step(*t);
+      return t->loop.state();
+    };
+    const SafeTensors plain = state_of("none", false);
+    test::check_same(state_of("selective", false), plain);
+    test::check_same(state_of("full", true), plain);
+  }
+}
+
 TEST_CASE("lm: a small model learns its text, in bits a byte") {
   TempDir dir;
   for (const std::string& model : family_names()) {
@@ -309,6 +329,12 @@ TEST_CASE("lm: flags") {
   refused([](ModelConfig& m) { m.eps = 0; });
   refused([](ModelConfig& m) { m.vocab = 0; });
   refused([](ModelConfig& m) { m.model = "oracle"; });
+  const TrainConfig less =
+      parse({"train", "--text", "a", "--recompute", "full", "--optimizer-bits", "8"}).train;
+  CHECK(less.model.recompute == "full");
+  sized.memory_use = less.memory_use;
+  CHECK(config_from_json(to_json(sized)).model.recompute == "full");
+  CHECK(config_from_json(to_json(sized)).memory_use.optimizer_bits == 8);
   CHECK_THROWS_AS(config_from_json("{}"), Error);
   CHECK_THROWS_AS(config_from_json("[[[["), Error);
   const std::vector<std::vector<std::string>> wrong = {
@@ -325,6 +351,10 @@ TEST_CASE("lm: flags") {
       {"train", "--heads", "4", "--kv-heads", "3"},
       {"train", "--vocab", "100"},
       {"train", "--dropout", "1"},
+      {"train", "--step-in-backward"},
+      {"train", "--step-in-backward", "--clip", "0", "--accumulate", "2"},
+      {"train", "--recompute", "most"},
+      {"train", "--optimizer-bits", "4"},
       {"train", "--resume", "r", "--lr", "1"},
       {"generate"},
       {"generate", "--model", "m", "--temperature", "-1"},

@@ -18,6 +18,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/same_bits.h"
 #include "tern/train/interrupt.h"
 
 namespace tern::apps::ntm {
@@ -131,6 +132,26 @@ TEST_CASE("ntm: a state of another run is refused") {
   NtmTraining a(c, {.terminal = false}), b(other, {.terminal = false});
   CHECK_THROWS_WITH_AS(b.loop.load_state(a.loop.state(), "file"),
                        doctest::Contains("the run was started with other configuration"), IoError);
+}
+
+TEST_CASE("ntm: steps inside backward have the same bits; 8 bits are Adam's") {
+  NtmConfig c = tiny("copy");
+  c.clip = 0;
+  NtmConfig inside = c;
+  inside.memory_use.step_in_backward = true;
+  NtmTraining a(c, {.terminal = false}), b(inside, {.terminal = false});
+  for (int i = 0; i < 3; ++i) {
+    a.loop.step();
+    b.loop.step();
+  }
+  const NamedTensors x = nn::named_parameters(a.model), y = nn::named_parameters(b.model);
+  for (size_t i = 0; i < x.size(); ++i) CHECK(test::same_bits(x[i].second, y[i].second));
+  inside.clip = 1;
+  CHECK_THROWS_WITH_AS(check_config(inside), doctest::Contains("--clip 1 needs the norm"), Error);
+  c.memory_use.optimizer_bits = 8;
+  CHECK(config_from_json(to_json(c)).memory_use.optimizer_bits == 8);
+  c.optimizer = "rmsprop";
+  CHECK_THROWS_WITH_AS(check_config(c), doctest::Contains("rmsprop keeps 32"), Error);
 }
 
 TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {

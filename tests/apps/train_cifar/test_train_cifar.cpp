@@ -109,6 +109,26 @@ TEST_CASE("train_cifar: a run does not depend on the number of threads") {
   test::check_same(a.loop.state(), b.loop.state());
 }
 
+TEST_CASE("train_cifar: less memory by recomputation and steps inside backward, the same numbers") {
+  for (const char* model : {"gmlp-stem", "slides-vit"}) {
+    CAPTURE(model);
+    auto state_of = [&](const char* recompute, bool inside) {
+      TrainOptions o = busy_options(model);
+      o.clip = 0;
+      o.memory_use = {.step_in_backward = inside, .recompute = recompute};
+      CifarTraining t(o, tiny_data(), make_model(o));
+      for (int i = 0; i < 3; ++i) step(t);
+      SafeTensors state = t.loop.state();
+      state.metadata.clear();  // the options, which differ
+      std::erase_if(state.tensors, [](const auto& named) { return named.first == "options"; });
+      return state;
+    };
+    const SafeTensors plain = state_of("none", false);
+    test::check_same(state_of("selective", true), plain);
+    test::check_same(state_of("full", false), plain);
+  }
+}
+
 TEST_CASE("train_cifar: a state of another model or of other data is refused") {
   TrainOptions small = busy_options("gmlp-small"), stem = busy_options("gmlp-stem");
   CifarTraining a(small, tiny_data(), make_model(small)), b(stem, tiny_data(), make_model(stem));
@@ -182,6 +202,10 @@ TEST_CASE("train_cifar: options come back from text bit for bit") {
   options_from_json(options_to_json(o), back);
   CHECK(options_to_json(back) == options_to_json(o));
   CHECK(back.mixup == 0.2);
+  CHECK(options_to_json(o).find("memory_use") == std::string::npos);
+  o.memory_use = {.recompute = "full", .optimizer_bits = 8};
+  options_from_json(options_to_json(o), back);
+  CHECK(back.memory_use == o.memory_use);
   CHECK_THROWS_AS(options_from_json("{\"lr\": \"x\"}", back), IoError);
 }
 
@@ -228,6 +252,10 @@ TEST_CASE("train_cifar: flags") {
                                              {"--seed", "-1"},
                                              {"--model", "vgg"},
                                              {"--augment", "wild"},
+                                             {"--clip", "1", "--step-in-backward"},
+                                             {"--recompute", "all"},
+                                             {"--optimizer-bits", "1"},
+                                             {"--resume", "d", "--step-in-backward"},
                                              {"--resume", "d", "--lr", "1"}})
     CHECK_THROWS_AS(parse(wrong), Error);
 }

@@ -156,6 +156,42 @@ TEST_CASE("translate: accumulated batches give the step of one large batch") {
   }
 }
 
+TEST_CASE("translate: less memory by recomputation and steps inside backward, the same numbers") {
+  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
+    CAPTURE(model);
+    auto state_of = [&](bool less) {
+      TrainConfig c = busy_config(model);
+      c.accumulate = 1;
+      c.clip = 0;
+      c.memory_use.step_in_backward = less;
+      c.memory_use.recompute = c.model.recompute =
+          less && c.model.model == "transformer" ? "full" : "none";
+      auto t = Setup(c).training();
+      for (int i = 0; i < 5; ++i) step(*t);
+      return t->loop.state();
+    };
+    test::check_same(state_of(true), state_of(false));
+  }
+}
+
+TEST_CASE("translate: optimizer state of 8 bits trains, resumes bit for bit, and differs") {
+  TempDir dir;
+  TrainConfig c = busy_config("transformer");
+  c.model.dim = 64;  // matrices of 4,096 elements
+  c.memory_use.optimizer_bits = 8;
+  const Setup setup(c);
+  auto whole = setup.training(), first = setup.training(), second = setup.training();
+  for (int i = 0; i < 5; ++i) step(*whole);
+  for (int i = 0; i < 2; ++i) step(*first);
+  first->loop.checkpoint().save(dir / "c");
+  second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+  for (int i = 0; i < 3; ++i) step(*second);
+  check_same_state(*whole, *second);
+  bool packed = false;
+  for (const auto& [name, t] : whole->optimizer->state_dict()) packed |= t.dtype() == DType::u8;
+  CHECK(packed);
+}
+
 TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refused") {
   const Setup setup(busy_config("bahdanau"));
   TrainConfig c = busy_config("bahdanau");
@@ -367,6 +403,24 @@ TEST_CASE("translate: flags and presets") {
   refused([](ModelConfig& m) { m.model = "oracle"; });
   CHECK_THROWS_AS(config_from_json("{}"), Error);
   CHECK_THROWS_AS(config_from_json("[[[["), Error);
+  // What takes less memory is in a file only where it was asked for.
+  CHECK(to_json(sized).find("memory_use") == std::string::npos);
+  const TrainConfig less = parse({"train", "--pairs", "p", "--clip", "0", "--step-in-backward",
+                                  "--recompute", "selective", "--optimizer-bits", "8"})
+                               .train;
+  CHECK(less.memory_use.step_in_backward);
+  CHECK(less.model.recompute == "selective");
+  sized.memory_use = less.memory_use;
+  const TrainConfig again = config_from_json(to_json(sized));
+  CHECK(again.memory_use == less.memory_use);
+  CHECK(again.model.recompute == "selective");
+  sized.memory_use.optimizer_bits = 7;
+  CHECK_THROWS_WITH_AS(config_from_json(to_json(sized)), "optimizer_bits is 7; 32 or 8", Error);
+  CHECK_THROWS_WITH_AS(parse({"train", "--pairs", "p", "--step-in-backward"}),
+                       doctest::Contains("--clip 1 needs the norm of all of them"), Error);
+  CHECK_THROWS_WITH_AS(
+      parse({"train", "--pairs", "p", "--step-in-backward", "--clip", "0", "--accumulate", "2"}),
+      doctest::Contains("--accumulate 2 adds those of several batches"), Error);
   for (const std::string& name : preset_names()) {
     TrainConfig c;
     apply_preset(name, c);
@@ -383,6 +437,10 @@ TEST_CASE("translate: flags and presets") {
       {"train", "--tie", "all"},
       {"train", "--model", "bahdanau", "--heads", "2"},
       {"train", "--hidden", "5"},
+      {"train", "--model", "bahdanau", "--recompute", "full"},
+      {"train", "--recompute", "some"},
+      {"train", "--optimizer-bits", "16"},
+      {"train", "--resume", "r", "--recompute", "full"},
       {"train", "--bpe", "9"},
       {"train", "--dropout", "1"},
       {"train", "--resume", "r", "--lr", "1"},
