@@ -21,7 +21,7 @@ double bahdanau_gflop() {
   return 3 * 2 * (encoder + attention + decoder) / 1e9;
 }
 
-Workload make_bahdanau() {
+Workload make_bahdanau(nn::Recompute) {
   Rng rng(0);
   auto model = std::make_shared<models::Bahdanau>(
       models::BahdanauOptions{
@@ -29,10 +29,8 @@ Workload make_bahdanau() {
       rng);
   Tensor source = randint(4, kVocab, {kBatch, kSteps}, rng);
   Tensor target = randint(4, kVocab, {kBatch, kSteps}, rng);
-  return {nn::named_parameters(*model), [=] {
-            Tensor logits = (*model)(source, {}, target);
-            return cross_entropy(flatten(logits, 0, 1), flatten(target), {.label_smoothing = 0.1});
-          }};
+  return {nn::named_parameters(*model),
+          [=] { return model->loss(source, {}, target, target, {.label_smoothing = 0.1}); }};
 }
 
 }  // namespace

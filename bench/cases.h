@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/io/state.h"
+#include "tern/nn/recompute.h"
 
 namespace tern::bench {
 
@@ -19,7 +20,7 @@ struct Case {
   std::string name;
   int64_t items;  ///< per step: images, or tokens
   double gflop;   ///< of the matrix products of a step; PyTorch may compute more
-  std::function<Workload()> make;
+  std::function<Workload(nn::Recompute)> make;  ///< models without blocks pass that by
   bool step_in_backward = false;  ///< each weight as its gradient is complete, which is then freed
 };
 

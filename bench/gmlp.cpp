@@ -25,9 +25,11 @@ double gmlp_gflop(double batch, double dim, double layers) {
 
 Case gmlp_case(const char* name, const char* preset, double dim, double layers) {
   constexpr int64_t kBatch = 32;
-  auto make = [preset] {
+  auto make = [preset](nn::Recompute recompute) {
     Rng rng(0);
-    auto model = std::make_shared<models::Gmlp>(models::gmlp_options(preset), rng);
+    models::GmlpOptions options = models::gmlp_options(preset);
+    options.recompute = recompute;
+    auto model = std::make_shared<models::Gmlp>(options, rng);
     Tensor images = randn({kBatch, 3, 32, 32}, rng), labels = randint(0, 10, {kBatch}, rng);
     return Workload{nn::named_parameters(*model),
                     [=] { return cross_entropy((*model)(images), labels); }};

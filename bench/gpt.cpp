@@ -19,19 +19,19 @@ double gpt_gflop(const models::GptOptions& o) {
 }
 
 // Without dropout, as in llm.c.
-models::GptOptions gpt2() {
+models::GptOptions gpt2(nn::Recompute recompute = nn::Recompute::none) {
   models::GptOptions o = models::gpt_options("gpt2");
   o.dropout = 0;
+  o.recompute = recompute;
   return o;
 }
 
-Workload make_gpt() {
+Workload make_gpt(nn::Recompute recompute) {
   Rng rng(0);
-  auto model = std::make_shared<models::Gpt>(gpt2(), rng);
+  auto model = std::make_shared<models::Gpt>(gpt2(recompute), rng);
   const Tensor tokens = randint(0, model->options.vocab, {kBatch, kTokens}, rng);
   const Tensor targets = randint(0, model->options.vocab, {kBatch, kTokens}, rng);
-  return {nn::named_parameters(*model),
-          [=] { return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(targets)); }};
+  return {nn::named_parameters(*model), [=] { return model->loss(tokens, targets); }};
 }
 
 }  // namespace

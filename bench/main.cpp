@@ -12,7 +12,9 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/flags.h"
+#include "tern/apps/common/memory_options.h"
 #include "tern/bench/cases.h"
+#include "tern/core/base/allocator.h"
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/precision.h"
@@ -32,6 +34,7 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   std::string only, precision = "f32";
   int threads = 2, reps = 9;
+  apps::MemoryOptions memory_use;
 };
 
 template <class Fn>
@@ -63,20 +66,26 @@ int64_t peak_rss_mb() {
 }
 
 void run_case(const Case& c, const Flags& flags) {
-  Workload work = c.make();
+  Workload work = c.make(nn::recompute_named(flags.memory_use.recompute));
   int64_t count = 0;
   for (const auto& [name, t] : work.parameters) count += t.numel();
-  optim::AdamW optimizer(work.parameters, {.lr = 1e-3});
+  optim::AdamW optimizer(
+      work.parameters,
+      {.lr = 1e-3, .state_bits = static_cast<int>(flags.memory_use.optimizer_bits)});
+  optimizer.allocate_state();
+  const bool in_backward = c.step_in_backward || flags.memory_use.step_in_backward;
+  reset_peak_memory();
   std::vector<double> times;
   for (int r = 0; r < flags.reps + 3; ++r)
     times.push_back(seconds([&] {
       optimizer.zero_grad();
-      if (c.step_in_backward)
+      if (in_backward)
         backward(work.loss(), {.on_ready = optimizer.step_in_backward()});
       else
         backward(work.loss());
       optimizer.step();
     }));
+  int64_t peak = memory_stats().peak / (1 << 20);
   int64_t rss = peak_rss_mb();  // before the peak of sgemm is measured, which needs memory too
   times.erase(times.begin(), times.begin() + 3);
   std::sort(times.begin(), times.end());
@@ -90,6 +99,7 @@ void run_case(const Case& c, const Flags& flags) {
             {"gemm_gflop", rounded(c.gflop, 100)},
             {"gflops", rounded(gflops, 1)},
             {"peak_rss_mb", rss},
+            {"peak_mb", peak},
             {"percent_of_peak", rounded(100 * gflops / sgemm_peak(), 10)}};
   fmt::print("{}\n", line.dump());
 }
@@ -97,8 +107,20 @@ void run_case(const Case& c, const Flags& flags) {
 // Runs this program again for one case, so that every case has its own memory.
 void run_apart(const std::string& name, const Flags& flags) {
   std::string threads = std::to_string(flags.threads), reps = std::to_string(flags.reps);
-  std::vector<std::string> words = {"tern_bench", "--only", name,          "--threads",    threads,
-                                    "--reps",     reps,     "--precision", flags.precision};
+  std::vector<std::string> words = {"tern_bench",
+                                    "--only",
+                                    name,
+                                    "--threads",
+                                    threads,
+                                    "--reps",
+                                    reps,
+                                    "--precision",
+                                    flags.precision,
+                                    "--recompute",
+                                    flags.memory_use.recompute,
+                                    "--optimizer-bits",
+                                    std::to_string(flags.memory_use.optimizer_bits)};
+  if (flags.memory_use.step_in_backward) words.emplace_back("--step-in-backward");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
@@ -118,6 +140,8 @@ int run(int argc, char** argv) {
   app.add_option("--reps", flags.reps, "steps timed, after three that are not")
       ->check(CLI::Range(1, 100000));
   apps::add_precision(app, flags.precision);
+  apps::add_memory_flags(app, flags.memory_use);
+  apps::add_recompute_flag(app, flags.memory_use);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

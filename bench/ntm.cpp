@@ -19,7 +19,7 @@ double ntm_gflop() {
   return 3 * 2 * rows * (controller + heads + (c + m) * kBits) / 1e9;
 }
 
-Workload make_ntm() {
+Workload make_ntm(nn::Recompute) {
   Rng rng(0);
   auto model = std::make_shared<models::Ntm>(models::NtmOptions{.inputs = kBits + 1,
                                                                 .outputs = kBits,

@@ -33,19 +33,19 @@ double transformer_gflop(const Sizes& s) {
   return 3 * 2 * (layers + rows * d * s.vocab) / 1e9;
 }
 
-Workload make_transformer(const Sizes& s) {
+Workload make_transformer(Sizes s, nn::Recompute recompute) {
   Rng rng(0);
+  s.options.layer.recompute = recompute;
   auto model = std::make_shared<models::Transformer>(s.options, rng);
   Tensor source = randint(4, s.vocab, {s.batch, s.tokens}, rng);
   Tensor target = randint(4, s.vocab, {s.batch, s.tokens}, rng);
-  return {nn::named_parameters(*model), [=] {
-            Tensor logits = (*model)(source, {}, target);
-            return cross_entropy(flatten(logits, 0, 1), flatten(target), {.label_smoothing = 0.1});
-          }};
+  return {nn::named_parameters(*model),
+          [=] { return model->loss(source, {}, target, target, {.label_smoothing = 0.1}); }};
 }
 
 Case transformer_case(const char* name, const Sizes& s) {
-  return {name, s.batch * s.tokens, transformer_gflop(s), [s] { return make_transformer(s); }};
+  return {name, s.batch * s.tokens, transformer_gflop(s),
+          [s](nn::Recompute r) { return make_transformer(s, r); }};
 }
 
 }  // namespace

@@ -27,8 +27,9 @@ double vit_gflop(const models::VitOptions& o) {
   return (embed + (o.layers - 1) * block + last + head) / 1e9;
 }
 
-Workload make_vit(const models::VitOptions& options) {
+Workload make_vit(models::VitOptions options, nn::Recompute recompute) {
   Rng rng(0);
+  options.recompute = recompute;
   auto model = std::make_shared<models::Vit>(options, rng);
   const int64_t side = options.image;
   Tensor images = randn({kBatch, options.channels, side, side}, rng);
@@ -40,7 +41,8 @@ Workload make_vit(const models::VitOptions& options) {
 
 std::vector<Case> vit_cases() {
   const models::VitOptions options = models::vit_options("vit-tiny-p4");
-  return {{"vit-tiny-p4/b64", kBatch, vit_gflop(options), [=] { return make_vit(options); }}};
+  return {{"vit-tiny-p4/b64", kBatch, vit_gflop(options),
+           [=](nn::Recompute r) { return make_vit(options, r); }}};
 }
 
 }  // namespace tern::bench
