@@ -58,7 +58,8 @@ const Rooms kMayLink = {
 
 /// Headers that tern.h leaves out, for those who write ops of their own.
 const std::vector<std::string> kForAuthors = {"core/ops/elementwise.h", "core/ops/formula.h",
-                                              "core/ops/composed.h", "core/base/simd.h"};
+                                              "core/ops/composed.h", "core/ops/fused.h",
+                                              "core/base/simd.h"};
 
 std::string top_folder(const std::string& file) { return file.substr(0, file.find('/')); }
 

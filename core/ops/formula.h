@@ -9,6 +9,7 @@
 
 namespace tern::formula {
 
+using vmath::abs;
 using vmath::cos;
 using vmath::erf;
 using vmath::exp;
@@ -33,11 +34,14 @@ concept Number = std::is_arithmetic_v<T>;
 
 // clang-format off
 [[gnu::always_inline]] inline bool eq(Number auto a, Number auto b) { return a == b; }
+[[gnu::always_inline]] inline bool ne(Number auto a, Number auto b) { return a != b; }
 [[gnu::always_inline]] inline bool lt(Number auto a, Number auto b) { return a < b; }
 [[gnu::always_inline]] inline bool le(Number auto a, Number auto b) { return a <= b; }
 [[gnu::always_inline]] inline bool gt(Number auto a, Number auto b) { return a > b; }
 [[gnu::always_inline]] inline bool ge(Number auto a, Number auto b) { return a >= b; }
 [[gnu::always_inline]] inline bool logical_and(bool a, bool b) { return a & b; }
+[[gnu::always_inline]] inline bool logical_or(bool a, bool b) { return a | b; }
+[[gnu::always_inline]] inline bool logical_not(bool a) { return !a; }
 // clang-format on
 
 template <Number T>

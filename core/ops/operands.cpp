@@ -29,4 +29,9 @@ Loops plan(const char* op, const Layout& out,
   fail(fmt::format("{}: a loop over {} operands", op, n));
 }
 
+kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x) {
+  const Layout& l = x.layout();
+  return {input_of(x), l.shape == shape ? l : expand(op, l, shape)};
+}
+
 }  // namespace tern::detail

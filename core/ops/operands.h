@@ -1,11 +1,13 @@
 // How kernels see the tensors of an op.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <initializer_list>
 
 #include "tern/core/base/loops.h"
 #include "tern/core/kernels/elementwise.h"
+#include "tern/core/kernels/elementwise_many.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern::detail {
@@ -16,5 +18,16 @@ kernels::Input input_of(const Tensor& x);
 /// The loops over `out` and the inputs, broadcast to its shape.
 Loops plan(const char* op, const Layout& out,
            std::initializer_list<std::reference_wrapper<const Tensor>> in);
+
+/// A tensor broadcast to the shape of a pass.
+kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x);
+
+template <size_t kInputs>
+std::array<kernels::ManyInput, kInputs> many_inputs(const char* op, const Shape& shape,
+                                                    const std::array<Tensor, kInputs>& x) {
+  std::array<kernels::ManyInput, kInputs> in;
+  for (size_t k = 0; k < kInputs; ++k) in[k] = many_input(op, shape, x[k]);
+  return in;
+}
 
 }  // namespace tern::detail

@@ -1,0 +1,246 @@
+// Chains of elementwise ops in one pass over memory, written as one formula:
+//
+//   Tensor y = fused("swiglu", [](auto a, auto b) { return a * sigmoid(a) * b; }, x, gate);
+//
+// is what x * sigmoid(x) * gate gives, computed element by element in vector code: no tensor
+// between, one pass forward and one backward, in which all gradients are found. The library
+// differentiates the formula itself: it runs it on dual numbers (a value and its slope along each
+// input) in the same loop. Where a backward pass is itself recorded, the same dual numbers hold
+// Tensors, so that second derivatives, gradcheck and create_graph work.
+//
+// - Inputs: one to eight tensors, of any layout, broadcast together as by `+`. All floating ones
+//   are f32, or all f64; integers (masks) come in as floats and have no gradient. The result has
+//   the shape that they broadcast to, and their floating type (f32 if there is none).
+// - Kept for the backward pass: the inputs that the slopes read, and no others. In x + y * mask
+//   that is the mask, if x and y want gradients; the gradient of x is that of the result, and costs
+//   nothing. Inputs with the same slope, as a and b in (a + b) * c, share one gradient.
+// - The formula is called for every element, in any order and on several threads: it must not
+//   change anything. It takes its parameters as `auto` (each intermediate has a type of its own:
+//   name them with `const auto`, not by assignment) and returns one expression. Numbers that it
+//   captures are constants: [p](auto x) { return x * p; }.
+// - Words: + - * / with expressions and numbers; abs clamp cos erf exp expm1 gelu gelu_tanh log
+//   log1p max min pow (to a number) relu rsqrt sigmoid silu sin softplus sqrt square tanh, with the
+//   meaning and the gradients that ops.h gives them (clamp takes two bounds; equals in max and min
+//   share); < <= > >= == != give conditions, for && || ! and where(condition, a, b). No `if`.
+//   A branch that where() does not take gives nothing to the gradient, infinities included.
+// - Errors carry `name`, and so do observers, profiles and the tape: it must be a string literal,
+//   or live as long. Undefined inputs, shapes that do not broadcast, f32 with f64.
+// - Results do not depend on the number of threads. They are those of the single ops up to
+//   rounding: compilers may join a product and a sum into one operation.
+//
+// Vector code needs the flags of tern::vector_code (CMake: target_link_libraries(mine PRIVATE
+// tern::vector_code)); without them results are right, but slow. Not part of tern.h, which would
+// take longer to compile. tests/consumer/fused_formula.cpp is a program with it.
+//
+// Method: forward-mode automatic differentiation (Wengert 1964; Griewank & Walther, "Evaluating
+// Derivatives", 2008, chapter 3), with one slope for each input that an expression depends on.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "tern/core/kernels/elementwise_many.h"
+#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/fused_sketch.h"
+#include "tern/core/ops/fused_words.h"
+
+namespace tern {
+namespace detail::fusion {
+
+/// Input number k as the formula sees it where slopes are wanted: its own is 1.
+template <unsigned k, class V>
+[[gnu::always_inline]] inline Term<V, 1u << k> seeded(const V& value, const V& one) {
+  Term<V, 1u << k> x{value, {}};
+  x.slopes[0] = one;
+  return x;
+}
+
+// `flatten` makes clang put the user's lambda into the loop.
+template <class F, class T, class... Ts>
+[[gnu::always_inline, gnu::flatten]] inline T value_of(const F& f, T x, Ts... xs) {
+  return f(Term<T, 0>{x, {}}, Term<T, 0>{xs, {}}...).value;
+}
+
+/// The formula on dual numbers.
+template <class F, class V, size_t... K>
+[[gnu::always_inline, gnu::flatten]] inline auto dual_of(const F& f, const V& one,
+                                                         std::index_sequence<K...>,
+                                                         const std::array<V, sizeof...(K)>& x) {
+  return f(seeded<K>(x[K], one)...);
+}
+
+/// Slope number k of a result; `none` where it does not depend on input k.
+template <unsigned k, class V, unsigned kOn>
+[[gnu::always_inline]] inline V slope_of(const Term<V, kOn>& y, const V& none) {
+  if constexpr ((kOn >> k & 1) != 0) return y.slopes[kIndex<kOn, k>];
+  return none;
+}
+
+/// All slopes of the formula, `none` for those that are 0 everywhere.
+template <class F, class V, size_t... K>
+[[gnu::always_inline]] inline std::array<V, sizeof...(K)> slopes_of(
+    const F& f, const V& one, const V& none, std::index_sequence<K...> inputs,
+    const std::array<V, sizeof...(K)>& x) {
+  const auto y = dual_of(f, one, inputs, x);
+  return {slope_of<K>(y, none)...};
+}
+
+/// What a formula's slopes are made of, found by running it once on sketches.
+template <class F, size_t kInputs>
+std::array<Sketch, kInputs> sketches_of(const F& f) {
+  std::array<Sketch, kInputs> inputs;
+  for (size_t k = 0; k < kInputs; ++k) inputs[k] = Sketch::input(static_cast<unsigned>(k));
+  return slopes_of(f, Sketch::one(), Sketch::none(), std::make_index_sequence<kInputs>(), inputs);
+}
+
+/// dy times every slope, in one pass.
+template <class T, class F, size_t kInputs>
+struct Backward {
+  F f;
+  template <class... Ts>
+  [[gnu::always_inline, gnu::flatten]] std::array<T, kInputs> operator()(T dy, Ts... x) const {
+    std::array<T, kInputs> g =
+        slopes_of(f, T(1), T(0), std::make_index_sequence<kInputs>(), std::array<T, kInputs>{x...});
+    for (size_t k = 0; k < kInputs; ++k) g[k] = dy * g[k];
+    return g;
+  }
+  template <size_t... K>
+  [[gnu::always_inline]] std::array<T, kInputs> times(T dy, const std::array<T, kInputs>& x,
+                                                      std::index_sequence<K...> inputs) const {
+    const auto y = dual_of(f, T(1), inputs, x);
+    return {(dy * slope_of<K>(y, T(0)))...};
+  }
+};
+
+template <class T, class F>
+struct Forward {
+  F f;
+  template <class... Ts>
+  [[gnu::always_inline, gnu::flatten]] std::array<T, 1> operator()(Ts... x) const {
+    return {value_of(f, x...)};
+  }
+};
+
+/// The backward pass of a formula of kInputs inputs.
+template <class F, size_t kInputs>
+class Vjp {
+ public:
+  Vjp(const char* name, const F& f, const std::array<const Tensor*, kInputs>& inputs)
+      : name_(name), f_(f), slopes_(sketches_of<F, kInputs>(f)) {
+    uint32_t read = 0;
+    for (size_t k = 0; k < kInputs; ++k)
+      if (inputs[k]->requires_grad()) read |= slopes_[k].reads;
+    for (size_t k = 0; k < kInputs; ++k)
+      if ((read >> k & 1) != 0) kept_[k] = save(*inputs[k]);
+  }
+
+  Gradients operator()(Consumed dy, const Wants& wants) const {
+    // The first input that has this slope.
+    std::array<size_t, kInputs> same;
+    std::array<bool, kInputs> computed{};
+    Gradients g(kInputs);
+    for (size_t k = 0; k < kInputs; ++k) {
+      same[k] = 0;
+      while (!(slopes_[same[k]] == slopes_[k])) ++same[k];
+      if (!wants[static_cast<int>(k)]) continue;
+      if (slopes_[k] == Sketch::one())
+        g[k] = dy.get();
+      else
+        computed[same[k]] = true;
+    }
+    Gradients found = grad_enabled() ? recorded(dy.get(), computed) : in_one_pass(dy, computed);
+    for (size_t k = 0; k < kInputs; ++k)
+      if (wants[static_cast<int>(k)] && !g[k].defined()) g[k] = found[same[k]];
+    return g;
+  }
+
+ private:
+  // What no slope reads was not kept: any number stands for it.
+  Tensor input(size_t k, DType type) const {
+    Tensor x = kept_[k].get();
+    return x.defined() ? x : scalar(1, type);
+  }
+
+  Gradients in_one_pass(const Consumed& dy, const std::array<bool, kInputs>& computed) const {
+    const Tensor& d = dy.get();
+    Gradients g(kInputs);
+    std::array<std::optional<Fresh>, kInputs> out;
+    bool first = d.is_contiguous(), any = false;
+    for (size_t k = 0; k < kInputs; ++k) {
+      if (!computed[k]) continue;
+      out[k].emplace(first ? dy.reuse() : Fresh(d.shape(), d.dtype()));
+      first = false;  // the next may not write over dy
+      any = true;
+    }
+    if (!any) return g;
+    std::array<Tensor, kInputs + 1> in;
+    in[0] = d;
+    for (size_t k = 0; k < kInputs; ++k) in[k + 1] = input(k, d.dtype());
+    dispatch_float(d.dtype(), name_, [&]<class T>() {
+      std::array<T*, kInputs> to{};
+      for (size_t k = 0; k < kInputs; ++k) to[k] = out[k] ? out[k]->template data<T>() : nullptr;
+      kernels::elementwise_many<T>(d.shape(), to, many_inputs(name_, d.shape(), in),
+                                   Backward<T, F, kInputs>{f_});
+    });
+    for (size_t k = 0; k < kInputs; ++k)
+      if (out[k]) g[k] = not_differentiable(*out[k]);
+    return g;
+  }
+
+  Gradients recorded(const Tensor& dy, const std::array<bool, kInputs>& computed) const {
+    const DType type = dy.dtype();
+    std::array<Tensor, kInputs> x;
+    for (size_t k = 0; k < kInputs; ++k) {
+      const Tensor t = input(k, type);
+      x[k] = is_float(t.dtype()) ? t : t.to(type);
+    }
+    const std::array<Tensor, kInputs> slopes =
+        slopes_of(f_, scalar(1, type), scalar(0, type), std::make_index_sequence<kInputs>(), x);
+    Gradients g(kInputs);
+    for (size_t k = 0; k < kInputs; ++k)
+      if (computed[k]) g[k] = dy * slopes[k];
+    return g;
+  }
+
+  const char* name_;
+  F f_;
+  std::array<Sketch, kInputs> slopes_;
+  std::array<Saved, kInputs> kept_;
+};
+
+}  // namespace detail::fusion
+
+/// formula(x...) in one pass over memory; see above.
+template <class F, std::same_as<Tensor>... Tensors>
+Tensor fused(const char* name, const F& formula, const Tensors&... x) {
+  constexpr size_t kInputs = sizeof...(Tensors);
+  static_assert(kInputs >= 1 && kInputs <= kernels::kMaxMany, "fused: takes 1 to 8 tensors");
+  Op op(name, x...);
+  check_defined(name, x...);
+  const std::array<const Tensor*, kInputs> inputs{&x...};
+  Shape shape = inputs[0]->shape();
+  DType type = inputs[0]->dtype();
+  for (size_t k = 1; k < kInputs; ++k) {
+    shape = broadcast_shapes(name, shape, inputs[k]->shape());
+    type = detail::promote(name, type, inputs[k]->dtype());
+  }
+  Fresh y(shape, detail::float_of(type));
+  dispatch_float(y.dtype(), name, [&]<class T>() {
+    kernels::elementwise_many<T>(shape, std::array{y.data<T>()},
+                                 detail::many_inputs(name, shape, std::array{x...}),
+                                 detail::fusion::Forward<T, F>{formula});
+  });
+  if (!op.recording()) return op.not_differentiable(y);
+  return op.record(y, detail::fusion::Vjp<F, kInputs>(name, formula, inputs));
+}
+
+namespace composed {
+
+/// The same by the ops of ops.h, one after the other.
+template <class F, std::same_as<Tensor>... Tensors>
+Tensor fused(const char*, const F& formula, const Tensors&... x) {
+  return formula(detail::fusion::Term<Tensor, 0>{x, {}}...).value;
+}
+
+}  // namespace composed
+}  // namespace tern

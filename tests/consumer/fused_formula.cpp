@@ -1,0 +1,32 @@
+// An activation and a gate of one's own, each one pass over memory forward and one backward; the
+// library finds the derivatives.
+#include <tern/core/ops/fused.h>
+#include <tern/tern.h>
+
+using namespace tern;
+
+/// Mish (Misra 2019): x tanh(softplus(x)).
+Tensor mish(const Tensor& x) {
+  return fused(
+      "mish", [](auto v) { return v * tanh(softplus(v)); }, x);
+}
+
+/// A highway's sum (Srivastava et al. 2015): x where the gate is closed, y where it is open.
+Tensor highway(const Tensor& gate, const Tensor& x, const Tensor& y) {
+  auto formula = [](auto g, auto a, auto b) {
+    const auto open = sigmoid(g);
+    return open * b + (1 - open) * a;
+  };
+  return fused("highway", formula, gate, x, y);
+}
+
+int main() {
+  Rng rng(0);
+  Tensor x = randn({33, 5}, rng, DType::f64).set_requires_grad();
+  Tensor y = randn({33, 5}, rng, DType::f64).set_requires_grad();
+  Tensor bias = randn({5}, rng, DType::f64).set_requires_grad();
+  auto layer = [](const std::vector<Tensor>& in) { return highway(in[2], mish(in[0]), in[1]); };
+  gradcheck(layer, {x, y, bias});
+  gradgradcheck(layer, {x, y, bias});
+  check(all_close(mish(x), x * tanh(softplus(x))), "mish: not what its definition gives");
+}
