@@ -24,6 +24,7 @@
 #include "tern/core/ops/losses.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/residual.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"

@@ -10,44 +10,85 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kWords = 4 * kPhiloxGroup, kPerGroup = 2 * kWords;
+constexpr int64_t kWords = 4 * kPhiloxGroup;
+static_assert(kDropGroup == 2 * kWords);
 
-/// Elements of groups [begin, end). Random words cost more than what is done with them, so each
-/// decides about two elements of its group: as it is, and with its halves exchanged. Either has
-/// exactly the probability wanted; that the other half breaks ties joins the two in a share of
-/// 2^-16 of the cases.
+/// Elements [begin, end) of the whole, from `from` to `to`, which are number `begin`. Random words
+/// cost more than what is done with them, so each decides about two elements of its group: as it
+/// is, and with its halves exchanged. Either has exactly the probability wanted; that the other
+/// half breaks ties joins the two in a share of 2^-16 of the cases.
 template <class T>
-[[gnu::always_inline]] inline void drop(const T* x, T* y, int64_t n, int64_t begin, int64_t end,
+[[gnu::always_inline]] inline void drop(const T* from, T* to, int64_t begin, int64_t end,
                                         uint64_t key, uint32_t first, T scale) {
-  for (int64_t g = begin; g < end; ++g) {
+  for (int64_t at = begin; at < end;) {
+    const int64_t group = at / kDropGroup, start = at - group * kDropGroup;
+    const int64_t last = std::min(kDropGroup, end - group * kDropGroup);
     PhiloxGroup words;
-    philox_group(key, static_cast<uint64_t>(g) * kPhiloxGroup, words);
+    philox_group(key, static_cast<uint64_t>(group) * kPhiloxGroup, words);
     const uint32_t* w = words.words[0];
-    const T* from = x + g * kPerGroup;
-    T* to = y + g * kPerGroup;
-    const int64_t count = std::min(kPerGroup, n - g * kPerGroup);
+    const int64_t skipped = group * kDropGroup - begin, half = std::min(last, kWords);
 #pragma omp simd
-    for (int64_t i = 0; i < std::min(count, kWords); ++i)
-      to[i] = w[i] >= first ? from[i] * scale : T(0);
+    for (int64_t i = start; i < half; ++i)
+      to[skipped + i] = w[i] >= first ? from[skipped + i] * scale : T(0);
 #pragma omp simd
-    for (int64_t i = kWords; i < count; ++i) {
+    for (int64_t i = std::max(start, kWords); i < last; ++i) {
       const uint32_t word = w[i - kWords] >> 16 | w[i - kWords] << 16;
-      to[i] = word >= first ? from[i] * scale : T(0);
+      to[skipped + i] = word >= first ? from[skipped + i] * scale : T(0);
     }
+    at = group * kDropGroup + last;
   }
+}
+
+/// fn(begin, end) on ranges of whole groups, in parallel.
+template <class F>
+void for_groups(int64_t n, F fn) {
+  const int64_t groups = (n + kDropGroup - 1) / kDropGroup;
+  parallel_for(groups, kGrain / kDropGroup, [=](int64_t begin, int64_t end) {
+    fn(begin * kDropGroup, std::min(n, end * kDropGroup));
+  });
 }
 
 }  // namespace
 
 template <class T>
-void dropout(const T* x, T* y, int64_t n, uint64_t key, uint32_t first, T scale) {
-  const int64_t groups = (n + kPerGroup - 1) / kPerGroup;
-  parallel_for(groups, kGrain / kPerGroup, [=](int64_t begin, int64_t end) {
-    simd([=] { drop(x, y, n, begin, end, key, first, scale); });
+void dropout_range(const T* x, T* y, int64_t begin, int64_t end, const DropMask& mask) {
+  simd([=, key = mask.key, first = mask.first, scale = static_cast<T>(mask.scale)] {
+    drop(x, y, begin, end, key, first, scale);
   });
 }
 
-template void dropout(const float*, float*, int64_t, uint64_t, uint32_t, float);
-template void dropout(const double*, double*, int64_t, uint64_t, uint32_t, double);
+template <class T>
+void dropout(const T* x, T* y, int64_t n, const DropMask& mask) {
+  for_groups(n, [=](int64_t begin, int64_t end) {
+    dropout_range(x + begin, y + begin, begin, end, mask);
+  });
+}
+
+// The sum is a pass of its own over what lies in the first cache: joined into one operation with
+// the product, it would round differently from dropout() and add().
+template <class T>
+void dropout_add(const T* x, const T* residual, T* sum, int64_t n, const DropMask& mask) {
+  for_groups(n, [=](int64_t begin, int64_t end) {
+    constexpr int64_t kStep = 4 * kDropGroup;
+    for (int64_t at = begin; at < end; at += kStep) {
+      const int64_t count = std::min(kStep, end - at);
+      alignas(64) T dropped[kStep];
+      dropout_range(x + at, dropped, at, at + count, mask);
+      const T *from = dropped, *passed = residual + at;
+      T* to = sum + at;
+      simd([=] {
+#pragma omp simd
+        for (int64_t i = 0; i < count; ++i) to[i] = passed[i] + from[i];
+      });
+    }
+  });
+}
+
+template void dropout(const float*, float*, int64_t, const DropMask&);
+template void dropout(const double*, double*, int64_t, const DropMask&);
+template void dropout_range(const float*, float*, int64_t, int64_t, const DropMask&);
+template void dropout_range(const double*, double*, int64_t, int64_t, const DropMask&);
+template void dropout_add(const float*, const float*, float*, int64_t, const DropMask&);
+template void dropout_add(const double*, const double*, double*, int64_t, const DropMask&);
 
 }  // namespace tern::kernels

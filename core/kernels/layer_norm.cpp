@@ -6,6 +6,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/kernels/normalise.h"
+#include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {
 namespace {
@@ -33,21 +34,29 @@ template <class T>
 }
 
 template <bool kCentred, class T>
-void forward_rows(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, T* mean,
-                  T* rstd, int64_t begin, int64_t end, int64_t n, double eps) {
-  simd([=] {
+void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
+  simd([=, p = norm] {
+    const int64_t n = p.n;
     const double count = static_cast<double>(n);
     for (int64_t i = begin; i < end; ++i) {
-      const T* row = x + i * x_stride;
-      T* out = y + i * n;
+      const T *row = p.x + i * p.x_stride, *weight = p.weight, *bias = p.bias;
+      T* out = p.y + i * n;
       T m = 0;
-      if constexpr (kCentred) mean[i] = m = static_cast<T>(row_sum(row, n) / count);
-      const T r = static_cast<T>(1 / __builtin_sqrt(squares(row, n, m) / count + eps));
-      rstd[i] = r;
+      if constexpr (kCentred) p.mean[i] = m = static_cast<T>(row_sum(row, n) / count);
+      const T r = static_cast<T>(1 / __builtin_sqrt(squares(row, n, m) / count + p.eps));
+      p.rstd[i] = r;
 #pragma omp simd
       for (int64_t j = 0; j < n; ++j) out[j] = (row[j] - m) * r * weight[j] + bias[j];
     }
   });
+}
+
+template <class T>
+void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
+  if (norm.mean)
+    forward_rows<true>(norm, begin, end);
+  else
+    forward_rows<false>(norm, begin, end);
 }
 
 // One row: what it gives to dweight and dbias is added to dw and db.
@@ -74,14 +83,41 @@ template <bool kCentred, bool kShares, class T>
   }
 }
 
+// to[j] += from[j]
+template <class T>
+[[gnu::always_inline]] inline void add_row(const T* from, T* to, int64_t n) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) to[j] += from[j];
+}
+
+// `row` has room for one where dx is added to.
 template <bool kCentred, bool kShares, class T>
-void backward_rows(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
-                   const T* rstd, T* dx, T* dw, T* db, int64_t begin, int64_t end, int64_t n) {
-  simd([=] {
-    for (int64_t i = begin; i < end; ++i)
-      backward_row<kCentred, kShares>(dy + i * n, x + i * x_stride, weight,
-                                      kCentred ? mean[i] : T(0), rstd[i], dx + i * n, dw, db, n);
+void backward_rows(const LayerNormBackward<T>& norm, T* dw, T* db, T* row, int64_t begin,
+                   int64_t end) {
+  simd([=, p = norm] {
+    const int64_t n = p.n;
+    for (int64_t i = begin; i < end; ++i) {
+      T* dx = p.dx + i * n;
+      backward_row<kCentred, kShares>(p.dy + i * n, p.x + i * p.x_stride, p.weight,
+                                      kCentred ? p.mean[i] : T(0), p.rstd[i], row ? row : dx, dw,
+                                      db, n);
+      if (row) add_row(row, dx, n);
+    }
   });
+}
+
+template <bool kCentred, bool kShares, class T>
+void backward_range(const LayerNormBackward<T>& norm, T* dw, T* db, int64_t begin, int64_t end) {
+  const int64_t n = norm.n;
+  Scratch<T> row(norm.adds ? n : 0);
+  T* room = norm.adds ? row.data() : nullptr;
+  if (!norm.dropped) return backward_rows<kCentred, kShares>(norm, dw, db, room, begin, end);
+  const int64_t step = rows_of_groups(n);
+  for (int64_t i = begin; i < end; i += step) {
+    const int64_t last = std::min(end, i + step);
+    backward_rows<kCentred, kShares>(norm, dw, db, room, i, last);
+    dropout_range(norm.dx + i * n, norm.dropped + i * n, i * n, last * n, norm.mask);
+  }
 }
 
 // sums[j] = part[j] + part[stride + j] + ... over the blocks, in order.
@@ -104,60 +140,75 @@ void add_blocks(const T* part, int64_t blocks, int64_t stride, T* sums, int64_t 
 }
 
 template <bool kCentred, class T>
-void backward(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
-              const T* rstd, T* dx, T* dweight, T* dbias, int64_t rows, int64_t n) {
-  if (!dweight) {
-    parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
-      backward_rows<kCentred, false, T>(dy, x, x_stride, weight, mean, rstd, dx, nullptr, nullptr,
-                                        begin, end, n);
+void backward(const LayerNormBackward<T>& norm) {
+  const int64_t n = norm.n, rows = norm.rows, blocks = (rows + kBlockOfRows - 1) / kBlockOfRows;
+  if (!norm.dweight) {
+    parallel_for(rows, grain(n), [&](int64_t begin, int64_t end) {
+      backward_range<kCentred, false, T>(norm, nullptr, nullptr, begin, end);
     });
     return;
   }
-  const int64_t blocks = (rows + kBlockOfRows - 1) / kBlockOfRows;
   Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
   T* shares = static_cast<T*>(scratch.data());
-  parallel_for(blocks, grain(kBlockOfRows * n), [=](int64_t begin, int64_t end) {
+  parallel_for(blocks, grain(kBlockOfRows * n), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T *dw = shares + 2 * b * n, *db = dw + n;
       std::fill_n(dw, 2 * n, T(0));
-      backward_rows<kCentred, true>(dy, x, x_stride, weight, mean, rstd, dx, dw, db,
-                                    b * kBlockOfRows, std::min(rows, (b + 1) * kBlockOfRows), n);
+      backward_range<kCentred, true>(norm, dw, db, b * kBlockOfRows,
+                                     std::min(rows, (b + 1) * kBlockOfRows));
     }
   });
-  add_blocks(shares, blocks, 2 * n, dweight, n);
-  add_blocks(shares + n, blocks, 2 * n, dbias, n);
+  add_blocks(shares, blocks, 2 * n, norm.dweight, n);
+  add_blocks(shares + n, blocks, 2 * n, norm.dbias, n);
 }
 
 }  // namespace
 
 template <class T>
-void layer_norm(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, T* mean,
-                T* rstd, int64_t rows, int64_t n, double eps) {
-  parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
-    if (mean)
-      forward_rows<true>(x, x_stride, weight, bias, y, mean, rstd, begin, end, n, eps);
-    else
-      forward_rows<false>(x, x_stride, weight, bias, y, mean, rstd, begin, end, n, eps);
+void layer_norm(const LayerNormForward<T>& norm) {
+  parallel_for(norm.rows, grain(norm.n),
+               [&](int64_t begin, int64_t end) { forward_rows(norm, begin, end); });
+}
+
+template <class T>
+void add_layer_norm(const T* branch, const T* residual, const DropMask* mask, T* sum,
+                    const LayerNormForward<T>& norm) {
+  const int64_t n = norm.n, step = rows_of_groups(n), parts = (norm.rows + step - 1) / step;
+  parallel_for(parts, grain(step * n), [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      const int64_t first = part * step, last = std::min(norm.rows, first + step);
+      const int64_t at = first * n, count = last * n - at;
+      const T* from = branch + at;
+      const T* passed = residual + at;
+      T* to = sum + at;
+      if (mask) {  // a pass of its own, as in dropout_add()
+        dropout_range(from, to, at, at + count, *mask);
+        from = to;
+      }
+      simd([=] {
+#pragma omp simd
+        for (int64_t i = 0; i < count; ++i) to[i] = passed[i] + from[i];
+      });
+      forward_rows(norm, first, last);
+    }
   });
 }
 
 template <class T>
-void layer_norm_backward(const T* dy, const T* x, int64_t x_stride, const T* weight, const T* mean,
-                         const T* rstd, T* dx, T* dweight, T* dbias, int64_t rows, int64_t n) {
-  if (mean)
-    backward<true>(dy, x, x_stride, weight, mean, rstd, dx, dweight, dbias, rows, n);
+void layer_norm_backward(const LayerNormBackward<T>& norm) {
+  if (norm.mean)
+    backward<true>(norm);
   else
-    backward<false>(dy, x, x_stride, weight, mean, rstd, dx, dweight, dbias, rows, n);
+    backward<false>(norm);
 }
 
-template void layer_norm(const float*, int64_t, const float*, const float*, float*, float*, float*,
-                         int64_t, int64_t, double);
-template void layer_norm(const double*, int64_t, const double*, const double*, double*, double*,
-                         double*, int64_t, int64_t, double);
-template void layer_norm_backward(const float*, const float*, int64_t, const float*, const float*,
-                                  const float*, float*, float*, float*, int64_t, int64_t);
-template void layer_norm_backward(const double*, const double*, int64_t, const double*,
-                                  const double*, const double*, double*, double*, double*, int64_t,
-                                  int64_t);
+template void layer_norm(const LayerNormForward<float>&);
+template void layer_norm(const LayerNormForward<double>&);
+template void add_layer_norm(const float*, const float*, const DropMask*, float*,
+                             const LayerNormForward<float>&);
+template void add_layer_norm(const double*, const double*, const DropMask*, double*,
+                             const LayerNormForward<double>&);
+template void layer_norm_backward(const LayerNormBackward<float>&);
+template void layer_norm_backward(const LayerNormBackward<double>&);
 
 }  // namespace tern::kernels

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/dropout.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
 
@@ -59,9 +60,10 @@ void activate(int64_t n, const T* x, T* y, F f) {
 }
 
 /// dpre (rows, n) = df(dy, kept) and, unless null, dbias (n) = the sums of its columns, in blocks
-/// of rows whose sums are added in order. dpre may be dy.
+/// of rows whose sums are added in order. With a mask it is df(dropped dy, kept). dpre may be dy.
 template <class T, class F>
-void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpre, T* dbias, F df) {
+void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpre, T* dbias,
+                     const DropMask* mask, F df) {
   constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
   const int64_t step = std::max(kMinRows, (rows + kMaxBlocks - 1) / kMaxBlocks);
   const int64_t blocks = (rows + step - 1) / step;
@@ -69,8 +71,12 @@ void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpr
   parallel_blocks(blocks, 30 * rows * n, [&](int64_t block) {
     T* sum = dbias ? sums.data() + block * n : nullptr;
     if (sum) std::fill(sum, sum + n, T(0));
-    for (int64_t i = block * step; i < std::min(rows, (block + 1) * step); ++i) {
-      const T* d = dy + i * n;
+    const int64_t first = block * step, last = std::min(rows, first + step);
+    const int64_t together = rows_of_groups(n);
+    for (int64_t i = first; i < last; ++i) {
+      if (mask && (i - first) % together == 0)
+        dropout_range(dy + i * n, dpre + i * n, i * n, std::min(last, i + together) * n, *mask);
+      const T* d = (mask ? dpre : dy) + i * n;
       const T* k = kept + i * n;
       T* to = dpre + i * n;
       simd([=] {

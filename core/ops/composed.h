@@ -14,6 +14,7 @@
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/residual.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -35,6 +36,12 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
 Tensor batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
 Tensor dropout(const Tensor& x, double p, Rng& rng);
+Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng);
+Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
+                      const Tensor& weight = {}, const Tensor& bias = {},
+                      const AddNormOptions& options = {});
+Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
+                    const Tensor& weight = {}, const AddNormOptions& options = {.eps = 1e-6});
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,

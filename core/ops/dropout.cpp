@@ -1,32 +1,35 @@
-#include "tern/core/kernels/dropout.h"
+#include "tern/core/ops/dropout.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/base/rng.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 
 namespace tern {
-namespace {
+
+void detail::check_dropout(const char* op, double p, const Rng* rng) {
+  check(p >= 0 && p <= 1, "{}: the probability is {}, outside [0, 1]", op, p);
+  check(p == 0 || rng, "{}: dropout of {} needs a generator; give .rng = &rng", op, p);
+}
+
+std::optional<kernels::DropMask> detail::draw_mask(double p, Rng* rng) {
+  if (p == 0) return {};
+  const double first = std::min(std::round(p * 0x1p32), 0x1p32 - 1);
+  return kernels::DropMask{rng->split().state()[0], static_cast<uint32_t>(first), 1 / (1 - p)};
+}
 
 // y = x * mask / (1 - p), where the mask follows from the key. Linear in x: the gradient is the
 // same op on dy, with the same mask.
-Tensor masked_by_key(Consumed consumed, double p, uint64_t key) {
+Tensor detail::masked(const char* name, Consumed consumed, const kernels::DropMask& mask) {
   consumed.make_contiguous();
   const Tensor& x = consumed.get();
-  Op op("dropout", x);
+  Op op(name, x);
   Fresh y = consumed.reuse();
-  const double dropped = std::min(std::round(p * 0x1p32), 0x1p32 - 1);
-  dispatch_float(x.dtype(), "dropout", [&]<class T>() {
-    const T scale = static_cast<T>(1 / (1 - p));
-    kernels::dropout(x.data<T>(), y.data<T>(), y.numel(), key, static_cast<uint32_t>(dropped),
-                     scale);
-  });
-  return op.record(y, [p, key](Consumed dy) { return masked_by_key(std::move(dy), p, key); });
+  dispatch_float(x.dtype(), name,
+                 [&]<class T>() { kernels::dropout(x.data<T>(), y.data<T>(), y.numel(), mask); });
+  return op.record(y, [name, mask](Consumed dy) { return masked(name, std::move(dy), mask); });
 }
-
-}  // namespace
 
 Tensor composed::dropout(const Tensor& x, double p, Rng& rng) {
   return x * tern::dropout(ones(x.shape(), x.dtype()), p, rng);
@@ -34,10 +37,10 @@ Tensor composed::dropout(const Tensor& x, double p, Rng& rng) {
 
 Tensor dropout(const Tensor& x, double p, Rng& rng) {
   check_defined("dropout", x);
-  check(p >= 0 && p <= 1, "dropout: the probability is {}, outside [0, 1]", p);
+  detail::check_dropout("dropout", p, &rng);
   if (p == 0) return x;
   if (p == 1) return where(zeros(x.shape(), DType::u8), x, 0);
-  return masked_by_key(Consumed(x), p, rng.split().state()[0]);
+  return detail::masked("dropout", Consumed(x), *detail::draw_mask(p, &rng));
 }
 
 }  // namespace tern

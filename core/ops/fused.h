@@ -104,12 +104,6 @@ struct Backward {
     for (size_t k = 0; k < kInputs; ++k) g[k] = dy * g[k];
     return g;
   }
-  template <size_t... K>
-  [[gnu::always_inline]] std::array<T, kInputs> times(T dy, const std::array<T, kInputs>& x,
-                                                      std::index_sequence<K...> inputs) const {
-    const auto y = dual_of(f, T(1), inputs, x);
-    return {(dy * slope_of<K>(y, T(0)))...};
-  }
 };
 
 template <class T, class F>

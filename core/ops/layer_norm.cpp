@@ -1,7 +1,8 @@
 // Normalisation over the last axes, with or without taking away the mean, and over groups.
+#include "tern/core/ops/layer_norm.h"
+
 #include <optional>
 
-#include "tern/core/kernels/normalise.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/reduction.h"
@@ -9,35 +10,22 @@
 namespace tern {
 namespace {
 
-struct Norm {
-  const char* name;
-  bool centred;
-  Shape shape;  // of the last axes, which are normalised
-  double eps;
+using detail::Norm;
 
-  int64_t size() const { return numel(shape); }
-  Dims axes() const {
-    Dims axes;
-    for (int i = shape.size(); i > 0; --i) axes.push_back(-i);
-    return axes;
-  }
-};
-
-void check_arguments(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const int given = norm.shape.size(), first = x.ndim() - given;
-  check(given > 0, "{}: needs the shape of at least one axis", norm.name);
-  check(first >= 0 && Shape(x.shape().begin() + first, x.shape().end()) == norm.shape,
-        "{}: the last axes of shape {} are not {}", norm.name, x.shape(), norm.shape);
-  for (const Tensor* t : {&weight, &bias}) {
-    if (!t->defined()) continue;
-    check(t->shape() == norm.shape, "{}: normalises {}, but weight or bias has shape {}", norm.name,
-          norm.shape, t->shape());
-    check(t->dtype() == x.dtype(), "{}: x is {}, weight or bias {}; convert one with .to()",
-          norm.name, x.dtype(), t->dtype());
-  }
+Dims axes_of(const Norm& norm) {
+  Dims axes;
+  for (int i = norm.shape.size(); i > 0; --i) axes.push_back(-i);
+  return axes;
 }
 
-/// How far the rows of x, each `n` elements without gaps, lie apart; nothing where they do so
+Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
+  const Dims axes = axes_of(norm);
+  Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
+  Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
+  return weight.defined() ? y * weight : y;
+}
+
+/// How far the rows of x, each `given` axes without gaps, lie apart; nothing where they do so
 /// unevenly.
 std::optional<int64_t> row_stride(const Layout& x, int given) {
   const int first = x.ndim() - given;
@@ -60,36 +48,109 @@ std::optional<int64_t> row_stride(const Layout& x, int given) {
   return stride.value_or(step);
 }
 
-Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
-  const Dims axes = norm.axes();
-  Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
-  Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
-  return weight.defined() ? y * weight : y;
+/// REQUIRES: row_stride() of x.
+detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::NormWeights& w) {
+  detail::NormResult r(norm, x.shape(), x.dtype());
+  const int64_t stride = *row_stride(x.layout(), norm.shape.size());
+  dispatch_float(x.dtype(), norm.name,
+                 [&]<class T>() { kernels::layer_norm(r.call<T>(norm, x.data<T>(), stride, w)); });
+  return r;
 }
 
-Gradients composed_gradients(const Norm& norm, const Tensor& dy, const Tensor& x,
-                             const Tensor& weight) {
-  auto fn = [&](const std::vector<Tensor>& in) { return composed_norm(norm, in[0], in[1]); };
-  Gradients g = detail::composed_gradients(fn, {x, weight}, dy);
+Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Op op(norm.name, x, weight, bias);
+  check_norm(norm, x, weight, bias);
+  // Rows at an even distance, as a half of the channels, are read where they lie.
+  const Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
+  const detail::NormWeights w = weights_of(norm, x.dtype(), weight, bias);
+  const detail::NormResult r = forward(norm, c, w);
+  if (recording({c, w.weight, w.bias})) detail::recompute_norm(norm, r.y, c, w);
+  auto vjp = [saved = detail::SavedNorm(norm, c, w, r)](Consumed dy, const Wants& wants) {
+    if (grad_enabled()) return saved.recorded(dy);
+    return saved.fused(std::move(dy), wants[1] || wants[2], detail::gathered(wants));
+  };
+  return op.record(r.y, {c, w.weight, w.bias}, std::move(vjp));
+}
+
+}  // namespace
+
+Tensor detail::gathered(const Wants& wants) { return wants[0] ? wants.accumulator(0) : Tensor(); }
+
+void detail::check_norm(const Norm& norm, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
+  const int given = norm.shape.size(), first = x.ndim() - given;
+  check(given > 0, "{}: needs the shape of at least one axis", norm.name);
+  check(first >= 0 && Shape(x.shape().begin() + first, x.shape().end()) == norm.shape,
+        "{}: the last axes of shape {} are not {}", norm.name, x.shape(), norm.shape);
+  for (const Tensor* t : {&weight, &bias}) {
+    if (!t->defined()) continue;
+    check(t->shape() == norm.shape, "{}: normalises {}, but weight or bias has shape {}", norm.name,
+          norm.shape, t->shape());
+    check(t->dtype() == x.dtype(), "{}: x is {}, weight or bias {}; convert one with .to()",
+          norm.name, x.dtype(), t->dtype());
+  }
+}
+
+detail::NormWeights detail::weights_of(const Norm& norm, DType type, const Tensor& weight,
+                                       const Tensor& bias) {
+  return {weight.defined() ? weight.contiguous() : ones(norm.shape, type),
+          bias.defined() ? bias.contiguous() : zeros(norm.shape, type)};
+}
+
+detail::NormResult::NormResult(const Norm& norm, const Shape& shape, DType type)
+    : rows(numel(Shape(shape.begin(), shape.end() - norm.shape.size()))),
+      y(shape, type),
+      mean(rows, type),
+      rstd(rows, type) {}
+
+detail::SavedNorm::SavedNorm(const Norm& norm, const Tensor& x, const NormWeights& weights,
+                             const NormResult& r)
+    : norm_(norm),
+      x_(save(x)),
+      weight_(save(weights.weight)),
+      mean_(not_differentiable(r.mean)),
+      rstd_(not_differentiable(r.rstd)) {}
+
+void detail::recompute_norm(const Norm& norm, const Fresh& y, const Tensor& x,
+                            const NormWeights& w) {
+  if (!recomputing()) return;
+  recompute_by(y, [norm, x = save(x), weight = save(w.weight), bias = save(w.bias)] {
+    return forward(norm, x.get(), {weight.get(), bias.get()}).y;
+  });
+}
+
+Gradients detail::SavedNorm::recorded(const Tensor& dy) const {
+  auto fn = [&](const std::vector<Tensor>& in) { return composed_norm(norm_, in[0], in[1]); };
+  Gradients g = detail::composed_gradients(fn, {x_.get(), weight_.get()}, dy);
   g.push_back(dy);  // of the bias
   return g;
 }
 
-Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const Tensor& weight,
-                          const Tensor& mean, const Tensor& rstd, bool shares) {
+Gradients detail::SavedNorm::fused(Consumed dy, bool shares, const Tensor& sum,
+                                   const Fresh* dropped, const kernels::DropMask& mask) const {
   dy.make_contiguous();
-  const Tensor& d = dy.get();
-  const int64_t stride = *row_stride(x.layout(), norm.shape.size());
-  Fresh dx = dy.reuse();
-  Fresh dweight(shares ? norm.shape : Shape{0}, d.dtype());
+  const Tensor &d = dy.get(), x = x_.get(), weight = weight_.get();
+  Fresh dx = sum.defined() ? Fresh::adopt(sum) : dy.reuse();
+  Fresh dweight(shares ? norm_.shape : Shape{0}, d.dtype());
   Fresh dbias(dweight.shape(), d.dtype());
-  dispatch_float(d.dtype(), norm.name, [&]<class T>() {
-    kernels::layer_norm_backward(d.data<T>(), x.data<T>(), stride, weight.data<T>(),
-                                 norm.centred ? mean.data<T>() : nullptr, rstd.data<T>(),
-                                 dx.data<T>(), shares ? dweight.data<T>() : nullptr,
-                                 shares ? dbias.data<T>() : nullptr, rstd.numel(), norm.size());
+  dispatch_float(d.dtype(), norm_.name, [&]<class T>() {
+    kernels::layer_norm_backward<T>({.dy = d.data<T>(),
+                                     .x = x.data<T>(),
+                                     .weight = weight.data<T>(),
+                                     .mean = norm_.centred ? mean_.data<T>() : nullptr,
+                                     .rstd = rstd_.data<T>(),
+                                     .dx = dx.data<T>(),
+                                     .dweight = shares ? dweight.data<T>() : nullptr,
+                                     .dbias = shares ? dbias.data<T>() : nullptr,
+                                     .rows = rstd_.numel(),
+                                     .n = norm_.size(),
+                                     .x_stride = *row_stride(x.layout(), norm_.shape.size()),
+                                     .adds = sum.defined(),
+                                     .dropped = dropped ? dropped->data<T>() : nullptr,
+                                     .mask = mask});
   });
-  Gradients grads{not_differentiable(dx), {}, {}};
+  Gradients grads(3);
+  if (!sum.defined()) grads[0] = not_differentiable(dx);
   if (shares) {
     grads[1] = not_differentiable(dweight);
     grads[2] = not_differentiable(dbias);
@@ -97,44 +158,11 @@ Gradients fused_gradients(const Norm& norm, Consumed dy, const Tensor& x, const 
   return grads;
 }
 
-struct Statistics {
-  Fresh y, mean, rstd;
-};
-
-/// REQUIRES: row_stride() of x; weight and bias are contiguous.
-Statistics forward(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const int64_t n = norm.size(), stride = *row_stride(x.layout(), norm.shape.size()),
-                rows = numel(Shape(x.shape().begin(), x.shape().end() - norm.shape.size()));
-  Statistics s{Fresh(x.shape(), x.dtype()), Fresh(rows, x.dtype()), Fresh(rows, x.dtype())};
-  dispatch_float(x.dtype(), norm.name, [&]<class T>() {
-    kernels::layer_norm(x.data<T>(), stride, weight.data<T>(), bias.data<T>(), s.y.data<T>(),
-                        norm.centred ? s.mean.data<T>() : nullptr, s.rstd.data<T>(), rows, n,
-                        norm.eps);
-  });
-  return s;
+Tensor detail::norm_definition(const Norm& norm, const Tensor& x, const Tensor& weight,
+                               const Tensor& bias) {
+  Tensor y = composed_norm(norm, x, weight);
+  return bias.defined() ? y + bias : y;
 }
-
-Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  Op op(norm.name, x, weight, bias);
-  check_arguments(norm, x, weight, bias);
-  // Rows at an even distance, as a half of the channels, are read where they lie.
-  Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
-  Tensor w = weight.defined() ? weight.contiguous() : ones(norm.shape, x.dtype());
-  Tensor b = bias.defined() ? bias.contiguous() : zeros(norm.shape, x.dtype());
-  const Statistics s = forward(norm, c, w, b);
-  if (detail::recomputing() && recording({c, w, b}))
-    recompute_by(s.y, [norm, x = save(c), w = save(w), b = save(b)] {
-      return forward(norm, x.get(), w.get(), b.get()).y;
-    });
-  auto vjp = [norm, x = save(c), w = save(w), mean = not_differentiable(s.mean),
-              rstd = not_differentiable(s.rstd)](Consumed dy, const Wants& wants) {
-    if (grad_enabled()) return composed_gradients(norm, dy, x.get(), w.get());
-    return fused_gradients(norm, std::move(dy), x.get(), w.get(), mean, rstd, wants[1] || wants[2]);
-  };
-  return op.record(s.y, {c, w, b}, vjp);
-}
-
-}  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
@@ -149,8 +177,7 @@ Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, doubl
 
 Tensor composed::layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight,
                             const Tensor& bias, double eps) {
-  Tensor y = composed_norm({"layer_norm", true, shape, eps}, x, weight);
-  return bias.defined() ? y + bias : y;
+  return detail::norm_definition({"layer_norm", true, shape, eps}, x, weight, bias);
 }
 
 Tensor composed::rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {

@@ -5,12 +5,14 @@
 
 #include "tern/core/ops/activations.h"
 #include "tern/core/ops/composed.h"
+#include "tern/core/ops/dropout.h"
 #include "tern/core/ops/matmul.h"
 
 namespace tern {
 namespace {
 
 using detail::Keep;
+using Mask = std::optional<kernels::DropMask>;
 
 struct Identity {
   static constexpr Keep kKeep = Keep::nothing;
@@ -70,6 +72,18 @@ Tensor activate(Activation a, const Tensor& x) {
   fail_unhandled("Activation", a);
 }
 
+/// Drops in place, and adds the residual, if there is one: a pass of its own over y, because the
+/// panels of a product cut through the groups in which random words are made.
+void drop(const Fresh& y, const Tensor& residual, const kernels::DropMask& mask) {
+  const Tensor passed = residual.defined() ? residual.detach().contiguous() : residual;
+  dispatch_float(y.dtype(), "linear", [&]<class T>() {
+    if (passed.defined())
+      kernels::dropout_add(y.data<T>(), passed.data<T>(), y.data<T>(), y.numel(), mask);
+    else
+      kernels::dropout(y.data<T>(), y.data<T>(), y.numel(), mask);
+  });
+}
+
 /// `kept` (or null) receives what the activation's gradient is computed from.
 void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
              const Fresh& y, const Fresh* kept) {
@@ -109,16 +123,27 @@ Fresh activated(Activation a, const Tensor& x) {
   return y;
 }
 
-/// dy act'(x W^T + b); dbias (undefined: not wanted) receives its sum over the rows.
-Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Fresh* dbias) {
+/// What was dropped, and what of it the gradient finds in `kept`.
+struct Dropping {
+  Mask mask;
+  bool in_kept = false;  ///< kept is the result itself: 0 where dropped, of a ReLU
+};
+
+/// dy act'(x W^T + b), of dy as dropped; dbias (undefined: not wanted) receives its sum over the
+/// rows.
+Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Dropping& dropping,
+                      const Fresh* dbias) {
   dy.make_contiguous();
   const int64_t n = dy.get().size(-1), rows = dy.get().numel() / n;
   Fresh dpre = dy.reuse();
   dispatch_float(dpre.dtype(), "linear", [&]<class T>() {
+    const T scale = dropping.in_kept ? static_cast<T>(dropping.mask->scale) : T(1);
+    const kernels::DropMask* mask = dropping.mask && !dropping.in_kept ? &*dropping.mask : nullptr;
+    const T* d = dy.get().data<T>();
     with_activation(a, [&](auto op) {
-      kernels::linear_gradient(rows, n, dy.get().data<T>(), kept.data<T>(), dpre.data<T>(),
-                               dbias ? dbias->data<T>() : nullptr,
-                               [op](T u, T v) { return op.df(u, v); });
+      kernels::linear_gradient(rows, n, d, kept.data<T>(), dpre.data<T>(),
+                               dbias ? dbias->data<T>() : nullptr, mask,
+                               [op, scale](T u, T v) { return op.df(u * scale, v); });
     });
   });
   return not_differentiable(dpre);
@@ -126,17 +151,22 @@ Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Fresh
 
 struct LinearVjp {
   Activation activation;
+  Dropping dropping;
   Saved x, w, b, kept;
   Layout x_layout, w_layout;
 
   Gradients composed_gradients(const Tensor& dy) const {
-    auto fn = [a = activation](const std::vector<Tensor>& in) {
-      return composed::linear(in[0], in[1], in[2], {.activation = a});
+    Tensor factors;
+    if (dropping.mask)
+      factors = detail::masked("dropout", Consumed(ones(dy.shape(), dy.dtype())), *dropping.mask);
+    auto fn = [&](const std::vector<Tensor>& in) {
+      Tensor y = composed::linear(in[0], in[1], in[2], {.activation = activation});
+      return factors.defined() ? y * factors : y;
     };
     return detail::composed_gradients(fn, {x.get(), w.get(), b.get()}, dy);
   }
 
-  // y = f(p) + r, p = x W^T + b:  dp = dy f'(p), dx = dp W, dW = dp^T x, db = sum dp, dr = dy.
+  // y = m f(p) + r, p = x W^T + b:  dp = m dy f'(p), dx = dp W, dW = dp^T x, db = sum dp, dr = dy.
   Gradients operator()(Consumed dy, const Wants& wants) const {
     const bool active = activation != Activation::none && dy.get().numel() > 0;
     Gradients g(4);
@@ -148,10 +178,12 @@ struct LinearVjp {
     if (active) {
       std::optional<Fresh> dbias;
       if (wants[2]) dbias.emplace(Shape{dy.get().size(-1)}, dy.get().dtype());
-      dp = fused_gradient(activation, std::move(dy), kept.get(), dbias ? &*dbias : nullptr);
+      dp = fused_gradient(activation, std::move(dy), kept.get(), dropping,
+                          dbias ? &*dbias : nullptr);
       if (dbias) g[2] = not_differentiable(*dbias);
     } else {
-      dp = std::move(dy).take();
+      dp = dropping.mask ? detail::masked("dropout", std::move(dy), *dropping.mask)
+                         : std::move(dy).take();
     }
     if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.get(), w_layout);
@@ -185,6 +217,7 @@ Tensor composed::linear(const Tensor& x, const Tensor& w, const Tensor& b,
   Tensor y = matmul(x, transpose(w, 0, 1));
   if (b.defined()) y = y + b;
   y = activate(options.activation, y);
+  if (options.dropout > 0) y = composed::dropout(y, options.dropout, *options.rng);
   return options.residual.defined() ? y + options.residual : y;
 }
 
@@ -198,6 +231,11 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   check(!residual.defined() || residual.shape() == shape,
         "linear: the residual must have the output's shape {}, got {}", shape,
         residual.defined() ? residual.shape() : Shape());
+  detail::check_dropout("linear", options.dropout, options.rng);
+  if (options.dropout == 1) {  // nothing is left
+    Tensor y = dropout(linear(x, w, b, {.activation = options.activation}), 1, *options.rng);
+    return residual.defined() ? y + residual : y;
+  }
   if (x.ndim() == 1) {
     LinearOptions row = options;
     if (residual.defined()) row.residual = unsqueeze(residual, 0);
@@ -205,22 +243,34 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   }
   Fresh y(shape, x.dtype());
   const Activation activation = options.activation;
+  const Mask mask = detail::draw_mask(options.dropout, options.rng);
   const bool active = activation != Activation::none;
   const bool record_it = op.recording();
-  // An activation whose gradient needs its output finds it in y, unless a residual is added.
+  // An activation whose gradient needs its output finds it in y, unless a residual is added. Of a
+  // ReLU that holds with dropout too: y is 0 where dy does not pass.
   const Keep keep = kept_by(activation);
+  const bool in_y = !residual.defined() && (!mask || activation == Activation::relu);
   std::optional<Fresh> kept;
-  if (record_it && (keep == Keep::input || (keep == Keep::output && residual.defined())))
+  if (record_it && (keep == Keep::input || (keep == Keep::output && !in_y)))
     kept.emplace(shape, x.dtype());
-  forward(x, w, b, options, y, kept ? &*kept : nullptr);
+  LinearOptions panels = options;
+  if (mask) panels.residual = {};
+  forward(x, w, b, panels, y, kept ? &*kept : nullptr);
+  if (mask) drop(y, residual, *mask);
   if (!record_it) return op.not_differentiable(y);
-  LinearVjp vjp{activation, {}, {}, {}, {}, x.layout(), w.layout()};
+  const bool in_kept = mask && keep == Keep::output && in_y;
+  LinearVjp vjp{activation, {mask, in_kept}, {}, {}, {}, {}, x.layout(), w.layout()};
   if (active || w.requires_grad()) vjp.x = save(x);
   if (active || x.requires_grad()) vjp.w = save(w);
   if (active) vjp.b = save(b);
-  if (active) vjp.kept = kept ? save(not_differentiable(*kept)) : save(y);
+  if (kept) vjp.kept = save(not_differentiable(*kept));
+  if (keep == Keep::output && in_y) vjp.kept = save(y);
   if (detail::recomputing() && keep == Keep::input && !residual.defined())
-    recompute_by(y, [activation, kept = vjp.kept] { return activated(activation, kept.get()); });
+    recompute_by(y, [activation, mask, kept = vjp.kept] {
+      Fresh again = activated(activation, kept.get());
+      if (mask) drop(again, {}, *mask);
+      return again;
+    });
   return op.record(y, std::move(vjp));
 }
 

@@ -272,8 +272,11 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
 struct LinearOptions {
   Activation activation = Activation::none;
   Tensor residual = {};  ///< added last, the shape of the output
+  double dropout = 0;    ///< the probability; then a generator is needed
+  Rng* rng = nullptr;
 };
-/// activation(x W^T + b) + residual in one pass. x (..., K), w (N, K), b (N) or undefined.
+/// dropout(activation(x W^T + b)) + residual. x (..., K), w (N, K), b (N) or undefined. One tensor
+/// is made of it all, and dropout zeroes what dropout() with this generator would.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {},
               const LinearOptions& options = {});
 
