@@ -138,7 +138,7 @@ BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)
 
 Tensor BertAddNorm::operator()(const Tensor& h, const Tensor& x) const {
   if (!dropout.training || dropout.p == 0) return norm(dense(h, {.residual = x}));
-  return norm(x + dropout(dense(h)));
+  return norm.of_sum(dense(h), x, dropout);
 }
 
 BertLayer::BertLayer(const BertOptions& o, Rng& rng)

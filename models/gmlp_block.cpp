@@ -75,9 +75,9 @@ Tensor GmlpBlock::step(const Tensor& x, GmlpBlockCache& cache) const {
 
 // V, its activation, stochastic depth, and what passes by.
 Tensor GmlpBlock::finished(const Tensor& x, const Tensor& gated) const {
-  if (!drop_path || !drop_path->training)
+  if (!drop_path || drop_path->rate() == 0)
     return channel_proj_v(gated, {.activation = output, .residual = x});
-  return x + (*drop_path)(channel_proj_v(gated, {.activation = output}));
+  return drop_path->add(channel_proj_v(gated, {.activation = output}), x);
 }
 
 std::vector<GmlpBlock> gmlp_blocks(int64_t layers, const GmlpBlockOptions& o, int64_t tokens,

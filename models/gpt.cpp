@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tern/core/ops/fused.h"
 #include "tern/core/tape/op.h"
 
 namespace tern::models {
@@ -146,7 +147,9 @@ GptMlp::GptMlp(const GptOptions& o, Rng& rng)
 
 Tensor GptMlp::operator()(const Tensor& x) const {
   if (!gate) return up(x, {.activation = Activation::gelu_tanh});
-  return (*gate)(x, {.activation = Activation::silu}) * up(x);
+  const Tensor g = (*gate)(x), u = up(x);
+  return fused(
+      "swiglu", [](auto a, auto b) { return silu(a) * b; }, g, u);
 }
 
 GptBlock::GptBlock(const GptOptions& o, Rng& rng)
@@ -157,15 +160,22 @@ GptBlock::GptBlock(const GptOptions& o, Rng& rng)
       mlp(o, rng),
       dropout(o.dropout, rng) {}
 
-// x + dropout(matrix h), in one pass where nothing is dropped.
+// x + dropout(matrix h)
 Tensor GptBlock::add(const Tensor& x, const GptLinear& matrix, const Tensor& h) const {
-  if (dropout.training && dropout.p > 0) return x + dropout(matrix(h));
-  return matrix(h, {.residual = x});
+  return matrix(h, {.residual = x, .dropout = dropout.rate(), .rng = &dropout.rng});
 }
 
 Tensor GptBlock::operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* weights) const {
-  Tensor y = add(x, attention.out, attention(normalise(norm1, x), cache, weights));
-  return add(y, mlp.down, mlp(normalise(norm2, y)));
+  const Tensor attended = attention(normalise(norm1, x), cache, weights);
+  // The sum is best made with its norm, or by the product where nothing is dropped.
+  SumAndNorm y;
+  if (dropout.rate() > 0)
+    y = std::visit(
+        [&](const auto& norm) { return norm.with_sum(attention.out(attended), x, dropout); },
+        norm2);
+  else
+    y.sum = add(x, attention.out, attended), y.norm = normalise(norm2, y.sum);
+  return add(y.sum, mlp.down, mlp(y.norm));
 }
 
 GptState GptState::select_rows(const Tensor& rows) const {

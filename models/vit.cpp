@@ -68,11 +68,11 @@ VitBranch::VitBranch(const VitOptions& o, double p, double depth, Rng& rng)
 }
 
 Tensor VitBranch::add(const Tensor& x, const nn::Linear& last, const Tensor& h) const {
-  const bool drops = dropout.training && (dropout.p > 0 || drop_path.p > 0);
-  if (!drops && !gamma.defined()) return last(h, {.residual = x});
-  Tensor y = dropout(last(h));
-  if (gamma.defined()) y = y * gamma;
-  return x + drop_path(y);
+  const LinearOptions drops{.dropout = dropout.rate(), .rng = &dropout.rng};
+  if (drop_path.rate() > 0 || gamma.defined()) return drop_path.add(last(h, drops), x, gamma);
+  LinearOptions ends = drops;
+  ends.residual = x;
+  return last(h, ends);
 }
 
 VitBlock::VitBlock(const VitOptions& o, double depth, Rng& rng)
@@ -92,8 +92,10 @@ Tensor VitBlock::first(const Tensor& x, int64_t count, Tensor* weights) const {
   Tensor y = branch1.add(count < x.size(1) ? narrow(x, 1, 0, count) : x, attn.proj,
                          attn.context(h, count, weights));
   if (!norm_first) y = norm1(y);
-  const Tensor hidden = fc1(norm_first ? norm2(y) : y, {.activation = activation});
-  y = branch2.add(y, fc2, hidden_dropout(hidden));
+  const Tensor hidden =
+      fc1(norm_first ? norm2(y) : y,
+          {.activation = activation, .dropout = hidden_dropout.rate(), .rng = &hidden_dropout.rng});
+  y = branch2.add(y, fc2, hidden);
   return norm_first ? y : norm2(y);
 }
 

@@ -16,6 +16,10 @@ struct Dropout {
 
   Dropout(double p, Rng& rng);
   Tensor operator()(const Tensor& x) const;
+  /// residual + the same of x, in one pass.
+  Tensor add(const Tensor& x, const Tensor& residual) const;
+  /// The probability as it is now: p in training, else 0. For ops that drop themselves, with rng.
+  double rate() const { return training ? p : 0; }
   static void fields(auto& m, auto&& visit) {
     visit("training", m.training);
     visit("rng", m.rng);
@@ -31,10 +35,16 @@ struct DropPath {
 
   DropPath(double p, Rng& rng);
   Tensor operator()(const Tensor& x) const;
+  /// residual + the same of x * scale, in one pass; scale (broadcast) may be undefined.
+  Tensor add(const Tensor& x, const Tensor& residual, const Tensor& scale = {}) const;
+  double rate() const { return training ? p : 0; }
   static void fields(auto& m, auto&& visit) {
     visit("training", m.training);
     visit("rng", m.rng);
   }
+
+ private:
+  Tensor factors(const Tensor& x) const;
 };
 
 }  // namespace tern::nn

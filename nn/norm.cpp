@@ -11,14 +11,36 @@ void start(const Shape& shape, const NormOptions& o, Parameter& weight, Paramete
   if (o.bias == Bias::yes) bias = Parameter(zeros(shape));
 }
 
+AddNormOptions options_of(double eps, const Dropout& dropout) {
+  return {.eps = eps, .dropout = dropout.rate(), .rng = &dropout.rng};
+}
+
 }  // namespace
 
 LayerNorm::LayerNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps) {
   start(s, o, weight, bias);
 }
 
+Tensor LayerNorm::of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
+  return add_layer_norm(x, residual, shape, weight, bias, options_of(eps, dropout));
+}
+
+SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& residual,
+                               const Dropout& dropout) const {
+  return sum_and_layer_norm(x, residual, shape, weight, bias, options_of(eps, dropout));
+}
+
 RmsNorm::RmsNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps) {
   if (o.affine) weight = Parameter(ones(s));
+}
+
+Tensor RmsNorm::of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
+  return add_rms_norm(x, residual, shape, weight, options_of(eps, dropout));
+}
+
+SumAndNorm RmsNorm::with_sum(const Tensor& x, const Tensor& residual,
+                             const Dropout& dropout) const {
+  return sum_and_rms_norm(x, residual, shape, weight, options_of(eps, dropout));
 }
 
 GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o) : groups(g), eps(o.eps) {

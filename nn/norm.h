@@ -4,6 +4,8 @@
 #include <initializer_list>
 
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/residual.h"
+#include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
 
 namespace tern::nn {
@@ -25,6 +27,10 @@ struct LayerNorm {
   explicit LayerNorm(std::initializer_list<int64_t> shape, const NormOptions& options = {})
       : LayerNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return layer_norm(x, shape, weight, bias, eps); }
+  /// The same of residual + dropout(x), in one pass.
+  Tensor of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
+  /// With the sum.
+  SumAndNorm with_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
     visit("bias", m.bias);
@@ -43,6 +49,9 @@ struct RmsNorm {
                    const NormOptions& options = {.eps = 0x1p-23})
       : RmsNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, weight, eps); }
+  /// As LayerNorm's.
+  Tensor of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
+  SumAndNorm with_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
 };
 

@@ -1,5 +1,6 @@
 #include "tern/nn/spatial_gating.h"
 
+#include "tern/core/ops/fused.h"
 #include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
@@ -23,6 +24,16 @@ int64_t weights_of(SpatialMatrix matrix, int64_t tokens) {
 
 Tensor cut(const Tensor& x, int64_t axis, int64_t first, int64_t length) {
   return length == x.size(axis) ? x : narrow(x, axis, first, length);
+}
+
+// u * (f + b + added) in one pass.
+Tensor gated(const Tensor& u, const Tensor& f, const Tensor& b, const Tensor& added) {
+  constexpr const char* kName = "gate";
+  if (!added.defined())
+    return fused(
+        kName, [](auto x, auto y, auto z) { return x * (y + z); }, u, f, b);
+  auto formula = [](auto x, auto y, auto z, auto t) { return x * (y + z + t); };
+  return fused(kName, formula, u, f, b, added);
 }
 
 }  // namespace
@@ -109,7 +120,9 @@ Tensor SpatialGatingUnit::mixed(const Tensor& u, const Tensor& values, int64_t f
   Tensor w = weight_part(first, u.size(1), values.size(1));
   Tensor b = unsqueeze(cut(bias, -1, first, u.size(1)), -1), f;
   if (options.heads == 1) {
-    f = matmul(w, values) + b;  // (M,S) (B,S,C) + (M,1)
+    f = matmul(w, values);  // (M,S) (B,S,C) + (M,1)
+    if (options.gate == Gate::multiplicative) return gated(u, f, b, added);
+    f = f + b;
   } else {
     // (B,S,C) -> (B,H,S,C/H), (H,M,S) (B,H,S,C/H) + (H,M,1), and back
     Tensor heads = transpose(unflatten(values, -1, {options.heads, -1}), 1, 2);

@@ -52,7 +52,8 @@ PositionWiseFfn::PositionWiseFfn(int64_t dim, int64_t hidden, Rng& rng, Activati
       activation(f) {}
 
 Tensor PositionWiseFfn::operator()(const Tensor& x) const {
-  return linear2(dropout(linear1(x, {.activation = activation})));
+  return linear2(
+      linear1(x, {.activation = activation, .dropout = dropout.rate(), .rng = &dropout.rng}));
 }
 
 AddNorm::AddNorm(int64_t dim, Rng& rng, double p, bool first, double eps)
@@ -66,8 +67,10 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const Mask& mask,
                                            Tensor* weights) const {
-  Tensor y = residual1(x, [&](const Tensor& h) { return attend(self_attn, h, h, mask, weights); });
-  return residual2(y, ffn);
+  auto attended = [&](const Tensor& h) { return attend(self_attn, h, h, mask, weights); };
+  if (!residual1.norm_first) return residual2(residual1(x, attended), ffn);
+  const SumAndNorm y = residual1.pass(x, attended(residual1.norm(x)), residual2);
+  return residual2.dropout.add(ffn(y.norm), y.sum);
 }
 
 DecoderLayerState DecoderLayerState::select_rows(const Tensor& rows) const {
@@ -84,13 +87,16 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Mask& mask,
                                            const Mask& memory_mask, Weights* weights) const {
-  Tensor y = residual1(x, [&](const Tensor& h) {
+  auto own = [&](const Tensor& h) {
     return attend(self_attn, h, h, mask, weights ? &weights->self : nullptr);
-  });
-  y = residual2(y, [&](const Tensor& h) {
+  };
+  auto other = [&](const Tensor& h) {
     return attend(multihead_attn, h, memory, memory_mask, weights ? &weights->memory : nullptr);
-  });
-  return residual3(y, ffn);
+  };
+  if (!residual1.norm_first) return residual3(residual2(residual1(x, own), other), ffn);
+  SumAndNorm y = residual1.pass(x, own(residual1.norm(x)), residual2);
+  y = residual2.pass(y.sum, other(y.norm), residual3);
+  return residual3.dropout.add(ffn(y.norm), y.sum);
 }
 
 DecoderLayerState TransformerDecoderLayer::start(const Tensor& memory) const {

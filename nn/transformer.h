@@ -54,8 +54,11 @@ struct AddNorm {
   AddNorm(int64_t dim, Rng& rng, double dropout, bool norm_first = false, double eps = 1e-5);
   template <class F>
   Tensor operator()(const Tensor& x, F&& f) const {
-    if (norm_first) return x + dropout(f(norm(x)));
-    return norm(x + dropout(f(x)));
+    return norm_first ? dropout.add(f(norm(x)), x) : norm.of_sum(f(x), x, dropout);
+  }
+  /// Where norms come first: the sum x + dropout(fx), and the next sublayer's norm of it.
+  SumAndNorm pass(const Tensor& x, const Tensor& fx, const AddNorm& next) const {
+    return next.norm.with_sum(fx, x, dropout);
   }
   static void fields(auto& m, auto&& visit) {
     visit("norm", m.norm);
