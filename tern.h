@@ -25,6 +25,7 @@
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/residual.h"
+#include "tern/core/ops/packed_linear.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"

@@ -1,0 +1,178 @@
+#include "tern/core/kernels/gemm_packed.h"
+
+#include <array>
+#include <utility>
+
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/simd.h"
+
+namespace tern::kernels {
+namespace {
+
+typedef float Vector16 __attribute__((vector_size(64)));
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector4 __attribute__((vector_size(16)));
+
+template <class V>
+[[gnu::always_inline]] inline void load(V& v, const float* p) {
+  __builtin_memcpy(&v, p, sizeof(V));
+}
+
+/// One tile: where it reads and writes.
+struct Piece {
+  int64_t k;
+  const float* x;
+  int64_t x_stride;
+  const float* strip;  ///< (k, 32)
+  float* y;
+  int64_t y_stride;
+  StripEnd end;
+};
+
+/// y (kRows, kVectors * lanes) of the outputs from `column` on, one sum a register.
+template <int kRows, int kVectors, class V>
+[[gnu::always_inline]] inline void tile(const Piece& p, int64_t column) {
+  constexpr int64_t kLanes = sizeof(V) / sizeof(float);
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = V{};
+  const float* b = p.strip + column;
+  for (int64_t i = 0; i < p.k; ++i, b += kStrip) {
+    V row[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) load(row[v], b + v * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += p.x[r * p.x_stride + i] * row[v];
+  }
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t at = column + v * kLanes;
+    V bias;
+    load(bias, p.end.bias + at);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      V y = sum[r][v] + bias;
+      if (p.end.relu) y = y < 0 ? V{} : y;  // a NaN stays
+      if (p.end.residual) {
+        V more;
+        load(more, p.end.residual + r * p.end.residual_stride + at);
+        y += more;
+      }
+      __builtin_memcpy(p.y + r * p.y_stride + at, &y, sizeof(V));
+    }
+  }
+}
+
+using Tile = void (*)(const Piece&);
+
+/// A vector unit's tiles of 1, 2, ... rows of a whole strip.
+struct Unit {
+  const Tile* tiles;
+  int64_t max_rows;
+};
+
+template <int kRows>
+void tile_baseline(const Piece& p) {
+  for (int64_t c = 0; c < kStrip; c += 8) tile<kRows, 2, Vector4>(p, c);
+}
+#if defined(__x86_64__)
+template <int kRows>
+[[gnu::target("arch=x86-64-v3")]] void tile_avx2(const Piece& p) {
+  for (int64_t c = 0; c < kStrip; c += 16) tile<kRows, 2, Vector8>(p, c);
+}
+template <int kRows>
+[[gnu::target("arch=x86-64-v4")]] void tile_avx512(const Piece& p) {
+  tile<kRows, 2, Vector16>(p, 0);
+}
+
+template <int... kIndex>
+constexpr std::array<Tile, sizeof...(kIndex)> avx2_tiles(std::integer_sequence<int, kIndex...>) {
+  return {tile_avx2<kIndex + 1>...};
+}
+template <int... kIndex>
+constexpr std::array<Tile, sizeof...(kIndex)> avx512_tiles(std::integer_sequence<int, kIndex...>) {
+  return {tile_avx512<kIndex + 1>...};
+}
+constexpr auto kAvx2Tiles = avx2_tiles(std::make_integer_sequence<int, 6>());
+constexpr auto kAvx512Tiles = avx512_tiles(std::make_integer_sequence<int, 12>());
+#endif
+constexpr std::array<Tile, 4> kBaselineTiles = {tile_baseline<1>, tile_baseline<2>,
+                                                tile_baseline<3>, tile_baseline<4>};
+
+Unit unit() {
+#if defined(__x86_64__)
+  if (tern::detail::vector_level == VectorLevel::kAvx512) return {kAvx512Tiles.data(), 12};
+  if (tern::detail::vector_level == VectorLevel::kAvx2) return {kAvx2Tiles.data(), 6};
+#endif
+  return {kBaselineTiles.data(), 4};
+}
+
+/// A strip of fewer than 32 outputs: a whole one aside, of which `width` are copied.
+void run_narrow(Tile run, Piece p, int64_t rows, int64_t width) {
+  alignas(64) float whole[12 * kStrip];
+  float* y = std::exchange(p.y, whole);
+  const int64_t stride = std::exchange(p.y_stride, kStrip);
+  const float* residual = std::exchange(p.end.residual, nullptr);
+  run(p);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < width; ++j) {
+      const float more = residual ? residual[r * p.end.residual_stride + j] : 0;
+      y[r * stride + j] = residual ? whole[r * kStrip + j] + more : whole[r * kStrip + j];
+    }
+}
+
+}  // namespace
+
+void pack_strips(const float* w, int64_t n, int64_t k, float* packed) {
+  for (int64_t s = 0; s < strips_of(n); ++s)
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < kStrip; ++j, ++packed)
+        *packed = s * kStrip + j < n ? w[(s * kStrip + j) * k + i] : 0;
+}
+
+void multiply_some(const float* x, const float* w, int64_t k, const float* bias,
+                   const int64_t* list, int64_t count, float* y) {
+  simd([=] {
+    for (int64_t c = 0; c < count; ++c) {
+      const float* row = w + list[c] * k;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < k; ++i) sum += x[i] * row[i];
+      y[c] = sum + bias[list[c]];
+    }
+  });
+}
+
+void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, const float* packed,
+                     float* y, int64_t y_stride, const StripEnd& end) {
+  const Unit unit = kernels::unit();
+  const int64_t tiles = (range.rows + unit.max_rows - 1) / unit.max_rows;
+  for (int64_t s = range.first; s < range.last; ++s)
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t row = range.rows * t / tiles, rows = range.rows * (t + 1) / tiles - row;
+      const int64_t column = (s - range.first) * kStrip;
+      Piece p{range.k,
+              x + row * x_stride,
+              x_stride,
+              packed + s * kStrip * range.k,
+              y + row * y_stride + column,
+              y_stride,
+              end};
+      p.end.bias += s * kStrip;
+      if (end.residual) p.end.residual += row * end.residual_stride + column;
+      if (s + 1 < range.last)
+        fetch_part(packed + (s + 1) * kStrip * range.k, kStrip * range.k * int64_t{sizeof(float)},
+                   t, tiles);
+      const Tile run = unit.tiles[rows - 1];
+      if (range.width(s) == kStrip)
+        run(p);
+      else
+        run_narrow(run, p, rows, range.width(s));
+    }
+}
+
+}  // namespace tern::kernels

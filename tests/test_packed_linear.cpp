@@ -1,0 +1,203 @@
+// Products with packed weights: against sums in double, every way of the processor against the
+// others to the bit, rows against rows alone.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tern/core/base/cpu.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/kernels/gemm_int8.h"
+#include "tern/core/ops/packed_linear.h"
+
+using namespace tern;
+using kernels::Int8Way;
+
+namespace {
+
+std::vector<float> values(const Tensor& x) {
+  return {x.data<float>(), x.data<float>() + x.numel()};
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct Case {
+  Tensor x, w, b, residual;
+  int64_t rows() const { return x.size(0); }
+  int64_t outputs() const { return w.size(0); }
+  int64_t inputs() const { return w.size(1); }
+};
+
+Case make(int64_t rows, int64_t n, int64_t k) {
+  Rng rng(static_cast<uint64_t>(rows * 1000 + n * 10 + k));
+  return {randn({rows, k}, rng), randn({n, k}, rng), randn({n}, rng), randn({rows, n}, rng)};
+}
+
+std::vector<float> run(const Case& c, PackedType type, const Tensor& x,
+                       const PackedLinearOptions& options = {}) {
+  const PackedLinear linear(c.w, c.b, type);
+  PackedRows rows;
+  rows.assign(x.data<float>(), x.size(0), c.inputs(), type);
+  std::vector<float> y(static_cast<size_t>(x.size(0) * c.outputs()), -7);
+  linear(rows, y.data(), options);
+  return y;
+}
+
+/// The largest of a row, in steps of which its numbers are rounded.
+float step_of(const float* x, int64_t k) {
+  float largest = 0;
+  for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::abs(x[i]));
+  return largest / 127;
+}
+
+/// The int8 product from its definition: sums in 64 bits, the scaling in steps.
+std::vector<float> naive_int8(const Case& c) {
+  std::vector<float> y;
+  for (int64_t r = 0; r < c.rows(); ++r)
+    for (int64_t j = 0; j < c.outputs(); ++j) {
+      const float* x = c.x.data<float>() + r * c.inputs();
+      const float* w = c.w.data<float>() + j * c.inputs();
+      const float sx = step_of(x, c.inputs()), sw = step_of(w, c.inputs());
+      const float ix = 127 / (step_of(x, c.inputs()) * 127), iw = 127 / (sw * 127);
+      int64_t sum = 0;
+      for (int64_t i = 0; i < c.inputs(); ++i) sum += std::lrint(x[i] * ix) * std::lrint(w[i] * iw);
+      y.push_back(static_cast<float>(sum) * sx * sw + c.b.data<float>()[j]);
+    }
+  return y;
+}
+
+const std::vector<std::vector<int64_t>> kSizes = {
+    {1, 1, 1}, {1, 33, 5}, {2, 32, 64}, {3, 31, 7}, {13, 65, 9}, {25, 96, 40}, {5, 300, 130}};
+
+}  // namespace
+
+TEST_CASE("packed linear: f32 as linear, at every level") {
+  for (const VectorLevel level :
+       {VectorLevel::kBaseline, VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+    const VectorLevelScope scope(level);
+    for (const auto& s : kSizes) {
+      const Case c = make(s[0], s[1], s[2]);
+      const auto expected = values(
+          linear(c.x, c.w, c.b, {.activation = Activation::relu, .residual = c.residual}));
+      const auto y = run(c, PackedType::f32, c.x,
+                         {.activation = Activation::relu, .residual = c.residual.data<float>()});
+      for (size_t i = 0; i < y.size(); ++i)
+        CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5 * std::sqrt(s[2])));
+    }
+  }
+}
+
+TEST_CASE("packed linear: every activation") {
+  const Case c = make(3, 40, 20);
+  for (const Activation a :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
+        Activation::silu, Activation::tanh, Activation::sigmoid}) {
+    const auto expected = values(linear(c.x, c.w, c.b, {.activation = a}));
+    const auto y = run(c, PackedType::f32, c.x, {.activation = a});
+    for (size_t i = 0; i < y.size(); ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("packed linear: a row's bits do not depend on the others, nor on threads") {
+  for (const PackedType type : {PackedType::f32, PackedType::int8}) {
+    const Case c = make(29, 700, 100);
+    const auto all = run(c, type, c.x);
+    const int threads = num_threads();
+    set_num_threads(threads == 1 ? 2 : 1);
+    CHECK(same_bits(run(c, type, c.x), all));
+    set_num_threads(threads);
+    for (const int64_t first : {0, 7, 28}) {
+      const auto part = run(c, type, narrow(c.x, 0, first, 1).contiguous());
+      CHECK(same_bits(part, {all.begin() + first * 700, all.begin() + (first + 1) * 700}));
+    }
+  }
+}
+
+TEST_CASE("packed linear: columns are parts of the whole, shortlists its outputs") {
+  for (const PackedType type : {PackedType::f32, PackedType::int8}) {
+    const Case c = make(4, 140, 37);
+    const PackedLinear linear(c.w, c.b, type, Shortlists::yes);
+    PackedRows rows;
+    rows.assign(c.x.data<float>(), 4, 37, type);
+    const auto all = run(c, type, c.x);
+    std::vector<float> part(4 * 76);
+    linear.columns(rows, 64, 76, part.data());
+    for (int64_t r = 0; r < 4; ++r)
+      CHECK(same_bits({part.begin() + r * 76, part.begin() + (r + 1) * 76},
+                      {all.begin() + r * 140 + 64, all.begin() + (r + 1) * 140}));
+    const std::vector<int64_t> list = {0, 3, 31, 32, 77, 139};
+    std::vector<float> some(list.size());
+    linear.some(rows, 2, list.data(), std::ssize(list), some.data());
+    for (size_t i = 0; i < list.size(); ++i) {
+      const float expected = all[static_cast<size_t>(2 * 140 + list[i])];
+      if (type == PackedType::int8)
+        CHECK(some[i] == expected);
+      else
+        CHECK(some[i] == doctest::Approx(expected).epsilon(1e-5));
+    }
+    CHECK_THROWS_WITH_AS(linear.columns(rows, 31, 2, part.data()),
+                         doctest::Contains("must be a multiple of 32"), Error);
+  }
+}
+
+TEST_CASE("int8: each way gives the bits of the definition") {
+  for (const auto& s : kSizes) {
+    const Case c = make(s[0], s[1], s[2]);
+    CHECK(same_bits(run(c, PackedType::int8, c.x), naive_int8(c)));
+    const int64_t stride = kernels::int8_inputs(s[2]);
+    std::vector<uint8_t> packed(
+        static_cast<size_t>(kernels::strips_of(s[1]) * kernels::kStrip * stride));
+    std::vector<float> scales(static_cast<size_t>(kernels::strips_of(s[1]) * kernels::kStrip));
+    kernels::pack_int8(c.w.data<float>(), s[1], s[2], packed.data(), scales.data());
+    std::vector<int8_t> q(static_cast<size_t>(s[0] * stride));
+    std::vector<float> x_scales(static_cast<size_t>(s[0])), bias(scales.size());
+    std::vector<int32_t> begin(static_cast<size_t>(s[0]));
+    std::copy_n(c.b.data<float>(), s[1], bias.begin());
+    const kernels::Int8Rows x{q.data(), x_scales.data(), begin.data()};
+    kernels::quantize_rows(c.x.data<float>(), s[0], s[2], s[2], x);
+    const kernels::StripRange range{s[0], s[1], s[2], 0, kernels::strips_of(s[1])};
+    std::vector<float> first;
+    for (const bool relu : {false, true}) {
+      first.clear();
+      for (const Int8Way way :
+           {Int8Way::kPlain, Int8Way::kAvx2, Int8Way::kAvxVnni, Int8Way::kAvx512Vnni}) {
+        if (!kernels::int8_way_available(way)) continue;
+        std::vector<float> y(static_cast<size_t>(s[0] * s[1]));
+        kernels::multiply_int8(way, range, x, packed.data(), scales.data(), y.data(), s[1],
+                               {bias.data(), relu, c.residual.data<float>(), s[1]});
+        if (first.empty()) first = y;
+        CHECK(same_bits(y, first));
+      }
+    }
+  }
+}
+
+TEST_CASE("int8: scaling and rounding give the same bits at every level") {
+  const Case c = make(9, 70, 50);
+  const auto expected = run(c, PackedType::int8, c.x);
+  for (const VectorLevel level : {VectorLevel::kBaseline, VectorLevel::kAvx2}) {
+    const VectorLevelScope scope(level);
+    CHECK(same_bits(run(c, PackedType::int8, c.x), expected));
+  }
+}
+
+TEST_CASE("int8: largest sums, rows of zeros, numbers that are not finite") {
+  const int64_t k = kernels::kMaxInt8Inputs;
+  Case c{full({1, k}, 2.0), full({2, k}, -3.0), zeros({2}), {}};
+  const auto y = run(c, PackedType::int8, c.x);
+  CHECK(y[0] == doctest::Approx(-6.0 * static_cast<double>(k)).epsilon(1e-6));
+  c = {zeros({2, 8}), zeros({3, 8}), full({3}, 4.0), {}};
+  for (const float v : run(c, PackedType::int8, c.x)) CHECK(v == 4);
+  c = make(3, 33, 12);
+  c.x.mutable_data<float>()[14] = NAN;
+  const auto bad = run(c, PackedType::int8, c.x);
+  CHECK(std::isfinite(bad[0]));
+  CHECK(!std::isfinite(bad[33]));
+  CHECK_THROWS_WITH_AS(PackedLinear(zeros({1, k + 1}), {}, PackedType::int8),
+                       doctest::Contains("use f32"), Error);
+  CHECK_THROWS_WITH_AS(PackedLinear(zeros({4}), {}, PackedType::f32),
+                       doctest::Contains("needs weights f32 (N, K)"), Error);
+}
