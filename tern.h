@@ -80,6 +80,7 @@
 #include "tern/models/gpt.h"
 #include "tern/models/heatmaps.h"
 #include "tern/models/ntm.h"
+#include "tern/models/packed_transformer.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"

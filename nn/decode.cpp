@@ -33,7 +33,7 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
   for (int64_t step = 1; !sentences.empty(); ++step) {
     if (std::ssize(kept) < rows) stepper.select_rows(detail::token_tensor(kept));
     rows = std::ssize(kept);
-    const StepLogits logits(rules, stepper.step(detail::token_tensor(tokens)), sentences, step);
+    const StepLogits logits(rules, stepper.step(detail::token_tensor(tokens)), sentences, step, 1);
     const std::vector<Candidate> chosen = choose(logits, sentences);
     std::vector<int64_t> running;
     kept.clear();
@@ -57,7 +57,7 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
 
 std::vector<Candidate> most_likely(const StepLogits& logits) {
   std::vector<Candidate> chosen;
-  for (const std::vector<Candidate>& row : logits.top(1)) chosen.push_back(row.front());
+  for (int64_t r = 0; r < logits.rows(); ++r) chosen.push_back(logits.best(r));
   return chosen;
 }
 

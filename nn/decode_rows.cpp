@@ -14,18 +14,6 @@ namespace {
 
 constexpr int64_t kExpCost = 10;  // in the multiplications that parallel_blocks counts
 
-/// log sum exp(x), never below the largest x; that one where it is not finite.
-template <class T>
-double log_sum_exp(const T* x, int64_t n) {
-  return simd([=]() -> double {
-    const T max = kernels::max_of(x, n);
-    if (!std::isfinite(max)) return max;
-    const double sum =
-        kernels::blocked_sum<T>(n, [=](int64_t i) { return vmath::exp(x[i] - max); });
-    return max + std::log(sum);
-  });
-}
-
 }  // namespace
 
 Tensor token_tensor(const std::vector<int64_t>& values) {
@@ -66,9 +54,25 @@ std::vector<int64_t> top_tokens(const T* x, int64_t n, int64_t count, const uint
 template std::vector<int64_t> top_tokens(const float*, int64_t, int64_t, const uint8_t*);
 template std::vector<int64_t> top_tokens(const double*, int64_t, int64_t, const uint8_t*);
 
+void check_logits(const char* op, int64_t sentence, int64_t step, double max) {
+  check(std::isfinite(max),
+        "{}: the logits of sentence {} at step {} have {}; are the model's weights finite?", op,
+        sentence, step,
+        std::isnan(max) ? "a NaN"
+        : max > 0       ? "+inf"
+                        : "nothing but -inf");
+}
+
+void check_found(const char* op, int64_t sentence, int64_t step, int64_t found) {
+  check(found > 0,
+        "{}: no token can follow in sentence {} at step {}: .forbid leaves none but those of "
+        "logit -inf",
+        op, sentence, step);
+}
+
 StepLogits::StepLogits(const Rules& rules, const Tensor& logits,
-                       const std::vector<int64_t>& sentence, int64_t step)
-    : rules_(rules), sentence_(sentence), step_(step) {
+                       const std::vector<int64_t>& sentence, int64_t step, int64_t count)
+    : rules_(rules), sentence_(sentence), step_(step), count_(count) {
   const auto n = static_cast<int64_t>(sentence.size());
   check(logits.defined() && logits.ndim() == 2 && logits.size(0) == n && logits.size(1) > 0,
         "{}: step() must give logits (B, V) with B = {}, got {}", rules.op, n,
@@ -77,12 +81,8 @@ StepLogits::StepLogits(const Rules& rules, const Tensor& logits,
   check_ids();
   allowed_.assign(vocab(), 1);
   for (int64_t id : rules.forbid) allowed_[id] = 0;
-  log_sum_.resize(n);
-  dispatch_float(dtype(), rules.op, [&]<class T>() {
-    parallel_blocks(n, n * vocab() * kExpCost,
-                    [&](int64_t r) { log_sum_[r] = log_sum_exp(row<T>(r), vocab()); });
-  });
-  check_sums();
+  count_ = std::min(count_, vocab());
+  scan();
 }
 
 void StepLogits::check_ids() const {
@@ -93,31 +93,24 @@ void StepLogits::check_ids() const {
           rules_.op, id, vocab());
 }
 
-void StepLogits::check_sums() const {
-  for (int64_t r = 0; r < rows(); ++r)
-    check(std::isfinite(log_sum_[r]),
-          "{}: the logits of sentence {} at step {} have {}; are the model's weights finite?",
-          rules_.op, sentence_[r], step_,
-          std::isnan(log_sum_[r]) ? "a NaN"
-          : log_sum_[r] > 0       ? "+inf"
-                                  : "nothing but -inf");
-}
-
-std::vector<std::vector<Candidate>> StepLogits::top(int64_t count) const {
-  std::vector<std::vector<Candidate>> best(rows());
+void StepLogits::scan() {
+  log_sum_.resize(rows());
+  counts_.resize(rows());
+  candidates_.resize(rows() * count_);
   dispatch_float(dtype(), rules_.op, [&]<class T>() {
-    parallel_blocks(rows(), rows() * vocab(), [&](int64_t r) {
-      const T* x = row<T>(r);
-      for (int64_t token : top_tokens(x, vocab(), count, allowed()))
-        best[r].push_back({token, log_prob(r, x[token])});
+    parallel_blocks(rows(), rows() * vocab() * kExpCost, [&](int64_t r) {
+      RowScan scan;
+      Candidate* best = candidates_.data() + r * count_;
+      for (int64_t first = 0; first < vocab(); first += kScanBlock)
+        scan_block(row<T>(r) + first, std::min(kScanBlock, vocab() - first), first, allowed(), true,
+                   count_, scan, best);
+      log_sum_[r] = scan.log_sum();
+      counts_[r] = scan.found;
+      for (int64_t i = 0; i < scan.found; ++i) best[i].log_prob -= log_sum_[r];
     });
   });
-  for (int64_t r = 0; r < rows(); ++r)
-    check(!best[r].empty(),
-          "{}: no token can follow in sentence {} at step {}: .forbid leaves none but those of "
-          "logit -inf",
-          rules_.op, sentence_[r], step_);
-  return best;
+  for (int64_t r = 0; r < rows(); ++r) check_logits(rules_.op, sentence_[r], step_, log_sum_[r]);
+  for (int64_t r = 0; r < rows(); ++r) check_found(rules_.op, sentence_[r], step_, counts_[r]);
 }
 
 }  // namespace tern::nn::detail

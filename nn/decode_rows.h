@@ -7,6 +7,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/decode.h"
+#include "tern/nn/token_scan.h"
 
 namespace tern::nn::detail {
 
@@ -26,22 +27,23 @@ struct Rules {
   void check_batch(int64_t batch) const;
 };
 
-struct Candidate {
-  int64_t token;
-  double log_prob;
-};
+/// The error of logits whose `max` (of a RowScan) is not finite; what a step checks of each row.
+void check_logits(const char* op, int64_t sentence, int64_t step, double max);
+/// The error of a row without candidates.
+void check_found(const char* op, int64_t sentence, int64_t step, int64_t found);
 
 /// The `count` largest of x[0 .. n) among the tokens that are allowed and not -inf, best first, the
 /// lower token of equals first; fewer where there are no more.
 template <class T>
 std::vector<int64_t> top_tokens(const T* x, int64_t n, int64_t count, const uint8_t* allowed);
 
-/// Logits (rows, V) of a step, checked.
+/// Logits (rows, V) of a step, checked, with the most likely tokens of every row.
 class StepLogits {
  public:
-  /// sentence[r] is what row r belongs to. REQUIRES: rules and sentence outlive this.
+  /// sentence[r] is what row r belongs to; `count` tokens are looked for.
+  /// REQUIRES: rules and sentence outlive this.
   StepLogits(const Rules& rules, const Tensor& logits, const std::vector<int64_t>& sentence,
-             int64_t step);
+             int64_t step, int64_t count);
 
   int64_t rows() const { return logits_.size(0); }
   int64_t vocab() const { return logits_.size(1); }
@@ -54,19 +56,24 @@ class StepLogits {
   const uint8_t* allowed() const { return allowed_.data(); }
   double log_prob(int64_t row, double logit) const { return logit - log_sum_[row]; }
 
-  /// The `count` most likely tokens of every row as top_tokens gives them, at least one.
-  std::vector<std::vector<Candidate>> top(int64_t count) const;
+  /// The most likely tokens, best first, the lower of equals first: at most `count` of a row, at
+  /// least one, rows `count` apart.
+  const Candidate* candidates() const { return candidates_.data(); }
+  const int64_t* counts() const { return counts_.data(); }
+  const Candidate& best(int64_t row) const { return candidates_[row * count_]; }
 
  private:
   void check_ids() const;
-  void check_sums() const;
+  void scan();
 
   const Rules& rules_;
   const std::vector<int64_t>& sentence_;
-  int64_t step_;
+  int64_t step_, count_;
   Tensor logits_;
   std::vector<uint8_t> allowed_;
   std::vector<double> log_sum_;  // log sum exp of a row
+  std::vector<Candidate> candidates_;
+  std::vector<int64_t> counts_;
 };
 
 /// i64 (n).

@@ -4,6 +4,7 @@
 #include "tern/nn/activation.h"
 #include "tern/nn/attention_layers.h"
 #include "tern/nn/check_module.h"
+#include "tern/nn/continuous_batching.h"
 #include "tern/nn/conv.h"
 #include "tern/nn/decode.h"
 #include "tern/nn/dropout.h"

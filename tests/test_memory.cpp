@@ -14,6 +14,9 @@
 #include "tern/models/gmlp.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/heap_calls.h"
+
+std::atomic<int64_t> tern::test::heap_calls = 0;
 
 namespace {
 thread_local bool heap_is_empty = false;
@@ -22,6 +25,7 @@ thread_local bool heap_is_empty = false;
 // The program's heap, which runs dry where a test says so. All of a kind are replaced: a sanitizer
 // brings a nothrow new of its own (std::stable_sort calls it), whose memory free() may not take.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  tern::test::heap_calls.fetch_add(1, std::memory_order_relaxed);
   return heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
 }
 void* operator new(std::size_t bytes) {

@@ -1,0 +1,67 @@
+// One thread's slots of a PackedTransformer. Inside of models only.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tern/models/packed_weights.h"
+
+namespace tern::models {
+
+class PackedDecoder final : public nn::SlotDecoder {
+ public:
+  explicit PackedDecoder(const PackedTransformer::Weights& weights);
+
+  int64_t vocab() const override { return weights_.generator.vocab(); }
+  void start(std::span<const nn::SlotStart> sentences) override;
+  void finish(int64_t slot) override;
+  void step(std::span<const nn::SlotRow> rows, nn::NextTokens& next) override;
+
+ private:
+  struct Slot {
+    int64_t source = 0, steps = 0;      ///< tokens of the source, and of the target so far
+    int64_t room = 0;                   ///< steps at most
+    std::vector<float> memory;          ///< (layers, source, keys and values)
+    std::vector<int32_t> places, next;  ///< (beam, room) cells of each hypothesis' tokens
+    std::vector<int32_t> cells;         ///< all that were taken
+    std::span<const int64_t> shortlist;
+  };
+  /// One row of a step.
+  struct Row {
+    Slot* slot;
+    const int32_t* places;  ///< cells of its tokens, the one that is given now last
+  };
+
+  void reserve_positions(int64_t tokens);
+  void embed(const PackedTable& table, int64_t row, int64_t token, int64_t position);
+  void begin_slot(const nn::SlotStart& sentence);
+  void encode(std::span<const nn::SlotStart> sentences);
+  void encode_layer(const PackedEncoderLayer& layer, std::span<const nn::SlotStart> sentences);
+  void keep_memory(std::span<const nn::SlotStart> sentences);
+  void give_places(std::span<const nn::SlotRow> rows);
+  void decode_layer(int64_t l);
+  void attend_self(const PackedDecoderLayer& layer, int64_t l);
+  void attend_memory(const PackedDecoderLayer& layer, int64_t l);
+  template <class F>
+  void sublayer(const nn::PackedNorm& norm, bool norm_first, F&& f);
+  void run_ffn(const PackedFfn& ffn, const float* input);
+  void set_rows(int64_t rows);
+  const PackedRows& packed(const float* x, int64_t width);
+
+  const PackedTransformer::Weights& weights_;
+  CellPool pool_;
+  std::vector<Slot> slots_;
+  std::vector<Row> rows_;
+  int64_t count_ = 0;             // rows that are computed now
+  std::vector<float> x_, h_;      // (rows, D): what runs through the layers, and its norm
+  std::vector<float> wide_;       // (rows, the widest layer)
+  std::vector<float> context_;    // (rows, H D)
+  std::vector<float> positions_;  // (tokens, D)
+  std::vector<const float*> keys_;
+  std::vector<std::span<const int64_t>> lists_;
+  PackedRows packed_;
+  nn::QueryAttention attention_;
+  nn::PackedGenerator::Room room_;
+};
+
+}  // namespace tern::models

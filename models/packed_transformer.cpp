@@ -1,0 +1,99 @@
+#include "tern/models/packed_transformer.h"
+
+#include "tern/core/tape/autograd.h"
+#include "tern/models/packed_decoder.h"
+#include "tern/models/packed_weights.h"
+
+namespace tern::models {
+namespace {
+
+PackedFfn packed(const nn::PositionWiseFfn& ffn, PackedType type) {
+  return {{ffn.linear1.weight, ffn.linear1.bias, type},
+          {ffn.linear2.weight, ffn.linear2.bias, type},
+          ffn.activation};
+}
+
+PackedEncoderLayer packed(const nn::TransformerEncoderLayer& l, PackedType type) {
+  return {{l.self_attn, nn::PackedAttention::Kind::self, type},
+          packed(l.ffn, type),
+          nn::PackedNorm(l.residual1.norm),
+          nn::PackedNorm(l.residual2.norm),
+          l.residual1.norm_first};
+}
+
+PackedDecoderLayer packed(const nn::TransformerDecoderLayer& l, PackedType type) {
+  return {{l.self_attn, nn::PackedAttention::Kind::self, type},
+          {l.multihead_attn, nn::PackedAttention::Kind::memory, type},
+          packed(l.ffn, type),
+          nn::PackedNorm(l.residual1.norm),
+          nn::PackedNorm(l.residual2.norm),
+          nn::PackedNorm(l.residual3.norm),
+          l.residual1.norm_first};
+}
+
+nn::PackedNorm packed(const std::optional<nn::LayerNorm>& norm) {
+  return norm ? nn::PackedNorm(*norm) : nn::PackedNorm();
+}
+
+int64_t bytes_of(const PackedFfn& ffn) { return ffn.linear1.bytes() + ffn.linear2.bytes(); }
+
+const Transformer& checked(const Transformer& model) {
+  check(model.src_embed.weight.dtype() == DType::f32,
+        "PackedTransformer: the model is {}; decode models of f32, or others by nn::beam_search",
+        model.src_embed.weight.dtype());
+  return model;
+}
+
+}  // namespace
+
+PackedTransformer::Weights::Weights(const Transformer& m, PackedType t, Shortlists shortlists)
+    : type(t),
+      dim(checked(m).options.layer.dim),
+      source{m.src_embed.weight.tensor().detach().contiguous()},
+      target{m.options.tie_source_target ? source.rows
+                                         : m.target_table.tensor().detach().contiguous()},
+      encoder_norm(packed(m.transformer.encoder.norm)),
+      decoder_norm(packed(m.transformer.decoder.norm)),
+      generator(m.options.tie_target_generator ? target.rows : m.generator_weight.tensor().detach(),
+                m.generator_bias.tensor().detach(), t, shortlists) {
+  for (const auto& layer : m.transformer.encoder.layers) encoder.push_back(packed(layer, t));
+  for (const auto& layer : m.transformer.decoder.layers) decoder.push_back(packed(layer, t));
+}
+
+int32_t CellPool::take() {
+  if (free_.empty()) {
+    const int64_t first = std::ssize(chunks_) * kCells;
+    check(first + kCells <= std::numeric_limits<int32_t>::max(),
+          "PackedTransformer: more than {} tokens of hypotheses at a time; give fewer rows", first);
+    const auto numbers = static_cast<size_t>(layers_ * kCells * width_);
+    chunks_.push_back(std::make_unique_for_overwrite<float[]>(numbers));
+    free_.reserve(static_cast<size_t>(first + kCells));
+    for (int64_t i = kCells - 1; i >= 0; --i) free_.push_back(static_cast<int32_t>(first + i));
+  }
+  const int32_t cell = free_.back();
+  free_.pop_back();
+  return cell;
+}
+
+PackedTransformer::PackedTransformer(const Transformer& model, PackedType type,
+                                     Shortlists shortlists) {
+  NoGradGuard no_grad;
+  weights_ = std::make_unique<Weights>(model, type, shortlists);
+}
+PackedTransformer::~PackedTransformer() = default;
+PackedTransformer::PackedTransformer(PackedTransformer&&) noexcept = default;
+PackedTransformer& PackedTransformer::operator=(PackedTransformer&&) noexcept = default;
+
+int64_t PackedTransformer::bytes() const {
+  int64_t sum = weights_->generator.bytes();
+  for (const auto& l : weights_->encoder) sum += l.self.bytes() + bytes_of(l.ffn);
+  for (const auto& l : weights_->decoder)
+    sum += l.self.bytes() + l.memory.bytes() + bytes_of(l.ffn);
+  return sum;
+}
+
+std::unique_ptr<nn::SlotDecoder> PackedTransformer::decoder() const {
+  return std::make_unique<PackedDecoder>(*weights_);
+}
+
+}  // namespace tern::models

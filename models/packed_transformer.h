@@ -1,0 +1,43 @@
+// The Transformer as decoding runs it: weights packed once, in f32 or as int8 with a scale for each
+// output (core/ops/packed_linear.h), sentences in slots (nn/continuous_batching.h).
+//
+//   models::PackedTransformer packed(model, PackedType::int8);
+//   auto found = nn::decode_all([&] { return packed.decoder(); }, sources, options);
+//
+// Keys and values of a source are kept once, whatever the beam. Those of target tokens are written
+// once as well: a hypothesis is a list of their places, and beams are reordered by those lists.
+// Sources are read without padding. A sentence's bits depend neither on the others nor on threads.
+//
+// The tables of embeddings stay the model's, everything else is a copy: later changes of the model
+// are seen in embeddings alone, so pack again after training.
+#pragma once
+
+#include <memory>
+
+#include "tern/core/ops/packed_linear.h"
+#include "tern/models/transformer.h"
+#include "tern/nn/continuous_batching.h"
+
+namespace tern::models {
+
+class PackedTransformer {
+ public:
+  /// A model of f32; dropout does not take place. With Shortlists::yes sentences may come with one.
+  PackedTransformer(const Transformer& model, PackedType type,
+                    Shortlists shortlists = Shortlists::no);
+  ~PackedTransformer();
+  PackedTransformer(PackedTransformer&&) noexcept;
+  PackedTransformer& operator=(PackedTransformer&&) noexcept;
+
+  int64_t bytes() const;  ///< of packed weights
+  /// A decoder for one thread. REQUIRES: this outlives it. Its errors: a source or token that is
+  /// not in the vocabulary, an empty source.
+  std::unique_ptr<nn::SlotDecoder> decoder() const;
+
+  struct Weights;
+
+ private:
+  std::unique_ptr<Weights> weights_;
+};
+
+}  // namespace tern::models

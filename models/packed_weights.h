@@ -1,0 +1,68 @@
+// The weights of a PackedTransformer, and the places of its keys and values.
+// Inside of models only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tern/models/packed_transformer.h"
+#include "tern/nn/packed_layers.h"
+
+namespace tern::models {
+
+struct PackedFfn {
+  PackedLinear linear1, linear2;
+  Activation activation;
+};
+
+struct PackedEncoderLayer {
+  nn::PackedAttention self;
+  PackedFfn ffn;
+  nn::PackedNorm norm1, norm2;
+  bool norm_first;
+};
+
+struct PackedDecoderLayer {
+  nn::PackedAttention self, memory;
+  PackedFfn ffn;
+  nn::PackedNorm norm1, norm2, norm3;
+  bool norm_first;
+};
+
+/// Rows of a table, as the model has them.
+struct PackedTable {
+  Tensor rows;  ///< f32 (V, D), without gaps
+  int64_t size() const { return rows.size(0); }
+};
+
+struct PackedTransformer::Weights {
+  PackedType type;
+  int64_t dim;
+  PackedTable source, target;
+  std::vector<PackedEncoderLayer> encoder;
+  std::vector<PackedDecoderLayer> decoder;
+  nn::PackedNorm encoder_norm, decoder_norm;  ///< without weights where there is none
+  nn::PackedGenerator generator;
+
+  Weights(const Transformer& model, PackedType type, Shortlists shortlists);
+};
+
+/// Keys and values of target tokens. A cell holds one token's, of every layer; cells that are given
+/// back are used again, and chunks of them never move.
+class CellPool {
+ public:
+  CellPool(int64_t layers, int64_t width) : layers_(layers), width_(width) {}
+  int32_t take();
+  void give_back(int32_t cell) { free_.push_back(cell); }
+  float* at(int64_t layer, int32_t cell) const {
+    return chunks_[cell / kCells].get() + (layer * kCells + cell % kCells) * width_;
+  }
+
+ private:
+  static constexpr int64_t kCells = 256;
+  int64_t layers_, width_;
+  std::vector<std::unique_ptr<float[]>> chunks_;
+  std::vector<int32_t> free_;
+};
+
+}  // namespace tern::models

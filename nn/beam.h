@@ -1,0 +1,69 @@
+// One sentence of beam_search (decode.h), step by step: which hypotheses run on, which have ended,
+// and when it is done. Hypotheses are kept as pointers back, so that a step copies no tokens and
+// allocates nothing. A beam of 1 is greedy search. Inside of nn only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tern/nn/decode.h"
+#include "tern/nn/token_scan.h"
+
+namespace tern::nn::detail {
+
+struct BeamRules {
+  int64_t beam = 1;
+  double alpha = 0;
+  int64_t n_best = 1;
+  int64_t end = -1;
+
+  /// Candidates that a hypothesis must be given: those that run on, and the end.
+  int64_t candidates() const { return beam == 1 ? 1 : beam + 1; }
+  /// Errors for what cannot be searched with; `op` names the function.
+  void check_values(const char* op) const;
+};
+
+class Beam {
+ public:
+  /// Begins a sentence of at most max_length tokens, in the room of the one before.
+  void begin(const BeamRules& rules, int64_t max_length);
+
+  bool done() const { return done_; }
+  int64_t running() const { return running_; }  ///< hypotheses, by falling log_prob
+  /// The row of the step before that hypothesis i continues, and its last token. REQUIRES: a step
+  /// was made.
+  int64_t parent(int64_t i) const { return trail_[at(i)].parent; }
+  int64_t token(int64_t i) const { return trail_[at(i)].token; }
+
+  /// Makes a step: candidates best first, `stride` of room for each running hypothesis, counts[i]
+  /// of them there.
+  void advance(const Candidate* candidates, const int64_t* counts, int64_t stride);
+
+  /// The n_best best. REQUIRES: done().
+  std::vector<Hypothesis> best() const;
+
+ private:
+  struct Link {
+    int64_t token, parent;
+  };
+  struct Ended {
+    double log_prob, score;
+    int64_t steps, row;  ///< where its last token is
+    bool finished;
+  };
+  size_t at(int64_t i) const { return static_cast<size_t>((steps_ - 1) * rules_.beam + i); }
+  void end_hypothesis(double log_prob, int64_t steps, int64_t row, bool finished);
+  bool is_done();
+  Hypothesis hypothesis(const Ended& ended) const;
+
+  BeamRules rules_;
+  int64_t max_length_ = 0, steps_ = 0, running_ = 0;
+  bool done_ = true;
+  std::vector<Link> trail_;  ///< (steps, beam)
+  std::vector<double> log_prob_, next_log_prob_;
+  std::vector<int64_t> head_;  ///< of each row's candidates, while they are merged
+  std::vector<Ended> ended_;   ///< in the order they ended
+  std::vector<double> scores_;
+};
+
+}  // namespace tern::nn::detail

@@ -1,0 +1,242 @@
+#include "tern/nn/packed_layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tern/core/base/reduce.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/base/vmath.h"
+
+namespace tern::nn {
+namespace {
+
+std::vector<float> numbers(const Tensor& x) {
+  const Tensor y = x.detach().contiguous();
+  return {y.data<float>(), y.data<float>() + y.numel()};
+}
+
+constexpr int64_t kLanes = 16;  // the scores of a head are padded to these
+
+/// One head's query, with the addresses of its keys and values.
+struct Head {
+  int64_t dim, count, padded;
+  const float* q;
+  const float* const* keys;
+  int64_t key, value;  ///< where its channels are behind an address
+  float scale;
+  float* scores;  ///< (padded)
+  float* out;
+};
+
+/// 16 numbers; a struct, since vectors themselves are not passed alike by all compilers.
+struct Lanes {
+  typedef float Vector __attribute__((vector_size(64)));
+  Vector v;
+};
+
+[[gnu::always_inline]] inline Lanes load(const float* p) {
+  Lanes x;
+  __builtin_memcpy(&x.v, p, sizeof(x.v));
+  return x;
+}
+
+/// The sum of 16 numbers: halves upon halves.
+[[gnu::always_inline]] inline float sum_of_lanes(const Lanes& x) {
+  typedef float Half __attribute__((vector_size(32)));
+  typedef float Quarter __attribute__((vector_size(16)));
+  const Half a = __builtin_shufflevector(x.v, x.v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                 __builtin_shufflevector(x.v, x.v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const Quarter b =
+      __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+  const Quarter c = b + __builtin_shufflevector(b, b, 2, 3, 2, 3);
+  return c[0] + c[1];
+}
+
+/// kVectors: the head's channels in vectors of 16; 0: any number of channels.
+template <int kVectors>
+[[gnu::always_inline]] inline void score(const Head& p) {
+  if constexpr (kVectors > 0) {
+    Lanes q[kVectors];
+    for (int v = 0; v < kVectors; ++v) q[v] = load(p.q + v * kLanes);
+    for (int64_t t = 0; t < p.count; ++t) {
+      const float* key = p.keys[t] + p.key;
+      Lanes sum{q[0].v * load(key).v};
+#pragma GCC unroll 8
+      for (int v = 1; v < kVectors; ++v) sum.v += q[v].v * load(key + v * kLanes).v;
+      p.scores[t] = sum_of_lanes(sum) * p.scale;
+    }
+  } else {
+    for (int64_t t = 0; t < p.count; ++t) {
+      const float* key = p.keys[t] + p.key;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < p.dim; ++i) sum += p.q[i] * key[i];
+      p.scores[t] = sum * p.scale;
+    }
+  }
+}
+
+/// scores = softmax(scores), 0 behind the keys.
+[[gnu::always_inline]] inline void normalise(const Head& p) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (int64_t t = p.count; t < p.padded; ++t) p.scores[t] = kNever;
+  const float max = kernels::max_of(p.scores, p.count);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t t = 0; t < p.padded; ++t) {
+    const float e = vmath::exp(p.scores[t] - max);
+    p.scores[t] = e;
+    sum += e;
+  }
+  const float share = 1 / sum;
+#pragma omp simd
+  for (int64_t t = 0; t < p.padded; ++t) p.scores[t] *= share;
+}
+
+template <int kVectors>
+[[gnu::always_inline]] inline void sum_values(const Head& p) {
+  if constexpr (kVectors > 0) {
+    Lanes sum[kVectors] = {};
+    for (int64_t t = 0; t < p.count; ++t) {
+      const float* value = p.keys[t] + p.value;
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[v].v += p.scores[t] * load(value + v * kLanes).v;
+    }
+    for (int v = 0; v < kVectors; ++v)
+      __builtin_memcpy(p.out + v * kLanes, &sum[v].v, sizeof(sum[v].v));
+  } else {
+    for (int64_t i = 0; i < p.dim; ++i) p.out[i] = 0;
+    for (int64_t t = 0; t < p.count; ++t) {
+      const float* value = p.keys[t] + p.value;
+      const float share = p.scores[t];
+#pragma omp simd
+      for (int64_t i = 0; i < p.dim; ++i) p.out[i] += share * value[i];
+    }
+  }
+}
+
+}  // namespace
+
+PackedNorm::PackedNorm(const LayerNorm& norm)
+    : weight(numbers(norm.weight)), bias(numbers(norm.bias)), eps(norm.eps) {}
+
+void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
+  const auto n = static_cast<int64_t>(weight.size());
+  simd([=, w = weight.data(), b = bias.data(), e = eps] {
+    const double count = static_cast<double>(n);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x + r * n;
+      float* out = y + r * n;
+      const float mean = static_cast<float>(
+          kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; }) / count);
+      const double squares = kernels::blocked_sum<float>(
+          n, [=](int64_t i) { return (row[i] - mean) * (row[i] - mean); });
+      const float rstd = static_cast<float>(1 / __builtin_sqrt(squares / count + e));
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = (row[i] - mean) * rstd * w[i] + b[i];
+    }
+  });
+}
+
+PackedAttention::PackedAttention(const MultiHeadAttention& a, Kind kind, PackedType type)
+    : counts(a.counts), dim(a.in_proj_weight.size(0) / (counts.heads + 2 * counts.kv_heads)) {
+  auto part = [&](int64_t first, int64_t rows) {
+    const Tensor bias = a.in_proj_bias.defined()
+                            ? narrow(a.in_proj_bias.tensor().detach(), 0, first, rows)
+                            : Tensor();
+    return PackedLinear(narrow(a.in_proj_weight.tensor().detach(), 0, first, rows), bias, type);
+  };
+  const int64_t all = queries() + 2 * keys();
+  in = part(0, kind == Kind::self ? all : queries());
+  if (kind == Kind::memory) memory = part(queries(), 2 * keys());
+  out = PackedLinear(a.out_proj.weight, a.out_proj.bias, type);
+}
+
+void QueryAttention::operator()(const PackedAttention& a, const float* q,
+                                std::span<const float* const> keys, float* out) {
+  const auto count = static_cast<int64_t>(keys.size());
+  const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+  if (std::ssize(scores_) < padded) scores_.resize(static_cast<size_t>(padded));
+  const float scale = 1 / std::sqrt(static_cast<float>(a.dim));
+  auto run = [&]<int kVectors>() {
+    simd([=, dim = a.dim, heads = a.counts.heads, group = a.counts.heads / a.counts.kv_heads,
+          values = a.keys(), keys = keys.data(), scores = scores_.data()] {
+      for (int64_t h = 0, kv = 0; h < heads; ++h) {
+        const Head head{dim,   count,  padded,       q + h * dim, keys, kv * dim, values + kv * dim,
+                        scale, scores, out + h * dim};
+        score<kVectors>(head);
+        normalise(head);
+        sum_values<kVectors>(head);
+        if ((h + 1 - kv * group) == group) ++kv;
+      }
+    });
+  };
+  if (a.dim == 16) return run.template operator()<1>();
+  if (a.dim == 32) return run.template operator()<2>();
+  if (a.dim == 64) return run.template operator()<4>();
+  if (a.dim == 128) return run.template operator()<8>();
+  run.template operator()<0>();
+}
+
+PackedGenerator::PackedGenerator(const Tensor& weight, const Tensor& bias, PackedType type,
+                                 Shortlists shortlists)
+    : linear_(weight, bias, type, shortlists) {}
+
+void PackedGenerator::operator()(const PackedRows& x,
+                                 std::span<const std::span<const int64_t>> lists, NextTokens& next,
+                                 Room& room) const {
+  const auto rows = static_cast<size_t>(x.rows());
+  next.tokens.resize(rows * static_cast<size_t>(next.count));
+  next.found.resize(rows);
+  next.largest.resize(rows);
+  room.scans.assign(rows, {});
+  const bool all = std::any_of(lists.begin(), lists.end(), [](auto list) { return list.empty(); });
+  if (all) scan_all(x, lists, next, room);
+  for (int64_t r = 0; r < x.rows(); ++r)
+    if (!lists[r].empty()) scan_list(x, r, lists[r], next, room);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const detail::RowScan& scan = room.scans[r];
+    next.found[r] = scan.found;
+    next.largest[r] = scan.max;
+    if (!next.log_probs) continue;
+    const double log_sum = scan.log_sum();
+    for (int64_t i = 0; i < scan.found; ++i) next.tokens[r * next.count + i].log_prob -= log_sum;
+  }
+}
+
+void PackedGenerator::scan_all(const PackedRows& x, std::span<const std::span<const int64_t>> lists,
+                               NextTokens& next, Room& room) const {
+  constexpr int64_t kColumns = 4 * detail::kScanBlock;  // logits of a row that are made at a time
+  room.logits.resize(static_cast<size_t>(x.rows() * std::min(kColumns, vocab())));
+  for (int64_t first = 0; first < vocab(); first += kColumns) {
+    const int64_t count = std::min(kColumns, vocab() - first);
+    linear_.columns(x, first, count, room.logits.data());
+    parallel_blocks(x.rows(), x.rows() * count * 10, [&](int64_t r) {
+      if (!lists[r].empty()) return;
+      for (int64_t i = 0; i < count; i += detail::kScanBlock)
+        detail::scan_block(room.logits.data() + r * count + i,
+                           std::min(detail::kScanBlock, count - i), first + i, next.allowed,
+                           next.log_probs, next.count, room.scans[r],
+                           next.tokens.data() + r * next.count);
+    });
+  }
+}
+
+void PackedGenerator::scan_list(const PackedRows& x, int64_t row, std::span<const int64_t> list,
+                                NextTokens& next, Room& room) const {
+  const auto count = static_cast<int64_t>(list.size());
+  room.logits.resize(std::max(room.logits.size(), list.size()));
+  room.allowed.resize(std::max(room.allowed.size(), list.size()));
+  linear_.some(x, row, list.data(), count, room.logits.data());
+  for (int64_t i = 0; i < count; ++i) room.allowed[i] = next.allowed[list[i]];
+  NextToken* best = next.tokens.data() + row * next.count;
+  for (int64_t i = 0; i < count; i += detail::kScanBlock)
+    detail::scan_block(room.logits.data() + i, std::min(detail::kScanBlock, count - i), i,
+                       room.allowed.data(), next.log_probs, next.count, room.scans[row], best);
+  for (int64_t i = 0; i < room.scans[row].found; ++i)
+    best[i].token = list[static_cast<size_t>(best[i].token)];
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,83 @@
+// Layers with packed weights (core/ops/packed_linear.h) for decoding: rows of f32 behind pointers,
+// no tensors, no tape, nothing allocated. Every row is computed by itself: its bits do not depend
+// on the rows beside it. Inside of nn and models only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tern/core/ops/packed_linear.h"
+#include "tern/nn/continuous_batching.h"
+#include "tern/nn/multihead_attention.h"
+#include "tern/nn/norm.h"
+#include "tern/nn/token_scan.h"
+
+namespace tern::nn {
+
+/// LayerNorm of rows.
+struct PackedNorm {
+  std::vector<float> weight, bias;
+  double eps = 1e-5;
+
+  PackedNorm() = default;
+  explicit PackedNorm(const LayerNorm& norm);
+  /// y (rows, dim) of x; y may be x.
+  void operator()(const float* x, int64_t rows, float* y) const;
+};
+
+/// The products of MultiHeadAttention. H heads of D channels, G of keys and values.
+struct PackedAttention {
+  enum class Kind { self, memory };
+  PackedLinear in;      ///< self: queries, keys, values (H + 2 G) D; memory: queries H D
+  PackedLinear memory;  ///< keys and values of a memory, 2 G D; none of self
+  PackedLinear out;
+  HeadCounts counts;
+  int64_t dim = 0;  ///< D
+
+  PackedAttention(const MultiHeadAttention& attention, Kind kind, PackedType type);
+  int64_t queries() const { return counts.heads * dim; }
+  int64_t keys() const { return counts.kv_heads * dim; }  ///< and values: channels of each
+  int64_t bytes() const { return in.bytes() + memory.bytes() + out.bytes(); }
+};
+
+/// One query's attention: out = softmax(q k^T / sqrt(D)) v for every head, over the keys at the
+/// addresses `keys`, each G D channels followed by G D of its value.
+class QueryAttention {
+ public:
+  /// q and out (H D).
+  void operator()(const PackedAttention& sizes, const float* q, std::span<const float* const> keys,
+                  float* out);
+
+ private:
+  std::vector<float> scores_;  // of a head, padded to vectors
+};
+
+/// The last layer with log-softmax and the best tokens, without logits as a whole.
+class PackedGenerator {
+ public:
+  /// weight (V, D), bias (V).
+  PackedGenerator(const Tensor& weight, const Tensor& bias, PackedType type, Shortlists shortlists);
+  int64_t vocab() const { return linear_.outputs(); }
+  int64_t bytes() const { return linear_.bytes(); }
+
+  /// Room of one thread, used again.
+  struct Room {
+    std::vector<float> logits;
+    std::vector<detail::RowScan> scans;
+    std::vector<uint8_t> allowed;
+  };
+  /// The next tokens of the rows of x. lists[r]: of these alone, for row r; empty: of all.
+  void operator()(const PackedRows& x, std::span<const std::span<const int64_t>> lists,
+                  NextTokens& next, Room& room) const;
+
+ private:
+  void scan_all(const PackedRows& x, std::span<const std::span<const int64_t>> lists,
+                NextTokens& next, Room& room) const;
+  void scan_list(const PackedRows& x, int64_t row, std::span<const int64_t> list, NextTokens& next,
+                 Room& room) const;
+
+  PackedLinear linear_;
+};
+
+}  // namespace tern::nn
