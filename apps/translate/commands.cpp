@@ -59,7 +59,15 @@ void write_translations(std::ostream& out, const std::vector<TranslatedText>& be
 }
 
 std::string search_text(const SearchOptions& s) {
-  return s.beam > 1 ? fmt::format("beam {}, alpha {:g}", s.beam, s.alpha) : std::string("greedy");
+  const std::string how =
+      s.beam > 1 ? fmt::format("beam {}, alpha {:g}", s.beam, s.alpha) : std::string("greedy");
+  return s.int8 ? how + ", int8" : how;
+}
+
+// Scores are written of lists alone.
+SearchOptions for_texts(SearchOptions search) {
+  search.log_probs = search.n_best > 1;
+  return search;
 }
 
 int terminal_width() {
@@ -82,6 +90,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
   const Translator t = load_translator(o.model);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
+  const Search search(t.model, for_texts(o.search));
   const bool typed = isatty(STDIN_FILENO) != 0;
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
@@ -89,7 +98,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
     std::vector<std::string> lines = next_lines(in, typed);
     if (lines.empty()) break;
     make_translatable(lines, number, t.tokenizers.source);
-    const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
+    const auto found = translate_lines(search, t.tokenizers, lines);
     for (size_t i = 0; i < lines.size(); ++i) {
       write_translations(out, found[i], number++, o.search.n_best > 1);
       if (!o.attention.empty())
@@ -122,7 +131,8 @@ int evaluate_model(const TranslateOptions& o) {
   double seconds = 0;
   {
     train::Progress bar("translating", "sentences", std::ssize(sources));
-    for (auto& best : translate_lines(t.model, t.tokenizers, sources, o.search, [&](int64_t done) {
+    for (auto& best :
+         translate_lines(t.model, t.tokenizers, sources, for_texts(o.search), [&](int64_t done) {
            bar.update(done, "");
            return true;
          }))

@@ -90,43 +90,6 @@ Tensor TranslationModel::loss(const data::PairBatch& b, const CrossEntropyOption
       model_);
 }
 
-std::vector<std::vector<nn::Hypothesis>> TranslationModel::translate(
-    std::span<const std::vector<int64_t>> sources, const SearchOptions& options) const {
-  if (sources.empty()) return {};
-  NoGradGuard no_grad;
-  std::vector<std::vector<int64_t>> ended;
-  std::vector<int64_t> limits;
-  for (const std::vector<int64_t>& s : sources) {
-    ended.push_back(with_end(s));
-    limits.push_back(longest_translation(std::ssize(s)));
-  }
-  const data::PaddedTokens padded = data::pad_tokens(ended);
-  std::vector<int64_t> never = {data::kPadId, data::kBeginId};
-  if (!options.unknown) never.push_back(data::kUnknownId);
-  return std::visit(
-      [&](const auto& model) {
-        auto state = model.encode(padded.tokens, padded.lengths);
-        if (options.beam > 1 || options.n_best > 1)
-          return nn::beam_search(model, std::move(state),
-                                 {.beam = options.beam,
-                                  .alpha = options.alpha,
-                                  .n_best = options.n_best,
-                                  .begin = data::kBeginId,
-                                  .end = data::kEndId,
-                                  .max_length = limits,
-                                  .forbid = never});
-        std::vector<std::vector<nn::Hypothesis>> out;
-        for (nn::Hypothesis& h : nn::greedy(model, std::move(state),
-                                            {.begin = data::kBeginId,
-                                            .end = data::kEndId,
-                                            .max_length = limits,
-                                            .forbid = never}))
-          out.push_back({std::move(h)});
-        return out;
-      },
-      model_);
-}
-
 std::vector<AttentionMap> TranslationModel::attention(const std::vector<int64_t>& source,
                                                       const std::vector<int64_t>& target) const {
   NoGradGuard no_grad;

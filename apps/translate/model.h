@@ -1,6 +1,8 @@
 // The models that translate can train, behind one type.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -9,6 +11,7 @@
 #include "tern/apps/translate/config.h"
 #include "tern/data/text/pair_loader.h"
 #include "tern/models/bahdanau.h"
+#include "tern/models/packed_transformer.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/nn/decode.h"
@@ -21,7 +24,13 @@ struct SearchOptions {
   double alpha = 0.6;  ///< of the length penalty
   int64_t n_best = 1;
   bool unknown = false;  ///< whether <unk> may be said
+  bool int8 = false;     ///< transformer: products of rounded numbers
+  /// false: greedy search of a transformer leaves out log_prob and score, which costs less; NaN
+  bool log_probs = true;
 };
+
+/// How many sentences are begun; false stops.
+using TranslationProgress = std::function<bool(int64_t done)>;
 
 /// Attention of one kind in one layer, 1, 2, ...
 struct AttentionMap {
@@ -39,11 +48,6 @@ class TranslationModel {
   Tensor logits(const data::PairBatch& batch) const;
   /// Their cross entropy, without all of them at a time.
   Tensor loss(const data::PairBatch& batch, const CrossEntropyOptions& options) const;
-  /// Translations of sources (ids without <eos>), best first. Gradients off; call it in evaluation
-  /// mode. Its length is
-  /// limited by config.h's length_ratio.
-  std::vector<std::vector<nn::Hypothesis>> translate(std::span<const std::vector<int64_t>> sources,
-                                                     const SearchOptions& options) const;
   /// All attention of a source with a translation, both ids; rows are the tokens that are said
   /// (the last one is <eos>), columns and rows of the encoder the source's tokens and <eos>.
   std::vector<AttentionMap> attention(const std::vector<int64_t>& source,
@@ -57,8 +61,38 @@ class TranslationModel {
   static void fields(auto& m, auto&& visit) { visit("", m.model_); }
 
  private:
+  friend class Search;
   ModelConfig config_;
   std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq> model_;
+};
+
+/// A way to translate with a model as it is now: a transformer's weights are packed once, for all
+/// sentences that follow.
+class Search {
+ public:
+  /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 of a model that is no
+  /// transformer.
+  Search(const TranslationModel& model, const SearchOptions& options);
+
+  /// Translations of sources (ids without <eos>), best first, in their order. Lengths are limited
+  /// by config.h's length_ratio; an empty source has one empty translation. Stopped by progress:
+  /// empty.
+  std::vector<std::vector<nn::Hypothesis>> operator()(
+      std::span<const std::vector<int64_t>> sources,
+      const TranslationProgress& progress = {}) const;
+
+ private:
+  using Lists = std::vector<std::vector<nn::Hypothesis>>;
+  Lists in_slots(std::span<const std::vector<int64_t>> sources,
+                 const TranslationProgress& progress) const;
+  Lists in_batches(std::span<const std::vector<int64_t>> sources,
+                   const TranslationProgress& progress) const;
+  Lists one_batch(std::span<const std::vector<int64_t>> sources) const;
+  std::vector<int64_t> forbidden() const;
+
+  const TranslationModel& model_;
+  SearchOptions options_;
+  std::optional<models::PackedTransformer> packed_;
 };
 
 }  // namespace tern::apps::translate

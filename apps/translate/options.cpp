@@ -117,6 +117,8 @@ void add_search(CLI::App& app, SearchOptions& s) {
              {.low = 1, .high = 1000});
   add_number(app, "--alpha", s.alpha, "strength of the length penalty", {.low = 0, .high = 10});
   app.add_flag("--unknown", s.unknown, "say <unk> where it is likeliest, else the next best word");
+  app.add_flag("--int8", s.int8,
+               "of a transformer: weights and what goes into products rounded to 8 bits");
 }
 
 CLI::App* add_run(CLI::App& app, TranslateOptions& o) {

@@ -119,7 +119,7 @@ std::optional<train::Metrics> TranslationTraining::validate() const {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
-  for (auto& best : translate_lines(model, tokenizers, sources, {}, watch(pairs)))
+  for (auto& best : translate_lines(model, tokenizers, sources, {.log_probs = false}, watch(pairs)))
     translations.push_back(best[0].text);
   if (train::interrupted()) return std::nullopt;
   const double bleu = data::corpus_bleu(translations, references, bleu_options()).score;

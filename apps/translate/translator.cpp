@@ -8,7 +8,9 @@
 #include <numeric>
 #include <sstream>
 
+#include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -17,7 +19,6 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kSentences = 64;     // a batch of decoding
 constexpr int64_t kLossTokens = 4096;  // a batch of the validation
 constexpr size_t kLongestConfig = 1 << 20;
 
@@ -33,41 +34,36 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-// Longest first: the batch that needs the most memory comes at the start.
-std::vector<size_t> by_length(const std::vector<std::vector<int64_t>>& sources) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < sources.size(); ++i)
-    if (!sources[i].empty()) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
-  return order;
+// A model of zeros, whose memory comes as it is loaded: numbers that are drawn first would take
+// twice as much.
+TranslationModel without_weights(const ModelConfig& config) {
+  const ShapeOnlyScope scope;
+  return TranslationModel(config, 0);
 }
 
 }  // namespace
+
+std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
+                                                         const Tokenizers& tokenizers,
+                                                         std::span<const std::string> lines,
+                                                         const TranslationProgress& progress) {
+  std::vector<std::vector<int64_t>> sources;
+  for (const std::string& line : lines) sources.push_back(tokenizers.source.encode(line));
+  std::vector<std::vector<TranslatedText>> out;
+  for (const std::vector<nn::Hypothesis>& found : search(sources, progress)) {
+    std::vector<TranslatedText>& texts = out.emplace_back();
+    for (const nn::Hypothesis& h : found)
+      texts.push_back({tokenizers.target.decode(h.tokens), h.tokens, h.log_prob, h.score});
+  }
+  return out;
+}
 
 std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
                                                          const Tokenizers& tokenizers,
                                                          std::span<const std::string> lines,
                                                          const SearchOptions& search,
                                                          const TranslationProgress& progress) {
-  std::vector<std::vector<int64_t>> sources;
-  for (const std::string& line : lines) sources.push_back(tokenizers.source.encode(line));
-  std::vector<std::vector<TranslatedText>> out(lines.size(), {TranslatedText{}});
-  const std::vector<size_t> order = by_length(sources);
-  for (size_t begin = 0; begin < order.size(); begin += kSentences) {
-    if (progress && !progress(static_cast<int64_t>(begin))) return {};
-    const size_t end = std::min(order.size(), begin + kSentences);
-    std::vector<std::vector<int64_t>> batch;
-    for (size_t k = begin; k < end; ++k) batch.push_back(sources[order[k]]);
-    const auto found = model.translate(batch, search);
-    for (size_t k = begin; k < end; ++k) {
-      std::vector<TranslatedText>& texts = out[order[k]];
-      texts.clear();
-      for (const nn::Hypothesis& h : found[k - begin])
-        texts.push_back({tokenizers.target.decode(h.tokens), h.tokens, h.log_prob, h.score});
-    }
-  }
-  return out;
+  return translate_lines(Search(model, search), tokenizers, lines, progress);
 }
 
 double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
@@ -153,11 +149,13 @@ Translator load_translator(const std::string& folder) {
            "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
            files.config(), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
            m.target_vocab);
-  const SafeTensors weights = load_safetensors(files.weights());
+  SafeTensors weights = load_safetensors(files.weights());
   try {
-    TranslationModel model(m, 0);
+    TranslationModel model = without_weights(m);
     nn::load_state_dict(model, weights.tensors);
     nn::set_training(model, false);
+    weights = {};
+    trim_memory();  // what was read is there twice
     return {config, std::move(tokenizers), std::move(model)};
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),

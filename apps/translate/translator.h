@@ -3,7 +3,6 @@
 // share it).
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,15 +16,17 @@ namespace tern::apps::translate {
 /// A translation of a line of text.
 struct TranslatedText {
   std::string text;
-  std::vector<int64_t> tokens;  ///< ids of the target, without <eos>
-  double log_prob = 0, score = 0;
+  std::vector<int64_t> tokens;     ///< ids of the target, without <eos>
+  double log_prob = 0, score = 0;  ///< NaN: left out
 };
 
-/// How far a list of sentences is; false stops.
-using TranslationProgress = std::function<bool(int64_t done)>;
-
-/// The best translations of every line, in the order of the lines, in batches of sentences of
-/// similar length. A line without tokens has one empty translation. Stopped: empty.
+/// The best translations of every line, in the order of the lines. A line without tokens has one
+/// empty translation. Stopped: empty.
+std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
+                                                         const Tokenizers& tokenizers,
+                                                         std::span<const std::string> lines,
+                                                         const TranslationProgress& progress = {});
+/// The same for a model as it is now.
 std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
                                                          const Tokenizers& tokenizers,
                                                          std::span<const std::string> lines,

@@ -444,6 +444,7 @@ TEST_CASE("translate: flags and presets") {
       {"train", "--bpe", "9"},
       {"train", "--dropout", "1"},
       {"train", "--resume", "r", "--lr", "1"},
+      {"train", "--int8"},
       {"run"},
       {"run", "--model", "m", "--beam", "0"},
       {"run", "--model", "m", "--n-best", "2"},

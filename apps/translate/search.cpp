@@ -1,0 +1,116 @@
+// How sentences are translated: transformers in slots with packed weights, other models in batches
+// of sentences of similar length.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tern/apps/translate/model.h"
+#include "tern/core/base/error.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern::apps::translate {
+namespace {
+
+constexpr int64_t kSentences = 64;  // a batch of decoding
+
+std::vector<std::vector<int64_t>> with_ends(std::span<const std::vector<int64_t>> sources) {
+  std::vector<std::vector<int64_t>> ended(sources.begin(), sources.end());
+  for (std::vector<int64_t>& s : ended) s.push_back(data::kEndId);
+  return ended;
+}
+
+// Longest first: the batch that needs the most memory comes at the start. Empty ones are left out.
+std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (!sources[i].empty()) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  return order;
+}
+
+}  // namespace
+
+Search::Search(const TranslationModel& model, const SearchOptions& options)
+    : model_(model), options_(options) {
+  const auto* transformer = std::get_if<models::Transformer>(&model.model_);
+  check(transformer || !options.int8, "--int8: only a transformer decodes so, the model is {}",
+        model.config().model);
+  if (transformer) packed_.emplace(*transformer, options.int8 ? PackedType::int8 : PackedType::f32);
+}
+
+std::vector<int64_t> Search::forbidden() const {
+  std::vector<int64_t> never = {data::kPadId, data::kBeginId};
+  if (!options_.unknown) never.push_back(data::kUnknownId);
+  return never;
+}
+
+Search::Lists Search::operator()(std::span<const std::vector<int64_t>> sources,
+                                 const TranslationProgress& progress) const {
+  NoGradGuard no_grad;
+  return packed_ ? in_slots(sources, progress) : in_batches(sources, progress);
+}
+
+Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
+                               const TranslationProgress& progress) const {
+  std::vector<int64_t> limits;
+  for (const std::vector<int64_t>& s : sources)
+    limits.push_back(s.empty() ? 0 : model_.longest_translation(std::ssize(s)));
+  Lists found = nn::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
+                               {.beam = options_.beam,
+                                .alpha = options_.alpha,
+                                .n_best = options_.n_best,
+                                .begin = data::kBeginId,
+                                .end = data::kEndId,
+                                .max_length = limits,
+                                .forbid = forbidden(),
+                                .log_probs = options_.log_probs || options_.beam > 1,
+                                .progress = progress});
+  return found;
+}
+
+Search::Lists Search::in_batches(std::span<const std::vector<int64_t>> sources,
+                                 const TranslationProgress& progress) const {
+  Lists out(sources.size(), {nn::Hypothesis{}});
+  const std::vector<size_t> order = by_length(sources);
+  for (size_t begin = 0; begin < order.size(); begin += kSentences) {
+    if (progress && !progress(static_cast<int64_t>(begin))) return {};
+    const size_t end = std::min(order.size(), begin + kSentences);
+    std::vector<std::vector<int64_t>> batch;
+    for (size_t k = begin; k < end; ++k) batch.push_back(sources[order[k]]);
+    Lists found = one_batch(batch);
+    for (size_t k = begin; k < end; ++k) out[order[k]] = std::move(found[k - begin]);
+  }
+  return out;
+}
+
+Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) const {
+  std::vector<int64_t> limits;
+  for (const std::vector<int64_t>& s : sources)
+    limits.push_back(model_.longest_translation(std::ssize(s)));
+  const data::PaddedTokens padded = data::pad_tokens(with_ends(sources));
+  return std::visit(
+      [&](const auto& model) {
+        auto state = model.encode(padded.tokens, padded.lengths);
+        if (options_.beam > 1)
+          return nn::beam_search(model, std::move(state),
+                                 {.beam = options_.beam,
+                                  .alpha = options_.alpha,
+                                  .n_best = options_.n_best,
+                                  .begin = data::kBeginId,
+                                  .end = data::kEndId,
+                                  .max_length = limits,
+                                  .forbid = forbidden()});
+        Lists out;
+        for (nn::Hypothesis& h : nn::greedy(model, std::move(state),
+                                            {.begin = data::kBeginId,
+                                            .end = data::kEndId,
+                                            .max_length = limits,
+                                            .forbid = forbidden()}))
+          out.push_back({std::move(h)});
+        return out;
+      },
+      model_.model_);
+}
+
+}  // namespace tern::apps::translate
