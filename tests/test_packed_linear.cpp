@@ -80,8 +80,8 @@ TEST_CASE("packed linear: f32 as linear, at every level") {
     const VectorLevelScope scope(level);
     for (const auto& s : kSizes) {
       const Case c = make(s[0], s[1], s[2]);
-      const auto expected = values(
-          linear(c.x, c.w, c.b, {.activation = Activation::relu, .residual = c.residual}));
+      const auto expected =
+          values(linear(c.x, c.w, c.b, {.activation = Activation::relu, .residual = c.residual}));
       const auto y = run(c, PackedType::f32, c.x,
                          {.activation = Activation::relu, .residual = c.residual.data<float>()});
       for (size_t i = 0; i < y.size(); ++i)
