@@ -178,7 +178,7 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng) 
   dispatch_float(c.dtype(), kName, [&]<class T>() {
     kernels::dropout_add(c.data<T>(), passed.data<T>(), sum.data<T>(), sum.numel(), *mask);
   });
-  auto vjp = [kName, mask](const Tensor& dy, const Wants& wants) {
+  auto vjp = [mask](const Tensor& dy, const Wants& wants) {
     return sum_gradients(kName, mask, dy, wants);
   };
   return op.record(sum, {c, passed}, vjp);

@@ -52,7 +52,7 @@ inline double atan(double x) { return std::atan(x); }
   angle = a > b ? pi / 2 - angle : angle;
   angle = std::signbit(x) ? pi - angle : angle;
   const float nan = y + x;
-  return (y != y) | (x != x) ? nan : std::copysign(static_cast<float>(angle), y);
+  return ((y != y) | (x != x)) ? nan : std::copysign(static_cast<float>(angle), y);
 }
 inline double atan2(double y, double x) { return std::atan2(y, x); }
 
