@@ -1,12 +1,15 @@
 // Convolutions and pooling, against loops over every index.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/conv.h"
+#include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/op_table.h"
 
@@ -111,50 +114,92 @@ TEST_CASE("op table: conv1d") {
   });
 }
 
-template <class Fold>
-Array naive_pool(const Array& x, const Pool2dOptions& o, double start, Fold fold) {
-  std::array<int64_t, 2> stride = {o.stride[0] ? o.stride[0] : o.kernel[0],
-                                   o.stride[1] ? o.stride[1] : o.kernel[1]};
-  Array y({x.shape[0], x.shape[1], output_size(x.shape[2], o.kernel[0], stride[0], o.padding[0], 1),
-           output_size(x.shape[3], o.kernel[1], stride[1], o.padding[1], 1)});
+/// Along one axis: window, stride, padding, dilation, and whether windows reach over the end.
+struct Pool {
+  Size2 kernel = 2, stride = 2, padding = 0, dilation = 1;
+  bool ceil_mode = false;
+};
+
+int64_t windows_of(int64_t n, const Pool& p, size_t a) {
+  const int64_t last = n + 2 * p.padding[a] - p.dilation[a] * (p.kernel[a] - 1) - 1;
+  int64_t windows = last / p.stride[a] + 1;
+  if (p.ceil_mode && last % p.stride[a] && windows * p.stride[a] < n + p.padding[a]) ++windows;
+  return windows;
+}
+
+/// fn(its elements, how many places of it lie in the padding) -> the result of a window.
+Array naive_pool(const Array& x, const Pool& p,
+                 const std::function<double(const std::vector<double>&, int64_t)>& fn) {
+  Array y({x.shape[0], x.shape[1], windows_of(x.shape[2], p, 0), windows_of(x.shape[3], p, 1)});
   for_each_index(y.shape, [&](const Dims& at) {
-    double v = start, count = 0;
-    for_each_index({o.kernel[0], o.kernel[1]}, [&](const Dims& k) {
-      int64_t row = at[2] * stride[0] - o.padding[0] + k[0];
-      int64_t col = at[3] * stride[1] - o.padding[1] + k[1];
-      if (row < 0 || row >= x.shape[2] || col < 0 || col >= x.shape[3]) return;
-      v = fold(v, x.at({at[0], at[1], row, col}));
-      ++count;
+    std::vector<double> seen;
+    int64_t padding = 0;
+    for_each_index({p.kernel[0], p.kernel[1]}, [&](const Dims& k) {
+      int64_t from[2];
+      bool inside = true, padded = true;
+      for (int a = 0; a < 2; ++a) {
+        const auto i = static_cast<size_t>(a);
+        from[a] = at[a + 2] * p.stride[i] - p.padding[i] + k[a] * p.dilation[i];
+        inside &= from[a] >= 0 && from[a] < x.shape[a + 2];
+        padded &= from[a] < x.shape[a + 2] + p.padding[i];
+      }
+      if (inside) seen.push_back(x.at({at[0], at[1], from[0], from[1]}));
+      padding += padded && !inside;
     });
-    if (start == 0) v /= o.count_include_pad ? o.kernel[0] * o.kernel[1] : count;
-    y.at(at) = v;
+    y.at(at) = fn(seen, padding);
   });
   return y;
 }
 
-OpRow pool_row(const char* name, const Shape& x, const Pool2dOptions& o, bool max) {
+OpRow max_row(const char* name, const Shape& x, const Pool& p) {
   OpRow row{name, {x}, {}, {}};
   row.fn = [=](const std::vector<Tensor>& in) {
-    return max ? max_pool2d(in[0], o) : avg_pool2d(in[0], o);
+    return max_pool2d(in[0], {p.kernel, p.stride, p.padding, p.dilation, p.ceil_mode});
   };
   row.naive = [=](const std::vector<Array>& in) {
-    if (!max) return naive_pool(in[0], o, 0, [](double a, double b) { return a + b; });
-    return naive_pool(in[0], o, -INFINITY, [](double a, double b) { return std::max(a, b); });
+    return naive_pool(in[0], p, [](const std::vector<double>& seen, int64_t) {
+      return *std::max_element(seen.begin(), seen.end());
+    });
+  };
+  return row;
+}
+
+OpRow avg_row(const char* name, const Shape& x, const Pool& p, bool count_include_pad = true,
+              std::optional<int64_t> divisor = {}) {
+  OpRow row{name, {x}, {}, {}};
+  row.fn = [=](const std::vector<Tensor>& in) {
+    return avg_pool2d(in[0],
+                      {p.kernel, p.stride, p.padding, p.ceil_mode, count_include_pad, divisor});
+  };
+  row.naive = [=](const std::vector<Array>& in) {
+    return naive_pool(in[0], p, [=](const std::vector<double>& seen, int64_t padding) {
+      const int64_t counted = std::ssize(seen) + (count_include_pad ? padding : 0);
+      return std::accumulate(seen.begin(), seen.end(), 0.0) /
+             static_cast<double>(divisor.value_or(counted));
+    });
   };
   return row;
 }
 
 TEST_CASE("op table: pooling") {
   run_rows({
-      pool_row("max_pool2d", {2, 3, 4, 6}, {}, true),
-      pool_row("max_pool2d, overlapping", {2, 2, 5, 5},
-               {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}}, true),
-      pool_row("avg_pool2d", {2, 3, 4, 6}, {}, false),
-      pool_row("avg_pool2d, padding counts", {2, 2, 5, 4},
-               {.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}}, false),
-      pool_row("avg_pool2d, padding does not count", {2, 2, 5, 4},
-               {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .count_include_pad = false},
-               false),
+      max_row("max_pool2d", {2, 3, 4, 6}, {}),
+      max_row("max_pool2d, overlapping", {2, 2, 5, 5},
+              {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}}),
+      max_row("max_pool2d, dilated, over the end", {2, 2, 5, 6},
+              {.kernel = 2,
+               .stride = {3, 2},
+               .padding = {1, 0},
+               .dilation = {2, 1},
+               .ceil_mode = true}),
+      avg_row("avg_pool2d", {2, 3, 4, 6}, {}),
+      avg_row("avg_pool2d, padding counts", {2, 2, 5, 4},
+              {.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}}),
+      avg_row("avg_pool2d, padding does not count", {2, 2, 5, 4},
+              {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}}, false),
+      avg_row("avg_pool2d, over the end", {2, 2, 6, 5},
+              {.kernel = 3, .stride = 2, .padding = {0, 1}, .ceil_mode = true}),
+      avg_row("avg_pool2d, a divisor", {2, 2, 4, 4}, {.kernel = 3, .stride = 1}, true, 5),
   });
 }
 

@@ -8,6 +8,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/additive.h"
 #include "tern/core/ops/composed.h"
+#include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/fused_table.h"
 

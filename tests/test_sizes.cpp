@@ -11,7 +11,10 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
+#include "tern/core/ops/interpolate.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/padding.h"
+#include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
 
@@ -140,6 +143,56 @@ const std::vector<Op> kOps = {
                             .stride = {d.any(), d.any()},
                             .padding = {d.any(), d.any()}});
     },
+    [](const Tensor& x, Draw& d) {
+      return max_pool2d(x, {.kernel = 2,
+                            .stride = d.any(),
+                            .padding = d.any(),
+                            .dilation = {d.any(), d.any()},
+                            .ceil_mode = true});
+    },
+    [](const Tensor& x, Draw& d) {
+      return avg_pool2d(x, {.stride = d.any(), .padding = d.any(), .ceil_mode = true});
+    },
+    [](const Tensor& x, Draw& d) {
+      return adaptive_avg_pool2d(x, {d.any(), d.any()});
+    },
+    [](const Tensor& x, Draw& d) {
+      return adaptive_max_pool2d(x, {d.any(), d.any()});
+    },
+    [](const Tensor& x, Draw& d) {
+      return conv_transpose2d(x, zeros({x.size(1), 1, 2, 3}), {},
+                              {.stride = {d.any(), d.any()},
+                               .padding = {d.any(), d.any()},
+                               .output_padding = {d.any(), d.any()},
+                               .groups = d.any(),
+                               .dilation = {d.any(), d.any()}});
+    },
+    [](const Tensor& x, Draw& d) {
+      return unfold(x, {.kernel = {d.any(), d.any()}, .padding = d.any(), .stride = d.any()});
+    },
+    [](const Tensor& x, Draw& d) {
+      return fold(flatten(x, 2), {d.any(), d.any()}, {.kernel = d.any(), .padding = d.any()});
+    },
+    [](const Tensor& x, Draw& d) {
+      return pad(x, {d.any(), d.any(), d.any(), d.any()}, PaddingMode::replicate);
+    },
+    [](const Tensor& x, Draw& d) {
+      return pad(x, {d.any(), d.any()}, PaddingMode::reflect);
+    },
+    [](const Tensor& x, Draw& d) {
+      return pad(x, {d.any(), d.any()}, PaddingMode::circular);
+    },
+    [](const Tensor& x, Draw& d) {
+      return interpolate(x, {.size = {d.any(), d.any()}, .mode = Interpolation::bicubic});
+    },
+    [](const Tensor& x, Draw& d) {
+      return interpolate(x, {.size = d.any(), .mode = Interpolation::area});
+    },
+    [](const Tensor& x, Draw& d) {
+      return interpolate(x, {.scale_factor = static_cast<double>(d.any())});
+    },
+    [](const Tensor& x, Draw& d) { return pixel_shuffle(x, d.any()); },
+    [](const Tensor& x, Draw& d) { return pixel_unshuffle(x, d.any()); },
     [](const Tensor&, Draw& d) { return arange(d.any(), d.any(), d.any()); },
     [](const Tensor&, Draw& d) { return linspace(0, 1, d.any()); },
     [](const Tensor&, Draw& d) { return eye(d.any(), d.any()); },
@@ -214,7 +267,7 @@ TEST_CASE("sizes: any op with any numbers gives a sound layout or an Error") {
   SmallMemory guard;
   Draw draw(7);
   int sound = 0;
-  for (int trial = 0; trial < 20000; ++trial) {
+  for (int trial = 0; trial < 30000; ++trial) {
     try {
       Tensor x = draw_tensor(draw);
       for (int steps = 0; steps < 4; ++steps) {

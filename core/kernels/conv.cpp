@@ -29,28 +29,30 @@ struct Block {
 /// Output rows that are treated together.
 int64_t rows_per_block(const Conv& c, int64_t channels) {
   int64_t width = std::max(kMinWidth, kMaxColumns / std::max<int64_t>(channels * c.taps(), 1));
-  return std::clamp<int64_t>(width / std::max<int64_t>(c.out_width, 1), 1,
-                             std::max<int64_t>(c.out_height, 1));
+  return std::clamp<int64_t>(width / std::max<int64_t>(c.out_width(), 1), 1,
+                             std::max<int64_t>(c.out_rows(), 1));
 }
 
 template <class T>
 void fill_columns(const Conv& c, const T* x, const Block& block, T* columns) {
+  const int64_t width = c.out_width(), stride = c.stride[2], area = c.kernel[1] * c.kernel[2];
   for (int64_t k = 0; k < block.channels * c.taps(); ++k) {
     const T* plane = x + (block.first_channel + k / c.taps()) * c.plane();
-    const int64_t kh = k % c.taps() / c.kernel[1], kw = k % c.kernel[1];
-    for (int64_t r = 0; r < block.rows; ++r, columns += c.out_width) {
-      const Tap t = tap_at(c, block.first_row + r, kh, kw);
+    const int64_t tap = k % c.taps();
+    const int64_t kd = tap / area, kh = tap % area / c.kernel[2], kw = tap % c.kernel[2];
+    for (int64_t r = 0; r < block.rows; ++r, columns += width) {
+      const Tap t = tap_at(c, block.first_row + r, kd, kh, kw);
       if (t.row < 0) {
-        std::fill(columns, columns + c.out_width, T(0));
+        std::fill(columns, columns + width, T(0));
         continue;
       }
-      const T* from = plane + t.row * c.width + t.first;
+      const T* from = plane + t.row * c.width() + t.first;
       std::fill(columns, columns + t.begin, T(0));
-      if (c.stride[1] == 1)
+      if (stride == 1)
         std::copy(from + t.begin, from + t.end, columns + t.begin);
       else
-        for (int64_t j = t.begin; j < t.end; ++j) columns[j] = from[j * c.stride[1]];
-      std::fill(columns + t.end, columns + c.out_width, T(0));
+        for (int64_t j = t.begin; j < t.end; ++j) columns[j] = from[j * stride];
+      std::fill(columns + t.end, columns + width, T(0));
     }
   }
 }
@@ -58,14 +60,16 @@ void fill_columns(const Conv& c, const T* x, const Block& block, T* columns) {
 /// Adds columns back to where fill_columns read them.
 template <class T>
 void add_columns(const Conv& c, const T* columns, const Block& block, T* x) {
+  const int64_t width = c.out_width(), stride = c.stride[2], area = c.kernel[1] * c.kernel[2];
   for (int64_t k = 0; k < block.channels * c.taps(); ++k) {
     T* plane = x + (block.first_channel + k / c.taps()) * c.plane();
-    const int64_t kh = k % c.taps() / c.kernel[1], kw = k % c.kernel[1];
-    for (int64_t r = 0; r < block.rows; ++r, columns += c.out_width) {
-      const Tap t = tap_at(c, block.first_row + r, kh, kw);
+    const int64_t tap = k % c.taps();
+    const int64_t kd = tap / area, kh = tap % area / c.kernel[2], kw = tap % c.kernel[2];
+    for (int64_t r = 0; r < block.rows; ++r, columns += width) {
+      const Tap t = tap_at(c, block.first_row + r, kd, kh, kw);
       if (t.row < 0) continue;
-      T* to = plane + t.row * c.width + t.first;
-      for (int64_t j = t.begin; j < t.end; ++j) to[j * c.stride[1]] += columns[j];
+      T* to = plane + t.row * c.width() + t.first;
+      for (int64_t j = t.begin; j < t.end; ++j) to[j * stride] += columns[j];
     }
   }
 }
@@ -78,18 +82,18 @@ void each_piece(int64_t n, int64_t step, Fn fn) {
 
 template <class T>
 void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
-  const int64_t rows = rows_per_block(c, c.in_group()), pieces = ceil_div(c.out_height, rows);
+  const int64_t rows = rows_per_block(c, c.in_group()), pieces = ceil_div(c.out_rows(), rows);
   const int64_t k = c.in_group() * c.taps(), m = c.out_group();
   parallel_blocks(c.batch * c.groups * pieces, c.work(), [&](int64_t task) {
     const int64_t image = task / pieces / c.groups, group = task / pieces % c.groups;
     const int64_t first = task % pieces * rows;
     const Block block{group * c.in_group(), c.in_group(), first,
-                      std::min(rows, c.out_height - first)};
-    const int64_t n = block.rows * c.out_width;
+                      std::min(rows, c.out_rows() - first)};
+    const int64_t n = block.rows * c.out_width();
     Scratch<T> columns(k * n);
     fill_columns(c, x + image * c.in * c.plane(), block, columns.data());
     Gemm g{m, n, k, {k, 1}, {n, 1}, {c.out_plane(), 1}, {}};
-    T* to = y + (image * c.out + group * m) * c.out_plane() + first * c.out_width;
+    T* to = y + (image * c.out + group * m) * c.out_plane() + first * c.out_width();
     gemm<T>(g, w + group * m * k, columns.data(), to);
     if (!bias) return;
     for (int64_t o = 0; o < m; ++o)
@@ -113,12 +117,13 @@ void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
     const int64_t channel = group * c.in_group() + first;
     std::fill(to + channel * c.plane(), to + (channel + channels) * c.plane(), T(0));
     const int64_t rows = rows_per_block(c, channels), k = channels * c.taps();
-    Scratch<T> columns(k * rows * c.out_width);
-    each_piece(c.out_height, rows, [&](int64_t row, int64_t count) {
-      const int64_t n = count * c.out_width;
+    Scratch<T> columns(k * rows * c.out_width());
+    each_piece(c.out_rows(), rows, [&](int64_t row, int64_t count) {
+      const int64_t n = count * c.out_width();
       Gemm g{k, n, m, {1, c.in_group() * c.taps()}, {c.out_plane(), 1}, {n, 1}, {}};
       gemm<T>(g, w + group * m * c.in_group() * c.taps() + first * c.taps(),
-              dy + (image * c.out + group * m) * c.out_plane() + row * c.out_width, columns.data());
+              dy + (image * c.out + group * m) * c.out_plane() + row * c.out_width(),
+              columns.data());
       add_columns(c, columns.data(), {channel, channels, row, count}, to);
     });
   });
@@ -150,22 +155,22 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
     const int64_t channels = std::min(tasks.step, c.in_group() - first);
     if (channels <= 0) return;
     const int64_t rows = rows_per_block(c, channels), k = channels * c.taps();
-    Scratch<T> columns(k * rows * c.out_width);
+    Scratch<T> columns(k * rows * c.out_width());
     T* to = (chunk == 0 ? dw : partial.data() + (chunk - 1) * size) + group * m * row +
             first * c.taps();
     T beta = 0;
     auto add = [&](int64_t image, int64_t out_row, int64_t count) {
-      const int64_t n = count * c.out_width;
+      const int64_t n = count * c.out_width();
       fill_columns(c, x + image * c.in * c.plane(),
                    {group * c.in_group() + first, channels, out_row, count}, columns.data());
       Gemm g{m, k, n, {c.out_plane(), 1}, {1, n}, {row, 1}, {}};
-      gemm<T>(g, dy + (image * c.out + group * m) * c.out_plane() + out_row * c.out_width,
+      gemm<T>(g, dy + (image * c.out + group * m) * c.out_plane() + out_row * c.out_width(),
               columns.data(), to, beta);
       beta = 1;
     };
     const int64_t last = std::min(c.batch, (chunk + 1) * tasks.images);
     for (int64_t image = chunk * tasks.images; image < last; ++image)
-      each_piece(c.out_height, rows, [&](int64_t r, int64_t count) { add(image, r, count); });
+      each_piece(c.out_rows(), rows, [&](int64_t r, int64_t count) { add(image, r, count); });
     if (beta == 1) return;
     for (int64_t o = 0; o < m; ++o) std::fill(to + o * row, to + o * row + k, T(0));
   });
@@ -173,7 +178,30 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
     for (int64_t i = 0; i < size; ++i) dw[i] += partial.data()[(chunk - 1) * size + i];
 }
 
+/// Calls fn(plane of x, its rows of the columns) for every channel of every image.
+template <class T, class U, class Fn>
+void each_channel(const Conv& c, T* x, U* columns, Fn fn) {
+  parallel_blocks(c.batch * c.in, c.batch * c.in * c.taps() * c.out_plane() * 10, [&](int64_t i) {
+    fn(x + i * c.plane(), columns + i * c.taps() * c.out_plane());
+  });
+}
+
 }  // namespace
+
+template <class T>
+void gather_columns(const Conv& c, const T* x, T* columns) {
+  each_channel(c, x, columns, [&](const T* plane, T* rows) {
+    fill_columns(c, plane, {0, 1, 0, c.out_rows()}, rows);
+  });
+}
+
+template <class T>
+void add_columns(const Conv& c, const T* columns, T* x) {
+  each_channel(c, x, columns, [&](T* plane, const T* rows) {
+    std::fill(plane, plane + c.plane(), T(0));
+    add_columns(c, rows, {0, 1, 0, c.out_rows()}, plane);
+  });
+}
 
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
@@ -204,6 +232,10 @@ void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
 
 template void conv(const Conv&, const float*, const float*, const float*, float*);
 template void conv(const Conv&, const double*, const double*, const double*, double*);
+template void gather_columns(const Conv&, const float*, float*);
+template void gather_columns(const Conv&, const double*, double*);
+template void add_columns(const Conv&, const float*, float*);
+template void add_columns(const Conv&, const double*, double*);
 template void conv_input_grad(const Conv&, const float*, const float*, float*);
 template void conv_input_grad(const Conv&, const double*, const double*, double*);
 template void conv_weight_grad(const Conv&, const float*, const float*, float*);

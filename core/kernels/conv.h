@@ -1,6 +1,7 @@
-// Convolutions of contiguous arrays: x (batch, in, height, width), w (out, in / groups, kernel),
-// y (batch, out, out_height, out_width). Work is cut by the shape alone, so that results do not
-// depend on the number of threads. Inside of core only.
+// Convolutions of contiguous arrays: x (batch, in, size), w (out, in / groups, kernel), y (batch,
+// out, out_size), where sizes are {depth, height, width}, with 1 for the axes that are not there.
+// Work is cut by the shape alone, so that results do not depend on the number of threads.
+// Inside of core only.
 #pragma once
 
 #include <array>
@@ -9,16 +10,19 @@
 namespace tern::kernels {
 
 struct Conv {
-  int64_t batch = 0, in = 0, height = 0, width = 0;
-  int64_t out = 0, out_height = 0, out_width = 0;
-  std::array<int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
-  int64_t groups = 1;
+  using Sizes = std::array<int64_t, 3>;
+  int64_t batch = 0, in = 0, out = 0, groups = 1;
+  Sizes size = {1, 1, 1}, out_size = {1, 1, 1};
+  Sizes kernel = {1, 1, 1}, stride = {1, 1, 1}, padding = {0, 0, 0}, dilation = {1, 1, 1};
 
   int64_t in_group() const { return in / groups; }
   int64_t out_group() const { return out / groups; }
-  int64_t taps() const { return kernel[0] * kernel[1]; }
-  int64_t plane() const { return height * width; }
-  int64_t out_plane() const { return out_height * out_width; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t width() const { return size[2]; }
+  int64_t plane() const { return size[0] * size[1] * size[2]; }
+  int64_t out_width() const { return out_size[2]; }
+  int64_t out_rows() const { return out_size[0] * out_size[1]; }  ///< of out_width elements
+  int64_t out_plane() const { return out_rows() * out_width(); }
   /// Multiplications of the whole.
   int64_t work() const { return batch * out * out_plane() * in_group() * taps(); }
   /// One input channel a group: computed directly rather than as a matrix product.
@@ -37,8 +41,15 @@ void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
 template <class T>
 void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw);
 
-/// patches (batch, out_height * out_width, in * taps): what each output reads, for windows that do
-/// not overlap and need no padding; and back: x from patches, 0 where no window is.
+/// columns (batch, in * taps, out_plane): what each tap of each channel reads for every output, 0
+/// from the padding; and back: x as the sum of what the taps read.
+template <class T>
+void gather_columns(const Conv& c, const T* x, T* columns);
+template <class T>
+void add_columns(const Conv& c, const T* columns, T* x);
+
+/// patches (batch, out_plane, in * taps): what each output reads, for windows that do not overlap
+/// and need no padding; and back: x from patches, 0 where no window is.
 template <class T>
 void gather_patches(const Conv& c, const T* x, T* patches);
 template <class T>

@@ -17,11 +17,13 @@ int64_t planes_per_thread(const Conv& c) { return 1 + kGrainTaps / (c.out_plane(
 /// Calls fn(tap, offset in the plane, index of the tap) for each tap that meets the input.
 template <class Fn>
 [[gnu::always_inline]] inline void each_tap(const Conv& c, int64_t out_row, Fn fn) {
-  for (int64_t kh = 0; kh < c.kernel[0]; ++kh)
-    for (int64_t kw = 0; kw < c.kernel[1]; ++kw) {
-      const Tap t = tap_at(c, out_row, kh, kw);
-      if (t.row >= 0) fn(t, t.row * c.width + t.first, kh * c.kernel[1] + kw);
-    }
+  int64_t k = 0;
+  for (int64_t kd = 0; kd < c.kernel[0]; ++kd)
+    for (int64_t kh = 0; kh < c.kernel[1]; ++kh)
+      for (int64_t kw = 0; kw < c.kernel[2]; ++kw, ++k) {
+        const Tap t = tap_at(c, out_row, kd, kh, kw);
+        if (t.row >= 0) fn(t, t.row * c.width() + t.first, k);
+      }
 }
 
 /// y[j * sy] += a * x[j * sx] for begin <= j < end.
@@ -54,31 +56,31 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void forward_plane(const Conv& c, const T* x, const T* w, T start,
                                                  T* y) {
-  for (int64_t r = 0; r < c.out_height; ++r) {
-    T* row = y + r * c.out_width;
-    for (int64_t j = 0; j < c.out_width; ++j) row[j] = start;
+  for (int64_t r = 0; r < c.out_rows(); ++r) {
+    T* row = y + r * c.out_width();
+    for (int64_t j = 0; j < c.out_width(); ++j) row[j] = start;
     each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-      add_scaled(t, w[k], x + at, c.stride[1], row, 1);
+      add_scaled(t, w[k], x + at, c.stride[2], row, 1);
     });
   }
 }
 
 template <class T>
 [[gnu::always_inline]] inline void backward_plane(const Conv& c, const T* dy, const T* w, T* dx) {
-  for (int64_t r = 0; r < c.out_height; ++r) {
-    const T* row = dy + r * c.out_width;
+  for (int64_t r = 0; r < c.out_rows(); ++r) {
+    const T* row = dy + r * c.out_width();
     each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-      add_scaled(t, w[k], row, 1, dx + at, c.stride[1]);
+      add_scaled(t, w[k], row, 1, dx + at, c.stride[2]);
     });
   }
 }
 
 template <class T>
 [[gnu::always_inline]] inline void add_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
-  for (int64_t r = 0; r < c.out_height; ++r) {
-    const T* row = dy + r * c.out_width;
+  for (int64_t r = 0; r < c.out_rows(); ++r) {
+    const T* row = dy + r * c.out_width();
     each_tap(c, r, [&](const Tap& t, int64_t at, int64_t k) {
-      dw[k] += dot(t, x + at, c.stride[1], row);
+      dw[k] += dot(t, x + at, c.stride[2], row);
     });
   }
 }
@@ -87,16 +89,16 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
                                              int64_t* positions) {
-  for (int64_t r = 0; r < c.out_height; ++r) {
-    int64_t* best = positions + r * c.out_width;
-    for (int64_t j = 0; j < c.out_width; ++j) best[j] = -1;
+  for (int64_t r = 0; r < c.out_rows(); ++r) {
+    int64_t* best = positions + r * c.out_width();
+    for (int64_t j = 0; j < c.out_width(); ++j) best[j] = -1;
     each_tap(c, r, [&](const Tap& t, int64_t at, int64_t) {
 #pragma omp simd
       for (int64_t j = t.begin; j < t.end; ++j) {
-        const T v = x[at + j * c.stride[1]], old = largest[j];
+        const T v = x[at + j * c.stride[2]], old = largest[j];
         const bool better = (best[j] < 0) | (v > old) | ((v != v) & (old == old));
         largest[j] = better ? v : old;
-        best[j] = better ? at + j * c.stride[1] : best[j];
+        best[j] = better ? at + j * c.stride[2] : best[j];
       }
     });
   }
@@ -146,8 +148,8 @@ void weight_grad_depthwise(const Conv& c, const T* x, const T* dy, T* dw) {
 template <class T>
 void max_pool_positions(const Conv& c, const T* x, int64_t* positions) {
   parallel_for(c.batch * c.in, planes_per_thread(c), [&](int64_t first, int64_t last) {
-    Scratch<T> row(c.out_width);
-    std::fill(row.data(), row.data() + c.out_width, T(0));
+    Scratch<T> row(c.out_width());
+    std::fill(row.data(), row.data() + c.out_width(), T(0));
     simd([=, largest = row.data()] {
       for (int64_t p = first; p < last; ++p)
         max_plane(c, x + p * c.plane(), largest, positions + p * c.out_plane());

@@ -22,16 +22,20 @@ void with_width(int64_t width, Fn fn) {
 /// Calls fn(offset in x, offset in the patches) for every row of every patch.
 template <class Fn>
 void each_row(const Conv& c, Fn fn) {
-  const int64_t size = c.in * c.taps();  // of a patch
-  const int64_t bands = c.batch * c.out_height;
-  parallel_for(bands, 1 + kGrain / (c.out_width * size + 1), [&](int64_t first, int64_t last) {
+  const int64_t size = c.in * c.taps(), width = c.kernel[2];  // of a patch; of a row of it
+  const int64_t rows = c.kernel[0] * c.kernel[1];
+  const int64_t bands = c.batch * c.out_rows();
+  parallel_for(bands, 1 + kGrain / (c.out_width() * size + 1), [&](int64_t first, int64_t last) {
     for (int64_t band = first; band < last; ++band) {
-      const int64_t image = band / c.out_height, row = band % c.out_height * c.kernel[0];
-      for (int64_t k = 0; k < c.in * c.kernel[0]; ++k) {
-        const int64_t channel = image * c.in + k / c.kernel[0];
-        const int64_t x = (channel * c.height + row + k % c.kernel[0]) * c.width;
-        for (int64_t j = 0; j < c.out_width; ++j)
-          fn(x + j * c.kernel[1], (band * c.out_width + j) * size + k * c.kernel[1]);
+      const int64_t image = band / c.out_rows(), out_row = band % c.out_rows();
+      const int64_t depth = out_row / c.out_size[1] * c.kernel[0];
+      const int64_t height = out_row % c.out_size[1] * c.kernel[1];
+      for (int64_t k = 0; k < c.in * rows; ++k) {
+        const int64_t channel = image * c.in + k / rows;
+        const int64_t d = depth + k % rows / c.kernel[1], h = height + k % c.kernel[1];
+        const int64_t x = ((channel * c.size[0] + d) * c.size[1] + h) * c.width();
+        for (int64_t j = 0; j < c.out_width(); ++j)
+          fn(x + j * width, (band * c.out_width() + j) * size + k * width);
       }
     }
   });
@@ -41,7 +45,7 @@ void each_row(const Conv& c, Fn fn) {
 
 template <class T>
 void gather_patches(const Conv& c, const T* x, T* patches) {
-  with_width(c.kernel[1], [&](auto width) {
+  with_width(c.kernel[2], [&](auto width) {
     each_row(c, [=](int64_t from, int64_t to) {
       for (int64_t i = 0; i < width; ++i) patches[to + i] = x[from + i];
     });
@@ -50,9 +54,10 @@ void gather_patches(const Conv& c, const T* x, T* patches) {
 
 template <class T>
 void scatter_patches(const Conv& c, const T* patches, T* x) {
-  if (c.out_height * c.kernel[0] != c.height || c.out_width * c.kernel[1] != c.width)
-    std::fill(x, x + c.batch * c.in * c.plane(), T(0));
-  with_width(c.kernel[1], [&](auto width) {
+  bool covered = true;
+  for (size_t i = 0; i < 3; ++i) covered &= c.out_size[i] * c.kernel[i] == c.size[i];
+  if (!covered) std::fill(x, x + c.batch * c.in * c.plane(), T(0));
+  with_width(c.kernel[2], [&](auto width) {
     each_row(c, [=](int64_t to, int64_t from) {
       for (int64_t i = 0; i < width; ++i) x[to + i] = patches[from + i];
     });

@@ -1,58 +1,69 @@
-// Convolutions (cross-correlations, as in PyTorch) and pooling.
+// Convolutions (cross-correlations, as in PyTorch) and their transposes, over one, two and three
+// axes of space. B batch, C channels in, O channels out. A single picture needs its axis of the
+// batch: unsqueeze(x, 0).
 #pragma once
 
-#include <array>
-#include <concepts>
-
+#include "tern/core/ops/spatial.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
 
-/// Two numbers, {height, width}. One means both, as in PyTorch: `.padding = 1` and `.padding = {1}`
-/// are `.padding = {1, 1}`.
-class Size2 {
- public:
-  template <std::integral I>
-  constexpr Size2(I both)  // NOLINT: implicit on purpose
-      : v_{static_cast<int64_t>(both), static_cast<int64_t>(both)} {}
-  constexpr Size2(int64_t height, int64_t width) : v_{height, width} {}
-  template <std::same_as<std::array<int64_t, 2>> Array>
-  constexpr Size2(const Array& both) : v_(both) {}  // NOLINT: implicit on purpose
-
-  constexpr int64_t height() const { return v_[0]; }
-  constexpr int64_t width() const { return v_[1]; }
-  constexpr int64_t operator[](size_t i) const { return v_[i]; }
-  constexpr operator const std::array<int64_t, 2>&() const { return v_; }  // NOLINT: implicit
-  constexpr bool operator==(const Size2&) const = default;
-
- private:
-  std::array<int64_t, 2> v_;
+template <class Size>
+struct ConvOptions {
+  Size stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< what padding puts around the input
+  /// PyTorch's padding = "same": as much padding as keeps the sizes (one more at the end where it
+  /// is odd). With stride 1 and padding 0.
+  bool same_padding = false;
 };
+using Conv1dOptions = ConvOptions<int64_t>;
+using Conv2dOptions = ConvOptions<Size2>;
+using Conv3dOptions = ConvOptions<Size3>;
 
-struct Conv1dOptions {
-  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
-};
-/// x (B, C, L), w (O, C/groups, K), b (O) or undefined -> (B, O, L').
+/// x (B, C, L), w (O, C/groups, K), b (O) or undefined -> (B, O, L') with
+/// L' = (L + 2*padding - dilation*(K-1) - 1) / stride + 1.
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
               const Conv1dOptions& options = {});
-
-struct Conv2dOptions {
-  Size2 stride = 1, padding = 0, dilation = 1;
-  int64_t groups = 1;
-};
-/// x (B, C, H, W), w (O, C/groups, KH, KW), b (O) or undefined -> (B, O, H', W') with
-/// H' = (H + 2*padding - dilation*(KH-1) - 1) / stride + 1.
+/// x (B, C, H, W), w (O, C/groups, KH, KW), b (O) or undefined -> (B, O, H', W').
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
               const Conv2dOptions& options = {});
+/// x (B, C, D, H, W), w (O, C/groups, KD, KH, KW), b (O) or undefined -> (B, O, D', H', W').
+Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+              const Conv3dOptions& options = {});
 
-struct Pool2dOptions {
-  Size2 kernel = 2;
-  Size2 stride = 0;  ///< 0: the kernel's size
-  Size2 padding = 0;
-  bool count_include_pad = true;  ///< avg_pool2d: padding counts in the mean
+template <class Size>
+struct ConvTransposeOptions {
+  Size stride = 1, padding = 0;
+  Size output_padding = 0;  ///< added to one side of the output; less than stride or dilation
+  int64_t groups = 1;
+  Size dilation = 1;
 };
-/// x (B, C, H, W).
-Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options = {});
-Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options = {});
+using ConvTranspose1dOptions = ConvTransposeOptions<int64_t>;
+using ConvTranspose2dOptions = ConvTransposeOptions<Size2>;
+using ConvTranspose3dOptions = ConvTransposeOptions<Size3>;
+
+/// The gradient of a convolution with these options (but without output_padding) at its input: x
+/// (B, C, L), w (C, O/groups, K), b (O) or undefined -> (B, O, L') with
+/// L' = (L-1)*stride - 2*padding + dilation*(K-1) + output_padding + 1.
+Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+                        const ConvTranspose1dOptions& options = {});
+/// x (B, C, H, W), w (C, O/groups, KH, KW).
+Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+                        const ConvTranspose2dOptions& options = {});
+/// x (B, C, D, H, W), w (C, O/groups, KD, KH, KW).
+Tensor conv_transpose3d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+                        const ConvTranspose3dOptions& options = {});
+
+struct UnfoldOptions {
+  Size2 kernel;
+  Size2 dilation = 1, padding = 0, stride = 1;
+};
+/// What the windows of a convolution see (im2col): x (B, C, H, W) -> (B, C*KH*KW, L), L windows.
+/// torch.nn.functional.unfold; windows of one axis are unfold(x, axis, size, step) of ops.h.
+Tensor unfold(const Tensor& x, const UnfoldOptions& options);
+/// Windows put back and summed where they overlap: x (B, C*KH*KW, L) -> (B, C, H, W), `output_size`
+/// being (H, W). The transpose of unfold with the same options.
+Tensor fold(const Tensor& x, Size2 output_size, const UnfoldOptions& options);
 
 }  // namespace tern

@@ -1,0 +1,87 @@
+#include "tern/core/ops/padding.h"
+
+#include "tern/core/ops/axis_map.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
+
+namespace tern {
+namespace {
+
+constexpr const char* kMode[] = {"zeros", "reflect", "replicate", "circular"};
+
+/// Which element stands at position i of an axis of n that goes on to both sides.
+int64_t source(PaddingMode mode, int64_t i, int64_t n) {
+  if (mode == PaddingMode::replicate) return std::clamp<int64_t>(i, 0, n - 1);
+  if (mode == PaddingMode::circular) return i < 0 ? i + n : i >= n ? i - n : i;
+  if (i < 0) return -i;
+  return i >= n ? 2 * (n - 1) - i : i;
+}
+
+void check_pads(PaddingMode mode, int64_t left, int64_t right, int64_t n, const Shape& shape) {
+  const char* name = kMode[static_cast<int>(mode)];
+  const int64_t most = mode == PaddingMode::circular ? n : n - 1;
+  if (mode != PaddingMode::replicate)
+    check(left <= most && right <= most,
+          "pad: {} takes at most {} on each side of an axis of {}, got {} and {} for shape {}",
+          name, most, n, left, right, shape);
+  check(n > 0, "pad: {} has nothing to repeat along an axis of 0 elements of shape {}", name,
+        shape);
+  const int64_t size = checked_sum("pad", checked_sum("pad", n, left), right);
+  check(left >= -n && right >= -n && size >= 0,
+        "pad: {} and {} take more from an axis of {} than it has", left, right, n);
+}
+
+Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingMode mode);
+
+// What is cropped does not come round on the other side.
+Tensor crop_first(const Tensor& x, int axis, int64_t left, int64_t right) {
+  const int64_t n = x.shape()[axis], start = std::max<int64_t>(-left, 0);
+  const int64_t kept = n - start - std::max<int64_t>(-right, 0);
+  check(left >= -n && right >= -n && kept >= 0,
+        "pad: {} and {} take more from an axis of {} than it has", left, right, n);
+  return pad_axis(narrow(x, axis, start, kept), axis, std::max<int64_t>(left, 0),
+                  std::max<int64_t>(right, 0), PaddingMode::circular);
+}
+
+Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingMode mode) {
+  const int64_t n = x.shape()[axis];
+  if (left == 0 && right == 0) return x;
+  if (mode == PaddingMode::circular && (left < 0 || right < 0))
+    return crop_first(x, axis, left, right);
+  check_pads(mode, left, right, n, x.shape());
+  Shape shape = x.shape();
+  shape[axis] = n + left + right;
+  if (!is_float(x.dtype())) {
+    if (x.numel() == 0) return reshape(x, shape);
+    empty(shape, x.dtype());  // too many elements are an error before they are listed
+    std::vector<int64_t> index;
+    for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));
+    return index_select(x, axis, tensor(index, {std::ssize(index)}));
+  }
+  return detail::map_axis("pad", x, axis, shape[axis], [&] {
+    kernels::AxisMap map;
+    map.in = n;
+    for (int64_t i = -left; i < n + right; ++i) {
+      map.add(source(mode, i, n), 1);
+      map.next();
+    }
+    return map;
+  });
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
+  if (mode == PaddingMode::zeros) return pad(x, pads, 0);
+  Op op("pad", x);
+  check_defined("pad", x);
+  check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
+        "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
+  Tensor y = x;
+  // The first axes first: what is copied along them is not padded yet.
+  for (int i = pads.size() - 2; i >= 0; i -= 2)
+    y = pad_axis(y, x.ndim() - 1 - i / 2, pads[i], pads[i + 1], mode);
+  return y;
+}
+
+}  // namespace tern
