@@ -314,7 +314,8 @@ TEST_CASE("views of tensors without axes and without elements") {
   CHECK(permute(s, {}).shape() == Shape{});
   CHECK(expand(s, {2, 0, 3}).shape() == Shape{2, 0, 3});
   CHECK(flip(s, {}).shape() == Shape{});
-  CHECK(unfold(s, 0, 1, 1).shape() == Shape{1});  // as PyTorch, without an axis of windows
+  CHECK(unfold(s, 0, 1, 1).shape() == Shape{1});  // as PyTorch's
+  CHECK(unfold(s, 0, 0, 2).shape() == Shape{0});
 
   Tensor none = counted({0, 3});
   CHECK(reshape(none, {3, 0}).shape() == Shape{3, 0});

@@ -133,11 +133,13 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
       minimum(x, 1), maximum(x, 1), neg(x);
   exp(x), log(x), log1p(x), expm1(x), sqrt(x), rsqrt(x), square(x), reciprocal(x), abs(x), sign(x),
       sin(x), cos(x), tanh(x), sigmoid(x), erf(x), relu(x), gelu(x), silu(x), softplus(x),
-      leaky_relu(x), elu(x), clamp(x, 0, 1), floor(x), ceil(x), round(x);
+      leaky_relu(x), elu(x), mish(x), hardswish(x), log_sigmoid(x), prelu(x, x), glu(x),
+      clamp(x, 0, 1), floor(x), ceil(x), round(x);
   sum(x), sum_to(x, 3), mean(x), var(x), tern::std(x), stddev(x), max(x), min(x), prod(x), norm(x),
       logsumexp(x, 0), cumsum(x, 0), any(m), all(m), matmul(x, x), linear(x, x);
   softmax(x, 0), log_softmax(x, 0), layer_norm(x, 3), rms_norm(x, 3), group_norm(x, 1),
-      batch_norm(x, x, x), dropout(x, .5, r), embedding(m, x);
+      batch_norm(x, x, x), instance_norm(x), dropout(x, .5, r), dropout1d(x, .5, r),
+      dropout2d(x, .5, r), dropout3d(x, .5, r), embedding(m, x);
   cross_entropy(x, m), nll_loss(x, m), mse_loss(x, x), l1_loss(x, x), smooth_l1_loss(x, x),
       bce_with_logits(x, x), kl_div(x, x);
   einsum("ij->j", xs), rearrange(x, "a b -> b a"), reduce(x, "a b -> a", ReduceOp::sum);

@@ -193,6 +193,7 @@ const std::vector<Op> kOps = {
     },
     [](const Tensor& x, Draw& d) { return pixel_shuffle(x, d.any()); },
     [](const Tensor& x, Draw& d) { return pixel_unshuffle(x, d.any()); },
+    [](const Tensor& x, Draw& d) { return glu(x, d.any()); },
     [](const Tensor&, Draw& d) { return arange(d.any(), d.any(), d.any()); },
     [](const Tensor&, Draw& d) { return linspace(0, 1, d.any()); },
     [](const Tensor&, Draw& d) { return eye(d.any(), d.any()); },

@@ -5,7 +5,9 @@ namespace tern {
 namespace {
 
 using namespace formula;
+using detail::binary;
 using detail::Keep;
+using detail::Needs;
 using detail::unary;
 
 struct Softplus {
@@ -50,6 +52,85 @@ struct Elu {
   }
 };
 
+/// Its derivative is t + x (1 - t^2) s, t = tanh(softplus(x)) and s = sigmoid(x).
+struct Mish {
+  static constexpr const char* kName = "mish";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return x * tanh(softplus(x));
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    T t = tanh(softplus(x));
+    return dy * (t + x * (Constant<T>(1) - t * t) * sigmoid(x));
+  }
+};
+
+struct Hardswish {
+  static constexpr const char* kName = "hardswish";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return x * minimum(maximum(x + T(3), T(0)), T(6)) * static_cast<T>(1.0 / 6);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using C = Constant<T>;
+    T inside = dy * (x * C(1.0 / 3) + C(0.5));
+    T above = where(lt(x, C(3)), inside, dy);
+    return where(le(x, C(-3)), C(0), above);
+  }
+};
+
+struct LogSigmoid {
+  static constexpr const char* kName = "log_sigmoid";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return -softplus(-x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return dy * sigmoid(-x);
+  }
+};
+
+struct Prelu {
+  static constexpr const char* kName = "prelu";
+  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
+  template <class T>
+  T f(T x, T w) const {
+    return x > T(0) ? x : w * x;
+  }
+  template <class T>
+  T dfa(const T& dy, const T& x, const T& w) const {
+    return where(gt(x, Constant<T>(0)), dy, dy * w);
+  }
+  template <class T>
+  T dfb(const T& dy, const T& x, const T&) const {
+    return where(gt(x, Constant<T>(0)), Constant<T>(0), dy * x);
+  }
+};
+
+struct Glu {
+  static constexpr const char* kName = "glu";
+  static constexpr Needs kNeedsA = Needs::b, kNeedsB = Needs::both;
+  template <class T>
+  T f(T a, T b) const {
+    return a * sigmoid(b);
+  }
+  template <class T>
+  T dfa(const T& dy, const T&, const T& b) const {
+    return dy * sigmoid(b);
+  }
+  template <class T>
+  T dfb(const T& dy, const T& a, const T& b) const {
+    T s = sigmoid(b);
+    return dy * (a * s * (Constant<T>(1) - s));
+  }
+};
+
 }  // namespace
 
 Tensor relu(const Tensor& x) { return unary(x, detail::Relu()); }
@@ -61,5 +142,30 @@ Tensor silu(const Tensor& x) { return unary(x, detail::Silu()); }
 Tensor softplus(const Tensor& x) { return unary(x, Softplus()); }
 Tensor leaky_relu(const Tensor& x, double slope) { return unary(x, LeakyRelu{slope}); }
 Tensor elu(const Tensor& x, double alpha) { return unary(x, Elu{alpha}); }
+Tensor mish(const Tensor& x) { return unary(x, Mish()); }
+Tensor hardswish(const Tensor& x) { return unary(x, Hardswish()); }
+Tensor log_sigmoid(const Tensor& x) { return unary(x, LogSigmoid()); }
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  check_defined("prelu", x, weight);
+  const int64_t channels = x.ndim() >= 2 ? x.size(1) : 1;
+  check(weight.ndim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
+        "prelu: the weight must be (1,) or, one for each channel, ({},), got {}", channels,
+        weight.shape());
+  check(weight.dtype() == x.dtype() && is_float(x.dtype()),
+        "prelu: x is {}, the weight {}; convert one with .to()", x.dtype(), weight.dtype());
+  if (weight.numel() == 1) return binary(x, reshape(weight, {}), Prelu());
+  Shape shape = Dims::filled(x.ndim() - 1, 1);
+  shape[0] = channels;
+  return binary(x, reshape(weight, shape), Prelu());
+}
+
+Tensor glu(const Tensor& x, int64_t axis) {
+  check_defined("glu", x);
+  const int a = normalize_axis("glu", axis, x.ndim());
+  check(x.shape()[a] % 2 == 0, "glu: axis {} of shape {} has no two halves", axis, x.shape());
+  const int64_t half = x.shape()[a] / 2;
+  return binary(narrow(x, a, 0, half), narrow(x, a, half, half), Glu());
+}
 
 }  // namespace tern

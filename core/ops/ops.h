@@ -103,7 +103,8 @@ Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
 Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes);
 Tensor flip(const Tensor& x, const Dims& axes);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t a = 0, int64_t b = 1);
-Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);  ///< windows, last axis
+/// Windows of an axis: a new last axis. Of a scalar the one window, of size 0 or 1.
+Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
@@ -221,6 +222,14 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
+Tensor mish(const Tensor& x);         ///< x tanh(log(1 + e^x)) (Misra 2019)
+Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
+Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
+/// x where it is positive, else weight x (He et al. 2015); weight (1) or () for all elements, or
+/// (C) for the channels of x (N, C, ...).
+Tensor prelu(const Tensor& x, const Tensor& weight);
+/// a sigmoid(b), a and b the halves of x along the axis (Dauphin et al. 2017).
+Tensor glu(const Tensor& x, int64_t axis = -1);
 /// Gradient 1 strictly between the bounds, else 0; an open side (std::nullopt) has no bound. A
 /// bound of NaN gives NaN.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
@@ -303,8 +312,21 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   const BatchNormOptions& options = {});
+struct InstanceNormOptions {
+  bool use_input_stats = true;  ///< false: normalises by the running statistics
+  double momentum = 0.1, eps = 1e-5;
+};
+/// x (N, C, ...), one axis of space at least: batch_norm of each sample for itself (Ulyanov et al.
+/// 2016). Running statistics (C) are updated by the means over the samples where they are defined.
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
+                     const Tensor& running_var = {}, const Tensor& weight = {},
+                     const Tensor& bias = {}, const InstanceNormOptions& options = {});
 /// Zeroes elements with probability p and scales the others by 1/(1-p). p = 0 gives x itself.
 Tensor dropout(const Tensor& x, double p, Rng& rng);
+/// The same for whole channels: x (N, C, L), (N, C, H, W), (N, C, D, H, W) (Tompson et al. 2015).
+Tensor dropout1d(const Tensor& x, double p, Rng& rng);
+Tensor dropout2d(const Tensor& x, double p, Rng& rng);
+Tensor dropout3d(const Tensor& x, double p, Rng& rng);
 struct EmbeddingOptions {
   int64_t padding_idx = -1;  ///< this row gets no gradient; -1: none
 };

@@ -147,7 +147,11 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
 
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
   check_defined("unfold", x);
-  if (x.ndim() == 0) return select(unfold(reshape(x, {1}), axis, size, step), 0, 0);  // no windows
+  // A scalar counts as one element, but the result has the axis of the window alone.
+  if (x.ndim() == 0) {
+    Tensor windows = unfold(reshape(x, {1}), axis, size, step);
+    return select(windows, 0, 0);
+  }
   int a = normalize_axis("unfold", axis, x.ndim());
   check(step > 0, "unfold: step must be positive, got {}", step);
   check(size >= 0 && size <= x.shape()[a],

@@ -1,0 +1,53 @@
+// Normalisation of each channel of each sample: batch_norm of N*C channels of one sample.
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
+
+namespace tern {
+namespace {
+
+void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
+  check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with an axis of space, got shape {}",
+        x.shape());
+  for (const Tensor* t : of_channels)
+    check(!t->defined() || t->shape() == Shape(x.size(1)),
+          "instance_norm: {} channels, but weight, bias or statistics have shape {}", x.size(1),
+          t->defined() ? t->shape() : Shape());
+}
+
+/// (C) for every sample: (N*C).
+Tensor each_sample(const Tensor& t, int64_t samples) {
+  return t.defined() ? flatten(expand(t, {samples, t.numel()}), 0, 1) : t;
+}
+
+/// The statistics of all samples, after they were updated, as their mean.
+void gather_samples(const Tensor& running, const Tensor& each, int64_t samples) {
+  if (!running.defined() || samples == 0) return;
+  NoGradGuard guard;
+  copy_(running, mean(reshape(each, {samples, running.numel()}), 0));
+}
+
+}  // namespace
+
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& weight, const Tensor& bias, const InstanceNormOptions& o) {
+  check_defined("instance_norm", x);
+  Op op("instance_norm", x, weight, bias);
+  check_arguments(x, {&running_mean, &running_var, &weight, &bias});
+  if (!o.use_input_stats)
+    return batch_norm(x, running_mean, running_var, weight, bias, {.eps = o.eps});
+  const int64_t n = x.size(0), c = x.size(1);
+  Tensor rows = flatten(x, 2);
+  check(rows.size(2) != 1, "instance_norm: needs more than one element of space, got {}",
+        x.shape());
+  Tensor mean_each = each_sample(running_mean.defined() ? running_mean.detach() : Tensor(), n);
+  Tensor var_each = each_sample(running_var.defined() ? running_var.detach() : Tensor(), n);
+  Tensor y = batch_norm(reshape(rows, {1, checked_product("instance_norm", n, c), rows.size(2)}),
+                        mean_each, var_each, each_sample(weight, n), each_sample(bias, n),
+                        {.training = true, .momentum = o.momentum, .eps = o.eps});
+  gather_samples(running_mean, mean_each, n);
+  gather_samples(running_var, var_each, n);
+  return reshape(y, x.shape());
+}
+
+}  // namespace tern
