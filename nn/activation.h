@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tern/core/ops/ops.h"
+#include "tern/nn/parameter.h"
 
 namespace tern::nn {
 
@@ -39,6 +40,29 @@ struct Elu {
   double alpha = 1;
   Tensor operator()(const Tensor& x) const { return elu(x, alpha); }
   static void fields(auto&, auto&&) {}
+};
+struct Mish {
+  Tensor operator()(const Tensor& x) const { return mish(x); }
+};
+struct Hardswish {
+  Tensor operator()(const Tensor& x) const { return hardswish(x); }
+};
+struct LogSigmoid {
+  Tensor operator()(const Tensor& x) const { return log_sigmoid(x); }
+};
+/// a sigmoid(b), a and b the halves of x along the axis.
+struct Glu {
+  int64_t axis = -1;
+  Tensor operator()(const Tensor& x) const { return glu(x, axis); }
+  static void fields(auto&, auto&&) {}
+};
+/// x where it is positive, else weight x: one learned slope, or one a channel of x (N, C, ...).
+struct Prelu {
+  Parameter weight;
+
+  explicit Prelu(int64_t parameters = 1, double init = 0.25) : weight(full({parameters}, init)) {}
+  Tensor operator()(const Tensor& x) const { return prelu(x, weight); }
+  static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
 };
 /// Joins axes first..last into one.
 struct Flatten {

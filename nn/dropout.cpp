@@ -24,6 +24,13 @@ Tensor Dropout::add(const Tensor& x, const Tensor& residual) const {
   return rate() > 0 ? dropout_add(x, residual, p, rng) : residual + x;
 }
 
+ChannelDropout::ChannelDropout(double probability, Rng& source)
+    : p(checked("ChannelDropout", probability)), rng(source.split()) {}
+
+Tensor Dropout1d::operator()(const Tensor& x) const { return training ? dropout1d(x, p, rng) : x; }
+Tensor Dropout2d::operator()(const Tensor& x) const { return training ? dropout2d(x, p, rng) : x; }
+Tensor Dropout3d::operator()(const Tensor& x) const { return training ? dropout3d(x, p, rng) : x; }
+
 DropPath::DropPath(double probability, Rng& source)
     : p(checked("DropPath", probability)), rng(source.split()) {}
 

@@ -26,6 +26,33 @@ struct Dropout {
   }
 };
 
+/// Zeroes whole channels, x[i][c], with probability p and scales the others by 1/(1-p) (Tompson et
+/// al. 2015).
+struct ChannelDropout {
+  double p;
+  bool training = true;
+  mutable Rng rng;
+
+  ChannelDropout(double p, Rng& rng);
+  static void fields(auto& m, auto&& visit) {
+    visit("training", m.training);
+    visit("rng", m.rng);
+  }
+};
+
+struct Dropout1d : ChannelDropout {  ///< x (N, C, L)
+  using ChannelDropout::ChannelDropout;
+  Tensor operator()(const Tensor& x) const;
+};
+struct Dropout2d : ChannelDropout {  ///< x (N, C, H, W)
+  using ChannelDropout::ChannelDropout;
+  Tensor operator()(const Tensor& x) const;
+};
+struct Dropout3d : ChannelDropout {  ///< x (N, C, D, H, W)
+  using ChannelDropout::ChannelDropout;
+  Tensor operator()(const Tensor& x) const;
+};
+
 /// Stochastic depth: zeroes whole samples x[i] with probability p and scales the others by
 /// 1/(1-p) (Huang et al. 2016). Goes on a residual branch: x + drop_path(f(x)).
 struct DropPath {

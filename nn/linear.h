@@ -20,6 +20,10 @@ struct Linear {
   Tensor operator()(const Tensor& x, const LinearOptions& options) const {
     return linear(x, weight, bias, options);
   }
+  /// The layer with another weight in the place of its own: nn/parametrizations.h.
+  Tensor with_weight(const Tensor& w, const Tensor& x, const LinearOptions& options = {}) const {
+    return linear(x, w, bias, options);
+  }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
     visit("bias", m.bias);
@@ -34,6 +38,9 @@ struct Embedding {
   /// With options.padding_idx that row starts at 0 and is not trained.
   Embedding(int64_t count, int64_t dim, Rng& rng, const EmbeddingOptions& options = {});
   Tensor operator()(const Tensor& index) const { return embedding(index, weight, options); }
+  Tensor with_weight(const Tensor& w, const Tensor& index) const {
+    return embedding(index, w, options);
+  }
   static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
 };
 

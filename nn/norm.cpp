@@ -15,6 +15,13 @@ AddNormOptions options_of(double eps, const Dropout& dropout) {
   return {.eps = eps, .dropout = dropout.rate(), .rng = &dropout.rng};
 }
 
+void track(bool on, int64_t channels, Buffer& mean, Buffer& var, Buffer& batches) {
+  if (!on) return;
+  mean = Buffer(zeros({channels}));
+  var = Buffer(ones({channels}));
+  batches = Buffer(zeros({}, DType::i64));
+}
+
 }  // namespace
 
 LayerNorm::LayerNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps) {
@@ -48,22 +55,47 @@ GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o) : groups
   start({channels}, o, weight, bias);
 }
 
-BatchNorm2d::BatchNorm2d(int64_t channels, const BatchNormConfig& c)
-    : running_mean(zeros({channels})),
-      running_var(ones({channels})),
-      num_batches_tracked(zeros({}, DType::i64)),
-      eps(c.eps),
-      momentum(c.momentum) {
+BatchNorm::BatchNorm(int64_t channels, const BatchNormConfig& c)
+    : eps(c.eps), momentum(c.momentum) {
   start({channels}, {.affine = c.affine}, weight, bias);
+  track(c.track_running_stats, channels, running_mean, running_var, num_batches_tracked);
 }
 
-Tensor BatchNorm2d::operator()(const Tensor& x) const {
-  if (training) {
+Tensor BatchNorm::normalise(const Tensor& x) const {
+  const bool tracked = running_mean.defined();
+  double share = momentum.value_or(0);
+  if (training && tracked) {
     NoGradGuard no_grad;
     add_(num_batches_tracked, ones({}, DType::i64));
+    if (!momentum) share = 1 / num_batches_tracked.tensor().item();
   }
   return batch_norm(x, running_mean, running_var, weight, bias,
-                    {.training = training, .momentum = momentum, .eps = eps});
+                    {.training = training || !tracked, .momentum = share, .eps = eps});
+}
+
+Tensor BatchNorm1d::operator()(const Tensor& x) const {
+  check(x.ndim() == 2 || x.ndim() == 3, "BatchNorm1d: needs (N, C) or (N, C, L), got {}",
+        x.shape());
+  return normalise(x);
+}
+
+Tensor BatchNorm3d::operator()(const Tensor& x) const {
+  check(x.ndim() == 5, "BatchNorm3d: needs (N, C, D, H, W), got {}", x.shape());
+  return normalise(x);
+}
+
+InstanceNorm::InstanceNorm(int64_t c, const InstanceNormConfig& o)
+    : channels(c), eps(o.eps), momentum(o.momentum) {
+  start({channels}, {.affine = o.affine}, weight, bias);
+  track(o.track_running_stats, channels, running_mean, running_var, num_batches_tracked);
+}
+
+Tensor InstanceNorm::normalise(const char* layer, const Tensor& x, int axes) const {
+  check(x.ndim() == axes && x.size(1) == channels,
+        "{}: needs {} axes, the second of {} channels, got {}", layer, axes, channels, x.shape());
+  return instance_norm(
+      x, running_mean, running_var, weight, bias,
+      {.use_input_stats = training || !running_mean.defined(), .momentum = momentum, .eps = eps});
 }
 
 }  // namespace tern::nn

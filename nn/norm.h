@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/residual.h"
@@ -71,20 +72,23 @@ struct GroupNorm {
 
 struct BatchNormConfig {
   double eps = 1e-5;
-  double momentum = 0.1;  ///< share of the new batch in the running statistics
+  /// Share of the new batch in the running statistics; std::nullopt: 1 / the number of batches, so
+  /// that they are the mean over all.
+  std::optional<double> momentum = 0.1;
   bool affine = true;
+  bool track_running_stats = true;  ///< false: it normalises by the batch in evaluation too
 };
 
-/// x (N, C, H, W) or any (N, C, ...). In training it normalises by the batch and updates the
-/// running mean and (unbiased) variance; in evaluation it normalises by those.
-struct BatchNorm2d {
+/// What BatchNorm1d, 2d and 3d have in common. In training it normalises each channel by the batch
+/// and updates the running mean and (unbiased) variance; in evaluation it normalises by those.
+struct BatchNorm {
   Parameter weight, bias;
   Buffer running_mean, running_var, num_batches_tracked;
-  double eps, momentum;
+  double eps;
+  std::optional<double> momentum;
   bool training = true;
 
-  explicit BatchNorm2d(int64_t channels, const BatchNormConfig& config = {});
-  Tensor operator()(const Tensor& x) const;
+  explicit BatchNorm(int64_t channels, const BatchNormConfig& config = {});
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
     visit("bias", m.bias);
@@ -93,6 +97,75 @@ struct BatchNorm2d {
     visit("num_batches_tracked", m.num_batches_tracked);
     visit("training", m.training);
   }
+
+ protected:
+  Tensor normalise(const Tensor& x) const;
+};
+
+/// x (N, C) or (N, C, L).
+struct BatchNorm1d : BatchNorm {
+  using BatchNorm::BatchNorm;
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// x (N, C, H, W) or any (N, C, ...).
+struct BatchNorm2d : BatchNorm {
+  using BatchNorm::BatchNorm;
+  Tensor operator()(const Tensor& x) const { return normalise(x); }
+};
+
+/// x (N, C, D, H, W).
+struct BatchNorm3d : BatchNorm {
+  using BatchNorm::BatchNorm;
+  Tensor operator()(const Tensor& x) const;
+};
+
+struct InstanceNormConfig {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< share of the new batch in the running statistics
+  bool affine = false;
+  bool track_running_stats = false;  ///< true: it normalises by them in evaluation
+};
+
+/// What InstanceNorm1d, 2d and 3d have in common: each channel of each sample is normalised by
+/// itself (Ulyanov et al. 2016).
+struct InstanceNorm {
+  Parameter weight, bias;
+  Buffer running_mean, running_var, num_batches_tracked;
+  int64_t channels;
+  double eps, momentum;
+  bool training = true;
+
+  explicit InstanceNorm(int64_t channels, const InstanceNormConfig& config = {});
+  static void fields(auto& m, auto&& visit) {
+    visit("weight", m.weight);
+    visit("bias", m.bias);
+    visit("running_mean", m.running_mean);
+    visit("running_var", m.running_var);
+    visit("num_batches_tracked", m.num_batches_tracked);
+    visit("training", m.training);
+  }
+
+ protected:
+  Tensor normalise(const char* layer, const Tensor& x, int axes) const;
+};
+
+/// x (N, C, L).
+struct InstanceNorm1d : InstanceNorm {
+  using InstanceNorm::InstanceNorm;
+  Tensor operator()(const Tensor& x) const { return normalise("InstanceNorm1d", x, 3); }
+};
+
+/// x (N, C, H, W).
+struct InstanceNorm2d : InstanceNorm {
+  using InstanceNorm::InstanceNorm;
+  Tensor operator()(const Tensor& x) const { return normalise("InstanceNorm2d", x, 4); }
+};
+
+/// x (N, C, D, H, W).
+struct InstanceNorm3d : InstanceNorm {
+  using InstanceNorm::InstanceNorm;
+  Tensor operator()(const Tensor& x) const { return normalise("InstanceNorm3d", x, 5); }
 };
 
 }  // namespace tern::nn

@@ -53,6 +53,15 @@ Tensor padding(const Tensor& lengths, int64_t steps) {
   return unsqueeze(le(unsqueeze(lengths, 1), arange(0, steps)), 2);
 }
 
+Tensor zero_state(const Shape& shape, const Parameter& like) {
+  for (int64_t n : shape) check(n >= 0, "zeros: a batch of {} is none", n);
+  return zeros(shape, like.dtype());
+}
+
+Tensor zero_state(int64_t batch, const RnnParameters& p) {
+  return zero_state({batch, p.weight_hh.size(1)}, p.weight_hh);
+}
+
 }  // namespace
 
 int64_t RnnState::batch() const {
@@ -107,7 +116,7 @@ RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const 
       Tensor h = lstm ? select(all, 0, 0) : all;
       auto at_end = [&](const Tensor& states, const Tensor& start) {
         if (steps > 0) return select(states, 0, d == 1 ? 0 : steps - 1);
-        return start.defined() ? start : zeros({x.size(0), hidden}, x.dtype());
+        return start.defined() ? start : tern::zeros({x.size(0), hidden}, x.dtype());
       };
       last_h.push_back(at_end(h, options.h0));
       if (lstm) last_c.push_back(at_end(select(all, 0, 1), options.c0));
@@ -118,6 +127,13 @@ RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const 
   y = transpose(y, 0, 1);
   y = inputs.lengths.defined() ? masked_fill(y, padding(inputs.lengths, steps), 0) : y.contiguous();
   return {y, {stack(last_h), lstm ? stack(last_c) : Tensor()}};
+}
+
+RnnState Recurrent::zeros(int64_t batch) const {
+  const Shape shape{layers * directions, batch, hidden};
+  const Parameter& like = parameters[0].weight_hh;
+  Tensor h = zero_state(shape, like);
+  return {h, kind == RnnKind::lstm ? zero_state(shape, like) : Tensor()};
 }
 
 Rnn::Rnn(int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options,
@@ -158,6 +174,12 @@ RnnState LstmCell::operator()(const Tensor& x, const RnnState& state) const {
   Tensor c = state_or_zeros("LstmCell", x, state.c, parameters);
   Tensor next = lstm_cell(gates_of(x, h, parameters), c);
   return {select(next, 0, 0), select(next, 0, 1)};
+}
+
+Tensor RnnCell::zeros(int64_t batch) const { return zero_state(batch, parameters); }
+Tensor GruCell::zeros(int64_t batch) const { return zero_state(batch, parameters); }
+RnnState LstmCell::zeros(int64_t batch) const {
+  return {zero_state(batch, parameters), zero_state(batch, parameters)};
 }
 
 }  // namespace tern::nn

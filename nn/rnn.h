@@ -78,6 +78,8 @@ struct Recurrent {
   Recurrent(RnnKind kind, int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options);
   /// x (B, T, C).
   RnnOutput operator()(const Tensor& x, const RnnInputs& inputs = {}) const;
+  /// A state of zeros for so many sequences, in the type of the weights.
+  RnnState zeros(int64_t batch) const;
   static void fields(auto& m, auto&& visit) {
     int64_t i = 0;
     for (auto& p : m.parameters) {
@@ -111,6 +113,7 @@ struct RnnCell {
   RnnCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes,
           RnnNonlinearity nonlinearity = RnnNonlinearity::tanh);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+  Tensor zeros(int64_t batch) const;  ///< a state of zeros: (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 
@@ -119,6 +122,7 @@ struct GruCell {
 
   GruCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+  Tensor zeros(int64_t batch) const;  ///< a state of zeros: (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 
@@ -127,6 +131,7 @@ struct LstmCell {
 
   LstmCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
   RnnState operator()(const Tensor& x, const RnnState& state = {}) const;
+  RnnState zeros(int64_t batch) const;  ///< a state of zeros: h and c (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 

@@ -1,0 +1,87 @@
+#include "tern/nn/parametrizations.h"
+
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern::nn {
+namespace {
+
+constexpr int64_t kFirstIterations = 15;  // as PyTorch's
+
+/// All axes but one; none: all.
+Dims others(int ndim, std::optional<int64_t> dim) {
+  Dims axes;
+  for (int a = 0; a < ndim; ++a)
+    if (!dim || a != *dim) axes.push_back(a);
+  return axes;
+}
+
+/// The norm of v over all axes but `dim`, with axes of size 1 for them; () over all.
+Tensor norms(const Tensor& v, std::optional<int64_t> dim) {
+  if (!dim) return norm(v);
+  const Dims axes = others(v.ndim(), dim);
+  return axes.empty() ? abs(v) : norm(v, 2, axes, true);
+}
+
+Tensor normalised(const Tensor& x, double eps) { return x / maximum(norm(x), eps); }
+
+}  // namespace
+
+NormedWeight::NormedWeight(const Tensor& weight, const WeightNormOptions& o) : dim(o.dim) {
+  check(weight.defined(), "WeightNorm: nothing to parametrize: the layer has no weight");
+  check(!dim || (*dim >= 0 && *dim < weight.ndim()),
+        "WeightNorm: dim {} is no axis of the weight {}; std::nullopt is the norm of all of it",
+        dim.value_or(0), weight.shape());
+  NoGradGuard no_grad;
+  original0 = Parameter(norms(weight, dim).clone());
+  original1 = Parameter(weight.detach().clone());
+}
+
+Tensor NormedWeight::weight() const {
+  const Tensor& v = original1;
+  return v * (original0.tensor() / norms(v, dim));
+}
+
+SpectralWeight::SpectralWeight(const Tensor& weight, Rng& rng, int64_t rows,
+                               const SpectralNormOptions& o)
+    : dim(rows), iterations(o.n_power_iterations), eps(o.eps) {
+  check(weight.defined(), "SpectralNorm: nothing to parametrize: the layer has no weight");
+  check(iterations > 0, "SpectralNorm: needs at least one power iteration, got {}", iterations);
+  dim = normalize_axis("SpectralNorm", dim, weight.ndim());
+  check(weight.numel() > 0, "SpectralNorm: the weight {} has no elements", weight.shape());
+  NoGradGuard no_grad;
+  original = Parameter(weight.detach().clone());
+  if (weight.ndim() == 1) return;
+  const Tensor w = matrix(original);
+  u = Buffer(normalised(randn({w.size(0)}, rng, w.dtype()), eps));
+  v = Buffer(normalised(randn({w.size(1)}, rng, w.dtype()), eps));
+  iterate(w, kFirstIterations);
+}
+
+Tensor SpectralWeight::matrix(const Tensor& w) const {
+  Dims axes(dim);
+  for (int a = 0; a < w.ndim(); ++a)
+    if (a != dim) axes.push_back(a);
+  return flatten(permute(w, axes), 1);
+}
+
+void SpectralWeight::iterate(const Tensor& rows, int64_t times) const {
+  NoGradGuard no_grad;
+  const Tensor w = rows.detach();
+  for (int64_t i = 0; i < times; ++i) {
+    copy_(u, normalised(matmul(w, v), eps));
+    copy_(v, normalised(matmul(transpose(w, 0, 1), u), eps));
+  }
+}
+
+Tensor SpectralWeight::weight() const {
+  const Tensor& w = original;
+  if (w.ndim() == 1) return normalised(w, eps);
+  const Tensor rows = matrix(w);
+  if (training) iterate(rows, iterations);
+  // Copies: u and v may have gone on when the backward pass comes.
+  const Tensor left = u.tensor().clone(), right = v.tensor().clone();
+  return w / matmul(left, matmul(rows, right));
+}
+
+}  // namespace tern::nn
