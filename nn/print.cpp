@@ -17,9 +17,6 @@ std::string with_commas(int64_t n) {
   return s;
 }
 
-namespace {
-
-// "Linear" for tern::nn::Linear, "Sequential" for tern::nn::Sequential<...>.
 std::string short_name(const std::type_info& type) {
   int status = 0;
   std::unique_ptr<char, void (*)(void*)> text(
@@ -39,6 +36,8 @@ std::string short_name(const std::type_info& type) {
   }
   return name.substr(start, end - start);
 }
+
+namespace {
 
 std::string indented(const std::string& text) {
   std::string out;

@@ -25,6 +25,9 @@ namespace detail {
 /// 1234567 as "1,234,567".
 std::string with_commas(int64_t n);
 
+/// "Linear" for tern::nn::Linear, "Sequential" for tern::nn::Sequential<...>.
+std::string short_name(const std::type_info& type);
+
 /// A module as it is printed: its type, its own tensors, its modules.
 struct Outline {
   struct Field {
@@ -51,6 +54,8 @@ class Outliner {
         out_.tensors.push_back({list_ + std::string(name), &field, std::is_same_v<T, Buffer>});
     } else if constexpr (is_slot<T>) {
       return;  // a flag or a generator
+    } else if constexpr (requires { field.outline(*this, name); }) {
+      field.outline(*this, name);  // it knows what it holds: AnyLayer
     } else if constexpr (HasFields<T>) {
       if (name.empty()) return T::fields(field, *this);  // part of this module
       T::fields(field, module<T>(name));

@@ -1,0 +1,13 @@
+#include "tern/nn/any_layer.h"
+
+namespace tern::nn::detail {
+
+void fail_other_layer(const std::type_info& is, const std::type_info& wanted) {
+  fail(fmt::format("AnyLayer: the layer is a {}, not a {}", short_name(is), short_name(wanted)));
+}
+
+void fail_moved_layer() {
+  fail("AnyLayer: its layer was moved away; copy it, or take it from where it went");
+}
+
+}  // namespace tern::nn::detail

@@ -1,0 +1,62 @@
+#include "tern/nn/dynamic_sequential.h"
+
+#include "tern/nn/module_dict.h"
+
+namespace tern::nn {
+
+DynamicSequential::DynamicSequential(std::initializer_list<AnyLayer> layers) {
+  for (const AnyLayer& layer : layers) add(layer);
+}
+
+DynamicSequential& DynamicSequential::add(AnyLayer layer) {
+  layers_.emplace_back("", std::move(layer));
+  return *this;
+}
+
+DynamicSequential& DynamicSequential::add(std::string name, AnyLayer layer) {
+  detail::check_module_name("DynamicSequential", name);
+  check(name.find_first_not_of("0123456789") != name.npos,
+        "DynamicSequential: '{}' is a number, as layers without a name have; leave the name out",
+        name);
+  for (const auto& [taken, other] : layers_)
+    check(taken != name, "DynamicSequential: '{}' is there already", name);
+  layers_.emplace_back(std::move(name), std::move(layer));
+  return *this;
+}
+
+void DynamicSequential::insert(int64_t at, AnyLayer layer) {
+  const size_t i = place("insert", at, size() + 1);
+  layers_.emplace(layers_.begin() + static_cast<int64_t>(i), "", std::move(layer));
+}
+
+void DynamicSequential::erase(int64_t at) {
+  layers_.erase(layers_.begin() + static_cast<int64_t>(place("erase", at, size())));
+}
+
+Tensor DynamicSequential::operator()(Tensor x) const {
+  for (const auto& [name, layer] : layers_) x = layer(x);
+  return x;
+}
+
+std::string DynamicSequential::name(int64_t at) const {
+  const size_t i = place("name", at, size());
+  return layers_[i].first.empty() ? std::to_string(i) : layers_[i].first;
+}
+
+size_t DynamicSequential::place(const char* op, int64_t at, int64_t end) const {
+  const int64_t i = at < 0 ? at + size() : at;
+  check(i >= 0 && i < end, "DynamicSequential: {} of place {}, but there are {} layers", op, at,
+        size());
+  return static_cast<size_t>(i);
+}
+
+size_t DynamicSequential::place(std::string_view wanted) const {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < size(); ++i) {
+    names.push_back(name(i));
+    if (names.back() == wanted) return static_cast<size_t>(i);
+  }
+  detail::fail_no_module("DynamicSequential", wanted, names);
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,18 @@
+#include "tern/nn/module_dict.h"
+
+#include <fmt/format.h>
+
+namespace tern::nn::detail {
+
+void check_module_name(const char* container, const std::string& name) {
+  check(!name.empty() && name.find('.') == name.npos,
+        "{}: '{}' cannot be a name: names are not empty and have no dot, which joins them",
+        container, name);
+}
+
+void fail_no_module(const char* container, std::string_view name,
+                    const std::vector<std::string>& names) {
+  fail(fmt::format("{}: there is no '{}'; there are: {}", container, name, fmt::join(names, ", ")));
+}
+
+}  // namespace tern::nn::detail

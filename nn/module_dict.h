@@ -1,0 +1,76 @@
+// Modules by name, as torch.nn.ModuleDict, in the order in which they were added:
+//
+//   nn::ModuleDict<nn::Linear> heads;
+//   heads.add("class", nn::Linear(64, 10, rng));
+//   heads.add("depth", nn::Linear(64, 1, rng));
+//   for (const auto& [name, head] : heads) losses[name] = loss(head(features), targets[name]);
+//   heads["class"].weight;   // state: class.weight, class.bias, depth.weight, depth.bias
+//
+// The modules are of one type: one that is called with several tensors too, or nn::AnyLayer for
+// layers of different types (ModuleDict<>). A list without names is a std::vector.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tern/nn/any_layer.h"
+
+namespace tern::nn {
+namespace detail {
+
+/// An Error for a name that is empty or has a dot.
+void check_module_name(const char* container, const std::string& name);
+[[noreturn]] void fail_no_module(const char* container, std::string_view name,
+                                 const std::vector<std::string>& names);
+
+}  // namespace detail
+
+template <class M = AnyLayer>
+class ModuleDict {
+ public:
+  /// The module as it stands in the dictionary. An Error if the name is taken, empty or has a dot.
+  M& add(std::string name, M module) {
+    detail::check_module_name("ModuleDict", name);
+    check(!contains(name), "ModuleDict: '{}' is there already; assign to dict[\"{}\"]", name, name);
+    return modules_.emplace_back(std::move(name), std::move(module)).second;
+  }
+  void erase(std::string_view name) { modules_.erase(modules_.begin() + place(name)); }
+  void clear() { modules_.clear(); }
+
+  /// An Error that lists the names if there is none.
+  M& operator[](std::string_view name) { return modules_[static_cast<size_t>(place(name))].second; }
+  const M& operator[](std::string_view name) const {
+    return modules_[static_cast<size_t>(place(name))].second;
+  }
+  bool contains(std::string_view name) const {
+    for (const auto& entry : modules_)
+      if (entry.first == name) return true;
+    return false;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : modules_) all.push_back(entry.first);
+    return all;
+  }
+  int64_t size() const { return std::ssize(modules_); }
+  bool empty() const { return modules_.empty(); }
+  /// Pairs of a name and a module.
+  auto begin() const { return modules_.begin(); }
+  auto end() const { return modules_.end(); }
+
+  static void fields(auto& m, auto&& visit) {
+    for (auto& entry : m.modules_) visit(entry.first, entry.second);
+  }
+
+ private:
+  int64_t place(std::string_view name) const {
+    for (size_t i = 0; i < modules_.size(); ++i)
+      if (modules_[i].first == name) return static_cast<int64_t>(i);
+    detail::fail_no_module("ModuleDict", name, names());
+  }
+  std::vector<std::pair<std::string, M>> modules_;
+};
+
+}  // namespace tern::nn
