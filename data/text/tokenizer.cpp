@@ -20,9 +20,32 @@ TokenUnit unit_named(const std::string& name) {
 }
 
 std::vector<std::string> cut_text(std::string_view text, TokenUnit unit) {
-  if (unit == TokenUnit::words) return split_words(text);
+  if (unit == TokenUnit::words) return mark_words(text);
   const std::vector<std::string_view> parts = split_spaces(text);
   return {parts.begin(), parts.end()};
+}
+
+/// Counts a marked word that is too rare for the vocabulary as the word without its marks.
+void drop_rare_marks(WordCounts& counts, int64_t min_freq) {
+  WordCounts bare;
+  for (auto it = counts.begin(); it != counts.end();) {
+    const std::string_view word = without_marks(it->first);
+    if (it->second >= min_freq || word.size() == it->first.size()) {
+      ++it;
+    } else {
+      bare[std::string(word)] += it->second;
+      it = counts.erase(it);
+    }
+  }
+  for (const auto& [word, count] : bare) counts[word] += count;
+}
+
+/// Marked words that the vocabulary lacks are those without their marks.
+std::vector<int64_t> word_ids(const Vocabulary& vocabulary, std::span<const std::string> words) {
+  std::vector<int64_t> ids = vocabulary.ids(words);
+  for (size_t i = 0; i < words.size(); ++i)
+    if (ids[i] == kUnknownId) ids[i] = vocabulary.id(without_marks(words[i]));
+  return ids;
 }
 
 std::string join_spaces(std::span<const std::string> words) {
@@ -55,6 +78,7 @@ Tokenizer Tokenizer::learn(std::span<const std::string> texts, const TokenizerOp
   for (const std::string& text : texts)
     for (const std::string& word : cut_text(normalize(text, options.normalize), options.unit))
       ++counts[word];
+  if (options.unit == TokenUnit::words) drop_rare_marks(counts, options.vocabulary.min_freq);
   return {options.unit, options.normalize, Vocabulary(counts, options.vocabulary)};
 }
 
@@ -65,7 +89,9 @@ int64_t Tokenizer::size() const {
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   const std::string normal = normalize(text, normalize_);
   if (const Bpe* bpe = std::get_if<Bpe>(&table_)) return bpe->encode(normal);
-  return std::get<Vocabulary>(table_).ids(cut_text(normal, unit_));
+  const auto& vocabulary = std::get<Vocabulary>(table_);
+  const std::vector<std::string> words = cut_text(normal, unit_);
+  return unit_ == TokenUnit::words ? word_ids(vocabulary, words) : vocabulary.ids(words);
 }
 
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {

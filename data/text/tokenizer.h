@@ -17,7 +17,7 @@
 namespace tern::data {
 
 enum class TokenUnit {
-  words,   ///< split_words and join_words
+  words,   ///< mark_words and join_words: the text comes back as its spaces were
   spaces,  ///< what stands between spaces, as in d2l.ai's chapters
   bpe,     ///< pieces of words, nothing unknown
 };
