@@ -8,6 +8,7 @@
 
 #include "tern/apps/common/memory_options.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 
 namespace tern::apps {
 
@@ -43,7 +44,7 @@ template <class C, class Check>
 C parse_config(const std::string& json, Check check) {
   try {
     C config;
-    read_config(nlohmann::json::parse(json), config);
+    read_config(parse_json(json), config);
     check(config);
     return config;
   } catch (const nlohmann::json::exception& e) {

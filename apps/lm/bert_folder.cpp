@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines.h"
 
@@ -24,7 +25,7 @@ template <class Use>
 auto from_json_file(const std::string& path, Use use) {
   const std::string text = data::read_text(path, {.max_bytes = 1 << 24});
   try {
-    return use(json::parse(text));
+    return use(parse_json(text));
   } catch (const json::exception& e) {
     fail_io(fmt::format("{}: it cannot be read: {}", path, e.what()));
   } catch (const Error& e) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/bert_report.h"
@@ -140,6 +141,10 @@ int resume_bert_training(const TrainConfig& c, const std::string& path, SafeTens
                          int64_t epochs_before) {
   const train::RunFolder folder{path};
   const data::WordPiece pieces = load_pieces({path});
+  check_resumed_fits(state, ModelFiles{path}.config(), [&] {
+    Rng rng(c.seed);
+    return models::Bert(bert_sizes(c, pieces), rng);
+  });
   const Texts texts = read_texts(c);
   const BertCorpus corpus = encode_documents(c, lines_of(c, texts), pieces);
   Rng rng(c.seed);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/config_checks.h"
 #include "tern/apps/common/json_config.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
@@ -39,11 +40,36 @@ void check_sizes(const ModelConfig& m) {
   check(m.rope_base > 1 && m.rope_base < 1e12, "rope_base is {}; above 1", m.rope_base);
 }
 
+namespace {
+
+// The bounds of the flags.
+void check_recipe(const TrainConfig& c) {
+  check_choice("schedule", c.schedule, train::schedule_names(true));
+  check_choice("precision", c.precision, {"f32", "bf16"});
+  for (const auto& [name, value] : {std::pair("vocab_size", c.vocab_size),
+                                    {"epochs", c.epochs},
+                                    {"parts", c.parts},
+                                    {"batch", c.batch},
+                                    {"accumulate", c.accumulate}})
+    check_count(name, static_cast<double>(value));
+  check_any_count("warmup", static_cast<double>(c.warmup));
+  for (const auto& [name, value] :
+       {std::pair("hold_out", c.hold_out), {"beta2", c.beta2}, {"ema", c.ema}})
+    check_share(name, value);
+  check_above_zero("lr", c.lr);
+  check_range("weight_decay", c.weight_decay, 0, 1000);
+  check_range("clip", c.clip, 0, 1e9);
+}
+
+}  // namespace
+
 std::string to_json(const TrainConfig& config) { return config_json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  TrainConfig c =
-      parse_config<TrainConfig>(json, [](const TrainConfig& read) { check_sizes(read.model); });
+  TrainConfig c = parse_config<TrainConfig>(json, [](const TrainConfig& read) {
+    check_sizes(read.model);
+    check_recipe(read);
+  });
   c.model.recompute = c.memory_use.recompute;
   return c;
 }

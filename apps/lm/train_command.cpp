@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/commands.h"
@@ -150,6 +151,8 @@ int resume_training(const LmOptions& options) {
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   if (c.model.model == kBert)
     return resume_bert_training(c, folder.path, std::move(state), started_with);
+  check_resumed_fits(state, ModelFiles{folder.path}.config(),
+                     [&] { return make_model(c.model, c.seed); });
   const data::ByteBpe tokenizer = load_tokenizer({folder.path});
   const Texts texts = read_texts(c);
   const Corpus corpus = encode_corpus(texts, tokenizer);

@@ -6,6 +6,7 @@
 
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -120,7 +121,7 @@ json to_llama(const ModelConfig& c) {
 
 ModelConfig sizes_from_transformers(const std::string& text) {
   try {
-    const json j = json::parse(text);
+    const json j = parse_json(text);
     const auto kind = value_or<std::string>(j, "model_type", "none");
     check(kind == "gpt2" || kind == "llama", "model_type is {}; gpt2 and llama are known", kind);
     ModelConfig c = kind == "gpt2" ? from_gpt2(j) : from_llama(j);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/ntm/dry_run.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/apps/ntm/training.h"
@@ -21,8 +22,7 @@ constexpr int64_t kReportCount = 50;  // of each length
 bool finish(const NtmTraining& t, const Facts& facts) {
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
-  SequenceModel model(t.config);
-  load_best_weights(folder, model);
+  const SequenceModel model = load_best_model(folder, t.config);
   const auto lengths = score_lengths(model, t.task, report_lengths(t.task), kReportCount,
                                      kReportSeed, [] { return !train::interrupted(); });
   if (!lengths) return false;
@@ -77,6 +77,7 @@ int resume_training(const NtmCommand& command) {
   const train::RunFolder folder{command.resume};
   const SafeTensors state = load_resumed(folder);
   const NtmConfig c = load_config(folder);
+  check_resumed_fits(state, config_file(folder), [&] { return SequenceModel(c); });
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   NtmTraining training(c, {.folder = folder.path});
   training.loop.load_state(state, folder.checkpoint());
@@ -90,8 +91,7 @@ int evaluate_model(const NtmCommand& command) {
         "--repeats would change nothing: {} learned {}", folder.path, c.task);
   check(command.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
   const MatmulPrecisionScope precision(matmul_precision(command.config.precision));
-  SequenceModel model(c);
-  load_best_weights(folder, model);
+  SequenceModel model = load_best_model(folder, c);
   const int64_t n = command.repeats;
   const data::SequenceTask task =
       n > 0 ? data::repeat_copy_task({.repeats = {n, n}}) : data::sequence_task(c.task);

@@ -106,6 +106,7 @@ void check_config(const NtmConfig& c) {
   choice("memory", c.memory, {"constant", "learned", "random"});
   choice("optimizer", c.optimizer, train::optimizer_names());
   choice("schedule", c.schedule, train::schedule_names(false));
+  choice("precision", c.precision, {"f32", "bf16"});
   for (const std::string& stage : c.without)
     choice("without", stage, {"content", "interpolation", "shift", "sharpening"});
   auto size = [](const char* name, int64_t value, int64_t least, int64_t most) {
@@ -125,8 +126,8 @@ void check_config(const NtmConfig& c) {
   check(c.lr > 0 && c.lr <= 1e6, "lr is {}; above 0", c.lr);
   check(c.clip >= 0 && c.clip <= 1e9, "clip is {}; 0 or more", c.clip);
   check(c.ema >= 0 && c.ema < 1, "ema is {}; at least 0 and below 1", c.ema);
-  check(c.memory_use.optimizer_bits == 32 || c.optimizer == "adam",
-        "--optimizer-bits is for adam; {} keeps 32", c.optimizer);
+  check(c.memory_use.optimizer_bits == 32 || is_one_of(c.optimizer, {"adam", "adamw"}),
+        "--optimizer-bits is for adam and adamw; {} keeps 32", c.optimizer);
   check_memory(c.memory_use, c.clip, 1);
 }
 

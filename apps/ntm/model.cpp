@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
@@ -49,11 +50,14 @@ NtmConfig load_config(const train::RunFolder& folder) {
   }
 }
 
-void load_best_weights(const train::RunFolder& folder, SequenceModel& model) {
+SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config) {
   const std::string path = folder.best_weights();
   const SafeTensors weights = load_safetensors(path);
   try {
+    check_weights_fit(weights.tensors, [&] { return SequenceModel(config); });
+    SequenceModel model(config);
     nn::load_state_dict(model, weights.tensors);
+    return model;
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", path, config_file(folder),
                         e.what()));

@@ -29,7 +29,8 @@ void save_config(const train::RunFolder& folder, const NtmConfig& config);
 /// IoError if it is not there or damaged.
 NtmConfig load_config(const train::RunFolder& folder);
 
-/// The weights of the best epoch into the model. IoError if they are not its own.
-void load_best_weights(const train::RunFolder& folder, SequenceModel& model);
+/// A model of this configuration with the weights of the best epoch. IoError if they are not its
+/// own, which is seen before the model takes memory.
+SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config);
 
 }  // namespace tern::apps::ntm

@@ -5,11 +5,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/config_checks.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/apps/common/json_config.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps::train_cifar {
@@ -94,6 +96,26 @@ std::unique_ptr<CLI::App> parse_once(int argc, char** argv, TrainOptions& o) {
   return parse_flags(*app, argc, argv) ? std::move(app) : nullptr;
 }
 
+void check_options(const TrainOptions& o) {
+  find_classifier(o.model);
+  check_choice("schedule", o.schedule, train::schedule_names(false));
+  check_choice("precision", o.precision, {"f32", "bf16"});
+  check_choice("augment", o.augment, {"none", "standard", "strong"});
+  check_count("epochs", static_cast<double>(o.epochs));
+  check_count("batch", static_cast<double>(o.batch));
+  check_any_count("warmup", static_cast<double>(o.warmup));
+  check_any_count("limit", static_cast<double>(o.limit));
+  check_above_zero("lr", o.lr);
+  for (const auto& [name, value] : {std::pair("weight_decay", o.weight_decay),
+                                    {"mixup", o.mixup},
+                                    {"cutmix", o.cutmix},
+                                    {"clip", o.clip}})
+    check_range(name, value, 0, 1000);
+  for (const auto& [name, value] :
+       {std::pair("label_smoothing", o.label_smoothing), {"ema", o.ema}, {"dropout", o.dropout}})
+    check_share(name, value);
+}
+
 }  // namespace
 
 bool parse_options(int argc, char** argv, TrainOptions& o) {
@@ -138,9 +160,12 @@ std::string options_to_json(const TrainOptions& options) { return config_json(op
 
 void options_from_json(const std::string& json, TrainOptions& options) {
   try {
-    read_config(nlohmann::json::parse(json), options);
+    read_config(parse_json(json), options);
+    check_options(options);
   } catch (const nlohmann::json::exception& e) {
     fail_io(fmt::format("checkpoint: its configuration cannot be read: {}", e.what()));
+  } catch (const Error& e) {
+    fail_io(fmt::format("checkpoint: its configuration cannot be: {}", e.what()));
   }
 }
 

@@ -44,7 +44,8 @@ struct TrainOptions : Recipe {
 /// Parses the command line. --help prints and returns false; wrong flags throw Error.
 bool parse_options(int argc, char** argv, TrainOptions& options);
 
-/// The options that make the run, as JSON, to be stored in a checkpoint; and back.
+/// The options that make the run, as JSON, to be stored in a checkpoint; and back. IoError if the
+/// text is no such options, or says what no flag could.
 std::string options_to_json(const TrainOptions& options);
 void options_from_json(const std::string& json, TrainOptions& options);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tern/apps/common/config_checks.h"
 #include "tern/apps/common/json_config.h"
 #include "tern/core/base/error.h"
 
@@ -166,6 +167,33 @@ void check_sizes(const ModelConfig& m) {
         m.length_ratio);
 }
 
+// The bounds of the flags.
+void check_recipe(const TrainConfig& c) {
+  check_choice("tokens", c.tokens, {"words", "bpe", "d2l"});
+  check_choice("schedule", c.schedule, train::schedule_names(true));
+  check_choice("precision", c.precision, {"f32", "bf16"});
+  check_choice("best", c.best, {"loss", "bleu"});
+  for (const auto& [name, value] : {std::pair("bpe", c.bpe),
+                                    {"min_freq", c.min_freq},
+                                    {"epochs", c.epochs},
+                                    {"accumulate", c.accumulate}})
+    check_count(name, static_cast<double>(value));
+  for (const auto& [name, value] : {std::pair("first", c.first),
+                                    {"max_length", c.max_length},
+                                    {"batch", c.batch},
+                                    {"batch_tokens", c.batch_tokens},
+                                    {"warmup", c.warmup}})
+    check_any_count(name, static_cast<double>(value));
+  check_range("hold_out", static_cast<double>(c.hold_out), -1, 1e9);
+  check(c.batch + c.batch_tokens > 0, "batch and batch_tokens are 0; one must be above");
+  for (const auto& [name, value] :
+       {std::pair("beta2", c.beta2), {"label_smoothing", c.label_smoothing}, {"ema", c.ema}})
+    check_share(name, value);
+  check_above_zero("lr", c.lr);
+  check_range("weight_decay", c.weight_decay, 0, 1000);
+  check_range("clip", c.clip, 0, 1e9);
+}
+
 }  // namespace
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
@@ -192,8 +220,10 @@ std::vector<std::string> preset_names() {
 std::string to_json(const TrainConfig& config) { return config_json(config).dump(1); }
 
 TrainConfig config_from_json(const std::string& json) {
-  TrainConfig c =
-      parse_config<TrainConfig>(json, [](const TrainConfig& read) { check_sizes(read.model); });
+  TrainConfig c = parse_config<TrainConfig>(json, [](const TrainConfig& read) {
+    check_sizes(read.model);
+    check_recipe(read);
+  });
   c.model.recompute = c.memory_use.recompute;
   return c;
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
 #include "tern/apps/translate/dry_run.h"
@@ -108,6 +109,8 @@ int resume_training(const TranslateOptions& options) {
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
+  check_resumed_fits(state, ModelFiles{folder.path}.config(),
+                     [&] { return TranslationModel(c.model, c.seed); });
   const Tokenizers tokenizers = load_tokenizers({folder.path}, c);
   const PairFiles files = read_pair_files(c);
   const Corpus corpus = encode_corpus(c, files, tokenizers);

@@ -16,7 +16,8 @@ namespace tern::data {
 namespace {
 
 constexpr int64_t kBuffer = 256 * 1024;
-constexpr int kGzipOnly = 15 + 16;  // zlib: largest window, gzip header and checksum
+constexpr int64_t kFree = 16 << 20;  // bytes whatever the ratio
+constexpr int kGzipOnly = 15 + 16;   // zlib: largest window, gzip header and checksum
 
 struct CloseFile {
   void operator()(std::FILE* f) const { std::fclose(f); }
@@ -43,9 +44,10 @@ struct ByteReader::Impl {
 
   [[noreturn]] void fail(const std::string& what) const {
     if (!gzip) fail_io(fmt::format("{}: {} (at byte {})", path, what, position));
-    fail_io(fmt::format("{}: {} (at byte {}; {} unpacked)", path, what, file_read - (end - begin),
-                        position));
+    fail_io(fmt::format("{}: {} (at byte {}; {} unpacked)", path, what, file_position(), position));
   }
+
+  int64_t file_position() const { return file_read - (end - begin); }
 
   void open() {
     struct stat info {};
@@ -117,6 +119,11 @@ struct ByteReader::Impl {
       position += got;
       if (position > options.max_bytes)
         fail(fmt::format("holds more than the {} bytes expected at most", options.max_bytes));
+      if (gzip && position > kFree && position / options.max_ratio > file_position())
+        fail(
+            fmt::format("unpacks to more than {} times its size; unpack it first if it is meant "
+                        "to be so",
+                        options.max_ratio));
     }
     return done;
   }
@@ -125,6 +132,7 @@ struct ByteReader::Impl {
 ByteReader::ByteReader(std::string path, Options options) : impl_(std::make_unique<Impl>()) {
   impl_->path = std::move(path);
   impl_->options = options;
+  check(options.max_ratio >= 1, "ByteReader: a max_ratio of {}; at least 1", options.max_ratio);
   impl_->open();
 }
 ByteReader::~ByteReader() = default;
@@ -152,6 +160,8 @@ void ByteReader::drain() {
 }
 
 int64_t ByteReader::position() const { return impl_->position; }
+
+int64_t ByteReader::file_position() const { return impl_->file_position(); }
 
 std::optional<int64_t> ByteReader::remaining() const {
   if (impl_->gzip) return std::nullopt;

@@ -15,6 +15,9 @@ class ByteReader {
  public:
   struct Options {
     int64_t max_bytes = int64_t{1} << 36;  ///< the most (unpacked) bytes that are handed out
+    /// Bytes that a byte of a gzip file may unpack to, on average: text and pictures have below 20,
+    /// a file made to fill memory 1000. The first 16 MiB are free.
+    int64_t max_ratio = 100;
   };
 
   /// Opens a regular file; whether it is gzip is seen from its first two bytes.
@@ -34,6 +37,8 @@ class ByteReader {
 
   /// (Unpacked) bytes read so far.
   int64_t position() const;
+  /// Bytes of the file itself that these were.
+  int64_t file_position() const;
   /// (Unpacked) bytes from here to the end, where that is known: not for gzip.
   std::optional<int64_t> remaining() const;
   bool is_gzip() const;

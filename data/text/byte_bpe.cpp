@@ -9,6 +9,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/bpe_chunks.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
@@ -28,7 +29,7 @@ constexpr int64_t kMostBytes = 1 << 28;
 using Spellings = std::vector<std::string>;
 
 Spellings read_vocabulary(const std::string& path) {
-  const json file = json::parse(read_text(path, {.max_bytes = kMostBytes}));
+  const json file = parse_json(read_text(path, {.max_bytes = kMostBytes}));
   check(file.is_object() && !file.empty(), "it is no JSON object of tokens with their ids");
   Spellings tokens;
   for (const auto& [token, number] : file.items()) {

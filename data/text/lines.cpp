@@ -12,13 +12,19 @@ namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
 
+// Memory for lines beyond the first: so many bytes for a byte of the file. Lines of one letter take
+// 16, real ones two.
+constexpr int64_t kFreeMemory = 64 << 20, kMostOfPlain = 20, kMostOfGzip = 200;
+
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 class LineCollector {
  public:
   explicit LineCollector(const std::string& path) : path_(path) {}
 
-  void add(std::string_view bytes) {
+  /// Bytes as they come from the reader.
+  void add(std::string_view bytes, const ByteReader& reader) {
+    const int64_t most = reader.is_gzip() ? kMostOfGzip : kMostOfPlain;
     while (!bytes.empty()) {
       const size_t end = bytes.find('\n');
       line_ += bytes.substr(0, end);
@@ -26,6 +32,9 @@ class LineCollector {
                path_, lines_.size() + 1, kLongestLine);
       if (end == std::string_view::npos) return;
       finish();
+      check_io(memory_ <= kFreeMemory || memory_ / most <= reader.file_position(),
+               "{}: {} lines in {} bytes of the file; is this text?", path_, lines_.size(),
+               reader.file_position());
       bytes.remove_prefix(end + 1);
     }
   }
@@ -44,13 +53,15 @@ class LineCollector {
           fmt::format("{}: line {} is not valid UTF-8 (byte {} of the line); convert the file, "
                       "for example with iconv -f latin1 -t utf-8",
                       path_, lines_.size() + 1, *at + 1));
-    lines_.push_back(std::move(line_));
+    memory_ += static_cast<int64_t>(sizeof line_ + line_.size());
+    lines_.push_back(line_);  // a copy has no more room than it needs
     line_.clear();
   }
 
   const std::string& path_;
   std::string line_;
   std::vector<std::string> lines_;
+  int64_t memory_ = 0;
 };
 
 }  // namespace
@@ -60,7 +71,7 @@ std::vector<std::string> read_lines(const std::string& path) {
   LineCollector collector(path);
   std::array<char, 64 * 1024> buffer;
   while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
-    collector.add({buffer.data(), static_cast<size_t>(n)});
+    collector.add({buffer.data(), static_cast<size_t>(n)}, reader);
   check_io(reader.position() > 0, "{}: the file is empty", path);
   return collector.take();
 }

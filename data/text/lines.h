@@ -11,7 +11,8 @@ namespace tern::data {
 
 /// The lines without their ends (\n or \r\n) and without a byte order mark. A last line without an
 /// end counts. IoError: the file cannot be read or is damaged, has no bytes at all, has a line
-/// that is not valid UTF-8 (with its number) or is longer than 1 MiB.
+/// that is not valid UTF-8 (with its number) or is longer than 1 MiB, or is so much of line ends
+/// that its lines would take many times its size in memory.
 std::vector<std::string> read_lines(const std::string& path);
 
 struct TextOptions {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 
 namespace tern::train {
 namespace {
@@ -63,7 +64,7 @@ std::string to_json(const LoopState& s) {
 
 LoopState loop_state_from_json(const std::string& text) {
   try {
-    const json j = json::parse(text);
+    const json j = parse_json(text);
     LoopState s{.batch = j.at("batch"),
                 .batches = j.at("batches"),
                 .progress = number(j.at("progress")),

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/lines.h"
 
 namespace tern::data::detail {
@@ -44,7 +45,7 @@ TokenTable from_json(const json& content) {
 }
 
 TokenTable parse(const std::string& text, const std::string& format) {
-  const json file = json::parse(text);
+  const json file = parse_json(text);
   const auto found = file.at("format").get<std::string>();
   check(found == format, "it is of the format '{}', not '{}'", found, format);
   const auto version = file.at("version").get<int64_t>();

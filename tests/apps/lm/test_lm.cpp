@@ -335,6 +335,18 @@ TEST_CASE("lm: flags") {
   sized.memory_use = less.memory_use;
   CHECK(config_from_json(to_json(sized)).model.recompute == "full");
   CHECK(config_from_json(to_json(sized)).memory_use.optimizer_bits == 8);
+  auto senseless = [&](auto change) {
+    TrainConfig c = sized;
+    change(c);
+    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+  };
+  senseless([](TrainConfig& c) { c.ema = 1; });
+  senseless([](TrainConfig& c) { c.clip = -1; });
+  senseless([](TrainConfig& c) { c.epochs = 0; });
+  senseless([](TrainConfig& c) { c.parts = -3; });
+  senseless([](TrainConfig& c) { c.hold_out = 1; });
+  senseless([](TrainConfig& c) { c.lr = std::nan(""); });
+  senseless([](TrainConfig& c) { c.schedule = "upwards"; });
   CHECK_THROWS_AS(config_from_json("{}"), Error);
   CHECK_THROWS_AS(config_from_json("[[[["), Error);
   const std::vector<std::vector<std::string>> wrong = {

@@ -365,6 +365,15 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("would change nothing"), Error);
   eval.model = folder.file("nowhere");
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("the folder of a run?"), IoError);
+  NtmConfig huge = o.config;  // 32 GB
+  huge.layers = 100;
+  huge.hidden = 1 << 14;
+  save_config(run, huge);
+  eval.repeats = 0;
+  eval.model = o.out;
+  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("of another form"), IoError);
+  CHECK_THROWS_WITH_AS(resume_training(resume), doctest::Contains("config.json: it describes"),
+                       IoError);
   std::ofstream(run.file("config.json")) << "{\"task\": 3}";
   eval.model = o.out;
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("config.json: its configuration"),

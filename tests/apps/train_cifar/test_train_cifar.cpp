@@ -141,6 +141,29 @@ TEST_CASE("train_cifar: a state of another model or of other data is refused") {
   CHECK_THROWS_AS(a.loop.load_state(damaged, "file"), IoError);
 }
 
+TEST_CASE("train_cifar: options that no flag could say are refused") {
+  const TrainOptions fine = busy_options("gmlp-small");
+  TrainOptions read;
+  options_from_json(options_to_json(fine), read);
+  CHECK(options_to_json(read) == options_to_json(fine));
+  auto senseless = [&](auto change) {
+    TrainOptions o = fine;
+    change(o);
+    CHECK_THROWS_AS(options_from_json(options_to_json(o), read), IoError);
+  };
+  senseless([](TrainOptions& o) { o.mixup = -1; });
+  senseless([](TrainOptions& o) { o.cutmix = -0.1; });
+  senseless([](TrainOptions& o) { o.ema = 1; });
+  senseless([](TrainOptions& o) { o.dropout = -0.1; });
+  senseless([](TrainOptions& o) { o.label_smoothing = 1.5; });
+  senseless([](TrainOptions& o) { o.lr = 0; });
+  senseless([](TrainOptions& o) { o.batch = 0; });
+  senseless([](TrainOptions& o) { o.epochs = -1; });
+  senseless([](TrainOptions& o) { o.augment = "weak"; });
+  senseless([](TrainOptions& o) { o.model = "oracle"; });
+  CHECK_THROWS_AS(options_from_json("[[[[", read), IoError);
+}
+
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
   TrainOptions o = busy_options("gmlp-small");
   ImageClassifier model = make_model(o);

@@ -401,6 +401,20 @@ TEST_CASE("translate: flags and presets") {
   refused([](ModelConfig& m) { m.dropout = 2; });
   refused([](ModelConfig& m) { m.length_ratio = 1e300; });
   refused([](ModelConfig& m) { m.model = "oracle"; });
+  auto senseless = [&](auto change) {
+    TrainConfig c = sized;
+    change(c);
+    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+  };
+  senseless([](TrainConfig& c) { c.ema = -0.5; });
+  senseless([](TrainConfig& c) { c.label_smoothing = 1; });
+  senseless([](TrainConfig& c) { c.lr = 0; });
+  senseless([](TrainConfig& c) { c.beta2 = std::nan(""); });
+  senseless([](TrainConfig& c) { c.accumulate = 0; });
+  senseless([](TrainConfig& c) { c.batch = c.batch_tokens = 0; });
+  senseless([](TrainConfig& c) { c.hold_out = -2; });
+  senseless([](TrainConfig& c) { c.tokens = "bytes"; });
+  senseless([](TrainConfig& c) { c.best = "luck"; });
   CHECK_THROWS_AS(config_from_json("{}"), Error);
   CHECK_THROWS_AS(config_from_json("[[[["), Error);
   // What takes less memory is in a file only where it was asked for.
@@ -455,6 +469,30 @@ TEST_CASE("translate: flags and presets") {
   for (const auto& words : wrong) {
     CAPTURE(words.back());
     CHECK_THROWS_AS(parse(words), Error);
+  }
+}
+
+TEST_CASE("translate: sizes that the weights do not have are seen before they take memory") {
+  TempDir dir;
+  for (const char* model : {"transformer", "seq2seq"}) {
+    const std::string folder = trained_folder(dir, model);
+    TrainConfig c = load_config({folder});
+    const std::string checkpoint = folder + "/checkpoint.safetensors";
+    REQUIRE(std::filesystem::exists(checkpoint));
+    TranslateOptions resumed;
+    resumed.resume = folder;
+    for (int64_t layers : {int64_t{1}, int64_t{20}}) {
+      c.model.layers = layers;
+      c.model.dim = c.model.hidden = 1 << 15;  // 12 GB a layer, and more
+      save_config({folder}, c);
+      CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("of another form"), IoError);
+      CHECK_THROWS_WITH_AS(resume_training(resumed), doctest::Contains("config.json: it describes"),
+                           IoError);
+    }
+    c.model.layers = 1000;  // more than there are addresses
+    c.model.dim = c.model.hidden = 1 << 16;
+    save_config({folder}, c);
+    CHECK_THROWS_AS(load_translator(folder), IoError);
   }
 }
 

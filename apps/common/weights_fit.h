@@ -1,0 +1,40 @@
+// Models are as large as their configuration says, and that is a file like any other.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/io/state.h"
+#include "tern/nn/module.h"
+
+namespace tern::apps {
+
+/// Error unless a model as make() makes it has these weights, by name and shape. It is made without
+/// memory or arithmetic, so that sizes which the weights do not have cost nothing.
+template <class Make>
+void check_weights_fit(const NamedTensors& weights, Make make) {
+  ShapeOnlyScope shapes;
+  auto model = make();
+  nn::load_state_dict(model, weights);
+}
+
+/// The same for the model of a run's checkpoint; IoError that names the run's configuration.
+template <class Make>
+void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config_path, Make make) {
+  constexpr std::string_view kModel = "model.";
+  NamedTensors weights;
+  for (const auto& [name, t] : checkpoint.tensors)
+    if (name.starts_with(kModel)) weights.emplace_back(name.substr(kModel.size()), t);
+  try {
+    check_weights_fit(weights, make);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: it describes another model than the checkpoint beside it: {}",
+                        config_path, e.what()));
+  }
+}
+
+}  // namespace tern::apps
