@@ -128,3 +128,25 @@ TEST_CASE("normalize: NFC, case, spaces, and the form of d2l.ai") {
   CHECK(normalize(".Well...", d2l) == ".well . . .");
   CHECK(normalize("1,000; a:b", d2l) == "1 ,000; a:b");
 }
+
+TEST_CASE("unicode: one line, without what a terminal would obey") {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"", ""},
+      {"a b", "a b"},
+      {" a  b ", " a  b "},
+      {"a\nb\r\nc\td", "a b c d"},
+      {"\n a \n b\n", "a b"},
+      {"a\u2028b\u2029c\u0085d\v\fe", "a b c d e"},
+      {"\x1b[2J\a\x7f x\u009b", "\uFFFD[2J\uFFFD\uFFFD x\uFFFD"},
+      {"a\xffz", "a\uFFFDz"},
+      {"👩\u200D👧 می\u200Cخ", "👩\u200D👧 می\u200Cخ"},
+  };
+  for (const auto& [text, expected] : rows) CHECK(one_line(text) == expected);
+  CHECK(one_line(std::string("a\0b", 3)) == "a\uFFFDb");
+}
+
+TEST_CASE("unicode: case of letters") {
+  CHECK((is_small('a') && is_small(U'é') && is_small(U'ß') && is_small(U'я')));
+  CHECK((is_capital('A') && is_capital(U'É') && is_capital(U'Я')));
+  CHECK_FALSE((is_small('A') || is_small('1') || is_small(U'日') || is_capital(U'日')));
+}

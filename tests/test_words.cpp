@@ -197,6 +197,9 @@ TEST_CASE("words: a tokenizer of words writes as its texts do") {
   // What was seen with another space, or with none, is no unknown word.
   const Tokenizer t = Tokenizer::learn(english, {});
   CHECK(t.decode(t.encode("yes ?")) == "yes?");
+  const std::vector<std::string> spaced = {"bread ? yes !"};
+  const Tokenizer cut_before = Tokenizer::learn(spaced, {});
+  CHECK(cut_before.decode(cut_before.encode("yes? bread!")) == "yes ? bread !");
   // A mark too rare to keep counts for the token without it.
   const std::vector<std::string> once = {"a ?", "a ?", "b? a"};
   const Tokenizer kept = Tokenizer::learn(once, {.vocabulary = {.min_freq = 2}});

@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "tern/apps/translate/explain.h"
+#include "tern/apps/translate/input.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
@@ -18,8 +19,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr size_t kLinesAtOnce = 1024;   // translated together, where lines come from a file
-constexpr int64_t kLongestLine = 1000;  // tokens
+constexpr size_t kLinesAtOnce = 1024;  // translated together, where lines come from a file
 
 // Reads up to kLinesAtOnce lines, or one where a person types them.
 std::vector<std::string> next_lines(std::istream& in, bool typed) {
@@ -30,22 +30,6 @@ std::vector<std::string> next_lines(std::istream& in, bool typed) {
     lines.push_back(line);
   }
   return lines;
-}
-
-// Lines as they can be translated; says what was changed.
-void make_translatable(std::vector<std::string>& lines, int64_t first,
-                       const data::Tokenizer& tokenizer) {
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const int64_t number = first + static_cast<int64_t>(i);
-    if (data::find_invalid_utf8(lines[i]))
-      fmt::print(stderr, "translate: line {} is not valid UTF-8; wrong bytes are read as U+FFFD\n",
-                 number);
-    const std::vector<int64_t> ids = tokenizer.encode(lines[i]);
-    if (std::ssize(ids) <= kLongestLine) continue;
-    fmt::print(stderr, "translate: line {} has {} tokens; only the first {} are translated\n",
-               number, ids.size(), kLongestLine);
-    lines[i] = tokenizer.decode(std::span(ids).first(kLongestLine));
-  }
 }
 
 void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
@@ -92,21 +76,32 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
         "--attention: a seq2seq model has no attention");
   const Search search(t.model, for_texts(o.search));
   const bool typed = isatty(STDIN_FILENO) != 0;
+  InputLines input(t, [](const std::string& note) { fmt::print(stderr, "translate: {}\n", note); });
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
   for (;;) {
-    std::vector<std::string> lines = next_lines(in, typed);
+    const std::vector<std::string> lines = next_lines(in, typed);
     if (lines.empty()) break;
-    make_translatable(lines, number, t.tokenizers.source);
-    const auto found = translate_lines(search, t.tokenizers, lines);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      write_translations(out, found[i], number++, o.search.n_best > 1);
-      if (!o.attention.empty())
-        pictures.push_back(explain(t.model, t.tokenizers, lines[i], found[i][0]));
+    std::vector<std::string> sentences;
+    std::vector<size_t> counts;  // of sentences a line
+    for (const std::string& line : lines) {
+      const auto prepared = input.prepare(line, number + std::ssize(counts));
+      sentences.insert(sentences.end(), prepared.begin(), prepared.end());
+      counts.push_back(prepared.size());
+    }
+    const auto found = translate_lines(search, t.tokenizers, sentences);
+    size_t at = 0;
+    for (const size_t count : counts) {
+      const auto best = join_translations(std::span(found).subspan(at, count), o.search.n_best);
+      write_translations(out, best, number++, o.search.n_best > 1);
+      for (size_t i = at; i < at + count && !o.attention.empty(); ++i)
+        pictures.push_back(explain(t.model, t.tokenizers, sentences[i], found[i][0]));
+      at += count;
     }
     out.flush();
     check_io(out.good(), "standard output: cannot be written");
   }
+  input.finish();
   if (!o.attention.empty()) write_attention(o.attention, "Attention of " + o.model, pictures);
   return 0;
 }

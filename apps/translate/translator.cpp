@@ -15,6 +15,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/lines.h"
+#include "tern/data/text/unicode.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -53,7 +54,8 @@ std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
   for (const std::vector<nn::Hypothesis>& found : search(sources, progress)) {
     std::vector<TranslatedText>& texts = out.emplace_back();
     for (const nn::Hypothesis& h : found)
-      texts.push_back({tokenizers.target.decode(h.tokens), h.tokens, h.log_prob, h.score});
+      texts.push_back(
+          {data::one_line(tokenizers.target.decode(h.tokens)), h.tokens, h.log_prob, h.score});
   }
   return out;
 }

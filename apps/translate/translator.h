@@ -20,8 +20,8 @@ struct TranslatedText {
   double log_prob = 0, score = 0;  ///< NaN: left out
 };
 
-/// The best translations of every line, in the order of the lines. A line without tokens has one
-/// empty translation. Stopped: empty.
+/// The best translations of every line, each of them one line that a terminal can show, in the
+/// order of the lines. A line without tokens has one empty translation. Stopped: empty.
 std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
                                                          const Tokenizers& tokenizers,
                                                          std::span<const std::string> lines,

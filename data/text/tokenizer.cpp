@@ -40,11 +40,21 @@ void drop_rare_marks(WordCounts& counts, int64_t min_freq) {
   for (const auto& [word, count] : bare) counts[word] += count;
 }
 
-/// Marked words that the vocabulary lacks are those without their marks.
+/// Words that the vocabulary lacks as they are marked are those without marks, or with others: a
+/// text cut into words before has spaces everywhere.
+int64_t id_marked_otherwise(const Vocabulary& vocabulary, std::string_view word) {
+  const std::string bare(without_marks(word));
+  int64_t id = kUnknownId;
+  for (const char* before : {"", "▁", "￭"})
+    for (const char* after : {"", "▁", "￭"})
+      if (id == kUnknownId) id = vocabulary.id(before + bare + after);
+  return id;
+}
+
 std::vector<int64_t> word_ids(const Vocabulary& vocabulary, std::span<const std::string> words) {
   std::vector<int64_t> ids = vocabulary.ids(words);
   for (size_t i = 0; i < words.size(); ++i)
-    if (ids[i] == kUnknownId) ids[i] = vocabulary.id(without_marks(words[i]));
+    if (ids[i] == kUnknownId) ids[i] = id_marked_otherwise(vocabulary, words[i]);
   return ids;
 }
 

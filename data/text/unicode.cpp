@@ -152,6 +152,9 @@ CharacterClass classify(char32_t c) {
   return CharacterClass::other;
 }
 
+bool is_small(char32_t c) { return utf8proc_islower(static_cast<utf8proc_int32_t>(c)) != 0; }
+bool is_capital(char32_t c) { return utf8proc_isupper(static_cast<utf8proc_int32_t>(c)) != 0; }
+
 bool is_control(char32_t c) {
   const utf8proc_category_t k = category(c);
   return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
@@ -182,6 +185,26 @@ std::string_view strip_spaces(std::string_view text) {
   if (parts.empty()) return text.substr(0, 0);
   const char* end = parts.back().data() + parts.back().size();
   return {parts.front().data(), static_cast<size_t>(end - parts.front().data())};
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  bool gap = false;  // a space that stands for control characters, unless the text has one there
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    const utf8proc_category_t k = category(c);
+    const bool control =
+        k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_ZL || k == UTF8PROC_CATEGORY_ZP;
+    if (control && is_space(c)) {
+      gap = true;
+      continue;
+    }
+    if (gap && !out.empty() && out.back() != ' ' && c != ' ') out += ' ';
+    if (gap && c == ' ' && (out.empty() || out.back() == ' ')) continue;
+    gap = false;
+    append_utf8(out, control ? kReplacementCharacter : c);
+  }
+  return out;
 }
 
 std::string nfc(std::string_view text) { return mapped("nfc", text, UTF8PROC_COMPOSE); }

@@ -52,6 +52,10 @@ bool is_space(char32_t code_point);
 enum class CharacterClass { letter, digit, space, other };
 CharacterClass classify(char32_t code_point);
 
+/// Small and capital letters; those of scripts without case are neither.
+bool is_small(char32_t code_point);
+bool is_capital(char32_t code_point);
+
 /// Characters that are not shown: of the categories Cc, Cf and Co, line ends and tabs included.
 bool is_control(char32_t code_point);
 /// Of the categories P*.
@@ -64,6 +68,10 @@ std::vector<std::string_view> split_spaces(std::string_view text);
 
 /// Without white space at the ends.
 std::string_view strip_spaces(std::string_view text);
+
+/// As one line that a terminal shows as it is: line ends, tabs and other white space of control as
+/// single spaces (none at the ends), other control characters and invalid bytes as U+FFFD.
+std::string one_line(std::string_view text);
 
 /// Normalization form C (https://unicode.org/reports/tr15): accents composed with their letters.
 /// Error if the text is not valid UTF-8.

@@ -1,0 +1,100 @@
+#include "tern/apps/translate/input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tern/data/text/sentences.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::apps::translate {
+namespace {
+
+constexpr int64_t kLongestSentence = 1000;  // tokens
+constexpr int64_t kUntold = 200;            // tokens where the configuration limits none
+constexpr int64_t kNotes = 20;              // of each kind
+
+bool ends_wide(const std::string& text) {
+  for (std::string_view mark : {"。", "！", "？", "」", "』"})
+    if (text.ends_with(mark)) return true;
+  return false;
+}
+
+TranslatedText joined(const TranslatedText& a, const TranslatedText& b) {
+  TranslatedText out = a;
+  if (!out.text.empty() && !b.text.empty() && !ends_wide(out.text)) out.text += ' ';
+  out.text += b.text;
+  out.tokens.insert(out.tokens.end(), b.tokens.begin(), b.tokens.end());
+  out.log_prob += b.log_prob;
+  out.score += b.score;
+  return out;
+}
+
+}  // namespace
+
+InputLines::InputLines(const Translator& t, std::function<void(const std::string&)> say)
+    : tokenizer_(t.tokenizers.source),
+      coverage_(t.tokenizers.source),
+      longest_(t.config.max_length > 0 ? t.config.max_length : kUntold),
+      say_(std::move(say)) {}
+
+int64_t InputLines::tokens(const std::string& text) const {
+  return std::ssize(tokenizer_.encode(text));
+}
+
+std::vector<std::string> InputLines::prepare(const std::string& line, int64_t number) {
+  if (data::find_invalid_utf8(line))
+    note(Kind::invalid,
+         fmt::format("line {} is not valid UTF-8; wrong bytes are read as U+FFFD", number));
+  const data::Unseen unseen = coverage_.look(line);
+  if (unseen.any()) note(Kind::unseen, fmt::format("line {}: {}", number, unseen.summary()));
+  const int64_t size = tokens(line);
+  if (size <= longest_) return {line};
+  std::vector<std::string> parts;
+  for (std::string_view sentence : data::split_sentences(line)) parts.emplace_back(sentence);
+  if (parts.size() > 1)
+    note(Kind::cut,
+         fmt::format("line {} has {} tokens, the training's pairs at most {}; its {} sentences are "
+                     "translated one by one",
+                     number, size, longest_, parts.size()));
+  if (parts.empty()) parts.push_back(line);
+  for (std::string& part : parts) part = shortened(std::move(part), number);
+  return parts;
+}
+
+std::string InputLines::shortened(std::string sentence, int64_t number) {
+  const std::vector<int64_t> ids = tokenizer_.encode(sentence);
+  if (std::ssize(ids) <= kLongestSentence) return sentence;
+  note(Kind::too_long, fmt::format("line {} has a sentence of {} tokens; only the first {} are "
+                                   "translated",
+                                   number, ids.size(), kLongestSentence));
+  return tokenizer_.decode(std::span(ids).first(kLongestSentence));
+}
+
+void InputLines::note(Kind kind, const std::string& text) {
+  if (++notes_[kind] <= kNotes) say_(text);
+}
+
+void InputLines::finish() {
+  int64_t more = 0;
+  for (const auto& [kind, count] : notes_) more += std::max<int64_t>(0, count - kNotes);
+  if (more > 0) say_(fmt::format("{} more notes of these kinds", more));
+}
+
+std::vector<TranslatedText> join_translations(
+    std::span<const std::vector<TranslatedText>> sentences, int64_t n) {
+  std::vector<TranslatedText> best = {TranslatedText{}};
+  for (const std::vector<TranslatedText>& sentence : sentences) {
+    std::vector<TranslatedText> longer;
+    for (const TranslatedText& head : best)
+      for (const TranslatedText& tail : sentence) longer.push_back(joined(head, tail));
+    std::stable_sort(longer.begin(), longer.end(),
+                     [](const auto& a, const auto& b) { return a.score > b.score; });
+    if (std::ssize(longer) > n) longer.resize(static_cast<size_t>(n));
+    best = std::move(longer);
+  }
+  return best;
+}
+
+}  // namespace tern::apps::translate

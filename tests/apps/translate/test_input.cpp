@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include "tern/apps/translate/input.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::apps::translate {
+namespace {
+
+Translator a_translator(int64_t max_length) {
+  TrainConfig c;
+  c.first = 200;
+  c.tokens = "bpe";
+  c.bpe = 400;
+  c.shared = true;
+  c.lowercase = false;
+  c.max_length = max_length;
+  c.model = {.layers = 1, .dim = 8, .heads = 2, .ffn = 8};
+  const PairFiles files = read_pair_files(c);
+  Tokenizers tokenizers = learn_tokenizers(c, files.train);
+  c.model.source_vocab = tokenizers.source.size();
+  c.model.target_vocab = tokenizers.target.size();
+  return {c, std::move(tokenizers), TranslationModel(c.model, 1)};
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += (i > 0 ? " " : "") + text;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("translate: long lines are cut at the ends of sentences, and it is said") {
+  const Translator t = a_translator(40);
+  std::vector<std::string> notes;
+  InputLines input(t, [&](const std::string& note) { notes.push_back(note); });
+  const std::string sentence = "The cat sleeps in the house.";
+  CHECK(input.prepare(sentence, 1) == std::vector<std::string>{sentence});
+  CHECK(input.prepare("", 2) == std::vector<std::string>{""});
+  CHECK(notes.empty());
+  CHECK(input.prepare(repeated(sentence, 50), 3) == std::vector<std::string>(50, sentence));
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].find("line 3 has ") == 0);
+  CHECK(notes[0].find("its 50 sentences are translated one by one") != std::string::npos);
+  // One sentence without an end is left whole, up to a limit.
+  const std::string endless = repeated("the cat and", 100);
+  CHECK(input.prepare(endless, 4) == std::vector<std::string>{endless});
+  CHECK(notes.size() == 1);
+  const std::vector<std::string> cut = input.prepare(repeated("the cat and", 1000), 5);
+  REQUIRE(cut.size() == 1);
+  CHECK(std::ssize(t.tokenizers.source.encode(cut[0])) == 1000);
+  CHECK(notes.back().find("only the first 1000 are translated") != std::string::npos);
+}
+
+TEST_CASE("translate: what the training never had is said, for twenty lines") {
+  const Translator t = a_translator(0);
+  std::vector<std::string> notes;
+  InputLines input(t, [&](const std::string& note) { notes.push_back(note); });
+  for (int i = 1; i <= 30; ++i) input.prepare("Привет, мир", i);
+  input.prepare("a \xFF b", 31);
+  REQUIRE(notes.size() == 21);
+  CHECK(notes[0] == "line 1: letters of a script (Cyrillic) that the training's texts had not");
+  CHECK(notes[20] == "line 31 is not valid UTF-8; wrong bytes are read as U+FFFD");
+  input.finish();
+  CHECK(notes.back() == "10 more notes of these kinds");
+}
+
+TEST_CASE("translate: translations are single lines, whatever pieces a model puts together") {
+  // A model without training says any bytes; of 128 sentences some are of control characters.
+  const Translator t = a_translator(0);
+  nn::set_training(t.model, false);
+  std::vector<std::string> lines;
+  for (const data::SentencePair& p : read_pair_files(t.config).train) lines.push_back(p.source);
+  int64_t raw = 0;
+  for (const auto& best : translate_lines(t.model, t.tokenizers, lines, {.beam = 4, .n_best = 4}))
+    for (const TranslatedText& text : best) {
+      const std::string decoded = t.tokenizers.target.decode(text.tokens);
+      raw += decoded != text.text;
+      CHECK(text.text == data::one_line(decoded));
+      CHECK(text.text.find_first_of("\n\r\t\x1b") == std::string::npos);
+    }
+  CHECK(raw > 0);
+}
+
+TEST_CASE("translate: the best translations of a line from those of its sentences") {
+  using List = std::vector<TranslatedText>;
+  const std::vector<List> sentences = {
+      {{"A.", {1}, -1, -1}, {"B.", {2}, -2, -4}},
+      {{"c", {3}, -1, -1}, {"d", {4}, -3, -2}, {"", {}, -9, -9}},
+  };
+  const List best = join_translations(sentences, 3);
+  REQUIRE(best.size() == 3);
+  CHECK(best[0].text == "A. c");
+  CHECK(best[0].score == -2);
+  CHECK(best[0].log_prob == -2);
+  CHECK(best[0].tokens == std::vector<int64_t>{1, 3});
+  CHECK(best[1].text == "A. d");
+  CHECK(best[2].text == "B. c");
+  CHECK(join_translations(std::span(sentences).first(1), 5).size() == 2);
+  const std::vector<List> wide = {{{"你。", {}, 0, 0}}, {{"好", {}, 0, 0}}};
+  CHECK(join_translations(wide, 1)[0].text == "你。好");
+}
+
+}  // namespace tern::apps::translate
