@@ -70,6 +70,7 @@
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/pair_loader.h"
 #include "tern/data/text/pairs.h"
+#include "tern/data/text/pretrained_tokenizer.h"
 #include "tern/data/text/sentences.h"
 #include "tern/data/text/tokenizer.h"
 #include "tern/data/text/unicode.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tern/data/text/detail/bert_text.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/wordpiece.h"
 
@@ -26,25 +27,25 @@ bool is_cjk(char32_t c) {
                      [c](const Range& r) { return r.first <= c && c <= r.last; });
 }
 
-// In ASCII more than Unicode's: $ + < = > ^ ` | ~ too.
-bool is_mark(char32_t c) {
+}  // namespace
+
+namespace detail {
+
+bool is_bert_mark(char32_t c) {
   if (c < 0x80) return c > ' ' && c < 0x7F && classify(c) == CharacterClass::other;
   return is_punctuation(c);
 }
 
-// Without what is no text, white space as ' ', Chinese characters between spaces.
-std::string clean(std::string_view text, bool split_cjk) {
+std::string bert_clean(std::string_view text, const BertCleaning& options) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, at);
-    if (c == '\t' || c == '\n' || c == '\r') {
+    const bool line = c == '\t' || c == '\n' || c == '\r';
+    if (options.clean && !line && (c == kReplacementCharacter || is_control(c))) continue;
+    if (options.clean && (line || is_space(c))) {
       out += ' ';
-    } else if (c == kReplacementCharacter || is_control(c)) {
-      continue;
-    } else if (is_space(c)) {
-      out += ' ';
-    } else if (split_cjk && is_cjk(c)) {
+    } else if (options.split_cjk && is_cjk(c)) {
       out += ' ';
       append_utf8(out, c);
       out += ' ';
@@ -65,18 +66,18 @@ std::string without_accents(std::string_view text) {
   return out;
 }
 
-}  // namespace
+}  // namespace detail
 
 std::vector<std::string> basic_tokens(std::string_view text, const WordPieceOptions& options) {
-  std::string clear = clean(text, options.split_cjk);
-  if (options.strip_accents.value_or(options.lower)) clear = without_accents(clear);
+  std::string clear = detail::bert_clean(text, {.split_cjk = options.split_cjk});
+  if (options.strip_accents.value_or(options.lower)) clear = detail::without_accents(clear);
   if (options.lower) clear = lower_letters(clear);
   std::vector<std::string> words;
   bool open = false;  // whether the next character goes on with the last word
   for (size_t at = 0; at < clear.size();) {
     const size_t begin = at;
     const char32_t c = next_code_point(clear, at);
-    const bool mark = is_mark(c);
+    const bool mark = detail::is_bert_mark(c);
     if (is_space(c)) {
       open = false;
     } else if (open && !mark) {

@@ -9,9 +9,6 @@ namespace {
 
 enum class Kind { letter, number, space, mark };
 
-/// White space as regular expressions see it: the property White_Space.
-bool is_white_space(char32_t c) { return is_space(c) && !(c >= 0x1C && c <= 0x1F); }
-
 Kind kind_of(char32_t c) {
   if (is_white_space(c)) return Kind::space;
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
@@ -56,6 +53,65 @@ size_t chunk_end(std::string_view text, size_t begin) {
   return kind_at(text, begin) == Kind::space ? space_end(text, begin) : run_end(text, begin);
 }
 
+/// Of a contraction in any case; ſ is an s there.
+size_t any_contraction(std::string_view text) {
+  if (!text.starts_with('\'')) return 0;
+  if (text.substr(1).starts_with("ſ")) return 3;
+  std::string three(text.substr(0, 3));
+  for (char& c : three) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  return contraction(three);
+}
+
+/// Past carriage returns and line feeds.
+size_t past_lines(std::string_view text, size_t at) {
+  while (at < text.size() && (text[at] == '\r' || text[at] == '\n')) ++at;
+  return at;
+}
+
+size_t line_space_end(std::string_view text, size_t begin) {
+  const size_t end = run_end(text, begin);
+  for (size_t at = end; at > begin; --at)
+    if (text[at - 1] == '\r' || text[at - 1] == '\n') return at;
+  if (end == text.size()) return end;
+  size_t last = begin;
+  for (size_t at = begin; at < end; next_code_point(text, at)) last = at;
+  return last > begin ? last : end;
+}
+
+size_t line_chunk_end(std::string_view text, size_t begin, int most_digits) {
+  if (const size_t length = any_contraction(text.substr(begin))) return begin + length;
+  const Kind kind = kind_at(text, begin);
+  if (kind == Kind::letter) return run_end(text, begin);
+  size_t next = begin;
+  if (kind == Kind::number) {
+    for (int n = 0; n < most_digits && next < text.size(); ++n) {
+      size_t after = next;
+      if (kind_of(next_code_point(text, after)) != Kind::number) break;
+      next = after;
+    }
+    return next;
+  }
+  const char32_t c = next_code_point(text, next);
+  const bool line = c == '\r' || c == '\n';
+  if (!line && next < text.size() && kind_at(text, next) == Kind::letter)
+    return run_end(text, next);
+  if (kind == Kind::mark) return past_lines(text, run_end(text, begin));
+  if (c == ' ' && next < text.size() && kind_at(text, next) == Kind::mark)
+    return past_lines(text, run_end(text, next));
+  return line_space_end(text, begin);
+}
+
+template <class End>
+std::vector<std::string_view> chunks_by(std::string_view text, End end_of) {
+  std::vector<std::string_view> chunks;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = end_of(at);
+    chunks.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return chunks;
+}
+
 bool stands_for_itself(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
@@ -76,14 +132,14 @@ const std::array<char32_t, 256>& characters() {
 
 }  // namespace
 
+bool is_white_space(char32_t c) { return is_space(c) && !(c >= 0x1C && c <= 0x1F); }
+
 std::vector<std::string_view> byte_bpe_chunks(std::string_view text) {
-  std::vector<std::string_view> chunks;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = chunk_end(text, at);
-    chunks.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return chunks;
+  return chunks_by(text, [&](size_t at) { return chunk_end(text, at); });
+}
+
+std::vector<std::string_view> line_bpe_chunks(std::string_view text, int most_digits) {
+  return chunks_by(text, [&](size_t at) { return line_chunk_end(text, at, most_digits); });
 }
 
 const std::array<uint8_t, 256>& byte_order() {

@@ -1,0 +1,106 @@
+#include "tern/data/text/detail/pretrained_added.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data::detail {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMostTokens = 1 << 24;
+
+/// The place of the character that ends at text[end].
+size_t character_before(std::string_view text, size_t end) {
+  size_t at = end - 1;
+  while (at > 0 && (text[at] & 0xC0) == 0x80) --at;
+  return at;
+}
+
+bool is_space_at(std::string_view text, size_t at) {
+  return is_white_space(next_code_point(text, at));
+}
+
+bool stands_alone(std::string_view text, size_t begin, size_t end) {
+  size_t before = begin > 0 ? character_before(text, begin) : 0, after = end;
+  return (begin == 0 || !is_regex_word(next_code_point(text, before))) &&
+         (end == text.size() || !is_regex_word(next_code_point(text, after)));
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(const json& list, const Normalizer& normalize) {
+  for (const json& entry : list) {
+    Token token{entry.at("content"), entry.at("id"), entry.value("single_word", false),
+                entry.value("lstrip", false), entry.value("rstrip", false)};
+    check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
+          "the added token '{}' of id {} cannot be", token.content, token.id);
+    ids_.emplace_back(token.content, token.id);
+    if (entry.value("special", false)) special_.insert(token.id);
+    if (!entry.value("normalized", false)) {
+      raw_.push_back(std::move(token));
+    } else {
+      token.content = normalize(token.content);
+      if (!token.content.empty()) normalized_.push_back(std::move(token));
+    }
+  }
+  // By first byte, and of those that begin alike the longest first.
+  for (Tokens* tokens : {&raw_, &normalized_})
+    std::stable_sort(tokens->begin(), tokens->end(), [](const Token& a, const Token& b) {
+      return a.content[0] != b.content[0] ? a.content[0] < b.content[0]
+                                          : a.content.size() > b.content.size();
+    });
+}
+
+// The first token from text[at] on; `at` becomes its place.
+const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_view text,
+                                            size_t& at) {
+  for (; at < text.size(); ++at) {
+    auto token = std::lower_bound(tokens.begin(), tokens.end(), text[at],
+                                  [](const Token& t, char c) { return t.content[0] < c; });
+    for (; token != tokens.end() && token->content[0] == text[at]; ++token)
+      if (text.substr(at).starts_with(token->content)) return &*token;
+  }
+  return nullptr;
+}
+
+void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
+                         const std::function<void(std::string_view, bool)>& use,
+                         std::vector<int64_t>& ids) {
+  size_t done = 0;
+  auto between = [&](size_t end) {
+    if (end > done) use(text.substr(done, end - done), done == 0);
+  };
+  for (size_t at = 0; at < text.size() && !tokens.empty();) {
+    const Token* token = find(tokens, text, at);
+    if (!token) break;
+    size_t begin = at, end = at + token->content.size();
+    at = end;
+    if (token->single_word && !stands_alone(text, begin, end)) continue;
+    while (token->left && begin > done && is_space_at(text, character_before(text, begin)))
+      begin = character_before(text, begin);
+    while (token->right && end < text.size() && is_space_at(text, end)) next_code_point(text, end);
+    between(begin);
+    ids.push_back(token->id);
+    done = at = std::max(end, done);
+  }
+  between(text.size());
+}
+
+void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
+                      const std::function<void(const std::string&, bool)>& use,
+                      std::vector<int64_t>& ids) const {
+  auto rest = [&](std::string_view part, bool first) {
+    const std::string normal = normalize(std::string(part));
+    cut_by(
+        normalized_, normal,
+        [&](std::string_view p, bool inner) { use(std::string(p), first && inner); }, ids);
+  };
+  cut_by(raw_, text, rest, ids);
+}
+
+}  // namespace tern::data::detail

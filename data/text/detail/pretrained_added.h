@@ -1,0 +1,49 @@
+// Inside of data only: the added tokens of tokenizer.json, which are found in a text before it is
+// cut.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tern/data/text/detail/pretrained_parts.h"
+
+namespace tern::data::detail {
+
+class AddedTokens {
+ public:
+  /// Error: an id that cannot be, an empty token.
+  AddedTokens(const nlohmann::json& list, const Normalizer& normalize);
+
+  const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
+  bool is_special(int64_t id) const { return special_.contains(id); }
+
+  /// Finds tokens in the text, and those that are `normalized` in the normalised rest; of several
+  /// at one place the longest. In order, their ids are added to `ids`, and use(part, first) is
+  /// called for each normalised part between them; first: it begins where the text does.
+  void cut(std::string_view text, const Normalizer& normalize,
+           const std::function<void(const std::string&, bool)>& use,
+           std::vector<int64_t>& ids) const;
+
+ private:
+  struct Token {
+    std::string content;
+    int64_t id;
+    bool single_word, left, right;  // left, right: takes the white space there
+  };
+  using Tokens = std::vector<Token>;
+  static void cut_by(const Tokens& tokens, std::string_view text,
+                     const std::function<void(std::string_view, bool)>& use,
+                     std::vector<int64_t>& ids);
+  static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
+
+  std::vector<std::pair<std::string, int64_t>> ids_;
+  std::unordered_set<int64_t> special_;
+  Tokens raw_, normalized_;
+};
+
+}  // namespace tern::data::detail

@@ -1,0 +1,208 @@
+// The models of tokenizer.json: WordPiece and BPE. Unigram has a file of its own.
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/detail/pretrained_parts.h"
+#include "tern/data/text/detail/pretrained_unigram.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data::detail {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<int64_t>;
+
+constexpr int64_t kMostTokens = 1 << 24;
+
+std::string text_or(const json& part, const char* key, const char* otherwise) {
+  const auto found = part.find(key);
+  return found == part.end() || found->is_null() ? otherwise : found->get<std::string>();
+}
+
+PretrainedModel read_vocabulary(const json& part) {
+  PretrainedModel model;
+  for (const auto& [token, number] : part.at("vocab").items()) {
+    const auto id = number.get<int64_t>();
+    check(id >= 0 && id < kMostTokens, "the id of '{}' is {}, it must be from 0 to {}", token, id,
+          kMostTokens - 1);
+    if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
+    model.tokens[static_cast<size_t>(id)] = token;
+    model.ids.emplace(token, id);
+  }
+  return model;
+}
+
+std::optional<int64_t> find(const PretrainedModel& model, const std::string& token) {
+  const auto found = model.ids.find(token);
+  if (found == model.ids.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<int64_t> unknown_of(const PretrainedModel& model, const std::string& token) {
+  if (token.empty()) return std::nullopt;
+  const std::optional<int64_t> id = find(model, token);
+  check(id.has_value(), "the unknown token '{}' is not in the vocabulary", token);
+  return id;
+}
+
+/// The longest pieces from the left; the whole word is unknown if one is missing.
+class WordPieces {
+ public:
+  WordPieces(const PretrainedModel& model, const json& part)
+      : ids_(model.ids),
+        prefix_(text_or(part, "continuing_subword_prefix", "##")),
+        unknown_(unknown_of(model, part.at("unk_token"))),
+        longest_word_(part.value("max_input_chars_per_word", int64_t{100})) {
+    for (const auto& [token, id] : ids_) longest_ = std::max(longest_, token.size());
+    check(unknown_.has_value(), "WordPiece: its unknown token is empty");
+  }
+
+  Ids operator()(std::string_view word) const {
+    const std::vector<std::string_view> letters = code_points(word);
+    if (std::ssize(letters) > longest_word_) return {*unknown_};
+    Ids ids;
+    for (size_t begin = 0; begin < letters.size();) {
+      size_t end = letters.size();
+      std::string piece;
+      for (; end > begin; --end) {
+        const char* from = letters[begin].data();
+        const char* to = letters[end - 1].data() + letters[end - 1].size();
+        if (static_cast<size_t>(to - from) > longest_) continue;
+        piece = (begin > 0 ? prefix_ : "") + std::string(from, to);
+        if (const auto found = ids_.find(piece); found != ids_.end()) {
+          ids.push_back(found->second);
+          break;
+        }
+      }
+      if (end == begin) return {*unknown_};
+      begin = end;
+    }
+    return ids;
+  }
+
+ private:
+  std::unordered_map<std::string, int64_t> ids_;
+  std::string prefix_;
+  std::optional<int64_t> unknown_;
+  int64_t longest_word_;
+  size_t longest_ = 0;
+};
+
+/// Characters, then merges.
+class Pairs {
+ public:
+  Pairs(PretrainedModel model, const json& part)
+      : model_(std::move(model)),
+        prefix_(text_or(part, "continuing_subword_prefix", "")),
+        suffix_(text_or(part, "end_of_word_suffix", "")),
+        unknown_(unknown_of(model_, text_or(part, "unk_token", ""))),
+        fuse_(part.value("fuse_unk", false)),
+        byte_fallback_(part.value("byte_fallback", false)),
+        ignore_merges_(part.value("ignore_merges", false)) {
+    const auto dropout = part.find("dropout");
+    check(dropout == part.end() || dropout->is_null() || dropout->get<double>() == 0,
+          "BPE: dropout is not covered");
+    for (const json& merge : part.at("merges")) add_merge(merge);
+  }
+
+  Ids operator()(std::string_view word) const {
+    if (ignore_merges_)
+      if (const auto whole = find(model_, std::string(word))) return {*whole};
+    return merges_.merge(characters(word));
+  }
+
+ private:
+  void add_merge(const json& merge) {
+    std::string left, right;
+    if (merge.is_array()) {
+      check(merge.size() == 2, "BPE: a merge has {} tokens", merge.size());
+      left = merge.at(0);
+      right = merge.at(1);
+    } else {
+      const std::string text = merge;
+      const size_t space = text.find(' ');
+      check(space != text.npos, "BPE: the merge '{}' has no space", text);
+      left = text.substr(0, space);
+      right = text.substr(space + 1);
+    }
+    check(right.size() >= prefix_.size(), "BPE: the merge '{} {}' is shorter than the prefix", left,
+          right);
+    const std::string whole = left + right.substr(prefix_.size());
+    const auto a = find(model_, left), b = find(model_, right), c = find(model_, whole);
+    check(a && b && c, "BPE: the merge '{} {}' is of or into a token that is not there", left,
+          right);
+    check(merges_.add(*a, *b, *c), "BPE: the merge '{} {}' is there twice", left, right);
+  }
+
+  Ids characters(std::string_view word) const {
+    Ids ids;
+    bool pending = false;  // an unknown token that later ones may join
+    const std::vector<std::string_view> letters = code_points(word);
+    for (size_t i = 0; i < letters.size(); ++i) {
+      const std::string token = (i > 0 ? prefix_ : "") + std::string(letters[i]) +
+                                (i + 1 == letters.size() ? suffix_ : "");
+      if (const auto id = find(model_, token)) {
+        if (pending) ids.push_back(*unknown_);
+        pending = false;
+        ids.push_back(*id);
+      } else if (const Ids bytes = bytes_of(token); !bytes.empty()) {
+        ids.insert(ids.end(), bytes.begin(), bytes.end());
+      } else if (unknown_) {
+        if (pending && !fuse_) ids.push_back(*unknown_);
+        pending = true;
+      }
+    }
+    if (pending) ids.push_back(*unknown_);
+    return ids;
+  }
+
+  Ids bytes_of(const std::string& token) const {
+    return byte_fallback_ ? byte_tokens(model_.ids, token) : Ids{};
+  }
+
+  PretrainedModel model_;
+  std::string prefix_, suffix_;
+  std::optional<int64_t> unknown_;
+  bool fuse_, byte_fallback_, ignore_merges_;
+  MergeTable merges_;
+};
+
+/// Files from before the models had a type.
+std::string type_of_model(const json& part) {
+  if (part.contains("type")) return part.at("type");
+  return part.contains("merges") ? "BPE" : part.at("vocab").is_array() ? "Unigram" : "WordPiece";
+}
+
+}  // namespace
+
+Ids byte_tokens(const std::unordered_map<std::string, int64_t>& ids, std::string_view text) {
+  Ids out;
+  for (char c : text) {
+    const auto found = ids.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(c)));
+    if (found == ids.end()) return {};
+    out.push_back(found->second);
+  }
+  return out;
+}
+
+PretrainedModel read_model(const json& part) {
+  const std::string type = type_of_model(part);
+  if (type == "Unigram") return read_unigram(part);
+  check(type == "WordPiece" || type == "BPE", "the model {} is not covered", type);
+  PretrainedModel model = read_vocabulary(part);
+  // Shared: the copies that a function makes of itself would be as large as the model.
+  auto shared = [](auto encoder) {
+    return [e = std::make_shared<const decltype(encoder)>(std::move(encoder))](
+               std::string_view text) { return (*e)(text); };
+  };
+  if (type == "WordPiece")
+    model.encode = shared(WordPieces(model, part));
+  else
+    model.encode = shared(Pairs(model, part));
+  return model;
+}
+
+}  // namespace tern::data::detail

@@ -1,0 +1,162 @@
+// The normalizers of tokenizer.json, and what decoders share with them.
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/detail/bert_text.h"
+#include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/detail/pretrained_charsmap.h"
+#include "tern/data/text/detail/pretrained_parts.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data::detail {
+namespace {
+
+using nlohmann::json;
+
+std::string compatible(const std::string& text, int form) {
+  utf8proc_uint8_t* out = nullptr;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | form);
+  const auto n = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                              static_cast<utf8proc_ssize_t>(text.size()), &out, options);
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, std::free);
+  check(n >= 0, "normalizer: {}", utf8proc_errmsg(n));
+  return {reinterpret_cast<const char*>(out), static_cast<size_t>(n)};
+}
+
+std::string without_marks_of_any_kind(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    const auto k = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+    if (k < UTF8PROC_CATEGORY_MN || k > UTF8PROC_CATEGORY_ME) append_utf8(out, c);
+  }
+  return out;
+}
+
+std::string stripped(const std::string& text, bool left, bool right) {
+  size_t begin = 0, end = text.size();
+  for (size_t at = 0; left && at < text.size(); begin = at)
+    if (!is_white_space(next_code_point(text, at))) break;
+  size_t last = begin;  // behind the last character that is no space
+  for (size_t at = begin; at < text.size();)
+    if (!is_white_space(next_code_point(text, at))) last = at;
+  if (right) end = last;
+  return text.substr(begin, end - begin);
+}
+
+Normalizer bert_normalizer(const json& part) {
+  const bool lower = part.at("lowercase");
+  const json& strip = part.at("strip_accents");
+  const bool accents = strip.is_null() ? lower : strip.get<bool>();
+  const BertCleaning cleaning{.clean = part.at("clean_text"),
+                              .split_cjk = part.at("handle_chinese_chars")};
+  return [=](const std::string& text) {
+    std::string out = bert_clean(text, cleaning);
+    if (accents) out = without_accents(out);
+    return lower ? lower_letters(out) : out;
+  };
+}
+
+Normalizer replacing(const json& part) {
+  const Matcher find = read_pattern(part.at("pattern"));
+  const std::string by = part.at("content");
+  return [=](const std::string& text) { return replace_matches(text, find, by); };
+}
+
+Normalizer one_normalizer(const json& part) {
+  const std::string type = type_of(part);
+  if (type == "BertNormalizer") return bert_normalizer(part);
+  if (type == "NFC") return [](const std::string& text) { return nfc(text); };
+  if (type == "NFD") return [](const std::string& text) { return nfd(text); };
+  if (type == "NFKC")
+    return [](const std::string& text) { return compatible(text, UTF8PROC_COMPOSE); };
+  if (type == "NFKD")
+    return [](const std::string& text) { return compatible(text, UTF8PROC_DECOMPOSE); };
+  if (type == "Lowercase") return [](const std::string& text) { return lower_letters(text); };
+  if (type == "StripAccents") return without_marks_of_any_kind;
+  if (type == "Strip") {
+    const bool left = part.at("strip_left"), right = part.at("strip_right");
+    return [=](const std::string& text) { return stripped(text, left, right); };
+  }
+  if (type == "Prepend") {
+    const std::string front = part.at("prepend");
+    return [=](const std::string& text) {
+      return text.empty() ? text : std::string(front).append(text);
+    };
+  }
+  if (type == "Replace") return replacing(part);
+  if (type == "Precompiled") {
+    const auto map = std::make_shared<const CharsMap>(
+        part.at("precompiled_charsmap").get_ref<const std::string&>());
+    return [=](const std::string& text) { return map->apply(text); };
+  }
+  fail(fmt::format("the normalizer {} is not covered", type));
+}
+
+}  // namespace
+
+std::string type_of(const json& part) {
+  check(part.is_object() && part.contains("type"), "a part has no type");
+  return part.at("type");
+}
+
+void for_each_part(const json& part, const char* list,
+                   const std::function<void(const json&)>& read) {
+  if (part.is_null()) return;
+  if (type_of(part) != "Sequence") return read(part);
+  for (const json& inner : part.at(list)) for_each_part(inner, list, read);
+}
+
+Normalizer read_normalizer(const json& part) {
+  std::vector<Normalizer> all;
+  for_each_part(part, "normalizers", [&](const json& p) { all.push_back(one_normalizer(p)); });
+  return [all](std::string text) {
+    for (const Normalizer& n : all) text = n(std::move(text));
+    return text;
+  };
+}
+
+Matcher read_pattern(const json& pattern) {
+  std::string literal;
+  size_t least = 1;  // copies of one character that are a match together; 1: a literal
+  if (pattern.contains("String")) {
+    literal = pattern.at("String");
+  } else {
+    const std::string regex = pattern.at("Regex");
+    if (regex == " {2,}") {
+      literal.assign(1, ' ');
+      least = 2;
+    } else {
+      check(regex.find_first_of("\\^$.|?*+()[]{}") == regex.npos,
+            "the regular expression '{}' is not covered", regex);
+      literal = regex;
+    }
+  }
+  return [=](std::string_view text) {
+    std::vector<Match> found;
+    if (literal.empty()) return found;
+    for (size_t at = text.find(literal); at != text.npos;) {
+      size_t end = at + literal.size();
+      while (least > 1 && text.substr(end).starts_with(literal)) end += literal.size();
+      if (end - at >= least * literal.size() || least == 1) found.push_back({at, end});
+      at = text.find(literal, end);
+    }
+    return found;
+  };
+}
+
+std::string replace_matches(std::string_view text, const Matcher& find, std::string_view by) {
+  std::string out;
+  size_t at = 0;
+  for (const Match& m : find(text)) {
+    out.append(text.substr(at, m.begin - at)).append(by);
+    at = m.end;
+  }
+  return out.append(text.substr(at));
+}
+
+}  // namespace tern::data::detail

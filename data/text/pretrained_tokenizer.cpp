@@ -1,0 +1,139 @@
+#include "tern/data/text/pretrained_tokenizer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
+#include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/detail/pretrained_added.h"
+#include "tern/data/text/detail/pretrained_parts.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/unicode.h"
+
+namespace tern::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMostBytes = 1 << 28;
+
+/// A key's value; null where it is not there.
+const json& part_of(const json& file, const char* key) {
+  static const json kNull;
+  const auto found = file.find(key);
+  return found == file.end() ? kNull : *found;
+}
+
+}  // namespace
+
+struct PretrainedTokenizer::Impl {
+  detail::Normalizer normalize;
+  detail::PreTokenizer cut;
+  detail::PretrainedModel model;
+  detail::Decoder join;
+  detail::PretrainedTemplate around;
+  detail::AddedTokens added;
+  mutable detail::ChunkCache cache;
+
+  explicit Impl(const json& file)
+      : normalize(detail::read_normalizer(part_of(file, "normalizer"))),
+        cut(detail::read_pre_tokenizer(part_of(file, "pre_tokenizer"))),
+        model(detail::read_model(file.at("model"))),
+        join(detail::read_decoder(part_of(file, "decoder"))),
+        around(detail::read_template(part_of(file, "post_processor"))),
+        added(part_of(file, "added_tokens"), normalize) {
+    for (const auto& [content, id] : added.ids()) {
+      if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
+      model.tokens[static_cast<size_t>(id)] = content;
+      model.ids[content] = id;
+    }
+    for (const auto* list : {&around.single, &around.pair})
+      for (const detail::TemplatePiece& piece : *list)
+        for (int64_t id : piece.ids) check(has(id), "the post-processor adds the token {}", id);
+  }
+
+  bool has(int64_t id) const {
+    return id >= 0 && id < std::ssize(model.tokens) &&
+           !model.tokens[static_cast<size_t>(id)].empty();
+  }
+
+  std::vector<int64_t> encode(std::string_view text) const {
+    std::vector<int64_t> ids;
+    added.cut(
+        replace_invalid_utf8(text), normalize,
+        [&](const std::string& part, bool first) {
+          for (const detail::Fragment& f : cut({{part, first}}))
+            cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
+        },
+        ids);
+    return ids;
+  }
+
+  Pair put_together(const std::vector<int64_t>& a, const std::vector<int64_t>& b, bool pair,
+                    bool specials) const {
+    using Kind = detail::TemplatePiece::Kind;
+    Pair out;
+    for (const detail::TemplatePiece& piece : pair ? around.pair : around.single) {
+      if (piece.kind == Kind::special && !specials) continue;
+      const std::vector<int64_t>& ids = piece.kind == Kind::special ? piece.ids
+                                        : piece.kind == Kind::first ? a
+                                                                    : b;
+      out.tokens.insert(out.tokens.end(), ids.begin(), ids.end());
+      out.segments.resize(out.tokens.size(), piece.segment);
+    }
+    return out;
+  }
+};
+
+PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
+  const std::string text = read_text(path, {.max_bytes = kMostBytes});
+  try {
+    const json file = parse_json(text);
+    check(file.is_object() && file.contains("model"), "it is no tokenizer.json: it has no model");
+    return PretrainedTokenizer(std::make_shared<const Impl>(file));
+  } catch (const json::exception& e) {
+    fail_io(fmt::format("{}: damaged, or no tokenizer.json: {}", path, e.what()));
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+int64_t PretrainedTokenizer::size() const { return std::ssize(impl_->model.tokens); }
+
+std::optional<std::string> PretrainedTokenizer::token(int64_t id) const {
+  if (!impl_->has(id)) return std::nullopt;
+  return impl_->model.tokens[static_cast<size_t>(id)];
+}
+
+std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
+  const auto found = impl_->model.ids.find(std::string(token));
+  if (found == impl_->model.ids.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<int64_t> PretrainedTokenizer::encode(std::string_view text,
+                                                 const PretrainedEncodeOptions& options) const {
+  return impl_->put_together(impl_->encode(text), {}, false, options.specials).tokens;
+}
+
+PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(
+    std::string_view first, std::string_view second, const PretrainedEncodeOptions& options) const {
+  return impl_->put_together(impl_->encode(first), impl_->encode(second), true, options.specials);
+}
+
+std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool specials) const {
+  std::vector<std::string> tokens;
+  for (int64_t id : ids) {
+    check(impl_->has(id), "PretrainedTokenizer::decode: there is no token {}, there are {}", id,
+          size());
+    if (specials || !impl_->added.is_special(id))
+      tokens.push_back(impl_->model.tokens[static_cast<size_t>(id)]);
+  }
+  std::string text;
+  for (const std::string& piece : impl_->join(std::move(tokens))) text += piece;
+  return text;
+}
+
+}  // namespace tern::data
