@@ -141,11 +141,25 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
   CHECK(contains(error_of("unigram", [](json& f) { f["model"]["unk_id"] = 99999; }), "unk_id is"));
   CHECK(contains(error_of("unigram", [](json& f) { f["model"]["vocab"] = json::array(); }),
                  "there are no pieces"));
+  CHECK(contains(error_of("bert", [](json& f) { f["model"]["vocab"]["zz"] = 9000000; }),
+                 "the id of 'zz' is 9000000"));
+  CHECK(contains(error_of("bert", [](json& f) { f["added_tokens"][0]["id"] = 9000000; }),
+                 "has the id 9000000; there are"));
   const auto charsmap = [](json& f) -> json& {
     return f["normalizer"]["normalizers"][0]["precompiled_charsmap"];
   };
   CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "!"; }), "is no base64"));
   CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "/////w"; }), "claims"));
+}
+
+TEST_CASE("pretrained tokenizers: normalizers cannot make texts of any length") {
+  const TempDir dir;
+  json file = read_json(kFolder + "plain.json");
+  json longer = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}};
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array()}};
+  for (int i = 0; i < 20; ++i) file["normalizer"]["normalizers"].push_back(longer);
+  const auto t = load(dir, file);
+  CHECK_THROWS_WITH_AS(t.encode("a"), doctest::Contains("more than 268435456 bytes"), Error);
 }
 
 TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has it") {

@@ -187,6 +187,25 @@ TEST_CASE("words: the time for a line grows no faster than the line") {
   }));
 }
 
+TEST_CASE("words: accents are ordered in time linear in their number, as ever") {
+  CHECK(ends_within(60, [&] {
+    std::string line = "a";
+    while (line.size() < (1 << 20)) line += "\u0301\u0323";
+    nfc(line);
+    nfd(line);
+  }));
+  // Long runs as short ones: in the order of their classes, equal ones as they were.
+  std::string mixed, below, above;
+  for (int i = 0; i < 40; ++i) {
+    const char* const over = i % 3 ? "\u0302" : "\u0308";
+    mixed += std::string(over) + (i % 2 ? "\u0331" : "\u032D");
+    below += i % 2 ? "\u0331" : "\u032D";
+    above += over;
+  }
+  CHECK(nfd("q" + mixed + "y") == "q" + below + above + "y");
+  CHECK(nfc("q" + mixed + "y") == nfd("q" + mixed + "y"));
+}
+
 TEST_CASE("words: a tokenizer of words writes as its texts do") {
   const std::vector<std::string> french = {"les villages ?", "le pain ? oui", "50 % de « pain »"};
   const std::vector<std::string> english = {"the villages?", "bread? yes", "50% of \"bread\""};

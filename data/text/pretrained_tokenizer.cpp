@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMostBytes = 1 << 28;
+constexpr int64_t kHoles = 1 << 20;  // ids of no token
 
 /// A key's value; null where it is not there.
 const json& part_of(const json& file, const char* key) {
@@ -44,7 +45,10 @@ struct PretrainedTokenizer::Impl {
         join(detail::read_decoder(part_of(file, "decoder"))),
         around(detail::read_template(part_of(file, "post_processor"))),
         added(part_of(file, "added_tokens"), normalize) {
+    const int64_t most = 2 * std::ssize(model.tokens) + std::ssize(added.ids()) + kHoles;
     for (const auto& [content, id] : added.ids()) {
+      check(id < most, "the added token '{}' has the id {}; there are {} tokens", content, id,
+            model.tokens.size());
       if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
       model.tokens[static_cast<size_t>(id)] = content;
       model.ids[content] = id;

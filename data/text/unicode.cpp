@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "tern/core/base/error.h"
+#include "tern/data/text/detail/canonical_order.h"
 
 namespace tern::data {
 namespace {
@@ -83,8 +84,10 @@ std::string mapped(const char* what, std::string_view text, utf8proc_option_t fo
   if (is_ascii(text)) return std::string(text);
   utf8proc_uint8_t* out = nullptr;
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form);
+  const std::string ordered = find_invalid_utf8(text) ? std::string(text)  // which utf8proc refuses
+                                                      : detail::canonical_order(text);
   const auto n =
-      utf8proc_map(bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &out, options);
+      utf8proc_map(bytes(ordered), static_cast<utf8proc_ssize_t>(ordered.size()), &out, options);
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, std::free);
   check(n >= 0, "{}: {}", what, utf8proc_errmsg(n));
   return {reinterpret_cast<const char*>(out), static_cast<size_t>(n)};

@@ -16,6 +16,7 @@ using nlohmann::json;
 using Ids = std::vector<int64_t>;
 
 constexpr int64_t kMostTokens = 1 << 24;
+constexpr int64_t kHoles = 1 << 20;  // ids of no token, beside as many as there are tokens
 
 std::string text_or(const json& part, const char* key, const char* otherwise) {
   const auto found = part.find(key);
@@ -24,10 +25,12 @@ std::string text_or(const json& part, const char* key, const char* otherwise) {
 
 PretrainedModel read_vocabulary(const json& part) {
   PretrainedModel model;
-  for (const auto& [token, number] : part.at("vocab").items()) {
+  const json& vocabulary = part.at("vocab");
+  const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kHoles);
+  for (const auto& [token, number] : vocabulary.items()) {
     const auto id = number.get<int64_t>();
-    check(id >= 0 && id < kMostTokens, "the id of '{}' is {}, it must be from 0 to {}", token, id,
-          kMostTokens - 1);
+    check(id >= 0 && id < most, "the id of '{}' is {}, it must be from 0 to {}", token, id,
+          most - 1);
     if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
     model.tokens[static_cast<size_t>(id)] = token;
     model.ids.emplace(token, id);
@@ -65,7 +68,7 @@ class WordPieces {
     if (std::ssize(letters) > longest_word_) return {*unknown_};
     Ids ids;
     for (size_t begin = 0; begin < letters.size();) {
-      size_t end = letters.size();
+      size_t end = std::min(letters.size(), begin + longest_);
       std::string piece;
       for (; end > begin; --end) {
         const char* from = letters[begin].data();

@@ -8,6 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/bert_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/detail/canonical_order.h"
 #include "tern/data/text/detail/pretrained_charsmap.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
@@ -17,11 +18,18 @@ namespace {
 
 using nlohmann::json;
 
+/// Replacing may make a text any number of times longer, and once more with each step.
+void check_length(const std::string& text) {
+  constexpr size_t kMost = 1 << 28;
+  check(text.size() <= kMost, "the normalizers make a text of more than {} bytes", kMost);
+}
+
 std::string compatible(const std::string& text, int form) {
   utf8proc_uint8_t* out = nullptr;
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | form);
-  const auto n = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                              static_cast<utf8proc_ssize_t>(text.size()), &out, options);
+  const std::string ordered = canonical_order(text);
+  const auto n = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(ordered.data()),
+                              static_cast<utf8proc_ssize_t>(ordered.size()), &out, options);
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, std::free);
   check(n >= 0, "normalizer: {}", utf8proc_errmsg(n));
   return {reinterpret_cast<const char*>(out), static_cast<size_t>(n)};
@@ -115,7 +123,10 @@ Normalizer read_normalizer(const json& part) {
   std::vector<Normalizer> all;
   for_each_part(part, "normalizers", [&](const json& p) { all.push_back(one_normalizer(p)); });
   return [all](std::string text) {
-    for (const Normalizer& n : all) text = n(std::move(text));
+    for (const Normalizer& n : all) {
+      text = n(std::move(text));
+      check_length(text);
+    }
     return text;
   };
 }
@@ -155,6 +166,7 @@ std::string replace_matches(std::string_view text, const Matcher& find, std::str
   for (const Match& m : find(text)) {
     out.append(text.substr(at, m.begin - at)).append(by);
     at = m.end;
+    check_length(out);
   }
   return out.append(text.substr(at));
 }
