@@ -1,0 +1,25 @@
+#include "tern/core/base/shape_only.h"
+#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/ops.h"
+#include "tern/tests/fuzz/fuzz.h"
+
+// Two bytes choose the operands, the rest is the pattern.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  using namespace tern;
+  if (size < 2) return 0;
+  const std::vector<Shape> shapes = {{2, 6, 3}, {6, 3}, {3}, {}, {2, 3, 4, 5}, {1, 6}, {0, 6}};
+  const std::string_view pattern = fuzz::text_of(bytes + 2, size - 2);
+  const Shape &a = shapes[bytes[0] % shapes.size()], &b = shapes[bytes[1] % shapes.size()];
+  const AxisSizes sizes = {{"h", 2}, {"w", bytes[1] % 8}};
+  // Nothing is computed: it is the pattern that is tried, and it may ask for anything.
+  const ShapeOnlyScope scope;
+  const Tensor x = zeros(a), y = zeros(b);
+  fuzz::may_refuse([&] { fuzz::require(rearrange(x, pattern).numel() == x.numel()); });
+  fuzz::may_refuse([&] { rearrange(x, pattern, sizes); });
+  fuzz::may_refuse([&] { repeat(x, pattern, sizes); });
+  fuzz::may_refuse([&] { reduce(x, pattern, ReduceOp::sum, sizes); });
+  fuzz::may_refuse([&] { einsum_path(pattern, {a, b}); });
+  fuzz::may_refuse([&] { einsum(pattern, {x}); });
+  fuzz::may_refuse([&] { einsum(pattern, {x, y}); });
+  return 0;
+}
