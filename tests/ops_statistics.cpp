@@ -215,16 +215,16 @@ TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, nothing") {
 
 TEST_CASE("quantile: PyTorch's numbers, interpolations, shapes, errors") {
   struct Row {
-    Interpolation how;
+    QuantileInterpolation how;
     Doubles y, dx;
   };
   const Tensor x = f64({3, 1, 4, 2}), q = f64({0.1, 0.5, 0.6});
   for (const Row& r : std::vector<Row>{
-           {Interpolation::linear, {1.3, 2.5, 2.8}, {1.3, 0.7, 0, 1}},
-           {Interpolation::lower, {1, 2, 2}, {0, 1, 0, 2}},
-           {Interpolation::higher, {2, 3, 3}, {2, 0, 0, 1}},
-           {Interpolation::midpoint, {1.5, 2.5, 2.5}, {1, 0.5, 0, 1.5}},
-           {Interpolation::nearest, {1, 3, 3}, {2, 1, 0, 0}},
+           {QuantileInterpolation::linear, {1.3, 2.5, 2.8}, {1.3, 0.7, 0, 1}},
+           {QuantileInterpolation::lower, {1, 2, 2}, {0, 1, 0, 2}},
+           {QuantileInterpolation::higher, {2, 3, 3}, {2, 0, 0, 1}},
+           {QuantileInterpolation::midpoint, {1.5, 2.5, 2.5}, {1, 0.5, 0, 1.5}},
+           {QuantileInterpolation::nearest, {1, 3, 3}, {2, 1, 0, 0}},
        }) {
     auto fn = [&](const Tensor& t) { return quantile(t, q, {.interpolation = r.how}); };
     CHECK(close(numbers(fn(x)), r.y));

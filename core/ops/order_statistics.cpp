@@ -33,21 +33,21 @@ struct Ranks {
   Tensor below, above, weight;
 };
 
-Ranks ranks_of(const Tensor& q, int64_t n, Interpolation interpolation) {
+Ranks ranks_of(const Tensor& q, int64_t n, QuantileInterpolation interpolation) {
   const Tensor rank = q * (n - 1);
   switch (interpolation) {
-    case Interpolation::linear:
+    case QuantileInterpolation::linear:
       return {floor(rank), ceil(rank), rank - floor(rank).detach()};
-    case Interpolation::midpoint:
+    case QuantileInterpolation::midpoint:
       return {floor(rank), ceil(rank), full(rank.shape(), 0.5, rank.dtype())};
-    case Interpolation::lower:
+    case QuantileInterpolation::lower:
       return {floor(rank), {}, {}};
-    case Interpolation::higher:
+    case QuantileInterpolation::higher:
       return {ceil(rank), {}, {}};
-    case Interpolation::nearest:
+    case QuantileInterpolation::nearest:
       return {round(rank), {}, {}};
   }
-  fail_unhandled("Interpolation", interpolation);
+  fail_unhandled("QuantileInterpolation", interpolation);
 }
 
 // sorted (..., n), ranks (Q,) -> (..., Q).

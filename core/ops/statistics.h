@@ -18,11 +18,11 @@ ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim = false);
 /// The k-th smallest, k from 1.
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis = -1, bool keepdim = false);
 /// Between which elements a quantile lies, and what is taken of them.
-enum class Interpolation { linear, lower, higher, midpoint, nearest };
+enum class QuantileInterpolation { linear, lower, higher, midpoint, nearest };
 struct QuantileOptions {
   std::optional<int64_t> axis = {};  ///< none: over all elements
   bool keepdim = false;
-  Interpolation interpolation = Interpolation::linear;
+  QuantileInterpolation interpolation = QuantileInterpolation::linear;
 };
 /// What lies at q (n - 1) in order, q in [0, 1]. Several q, a vector of the type of x, stand along
 /// a new first axis.

@@ -79,7 +79,7 @@ void read_elements(ByteReader& file, const Fresh& out) {
 
 std::string find_file(const fs::path& folder, const std::string& name) {
   std::string dotted = name;
-  dotted.replace(name.rfind("-idx"), 1, ".");
+  dotted[name.rfind("-idx")] = '.';
   std::error_code error;
   for (const std::string& candidate : {name, name + ".gz", dotted, dotted + ".gz"})
     if (fs::exists(folder / candidate, error)) return (folder / candidate).string();
