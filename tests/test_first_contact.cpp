@@ -141,8 +141,8 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   softmax(x, 0), log_softmax(x, 0), layer_norm(x, 3), rms_norm(x, 3), group_norm(x, 1),
       batch_norm(x, x, x), instance_norm(x), dropout(x, .5, r), dropout1d(x, .5, r),
       dropout2d(x, .5, r), dropout3d(x, .5, r), embedding(m, x);
-  cross_entropy(x, m), nll_loss(x, m), mse_loss(x, x), l1_loss(x, x), smooth_l1_loss(x, x),
-      bce_with_logits(x, x), kl_div(x, x);
+  cross_entropy(x, m), linear_cross_entropy(x, x, {}, m), nll_loss(x, m), mse_loss(x, x),
+      l1_loss(x, x), smooth_l1_loss(x, x), bce_with_logits(x, x), kl_div(x, x);
   einsum("ij->j", xs), rearrange(x, "a b -> b a"), reduce(x, "a b -> a", ReduceOp::sum);
 }
 

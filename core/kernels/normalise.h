@@ -1,7 +1,7 @@
 // Layer and root-mean-square normalisation of the rows of x (rows, n), which begin `x_stride`
 // elements apart, and batch normalisation of the channels of x (batch, channels, size); all else is
-// without gaps. Sums are kept in double; those over rows are made of fixed blocks of rows. Inside
-// of core only.
+// without gaps. Sums are kept in double; those over rows are made of fixed blocks of rows.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

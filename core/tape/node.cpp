@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "tern/core/tape/record.h"
 #include "tern/core/tape/segment.h"
 
 namespace tern {
@@ -50,24 +49,7 @@ LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), own
   sequence = 0;  // after every op that used it
 }
 
-namespace {
-
-class EndNode final : public Node {
- public:
-  explicit EndNode(const Tensor& t) : Node("end", t.shape(), t.dtype()) {}
-  Gradients vjp(Consumed&&, const Wants&) override { return {}; }
-  void release() noexcept override {}
-};
-
-}  // namespace
-
 namespace detail {
-
-Tensor as_end(const Tensor& t) {
-  Tensor end = t.detach();
-  end.ref()->set_node(Ref<Node>(new EndNode(t)));
-  return end;
-}
 
 RunningScope::RunningScope(Node* node) : before_(running), precision_(node->precision) {
   running = node;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/segment.h"
 
 namespace tern {
 bool Wants::operator[](int input) const {
@@ -143,5 +144,22 @@ void check_all_defined(const char* op, std::span<const Tensor> operands) {
 }
 
 Tensor not_differentiable(Fresh out) { return Tensor(out.ref()); }
+
+namespace {
+
+class EndNode final : public Node {
+ public:
+  explicit EndNode(const Tensor& t) : Node("end", t.shape(), t.dtype()) {}
+  Gradients vjp(Consumed&&, const Wants&) override { return {}; }
+  void release() noexcept override {}
+};
+
+}  // namespace
+
+Tensor detail::as_end(const Tensor& t) {
+  Tensor end = t.detach();
+  end.ref()->set_node(Ref<Node>(new EndNode(t)));
+  return end;
+}
 
 }  // namespace tern
