@@ -5,10 +5,10 @@
 
 using namespace tern;
 
-/// Mish (Misra 2019): x tanh(softplus(x)).
-Tensor mish(const Tensor& x) {
+/// TanhExp (Liu & Di 2020): x tanh(e^x).
+Tensor tanh_exp(const Tensor& x) {
   return fused(
-      "mish", [](auto v) { return v * tanh(softplus(v)); }, x);
+      "tanh_exp", [](auto v) { return v * tanh(exp(v)); }, x);
 }
 
 /// A highway's sum (Srivastava et al. 2015): x where the gate is closed, y where it is open.
@@ -25,8 +25,8 @@ int main() {
   Tensor x = randn({33, 5}, rng, DType::f64).set_requires_grad();
   Tensor y = randn({33, 5}, rng, DType::f64).set_requires_grad();
   Tensor bias = randn({5}, rng, DType::f64).set_requires_grad();
-  auto layer = [](const std::vector<Tensor>& in) { return highway(in[2], mish(in[0]), in[1]); };
+  auto layer = [](const std::vector<Tensor>& in) { return highway(in[2], tanh_exp(in[0]), in[1]); };
   gradcheck(layer, {x, y, bias});
   gradgradcheck(layer, {x, y, bias});
-  check(all_close(mish(x), x * tanh(softplus(x))), "mish: not what its definition gives");
+  check(all_close(tanh_exp(x), x * tanh(exp(x))), "tanh_exp: not what its definition gives");
 }
