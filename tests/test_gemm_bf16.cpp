@@ -134,12 +134,13 @@ void check_ways(Sizes z, bool a_by_rows, bool b_by_rows, float beta, Numbers kin
   const std::pair<Factor, Factor> operands[] = {
       {a.data(), b.data()}, {a16.data(), b.data()}, {a.data(), b16.data()}};
   for (Bf16Way way : bf16_ways())
-    for (const auto& [x, y] : operands)
+    for (const std::pair<Factor, Factor>& both : operands)
       for (bool together : {false, true}) {
         CAPTURE(to_string(way));
-        CAPTURE(x.bf16);
-        CAPTURE(y.bf16);
-        const std::vector<float> got = product(way, z, x, sa, y, sb, beta, c, ldc, together);
+        CAPTURE(both.first.bf16);
+        CAPTURE(both.second.bf16);
+        const std::vector<float> got =
+            product(way, z, both.first, sa, both.second, sb, beta, c, ldc, together);
         int64_t wrong = 0;
         for (size_t i = 0; i < got.size(); ++i) wrong += !same(got[i], want[i]);
         CHECK(wrong == 0);

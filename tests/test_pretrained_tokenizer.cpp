@@ -125,9 +125,9 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
       {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
       {"type must be", [](json& f) { f["added_tokens"][0]["content"] = 7; }},
   };
-  for (const auto& [expected, change] : rows) {
-    const std::string error = error_of("bert", change);
-    CHECK_MESSAGE(contains(error, expected), expected, " / ", error);
+  for (const auto& row : rows) {
+    const std::string error = error_of("bert", row.second);
+    CHECK_MESSAGE(contains(error, row.first), row.first, " / ", error);
   }
   CHECK(contains(error_of("gpt2", [](json& f) { f["model"]["dropout"] = 0.1; }),
                  "BPE: dropout is not covered"));
