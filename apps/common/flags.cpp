@@ -40,7 +40,7 @@ CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, con
 
 void add_precision(CLI::App& app, std::string& precision) {
   add_choice(app, "--precision", precision,
-             "of matrix products: bf16 rounds what goes into them, faster with AMX or AVX512_BF16",
+             "of matrix products: bf16 rounds what goes into them, for processors with AMX or AVX512_BF16",
              {"f32", "bf16"});
 }
 

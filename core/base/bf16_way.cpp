@@ -108,7 +108,7 @@ Bf16WayScope::~Bf16WayScope() { chosen.store(before_); }
 
 std::string bf16_products() {
   const Bf16Way way = bf16_way();
-  return to_string(way) + (way < Bf16Way::avx512_bf16 ? ", no faster here than f32" : "");
+  return to_string(way) + (way < Bf16Way::avx512_bf16 ? ", slower here than f32" : "");
 }
 
 }  // namespace tern

@@ -21,7 +21,7 @@ std::string to_string(Bf16Way way);
 std::vector<Bf16Way> bf16_ways();
 /// The way in use: the fastest, or that of a Bf16WayScope.
 Bf16Way bf16_way();
-/// Its name; and that it is no faster than f32 where it is not.
+/// Its name; and that it is slower than f32 where it is.
 std::string bf16_products();
 
 /// Has products computed by `way`, in all threads, while in scope. For tests and measurements.
