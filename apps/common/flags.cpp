@@ -39,9 +39,10 @@ CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, con
 }
 
 void add_precision(CLI::App& app, std::string& precision) {
-  add_choice(app, "--precision", precision,
-             "of matrix products: bf16 rounds what goes into them, for processors with AMX or AVX512_BF16",
-             {"f32", "bf16"});
+  add_choice(
+      app, "--precision", precision,
+      "of matrix products: bf16 rounds what goes into them, for processors with AMX or AVX512_BF16",
+      {"f32", "bf16"});
 }
 
 bool parse_flags(CLI::App& app, int argc, char** argv) {
