@@ -48,7 +48,7 @@ template <int64_t kMaxRows, int64_t kWidth>
 struct Rounded {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 320;
-  static constexpr int64_t kBlockTiles = 168 / kMaxRows;
+  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
 
   static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth; }
@@ -153,16 +153,6 @@ struct Plain : Rounded<4, 16> {
 };
 
 #if defined(__x86_64__)
-
-/// Sums with results below the smallest normal number flushed to zero, and such operands read as
-/// zero.
-struct FlushScope {
-  FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
-  ~FlushScope() { _mm_setcsr(before); }
-  FlushScope(const FlushScope&) = delete;
-  FlushScope& operator=(const FlushScope&) = delete;
-  unsigned before;
-};
 
 typedef float Vector8 __attribute__((vector_size(32)));
 

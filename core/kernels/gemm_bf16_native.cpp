@@ -78,7 +78,7 @@ template <bool kInOrder, int64_t kMaxRows, int64_t kDepth>
 struct Pairs {
   using Packed = uint16_t;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes, kMaxDepth = kDepth;
-  static constexpr int64_t kBlockTiles = 168 / kMaxRows;
+  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 
@@ -116,6 +116,27 @@ struct Pairs {
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words));
   }
 
+  /// The 16 pairs of `columns` columns, of which it takes 16 at most.
+  template <class From>
+  [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void columns_of(
+      const From* from, int64_t stride, int64_t count, int64_t columns, Vector* to) {
+    if (count == kBf16Group && columns >= kLanes) {  // masks that the compiler drops
+#pragma GCC unroll 16
+      for (int64_t p = 0; p < kPairs; ++p)
+        to[p] = column_of(from, stride, p, kBf16Group, static_cast<__mmask16>(0xffff));
+    } else {
+      for (int64_t p = 0; p < kPairs; ++p)
+        to[p] = column_of(from, stride, p, count, first_lanes(columns));
+    }
+  }
+
+  /// Has 32 places, which may lie behind the end, brought to the cache.
+  template <class From>
+  [[gnu::always_inline]] static inline void soon(const From* from) {
+    _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T0);
+    if (sizeof(From) > 2) _mm_prefetch(reinterpret_cast<const char*>(from + kLanes), _MM_HINT_T0);
+  }
+
   static float* words(Packed* to) { return reinterpret_cast<float*>(to); }
 
   template <class From>
@@ -125,14 +146,16 @@ struct Pairs {
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - k);
       if (by_rows) {
-        for (int64_t r = 0; r < rows; ++r)
-          store(words(to + r * kBf16Group), row_of(from + r * stride + k, count));
+        for (int64_t r = 0; r < rows; ++r) {
+          const From* row = from + r * stride + k;
+          soon(row + 2 * kBf16Group);
+          store(words(to + r * kBf16Group), row_of(row, count));
+        }
         continue;
       }
       for (int64_t r = 0; r < rows; r += kLanes) {
         Vector x[kLanes];
-        for (int64_t p = 0; p < kPairs; ++p)
-          x[p] = column_of(from + k * stride + r, stride, p, count, first_lanes(rows - r));
+        columns_of(from + k * stride + r, stride, count, rows - r, x);
         transpose(x);
         for (int64_t i = 0; i < std::min<int64_t>(kLanes, rows - r); ++i)
           store(words(to + (r + i) * kBf16Group), x[i]);
@@ -150,23 +173,16 @@ struct Pairs {
         const int64_t lanes = std::min<int64_t>(columns - j, kLanes);
         if (lanes <= 0) continue;  // the tile of 16 columns does not read them
         Vector x[kLanes];
-        for (int64_t i = 0; i < kLanes; ++i)
-          x[i] = by_rows ? column_of(from + k * stride + j, stride, i, count, first_lanes(lanes))
-                         : row_of(from + (j + std::min(i, lanes - 1)) * stride + k, count);
-        if (!by_rows) transpose(x);
+        if (by_rows) {
+          columns_of(from + k * stride + j, stride, count, lanes, x);
+        } else {
+          for (int64_t i = 0; i < kLanes; ++i)
+            x[i] = row_of(from + (j + std::min(i, lanes - 1)) * stride + k, count);
+          transpose(x);
+        }
         for (int64_t p = 0; p < kPairs; ++p) store(words(to) + p * kColumns + j, x[p]);
       }
   }
-};
-
-/// Sums with results below the smallest normal number flushed to zero, and such operands read as
-/// zero.
-struct FlushScope {
-  FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
-  ~FlushScope() { _mm_setcsr(before); }
-  FlushScope(const FlushScope&) = delete;
-  FlushScope& operator=(const FlushScope&) = delete;
-  unsigned before;
 };
 
 /// C (kRows x 16 kVectors) = or += A B.

@@ -10,6 +10,8 @@
 //   kBlockTiles          tiles of rows that are packed together: they stay in the second cache
 //   kReadsB              whether B may be read where it lies
 //   kTakesBf16           whether operands may be stored as bfloat16
+//   kGroup               a block of k may be packed in parts of so many places: part after part in
+//                        each tile, where size_a() and kColumns say
 //   room_a, room_b       elements of Packed for `tiles` tiles of rows, for one strip of columns,
 //                        for one block of k each
 //   size_a(rows, depth)  elements that a tile's rows take
@@ -75,20 +77,38 @@ struct Blocks : BlockedProduct {
 
   void pack_a(int64_t begin, int64_t end, int64_t d, Packed* to) const {
     const bool by_rows = sa.col == 1 || k == 1;
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t rows = row(t + 1) - row(t);
-      visit(a.at(row(t) * sa.row + first(d) * sa.col), [&](auto from) {
-        K::pack_a(from, by_rows ? sa.row : sa.col, by_rows, rows, depth(d), to);
-      });
-      to += K::size_a(rows, depth(d));
-    }
+    each_part(by_rows, depth(d), [&](int64_t place, int64_t places) {
+      Packed* tile = to;
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t rows = row(t + 1) - row(t);
+        visit(a.at(row(t) * sa.row + (first(d) + place) * sa.col), [&](auto from) {
+          K::pack_a(from, by_rows ? sa.row : sa.col, by_rows, rows, places,
+                    tile + K::size_a(rows, place));
+        });
+        tile += K::size_a(rows, depth(d));
+      }
+    });
   }
 
-  void pack_b(int64_t strip, int64_t d, Packed* to) const {
+  /// Strips begin..end, each room_b() behind the one before.
+  void pack_b(int64_t begin, int64_t end, int64_t d, Packed* to) const {
     const bool by_rows = sb.col == 1 || n == 1;
-    visit(strip_of_b(strip, d), [&](auto from) {
-      K::pack_b(from, by_rows ? sb.row : sb.col, by_rows, width(strip), depth(d), to);
+    each_part(!by_rows, depth(d), [&](int64_t place, int64_t places) {
+      for (int64_t s = begin; s < end; ++s)
+        visit(strip_of_b(s, d).at(place * sb.row), [&](auto from) {
+          K::pack_b(from, by_rows ? sb.row : sb.col, by_rows, width(s), places,
+                    to + (s - begin) * K::room_b() + place * K::kColumns);
+        });
     });
+  }
+
+  /// fn(first place, places) for all of a block of k at once if it lies `along` memory. Else for
+  /// parts of it: their rows are read through all tiles or strips before the next ones, in the
+  /// order of memory, which is three times as fast as down one tile after the other.
+  template <class Fn>
+  static void each_part(bool along, int64_t depth, Fn fn) {
+    const int64_t most = along ? depth : K::kGroup;
+    for (int64_t place = 0; place < depth; place += most) fn(place, std::min(most, depth - place));
   }
 
   /// Tiles begin..end of one strip, for one block of k.
@@ -131,7 +151,7 @@ void multiply_alone(const BlockedProduct& product) {
       for (int64_t s = 0; s < p.strips(); ++s) {
         const bool here = in_place && p.width(s) == K::kColumns;
         Packed* packed = packed_b.data() + (in_place ? 0 : s * K::room_b());
-        if (!here && (block == 0 || in_place)) p.pack_b(s, d, packed);
+        if (!here && (block == 0 || in_place)) p.pack_b(s, s + 1, d, packed);
         const Packed* strip = packed;
         if constexpr (K::kReadsB)
           strip = here ? static_cast<const float*>(p.strip_of_b(s, d).data) : packed;
@@ -182,7 +202,8 @@ void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB
 template <class K>
 void multiply_shared(const BlockedProduct& product, const PanelDone& done) {
   constexpr int64_t kSharedStrips = 64;   // of a shared B that are packed together,
-  constexpr int64_t kSharedBlocks = 128;  // and these times blocks of k: 5 MB
+  constexpr int64_t kSharedBlocks = 128;  // and these times blocks of k: 5 MB;
+  constexpr int64_t kStripsAtOnce = 4;    // by one thread
   const Blocks<K> p(product);
   // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
   const int64_t most = std::min(p.strips(), kSharedStrips);
@@ -197,9 +218,11 @@ void multiply_shared(const BlockedProduct& product, const PanelDone& done) {
                               std::min(most_depths, p.depths() - d),
                               most * K::room_b(),
                               packed_b.data()};
-      parallel_blocks(shared.strips * shared.depths, [&](int64_t i) {
-        const int64_t strip = s + i % shared.strips, block = d + i / shared.strips;
-        p.pack_b(strip, block, shared.strip(strip, block));
+      const int64_t packs = ceil_div(shared.strips, kStripsAtOnce);
+      parallel_blocks(packs * shared.depths, [&](int64_t i) {
+        const int64_t begin = s + i % packs * kStripsAtOnce, block = d + i / packs;
+        const int64_t end = std::min(begin + kStripsAtOnce, s + shared.strips);
+        p.pack_b(begin, end, block, shared.strip(begin, block));
       });
       const int64_t columns = std::min(panels.columns, shared.strips);
       parallel_blocks(panels.rows * columns, [&](int64_t i) {

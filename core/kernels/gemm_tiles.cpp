@@ -76,17 +76,19 @@ constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
       to[i * to_stride + j] = from[std::min(j, width - 1) * stride + i];
 }
 
-/// to[i * to_stride + j] = from[i * stride + j], as above.
+/// to[i * to_stride + j] = from[i * stride + j], as above. Writes nothing behind the last row,
+/// where the next tile may be already.
 [[gnu::target("arch=x86-64-v4")]] void pack_straight(const float* from, int64_t stride,
                                                      int64_t width, int64_t depth, float* to,
                                                      int64_t to_stride) {
   // Whole vectors as long as they end before the last element of the last row.
-  const int64_t end = (depth - 1) * stride + width;
+  const int64_t to_width = std::min<int64_t>(to_stride, kLanes);
+  const int64_t end = (depth - 1) * stride + width, to_end = (depth - 1) * to_stride + to_width;
   int64_t i = 0;
-  for (; i < depth && i * stride + kLanes <= end; ++i)
+  for (; i < depth && i * stride + kLanes <= end && i * to_stride + kLanes <= to_end; ++i)
     store(to + i * to_stride, load(from + i * stride));
   for (; i < depth; ++i)
-    for (int64_t j = 0; j < kLanes; ++j)
+    for (int64_t j = 0; j < to_width; ++j)
       to[i * to_stride + j] = from[i * stride + std::min(j, width - 1)];
 }
 
@@ -94,7 +96,7 @@ struct Float32 {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes;
   static constexpr int64_t kMaxDepth = 320;  // a strip of B stays in the first cache
-  static constexpr int64_t kBlockTiles = 12;
+  static constexpr int64_t kBlockTiles = 12, kGroup = 32;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
 

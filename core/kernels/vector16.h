@@ -25,25 +25,58 @@ static_assert(alignof(Anywhere) == 1 && sizeof(Anywhere) == sizeof(Vector));
   reinterpret_cast<Anywhere*>(p)->vector = v;
 }
 
-/// The elements of x and y by turns: the first 16 of them, and the rest.
-template <size_t... kIndex>
-[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void zip(
-    const Vector& x, const Vector& y, Vector& low, Vector& high, std::index_sequence<kIndex...>) {
-  low = __builtin_shufflevector(x, y, static_cast<int>(kIndex / 2 + kIndex % 2 * kLanes)...);
-  high = __builtin_shufflevector(
-      x, y, static_cast<int>(kLanes / 2 + kIndex / 2 + kIndex % 2 * kLanes)...);
+/// Where the elements of a shuffle of two registers come from (16 and more: from the second), by
+/// the place in the result: the lower or upper half of every four elements, single ones or pairs of
+/// the two by turns; and the even or odd fours of both. All are one instruction without a table.
+template <bool kUpper>
+constexpr int single(size_t i) {
+  return static_cast<int>(i / 4 * 4 + i % 4 / 2 + (kUpper ? 2 : 0) + i % 2 * kLanes);
+}
+template <bool kUpper>
+constexpr int pair(size_t i) {
+  return static_cast<int>(i / 4 * 4 + i % 2 + (kUpper ? 2 : 0) + i % 4 / 2 * kLanes);
+}
+template <bool kOdd>
+constexpr int four(size_t i) {
+  return static_cast<int>(i / 4 % 2 * 8 + (kOdd ? 4 : 0) + i % 4 + i / 8 * kLanes);
 }
 
-/// Transposes 16 x 16 elements: four rounds of zipping the upper half with the lower.
+template <auto kFrom, size_t... kPlace>
+[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline Vector shuffle(
+    const Vector& x, const Vector& y, std::index_sequence<kPlace...>) {
+  return __builtin_shufflevector(x, y, kFrom(kPlace)...);
+}
+template <auto kFrom>
+[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline Vector shuffle(const Vector& x,
+                                                                            const Vector& y) {
+  return shuffle<kFrom>(x, y, std::make_index_sequence<kLanes>());
+}
+
+/// Transposes 16 x 16 elements: first blocks of 4 x 4, after which quarter q of x[4 n + c] is
+/// column 4 q + c of the rows 4 n to 4 n + 3; then the quarters.
 [[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void transpose(Vector* x) {
-#pragma GCC unroll 4
-  for (int round = 0; round < 4; ++round) {
-    Vector y[kLanes];
+  Vector y[kLanes];
 #pragma GCC unroll 8
-    for (int i = 0; i < kLanes / 2; ++i)
-      zip(x[i], x[i + kLanes / 2], y[2 * i], y[2 * i + 1], std::make_index_sequence<kLanes>());
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) x[i] = y[i];
+  for (int i = 0; i < kLanes; i += 2) {
+    y[i] = shuffle<single<false>>(x[i], x[i + 1]);
+    y[i + 1] = shuffle<single<true>>(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; i += 2) {
+    const int j = i / 4 * 4 + i % 4 / 2;
+    x[i] = shuffle<pair<false>>(y[j], y[j + 2]);
+    x[i + 1] = shuffle<pair<true>>(y[j], y[j + 2]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const Vector even = shuffle<four<false>>(x[c], x[c + 4]);
+    const Vector odd = shuffle<four<true>>(x[c], x[c + 4]);
+    const Vector later_even = shuffle<four<false>>(x[c + 8], x[c + 12]);
+    const Vector later_odd = shuffle<four<true>>(x[c + 8], x[c + 12]);
+    x[c] = shuffle<four<false>>(even, later_even);
+    x[c + 4] = shuffle<four<false>>(odd, later_odd);
+    x[c + 8] = shuffle<four<true>>(even, later_even);
+    x[c + 12] = shuffle<four<true>>(odd, later_odd);
   }
 }
 
