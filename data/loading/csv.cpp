@@ -234,8 +234,10 @@ void save_csv(const std::string& path, const Tensor& values, const SaveCsvOption
         o.names.size(), columns);
   const char separator = separator_of(o.separator, path);
   std::string text;
-  for (size_t i = 0; i < o.names.size(); ++i)
-    text += (i > 0 ? std::string(1, separator) : "") + quoted(o.names[i], separator);
+  for (size_t i = 0; i < o.names.size(); ++i) {
+    if (i > 0) text += separator;
+    text += quoted(o.names[i], separator);
+  }
   if (!o.names.empty()) text += '\n';
   const Tensor t = values.detach().contiguous();
   dispatch(t.dtype(), [&]<class T>() {
