@@ -71,4 +71,58 @@ template void MuonOptions::update(const Piece<float>&) const;
 template void MuonOptions::update(const Piece<double>&) const;
 template class OptimizerOf<MuonOptions>;
 
+void MuonOrAdamWOptions::validate() const {
+  std::visit([](const auto& r) { r.validate(); }, rule);
+  const auto* adamw = std::get_if<AdamWOptions>(&rule);
+  check(!adamw || adamw->state_bits == 32, "MuonWithAdamW: its state is kept in 32 bits, not in {}",
+        adamw ? adamw->state_bits : 32);
+}
+
+std::vector<const char*> MuonOrAdamWOptions::state_names() const {
+  return std::visit(
+      [](const auto& r) {
+        return std::vector<const char*>(r.state_names.begin(), r.state_names.end());
+      },
+      rule);
+}
+
+std::string MuonOrAdamWOptions::refuses(const Shape& parameter) const {
+  const auto* muon = std::get_if<MuonOptions>(&rule);
+  return muon ? muon->refuses(parameter) : std::string();
+}
+
+Tensor MuonOrAdamWOptions::direction(const Tensor& gradient,
+                                     const std::vector<Tensor>& state) const {
+  const auto* muon = std::get_if<MuonOptions>(&rule);
+  return muon ? muon->direction(gradient, state) : Tensor();
+}
+
+template <class T>
+void MuonOrAdamWOptions::update(const Piece<T>& piece) const {
+  std::visit([&](const auto& r) { r.update(piece); }, rule);
+}
+
+MuonParameters muon_parameters(const NamedTensors& parameters) {
+  auto in_list = [](const std::string& name) {
+    std::vector<std::string> parts(1);
+    for (const char c : name)
+      if (c == '.')
+        parts.emplace_back();
+      else
+        parts.back() += c;
+    for (size_t i = 0; i + 2 < parts.size(); ++i)
+      if (!parts[i].empty() && parts[i].find_first_not_of("0123456789") == std::string::npos)
+        return true;
+    return false;
+  };
+  MuonParameters p;
+  for (const auto& named : parameters)
+    (named.second.ndim() == 2 && in_list(named.first) ? p.hidden : p.others).push_back(named);
+  return p;
+}
+
+template void MuonOrAdamWOptions::update(const Piece<float>&) const;
+template void MuonOrAdamWOptions::update(const Piece<double>&) const;
+template class OptimizerOf<MuonOrAdamWOptions>;
+
 }  // namespace tern::optim

@@ -4,6 +4,9 @@
 // except that the iterations are computed in the parameter's type rather than in bfloat16.
 #pragma once
 
+#include <utility>
+#include <variant>
+
 #include "tern/optim/optimizer.h"
 
 namespace tern::optim {
@@ -34,6 +37,40 @@ struct MuonOptions {
 };
 using Muon = OptimizerOf<MuonOptions>;
 
+/// Muon for some groups and AdamW for others, as one optimizer with one schedule and one state:
+///
+///   optim::MuonParameters p = optim::muon_parameters(nn::named_parameters(model));
+///   optim::MuonWithAdamW optimizer(std::vector<optim::MuonWithAdamW::Group>{
+///       {p.hidden, optim::MuonOptions{.lr = 3e-3, .rate = optim::MuonRate::match_rms_adamw}},
+///       {p.others, optim::AdamWOptions{.lr = 5e-4}}});
+struct MuonOrAdamWOptions {
+  std::variant<MuonOptions, AdamWOptions> rule;
+  double lr, weight_decay;  ///< the rule's
+  static constexpr const char* name = "MuonWithAdamW";
+
+  MuonOrAdamWOptions(const MuonOptions& options = {})  // NOLINT: implicit on purpose
+      : rule(options), lr(options.lr), weight_decay(options.weight_decay) {}
+  MuonOrAdamWOptions(const AdamWOptions& options)  // NOLINT
+      : rule(options), lr(options.lr), weight_decay(options.weight_decay) {}
+  void validate() const;
+  std::vector<const char*> state_names() const;
+  std::string refuses(const Shape& parameter) const;
+  Tensor direction(const Tensor& gradient, const std::vector<Tensor>& state) const;
+  template <class T>
+  void update(const Piece<T>& piece) const;
+};
+using MuonWithAdamW = OptimizerOf<MuonOrAdamWOptions>;
+
+/// Parameters as Muon's authors divide them: the matrices of hidden layers, and what is left
+/// (embeddings, the head, biases, norms, convolutions).
+struct MuonParameters {
+  NamedTensors hidden, others;
+};
+/// Layers count as hidden if they stand in a list of blocks: a part of the name is a number with
+/// two or more parts behind it, as in "blocks.3.attn.qkv.weight".
+MuonParameters muon_parameters(const NamedTensors& parameters);
+
 extern template class OptimizerOf<MuonOptions>;
+extern template class OptimizerOf<MuonOrAdamWOptions>;
 
 }  // namespace tern::optim

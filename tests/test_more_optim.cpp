@@ -13,6 +13,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/same_bits.h"
 
 using namespace tern;
 
@@ -342,6 +343,58 @@ TEST_CASE("Muon makes the momentum orthogonal, takes matrices alone, and fails a
   CHECK(pair.state_dict().empty());
   pair.step();
   CHECK(pair.state_dict().size() == 4);
+}
+
+TEST_CASE("Muon beside AdamW is what two optimizers would do, with one state") {
+  Rng rng(6);
+  const std::vector<std::pair<const char*, Shape>> shapes = {
+      {"embed.weight", {7, 4}},  {"blocks.0.fc.weight", {6, 4}},
+      {"blocks.0.fc.bias", {6}}, {"blocks.1.0.proj", {4, 6}},
+      {"2.weight", {3, 4}},      {"blocks.1.conv.weight", {2, 2, 3}}};
+  NamedTensors apart, together;
+  for (const auto& [name, shape] : shapes) {
+    apart.emplace_back(name, leaf(randn(shape, rng)));
+    together.emplace_back(name, leaf(apart.back().second.detach()));
+  }
+  const optim::MuonParameters of = optim::muon_parameters(together);
+  REQUIRE(of.hidden.size() == 2);
+  CHECK(of.hidden[0].first == "blocks.0.fc.weight");
+  CHECK(of.hidden[1].first == "blocks.1.0.proj");
+  const optim::MuonOptions muon{.lr = .02, .rate = optim::MuonRate::match_rms_adamw};
+  const optim::AdamWOptions adamw{.lr = .01, .weight_decay = .3};
+  optim::MuonWithAdamW one(
+      std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
+  const optim::MuonParameters divided = optim::muon_parameters(apart);
+  optim::Muon first(divided.hidden, muon);
+  optim::AdamW second(divided.others, adamw);
+  for (int step = 0; step < 4; ++step) {
+    for (size_t i = 0; i < apart.size(); ++i) {
+      apart[i].second.set_grad(randn(apart[i].second.shape(), rng));
+      together[i].second.set_grad(apart[i].second.grad().clone());
+    }
+    for (optim::Optimizer* o :
+         {static_cast<optim::Optimizer*>(&one), static_cast<optim::Optimizer*>(&first),
+          static_cast<optim::Optimizer*>(&second)}) {
+      o->set_lr_factor(1.0 / (1 + step));
+      o->step();
+    }
+    if (step == 1) {  // one state, which another of its kind takes over
+      optim::MuonWithAdamW other(
+          std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
+      other.load_state_dict(one.state_dict());
+      CHECK(other.state_dict().size() == 2 * 2 + 4 * 3);
+    }
+  }
+  for (size_t i = 0; i < apart.size(); ++i)
+    CHECK(test::same_bits(apart[i].second, together[i].second));
+  CHECK(complaint([&] {
+          optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
+        }).find("it is no matrix") != std::string::npos);
+  CHECK(has(complaint([&] {
+              optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
+                  {of.others, optim::AdamWOptions{.state_bits = 8}}});
+            }),
+            "in 32 bits, not in 8"));
 }
 
 TEST_CASE("more optimizers: settings that make no sense are refused by name") {

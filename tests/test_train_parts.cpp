@@ -93,7 +93,7 @@ TEST_CASE("train: the newer schedules by name, for runs of any length") {
 }
 
 TEST_CASE("train: optimizers by name") {
-  const NamedTensors p = {{"w", ones({2, 2}).set_requires_grad()}};
+  const NamedTensors p = {{"blocks.0.fc.weight", ones({2, 2}).set_requires_grad()}};
   for (const std::string& name : optimizer_names()) {
     auto optimizer = make_optimizer({.name = name, .lr = 0.25, .weight_decay = 0.5}, p);
     CHECK(optimizer->lr() == 0.25);
@@ -102,6 +102,8 @@ TEST_CASE("train: optimizers by name") {
     optimizer->step();
     CHECK(optimizer->state_dict().size() >= 2);
   }
+  CHECK_THROWS_WITH_AS(make_optimizer({.name = "muon"}, {NamedTensors{{"0.weight", p[0].second}}}),
+                       "muon: no parameter is a matrix in a list of blocks; take adamw", Error);
   CHECK(make_optimizer({.name = "adamw"}, p)->weight_decay() == 0.01);
   CHECK_THROWS_WITH_AS(make_optimizer({.name = "adma"}, p), doctest::Contains("there is no 'adma'"),
                        Error);

@@ -6,6 +6,7 @@
 #include "tern/optim/adafactor.h"
 #include "tern/optim/adam_family.h"
 #include "tern/optim/lion.h"
+#include "tern/optim/muon.h"
 
 namespace tern::train {
 namespace {
@@ -31,12 +32,38 @@ Made make(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
   return std::make_unique<Kind>(groups, rule);
 }
 
+Made make_muon(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
+  check(o.state_bits == 32, "muon: its state is kept in 32 bits, not in {}; adam and adamw take 8",
+        o.state_bits);
+  std::vector<optim::MuonWithAdamW::Group> parts;
+  bool found = false;
+  for (const optim::ParameterGroup& g : groups.list) {
+    optim::MuonParameters p = optim::muon_parameters(g.parameters);
+    found = found || !p.hidden.empty();
+    auto add = [&](NamedTensors parameters, auto rule) {
+      rule.lr = g.lr.value_or(o.lr);
+      rule.weight_decay = g.weight_decay.value_or(o.weight_decay.value_or(rule.weight_decay));
+      if (!parameters.empty()) parts.push_back({std::move(parameters), rule});
+    };
+    add(std::move(p.hidden), optim::MuonOptions{.rate = optim::MuonRate::match_rms_adamw});
+    add(std::move(p.others), optim::AdamWOptions{});
+  }
+  check(found, "muon: no parameter is a matrix in a list of blocks; take adamw");
+  return std::make_unique<optim::MuonWithAdamW>(parts);
+}
+
 constexpr Named kAll[] = {
-    {"adam", make<optim::Adam>},         {"adamw", make<optim::AdamW>},
-    {"sgd", make<optim::Sgd>},           {"rmsprop", make<optim::RmsProp>},
-    {"adadelta", make<optim::Adadelta>}, {"lion", make<optim::Lion>},
-    {"lamb", make<optim::Lamb>},         {"adafactor", make<optim::Adafactor>},
-    {"nadam", make<optim::NAdam>},       {"radam", make<optim::RAdam>},
+    {"adam", make<optim::Adam>},
+    {"adamw", make<optim::AdamW>},
+    {"sgd", make<optim::Sgd>},
+    {"rmsprop", make<optim::RmsProp>},
+    {"adadelta", make<optim::Adadelta>},
+    {"lion", make<optim::Lion>},
+    {"lamb", make<optim::Lamb>},
+    {"adafactor", make<optim::Adafactor>},
+    {"nadam", make<optim::NAdam>},
+    {"radam", make<optim::RAdam>},
+    {"muon", make_muon},
 };
 
 }  // namespace

@@ -18,10 +18,12 @@ struct OptimizerOptions {
 };
 
 /// adam, adamw, sgd (with a momentum of 0.9), rmsprop, adadelta, lion, lamb, adafactor, nadam,
-/// radam: those that take parameters of every shape. What is not said is at its default.
+/// radam, muon. What is not said is at its default. muon is optim::MuonWithAdamW on
+/// optim::muon_parameters, with one rate for both (MuonRate::match_rms_adamw).
 std::vector<std::string> optimizer_names();
 
-/// Error if there is none of that name, or if it keeps no state of so many bits.
+/// Error if there is none of that name, if it keeps no state of so many bits, or if muon finds no
+/// matrix in a list of blocks.
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
                                                  const optim::ParameterGroups& groups);
 

@@ -27,6 +27,7 @@ nlohmann::json config_json(const C& config) {
 inline void add_missing(nlohmann::json& config) {
   if (!config.is_object()) return;
   config.emplace("precision", "f32");
+  config.emplace("optimizer", "adamw");
   config.emplace("memory_use", MemoryOptions{});
 }
 

@@ -42,6 +42,11 @@ void check_memory(const MemoryOptions& o) {
   nn::recompute_named(o.recompute);
 }
 
+void check_optimizer_bits(const std::string& optimizer, const MemoryOptions& o) {
+  check(o.optimizer_bits == 32 || optimizer == "adam" || optimizer == "adamw",
+        "--optimizer-bits is for adam and adamw; {} keeps 32", optimizer);
+}
+
 std::string describe_memory(const MemoryOptions& o) {
   std::string s;
   if (o.optimizer_bits != 32) s += fmt::format(", optimizer state of {} bits", o.optimizer_bits);

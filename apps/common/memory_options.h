@@ -31,6 +31,9 @@ void check_memory(const MemoryOptions& options, double clip, int64_t accumulate)
 /// Error unless they are such options: they may come from a file.
 void check_memory(const MemoryOptions& options);
 
+/// Error where the optimizer of that name (train::optimizer_names) keeps no state of so many bits.
+void check_optimizer_bits(const std::string& optimizer, const MemoryOptions& options);
+
 /// ", optimizer state of 8 bits" and so on; empty where they are the defaults.
 std::string describe_memory(const MemoryOptions& options);
 

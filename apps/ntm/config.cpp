@@ -126,8 +126,7 @@ void check_config(const NtmConfig& c) {
   check(c.lr > 0 && c.lr <= 1e6, "lr is {}; above 0", c.lr);
   check(c.clip >= 0 && c.clip <= 1e9, "clip is {}; 0 or more", c.clip);
   check(c.ema >= 0 && c.ema < 1, "ema is {}; at least 0 and below 1", c.ema);
-  check(c.memory_use.optimizer_bits == 32 || is_one_of(c.optimizer, {"adam", "adamw"}),
-        "--optimizer-bits is for adam and adamw; {} keeps 32", c.optimizer);
+  check_optimizer_bits(c.optimizer, c.memory_use);
   check_memory(c.memory_use, c.clip, 1);
 }
 

@@ -44,9 +44,8 @@ int dry_run(const TrainOptions& o) {
   const Summary s = summary_of_run(o, images);
   options.facts = {
       {"model", fmt::format("{}, {} weights", o.model, train::grouped(s.num_parameters()))},
-      {"recipe",
-       fmt::format("{} steps of {} images, AdamW{}", train::grouped(total_steps(o, images)),
-                   o.batch, o.ema > 0 ? ", averaged weights" : "")}};
+      {"recipe", fmt::format("{} steps of {} images, {}{}", train::grouped(total_steps(o, images)),
+                             o.batch, o.optimizer, o.ema > 0 ? ", averaged weights" : "")}};
   return report_dry_run(s, options);
 }
 

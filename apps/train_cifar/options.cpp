@@ -12,14 +12,16 @@
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
+#include "tern/train/optimizer.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps::train_cifar {
 
 // What makes a run the run it is, by the names in the checkpoint.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, lr, weight_decay,
-                                   schedule, warmup, label_smoothing, augment, mixup, cutmix, ema,
-                                   clip, dropout, seed, limit, precision, init, memory_use)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, optimizer, lr,
+                                   weight_decay, schedule, warmup, label_smoothing, augment, mixup,
+                                   cutmix, ema, clip, dropout, seed, limit, precision, init,
+                                   memory_use)
 
 namespace {
 
@@ -41,10 +43,10 @@ std::string other_defaults() {
       text.insert(text.rfind(": --batch"), ", " + e.name);
     } else {
       text += fmt::format(
-          "\n{}: --batch {} --lr {:g} --weight-decay {:g} --schedule {} --warmup {} "
+          "\n{}: --batch {} --optimizer {} --lr {:g} --weight-decay {:g} --schedule {} --warmup {} "
           "--label-smoothing {:g} --augment {} --clip {:g}",
-          e.name, r.batch, r.lr, r.weight_decay, r.schedule, r.warmup, r.label_smoothing, r.augment,
-          r.clip);
+          e.name, r.batch, r.optimizer, r.lr, r.weight_decay, r.schedule, r.warmup,
+          r.label_smoothing, r.augment, r.clip);
     }
     previous = &e;
   }
@@ -57,8 +59,11 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_choice(app, "--model", o.model, "what to train", classifier_names());
   add_number(app, "--epochs", o.epochs, "passes over the training images", count);
   add_number(app, "--batch", o.batch, "images a step", count);
+  add_choice(app, "--optimizer", o.optimizer,
+             "muon: Muon for the matrices of blocks, AdamW for the rest, at one rate",
+             train::optimizer_names());
   add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open = true});
-  add_number(app, "--weight-decay", o.weight_decay, "AdamW's, on all weights", any);
+  add_number(app, "--weight-decay", o.weight_decay, "of the optimizer, on all weights", any);
   add_choice(app, "--schedule", o.schedule, "of the learning rate", train::schedule_names(false));
   add_number(app, "--warmup", o.warmup, "steps in which the rate rises from 0", any_count);
   add_number(app, "--label-smoothing", o.label_smoothing, "share spread over all classes", share);
@@ -98,6 +103,8 @@ std::unique_ptr<CLI::App> parse_once(int argc, char** argv, TrainOptions& o) {
 
 void check_options(const TrainOptions& o) {
   find_classifier(o.model);
+  check_choice("optimizer", o.optimizer, train::optimizer_names());
+  check_optimizer_bits(o.optimizer, o.memory_use);
   check_choice("schedule", o.schedule, train::schedule_names(false));
   check_choice("precision", o.precision, {"f32", "bf16"});
   check_choice("augment", o.augment, {"none", "standard", "strong"});
@@ -149,6 +156,7 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
         o.model);
   check(!given("--recompute") || model.has_recompute,
         "--recompute would change nothing: {} has no blocks", o.model);
+  check_optimizer_bits(o.optimizer, o.memory_use);
   if (o.resume.empty() && o.eval.empty()) check_memory(o.memory_use, o.clip, 1);
   o.model_given = given("--model");
   o.epochs_given = given("--epochs");

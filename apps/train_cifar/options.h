@@ -13,6 +13,7 @@ struct Recipe {
   int64_t batch = 32;
   double lr = 1e-4;
   double weight_decay = 0.01;
+  std::string optimizer = "adamw";  ///< see train::optimizer_names
   std::string schedule = "constant";
   int64_t warmup = 0;  ///< steps
   double label_smoothing = 0;

@@ -9,6 +9,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 #include "tern/train/schedule.h"
 
@@ -52,10 +53,11 @@ int64_t total_steps(const TrainOptions& o, int64_t images) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& o,
                                                  const NamedTensors& parameters) {
-  return std::make_unique<optim::AdamW>(
-      parameters, optim::AdamWOptions{.lr = o.lr,
-                                      .weight_decay = o.weight_decay,
-                                      .state_bits = static_cast<int>(o.memory_use.optimizer_bits)});
+  return train::make_optimizer({.name = o.optimizer,
+                                .lr = o.lr,
+                                .weight_decay = o.weight_decay,
+                                .state_bits = static_cast<int>(o.memory_use.optimizer_bits)},
+                               parameters);
 }
 
 train::LearnerOptions learner_options(const TrainOptions& o) {

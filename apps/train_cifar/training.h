@@ -22,7 +22,7 @@ ImageClassifier make_model(const TrainOptions& options);
 /// Steps of the whole run on a set of so many images.
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
-/// AdamW, clipping and averages as the options say; without the schedule.
+/// The optimizer, clipping and averages as the options say; without the schedule.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
                                                  const NamedTensors& parameters);
 train::LearnerOptions learner_options(const TrainOptions& options);

@@ -45,6 +45,7 @@ TrainOptions busy_options(const char* model) {
   o.model = model;
   o.epochs = 3;
   o.batch = 6;
+  o.optimizer = o.model == "gmlp-stem" ? "muon" : "adamw";
   o.lr = 1e-3;
   o.schedule = "cosine";
   o.warmup = 3;
@@ -226,10 +227,16 @@ TEST_CASE("train_cifar: options come back from text bit for bit") {
   CHECK(options_to_json(back) == options_to_json(o));
   CHECK(back.mixup == 0.2);
   CHECK(options_to_json(o).find("memory_use") == std::string::npos);
+  CHECK(back.optimizer == "muon");
+  o.optimizer = "adamw";
   o.memory_use = {.recompute = "full", .optimizer_bits = 8};
   options_from_json(options_to_json(o), back);
   CHECK(back.memory_use == o.memory_use);
   CHECK_THROWS_AS(options_from_json("{\"lr\": \"x\"}", back), IoError);
+  nlohmann::json older = nlohmann::json::parse(options_to_json(o));
+  older.erase("optimizer");
+  options_from_json(older.dump(), back);
+  CHECK(back.optimizer == "adamw");
 }
 
 TrainOptions parse(std::vector<const char*> arguments) {
@@ -262,6 +269,7 @@ TEST_CASE("train_cifar: flags") {
   CHECK(constant.warmup == 500);
   CHECK(constant.lr == 1e-3);
   CHECK(constant.epochs == 6);
+  CHECK(parse({"--optimizer", "muon"}).optimizer == "muon");
   CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
   CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).limit == 9);
   for (const std::vector<const char*>& wrong :
@@ -278,6 +286,8 @@ TEST_CASE("train_cifar: flags") {
                                              {"--clip", "1", "--step-in-backward"},
                                              {"--recompute", "all"},
                                              {"--optimizer-bits", "1"},
+                                             {"--optimizer", "adma"},
+                                             {"--optimizer", "lion", "--optimizer-bits", "8"},
                                              {"--resume", "d", "--step-in-backward"},
                                              {"--resume", "d", "--lr", "1"}})
     CHECK_THROWS_AS(parse(wrong), Error);
