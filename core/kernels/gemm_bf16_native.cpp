@@ -281,11 +281,15 @@ struct AmxScope {
 /// C (16 kBands x 16 kStrips) = or += A B, where A has `rows` rows. Tile registers 0 to 3 hold C,
 /// 4 and 5 A, 6 and 7 B.
 template <int kBands, int kStrips>
-[[gnu::target("amx-tile,amx-bf16")]] void amx_tile(int64_t rows, int64_t depth, const uint16_t* a,
-                                                   const uint16_t* b, float* c, int64_t ldc,
-                                                   bool add) {
+[[gnu::target("amx-tile,amx-bf16,prfchw")]] void amx_tile(int64_t rows, int64_t depth,
+                                                          const uint16_t* a, const uint16_t* b,
+                                                          float* c, int64_t ldc, bool add) {
   constexpr int kBRow = kColumns * 4;
   const int64_t c_row = ldc * 4;
+  // Rows of a new C are brought to the cache, a few at a step: they come from far.
+  const int64_t at_once = ceil_div(16 * kBands * kBf16Group, depth);
+  const float* coming = c;
+  const float* const end = add ? c : c + 16 * kBands * ldc;
   float* lower = c + 16 * ldc;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // packing comes first
   _tile_zero(0);
@@ -300,6 +304,10 @@ template <int kBands, int kStrips>
   }
   for (int64_t k = 0; k < depth;
        k += kBf16Group, a += rows * kBf16Group, b += kColumns * kBf16Group) {
+    for (int64_t i = 0; i < at_once && coming != end; ++i, coming += ldc) {
+      __builtin_prefetch(coming, 1);
+      if constexpr (kStrips == 2) __builtin_prefetch(coming + kLanes, 1);
+    }
     _tile_loadd(4, a, 64);
     _tile_loadd(6, b, kBRow);
     _tile_dpbf16ps(0, 4, 6);
