@@ -5,6 +5,7 @@
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/out_of_memory.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"

@@ -1,6 +1,7 @@
 #include "tern/optim/optimizer.h"
 
 #include <algorithm>
+#include <memory>
 #include <unordered_set>
 
 #include "tern/core/base/threads.h"
@@ -231,9 +232,10 @@ void Optimizer::update_piece(const Update& u, int64_t begin, int64_t count) cons
   const Entry& e = *u.entry;
   Piece<T> piece = piece_of<T>(u, begin, count);
   if (!e.quantized) return update(e.group, piece);
-  std::array<std::array<T, kUnpacked>, kMaxStates> unpacked;
+  // Not on the stack, which may be small: 64 KiB.
+  const auto unpacked = std::make_unique_for_overwrite<T[]>(e.kept.size() * kUnpacked);
   for (size_t k = 0; k < e.kept.size(); ++k) {
-    piece.state[k] = unpacked[k].data();
+    piece.state[k] = unpacked.get() + k * kUnpacked;
     dequantize(e.kept[k].non_negative, elements<uint8_t>(e.state[2 * k]) + begin,
                elements<float>(e.state[2 * k + 1]) + begin / kQuantizedBlock, piece.state[k],
                count);

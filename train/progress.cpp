@@ -10,6 +10,7 @@
 
 #include "tern/nn/print.h"
 #include "tern/train/detail/progress_line.h"
+#include "tern/train/detail/terminal.h"
 
 namespace tern::train {
 namespace {
@@ -26,10 +27,7 @@ int64_t terminal_columns() {
 
 }  // namespace
 
-void say(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
-}
+void say(const std::string& line) { put(line + "\n"); }
 
 std::string clock_time(double seconds) {
   auto s = static_cast<int64_t>(seconds + 0.5);
@@ -53,8 +51,7 @@ Progress::Progress(std::string label, std::string unit, int64_t total, int64_t d
 
 Progress::~Progress() {
   if (!drawn_ || !terminal_) return;
-  fmt::print("\r\033[K");
-  std::fflush(stdout);
+  put("\r\033[K");
 }
 
 double Progress::seconds() const { return now() - start_; }
@@ -82,11 +79,10 @@ void Progress::draw(const std::string& note) {
   std::string left = v > 0 ? clock_time(static_cast<double>(total_ - done_) / v) : "?";
   const std::string text = fmt::format("{}  {:.0f} {}/s  {} left", note, v, unit_, left);
   if (terminal_)
-    fmt::print("\r\033[K{}", progress_line(label_, share, text, terminal_columns()));
+    put("\r\033[K" + progress_line(label_, share, text, terminal_columns()));
   else
-    fmt::print("{} {:.0f}%  {}\n", label_, share * 100, text);
+    put(fmt::format("{} {:.0f}%  {}\n", label_, share * 100, text));
   drawn_ = true;
-  std::fflush(stdout);
 }
 
 }  // namespace tern::train

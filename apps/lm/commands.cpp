@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/describe.h"
@@ -36,7 +37,7 @@ int generate_text(const LmOptions& o, std::ostream& out) {
       });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   out << '\n' << std::flush;
-  check_io(out.good(), "standard output: cannot be written");
+  check_written(out);
   fmt::print(stderr, "lm: {} tokens, {:.0f} a second\n", text.tokens,
              static_cast<double>(text.tokens) / seconds.count());
   if (!o.attention.empty()) {

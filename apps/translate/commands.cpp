@@ -9,6 +9,7 @@
 #include <istream>
 #include <ostream>
 
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/input.h"
 #include "tern/core/base/error.h"
@@ -98,8 +99,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
         pictures.push_back(explain(t.model, t.tokenizers, sentences[i], found[i][0]));
       at += count;
     }
-    out.flush();
-    check_io(out.good(), "standard output: cannot be written");
+    check_written(out);
   }
   input.finish();
   if (!o.attention.empty()) write_attention(o.attention, "Attention of " + o.model, pictures);

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "tern/apps/common/app.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
@@ -14,8 +15,11 @@ int main(int argc, char** argv) {
     if (options.threads > 0) tern::set_num_threads(options.threads);
     const tern::MatmulPrecisionScope precision(tern::matmul_precision(options.precision));
     switch (options.command) {
-      case TranslateOptions::Command::run:
-        return run_translations(options, std::cin, std::cout);
+      case TranslateOptions::Command::run: {
+        const int code = run_translations(options, tern::apps::standard_input(), std::cout);
+        tern::apps::check_standard_input();
+        return code;
+      }
       case TranslateOptions::Command::eval:
         return evaluate_model(options);
       case TranslateOptions::Command::score:

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/out_of_memory.h"
 #include "tern/core/base/shape_only.h"
 
 namespace tern {
@@ -27,7 +28,7 @@ constexpr std::size_t kMost = std::size_t{1} << 56;
 
 // Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
 std::size_t bucket(std::size_t bytes) {
-  check(bytes <= kMost, "out of memory: {} bytes asked for", bytes);
+  if (bytes > kMost) fail_memory(fmt::format("out of memory: {} bytes asked for", bytes));
   bytes = std::max(bytes, kAlign);
   std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
   return (bytes + step - 1) / step * step;
@@ -177,8 +178,9 @@ class Cache {
       shrink(0);
       p = system_allocate(bytes);
     }
-    check(p != nullptr, "out of memory: {} bytes asked for, {} in use by tensors", bytes,
-          stats_.live);
+    if (!p)
+      fail_memory(fmt::format("out of memory: {} bytes asked for, {} in use by tensors", bytes,
+                              stats_.live));
     high_water_ = std::max(high_water_, stats_.live + need);  // of what was granted
     ++stats_.system_calls;
     return p;
@@ -230,6 +232,10 @@ void* allocate(std::size_t& bytes) {
   void* p = nullptr;
   try {
     p = cache().allocate(bytes);
+  } catch (const OutOfMemory& e) {
+    std::lock_guard lock(listening);
+    AllocationListener* l = listener;
+    throw OutOfMemory(l ? fmt::format("{}; {}", e.what(), l->describe()) : e.what());
   } catch (const Error& e) {
     std::lock_guard lock(listening);
     AllocationListener* l = listener;

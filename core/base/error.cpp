@@ -1,5 +1,7 @@
 #include "tern/core/base/error.h"
 
+#include "tern/core/base/out_of_memory.h"
+
 namespace tern {
 namespace {
 
@@ -18,6 +20,14 @@ void fail(const std::string& message) {
     throw Error(message.starts_with(where) ? message : where + message);
   }
   throw Error(message);
+}
+
+void fail_memory(const std::string& message) {
+  try {
+    fail(message);
+  } catch (const Error& e) {
+    throw OutOfMemory(e.what());
+  }
 }
 
 void fail_unhandled(const char* type, int value) {

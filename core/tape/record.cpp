@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tern/core/base/out_of_memory.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/segment.h"
 
@@ -29,12 +30,24 @@ Tensor Wants::take(int input) const { return std::exchange(gathered(input), Tens
 
 void Wants::put(int input, Tensor sum) const { gathered(input) = std::move(sum); }
 
+namespace {
+
+Ref<Storage> new_storage(int64_t bytes, const Shape& shape, DType dtype) {
+  try {
+    return Ref<Storage>(new Storage(static_cast<size_t>(bytes)));
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(fmt::format("{}, for a tensor {} {}", e.what(), dtype, shape));
+  }
+}
+
+}  // namespace
+
 Fresh::Fresh(const Shape& shape, DType dtype) {
   int64_t bytes = 0;
   check(!__builtin_mul_overflow(tern::numel(shape), item_size(dtype), &bytes),
         "tensor of shape {}: too many bytes", shape);
-  impl_ = Ref<TensorImpl>(new TensorImpl(Layout::contiguous(shape), dtype,
-                                         Ref<Storage>(new Storage(static_cast<size_t>(bytes)))));
+  impl_ = Ref<TensorImpl>(
+      new TensorImpl(Layout::contiguous(shape), dtype, new_storage(bytes, shape, dtype)));
 }
 
 Fresh Fresh::view(const Tensor& x, const Layout& layout) {

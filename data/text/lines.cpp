@@ -1,7 +1,7 @@
 #include "tern/data/text/lines.h"
 
-#include <array>
 #include <string_view>
+#include <vector>
 
 #include "tern/core/base/error.h"
 #include "tern/data/loading/gzip.h"
@@ -69,7 +69,7 @@ class LineCollector {
 std::vector<std::string> read_lines(const std::string& path) {
   ByteReader reader(path);
   LineCollector collector(path);
-  std::array<char, 64 * 1024> buffer;
+  std::vector<char> buffer(size_t{64} << 10);
   while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
     collector.add({buffer.data(), static_cast<size_t>(n)}, reader);
   check_io(reader.position() > 0, "{}: the file is empty", path);
@@ -79,7 +79,7 @@ std::vector<std::string> read_lines(const std::string& path) {
 std::string read_text(const std::string& path, const TextOptions& options) {
   ByteReader reader(path, {.max_bytes = options.max_bytes});
   std::string text;
-  std::array<char, 64 * 1024> buffer;
+  std::vector<char> buffer(size_t{64} << 10);
   while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
     text.append(buffer.data(), static_cast<size_t>(n));
   check_io(!text.empty() && text != kByteOrderMark, "{}: the file is empty", path);

@@ -7,9 +7,13 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/chart.h"
+#include "tern/apps/common/heap.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/launch.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/out_of_memory.h"
+#include "tern/core/io/atomic_file.h"
 
 namespace tern::apps {
 namespace {
@@ -20,6 +24,35 @@ TEST_CASE("errors become exit codes") {
         2);
   CHECK(run_app("t", []() -> int { throw std::runtime_error("a test"); }) == 1);
 }
+
+TEST_CASE(
+    "what is nobody's bad input is exit code 1: memory, disks, streams, also under a loader") {
+  const auto code = [](const std::function<void()>& fault) {
+    return run_app("t", [&] {
+      fault();
+      return 0;
+    });
+  };
+  CHECK(code([] {}) == 0);
+  CHECK(code([] { throw OutOfMemory("out of memory (this line is part of a test)"); }) == 1);
+  CHECK(code([] { throw WriteError("disk full (this line is part of a test)"); }) == 1);
+  CHECK(code([] { throw StreamError("no output (this line is part of a test)"); }) == 1);
+  CHECK(code([] { throw train::Diverged("nan (this line is part of a test)"); }) == 1);
+  CHECK(code([] {
+          try {
+            throw std::bad_alloc();
+          } catch (...) {
+            std::throw_with_nested(Error("Loader: out of memory (this line is part of a test)"));
+          }
+        }) == 1);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("operator new says how much was asked for") {
+  CHECK_THROWS_WITH_AS(std::vector<char>(size_t{1} << 50),
+                       "out of memory: 1125899906842624 bytes asked for", BadAlloc);
+}
+#endif
 
 TEST_CASE("other epochs for a run that goes on need a schedule that does not know its length") {
   CHECK(resumed_epochs("cosine", 10, 0) == 10);

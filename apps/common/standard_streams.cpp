@@ -1,0 +1,75 @@
+#include "tern/apps/common/standard_streams.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+namespace tern::apps {
+namespace {
+
+bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
+
+// For writing alone, so that standard input gives errors and not an empty text.
+void fill(int fd) {
+  const int null = ::open("/dev/null", O_WRONLY);
+  if (null < 0 || null == fd) return;
+  ::dup2(null, fd);
+  ::close(null);
+}
+
+[[noreturn]] void fail_output(int error) {
+  throw StreamError(fmt::format("standard output cannot be written{}{}", error ? ": " : "",
+                                error ? std::strerror(error) : ""));
+}
+
+}  // namespace
+
+void fill_standard_streams() {
+  const bool output = is_open(STDOUT_FILENO);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (!is_open(fd)) fill(fd);
+  if (!output)
+    throw StreamError("standard output is closed; if nobody is to read it, give > /dev/null");
+}
+
+std::istream& standard_input() {
+  struct stat info = {};
+  const bool readable =
+      ::fstat(STDIN_FILENO, &info) == 0 && (::fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) != O_WRONLY;
+  if (!readable)
+    throw StreamError("standard input is closed; give the text by a pipe or by < FILE");
+  if (S_ISDIR(info.st_mode))
+    throw StreamError("standard input is a folder; give a file in it: < FOLDER/FILE");
+  return std::cin;
+}
+
+void check_standard_input() {
+  if (!std::cin.bad() && std::ferror(stdin) == 0) return;
+  throw StreamError("standard input cannot be read to its end");
+}
+
+void check_written(std::ostream& out) {
+  errno = 0;
+  out.flush();
+  if (!out.good()) fail_output(errno);
+}
+
+void check_standard_output() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (!flushed || std::ferror(stdout) != 0) fail_output(flushed ? 0 : error);
+}
+
+void complain(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace tern::apps

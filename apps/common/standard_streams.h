@@ -1,0 +1,33 @@
+// Standard input and output as they may be: closed, full, a folder.
+#pragma once
+
+#include <iosfwd>
+#include <stdexcept>
+#include <string>
+
+namespace tern::apps {
+
+/// Standard input cannot be read, or standard output not written.
+class StreamError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Puts /dev/null in the places of standard streams that are closed: else the next file that is
+/// opened takes the number, and messages are written into it. StreamError if standard output is.
+void fill_standard_streams();
+
+/// std::cin. StreamError if it is closed or a folder.
+std::istream& standard_input();
+/// After its end: StreamError if that was not the end, but a failure to read.
+void check_standard_input();
+
+/// StreamError if what was written to `out` (or, for a program that prints by other means, to
+/// standard output) did not arrive.
+void check_written(std::ostream& out);
+void check_standard_output();
+
+/// A line on standard error, whatever becomes of it.
+void complain(const std::string& line);
+
+}  // namespace tern::apps
