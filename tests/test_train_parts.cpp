@@ -56,6 +56,26 @@ TEST_CASE("train: a second scope for signals changes nothing, the end of the fir
   CHECK(restored);
 }
 
+TEST_CASE("train: a closed terminal stops as a signal does, however often it says so; not nohup") {
+  const auto before = std::signal(SIGHUP, SIG_DFL);
+  {
+    InterruptScope scope;
+    CHECK_FALSE(interrupted());
+    std::raise(SIGHUP);
+    CHECK(interrupted());
+    std::raise(SIGHUP);  // by the kernel and the shell: saving goes on
+  }
+  const bool restored = std::signal(SIGHUP, SIG_IGN) == SIG_DFL;
+  CHECK(restored);
+  {
+    InterruptScope scope;
+    std::raise(SIGHUP);
+    CHECK_FALSE(interrupted());
+  }
+  const bool ignored = std::signal(SIGHUP, before) == SIG_IGN;
+  CHECK(ignored);
+}
+
 TEST_CASE("train: schedules by name, and their warm-up") {
   CHECK(make_schedule({.warmup = 4}, 10)(0) == 0.25);
   CHECK(make_schedule({.name = "cosine", .warmup = 2}, 10)(1) == 1);

@@ -5,6 +5,15 @@
 
 namespace tern::train {
 
+std::string diagnosis(const Diagnose& diagnose, const std::function<void()>& again) {
+  if (!diagnose) return "";
+  try {
+    return diagnose(again);
+  } catch (const std::exception& e) {
+    return fmt::format("; looking for the cause failed: {}", e.what());
+  }
+}
+
 std::string diagnose_step(const std::function<void()>& again) {
   AnomalyDetector detector;
   try {

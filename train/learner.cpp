@@ -15,11 +15,27 @@ namespace {
 
 bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
 
-const NamedTensors& finite(const NamedTensors& weights) {
-  for (const auto& [name, t] : weights)
-    if (!is_finite(t)) throw Diverged(fmt::format("the weights {} are no longer finite", name));
-  return weights;
+// "the weights down.bias are no longer finite after step 7", or nothing.
+std::string non_finite(const char* what, const NamedTensors& tensors, int64_t steps) {
+  for (const auto& [name, t] : tensors) {
+    if (is_finite(t)) continue;
+    const std::string when = steps ? fmt::format("no longer finite after step {}", steps)
+                                   : "not finite before the first step";
+    return fmt::format("the {} {} are {}", what, name, when);
+  }
+  return "";
 }
+
+// The tensors, if they are finite.
+NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
+  if (const std::string found = non_finite(what, tensors, steps); !found.empty())
+    throw Diverged(found);
+  return tensors;
+}
+
+constexpr const char* kWeights = "weights";
+constexpr const char* kAverages = "averaged weights";
+constexpr const char* kOptimizer = "optimizer's values";
 
 }  // namespace
 
@@ -116,9 +132,20 @@ void Learner::step() {
 
 NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : nn::state_dict(model_); }
 
+std::string Learner::find_non_finite() const {
+  std::string found = non_finite(kWeights, nn::state_dict(model_), steps_);
+  if (found.empty()) found = non_finite(kOptimizer, optimizer_.state_dict(), steps_);
+  if (found.empty() && ema_) found = non_finite(kAverages, ema_->averages(), steps_);
+  return found;
+}
+
+void Learner::check_finite_state() const {
+  if (const std::string found = find_non_finite(); !found.empty()) throw Diverged(found);
+}
+
 void Learner::save_weights(const std::string& path,
                            const std::map<std::string, std::string>& metadata) const {
-  save_safetensors(path, {finite(weights()), metadata});
+  save_safetensors(path, {finite(ema_ ? kAverages : kWeights, weights(), steps_), metadata});
 }
 
 Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
@@ -127,13 +154,18 @@ Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
 
 void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
   checkpoint.add(
-      prefix + "model", [this] { return finite(nn::state_dict(model_)); },
+      prefix + "model", [this] { return finite(kWeights, nn::state_dict(model_), steps_); },
       [this](const NamedTensors& state) { nn::load_state_dict(model_, state); });
   checkpoint.add(
       prefix + "generators", [this] { return nn::generator_state(model_); },
       [this](const NamedTensors& state) { nn::load_generator_state(model_, state); });
-  checkpoint.add(prefix + "optimizer", optimizer_);
-  if (ema_) checkpoint.add(prefix + "ema", *ema_);
+  checkpoint.add(
+      prefix + "optimizer", [this] { return finite(kOptimizer, optimizer_.state_dict(), steps_); },
+      [this](const NamedTensors& state) { optimizer_.load_state_dict(state); });
+  if (ema_)
+    checkpoint.add(
+        prefix + "ema", [this] { return finite(kAverages, ema_->state_dict(), steps_); },
+        [this](const NamedTensors& state) { ema_->load_state_dict(state); });
   if (plateau_) checkpoint.add(prefix + "plateau", *plateau_);
   checkpoint.add(
       prefix + "steps",

@@ -85,6 +85,11 @@ class Learner {
   /// The weights that count: the averages, or without them the model's. They share elements with
   /// the learner.
   NamedTensors weights() const;
+  /// What of weights, buffers, averages and the optimizer's state is infinite or NaN: the first by
+  /// name and the step after which, as a sentence; empty if all is finite.
+  std::string find_non_finite() const;
+  /// Throws that as Diverged.
+  void check_finite_state() const;
   /// Writes them as a safetensors file, atomically. Diverged, and no file, if one is not finite.
   void save_weights(const std::string& path,
                     const std::map<std::string, std::string>& metadata = {}) const;
@@ -101,7 +106,8 @@ class Learner {
   };
 
   /// Adds model, generators, optimizer, averages, plateau and the number of steps as parts called
-  /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if a weight is not finite.
+  /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if one of them is not
+  /// finite.
   void add_to(Checkpoint& checkpoint, const std::string& prefix = "");
 
   /// The generators of the model, as they are; and back. For running a step again.

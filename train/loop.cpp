@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/loop_state.h"
@@ -31,8 +32,9 @@ struct Loop::Impl {
   Checkpoint checkpoint = {};
   LoopState state = {};
   bool resumed = false, timed = false;
-  std::vector<Rng> generators = {};  // before the step,
-  Means means = {};                  // and these
+  std::shared_ptr<const RunLock> lock = {};  // between resume() and run()
+  std::vector<Rng> generators = {};          // before the step,
+  Means means = {};                          // and these
   Clock::time_point last_save = {};
   int64_t saved_step = 0;
 
@@ -42,8 +44,11 @@ struct Loop::Impl {
   size_t take_batches();
   void take_step(size_t count);
   std::string diagnose(size_t count);
+  std::optional<Metrics> evaluate_weights();
+  std::string what_is_good() const;
   void undo_step();
   void load(const std::string& json);
+  void take_lock();
   void save();
   void save_weights();
   bool wants_save() const;
@@ -85,8 +90,7 @@ void Loop::Impl::take_step(size_t count) {
 }
 
 std::string Loop::Impl::diagnose(size_t count) {
-  if (!options.diagnose) return "";
-  auto again = [&] {
+  return diagnosis(options.diagnose, [&] {
     learner.load_generators(generators);
     learner.clear_gradients();
     Means means;
@@ -96,12 +100,7 @@ std::string Loop::Impl::diagnose(size_t count) {
       const Tensor loss = feed.loss(i, means);
       tern::backward(count > 1 ? loss * (feed.weight(i) / weight) : loss);
     }
-  };
-  try {
-    return options.diagnose(again);
-  } catch (const std::exception& e) {
-    return fmt::format("; looking for the cause failed: {}", e.what());
-  }
+  });
 }
 
 // As if the step had not been begun.
@@ -131,6 +130,12 @@ void Loop::Impl::load(const std::string& json) {
   state = std::move(s);
 }
 
+void Loop::Impl::take_lock() {
+  if (lock) return;
+  lock = options.lock ? options.lock : std::make_shared<const RunLock>(folder.path);
+  if (!lock->held() && options.terminal && !options.lock) say(lock->warning());
+}
+
 void Loop::Impl::save() {
   if (!in_folder()) return;
   checkpoint.save(folder.checkpoint());
@@ -145,6 +150,17 @@ void Loop::Impl::save_weights() {
   if (best || !options.only_best) learner.save_weights(folder.weights(), options.weights_metadata);
   if (best && !options.only_best && !options.best.metric.empty())
     learner.save_weights(folder.best_weights(), options.weights_metadata);
+}
+
+std::optional<Metrics> Loop::Impl::evaluate_weights() {
+  NoGradGuard no_grad;
+  Learner::Evaluation scope(learner);
+  try {
+    return evaluate();
+  } catch (const Diverged& e) {
+    throw Diverged(fmt::format("{} (after step {}){}", e.what(), learner.steps(),
+                               diagnosis(options.diagnose, [this] { evaluate(); })));
+  }
 }
 
 Metrics Loop::Impl::metrics(const Metrics& evaluated) const {
@@ -206,14 +222,21 @@ const EpochRecord& Loop::best_epoch() const {
 
 bool Loop::resume() {
   if (!impl_->in_folder() || !std::filesystem::exists(impl_->folder.checkpoint())) return false;
+  impl_->take_lock();
   const std::string path = impl_->folder.checkpoint();
-  load_state(load_checkpoint(path), path);
+  try {
+    load_state(load_checkpoint(path), path);
+  } catch (...) {
+    impl_->lock.reset();
+    throw;
+  }
   return true;
 }
 
 void Loop::load_state(const SafeTensors& state, const std::string& path) {
   impl_->checkpoint.load_state(state, path);
   impl_->resumed = true;
+  impl_->saved_step = impl_->learner.steps();
 }
 
 void Loop::step() {
@@ -239,12 +262,11 @@ void Loop::step() {
 bool Loop::close_epoch() {
   check(epoch_trained(), "Loop: the epoch is not over");
   Impl& p = *impl_;
+  p.learner.check_finite_state();
   Metrics evaluated;
   if (p.evaluate) {
     const auto start = Clock::now();
-    NoGradGuard no_grad;
-    Learner::Evaluation scope(p.learner);
-    std::optional<Metrics> result = p.evaluate();
+    std::optional<Metrics> result = p.evaluate_weights();
     if (!result) return false;
     evaluated = std::move(*result);
     if (p.timed) p.state.evaluate_seconds += seconds_since(start);
@@ -273,6 +295,17 @@ std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& 
 }
 
 }  // namespace
+
+// Which files of the run hold what was learned before.
+std::string Loop::Impl::what_is_good() const {
+  if (!in_folder() || !std::filesystem::exists(folder.checkpoint())) return "";
+  std::string text =
+      fmt::format("; {} keeps the state after step {}", folder.checkpoint(), saved_step);
+  if (state.history.empty() || !options.save_weights) return text;
+  const EpochRecord& e =
+      options.only_best ? train::best_epoch(state.history, options.best) : state.history.back();
+  return text + fmt::format(", {} the weights of epoch {}", folder.weights(), e.epoch);
+}
 
 bool Loop::Impl::wants_save() const {
   if (!in_folder()) return false;
@@ -316,12 +349,12 @@ Outcome Loop::stop() {
 Outcome Loop::train_all() {
   Impl& p = *impl_;
   const LoopOptions& o = p.options;
+  p.save();  // first of all: from here on there is a run in the folder, which can be resumed
   if (p.in_folder()) {
     std::vector<std::string> lines;
     for (const EpochRecord& e : history()) lines.push_back(log_line(e, o.weight_unit));
     p.folder.write_log(lines);
   }
-  p.save();
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
@@ -337,19 +370,22 @@ Outcome Loop::train_all() {
 Outcome Loop::run() {
   Impl& p = *impl_;
   if (p.in_folder()) {
+    p.folder.make();
+    p.take_lock();
+  }
+  const std::shared_ptr<const RunLock> lock = std::exchange(p.lock, {});  // until the end
+  if (lock) {
     check(p.resumed || !p.folder.holds_run(),
           "{}: the folder holds a run already; resume that one, or choose another folder",
           p.folder.path);
-    p.folder.make();
+    if (lock->held()) remove_abandoned_files(p.folder.path);
   }
   InterruptScope signals;
   p.timed = true;
   try {
     return train_all();
   } catch (const Diverged& e) {
-    if (!p.in_folder()) throw;
-    throw Diverged(fmt::format("{}; {} keeps the state after step {}", e.what(),
-                               p.folder.checkpoint(), p.saved_step));
+    throw Diverged(e.what() + p.what_is_good());
   }
 }
 

@@ -36,6 +36,7 @@
 #include "tern/train/learner.h"
 #include "tern/train/metrics.h"
 #include "tern/train/run_folder.h"
+#include "tern/train/run_lock.h"
 
 namespace tern::train {
 
@@ -75,8 +76,11 @@ class Loop;
 
 struct LoopOptions {
   int64_t epochs = 1;
-  int64_t accumulate = 1;    ///< batches a step; the last step of an epoch may have fewer
-  std::string folder = {};   ///< of the run; empty: nothing is written
+  int64_t accumulate = 1;   ///< batches a step; the last step of an epoch may have fewer
+  std::string folder = {};  ///< of the run; empty: nothing is written
+  /// On the folder, if the program holds it already; none: the loop takes it, from resume() or the
+  /// beginning of run() to its end.
+  std::shared_ptr<const RunLock> lock = {};
   Best best = {};            ///< which epoch's weights are the best; no metric: none are
   bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
   bool only_best = false;    ///< model.safetensors holds the best epoch's; no best.safetensors
@@ -148,8 +152,8 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   /// Trains until all epochs are closed, or a signal has come (see interrupt.h) and the state is
-  /// saved. Error if the folder holds a run that was not resumed. Diverged names what is not
-  /// finite, in which step, and the file that holds the state before it.
+  /// saved. Error if the folder holds a run that was not resumed, or another process trains in it.
+  /// Diverged names what is not finite, in which step, and the file that holds the state before it.
   Outcome run();
 
   /// Everything that is saved; add what else belongs to the run before resume() or run().
@@ -167,7 +171,8 @@ class Loop {
   /// All batches of the epoch in progress are done: it is to be evaluated and closed.
   bool epoch_trained() const;
   /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
-  /// interrupted. REQUIRES: epoch_trained().
+  /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
+  /// the evaluation throws that. REQUIRES: epoch_trained().
   bool close_epoch();
   bool finished() const;
 

@@ -1,12 +1,10 @@
 #include "tern/train/run_folder.h"
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/atomic_file.h"
 #include "tern/core/io/safetensors.h"
 
 namespace tern::train {
@@ -15,16 +13,17 @@ namespace fs = std::filesystem;
 
 bool RunFolder::holds_run() const {
   std::error_code error;
-  for (const std::string& name : {checkpoint(), log(), weights()})
-    if (fs::exists(name, error)) return true;
-  return false;
+  if (fs::exists(checkpoint(), error) || fs::exists(weights(), error)) return true;
+  // A run that ended before its first checkpoint may have left an empty log.
+  return fs::exists(log(), error) && fs::file_size(log(), error) > 0;
 }
 
 void RunFolder::make() const {
   std::error_code error;
   fs::create_directories(path, error);
-  check_io(!error && fs::is_directory(path), "{}: the folder of the run cannot be made: {}", path,
-           error ? error.message() : "it is no folder");
+  if (!error && fs::is_directory(path)) return;
+  throw WriteError(fmt::format("{}: the folder of the run cannot be made: {}", path,
+                               error ? error.message() : "it is no folder"));
 }
 
 void RunFolder::write_log(const std::vector<std::string>& lines) const {
@@ -33,12 +32,7 @@ void RunFolder::write_log(const std::vector<std::string>& lines) const {
   write_file_atomically(log(), text);
 }
 
-void RunFolder::append_log(const std::string& line) const {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(log().c_str(), "a"), std::fclose);
-  bool ok =
-      file && std::fputs((line + "\n").c_str(), file.get()) >= 0 && std::fflush(file.get()) == 0;
-  check_io(ok, "{}: cannot be written: {}", log(), std::generic_category().message(errno));
-}
+void RunFolder::append_log(const std::string& line) const { append_to_file(log(), line + "\n"); }
 
 RunFolder make_new_folder(const std::string& path) {
   fs::path above = fs::path(path).parent_path();
@@ -47,10 +41,9 @@ RunFolder make_new_folder(const std::string& path) {
     RunFolder folder{i == 1 ? path : fmt::format("{}-{}", path, i)};
     std::error_code error;
     if (fs::create_directory(folder.path, error)) return folder;
-    check_io(!error || error == std::errc::file_exists,
-             "{}: the folder of the run cannot be made: "
-             "{}",
-             folder.path, error.message());
+    if (error && error != std::errc::file_exists)
+      throw WriteError(fmt::format("{}: the folder of the run cannot be made: {}", folder.path,
+                                   error.message()));
   }
 }
 

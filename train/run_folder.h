@@ -14,12 +14,14 @@ struct RunFolder {
   std::string weights() const { return file("model.safetensors"); }
   std::string best_weights() const { return file("best.safetensors"); }
   std::string log() const { return file("log.jsonl"); }
+  std::string lock() const { return file("lock"); }  ///< while a run is at work: see run_lock.h
   /// Any other.
   std::string file(const std::string& name) const { return path + "/" + name; }
 
-  /// Whether there is a run in it: a checkpoint, a log or weights.
+  /// Whether there is a run in it: a checkpoint, weights, or lines in the log. One that ended
+  /// before its first checkpoint is none.
   bool holds_run() const;
-  /// Makes the folder, and those above it, if it is not there. IoError if that cannot be.
+  /// Makes the folder, and those above it, if it is not there. WriteError if that cannot be.
   void make() const;
 
   /// Writes the log anew (whole or not at all), or adds a line to it.

@@ -10,5 +10,6 @@
 #include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 #include "tern/train/run_folder.h"
+#include "tern/train/run_lock.h"
 #include "tern/train/schedule.h"
 #include "tern/train/summary.h"

@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <filesystem>
 
+#include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
@@ -17,27 +17,59 @@ void make_absolute(std::string& path) {
   if (!path.empty()) path = fs::absolute(path).string();
 }
 
+namespace {
+
+LockedFolder locked(const std::string& path) {
+  auto lock = std::make_shared<const train::RunLock>(path);
+  if (!lock->held()) complain(lock->warning());
+  return {{path}, std::move(lock)};
+}
+
+void check_holds_no_run(const train::RunFolder& folder) {
+  check(!folder.holds_run() || fs::exists(folder.checkpoint()),
+        "--out {0}: the folder holds the log or the weights of a run, but no checkpoint to go on "
+        "from; choose another folder",
+        folder.path);
+  check(!folder.holds_run(),
+        "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
+        "another",
+        folder.path);
+}
+
+}  // namespace
+
 void check_new_folder(const std::string& out) {
   std::error_code error;
   fs::file_status status = fs::status(out, error);
   check(!fs::exists(status) || fs::is_directory(status), "--out {}: this is not a folder", out);
-  check(!train::RunFolder{out}.holds_run(),
-        "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
-        "another",
-        out);
+  train::check_unlocked(out);
+  check_holds_no_run({out});
 }
 
-train::RunFolder make_run_folder(const std::string& out, const std::string& name) {
-  if (out.empty()) return train::make_new_folder("runs/" + name);
+LockedFolder make_run_folder(const std::string& out, const std::string& name) {
+  if (out.empty()) return locked(train::make_new_folder("runs/" + name).path);
   check_new_folder(out);
-  train::RunFolder folder{out};
-  folder.make();
+  train::RunFolder{out}.make();
+  LockedFolder folder = locked(out);
+  check_holds_no_run(folder);  // of a process that was faster
+  if (folder.lock->found_abandoned() || fs::exists(folder.log()))
+    train::say(
+        fmt::format("{}: a run ended here before its first checkpoint; it begins anew", out));
+  return folder;
+}
+
+LockedFolder resumed_folder(const std::string& path) {
+  check(fs::is_directory(path), "--resume {}: there is no such folder", path);
+  LockedFolder folder = locked(path);
+  check(fs::exists(folder.checkpoint()) || folder.holds_run(),
+        "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, begin it "
+        "anew by --out {0} and the flags that it was started with",
+        path, folder.checkpoint());
+  check(fs::exists(folder.checkpoint()), "--resume {}: there is no {}", path, folder.checkpoint());
   return folder;
 }
 
 SafeTensors load_resumed(const train::RunFolder& folder) {
-  check(fs::exists(folder.checkpoint()), "--resume {}: there is no {}", folder.path,
-        folder.checkpoint());
   return train::load_checkpoint(folder.checkpoint());
 }
 
@@ -69,7 +101,8 @@ int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
     train::say(fmt::format("stopped; to go on: --resume {}", loop.folder().path));
     return train::kExitInterrupted;
   } catch (const train::Diverged& e) {
-    fmt::print(stderr, "{}: {}. A lower --lr, --warmup or --clip may help\n", program, e.what());
+    complain(fmt::format("{}: {}. A lower --lr or --clip, or a longer --warmup, may help", program,
+                         e.what()));
     return 1;
   }
 }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tern/train/loop.h"
 #include "tern/train/run_folder.h"
+#include "tern/train/run_lock.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps {
@@ -16,16 +18,26 @@ namespace tern::apps {
 /// Headings and texts that say what runs.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
+/// A run's folder that no other process trains in while this lives.
+struct LockedFolder : train::RunFolder {
+  std::shared_ptr<const train::RunLock> lock;
+  /// Options of a loop in it.
+  train::LoopOptions loop_options() const { return {.folder = path, .lock = lock}; }
+};
+
 /// A path as it can be used later, from wherever that is; an empty one stays.
 void make_absolute(std::string& path);
 
 /// Error if --out names what cannot become the folder of a new run: it holds one, or is no folder.
 void check_new_folder(const std::string& out);
 /// Makes the folder of a new run: `out`, or if that is empty runs/NAME, or the first of
-/// runs/NAME-2, runs/NAME-3, ... that does not exist yet.
-train::RunFolder make_run_folder(const std::string& out, const std::string& name);
-
-/// The checkpoint of the folder that --resume names.
+/// runs/NAME-2, runs/NAME-3, ... that does not exist yet. `out` may have what a run left that ended
+/// before its first checkpoint; that is said. It is locked: Error if another process trains in it.
+LockedFolder make_run_folder(const std::string& out, const std::string& name);
+/// Locks the folder that --resume names. Error if it has no checkpoint, saying what to do; or if
+/// another process trains in it.
+LockedFolder resumed_folder(const std::string& path);
+/// Its checkpoint.
 SafeTensors load_resumed(const train::RunFolder& folder);
 
 /// The epochs of a resumed run: those it was started with, or others (--epochs; 0: not given) if
@@ -37,7 +49,7 @@ void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
 
 /// Says what runs, runs the loop, and then `finish` (false: a signal stopped it). Gives the
 /// program's exit code: 0, kExitInterrupted, or 1 if the training diverged. `program` is the name
-/// before messages.
+/// before messages. A lost standard output does not stop it.
 int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
              const std::function<bool()>& finish);
 

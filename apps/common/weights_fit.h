@@ -9,6 +9,7 @@
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/module.h"
 
 namespace tern::apps {
@@ -35,6 +36,14 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
     fail_io(fmt::format("{}: it describes another model than the checkpoint beside it: {}",
                         config_path, e.what()));
   }
+}
+
+/// IoError that names the file unless all its weights are finite: what is trained from others would
+/// write none that are.
+inline void check_finite_weights(const std::string& path, const NamedTensors& weights) {
+  for (const auto& [name, t] : weights)
+    check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),
+             "{}: its weights {} are not finite", path, name);
 }
 
 }  // namespace tern::apps

@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "tern/apps/common/launch.h"
 #include "tern/apps/lm/options.h"
 #include "tern/core/io/safetensors.h"
 
@@ -12,7 +13,7 @@ namespace tern::apps::lm {
 /// As start_training, of a bert; `config` is that of the options with absolute paths.
 int start_bert_training(TrainConfig config, const LmOptions& options);
 /// As resume_training: the run in `folder`, whose checkpoint is `state`.
-int resume_bert_training(const TrainConfig& config, const std::string& folder, SafeTensors state,
+int resume_bert_training(const TrainConfig& config, const LockedFolder& folder, SafeTensors state,
                          int64_t epochs_before);
 /// Writes what may stand at each [MASK].
 int fill_gaps(const LmOptions& options, std::ostream& out);

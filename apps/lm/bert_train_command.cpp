@@ -101,7 +101,10 @@ void take_sizes(TrainConfig& c) {
 models::Bert new_bert(const TrainConfig& c, const data::WordPiece& pieces) {
   Rng rng(c.seed);
   models::Bert model(bert_sizes(c, pieces), rng);
-  if (!c.from.empty()) models::load_bert_weights(ModelFiles{c.from}.weights(), model);
+  if (c.from.empty()) return model;
+  const std::string path = ModelFiles{c.from}.weights();
+  models::load_bert_weights(path, model);
+  check_finite_weights(path, nn::named_parameters(model));
   return model;
 }
 
@@ -128,18 +131,18 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
   if (options.dry_run)
     return report_run(c, summary_of_run(c, corpus, pieces), texts, total_steps(c, corpus, pieces));
   models::Bert model = new_bert(c, pieces);
-  const train::RunFolder folder = make_run_folder(
+  const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
   save_bert_description({folder.path}, c, pieces);
-  BertTraining training(c, corpus, pieces, std::move(model), {.folder = folder.path});
+  BertTraining training(c, corpus, pieces, std::move(model), folder.loop_options());
   Facts facts = describe(training, texts);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   return go(training, texts, facts);
 }
 
-int resume_bert_training(const TrainConfig& c, const std::string& path, SafeTensors state,
+int resume_bert_training(const TrainConfig& c, const LockedFolder& folder, SafeTensors state,
                          int64_t epochs_before) {
-  const train::RunFolder folder{path};
+  const std::string& path = folder.path;
   const data::WordPiece pieces = load_pieces({path});
   check_resumed_fits(state, ModelFiles{path}.config(), [&] {
     Rng rng(c.seed);
@@ -149,7 +152,7 @@ int resume_bert_training(const TrainConfig& c, const std::string& path, SafeTens
   const BertCorpus corpus = encode_documents(c, lines_of(c, texts), pieces);
   Rng rng(c.seed);
   BertTraining training(c, corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
-                        {.folder = path});
+                        folder.loop_options());
   training.loop.load_state(state, folder.checkpoint());
   state = {};
   if (c.epochs != epochs_before) save_config({path}, c);

@@ -57,7 +57,10 @@ std::vector<SampleText> samples(const LoadedModel& m, const Texts& texts, uint64
 
 LanguageModel first_model(const TrainConfig& c) {
   LanguageModel model = make_model(c.model, c.seed);
-  if (!c.from.empty()) model.load(ModelFiles{c.from}.weights());
+  if (c.from.empty()) return model;
+  const std::string path = ModelFiles{c.from}.weights();
+  model.load(path);
+  check_finite_weights(path, nn::named_parameters(model));
   return model;
 }
 
@@ -133,30 +136,30 @@ int start_training(const LmOptions& options) {
   if (options.dry_run)
     return report_run(c, summary_of_run(c, corpus), texts, total_steps(c, corpus));
   LanguageModel model = first_model(c);
-  const train::RunFolder folder = make_run_folder(
+  const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
   save_description({folder.path}, c, tokenizer);
-  LmTraining training(c, corpus, std::move(model), {.folder = folder.path});
+  LmTraining training(c, corpus, std::move(model), folder.loop_options());
   Facts facts = describe(training, texts, tokenizer);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   return go(training, texts, facts);
 }
 
 int resume_training(const LmOptions& options) {
-  const train::RunFolder folder{options.resume};
+  const LockedFolder folder = resumed_folder(options.resume);
   SafeTensors state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   if (c.model.model == kBert)
-    return resume_bert_training(c, folder.path, std::move(state), started_with);
+    return resume_bert_training(c, folder, std::move(state), started_with);
   check_resumed_fits(state, ModelFiles{folder.path}.config(),
                      [&] { return make_model(c.model, c.seed); });
   const data::ByteBpe tokenizer = load_tokenizer({folder.path});
   const Texts texts = read_texts(c);
   const Corpus corpus = encode_corpus(texts, tokenizer);
-  LmTraining training(c, corpus, make_model(c.model, c.seed), {.folder = folder.path});
+  LmTraining training(c, corpus, make_model(c.model, c.seed), folder.loop_options());
   training.loop.load_state(state, folder.checkpoint());
   state = {};
   if (c.epochs != started_with) save_config({folder.path}, c);

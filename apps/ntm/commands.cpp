@@ -67,19 +67,19 @@ int start_training(const NtmCommand& command) {
   c.warmup = schedule.warmup;
   train::make_schedule(schedule, c.steps());  // what cannot be trained leaves no folder behind
   if (command.dry_run) return dry_run(c);
-  const train::RunFolder folder = make_run_folder(command.out, c.name());
+  const LockedFolder folder = make_run_folder(command.out, c.name());
   save_config(folder, c);
-  NtmTraining training(c, {.folder = folder.path});
+  NtmTraining training(c, folder.loop_options());
   return go(training, more);
 }
 
 int resume_training(const NtmCommand& command) {
-  const train::RunFolder folder{command.resume};
+  const LockedFolder folder = resumed_folder(command.resume);
   const SafeTensors state = load_resumed(folder);
   const NtmConfig c = load_config(folder);
   check_resumed_fits(state, config_file(folder), [&] { return SequenceModel(c); });
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
-  NtmTraining training(c, {.folder = folder.path});
+  NtmTraining training(c, folder.loop_options());
   training.loop.load_state(state, folder.checkpoint());
   return go(training, {});
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/gmlp.h"
@@ -66,6 +67,7 @@ void load_weights_of(const std::string& path, ImageClassifier& model) {
            "{}: this is the checkpoint of a run, not a model's weights; these are in "
            "model.safetensors beside it",
            path);
+  check_finite_weights(path, file.tensors);
   auto said = file.metadata.find("model");
   if (said != file.metadata.end())
     check_io(said->second == model.name(), "{}: these are the weights of {}, not of {}", path,

@@ -23,9 +23,10 @@ std::string drawn_data(const train::RunFolder& folder) { return folder.file("dat
 class Launch {
  public:
   Launch(const TrainOptions& options, const data::Cifar10& data, const std::string& data_path,
-         ImageClassifier model, const train::RunFolder& folder, const Facts& more = {})
+         ImageClassifier model, const LockedFolder& folder, const Facts& more = {})
       : training_(options, data, std::move(model),
                   {.folder = folder.path,
+                   .lock = folder.lock,
                    .on_epoch = [this](const train::EpochRecord&) { write_report(); }}),
         facts_(describe(training_, data_path)),
         class_names_(data.class_names) {
@@ -89,7 +90,7 @@ int start_run(TrainOptions o) {
   if (!o.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
   train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
-  const train::RunFolder folder = make_run_folder(o.out, o.model);
+  const LockedFolder folder = make_run_folder(o.out, o.model);
   if (data_path.empty()) {
     data_path = drawn_data(folder);
     write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);
@@ -99,7 +100,7 @@ int start_run(TrainOptions o) {
 }
 
 int resume_run(const TrainOptions& given) {
-  const train::RunFolder folder{given.resume};
+  const LockedFolder folder = resumed_folder(given.resume);
   SafeTensors state = load_resumed(folder);
   TrainOptions o;
   options_from_json(train::checkpoint_text(state, "options", folder.checkpoint()), o);

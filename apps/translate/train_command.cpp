@@ -94,16 +94,16 @@ int start_training(const TranslateOptions& options) {
   train::make_schedule(schedule_options(c), total_steps(c, corpus));
   if (options.dry_run) return dry_run(c, corpus, files);
   TranslationModel model(c.model, c.seed);
-  const train::RunFolder folder = make_run_folder(options.out, "translate-" + c.preset);
+  const LockedFolder folder = make_run_folder(options.out, "translate-" + c.preset);
   save_description({folder.path}, c, tokenizers);
-  TranslationTraining training(c, corpus, tokenizers, std::move(model), {.folder = folder.path});
+  TranslationTraining training(c, corpus, tokenizers, std::move(model), folder.loop_options());
   Facts facts = describe(training, files);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   return go(training, facts);
 }
 
 int resume_training(const TranslateOptions& options) {
-  const train::RunFolder folder{options.resume};
+  const LockedFolder folder = resumed_folder(options.resume);
   SafeTensors state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
@@ -115,7 +115,7 @@ int resume_training(const TranslateOptions& options) {
   const PairFiles files = read_pair_files(c);
   const Corpus corpus = encode_corpus(c, files, tokenizers);
   TranslationTraining training(c, corpus, tokenizers, TranslationModel(c.model, c.seed),
-                               {.folder = folder.path});
+                               folder.loop_options());
   training.loop.load_state(state, folder.checkpoint());
   state = {};
   if (c.epochs != started_with) save_config({folder.path}, c);
