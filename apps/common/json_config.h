@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tern/apps/common/json_types.h"
 #include "tern/apps/common/memory_options.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -35,6 +36,7 @@ inline void add_missing(nlohmann::json& config) {
 template <class C>
 void read_config(nlohmann::json j, C& config) {
   add_missing(j);
+  check_types(j, C{});
   j.get_to(config);
   check_memory(config.memory_use);
 }

@@ -116,8 +116,8 @@ void check_config(const NtmConfig& c) {
   size("hidden", c.hidden, 1, 1 << 14);
   size("slots", c.slots, 1, 1 << 16);
   size("width", c.width, 1, 1 << 12);
-  size("read heads", c.read_heads, 1, 64);
-  size("write heads", c.write_heads, 1, 64);
+  size("read_heads", c.read_heads, 1, 64);
+  size("write_heads", c.write_heads, 1, 64);
   size("shift", c.shift, 0, 1 << 10);
   size("sequences", c.sequences, 1, 1'000'000'000);
   size("every", c.every, 1, 1'000'000);

@@ -10,6 +10,7 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/apps/config_faults.h"
 #include "tern/tests/data_files.h"
 #include "tern/tests/same_bits.h"
 
@@ -306,6 +307,14 @@ TEST_CASE("lm: a run whose rate does not depend on its length can be made longer
   REQUIRE(resume_training(parse({"train", "--resume", part, "--epochs", "3"})) == 0);
   for (const char* file : {"/model.safetensors", "/lm.json"})
     CHECK(read_file(part + file) == read_file(whole + file));
+}
+
+TEST_CASE("lm: options that no flag could say are refused by name") {
+  TrainConfig c;
+  c.model.vocab = 100;
+  c.memory_use.optimizer_bits = 8;
+  tern::test::check_every_option(to_json(c), config_from_json, {"seed"},
+                                 {"schedule", "precision", "recompute"});
 }
 
 TEST_CASE("lm: flags") {

@@ -18,6 +18,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/apps/config_faults.h"
 #include "tern/tests/same_bits.h"
 #include "tern/train/interrupt.h"
 
@@ -178,6 +179,14 @@ TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
   nlohmann::json before = nlohmann::json::parse(to_json(c));  // of a version without precisions
   before.erase("precision");
   CHECK(to_json(config_from_json(before.dump())) == to_json(c));
+}
+
+TEST_CASE("ntm: options that no flag could say are refused by name") {
+  NtmConfig c = tiny("sort");
+  c.memory_use.optimizer_bits = 8;
+  test::check_every_option(
+      to_json(c), config_from_json, {"seed"},
+      {"task", "controller", "memory", "optimizer", "schedule", "precision", "recompute"});
 }
 
 TEST_CASE("ntm: every option of the model reaches it") {

@@ -9,6 +9,7 @@
 #include "tern/apps/translate/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/apps/config_faults.h"
 #include "tern/tests/data_files.h"
 #include "tern/tests/same_bits.h"
 
@@ -376,6 +377,15 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
     CHECK(token_loss(t->model, setup.corpus.valid) ==
           doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
   }
+}
+
+TEST_CASE("translate: options that no flag could say are refused by name") {
+  TrainConfig c;
+  c.model.source_vocab = c.model.target_vocab = 100;
+  c.memory_use.optimizer_bits = 8;
+  tern::test::check_every_option(
+      to_json(c), config_from_json, {"seed"},
+      {"tokens", "schedule", "precision", "recompute", "best", "form", "tie"});
 }
 
 TEST_CASE("translate: flags and presets") {
