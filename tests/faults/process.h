@@ -1,0 +1,63 @@
+// Programs as a shell starts them, for tests of what they do where the system lets them down.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace tern::test {
+
+namespace fs = std::filesystem;
+
+inline std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+struct Ended {
+  int code;  ///< 128 + the signal, as a shell says it
+  std::string out, err;
+};
+
+/// A folder for what processes write, and how they are started.
+class Shell {
+ public:
+  Shell() {
+    std::string pattern = (fs::temp_directory_path() / "tern_faults_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream text(folder_ / "text");  // for those that read one
+    for (int i = 0; i < 200; ++i) text << "the bird sees " << i % 7 << " trees\n";
+  }
+  ~Shell() { fs::remove_all(folder_); }
+  Shell(const Shell&) = delete;
+  Shell& operator=(const Shell&) = delete;
+
+  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Runs a line of sh in the folder. Its own redirections of standard output hold.
+  Ended run(const std::string& line) const {
+    const std::string whole = fmt::format(
+        "cd '{}' && export OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 && {{ {}\n}} > .out 2> .err",
+        folder_.string(), line);
+    const int status = std::system(whole.c_str());
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace tern::test

@@ -1,0 +1,184 @@
+// Loaded before the C library (LD_PRELOAD), it breaks a program's file operations: the test of
+// crash points and full disks. It looks at what writes below a folder: open for writing, write,
+// rename, fsync, unlink, mkdir, ftruncate; each is one operation, counted from 1. By the
+// environment:
+//   FAULT_UNDER  the folder
+//   FAULT_HOW    kill: dies at operation FAULT_AT, a write after half of its bytes;
+//                full: from that operation on the disk is full; nolock: flock is not supported
+//   FAULT_LOG    a file that gets a line an operation
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+template <class F>
+F* next(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
+
+std::string setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::array<std::atomic<bool>, 4096> watched;  // descriptors below the folder
+std::atomic<int> operations;
+
+bool is_under(const char* path) {
+  static const std::string folder = setting("FAULT_UNDER");
+  return !folder.empty() && path && std::strncmp(path, folder.c_str(), folder.size()) == 0;
+}
+
+bool is_watched(int fd) {
+  return fd >= 0 && fd < static_cast<int>(watched.size()) && watched[static_cast<size_t>(fd)];
+}
+
+void watch(int fd, bool on) {
+  if (fd >= 0 && fd < static_cast<int>(watched.size())) watched[static_cast<size_t>(fd)] = on;
+}
+
+void log(int number, const char* operation) {
+  static const std::string path = setting("FAULT_LOG");
+  if (path.empty()) return;
+  const std::string line = std::to_string(number) + " " + operation + "\n";
+  const int fd = next<int(const char*, int, ...)>("open")(
+      path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (next<ssize_t(int, const void*, size_t)>("write")(fd, line.data(), line.size()) < 0)
+    std::abort();
+  ::close(fd);
+}
+
+enum class Fate { goes_on, dies, fails };
+
+Fate fate(const char* operation) {
+  static const std::string how = setting("FAULT_HOW");
+  static const int at = std::atoi(setting("FAULT_AT").c_str());
+  const int number = ++operations;
+  log(number, operation);
+  if (how == "kill" && number == at) return Fate::dies;
+  return how == "full" && number >= at ? Fate::fails : Fate::goes_on;
+}
+
+// Whether the operation is to fail; where it is to die, it does.
+bool fails(const char* operation) {
+  const Fate f = fate(operation);
+  if (f == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (f == Fate::fails) errno = ENOSPC;
+  return f == Fate::fails;
+}
+
+int open_file(const char* name, const char* path, int flags, mode_t mode) {
+  const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  if (is_under(path) && writes && fails("open")) return -1;
+  const int fd = next<int(const char*, int, ...)>(name)(path, flags, mode);
+  watch(fd, is_under(path));
+  return fd;
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & O_CREAT) ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_file("open", path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_file("open64", path, flags, mode);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  if (is_under(path) && mode[0] != 'r' && fails("open")) return nullptr;
+  FILE* file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
+  if (file) watch(::fileno(file), is_under(path));
+  return file;
+}
+
+int close(int fd) {
+  watch(fd, false);
+  return next<int(int)>("close")(fd);
+}
+
+ssize_t write(int fd, const void* bytes, size_t count) {
+  const auto real = next<ssize_t(int, const void*, size_t)>("write");
+  if (!is_watched(fd)) return real(fd, bytes, count);
+  switch (fate("write")) {
+    case Fate::goes_on:
+      break;
+    case Fate::dies:
+      if (real(fd, bytes, count / 2) >= 0) ::kill(::getpid(), SIGKILL);
+      std::abort();
+    case Fate::fails:
+      errno = ENOSPC;
+      return -1;
+  }
+  return real(fd, bytes, count);
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  if (is_watched(fd) && fails("write")) return -1;
+  return next<ssize_t(int, const void*, size_t, off_t)>("pwrite")(fd, bytes, count, offset);
+}
+
+int ftruncate(int fd, off_t length) {
+  if (is_watched(fd) && fails("ftruncate")) return -1;
+  return next<int(int, off_t)>("ftruncate")(fd, length);
+}
+
+// Processes die here, not machines: nothing needs to reach a disk, which takes its time.
+int fsync(int fd) {
+  if (is_watched(fd)) return fails("fsync") ? -1 : 0;
+  return next<int(int)>("fsync")(fd);
+}
+
+int rename(const char* from, const char* to) {
+  if (is_under(to) && fails("rename")) return -1;
+  return next<int(const char*, const char*)>("rename")(from, to);
+}
+
+// A full disk takes it.
+int unlink(const char* path) {
+  if (is_under(path) && fate("unlink") == Fate::dies) ::kill(::getpid(), SIGKILL);
+  return next<int(const char*)>("unlink")(path);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  if (is_under(path) && fails("mkdir")) return -1;
+  return next<int(const char*, mode_t)>("mkdir")(path, mode);
+}
+
+int flock(int fd, int operation) {
+  static const bool unsupported = setting("FAULT_HOW") == "nolock";
+  if (unsupported) {
+    errno = ENOTSUP;
+    return -1;
+  }
+  return next<int(int, int)>("flock")(fd, operation);
+}
+
+}  // extern "C"

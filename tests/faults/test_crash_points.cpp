@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "tern/core/io/safetensors.h"
+#include "tern/tests/faults/process.h"
+#include "tern/train/checkpoint.h"
+
+// A run that dies, or finds the disk full, at each of its file operations in turn.
+
+namespace tern::test {
+namespace {
+
+// Two epochs of a step each.
+const std::string kTrain = PROGRAM_NTM
+    " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 --ema 0";
+const std::string kResume = PROGRAM_NTM " train";
+
+std::string with_fault(const Shell& shell, const std::string& folder, const std::string& how,
+                       size_t at) {
+  return fmt::format("FAULT_UNDER='{}' FAULT_HOW={} FAULT_AT={} LD_PRELOAD=" FAULT_SHIM " ",
+                     shell / folder, how, at);
+}
+
+std::string train_into(const Shell& shell, const std::string& folder) {
+  return fmt::format("{} --out '{}'", kTrain, shell / folder);
+}
+
+std::vector<std::string> operations(const Shell& shell) {
+  const std::string line =
+      fmt::format("FAULT_LOG='{}' {}{}", shell / "log", with_fault(shell, "counted", "none", 0),
+                  train_into(shell, "counted"));
+  REQUIRE(shell.run(line).code == 0);
+  std::vector<std::string> lines;
+  std::istringstream in(read_all(shell / "log"));
+  for (std::string number, name; in >> number >> name;) lines.push_back(name);
+  return lines;
+}
+
+// Goes on with what is there, as the messages say: resumed, or begun anew.
+Ended go_on(const Shell& shell, const std::string& folder) {
+  const std::string quick = with_fault(shell, folder, "none", 0);  // without waiting for the disk
+  const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
+  if (fs::exists(shell / folder + "/checkpoint.safetensors")) return shell.run(resume);
+  const Ended refused = shell.run(resume);
+  CHECK(refused.code == 2);
+  CHECK((has(refused.err, "begin it anew by --out") || has(refused.err, "no such folder")));
+  return shell.run(quick + train_into(shell, folder));
+}
+
+// The weights of the end, and nothing that should not be there.
+void check_whole(const Shell& shell, const std::string& folder) {
+  for (const char* file : {"model.safetensors", "best.safetensors", "config.json"})
+    CHECK(read_all(shell / folder + "/" + file) == read_all(shell / "counted/" + file));
+  std::vector<std::string> files, expected;
+  for (const auto& entry : fs::directory_iterator(shell / folder))
+    files.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(shell / "counted"))
+    expected.push_back(entry.path().filename().string());
+  CHECK(std::set<std::string>(files.begin(), files.end()) ==
+        std::set<std::string>(expected.begin(), expected.end()));
+  const std::string log = read_all(shell / folder + "/log.jsonl");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 2);
+}
+
+}  // namespace
+
+TEST_CASE("crash points: a run killed at any file operation ends as an undisturbed one") {
+  const Shell shell;
+  const std::vector<std::string> all = operations(shell);
+  for (const char* name : {"mkdir", "open", "write", "fsync", "rename", "unlink", "ftruncate"})
+    CHECK(std::find(all.begin(), all.end(), name) != all.end());
+  for (size_t at = 1; at <= all.size(); ++at) {
+    CAPTURE(at);
+    CAPTURE(all[at - 1]);
+    const Ended killed = shell.run(with_fault(shell, "run", "kill", at) + train_into(shell, "run"));
+    REQUIRE(killed.code == 137);
+    const Ended again = go_on(shell, "run");
+    CAPTURE(again.err);
+    REQUIRE(again.code == 0);
+    check_whole(shell, "run");
+    fs::remove_all(shell / "run");
+  }
+}
+
+TEST_CASE("crash points: a disk that is full from any operation on is said, and costs nothing") {
+  const Shell shell;
+  const std::vector<std::string> all = operations(shell);
+  for (size_t at = 1; at <= all.size(); ++at) {
+    CAPTURE(at);
+    CAPTURE(all[at - 1]);
+    const Ended full = shell.run(with_fault(shell, "run", "full", at) + train_into(shell, "run"));
+    CAPTURE(full.err);
+    // Only what is as durable as it gets without may fail unsaid at the very end.
+    const bool harmless = std::all_of(all.begin() + static_cast<std::ptrdiff_t>(at) - 1, all.end(),
+                                      [](const auto& o) { return o == "fsync" || o == "unlink"; });
+    REQUIRE(full.code == (harmless ? 0 : 1));
+    if (!harmless) {
+      CHECK(has(full.err, shell / "run"));
+      CHECK(has(full.err, "No space left on device"));
+      const std::string checkpoint = shell / "run/checkpoint.safetensors";
+      if (fs::exists(checkpoint)) CHECK_NOTHROW(train::load_checkpoint(checkpoint));
+      const Ended again = go_on(shell, "run");
+      CAPTURE(again.err);
+      REQUIRE(again.code == 0);
+    }
+    check_whole(shell, "run");
+    fs::remove_all(shell / "run");
+  }
+}
+
+}  // namespace tern::test

@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <vector>
+
+#include "tern/tests/faults/process.h"
+
+// Streams, stacks, memory, signals and locks as a shell hands them to the programs.
+
+namespace tern::test {
+namespace {
+
+const std::string kNtm = PROGRAM_NTM
+    " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1";
+// Ends after hours, if nothing stops it.
+const std::string kLong =
+    PROGRAM_NTM " train --task copy --hidden 8 --sequences 10000000 --every 1000000 --out run";
+const std::string kTranslate =
+    PROGRAM_TRANSLATE " train --first 40 --epochs 1 --dim 8 --heads 1 --ffn 8 --layers 1 ";
+const std::string kLm =
+    PROGRAM_LM " train --parts 1 --epochs 1 --dim 8 --heads 1 --layers 1 --context 16 --text text ";
+const std::string kCifar = PROGRAM_TRAIN_CIFAR " --limit 64 --epochs 1 ";
+
+// Waits until a file is there, in sh.
+std::string wait_for(const std::string& file) {
+  return fmt::format("for i in $(seq 600); do test -e {} && break; sleep .1; done; ", file);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "streams: a full standard output is said and is exit code 1; training goes on to its end") {
+  const Shell shell;
+  for (const std::string& program : {std::string(PROGRAM_NTM), std::string(PROGRAM_TRANSLATE),
+                                     std::string(PROGRAM_LM), std::string(PROGRAM_TRAIN_CIFAR)}) {
+    const Ended help = shell.run(program + " --help > /dev/full");
+    CHECK(help.code == 1);
+    CHECK(has(help.err, "standard output cannot be written: No space left on device"));
+  }
+  const Ended full = shell.run(kNtm + " --out run > /dev/full");
+  CHECK(full.code == 1);
+  CHECK(has(full.err, "No space left on device; going on without it"));
+  CHECK(has(full.err, "ntm: standard output cannot be written"));
+  CHECK(fs::exists(shell / "run/best.safetensors"));
+  CHECK(fs::exists(shell / "run/report.html"));
+}
+
+TEST_CASE("streams: a closed standard output is refused before anything is written into a file") {
+  const Shell shell;
+  for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
+    const Ended closed = shell.run(line + " --out run >&-");
+    CHECK(closed.code == 1);
+    CHECK(has(closed.err, "standard output is closed; if nobody is to read it, give > /dev/null"));
+    CHECK_FALSE(fs::exists(shell / "run"));
+  }
+  // Without the other two: their numbers go to no file.
+  const Ended others = shell.run(kNtm + " --out run <&- 2>&-");
+  CHECK(others.code == 0);
+  CHECK(shell.run(PROGRAM_NTM " train --resume run").code == 0);
+}
+
+TEST_CASE("streams: translations are refused without a text to read, and with nowhere to go") {
+  const Shell shell;
+  REQUIRE(shell.run(kTranslate + "--out model").code == 0);
+  const std::string run = PROGRAM_TRANSLATE " run --model model ";
+  const Ended folder = shell.run(run + "< /tmp");
+  CHECK(folder.code == 1);
+  CHECK(has(folder.err, "translate: standard input is a folder"));
+  const Ended none = shell.run(run + "<&-");
+  CHECK(none.code == 1);
+  CHECK(has(none.err, "translate: standard input is closed"));
+  const Ended empty = shell.run(run + "< /dev/null");
+  CHECK(empty.code == 0);
+  const Ended full = shell.run("echo a dog | " + run + "> /dev/full");
+  CHECK(full.code == 1);
+  CHECK(has(full.err, "translate: standard output cannot be written: No space left on device"));
+  CHECK(shell.run("echo a dog | " + run).code == 0);
+}
+
+TEST_CASE("streams: a model's text has nowhere to go") {
+  const Shell shell;
+  REQUIRE(shell.run(kLm + "--out model").code == 0);
+  const std::string write = PROGRAM_LM " generate --model model --prompt a --max-tokens 5 ";
+  const Ended full = shell.run(write + "> /dev/full");
+  CHECK(full.code == 1);
+  CHECK(has(full.err, "lm: standard output cannot be written"));
+  CHECK(shell.run(write).code == 0);
+}
+
+TEST_CASE("stacks: a small one is enough for every program, on one thread and on several") {
+  const Shell shell;
+  for (const std::string& line : {kNtm, kTranslate, kLm, kCifar})
+    for (const int threads : {1, 3}) {
+      const Ended ended =
+          shell.run(fmt::format("ulimit -s 64; {} --threads {} --out run", line, threads));
+      CAPTURE(line);
+      CAPTURE(ended.err);
+      CHECK(ended.code == 0);
+      fs::remove_all(shell / "run");
+    }
+}
+
+TEST_CASE("memory: what is not there is said with how much, for what, and what is free") {
+  const Shell shell;
+  const Ended ended = shell.run("ulimit -v 1500000; " PROGRAM_NTM
+                                " train --task copy --hidden 16000 --out run --threads 1");
+  CHECK(ended.code == 1);
+  CAPTURE(ended.err);
+  CHECK(has(ended.err, "out of memory: 4294967296 bytes asked for"));
+  CHECK(has(ended.err, "for a tensor f32 (64000, 16000); "));
+  CHECK(has(ended.err, " bytes are free on "));
+}
+
+TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps it") {
+  const Shell shell;
+  for (const char* signal : {"HUP", "TERM", "INT"}) {
+    // A shell's background processes ignore SIGINT; env gives it back.
+    const Ended stopped =
+        shell.run(fmt::format("env --default-signal=INT {} & {} kill -{} $!; kill -HUP $!; wait $!",
+                              kLong, wait_for("run/checkpoint.safetensors"), signal));
+    CAPTURE(signal);
+    CHECK(stopped.code == 130);
+    CHECK(has(stopped.out, "to go on: ntm train --resume"));
+    CHECK_FALSE(fs::exists(shell / "run/lock"));
+    fs::remove_all(shell / "run");
+  }
+  const Ended kept = shell.run(
+      fmt::format("nohup {} & {} kill -HUP $!; sleep .5; kill -0 $! || exit 9; kill $!; wait $!",
+                  kLong, wait_for("run/checkpoint.safetensors")));
+  CHECK(kept.code == 130);
+}
+
+TEST_CASE("locks: a second run is refused with the first one's process; readers are not") {
+  const Shell shell;
+  REQUIRE(shell.run(kNtm + " --out run").code == 0);
+  fs::remove(shell / "run/checkpoint.safetensors");
+  for (const char* file : {"log.jsonl", "model.safetensors", "best.safetensors"})
+    fs::rename(shell / "run/" + std::string(file), shell / file);
+  const std::string first = fmt::format("{} & {}", kLong, wait_for("run/checkpoint.safetensors"));
+  // Weights for those that read.
+  const Ended ended =
+      shell.run(first + "cp model.safetensors best.safetensors run/; echo $! > pid; " + kNtm +
+                " --out run; echo $? > train; " PROGRAM_NTM
+                " train --resume run; echo $? > resume; " PROGRAM_NTM
+                " eval --model run 2> eval; cat run/lock > lock; kill -9 $!; wait $!");
+  CHECK(read_all(shell / "train") == "2\n");
+  CHECK(read_all(shell / "resume") == "2\n");
+  std::string pid = read_all(shell / "pid");
+  pid.pop_back();
+  CHECK(read_all(shell / "lock").starts_with(pid + " "));
+  const std::string refused = "ntm: run: process " + pid + " is at work on the run in this folder";
+  CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') >= 2);
+  CHECK(has(ended.err, refused));
+  CHECK(has(ended.err.substr(ended.err.find(refused) + 1), refused));
+  CHECK_FALSE(has(read_all(shell / "eval"), "at work"));
+  CHECK(fs::exists(shell / "run/lock"));  // it was killed: the file is there, the lock is not
+  fs::remove(shell / "run/log.jsonl");
+  const Ended again = shell.run(PROGRAM_NTM " train --resume run & " + wait_for("run/log.jsonl") +
+                                "kill $!; wait $!");
+  CHECK(again.code == 130);
+  CHECK_FALSE(fs::exists(shell / "run/lock"));
+}
+
+TEST_CASE("locks: where the file system has none, it is said, and the run goes on") {
+  const Shell shell;
+  const Ended ended =
+      shell.run("FAULT_HOW=nolock LD_PRELOAD=" FAULT_SHIM " " + kNtm + " --out run");
+  CHECK(ended.code == 0);
+  CHECK(has(ended.err,
+            "run: its file system has no locks; a second run into this folder would "
+            "not be noticed"));
+}
+
+TEST_CASE("folders: a run that ended before its first checkpoint is begun anew, by --out") {
+  const Shell shell;
+  for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
+    REQUIRE(shell.run(line + " --out whole").code == 0);
+    // As a kill leaves it: what describes the run, an empty log of older versions, a lock.
+    fs::copy(shell / "whole", shell / "run", fs::copy_options::recursive);
+    for (const char* file : {"checkpoint", "model", "best"})
+      fs::remove(shell / fmt::format("run/{}.safetensors", file));
+    std::ofstream(shell / "run/log.jsonl", std::ios::trunc);
+    std::ofstream(shell / "run/lock") << "1 nobody\n";
+    const std::string program = line.substr(0, line.find(" --"));
+    const Ended refused = shell.run(program + " --resume run");
+    CHECK(refused.code == 2);
+    CHECK(has(refused.err, "begin it anew by --out run"));
+    const Ended again = shell.run(line + " --out run");
+    CHECK(again.code == 0);
+    CHECK(has(again.out, "run: a run ended here before its first checkpoint; it begins anew"));
+    CHECK(read_all(shell / "run/model.safetensors") == read_all(shell / "whole/model.safetensors"));
+    // Weights without a checkpoint are somebody's work.
+    fs::remove(shell / "run/checkpoint.safetensors");
+    const Ended kept = shell.run(line + " --out run");
+    CHECK(kept.code == 2);
+    CHECK(has(kept.err, "but no checkpoint to go on from; choose another folder"));
+    fs::remove_all(shell / "run");
+    fs::remove_all(shell / "whole");
+  }
+}
+
+}  // namespace tern::test
