@@ -16,7 +16,7 @@ const std::string kLong =
 const std::string kTranslate =
     PROGRAM_TRANSLATE " train --first 40 --epochs 1 --dim 8 --heads 1 --ffn 8 --layers 1 ";
 const std::string kLm =
-    PROGRAM_LM " train --parts 1 --epochs 1 --dim 8 --heads 1 --layers 1 --context 16 --text text ";
+    PROGRAM_LM " train --epochs 1 --dim 8 --heads 1 --layers 1 --context 16 --text text ";
 const std::string kCifar = PROGRAM_TRAIN_CIFAR " --limit 64 --epochs 1 ";
 
 // Waits until a file is there, in sh.
