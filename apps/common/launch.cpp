@@ -25,6 +25,11 @@ LockedFolder locked(const std::string& path) {
   return {{path}, std::move(lock)};
 }
 
+void say_begins_anew(const train::RunFolder& folder) {
+  train::say(
+      fmt::format("{}: a run ended here before its first checkpoint; it begins anew", folder.path));
+}
+
 void check_holds_no_run(const train::RunFolder& folder) {
   check(!folder.holds_run() || fs::exists(folder.checkpoint()),
         "--out {0}: the folder holds the log or the weights of a run, but no checkpoint to go on "
@@ -52,24 +57,25 @@ LockedFolder make_run_folder(const std::string& out, const std::string& name) {
   train::RunFolder{out}.make();
   LockedFolder folder = locked(out);
   check_holds_no_run(folder);  // of a process that was faster
-  if (folder.lock->found_abandoned() || fs::exists(folder.log()))
-    train::say(
-        fmt::format("{}: a run ended here before its first checkpoint; it begins anew", out));
+  if (folder.lock->found_abandoned() || fs::exists(folder.log())) say_begins_anew(folder);
   return folder;
 }
 
-LockedFolder resumed_folder(const std::string& path) {
+LockedFolder resumed_folder(const std::string& path, const std::string& description) {
   check(fs::is_directory(path), "--resume {}: there is no such folder", path);
   LockedFolder folder = locked(path);
-  check(fs::exists(folder.checkpoint()) || folder.holds_run(),
+  if (fs::exists(folder.checkpoint())) return folder;
+  check(!folder.holds_run(), "--resume {}: there is no {}", path, folder.checkpoint());
+  check(!description.empty() && fs::exists(folder.file(description)),
         "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, begin it "
         "anew by --out {0} and the flags that it was started with",
         path, folder.checkpoint());
-  check(fs::exists(folder.checkpoint()), "--resume {}: there is no {}", path, folder.checkpoint());
+  say_begins_anew(folder);
   return folder;
 }
 
-SafeTensors load_resumed(const train::RunFolder& folder) {
+std::optional<SafeTensors> load_resumed(const train::RunFolder& folder) {
+  if (!fs::exists(folder.checkpoint())) return std::nullopt;
   return train::load_checkpoint(folder.checkpoint());
 }
 

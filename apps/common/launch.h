@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +35,13 @@ void check_new_folder(const std::string& out);
 /// runs/NAME-2, runs/NAME-3, ... that does not exist yet. `out` may have what a run left that ended
 /// before its first checkpoint; that is said. It is locked: Error if another process trains in it.
 LockedFolder make_run_folder(const std::string& out, const std::string& name);
-/// Locks the folder that --resume names. Error if it has no checkpoint, saying what to do; or if
-/// another process trains in it.
-LockedFolder resumed_folder(const std::string& path);
-/// Its checkpoint.
-SafeTensors load_resumed(const train::RunFolder& folder);
+/// Locks the folder that --resume names. Error if another process trains in it. If it has no
+/// checkpoint, because a run ended before its first one, the run begins anew where `description`
+/// names a file in the folder that is there, the last of those that say how it was started, and
+/// that is said; else an Error that says what to do.
+LockedFolder resumed_folder(const std::string& path, const std::string& description = "");
+/// Its checkpoint; nothing of a run that begins anew.
+std::optional<SafeTensors> load_resumed(const train::RunFolder& folder);
 
 /// The epochs of a resumed run: those it was started with, or others (--epochs; 0: not given) if
 /// its schedule does not depend on its length.

@@ -107,7 +107,7 @@ models::BertOptions bert_sizes(const TrainConfig& c, const data::WordPiece& piec
 
 void save_bert_description(const ModelFiles& files, const TrainConfig& c,
                            const data::WordPiece& pieces) {
-  save_config(files, c);
+  std::filesystem::remove(files.config());  // the last to come: a run that has it has all
   pieces.save(vocabulary(files));
   const data::WordPieceOptions& o = pieces.options();
   const json tokenizer = {{"tokenizer_class", "BertTokenizer"},
@@ -118,6 +118,7 @@ void save_bert_description(const ModelFiles& files, const TrainConfig& c,
   write_file_atomically(tokenizer_config(files), tokenizer.dump(2) + "\n");
   write_file_atomically(files.foreign_config(),
                         to_transformers(bert_sizes(c, pieces)).dump(2) + "\n");
+  save_config(files, c);
 }
 
 data::WordPiece load_pieces(const ModelFiles& files) {

@@ -140,21 +140,21 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
   return go(training, texts, facts);
 }
 
-int resume_bert_training(const TrainConfig& c, const LockedFolder& folder, SafeTensors state,
-                         int64_t epochs_before) {
+int resume_bert_training(const TrainConfig& c, const LockedFolder& folder,
+                         std::optional<SafeTensors> state, int64_t epochs_before) {
   const std::string& path = folder.path;
   const data::WordPiece pieces = load_pieces({path});
-  check_resumed_fits(state, ModelFiles{path}.config(), [&] {
+  const auto drawn = [&] {
     Rng rng(c.seed);
     return models::Bert(bert_sizes(c, pieces), rng);
-  });
+  };
+  if (state) check_resumed_fits(*state, ModelFiles{path}.config(), drawn);
   const Texts texts = read_texts(c);
   const BertCorpus corpus = encode_documents(c, lines_of(c, texts), pieces);
-  Rng rng(c.seed);
-  BertTraining training(c, corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
+  BertTraining training(c, corpus, pieces, state ? drawn() : new_bert(c, pieces),
                         folder.loop_options());
-  training.loop.load_state(state, folder.checkpoint());
-  state = {};
+  if (state) training.loop.load_state(*state, folder.checkpoint());
+  state.reset();
   if (c.epochs != epochs_before) save_config({path}, c);
   return go(training, texts, describe(training, texts));
 }

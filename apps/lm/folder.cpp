@@ -32,10 +32,11 @@ void save_config(const ModelFiles& files, const TrainConfig& config) {
 
 void save_description(const ModelFiles& files, const TrainConfig& config,
                       const data::ByteBpe& tokenizer) {
-  save_config(files, config);
+  std::filesystem::remove(files.config());  // the last to come: a run that has it has all
   tokenizer.save(files.vocabulary(), files.merges());
   if (const auto foreign = sizes_to_transformers(config.model, tokenizer.id(kEndOfText)))
     write_file_atomically(files.foreign_config(), *foreign);
+  save_config(files, config);
 }
 
 TrainConfig load_config(const ModelFiles& files) {

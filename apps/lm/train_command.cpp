@@ -146,22 +146,24 @@ int start_training(const LmOptions& options) {
 }
 
 int resume_training(const LmOptions& options) {
-  const LockedFolder folder = resumed_folder(options.resume);
-  SafeTensors state = load_resumed(folder);
+  const LockedFolder folder = resumed_folder(options.resume, "lm.json");
+  std::optional<SafeTensors> state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   if (c.model.model == kBert)
     return resume_bert_training(c, folder, std::move(state), started_with);
-  check_resumed_fits(state, ModelFiles{folder.path}.config(),
-                     [&] { return make_model(c.model, c.seed); });
+  if (state)
+    check_resumed_fits(*state, ModelFiles{folder.path}.config(),
+                       [&] { return make_model(c.model, c.seed); });
   const data::ByteBpe tokenizer = load_tokenizer({folder.path});
   const Texts texts = read_texts(c);
   const Corpus corpus = encode_corpus(texts, tokenizer);
-  LmTraining training(c, corpus, make_model(c.model, c.seed), folder.loop_options());
-  training.loop.load_state(state, folder.checkpoint());
-  state = {};
+  LmTraining training(c, corpus, state ? make_model(c.model, c.seed) : first_model(c),
+                      folder.loop_options());
+  if (state) training.loop.load_state(*state, folder.checkpoint());
+  state.reset();
   if (c.epochs != started_with) save_config({folder.path}, c);
   return go(training, texts, describe(training, texts, tokenizer));
 }

@@ -74,13 +74,13 @@ int start_training(const NtmCommand& command) {
 }
 
 int resume_training(const NtmCommand& command) {
-  const LockedFolder folder = resumed_folder(command.resume);
-  const SafeTensors state = load_resumed(folder);
+  const LockedFolder folder = resumed_folder(command.resume, "config.json");
+  const std::optional<SafeTensors> state = load_resumed(folder);
   const NtmConfig c = load_config(folder);
-  check_resumed_fits(state, config_file(folder), [&] { return SequenceModel(c); });
+  if (state) check_resumed_fits(*state, config_file(folder), [&] { return SequenceModel(c); });
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   NtmTraining training(c, folder.loop_options());
-  training.loop.load_state(state, folder.checkpoint());
+  if (state) training.loop.load_state(*state, folder.checkpoint());
   return go(training, {});
 }
 

@@ -101,7 +101,7 @@ int start_run(TrainOptions o) {
 
 int resume_run(const TrainOptions& given) {
   const LockedFolder folder = resumed_folder(given.resume);
-  SafeTensors state = load_resumed(folder);
+  SafeTensors state = *load_resumed(folder);
   TrainOptions o;
   options_from_json(train::checkpoint_text(state, "options", folder.checkpoint()), o);
   const MatmulPrecisionScope precision(matmul_precision(o.precision));

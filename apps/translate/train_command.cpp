@@ -103,21 +103,22 @@ int start_training(const TranslateOptions& options) {
 }
 
 int resume_training(const TranslateOptions& options) {
-  const LockedFolder folder = resumed_folder(options.resume);
-  SafeTensors state = load_resumed(folder);
+  const LockedFolder folder = resumed_folder(options.resume, "config.json");
+  std::optional<SafeTensors> state = load_resumed(folder);
   TrainConfig c = load_config({folder.path});
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
-  check_resumed_fits(state, ModelFiles{folder.path}.config(),
-                     [&] { return TranslationModel(c.model, c.seed); });
+  if (state)
+    check_resumed_fits(*state, ModelFiles{folder.path}.config(),
+                       [&] { return TranslationModel(c.model, c.seed); });
   const Tokenizers tokenizers = load_tokenizers({folder.path}, c);
   const PairFiles files = read_pair_files(c);
   const Corpus corpus = encode_corpus(c, files, tokenizers);
   TranslationTraining training(c, corpus, tokenizers, TranslationModel(c.model, c.seed),
                                folder.loop_options());
-  training.loop.load_state(state, folder.checkpoint());
-  state = {};
+  if (state) training.loop.load_state(*state, folder.checkpoint());
+  state.reset();
   if (c.epochs != started_with) save_config({folder.path}, c);
   return go(training, describe(training, files));
 }

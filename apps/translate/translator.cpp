@@ -115,13 +115,14 @@ void save_config(const ModelFiles& files, const TrainConfig& config) {
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
-  save_config(files, config);
+  std::filesystem::remove(files.config());  // the last to come: a run that has it has all
   if (config.shared) {
     t.source.save(files.vocabulary("vocabulary"));
   } else {
     t.source.save(files.vocabulary("source"));
     t.target.save(files.vocabulary("target"));
   }
+  save_config(files, config);
 }
 
 TrainConfig load_config(const ModelFiles& files) {

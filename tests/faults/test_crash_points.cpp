@@ -40,9 +40,15 @@ std::vector<std::string> operations(const Shell& shell) {
 // Goes on with what is there, as the messages say: resumed, or begun anew.
 Ended go_on(const Shell& shell, const std::string& folder) {
   const std::string quick = with_fault(shell, folder, "none", 0);  // without waiting for the disk
+  const bool had_checkpoint = fs::exists(shell / folder + "/checkpoint.safetensors");
   const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
-  if (fs::exists(shell / folder + "/checkpoint.safetensors")) return shell.run(resume);
   const Ended refused = shell.run(resume);
+  if (refused.code != 2) {
+    const bool anew = has(refused.out, "ended here before its first checkpoint; it begins anew");
+    CHECK(anew != had_checkpoint);
+    return refused;
+  }
+  CHECK_FALSE(had_checkpoint);
   CHECK(refused.code == 2);
   CHECK((has(refused.err, "begin it anew by --out") || has(refused.err, "no such folder")));
   return shell.run(quick + train_into(shell, folder));

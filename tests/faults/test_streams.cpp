@@ -169,30 +169,50 @@ TEST_CASE("locks: where the file system has none, it is said, and the run goes o
             "not be noticed"));
 }
 
-TEST_CASE("folders: a run that ended before its first checkpoint is begun anew, by --out") {
+// As a kill before the first checkpoint leaves the folder of a run: what describes it, an empty log
+// of older versions, a lock.
+void make_dead_run(const Shell& shell) {
+  fs::remove_all(shell / "run");
+  fs::copy(shell / "whole", shell / "run", fs::copy_options::recursive);
+  for (const char* file : {"checkpoint", "model", "best"})
+    fs::remove(shell / fmt::format("run/{}.safetensors", file));
+  std::ofstream(shell / "run/log.jsonl", std::ios::trunc);
+  std::ofstream(shell / "run/lock") << "1 nobody\n";
+}
+
+TEST_CASE("folders: a run that ended before its first checkpoint begins anew, either way") {
   const Shell shell;
-  for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
+  for (const std::string& line : {kNtm, kTranslate, kLm, kLm + "--model bert", kCifar}) {
+    CAPTURE(line);
     REQUIRE(shell.run(line + " --out whole").code == 0);
-    // As a kill leaves it: what describes the run, an empty log of older versions, a lock.
-    fs::copy(shell / "whole", shell / "run", fs::copy_options::recursive);
-    for (const char* file : {"checkpoint", "model", "best"})
-      fs::remove(shell / fmt::format("run/{}.safetensors", file));
-    std::ofstream(shell / "run/log.jsonl", std::ios::trunc);
-    std::ofstream(shell / "run/lock") << "1 nobody\n";
-    const std::string program = line.substr(0, line.find(" --"));
-    const Ended refused = shell.run(program + " --resume run");
+    const std::string whole = read_all(shell / "whole/model.safetensors");
+    const std::string resume = line.substr(0, line.find(" --")) + " --resume run";
+    const auto check_anew = [&](const Ended& again) {
+      CAPTURE(again.err);
+      CHECK(again.code == 0);
+      CHECK(has(again.out, "run: a run ended here before its first checkpoint; it begins anew"));
+      CHECK(read_all(shell / "run/model.safetensors") == whole);
+    };
+    make_dead_run(shell);
+    check_anew(shell.run(line + " --out run"));
+    make_dead_run(shell);
+    if (line != kCifar) {
+      check_anew(shell.run(resume));
+      make_dead_run(shell);
+      for (const char* file : {"config.json", "lm.json"})
+        fs::remove(shell / fmt::format("run/{}", file));
+    }
+    // Not all is there that says how it was started.
+    const Ended refused = shell.run(resume);
     CHECK(refused.code == 2);
     CHECK(has(refused.err, "begin it anew by --out run"));
-    const Ended again = shell.run(line + " --out run");
-    CHECK(again.code == 0);
-    CHECK(has(again.out, "run: a run ended here before its first checkpoint; it begins anew"));
-    CHECK(read_all(shell / "run/model.safetensors") == read_all(shell / "whole/model.safetensors"));
+    check_anew(shell.run(line + " --out run"));
     // Weights without a checkpoint are somebody's work.
     fs::remove(shell / "run/checkpoint.safetensors");
     const Ended kept = shell.run(line + " --out run");
     CHECK(kept.code == 2);
     CHECK(has(kept.err, "but no checkpoint to go on from; choose another folder"));
-    fs::remove_all(shell / "run");
+    CHECK(shell.run(resume).code == 2);
     fs::remove_all(shell / "whole");
   }
 }
