@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <regex>
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
@@ -171,16 +173,83 @@ TEST_CASE("train: best epochs and log lines") {
         R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");
 }
 
-TEST_CASE("train: a progress bar stays in one line of the terminal") {
-  const std::string note = "loss 2.2997  top-1 18.8 %  559 images/s  0:18 left";
-  CHECK(progress_line("epoch 1/6", 0.5, note, 0) == "epoch 1/6 [########........]  50%  " + note);
-  CHECK(progress_line("epoch 1/6", 0.5, note, 200) == progress_line("epoch 1/6", 0.5, note, 0));
-  CHECK(progress_line("epoch 1/6", 0.5, note, 80) == "epoch 1/6 [#####......]  50%  " + note);
-  CHECK(progress_line("epoch 1/6", 0.5, note, 66) == "epoch 1/6  50%  " + note);
-  CHECK(progress_line("epoch 1/6", 0.5, note, 24) == "epoch 1/6  50%  loss 2.2");
-  CHECK(progress_line("épo", 1, "", 4) == "épo ");
-  for (int64_t columns = 1; columns < 100; ++columns)
-    CHECK(std::ssize(progress_line("epoch 1/6", 0.5, note, columns)) <= columns);
+TEST_CASE("train: a progress bar stays in one line of the terminal, and says what matters most") {
+  const ProgressText t{.label = "epoch 1/6",
+                       .share = 0.5,
+                       .note = "loss 2.2997  top-1 18.8 %",
+                       .speed = "559 images/s",
+                       .seconds_left = 18,
+                       .run_left = 754};
+  CHECK(progress_line(t, 200) ==
+        "epoch 1/6 [########........]  50%  loss 2.2997  top-1 18.8 %  559 images/s  0:18 left, "
+        "run 12:34");
+  CHECK(progress_line(t, 79) ==
+        "epoch 1/6 [######.......]  50%  loss 2.2997  top-1 18.8 %  0:18 left, run 12:34");
+  CHECK(progress_line(t, 64) == "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  0:18 left, run 12:34");
+  CHECK(progress_line(t, 59) == "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  run 12:34 left");
+  CHECK(progress_line(t, 44) == "epoch 1/6  50%  loss 2.2997  run 12:34 left");
+  CHECK(progress_line(t, 40) == "epoch 1/6  50%  loss 2.2997");
+  CHECK(progress_line(t, 20) == "epoch 1/6  50%");
+  CHECK(progress_line(t, 5) == "epoch");
+  CHECK(progress_line({.label = "épo", .share = 1}, 2) == "ép");
+  CHECK(progress_log_line(t) ==
+        "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  559 images/s  0:18 left, run 12:34");
+  CHECK(progress_log_line(
+            {.label = "testing", .share = 1, .speed = "5 images/s", .seconds_left = -1}) ==
+        "testing 100%  5 images/s  ? left");
+  for (int64_t columns = 1; columns < 120; ++columns) {
+    const int64_t size = std::ssize(progress_line(t, columns));
+    CHECK(size <= columns);
+    if (columns >= 47) CHECK(progress_line(t, columns).find("12:34") != std::string::npos);
+  }
+}
+
+TEST_CASE("train: the time left for a run counts what belongs to an epoch beside its batches") {
+  CHECK(run_seconds_left(4, 10, {.count = 3}) == 34);
+  CHECK(run_seconds_left(4, 10, {.count = 3, .seconds = 12}) == 4 + 2 + 36);
+  CHECK(run_seconds_left(0, 10, {.count = 0, .seconds = 12}) == 2);
+  // Slower than the epoch before, on a machine that is busy now.
+  CHECK(run_seconds_left(4, 20, {.count = 1, .seconds = 12}) == 24);
+}
+
+TEST_CASE("train: lines fit the terminal, and nothing but an epoch's speed and rate is lost") {
+  const std::string epoch =
+      "epoch 1/2  train loss 2.3232 top-1  9.90 %  test loss 2.3057 top-1 10.20 %  340 images/s  "
+      "lr 0.000778  0:03";
+  CHECK(fitted(epoch, 0) == epoch);
+  CHECK(fitted(epoch, 120) == epoch);
+  CHECK(fitted(epoch, 100) ==
+        "epoch 1/2  train loss 2.3232 top-1  9.90 %  test loss 2.3057 top-1 10.20 %  340 images/s  "
+        "0:03");
+  CHECK(fitted(epoch, 80) ==
+        "epoch 1/2  train loss 2.3232 top-1  9.90 %  test loss 2.3057 top-1 10.20 %  0:03");
+  CHECK(fitted(epoch, 60) ==
+        "epoch 1/2  train loss 2.3232 top-1  9.90 %\n"
+        "           test loss 2.3057 top-1 10.20 %  0:03");
+  CHECK(fitted("recipe   10 epochs of 32 steps, batch 32, lr 0.1", 40) ==
+        "recipe   10 epochs of 32 steps, batch\n         32, lr 0.1");
+  CHECK(fitted("         warm-up cut to five steps", 30) ==
+        "         warm-up cut to five\n         steps");
+  CHECK(fitted("\n  a sentence\n> b", 60) == "\n  a sentence\n> b");
+  CHECK(fitted("folder   /a/path/longer/than/any/line", 20) ==
+        "folder\n  /a/path/longer/than/any/line");
+  CHECK(fitted("", 10) == "");
+  const std::string prose = "speed 3/s  lr 5  éèàé word  and others, to the last one of them all";
+  for (int64_t columns = 10; columns < 90; ++columns) {
+    const std::string text = fitted(prose, columns);
+    std::string words = text;
+    for (char& c : words)
+      if (c == '\n') c = ' ';
+    CHECK(std::regex_replace(words, std::regex(" +"), " ") ==
+          std::regex_replace(prose, std::regex(" +"), " "));
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      CHECK(std::count_if(text.begin() + static_cast<std::ptrdiff_t>(at),
+                          text.begin() + static_cast<std::ptrdiff_t>(end),
+                          [](char c) { return (c & 0xC0) != 0x80; }) <= columns);
+      at = end + 1;
+    }
+  }
 }
 
 }  // namespace tern::train

@@ -52,6 +52,7 @@ struct Loop::Impl {
   void save();
   void save_weights();
   bool wants_save() const;
+  std::string place() const;
   Metrics metrics(const Metrics& evaluated) const;
 };
 
@@ -285,6 +286,19 @@ bool Loop::close_epoch() {
 
 // ---- run() ------------------------------------------------------------------------------------
 
+// Where a run that was resumed goes on.
+std::string Loop::Impl::place() const {
+  const std::string steps = grouped(learner.steps());
+  if (std::ssize(state.history) >= options.epochs)
+    return fmt::format("all {} epochs are done, after {} steps", options.epochs, steps);
+  const std::string batch =
+      state.batch == state.batches
+          ? "to be evaluated"
+          : fmt::format("batch {} of {}", grouped(state.batch + 1), grouped(state.batches));
+  return fmt::format("goes on in epoch {}/{}, {}, after {} steps", epoch(), options.epochs, batch,
+                     steps);
+}
+
 namespace {
 
 std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& unit) {
@@ -319,10 +333,13 @@ bool Loop::train_epoch() {  // false where a signal stopped it
   const LoopOptions& o = p.options;
   const bool counts = o.total > 0;
   std::optional<Progress> bar;
-  if (o.terminal)
+  if (o.terminal) {
     bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
                 counts ? static_cast<int64_t>(o.total) : p.state.batches,
-                counts ? static_cast<int64_t>(p.state.progress) : p.state.batch);
+                counts ? static_cast<int64_t>(p.state.progress) : p.state.batch, o.output);
+    bar->set_parts_to_come(
+        {.count = epochs() - epoch(), .seconds = history().empty() ? 0 : history().back().seconds});
+  }
   while (!epoch_trained()) {
     if (interrupted()) return false;
     const auto start = Clock::now();
@@ -342,7 +359,8 @@ Outcome Loop::stop() {
   p.save();
   if (p.options.terminal)
     say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(p.learner.steps()),
-                    p.in_folder() ? "; to go on: " + p.options.how_to_resume : ""));
+                    p.in_folder() ? "; to go on: " + p.options.how_to_resume : ""),
+        p.options.output);
   return Outcome::interrupted;
 }
 
@@ -355,6 +373,7 @@ Outcome Loop::train_all() {
     for (const EpochRecord& e : history()) lines.push_back(log_line(e, o.weight_unit));
     p.folder.write_log(lines);
   }
+  if (p.resumed && o.terminal) say(p.place(), o.output);
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
@@ -362,7 +381,8 @@ Outcome Loop::train_all() {
     const EpochRecord& e = history().back();
     if (p.in_folder()) p.folder.append_log(log_line(e, o.weight_unit));
     p.save();
-    if (o.terminal) say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit));
+    if (o.terminal)
+      say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit), o.output);
   }
   return Outcome::finished;
 }

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,6 +89,7 @@ struct LoopOptions {
   double checkpoint_seconds = 300;  ///< between checkpoints
   int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
   bool terminal = true;             ///< false: nothing is printed
+  std::FILE* output = stdout;       ///< stderr where standard output carries a result
   std::string unit = "batches";     ///< what Task::progress counts, for the terminal
   std::string weight_unit = {};     ///< what Task::weight counts, for the log; empty: unit
   double total = 0;                 ///< what Task::progress adds up to; 0: batches are counted

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "tern/nn/print.h"
 #include "tern/train/detail/progress_line.h"
@@ -19,15 +20,29 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of the terminal, which may change its size at any time; 0: unknown.
-int64_t terminal_columns() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+// Whether the terminal can move its cursor, and colour: a variable that is not set counts as empty.
+bool is_dumb() {
+  const char* term = std::getenv("TERM");
+  return !term || !*term || std::string_view(term) == "dumb";
 }
 
 }  // namespace
 
-void say(const std::string& line) { put(line + "\n"); }
+bool shows_colours(std::FILE* output) {
+  const char* none = std::getenv("NO_COLOR");
+  return terminal_columns(output) > 0 && !is_dumb() && !(none && *none);
+}
+
+int64_t terminal_columns(std::FILE* output) {
+  if (isatty(fileno(output)) == 0) return 0;
+  winsize size{};
+  const bool known = ioctl(fileno(output), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+void say(const std::string& text, std::FILE* output) {
+  put(fitted(text, terminal_columns(output)) + "\n", output);
+}
 
 std::string clock_time(double seconds) {
   auto s = static_cast<int64_t>(seconds + 0.5);
@@ -39,20 +54,24 @@ std::string grouped(int64_t number) {
   return fmt::format("{}{}", number < 0 ? "-" : "", nn::detail::with_commas(std::abs(number)));
 }
 
-Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done)
+Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done,
+                   std::FILE* output)
     : label_(std::move(label)),
       unit_(std::move(unit)),
       total_(total),
       first_(done),
       done_(done),
-      terminal_(isatty(STDOUT_FILENO) != 0),
+      output_(output),
+      in_place_(terminal_columns(output) > 0 && !is_dumb()),
       start_(now()),
       last_(start_) {}
 
 Progress::~Progress() {
-  if (!drawn_ || !terminal_) return;
-  put("\r\033[K");
+  if (!drawn_ || !in_place_) return;
+  put("\r\033[K", output_);
 }
+
+void Progress::set_parts_to_come(PartsToCome parts) { to_come_ = parts; }
 
 double Progress::seconds() const { return now() - start_; }
 
@@ -67,21 +86,26 @@ void Progress::update(int64_t done, const std::string& note) {
 
 void Progress::update(int64_t done, const std::function<std::string()>& note) {
   done_ = done;
-  double wait = terminal_ ? 0.1 : 30;
+  double wait = in_place_ ? 0.1 : 30;
   if (now() - last_ < wait) return;
   last_ = now();
   draw(note());
 }
 
 void Progress::draw(const std::string& note) {
-  double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
-  double v = speed();
-  std::string left = v > 0 ? clock_time(static_cast<double>(total_ - done_) / v) : "?";
-  const std::string text = fmt::format("{}  {:.0f} {}/s  {} left", note, v, unit_, left);
-  if (terminal_)
-    put("\r\033[K" + progress_line(label_, share, text, terminal_columns()));
-  else
-    put(fmt::format("{} {:.0f}%  {}\n", label_, share * 100, text));
+  const double v = speed();
+  ProgressText text{
+      .label = label_,
+      .share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1,
+      .note = note,
+      .speed = fmt::format("{:.0f} {}/s", v, unit_),
+      .seconds_left = v > 0 ? static_cast<double>(total_ - done_) / v : -1};
+  if (v > 0 && to_come_.count > 0)
+    text.run_left = run_seconds_left(text.seconds_left, static_cast<double>(total_) / v, to_come_);
+  // The last column stays free: some terminals wrap as soon as it is written.
+  put(in_place_ ? "\r\033[K" + progress_line(text, terminal_columns(output_) - 1)
+                : fitted(progress_log_line(text), terminal_columns(output_)) + "\n",
+      output_);
   drawn_ = true;
 }
 

@@ -2,22 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <string>
 
 namespace tern::train {
 
+/// What comes after the part of a run that a bar shows: more parts like it.
+struct PartsToCome {
+  int64_t count = 0;
+  double seconds = 0;  ///< that one took, with all that belongs to it; 0: as the bar goes
+};
+
 class Progress {
  public:
-  /// `label` stands before the bar ("epoch 3/10"), `unit` after the speed ("images").
-  Progress(std::string label, std::string unit, int64_t total, int64_t done = 0);
+  /// `label` stands before the bar ("epoch 3/10"), `unit` after the speed ("images"). Drawn on
+  /// `output`: standard error where standard output carries a result.
+  Progress(std::string label, std::string unit, int64_t total, int64_t done = 0,
+           std::FILE* output = stdout);
   /// Clears the bar if it is still there.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `done` of the total; `note` is shown too ("loss 1.234"). Draws at most ten times a second
-  /// (a line every half minute where standard output is not a terminal).
+  /// Shows beside the time left for the bar that for the whole run.
+  void set_parts_to_come(PartsToCome parts);
+
+  /// `done` of the total; `note` is shown too ("loss 1.234"; parts that may be left out on a narrow
+  /// terminal stand two spaces apart, the last are left out first). Draws at most ten times a
+  /// second; a line every half minute where the output is no terminal, or one that cannot move its
+  /// cursor (TERM=dumb).
   void update(int64_t done, const std::string& note = "");
   /// The same; `note` is called only when something is drawn.
   void update(int64_t done, const std::function<std::string()>& note);
@@ -29,12 +43,22 @@ class Progress {
   void draw(const std::string& note);
   std::string label_, unit_;
   int64_t total_, first_, done_;
-  bool terminal_, drawn_ = false;
+  PartsToCome to_come_ = {};
+  std::FILE* output_;
+  bool in_place_, drawn_ = false;
   double start_, last_;  // of a steady clock, in seconds
 };
 
-/// A line on standard output, at once.
-void say(const std::string& line);
+/// Lines of text, at once. On a terminal they fit its width: of an epoch's line the rate and the
+/// speed are left out where it is too narrow, and what is still too long is broken between words.
+void say(const std::string& text, std::FILE* output = stdout);
+
+/// Whether `output` is a terminal that shows colours, and its user wants them: TERM is not dumb and
+/// NO_COLOR (https://no-color.org) not set.
+bool shows_colours(std::FILE* output);
+/// Columns of the terminal, which may change at any time; 0 where `output` is none, 80 where it
+/// does not say.
+int64_t terminal_columns(std::FILE* output);
 
 /// "1:02:03" or "2:03".
 std::string clock_time(double seconds);

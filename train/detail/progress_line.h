@@ -1,15 +1,36 @@
-// What a progress bar looks like on a terminal. Inside of train only.
+// What progress looks like on a terminal. Inside of train only.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "tern/train/progress.h"
+
 namespace tern::train {
 
-/// "LABEL [###.....]  37%  NOTE", within `columns`: where the terminal is narrower than all of it,
-/// the bar gives way, and then the end of the note; a line that wraps would stay on the screen.
-/// 0 columns: nobody knows how many there are. `share` is in [0, 1].
-std::string progress_line(const std::string& label, double share, const std::string& note,
-                          int64_t columns);
+struct ProgressText {
+  std::string label;
+  double share = 0;         // done, in [0, 1]
+  std::string note = {};    // parts that may be left out stand two spaces apart
+  std::string speed = {};   // "812 images/s"
+  double seconds_left = 0;  // negative: nobody knows
+  double run_left = -1;     // of the whole run; negative: there is none
+};
+
+/// "LABEL [###.....]  37%  NOTE  SPEED  0:05 left, run 12:34", within `columns`: a line that wraps
+/// would stay on the screen. Where the terminal is narrower, the bar is halved; then there go the
+/// speed, the bar, the time of the part beside that of the run, the note's parts from the last to
+/// the second, the time, the note.
+std::string progress_line(const ProgressText& text, int64_t columns);
+/// All of it but the bar, for what is no terminal.
+std::string progress_log_line(const ProgressText& text);
+
+/// Seconds left for a run that has `left` in this part, which takes `whole` without what belongs to
+/// it besides (an epoch's evaluation).
+double run_seconds_left(double left, double whole, const PartsToCome& to_come);
+
+/// Lines of `text` that fit `columns` (0: as they are): see say(). Parts of a line stand two spaces
+/// apart; what does not fit goes on below the second part. A word longer than a line stays whole.
+std::string fitted(const std::string& text, int64_t columns);
 
 }  // namespace tern::train

@@ -1,12 +1,13 @@
-// Standard output of a long run, which goes on without it. Inside of train only.
+// What a long run says; it goes on where nobody can hear it. Inside of train only.
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 namespace tern::train {
 
-/// Writes it at once. Where that fails for the first time, a line on standard error says so;
-/// nothing is thrown. Programs find it in ferror(stdout) at their end.
-void put(const std::string& text);
+/// Writes it at once; nothing is thrown. Where standard output fails for the first time, a line on
+/// standard error says so, and programs find it in ferror(stdout) at their end.
+void put(const std::string& text, std::FILE* output);
 
 }  // namespace tern::train
