@@ -1,4 +1,5 @@
-# Installs the libraries, their public headers and what find_package(tern) reads.
+# Installs the libraries, their public headers, what find_package(tern) reads, and the programs with
+# their manual pages and completion for shells.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -26,3 +27,13 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/ternConfigVersion.cmake cmake/FindCBLAS.cmake
               cmake/Findutf8proc.cmake
         DESTINATION ${config_dir})
+
+get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
+foreach(program ${programs})
+  set(share ${CMAKE_CURRENT_BINARY_DIR}/apps/share)
+  install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${share}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${share}/${program}.bash RENAME ${program}
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${share}/_${program} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endforeach()

@@ -3,27 +3,112 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
+#include "tern/apps/common/program_text.h"
+#include "tern/apps/common/suggest.h"
+#include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps {
 
+namespace {
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<CLI::App*> commands(CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// "; did you mean lm train --epochs?" of a flag that only commands have.
+std::string command_with(CLI::App& app, const std::string& flag) {
+  for (const CLI::App* command : commands(app)) {
+    const std::vector<std::string> known = flag_names(*command);
+    if (std::find(known.begin(), known.end(), flag) != known.end())
+      return fmt::format("; did you mean {} {} {}?", app.get_name(), command->get_name(), flag);
+  }
+  return "";
+}
+
+// What is said of a word that is neither flag nor value.
+std::string unknown_word(CLI::App& app, const std::string& word) {
+  const std::vector<CLI::App*> parsed = app.get_subcommands();
+  const CLI::App& in = parsed.empty() ? app : *parsed.back();
+  const std::string flag = word.substr(0, word.find('='));
+  if (flag.starts_with("-") && flag.size() > 1) {
+    const std::string elsewhere = parsed.empty() ? command_with(app, flag) : "";
+    return fmt::format("{} no flag {}{}", parsed.empty() ? "there is" : in.get_name() + " has",
+                       flag, elsewhere.empty() ? did_you_mean(flag, flag_names(in)) : elsewhere);
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands(app)) names.push_back(command->get_name());
+  if (!parsed.empty() || names.empty())
+    return fmt::format("nothing takes the word '{}'; flags begin with --", word);
+  return fmt::format("there is no command '{}'{} The commands are {}", word,
+                     nearest_word(word, names).empty() ? "." : did_you_mean(word, names),
+                     fmt::join(names, ", "));
+}
+
+// The first word of the command line that nothing takes.
+std::string first_extra(const CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> extras = app.remaining(true);
+  for (int i = 1; i < argc; ++i)
+    if (std::find(extras.begin(), extras.end(), argv[i]) != extras.end()) return argv[i];
+  return "";
+}
+
+void add_version(CLI::App& app) {
+  const std::string text = fmt::format("{} (tern) {}", app.get_name(), tern_version());
+  app.set_version_flag("--version", text, "Print the version and exit");
+  for (CLI::App* command : commands(app))
+    command->set_version_flag("--version", text)->group("");  // known, but not listed again
+}
+
+// --print-man and --print-completion; false if they were not asked for.
+bool print_generated(const CLI::App& app, int argc, char** argv) {
+  const std::string flag = argc > 1 ? argv[1] : "", shell = argc > 2 ? argv[2] : "";
+  if (flag == "--print-man") {
+    fmt::print("{}", man_page(program_text(app), tern_version()));
+    return true;
+  }
+  if (flag != "--print-completion") return false;
+  check(shell == "bash" || shell == "zsh", "--print-completion is for bash or zsh, not '{}'",
+        shell);
+  const ProgramText program = program_text(app);
+  fmt::print("{}", shell == "bash" ? bash_completion(program) : zsh_completion(program));
+  return true;
+}
+
+}  // namespace
+
+CLI::Validator number_rule(const Bounds& bounds, bool whole) {
+  auto rule = [bounds, whole](std::string& given) -> std::string {
+    double v = 0;
+    const bool inside = CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
+                        (bounds.open ? v > bounds.low : v >= bounds.low);
+    if (!inside || (whole && v != std::floor(v)))
+      return fmt::format("must be {}{} {:g} and at most {:g}, got '{}'",
+                         whole ? "a whole number, " : "", bounds.open ? "above" : "at least",
+                         bounds.low, bounds.high, given);
+    if (whole) given = fmt::format("{:.0f}", v);  // 1000 for 1e3
+    return "";
+  };
+  return {rule, ""};
+}
+
 template <class T>
 CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* text,
                         const Bounds& bounds) {
-  auto rule = [bounds](std::string& given) -> std::string {
-    double v = 0;
-    bool inside = CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
-                  (bounds.open ? v > bounds.low : v >= bounds.low);
-    if (inside) return "";
-    return fmt::format("must be {} {:g} and at most {:g}, got '{}'",
-                       bounds.open ? "above" : "at least", bounds.low, bounds.high, given);
-  };
   return app.add_option(name, value, text)
       ->type_name(std::is_integral_v<T> ? "N" : "X")
-      ->check(CLI::Validator(rule, ""));
+      ->transform(number_rule(bounds, std::is_integral_v<T>));
 }
 
 template CLI::Option* add_number(CLI::App&, const char*, double&, const char*, const Bounds&);
@@ -33,9 +118,15 @@ template CLI::Option* add_number(CLI::App&, const char*, uint64_t&, const char*,
 
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
                         const std::vector<std::string>& choices) {
+  auto rule = [choices](std::string& given) -> std::string {
+    if (std::find(choices.begin(), choices.end(), given) != choices.end()) return "";
+    return fmt::format("there is no '{}'{} It is one of {}", given,
+                       nearest_word(given, choices).empty() ? "." : did_you_mean(given, choices),
+                       fmt::join(choices, ", "));
+  };
   return app.add_option(name, value, text)
       ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-      ->check(CLI::IsMember(choices).description(""));
+      ->check(CLI::Validator(rule, ""));
 }
 
 void add_precision(CLI::App& app, std::string& precision) {
@@ -46,13 +137,17 @@ void add_precision(CLI::App& app, std::string& precision) {
 }
 
 bool parse_flags(CLI::App& app, int argc, char** argv) {
+  add_version(app);
+  if (print_generated(app, argc, argv)) return false;
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
+  } catch (const CLI::Success& e) {  // help, version
     app.exit(e);
     return false;
   } catch (const CLI::ParseError& e) {
-    fail(fmt::format("{} (see --help)", e.what()));
+    // A flag that is missing may be there misspelt.
+    const std::string extra = first_extra(app, argc, argv);
+    fail(fmt::format("{} (see --help)", extra.empty() ? e.what() : unknown_word(app, extra)));
   }
   return true;
 }

@@ -14,19 +14,25 @@ struct Bounds {
   bool open = false;
 };
 
+/// A rule for values of flags, in which 1e3 is written as 1000 where the numbers are `whole`.
+CLI::Validator number_rule(const Bounds& bounds, bool whole);
+
 /// REQUIRES: T is double, int, int64_t or uint64_t.
 template <class T>
 CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* text,
                         const Bounds& bounds);
 
+/// The type's name lists the choices: that is where completion reads them.
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
                         const std::vector<std::string>& choices);
 
 /// --precision of matrix products.
 void add_precision(CLI::App& app, std::string& precision);
 
-/// Parses the command line; false if it asked for help, which is then printed. Wrong flags throw
-/// Error.
+/// Parses the command line; false if it asked for help or the version, which is then printed. Wrong
+/// flags throw Error, which names the one that was likely meant. Beside the flags of `app` there is
+/// --version, and in front of all others, for whoever installs the program, --print-man and
+/// --print-completion bash|zsh.
 bool parse_flags(CLI::App& app, int argc, char** argv);
 
 /// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.

@@ -191,6 +191,18 @@ void check_train(const CLI::App& train, const LmOptions& o) {
         "--heads {} is not a multiple of --kv-heads {}", m.heads, m.kv_heads);
 }
 
+// The same of lm generate, where nothing is drawn.
+void check_generate(const CLI::App& command, const GenerateOptions& o) {
+  auto idle = [&](std::initializer_list<const char*> flags, const char* why) {
+    for (const char* flag : flags)
+      check(command.count(flag) == 0, "{} would change nothing: {}", flag, why);
+  };
+  if (o.temperature == 0)
+    idle({"--top-k", "--top-p", "--seed"}, "with --temperature 0 nothing is drawn");
+  else if (o.top_k == 1)
+    idle({"--temperature", "--top-p", "--seed"}, "with --top-k 1 nothing is drawn");
+}
+
 // The value of a flag on the command line; empty if it is not there.
 std::string value_of(const std::string& flag, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -233,6 +245,7 @@ bool parse_options(int argc, char** argv, LmOptions& o) {
   const CLI::App* eval = add_eval(app, o);
   if (!parse_flags(app, argc, argv)) return false;
   if (generate->parsed()) o.command = Command::generate;
+  check_generate(*generate, o.generate);
   if (fill->parsed()) o.command = Command::fill;
   if (eval->parsed()) o.command = Command::eval;
   if (o.command == Command::train) check_train(*train, o);

@@ -33,7 +33,8 @@ void add_model(CLI::App& app, NtmConfig& c, std::vector<int64_t>& heads) {
   app.add_option("--heads", heads, "reading and writing heads: one number for both, or two: 4,1")
       ->type_name("N[,N]")
       ->delimiter(',')
-      ->expected(1, 2);
+      ->expected(1, 2)
+      ->transform(number_rule({.low = 1, .high = 64}, true));
   add_number(app, "--shift", c.shift, "slots that a head moves in a step, at most",
              {.low = 0, .high = 1 << 10});
   add_choice(app, "--memory", c.memory, "what the memory holds at the start",
@@ -88,7 +89,7 @@ CLI::App* add_eval(CLI::App& app, NtmCommand& o) {
   eval->add_option("--lengths", o.lengths, "of sequences; default: up to six times the training's")
       ->type_name("N,...")
       ->delimiter(',')
-      ->check(CLI::Validator(CLI::Range(int64_t{1}, int64_t{1} << 20)).description(""));
+      ->transform(number_rule({.low = 1, .high = 1 << 20}, true));
   add_number(*eval, "--count", o.count, "sequences of each length", {.low = 1, .high = 1e6});
   add_number(*eval, "--repeats", o.repeats, "of repeat-copy; 0: drawn as in training",
              {.low = 0, .high = 1000});
@@ -123,6 +124,8 @@ void check_train(const CLI::App& train, NtmCommand& o, const std::vector<int64_t
     c.read_heads = heads.front();
     c.write_heads = heads.back();
   }
+  check(train.count("--every") == 0 || c.every <= c.sequences,
+        "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
   c.every = std::min(c.every, c.sequences);
   check_config(c);
   auto off = [&](const char* stage) {

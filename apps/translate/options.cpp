@@ -184,6 +184,8 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
   only(c.tokens == "words", {"--min-freq"}, "--tokens is " + c.tokens);
   only(c.tokens != "d2l", {"--lowercase"}, "d2l.ai's form is lower case");
   only(c.valid_source.empty(), {"--hold-out"}, "there are files for validation");
+  only(!c.valid_source.empty() || c.hold_out != 0, {"--best"},
+       "without validation the last weights are kept; give --hold-out");
 }
 
 void check_train(const CLI::App& train, const TranslateOptions& o) {

@@ -14,3 +14,16 @@ endforeach()
 if(NOT headers)
   message(FATAL_ERROR "no headers are installed")
 endif()
+
+# The programs, with what shells and man look for where they look for it.
+file(GLOB mains ${CMAKE_CURRENT_LIST_DIR}/../../apps/*/main.cpp)
+foreach(main ${mains})
+  get_filename_component(folder ${main} DIRECTORY)
+  get_filename_component(program ${folder} NAME)
+  foreach(file bin/${program} share/man/man1/${program}.1 share/zsh/site-functions/_${program}
+               share/bash-completion/completions/${program})
+    if(NOT EXISTS ${PREFIX}/${file})
+      message(FATAL_ERROR "${file} is not installed")
+    endif()
+  endforeach()
+endforeach()

@@ -1,0 +1,215 @@
+// What programs say of flags: versions, misspelt ones, numbers, idle ones; and what is generated
+// from them for shells and man.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::test {
+namespace {
+
+const std::vector<std::string> kPrograms = {"train_cifar", "translate", "lm", "ntm"};
+
+std::string share(const std::string& name) { return TERN_BINARY_DIR "/apps/share/" + name; }
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+/// A program's commands by its --help; a program without any has one of no name.
+std::vector<std::string> commands(const std::string& program) {
+  const std::string help = run_program(program, {"--help"}).out;
+  const size_t at = help.find("\nSubcommands:\n");
+  if (at == help.npos) return {""};
+  std::vector<std::string> names;
+  const std::regex line("\n  ([a-z]+) ");
+  for (std::sregex_iterator it(help.begin() + static_cast<std::ptrdiff_t>(at), help.end(), line),
+       end;
+       it != end; ++it)
+    names.push_back((*it)[1]);
+  return names;
+}
+
+/// The flags that --help lists in front of its lines.
+std::set<std::string> flags(const std::string& program, const std::string& command) {
+  std::vector<std::string> arguments = {"--help"};
+  if (!command.empty()) arguments.insert(arguments.begin(), command);
+  const std::string help = run_program(program, arguments).out;
+  std::set<std::string> names;
+  const std::regex line("\n  ((?:-[a-z],)?--[^ =]+)"), name("--[a-z0-9][-a-z0-9]*");
+  for (std::sregex_iterator it(help.begin(), help.end(), line), end; it != end; ++it) {
+    const std::string list = (*it)[1];
+    for (std::sregex_iterator n(list.begin(), list.end(), name); n != end; ++n)
+      names.insert(n->str());
+  }
+  return names;
+}
+
+/// What bash offers for the last of the words.
+std::set<std::string> completions(const std::string& program, const std::string& line,
+                                  const std::string& folder = ".") {
+  std::string script = "source '" + share(program + ".bash") + "'; COMP_WORDS=(" + line +
+                       "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tern_" + program +
+                       "; printf '%s\n' \"${COMPREPLY[@]}\"";
+  const Ran ran = run_words({"bash", "-u", "-c", script}, {.folder = folder});
+  CHECK(ran.err == "");
+  const std::vector<std::string> found = words(ran.out);
+  return {found.begin(), found.end()};
+}
+
+TEST_CASE("programs: each says which tern it is of") {
+  const std::string list = read_file(TERN_SOURCE_DIR "/CMakeLists.txt");
+  std::smatch version;
+  REQUIRE(std::regex_search(list, version, std::regex("project\\(tern VERSION ([0-9.]+)")));
+  for (const std::string& program : kPrograms) {
+    const Ran ran = run_program(program, {"--version"});
+    CHECK(ran.code == 0);
+    CHECK(ran.err == "");
+    CHECK(ran.out.starts_with(program + " (tern) " + version[1].str()));
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+  }
+  CHECK(run_program("lm", {"train", "--version"}).out == run_program("lm", {"--version"}).out);
+}
+
+struct Refused {
+  const char* line;
+  const char* says;
+};
+
+TEST_CASE("programs: what is misspelt, no number or would change nothing is refused by name") {
+  const Refused kRefused[] = {
+      {"train_cifar --epoch 3", "there is no flag --epoch; did you mean --epochs?"},
+      {"train_cifar --label_smoothing=1", "did you mean --label-smoothing?"},
+      {"train_cifar --model gmlp-5m", "there is no 'gmlp-5m'; did you mean gmlp-4m?"},
+      {"train_cifar 7", "nothing takes the word '7'"},
+      {"train_cifar --epochs 1.5", "--epochs: must be a whole number"},
+      {"train_cifar --epochs 1e99", "--epochs: must be a whole number"},
+      {"train_cifar --epochs nan", "--epochs: must be a whole number"},
+      {"train_cifar --xyzzy", "there is no flag --xyzzy (see --help)"},
+      {"lm trian", "there is no command 'trian'; did you mean train?"},
+      {"lm --epochs 3", "there is no flag --epochs; did you mean lm train --epochs?"},
+      {"lm train --wieght-decay 0",
+       "train has no flag --wieght-decay; did you mean --weight-decay?"},
+      {"lm eval --modle x --text y", "did you mean --model?"},  // which is missing then
+      {"lm train --model lama", "did you mean llama?"},
+      {"lm generate --model x --temperature 0 --seed 3", "--seed would change nothing"},
+      {"lm generate --model x --temperature 0 --top-p 0.9", "--top-p would change nothing"},
+      {"lm generate --model x --top-k 1 --temperature 2", "--temperature would change nothing"},
+      {"lm train --model llama --cased", "--cased would change nothing"},
+      {"translate train --bpe 100", "--bpe would change nothing"},
+      {"translate train --hold-out 0 --best bleu", "--best would change nothing"},
+      {"translate run --model x --alpha 1", "--alpha would change nothing"},
+      {"translate score --hypothesis x", "did you mean --hypotheses?"},
+      {"ntm train --task cpoy", "did you mean copy?"},
+      {"ntm train --baseline --slots 9", "--slots would change nothing"},
+      {"ntm train --sequences 4 --every 9", "--every 9 would change nothing"},
+      {"ntm train --heads 0", "--heads: must be a whole number"},
+      {"ntm eval --lengths 10,1.5", "--lengths: must be a whole number"},
+  };
+  TempDir empty;
+  for (const Refused& refused : kRefused) {
+    CAPTURE(refused.line);
+    std::vector<std::string> line = words(refused.line);
+    const std::string program = line[0];
+    line.erase(line.begin());
+    const Ran ran = run_program(program, line, {.folder = empty.path()});
+    CHECK(ran.code == 2);
+    CHECK(ran.out == "");
+    CHECK_MESSAGE(has(ran.err, refused.says), ran.err);
+    CHECK(std::filesystem::is_empty(empty.path()));
+  }
+}
+
+TEST_CASE("programs: a number may be written with an exponent") {
+  TempDir empty;
+  const RunOptions there{.folder = empty.path()};
+  const std::vector<std::string> exponents = {"train", "--sequences", "1e3",   "--every",
+                                              "5e2",   "--lr",        "1e-3",  "--heads",
+                                              "1e0,2", "--seed",      "1.2e1", "--dry-run"};
+  const std::vector<std::string> plain = {"train", "--sequences", "1000",  "--every",
+                                          "500",   "--lr",        "0.001", "--heads",
+                                          "1,2",   "--seed",      "12",    "--dry-run"};
+  const Ran ran = run_program("ntm", exponents, there);
+  const std::string memory = "needs up to";  // what is free behind it changes
+  CHECK(ran.err == "");
+  CHECK(has(ran.out, memory));
+  CHECK(ran.out.substr(0, ran.out.find(memory)) == [&](const std::string& out) {
+    return out.substr(0, out.find(memory));
+  }(run_program("ntm", plain, there).out));
+}
+
+TEST_CASE("programs: completion and manual page have every flag and command") {
+  for (const std::string& program : kPrograms) {
+    CAPTURE(program);
+    const std::string zsh = read_file(share("_" + program)), man = read_file(share(program + ".1"));
+    CHECK(run_words({"bash", "-n", share(program + ".bash")}).code == 0);
+    CHECK(zsh.starts_with("#compdef " + program + "\n"));
+    size_t count = 0;
+    for (const std::string& command : commands(program)) {
+      CAPTURE(command);
+      if (!command.empty()) {
+        CHECK(completions(program, program + " " + command.substr(0, 2)).count(command) == 1);
+        CHECK(has(zsh, command + "\\:\""));
+        CHECK(has(man, "\n.SS " + program + " " + command + "\n"));
+      }
+      const std::set<std::string> offered = completions(program, program + " " + command + " --");
+      for (const std::string& flag : flags(program, command)) {
+        CAPTURE(flag);
+        ++count;
+        CHECK(offered.count(flag) == 1);
+        CHECK(std::regex_search(zsh, std::regex("'[^']*\\)?" + flag + "(=|\\[)")));
+        CHECK(has(man, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
+      }
+    }
+    CHECK(count > 20);
+  }
+}
+
+TEST_CASE("programs: bash completes flags, choices, folders and files") {
+  using Words = std::set<std::string>;
+  TempDir dir;
+  std::filesystem::create_directory(dir / "runs");
+  write_file(dir / "rows.txt", "");
+  const std::string there = dir.path();
+  CHECK(completions("train_cifar", "train_cifar --ep") == Words{"--epochs"});
+  CHECK(completions("lm", "lm t") == Words{"train"});
+  CHECK(completions("lm", "lm train --model g") == Words{"gpt", "gmlp"});
+  CHECK(completions("lm", "lm train --model = ll") == Words{"llama"});  // as bash cuts --model=ll
+  CHECK(completions("lm", "lm train --model =") == Words{"gpt", "llama", "gmlp", "bert"});
+  CHECK(completions("lm", "lm train --optimizer-bits ''") == Words{"32", "8"});
+  CHECK(completions("lm", "lm train --epochs ''") == Words{});
+  CHECK(completions("lm", "lm train --out r", there) == Words{"runs"});
+  CHECK(completions("lm", "lm train --text r", there) == Words{"runs", "rows.txt"});
+  CHECK(completions("lm", "lm train --text a.txt r", there) == Words{"runs", "rows.txt"});
+  CHECK(completions("lm", "lm train --text a.txt --top") == Words{});
+  CHECK(completions("lm", "lm generate --top") == Words{"--top-k", "--top-p"});
+  CHECK(completions("ntm", "ntm --v") == Words{"--version"});
+}
+
+TEST_CASE("programs: the generated texts are those that the shell and man ask for") {
+  CHECK(run_program("lm", {"--print-completion", "bash"}).out == read_file(share("lm.bash")));
+  CHECK(run_program("lm", {"--print-man"}).out == read_file(share("lm.1")));
+  const Ran fish = run_program("lm", {"--print-completion", "fish"});
+  CHECK(fish.code == 2);
+  CHECK(has(fish.err, "bash or zsh, not 'fish'"));
+  const std::string man = read_file(share("translate.1"));
+  CHECK(man.starts_with(".TH TRANSLATE 1 \"\" \"tern "));
+  for (const char* section :
+       {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS"})
+    CHECK(has(man, std::string("\n.SH ") + section + "\n"));
+  std::istringstream lines(man);  // a request is known, or text begins the line
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("."))
+      CHECK(std::regex_match(line, std::regex("\\.(TH|SH|SS|PP|TP|br)( .*)?")));
+}
+
+}  // namespace
+}  // namespace tern::test
