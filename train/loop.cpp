@@ -210,6 +210,7 @@ bool Loop::finished() const { return std::ssize(history()) >= epochs(); }
 const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
 const Means& Loop::means() const { return impl_->state.means; }
 const RunFolder& Loop::folder() const { return impl_->folder; }
+std::FILE* Loop::output() const { return impl_->options.output; }
 Learner& Loop::learner() const { return impl_->learner; }
 
 double Loop::speed() const {

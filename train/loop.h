@@ -189,6 +189,7 @@ class Loop {
   const Means& means() const;                       ///< of the epoch in progress
   double speed() const;                             ///< weight a second in it, in run()
   const RunFolder& folder() const;
+  std::FILE* output() const;  ///< LoopOptions::output
   Learner& learner() const;
 
  private:

@@ -16,6 +16,8 @@
 namespace tern::train {
 namespace {
 
+constexpr int64_t kFreeColumns = 3;
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -102,8 +104,8 @@ void Progress::draw(const std::string& note) {
       .seconds_left = v > 0 ? static_cast<double>(total_ - done_) / v : -1};
   if (v > 0 && to_come_.count > 0)
     text.run_left = run_seconds_left(text.seconds_left, static_cast<double>(total_) / v, to_come_);
-  // The last column stays free: some terminals wrap as soon as it is written.
-  put(in_place_ ? "\r\033[K" + progress_line(text, terminal_columns(output_) - 1)
+  // Room for a ^C, behind which the line would wrap, and for terminals that wrap too soon.
+  put(in_place_ ? "\r\033[K" + progress_line(text, terminal_columns(output_) - kFreeColumns)
                 : fitted(progress_log_line(text), terminal_columns(output_)) + "\n",
       output_);
   drawn_ = true;

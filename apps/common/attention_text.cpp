@@ -97,19 +97,22 @@ std::string cells(const AttentionMatrix& m, size_t r, size_t begin, size_t end, 
   return out;
 }
 
-// From which weight on each shade is used, if the line has room for it.
+// Up to which weight each shade is used; in several lines where one has no room for all.
 std::string legend(int64_t width, bool colour) {
   const size_t n = colour ? std::size(kBlues) : std::size(kBlocks);
-  std::string line = "weight";
-  int64_t used = std::ssize(line);
+  std::string out = "weight to";
+  int64_t used = std::ssize(out);
   for (size_t k = 0; k < n; ++k) {
-    const std::string number = k == 0 ? "0" : fmt::format("{:.2g}", threshold(k, n)).substr(1);
+    const std::string number =
+        k + 1 == n ? "1" : fmt::format("{:.2g}", threshold(k + 1, n)).substr(1);
     const std::string swatch =
         colour ? fmt::format("{}  {}", background(kBlues[k]), kReset) : std::string(kBlocks[k]);
-    line += fmt::format(" {} {}", swatch, number);
-    used += 4 + std::ssize(number);
+    const int64_t item = 2 + 5 + std::ssize(number);  // the gap, brackets, space and number
+    if (used + item > width) out += '\n';
+    used = used + item > width ? item - 2 : used + item;
+    out += fmt::format("{}[{}] {}", out.back() == '\n' ? "" : "  ", swatch, number);
   }
-  return used <= width ? line + '\n' : "";
+  return out + '\n';
 }
 
 }  // namespace

@@ -90,6 +90,10 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
 
 void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
   const int64_t fitting = train::fitting_warmup(schedule, steps);
+  if (schedule.name == "noam" && schedule.warmup >= steps)
+    facts.emplace_back("", fmt::format("the rate only rises: noam's warm-up has {} steps, the run "
+                                       "{}; --warmup or another --schedule may suit it better",
+                                       schedule.warmup, steps));
   if (fitting == schedule.warmup) return;
   facts.emplace_back("", fmt::format("warm-up cut from {} to {} steps, because the run has {}",
                                      schedule.warmup, fitting, steps));
@@ -98,13 +102,15 @@ void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
 
 int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
              const std::function<bool()>& finish) {
-  for (const auto& [heading, text] : facts) train::say(fmt::format("{:8} {}", heading, text));
-  train::say(fmt::format("{:8} {}", "folder", loop.folder().path));
+  std::FILE* const output = loop.output();
+  for (const auto& [heading, text] : facts)
+    train::say(fmt::format("{:8} {}", heading, text), output);
+  train::say(fmt::format("{:8} {}", "folder", loop.folder().path), output);
   train::InterruptScope signals;
   try {
     if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
     if (finish()) return 0;
-    train::say(fmt::format("stopped; to go on: --resume {}", loop.folder().path));
+    train::say(fmt::format("stopped; to go on: --resume {}", loop.folder().path), output);
     return train::kExitInterrupted;
   } catch (const train::Diverged& e) {
     complain(fmt::format("{}: {}. A lower --lr or --clip, or a longer --warmup, may help", program,

@@ -47,12 +47,13 @@ std::optional<SafeTensors> load_resumed(const train::RunFolder& folder);
 /// its schedule does not depend on its length.
 int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given);
 
-/// Cuts a warm-up that nobody asked for to a short run, and adds to `facts` that it did.
+/// Cuts a warm-up that nobody asked for to a short run, and adds to `facts` that it did; or, of
+/// noam, whose warm-up cannot be cut, that the rate will only rise.
 void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
 
-/// Says what runs, runs the loop, and then `finish` (false: a signal stopped it). Gives the
-/// program's exit code: 0, kExitInterrupted, or 1 if the training diverged. `program` is the name
-/// before messages. A lost standard output does not stop it.
+/// Says where the loop says things what runs, runs the loop, and then `finish` (false: a signal
+/// stopped it). Gives the program's exit code: 0, kExitInterrupted, or 1 if the training diverged.
+/// `program` is the name before messages. A lost standard output does not stop it.
 int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
              const std::function<bool()>& finish);
 

@@ -36,14 +36,14 @@ int evaluate_bert(const LmOptions& o) {
   for (const std::string& path : o.text) all += data::read_text(path) + "\n\n";
   auto text = std::make_shared<data::Documents>(documents_of(all, bert.pieces, context));
   check(text->sentences() > 0, "--text: there is no word to mask");
-  train::say(describe_model(bert.model));
+  train::say(describe_model(bert.model), stderr);
   train::InterruptScope signals;
   BertScore score;
   {
     const bool pairs = bert.model.options.next_sentence && has_pairs(*text);
     auto batches = data::bert_loader(text, bert.pieces,
                                      {.max_tokens = context, .pairs = pairs, .shuffle = false});
-    train::Progress bar("reading", "batches", batches.batches_per_epoch());
+    train::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
     score = score_batches(bert.model, batches, [&](int64_t done) {
       bar.update(done);
       return !train::interrupted();

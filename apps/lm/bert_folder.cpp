@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
@@ -148,6 +149,7 @@ bool is_bert_folder(const std::string& folder) {
 
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
+  check_first_epoch_over(files.weights());
   check_io(is_bert_folder(folder), "{}: it is no bert, which alone fills masks", folder);
   const models::BertOptions rest = from_json_file(files.foreign_config(), rest_of);
   data::WordPiece pieces = load_pieces(files);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
@@ -131,12 +132,15 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
   if (options.dry_run)
     return report_run(c, summary_of_run(c, corpus, pieces), texts, total_steps(c, corpus, pieces));
   models::Bert model = new_bert(c, pieces);
+  NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
+  guard.made(folder.path);
   save_bert_description({folder.path}, c, pieces);
   BertTraining training(c, corpus, pieces, std::move(model), folder.loop_options());
   Facts facts = describe(training, texts);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
+  guard.keep();
   return go(training, texts, facts);
 }
 

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
@@ -49,6 +50,7 @@ int generate_text(const LmOptions& o, std::ostream& out) {
 }
 
 int evaluate_model(const LmOptions& o) {
+  check_first_epoch_over(ModelFiles{o.model}.weights());
   if (is_bert_folder(o.model)) return evaluate_bert(o);
   const LoadedModel m = load_folder(o.model);
   std::vector<std::string> texts;
@@ -58,12 +60,12 @@ int evaluate_model(const LmOptions& o) {
   const int64_t context = m.model.config().context;
   const int64_t stride = o.stride ? o.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
-  train::say(describe_model(m.model));
+  train::say(describe_model(m.model), stderr);
   train::InterruptScope signals;
   Score score;
   double speed = 0;
   {
-    train::Progress bar("reading", "tokens", encoded.tokens);
+    train::Progress bar("reading", "tokens", encoded.tokens, 0, stderr);
     score = score_texts(m.model, encoded, {.stride = stride}, [&](int64_t done) {
       bar.update(done);
       return !train::interrupted();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
@@ -58,6 +59,7 @@ ModelConfig load_sizes(const ModelFiles& files) {
 
 LoadedModel load_folder(const std::string& folder) {
   const ModelFiles files{folder};
+  check_first_epoch_over(files.weights());
   const ModelConfig sizes = load_sizes(files);
   check_io(sizes.model != kBert, "{}: a {} does not go on with texts, it fills gaps: lm fill",
            folder, sizes.model);

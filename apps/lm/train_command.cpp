@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/bert_commands.h"
 #include "tern/apps/lm/bert_folder.h"
@@ -136,12 +137,15 @@ int start_training(const LmOptions& options) {
   if (options.dry_run)
     return report_run(c, summary_of_run(c, corpus), texts, total_steps(c, corpus));
   LanguageModel model = first_model(c);
+  NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
+  guard.made(folder.path);
   save_description({folder.path}, c, tokenizer);
   LmTraining training(c, corpus, std::move(model), folder.loop_options());
   Facts facts = describe(training, texts, tokenizer);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
+  guard.keep();
   return go(training, texts, facts);
 }
 

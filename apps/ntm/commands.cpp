@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/ntm/dry_run.h"
 #include "tern/apps/ntm/report.h"
@@ -67,9 +68,12 @@ int start_training(const NtmCommand& command) {
   c.warmup = schedule.warmup;
   train::make_schedule(schedule, c.steps());  // what cannot be trained leaves no folder behind
   if (command.dry_run) return dry_run(c);
+  NewRunGuard guard(command.out);
   const LockedFolder folder = make_run_folder(command.out, c.name());
+  guard.made(folder.path);
   save_config(folder, c);
   NtmTraining training(c, folder.loop_options());
+  guard.keep();
   return go(training, more);
 }
 
@@ -86,6 +90,7 @@ int resume_training(const NtmCommand& command) {
 
 int evaluate_model(const NtmCommand& command) {
   const train::RunFolder folder{command.model};
+  check_first_epoch_over(folder.best_weights());
   const NtmConfig c = load_config(folder);
   check(command.repeats == 0 || c.task == "repeat-copy",
         "--repeats would change nothing: {} learned {}", folder.path, c.task);
@@ -98,13 +103,13 @@ int evaluate_model(const NtmCommand& command) {
   const std::vector<int64_t> lengths =
       command.lengths.empty() ? report_lengths(task) : command.lengths;
   for (const auto& [heading, text] : describe(c, model))
-    train::say(fmt::format("{:8} {}", heading, text));
+    train::say(fmt::format("{:8} {}", heading, text), stderr);
   const auto scores = score_lengths(model, task, lengths, command.count, command.seed);
   fmt::print("{}", length_table(task, *scores));
   if (!command.attention.empty()) {
     write_attention(command.attention, fmt::format("Weightings of {}", folder.path),
                     {observe_weights(model, task, lengths.front(), command.seed)});
-    train::say(fmt::format("weightings {}", command.attention));
+    train::say(fmt::format("weightings {}", command.attention), stderr);
   }
   return 0;
 }

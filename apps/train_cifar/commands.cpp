@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tern/apps/common/launch.h"
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
@@ -50,8 +51,9 @@ class Launch {
     }
     const train::EpochRecord& best = loop().best_epoch();
     train::say(fmt::format("best epoch {}: top-1 {:.2f} %, {}", best.epoch, 100 * best["test_top1"],
-                           loop().folder().best_weights()));
-    train::say(fmt::format("report {}", report_path()));
+                           loop().folder().best_weights()),
+               loop().output());
+    train::say(fmt::format("report {}", report_path()), loop().output());
     fmt::print("{}", accuracy_lines(training_.evaluation->top));
     return true;
   }
@@ -71,6 +73,7 @@ std::string absolute(const std::string& path) { return std::filesystem::absolute
 // The model of weights from anywhere: named by the user, by the file, or train_cifar's own.
 std::string model_of(const TrainOptions& o) {
   if (o.model_given) return o.model;
+  check_first_epoch_over(o.eval);
   SafeTensors file = load_safetensors(o.eval);
   auto named = file.metadata.find("model");
   return named == file.metadata.end() ? "gmlp-4m" : named->second;
@@ -90,13 +93,17 @@ int start_run(TrainOptions o) {
   if (!o.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
   train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+  NewRunGuard guard(o.out);
   const LockedFolder folder = make_run_folder(o.out, o.model);
+  guard.made(folder.path);
   if (data_path.empty()) {
     data_path = drawn_data(folder);
     write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);
     data = data::load_cifar10(data_path);
   }
-  return Launch(o, data, data_path, std::move(model), folder, more).go();
+  Launch launch(o, data, data_path, std::move(model), folder, more);
+  guard.keep();
+  return launch.go();
 }
 
 int resume_run(const TrainOptions& given) {
@@ -122,21 +129,23 @@ int evaluate_weights(const TrainOptions& o) {
   Rng rng(0);
   const ClassifierEntry& entry = find_classifier(model_of(o));
   ImageClassifier model = entry.make(entry.dropout, rng);
+  check_first_epoch_over(o.eval);
   load_weights_of(o.eval, model);
   nn::EvalScope evaluating(model);
   data::Cifar10 data = data::load_cifar10(o.data);
   data::Dataset<data::ImageSample> test = limited(data.test, o.limit);
   std::optional<Evaluation> e;
   {
-    train::Progress bar("testing", "images", test.size());
+    train::Progress bar("testing", "images", test.size(), 0, stderr);
     e = evaluate(model, test, [&](int64_t done) {
       bar.update(done);
       return true;
     });
   }
   train::say(fmt::format("{} of {} on {} test images of {}", entry.name, o.eval,
-                         train::grouped(e->images), o.data));
-  train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]));
+                         train::grouped(e->images), o.data),
+             stderr);
+  train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
   fmt::print("{}", accuracy_lines(e->top));
   return 0;
 }

@@ -103,6 +103,7 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
   o.epochs = options.epochs;
   o.best = {"test_top1", true};
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
+  o.output = stderr;  // standard output carries the accuracies
   o.unit = "images";
   o.total = static_cast<double>(train_set.size());
   o.note = [](const train::Loop& l) {
@@ -115,7 +116,7 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
 }
 
 std::optional<Evaluation> CifarTraining::test(const std::string& label) const {
-  train::Progress bar(label, "images", test_set.size());
+  train::Progress bar(label, "images", test_set.size(), 0, loop.output());
   return evaluate(model, test_set, [&](int64_t done) {
     bar.update(done);
     return !train::interrupted();

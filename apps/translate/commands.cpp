@@ -2,7 +2,6 @@
 #include "tern/apps/translate/commands.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -55,10 +54,10 @@ SearchOptions for_texts(SearchOptions search) {
   return search;
 }
 
-int terminal_width() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+// Of standard output; a line that is as long as the terminal wide wraps on some.
+int text_width() {
+  const int64_t columns = train::terminal_columns(stdout);
+  return columns > 0 ? static_cast<int>(columns - 1) : 80;
 }
 
 std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
@@ -77,6 +76,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
         "--attention: a seq2seq model has no attention");
   const Search search(t.model, for_texts(o.search));
   const bool typed = isatty(STDIN_FILENO) != 0;
+  if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { fmt::print(stderr, "translate: {}\n", note); });
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
@@ -115,9 +115,11 @@ int evaluate_model(const TranslateOptions& o) {
   const bool lower = t.config.lowercase || t.config.tokens == "d2l";
   const data::BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
   train::say(fmt::format("{}: {} sentences, {}", o.model, train::grouped(std::ssize(sources)),
-                         search_text(o.search)));
+                         search_text(o.search)),
+             stderr);
   if (pairs.report.empty > 0)
-    train::say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty));
+    train::say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty),
+               stderr);
   if (!pairs.pairs->empty()) {
     const double loss = token_loss(t.model, pairs);
     train::say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
@@ -125,7 +127,7 @@ int evaluate_model(const TranslateOptions& o) {
   std::vector<std::string> translations;
   double seconds = 0;
   {
-    train::Progress bar("translating", "sentences", std::ssize(sources));
+    train::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
     for (auto& best :
          translate_lines(t.model, t.tokenizers, sources, for_texts(o.search), [&](int64_t done) {
            bar.update(done, "");
@@ -138,7 +140,8 @@ int evaluate_model(const TranslateOptions& o) {
     train::say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
                            text[i].target, d2l_score(translations[i], text[i].target)));
   fmt::print("{}", to_text(score_lines(translations, references, bleu)));
-  train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds));
+  train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
+             stderr);
   return 0;
 }
 
@@ -158,7 +161,7 @@ int plot_attention(const TranslateOptions& o) {
   const std::vector<std::string> lines = {o.sentence};
   const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
   const AttentionSentence picture = explain(t.model, t.tokenizers, o.sentence, found[0][0]);
-  fmt::print("{}", explain_text(picture, terminal_width(), isatty(STDOUT_FILENO) != 0));
+  fmt::print("{}", explain_text(picture, text_width(), train::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: {}",
         t.config.model.model == "seq2seq" ? "seq2seq has no attention" : "the sentence is empty");
   write_attention(path, "Attention of " + o.model, {picture});

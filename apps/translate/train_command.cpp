@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
@@ -94,11 +95,14 @@ int start_training(const TranslateOptions& options) {
   train::make_schedule(schedule_options(c), total_steps(c, corpus));
   if (options.dry_run) return dry_run(c, corpus, files);
   TranslationModel model(c.model, c.seed);
+  NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(options.out, "translate-" + c.preset);
+  guard.made(folder.path);
   save_description({folder.path}, c, tokenizers);
   TranslationTraining training(c, corpus, tokenizers, std::move(model), folder.loop_options());
   Facts facts = describe(training, files);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
+  guard.keep();
   return go(training, facts);
 }
 

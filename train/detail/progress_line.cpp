@@ -8,7 +8,7 @@
 namespace tern::train {
 namespace {
 
-constexpr int64_t kBarWidth = 16, kShortBar = 8, kLeastBar = 4;
+constexpr int64_t kBarWidth = 16, kShortBar = 8, kLeastBar = 6;
 constexpr const char* kGap = "  ";
 
 // Of UTF-8: a code point is taken for a column.

@@ -228,7 +228,7 @@ TEST_CASE("attention text: weights stand below their tokens") {
   const AttentionMatrix m{"cross", {"a", "bc", "d"}, {"x", "yy"}, {0, 1, 0, .1F, .3F, .6F}};
   CHECK(lines(attention_text(m, 60, false)) ==
         std::vector<std::string>{"cross", "      b", "    a c d", " x │  ██", "yy │░░▒▒▓▓",
-                                 "weight    0 ░░ .016 ▒▒ .14 ▓▓ .39 ██ .77"});
+                                 "weight to  [  ] .016  [░░] .14  [▒▒] .39  [▓▓] .77  [██] 1"});
   const AttentionMatrix tall{"t", {std::string(30, 'w')}, {"x"}, {1}};
   CHECK(lines(attention_text(tall, 60, false)).size() == 1 + 12 + 1 + 1);
 }

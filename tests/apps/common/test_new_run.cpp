@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tern/apps/common/new_run.h"
+#include "tern/core/base/error.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TempDir;
+using test::write_file;
+
+TEST_CASE("a new run that is refused takes its folders with it, and nothing else") {
+  TempDir dir;
+  const std::string above = dir / "a", out = dir / "a/b";
+  auto make = [&](bool keep) {
+    NewRunGuard guard(out);
+    fs::create_directories(out);
+    guard.made(out);
+    write_file(out + "/config.json", "{}");
+    if (keep) guard.keep();
+  };
+  make(false);
+  CHECK_FALSE(fs::exists(above));
+  make(true);
+  CHECK(fs::exists(out + "/config.json"));
+  make(false);  // the folder was there before
+  CHECK(fs::exists(out));
+  fs::remove_all(out);
+  write_file(above + "/other", "");
+  make(false);
+  CHECK_FALSE(fs::exists(out));
+  CHECK(fs::exists(above + "/other"));
+  { NewRunGuard never(dir / "c"); }  // refused before a folder was made
+  CHECK(fs::exists(above));
+}
+
+TEST_CASE("weights that are not there yet are told from those that are not") {
+  TempDir dir;
+  const std::string path = dir / "model.safetensors";
+  check_first_epoch_over(path);  // no run: what reads it says that it is missing
+  write_file(dir / "checkpoint.safetensors", "");
+  CHECK_THROWS_WITH_AS(check_first_epoch_over(path), doctest::Contains("still in its first"),
+                       IoError);
+  write_file(dir / "log.jsonl", "{\"step\":1}\n");
+  CHECK_THROWS_AS(check_first_epoch_over(path), IoError);
+  write_file(dir / "log.jsonl", "{\"epoch\":1}\n");  // so the file got lost
+  check_first_epoch_over(path);
+  write_file(dir / "log.jsonl", "");
+  write_file(path, "");
+  check_first_epoch_over(path);
+}
+
+}  // namespace
+}  // namespace tern::apps

@@ -1,0 +1,222 @@
+// What programs write where: terminals of any width, pipes, results on standard output; and runs
+// that are refused, resumed or in their first epoch.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+Words with(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// A text, pairs, and arguments for trainings of a second on them.
+struct Desk {
+  TempDir dir;
+  Words lm = {"train", "--text",  "text", "--vocab",   "257", "--context",
+              "8",     "--dim",   "8",    "--heads",   "1",   "--layers",
+              "1",     "--batch", "2",    "--threads", "1"};
+  Words translate = {"train", "--pairs",    "pairs", "--dim",      "8", "--heads",
+                     "1",     "--ffn",      "8",     "--layers",   "1", "--epochs",
+                     "1",     "--hold-out", "0",     "--min-freq", "1", "--threads",
+                     "1",     "--out",      "model"};
+  Desk() {
+    std::string text, pairs;
+    for (int i = 0; i < 20; ++i) {
+      text += "thecatsatonthemat\n";  // without words, no samples, which could be any bytes
+      pairs += "a cat\tun chat\na dog\tun chien\n";
+    }
+    write_file(dir / "text", text);
+    write_file(dir / "pairs", pairs);
+  }
+  Ran run(const std::string& program, const Words& arguments, RunOptions o = {}) const {
+    o.folder = dir.path();
+    o.environment.emplace("OMP_WAIT_POLICY", "passive");
+    return run_program(program, arguments, o);
+  }
+};
+
+bool moves_cursor(const std::string& text) { return has(text, "\r") || has(text, "\x1b"); }
+
+TEST_CASE("programs: what a training says fits the terminal") {
+  const Desk desk;
+  for (int columns : {40, 60, 80}) {
+    const Ran ran = desk.run("lm", with(desk.lm, {"--epochs", "2"}), {.columns = columns});
+    CAPTURE(columns);
+    CHECK(ran.code == 0);
+    CHECK(has(ran.out, "\nepoch 2/2  train loss"));
+    for (const std::string& row : rows(ran.out)) {
+      CAPTURE(row);
+      // A path has no place to break it at.
+      const std::string text = row.substr(row.find_first_not_of(' '));
+      CHECK((characters(row) <= columns || !has(text, " ")));
+    }
+    if (columns == 40) CHECK(has(ran.out, "\n         "));
+  }
+}
+
+TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
+  const Desk desk;
+  for (const char* term : {"dumb", ""}) {
+    const Ran ran = desk.run("lm", with(desk.lm, {"--epochs", "1"}),
+                             {.columns = 60, .environment = {{"TERM", term}}});
+    CHECK(ran.code == 0);
+    CHECK_FALSE(moves_cursor(ran.out));
+  }
+  const Ran piped = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
+  CHECK(piped.code == 0);
+  CHECK(piped.err == "");
+  CHECK_FALSE(moves_cursor(piped.out));
+  // Whole lines, for whatever reads a log.
+  CHECK(std::regex_search(piped.out, std::regex("\nepoch 1/1  .*tokens/s  lr .*\n")));
+}
+
+TEST_CASE("programs: standard output carries the result alone") {
+  const Desk desk;
+  const Ran cifar = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1",
+                                             "--out", "cifar", "--threads", "1"});
+  CHECK(cifar.code == 0);
+  CHECK(std::regex_match(cifar.out, std::regex("(Top-[1-5] accuracy: [01]\\.[0-9]{2}\n){5}")));
+  CHECK(has(cifar.err, "\nepoch 1/1  train loss"));
+  CHECK(has(cifar.err, "warm-up cut from 100 to 0 steps, because the run has 1\n"));
+  const Ran tested = desk.run(
+      "train_cifar", {"--eval", "cifar/model.safetensors", "--data", "cifar/data", "--limit", "8"});
+  CHECK(tested.out == cifar.out);
+  CHECK(has(tested.err, "on 8 test images"));
+
+  REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm"})).code == 0);
+  const Ran read = desk.run("lm", {"eval", "--model", "lm", "--text", "text"});
+  CHECK(
+      std::regex_match(read.out, std::regex("[0-9,]+ tokens of [^\n]*\nloss of a token [^\n]*\n")));
+  CHECK(has(read.err, "gpt"));
+}
+
+TEST_CASE("programs: a run that goes on says where") {
+  const Desk desk;
+  REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm", "--schedule", "constant"}))
+              .code == 0);
+  const Ran more = desk.run("lm", {"train", "--resume", "lm", "--epochs", "2"});
+  CHECK(more.code == 0);
+  CHECK(std::regex_search(
+      more.out, std::regex("\ngoes on in epoch 2/2, batch 1 of ([0-9]+), after [0-9]+ steps\n")));
+  const Ran done = desk.run("lm", {"train", "--resume", "lm"});
+  CHECK(std::regex_search(done.out, std::regex("\nall 2 epochs are done, after [0-9]+ steps\n")));
+}
+
+TEST_CASE("programs: a run in its first epoch says that, not that a file is missing") {
+  const Desk desk;
+  fs::create_directory(desk.dir / "young");
+  write_file(desk.dir / "young/checkpoint.safetensors", "");
+  const std::vector<std::pair<std::string, Words>> kAsked = {
+      {"lm", {"generate", "--model", "young"}},
+      {"lm", {"eval", "--model", "young", "--text", "text"}},
+      {"lm", {"fill", "--model", "young", "a [MASK]"}},
+      {"translate", {"run", "--model", "young"}},
+      {"translate", {"plot", "--model", "young", "a cat"}},
+      {"translate", {"eval", "--model", "young", "--source", "text", "--target", "text"}},
+      {"ntm", {"eval", "--model", "young"}},
+      {"train_cifar", {"--eval", "young/best.safetensors", "--data", "young"}}};
+  for (const auto& [program, arguments] : kAsked) {
+    const Ran ran = desk.run(program, arguments);
+    CAPTURE(program);
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, "young: this run has no weights yet"), ran.err);
+    CHECK(has(ran.err, "--resume young"));
+  }
+}
+
+TEST_CASE("programs: a run that is refused leaves no folder") {
+  const Desk desk;
+  const std::vector<std::pair<std::string, Words>> kRefused = {
+      {"lm", {"train", "--text", "missing"}},
+      {"lm", with(desk.lm, {"--warmup", "1000", "--schedule", "cosine"})},
+      {"lm", with(desk.lm, {"--from", "missing"})},
+      {"lm", with(desk.lm, {"--hold-out", "0", "--context", "5000"})},
+      {"translate", with(desk.translate, {"--warmup", "1000", "--schedule", "cosine"})},
+      {"translate", {"train", "--pairs", "text"}},
+      {"ntm", {"train", "--sequences", "10", "--warmup", "1000", "--schedule", "cosine"}},
+      {"ntm", {"train", "--out", "text/inside"}},
+      {"train_cifar", {"--data", "missing"}},
+      {"train_cifar", {"--init", "text"}},
+      {"train_cifar", {"--warmup", "9999", "--schedule", "cosine", "--limit", "8"}}};
+  for (const auto& [program, arguments] : kRefused) {
+    const Ran ran = desk.run(program, arguments);
+    CAPTURE(program);
+    CAPTURE(arguments[1]);
+    CHECK(ran.code == 2);
+    CHECK(ran.err != "");
+    CHECK(std::distance(fs::directory_iterator(desk.dir.path()), {}) == 2);  // the text and pairs
+  }
+}
+
+TEST_CASE("programs: a preset's warm-up is cut to a short run, and that is said") {
+  const Desk desk;
+  const Words translate = {
+      "train", "--pairs",    "pairs", "--dim",     "8", "--heads",  "1", "--ffn", "8", "--layers",
+      "1",     "--hold-out", "0",     "--threads", "1", "--epochs", "1", "--bpe", "50"};
+  const Ran best = desk.run("translate", with(translate, {"--preset", "multi30k-best"}));
+  CHECK_MESSAGE(best.code == 0, best.err);
+  CHECK(has(best.out, "warm-up cut from 2000 to 0 steps, because the run has 1"));
+  const Ran base = desk.run("translate", with(translate, {"--preset", "base"}));
+  CHECK_MESSAGE(base.code == 0, base.err);
+  CHECK(has(base.out, "the rate only rises: noam's warm-up has 4000 steps, the run 1"));
+  const Ran lm = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
+  CHECK(has(lm.out, "warm-up cut from 100 to"));
+}
+
+TEST_CASE("programs: translate says on a terminal what to type, and shows colours where wanted") {
+  const Desk desk;
+  REQUIRE(desk.run("translate", desk.translate).code == 0);
+  const Words run = {"run", "--model", "model"};
+  const Ran typed = desk.run("translate", run, {.columns = 60, .typed = "a cat\n\x04"});
+  CHECK(typed.code == 0);
+  CHECK(has(typed.out, "type a sentence a line; Ctrl-D ends"));
+  const Ran piped =
+      run_words({"sh", "-c", "echo a cat | " TERN_BINARY_DIR "/apps/translate run --model model"},
+                {.folder = desk.dir.path()});
+  CHECK(piped.code == 0);
+  CHECK_FALSE(has(piped.out + piped.err, "type a sentence"));
+
+  const Words plot = {"plot", "--model", "model", "a cat"};
+  auto shown = [&](int columns, std::map<std::string, std::string> environment) {
+    return desk.run("translate", plot, {.columns = columns, .environment = std::move(environment)})
+        .out;
+  };
+  CHECK(has(shown(60, {}), "\x1b[48;5;"));
+  CHECK(has(shown(60, {{"NO_COLOR", ""}}), "\x1b[48;5;"));
+  for (const auto& [columns, name, value] :
+       {std::tuple(60, "NO_COLOR", "1"), {60, "TERM", "dumb"}, {0, "LANG", "C.UTF-8"}}) {
+    const std::string out = shown(columns, {{name, value}});
+    CHECK_FALSE(has(out, "\x1b"));
+    CHECK(has(out, "weight to  [  ] .016  [░░] .14"));
+  }
+}
+
+TEST_CASE("run: says how to use it") {
+  const std::string script = TERN_SOURCE_DIR "/run";
+  const Ran bare = run_words({script});
+  CHECK(bare.code == 2);
+  CHECK(bare.out == "");
+  for (const char* name : {"train_cifar", "translate", "lm", "ntm", "tests", "bench", "fuzz"})
+    CHECK(std::regex_search(bare.err, std::regex(std::string("\n  ") + name + " +[a-z]")));
+  for (const std::string& row : rows(bare.err)) CHECK(characters(row) <= 80);
+  const Ran help = run_words({script, "--help"});
+  CHECK(help.code == 0);
+  CHECK(help.out == bare.err);
+  const Ran unknown = run_words({script, "train"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err == "run: there is no program 'train'\n" + bare.err);
+}
+
+}  // namespace
+}  // namespace tern::test
