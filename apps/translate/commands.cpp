@@ -74,6 +74,10 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
   const Translator t = load_translator(o.model);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
+  check(o.precision == "f32" || !o.attention.empty() || t.config.model.model != "transformer",
+        "--precision {} would change nothing: a transformer translates with packed weights, which "
+        "--int8 rounds",
+        o.precision);
   const Search search(t.model, for_texts(o.search));
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);

@@ -202,6 +202,18 @@ TEST_CASE("programs: translate says on a terminal what to type, and shows colour
   }
 }
 
+TEST_CASE("programs: a precision that no product has is refused") {
+  const Desk desk;
+  REQUIRE(desk.run("translate", desk.translate).code == 0);
+  const Words rounded = {"run", "--model", "model", "--precision", "bf16"};
+  const Ran idle = desk.run("translate", rounded, {.columns = 80, .typed = "\x04"});
+  CHECK(idle.code == 2);
+  CHECK(has(idle.out, "--precision bf16 would change nothing"));
+  const Ran shown = desk.run("translate", with(rounded, {"--attention", "a.html"}),
+                             {.columns = 80, .typed = "\x04"});
+  CHECK(shown.code == 0);
+}
+
 TEST_CASE("run: says how to use it") {
   const std::string script = TERN_SOURCE_DIR "/run";
   const Ran bare = run_words({script});
