@@ -20,6 +20,11 @@ Words with(Words a, const Words& b) {
   return a;
 }
 
+struct Asked {
+  std::string program;
+  Words arguments;
+};
+
 /// A text, pairs, and arguments for trainings of a second on them.
 struct Desk {
   TempDir dir;
@@ -117,7 +122,7 @@ TEST_CASE("programs: a run in its first epoch says that, not that a file is miss
   const Desk desk;
   fs::create_directory(desk.dir / "young");
   write_file(desk.dir / "young/checkpoint.safetensors", "");
-  const std::vector<std::pair<std::string, Words>> kAsked = {
+  const std::vector<Asked> kAsked = {
       {"lm", {"generate", "--model", "young"}},
       {"lm", {"eval", "--model", "young", "--text", "text"}},
       {"lm", {"fill", "--model", "young", "a [MASK]"}},
@@ -126,9 +131,9 @@ TEST_CASE("programs: a run in its first epoch says that, not that a file is miss
       {"translate", {"eval", "--model", "young", "--source", "text", "--target", "text"}},
       {"ntm", {"eval", "--model", "young"}},
       {"train_cifar", {"--eval", "young/best.safetensors", "--data", "young"}}};
-  for (const auto& [program, arguments] : kAsked) {
-    const Ran ran = desk.run(program, arguments);
-    CAPTURE(program);
+  for (const Asked& asked : kAsked) {
+    const Ran ran = desk.run(asked.program, asked.arguments);
+    CAPTURE(asked.program);
     CHECK(ran.code == 2);
     CHECK_MESSAGE(has(ran.err, "young: this run has no weights yet"), ran.err);
     CHECK(has(ran.err, "--resume young"));
@@ -137,7 +142,7 @@ TEST_CASE("programs: a run in its first epoch says that, not that a file is miss
 
 TEST_CASE("programs: a run that is refused leaves no folder") {
   const Desk desk;
-  const std::vector<std::pair<std::string, Words>> kRefused = {
+  const std::vector<Asked> kRefused = {
       {"lm", {"train", "--text", "missing"}},
       {"lm", with(desk.lm, {"--warmup", "1000", "--schedule", "cosine"})},
       {"lm", with(desk.lm, {"--from", "missing"})},
@@ -149,10 +154,10 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
       {"train_cifar", {"--data", "missing"}},
       {"train_cifar", {"--init", "text"}},
       {"train_cifar", {"--warmup", "9999", "--schedule", "cosine", "--limit", "8"}}};
-  for (const auto& [program, arguments] : kRefused) {
-    const Ran ran = desk.run(program, arguments);
-    CAPTURE(program);
-    CAPTURE(arguments[1]);
+  for (const Asked& asked : kRefused) {
+    const Ran ran = desk.run(asked.program, asked.arguments);
+    CAPTURE(asked.program);
+    CAPTURE(asked.arguments[1]);
     CHECK(ran.code == 2);
     CHECK(ran.err != "");
     CHECK(std::distance(fs::directory_iterator(desk.dir.path()), {}) == 2);  // the text and pairs
