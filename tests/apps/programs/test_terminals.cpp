@@ -151,6 +151,7 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
       {"translate", {"train", "--pairs", "text"}},
       {"ntm", {"train", "--sequences", "10", "--warmup", "1000", "--schedule", "cosine"}},
       {"ntm", {"train", "--out", "text/inside"}},
+      {"ntm", {"train", "--optimizer", "muon"}},  // found out when the folder is there already
       {"train_cifar", {"--data", "missing"}},
       {"train_cifar", {"--init", "text"}},
       {"train_cifar", {"--warmup", "9999", "--schedule", "cosine", "--limit", "8"}}};
