@@ -111,7 +111,8 @@ Threads to use where \fB\-\-threads\fR does not say.
 std::string man_page(const ProgramText& p, const std::string& version) {
   std::string title = p.name;
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  std::string out = fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n", title, version);
+  std::string out = fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", title,
+                                version);  // flags are not to be hyphenated
   out += fmt::format(".SH NAME\n{} \\- {}\n", p.name, roff(summary(p.about)));
   out += ".SH SYNOPSIS\n" + synopsis(p);
   out += ".SH DESCRIPTION\n" + paragraphs(p.about);

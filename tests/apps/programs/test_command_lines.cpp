@@ -202,13 +202,14 @@ TEST_CASE("programs: the generated texts are those that the shell and man ask fo
   CHECK(has(fish.err, "bash or zsh, not 'fish'"));
   const std::string man = read_file(share("translate.1"));
   CHECK(man.starts_with(".TH TRANSLATE 1 \"\" \"tern "));
+  CHECK(has(man, "\n.nh\n"));  // a flag that is hyphenated cannot be copied
   for (const char* section :
        {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS"})
     CHECK(has(man, std::string("\n.SH ") + section + "\n"));
   std::istringstream lines(man);  // a request is known, or text begins the line
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("."))
-      CHECK(std::regex_match(line, std::regex("\\.(TH|SH|SS|PP|TP|br)( .*)?")));
+      CHECK(std::regex_match(line, std::regex("\\.(TH|SH|SS|PP|TP|br|nh|ad)( .*)?")));
 }
 
 }  // namespace
