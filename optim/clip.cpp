@@ -157,6 +157,17 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm,
   return norm;
 }
 
+std::vector<double> grad_squares(const NamedTensors& parameters) {
+  NoGradGuard no_grad;
+  const Gradients grads = collect("grad_squares", parameters, Layouts::any);
+  const std::vector<double> measures = measure(grads, false);
+  std::vector<double> of_gradients(grads.tensors.size()), out;
+  for (size_t i = 0; i < measures.size(); ++i) of_gradients[grads.cuts[i].item] += measures[i];
+  auto next = of_gradients.begin();
+  for (const auto& [name, p] : parameters) out.push_back(p.grad().defined() ? *next++ : 0);
+  return out;
+}
+
 void clip_grad_value(const NamedTensors& parameters, double bound) {
   check(bound >= 0, "clip_grad_value: the bound must not be negative, it is {}", bound);
   NoGradGuard no_grad;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tern/core/io/state.h"
 
@@ -21,6 +22,10 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm,
 /// The same for nn::parameters(model), where errors name a parameter by its number.
 double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm,
                       const ClipNormOptions& options = {});
+
+/// The sum of the squares of each parameter's gradient (0 where it has none), which may be infinite
+/// or NaN. One parallel pass; a parameter's sum does not depend on the others, nor on the threads.
+std::vector<double> grad_squares(const NamedTensors& parameters);
 
 /// Clamps every element of the gradients into [-bound, bound].
 void clip_grad_value(const NamedTensors& parameters, double bound);

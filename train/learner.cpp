@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "tern/core/ops/ops.h"
@@ -76,6 +77,7 @@ double Learner::backward(const Tensor& loss, double share) {
   }
   set_rate(steps_);
   stepped_ = true;
+  squares_.assign(parameters_.size(), 0);
   tern::backward(part, {.on_ready = [this](const Tensor& leaf) { step_parameter(leaf); }});
   return value;
 }
@@ -84,8 +86,25 @@ double Learner::backward(const Tensor& loss, double share) {
 void Learner::step_parameter(const Tensor& leaf) {
   const auto p = std::find_if(parameters_.begin(), parameters_.end(),
                               [&](const auto& named) { return named.second.ref() == leaf.ref(); });
-  if (p != parameters_.end()) check_finite({*p});
+  if (p != parameters_.end()) {
+    squares_[static_cast<size_t>(p - parameters_.begin())] = squares_of({*p}).front();
+    show_gradients({*p});
+  }
   steps_leaf_(leaf);
+}
+
+// The pass that measures the gradients finds what is not finite. (Of f64 a sum may overflow.)
+std::vector<double> Learner::squares_of(const NamedTensors& parameters) const {
+  std::vector<double> squares = optim::grad_squares(parameters);
+  const auto finite = [](double v) { return std::isfinite(v); };
+  if (!std::all_of(squares.begin(), squares.end(), finite)) check_finite(parameters);
+  return squares;
+}
+
+void Learner::show_gradients(const NamedTensors& parameters) const {
+  if (!on_gradient_) return;
+  for (const auto& [name, p] : parameters)
+    if (const Tensor gradient = p.grad(); gradient.defined()) on_gradient_(name, gradient);
 }
 
 void Learner::check_finite(const NamedTensors& parameters) const {
@@ -95,17 +114,18 @@ void Learner::check_finite(const NamedTensors& parameters) const {
                                steps_ + 1));
 }
 
-// With a bound on the norm, the pass that measures it finds what is not finite.
 void Learner::check_gradients() {
-  if (options_.clip > 0) {
-    try {
-      optim::clip_grad_norm(parameters_, options_.clip);
-      return;
-    } catch (const Error&) {  // before anything was scaled
-      if (!optim::find_non_finite_gradient(parameters_)) throw;
-    }
+  if (options_.clip == 0 || on_gradient_) {
+    squares_ = squares_of(parameters_);
+    show_gradients(parameters_);
+    if (options_.clip == 0) return;  // step() makes the norm of them
   }
-  check_finite(parameters_);
+  try {
+    grad_norm_ = optim::clip_grad_norm(parameters_, options_.clip);
+  } catch (const Error&) {  // before anything was scaled
+    if (!optim::find_non_finite_gradient(parameters_)) throw;
+    check_finite(parameters_);
+  }
 }
 
 void Learner::set_rate(int64_t step) {
@@ -123,6 +143,8 @@ void Learner::step() {
     check_gradients();
     set_rate(steps_);
   }
+  if (options_.clip == 0)
+    grad_norm_ = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
   stepped_ = false;
   optimizer_.step();
   optimizer_.zero_grad();

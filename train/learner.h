@@ -13,8 +13,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tern/core/base/error.h"
@@ -68,6 +70,16 @@ class Learner {
   /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
   /// where it throws Diverged.
   void step();
+  /// The norm of all gradients together in the last step, before they were clipped; NaN before the
+  /// first.
+  double grad_norm() const { return grad_norm_; }
+  /// From now on `hook` sees the finite gradient of each parameter, before it is clipped and the
+  /// step is taken; an empty one sees none.
+  using GradientHook = std::function<void(const std::string& parameter, const Tensor& gradient)>;
+  /// Gives the one before.
+  GradientHook on_gradient(GradientHook hook) {
+    return std::exchange(on_gradient_, std::move(hook));
+  }
   /// The metric of an epoch, for LearnerOptions::plateau; without that nothing happens. Loop
   /// reports the metric of LoopOptions::best.
   void report(double metric);
@@ -116,6 +128,8 @@ class Learner {
 
  private:
   void check_gradients();
+  std::vector<double> squares_of(const NamedTensors& parameters) const;
+  void show_gradients(const NamedTensors& parameters) const;
   void check_finite(const NamedTensors& parameters) const;
   void set_rate(int64_t step);
   void step_parameter(const Tensor& leaf);
@@ -128,6 +142,9 @@ class Learner {
   NamedTensors parameters_;
   std::vector<Rng*> generators_;
   std::function<void(const Tensor& leaf)> steps_leaf_;  // of the optimizer, where in backward
+  GradientHook on_gradient_;
+  double grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> squares_;  // sums of the gradients', by parameter; not kept with a bound
   int64_t steps_ = 0;
   bool graph_checked_ = false, stepped_ = false;
 };

@@ -7,6 +7,7 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/train/detail/loop_board.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/progress.h"
 
@@ -37,6 +38,8 @@ struct Loop::Impl {
   Means means = {};                          // and these
   Clock::time_point last_save = {};
   int64_t saved_step = 0;
+  size_t logged_steps = 0;  // records that are in the log
+  std::unique_ptr<LoopBoard> board = {};
 
   int64_t epoch() const { return std::ssize(state.history) + 1; }
   bool in_folder() const { return !folder.path.empty(); }
@@ -58,7 +61,7 @@ struct Loop::Impl {
 
 // The loss comes first among the means.
 void Loop::Impl::start_epoch() {
-  state = {.history = std::move(state.history)};
+  state = {.history = std::move(state.history), .steps = std::move(state.steps)};
   state.means.add(kLoss, 0, 0);
   state.batches = feed.batches();
 }
@@ -77,6 +80,8 @@ size_t Loop::Impl::take_batches() {
 void Loop::Impl::take_step(size_t count) {
   double weight = 0, loss = 0, done = 0;
   for (size_t i = 0; i < count; ++i) weight += feed.weight(i);
+  const bool last = state.batch + static_cast<int64_t>(count) == state.batches;
+  const LoopBoard::Watch watch(last ? board.get() : nullptr, learner);
   check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0",
         learner.steps() + 1, weight);
   for (size_t i = 0; i < count; ++i) {
@@ -85,6 +90,8 @@ void Loop::Impl::take_step(size_t count) {
     done += feed.progress(i);
   }
   learner.step();
+  if (state.steps.add({learner.steps(), loss, learner.lr(), learner.grad_norm()}) && board)
+    board->add(state.steps.records().back());
   state.means.add(kLoss, loss * weight, weight);
   state.progress += done;
   state.batch += static_cast<int64_t>(count);
@@ -139,6 +146,8 @@ void Loop::Impl::take_lock() {
 
 void Loop::Impl::save() {
   if (!in_folder()) return;
+  append_steps(folder, state.steps, logged_steps);
+  if (board) board->events().flush();
   checkpoint.save(folder.checkpoint());
   last_save = Clock::now();
   saved_step = learner.steps();
@@ -208,6 +217,9 @@ int64_t Loop::epochs() const { return impl_->options.epochs; }
 bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->state.batches; }
 bool Loop::finished() const { return std::ssize(history()) >= epochs(); }
 const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
+const std::vector<StepRecord>& Loop::step_history() const { return impl_->state.steps.records(); }
+const Best& Loop::best() const { return impl_->options.best; }
+EventWriter* Loop::events() const { return impl_->board ? &impl_->board->events() : nullptr; }
 const Means& Loop::means() const { return impl_->state.means; }
 const RunFolder& Loop::folder() const { return impl_->folder; }
 std::FILE* Loop::output() const { return impl_->options.output; }
@@ -277,7 +289,9 @@ bool Loop::close_epoch() {
                              .metrics = p.metrics(evaluated),
                              .speed = speed(),
                              .lr = p.learner.lr(),
-                             .seconds = p.state.train_seconds + p.state.evaluate_seconds});
+                             .seconds = p.state.train_seconds + p.state.evaluate_seconds,
+                             .steps = p.learner.steps()});
+  if (p.board) p.board->add(history().back(), p.options.weight_unit, p.learner);
   if (p.learner.options().plateau) p.learner.report(history().back()[p.options.best.metric]);
   p.start_epoch();
   p.save_weights();
@@ -370,9 +384,8 @@ Outcome Loop::train_all() {
   const LoopOptions& o = p.options;
   p.save();  // first of all: from here on there is a run in the folder, which can be resumed
   if (p.in_folder()) {
-    std::vector<std::string> lines;
-    for (const EpochRecord& e : history()) lines.push_back(log_line(e, o.weight_unit));
-    p.folder.write_log(lines);
+    p.folder.write_log(log_lines(history(), step_history(), o.weight_unit));
+    p.logged_steps = step_history().size();
   }
   if (p.resumed && o.terminal) say(p.place(), o.output);
   while (!finished()) {
@@ -380,6 +393,7 @@ Outcome Loop::train_all() {
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
     // same.
     const EpochRecord& e = history().back();
+    if (p.in_folder()) append_steps(p.folder, p.state.steps, p.logged_steps);
     if (p.in_folder()) p.folder.append_log(log_line(e, o.weight_unit));
     p.save();
     if (o.terminal)
@@ -401,6 +415,9 @@ Outcome Loop::run() {
           p.folder.path);
     if (lock->held()) remove_abandoned_files(p.folder.path);
   }
+  if (p.in_folder() && (p.options.tensorboard || (p.resumed && has_event_files(p.folder.path))))
+    p.board = std::make_unique<LoopBoard>(p.folder.path, p.learner.steps(),
+                                          epoch_trained() ? &p.state.steps : nullptr);
   InterruptScope signals;
   p.timed = true;
   try {

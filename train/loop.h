@@ -9,7 +9,7 @@
 //   loop.resume();  // goes on where the run in that folder was stopped or killed, if there is one
 //   return loop.run() == train::Outcome::finished ? 0 : train::kExitInterrupted;
 //
-// A run in a folder writes log.jsonl (a line an epoch), checkpoint.safetensors (at the start, at
+// A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
 // each epoch's end, every few minutes between, and when it is stopped), model.safetensors (the
 // weights that count, after each epoch) and, if the options say what is best, best.safetensors.
 //
@@ -38,6 +38,8 @@
 #include "tern/train/metrics.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_lock.h"
+#include "tern/train/run_log.h"
+#include "tern/train/tensorboard.h"
 
 namespace tern::train {
 
@@ -88,11 +90,14 @@ struct LoopOptions {
   std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
   double checkpoint_seconds = 300;  ///< between checkpoints
   int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
-  bool terminal = true;             ///< false: nothing is printed
-  std::FILE* output = stdout;       ///< stderr where standard output carries a result
-  std::string unit = "batches";     ///< what Task::progress counts, for the terminal
-  std::string weight_unit = {};     ///< what Task::weight counts, for the log; empty: unit
-  double total = 0;                 ///< what Task::progress adds up to; 0: batches are counted
+  /// Event files in the folder: the log's numbers, and weights and gradients as histograms at each
+  /// epoch's end. A run that goes on where there are some writes them in any case.
+  bool tensorboard = false;
+  bool terminal = true;          ///< false: nothing is printed
+  std::FILE* output = stdout;    ///< stderr where standard output carries a result
+  std::string unit = "batches";  ///< what Task::progress counts, for the terminal
+  std::string weight_unit = {};  ///< what Task::weight counts, for the log; empty: unit
+  double total = 0;              ///< what Task::progress adds up to; 0: batches are counted
   /// Text beside the progress bar, and the line on a closed epoch. None: the loss; all metrics.
   std::function<std::string(const Loop&)> note = {};
   std::function<std::string(const EpochRecord&)> epoch_line = {};
@@ -182,12 +187,16 @@ class Loop {
   SafeTensors state() const;
   void load_state(const SafeTensors& state, const std::string& path);
 
-  int64_t epoch() const;                            ///< the one in progress: 1, 2, ...
-  int64_t epochs() const;                           ///< how many there are to be
-  const std::vector<EpochRecord>& history() const;  ///< of the epochs closed
-  const EpochRecord& best_epoch() const;            ///< by the options' Best
-  const Means& means() const;                       ///< of the epoch in progress
-  double speed() const;                             ///< weight a second in it, in run()
+  int64_t epoch() const;                                ///< the one in progress: 1, 2, ...
+  int64_t epochs() const;                               ///< how many there are to be
+  const std::vector<EpochRecord>& history() const;      ///< of the epochs closed
+  const std::vector<StepRecord>& step_history() const;  ///< of the steps that have a record
+  const Best& best() const;                             ///< the options'
+  const EpochRecord& best_epoch() const;                ///< by that
+  /// What writes event files, while run() does; else nullptr.
+  EventWriter* events() const;
+  const Means& means() const;  ///< of the epoch in progress
+  double speed() const;        ///< weight a second in it, in run()
   const RunFolder& folder() const;
   std::FILE* output() const;  ///< LoopOptions::output
   Learner& learner() const;

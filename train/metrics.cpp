@@ -63,6 +63,7 @@ std::string log_line(const EpochRecord& record, const std::string& unit) {
   add(unit + "_per_s", record.speed);
   add("lr", record.lr);
   add("seconds", record.seconds);
+  if (record.steps > 0) line["steps"] = record.steps;
   return line.dump();
 }
 

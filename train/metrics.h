@@ -33,13 +33,14 @@ class Means {
   std::vector<Entry> entries_;
 };
 
-/// A closed epoch: a line of log.jsonl.
+/// A closed epoch: a line of log.jsonl (see run_log.h).
 struct EpochRecord {
   int64_t epoch = 0;   ///< 1, 2, ...
   Metrics metrics;     ///< train_loss, other means of the training, and what the evaluation gave
   double speed = 0;    ///< weight of the batches (pictures, tokens) a second of training
   double lr = 0;       ///< of the first group, in the last step
   double seconds = 0;  ///< of training and evaluation
+  int64_t steps = 0;   ///< of the run when it was closed; 0 in what earlier versions wrote
   /// The number of that name among `metrics`; an Error that lists the names if there is none.
   double operator[](const std::string& name) const;
   /// Whether there is one.

@@ -11,5 +11,7 @@
 #include "tern/train/progress.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_lock.h"
+#include "tern/train/run_log.h"
 #include "tern/train/schedule.h"
 #include "tern/train/summary.h"
+#include "tern/train/tensorboard.h"

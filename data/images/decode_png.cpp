@@ -97,9 +97,9 @@ Picture detail::decode_png(std::span<const uint8_t> bytes, const std::string& na
   return picture;
 }
 
-void save_png(const std::string& path, const Picture& p) {
+std::string encode_png(const Picture& p) {
   check(p.height > 0 && p.width > 0 && std::ssize(p.rgb) == 3 * p.height * p.width,
-        "save_png: a picture of {} x {} with {} bytes; it needs pixels, three bytes each", p.height,
+        "png: a picture of {} x {} with {} bytes; it needs pixels, three bytes each", p.height,
         p.width, p.rgb.size());
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -108,9 +108,13 @@ void save_png(const std::string& path, const Picture& p) {
   image.format = PNG_FORMAT_RGB;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string bytes(size, '\0');
-  check(to_memory(&image, bytes.data(), &size, p), "save_png: {}: {}", path, image.message);
+  check(to_memory(&image, bytes.data(), &size, p), "png: {}", image.message);
   bytes.resize(size);
-  write_file_atomically(path, bytes);
+  return bytes;
+}
+
+void save_png(const std::string& path, const Picture& p) {
+  write_file_atomically(path, encode_png(p));
 }
 
 }  // namespace tern::data

@@ -34,7 +34,9 @@ Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
 /// The same of a file, of at most 1 GiB.
 Picture load_picture(const std::string& path, const DecodeOptions& options = {});
 
-/// Writes an RGB PNG of 8 bits, whole or not at all.
+/// The bytes of an RGB PNG of 8 bits.
+std::string encode_png(const Picture& picture);
+/// Writes them, whole or not at all.
 void save_png(const std::string& path, const Picture& picture);
 
 enum class Filter { bilinear, bicubic };  ///< bicubic: a = -0.5, as Pillow's

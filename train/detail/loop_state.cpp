@@ -28,11 +28,8 @@ double number(const json& j) {
 json to_json(const EpochRecord& r) {
   json metrics = json::array();
   for (const auto& [name, value] : r.metrics) metrics.push_back({name, number(value)});
-  return {{"epoch", r.epoch},
-          {"metrics", metrics},
-          {"speed", number(r.speed)},
-          {"lr", number(r.lr)},
-          {"seconds", number(r.seconds)}};
+  return {{"epoch", r.epoch},   {"metrics", metrics},           {"speed", number(r.speed)},
+          {"lr", number(r.lr)}, {"seconds", number(r.seconds)}, {"steps", r.steps}};
 }
 
 EpochRecord record(const json& j) {
@@ -40,12 +37,38 @@ EpochRecord record(const json& j) {
                 .metrics = {},
                 .speed = number(j.at("speed")),
                 .lr = number(j.at("lr")),
-                .seconds = number(j.at("seconds"))};
+                .seconds = number(j.at("seconds")),
+                .steps = j.value("steps", int64_t{0})};
   for (const json& m : j.at("metrics")) r.metrics.emplace_back(m.at(0), number(m.at(1)));
   return r;
 }
 
+json to_json(const StepLog& log) {
+  const StepLog::Sums s = log.sums();
+  json records = json::array();
+  for (const StepRecord& r : log.records())
+    records.push_back({r.step, number(r.loss), number(r.lr), number(r.grad_norm)});
+  return {{"sums", {number(s.loss), number(s.grad_norm), s.count}}, {"records", records}};
+}
+
+StepLog step_log(const json& j) {
+  std::vector<StepRecord> records;
+  for (const json& r : j.at("records"))
+    records.push_back({r.at(0), number(r.at(1)), number(r.at(2)), number(r.at(3))});
+  const json& sums = j.at("sums");
+  return StepLog(std::move(records), {number(sums.at(0)), number(sums.at(1)), sums.at(2)});
+}
+
 }  // namespace
+
+void append_steps(const RunFolder& folder, const StepLog& steps, size_t& logged) {
+  std::string lines;
+  for (; logged < steps.records().size(); ++logged) {
+    if (!lines.empty()) lines += '\n';
+    lines += log_line(steps.records()[logged]);
+  }
+  if (!lines.empty()) folder.append_log(lines);
+}
 
 std::string to_json(const LoopState& s) {
   json means = json::array(), history = json::array();
@@ -58,7 +81,8 @@ std::string to_json(const LoopState& s) {
               {"train_seconds", number(s.train_seconds)},
               {"evaluate_seconds", number(s.evaluate_seconds)},
               {"means", means},
-              {"history", history}}
+              {"history", history},
+              {"steps", to_json(s.steps)}}
       .dump();
 }
 
@@ -72,6 +96,7 @@ LoopState loop_state_from_json(const std::string& text) {
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};
     for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
     for (const json& r : j.at("history")) s.history.push_back(record(r));
+    if (j.contains("steps")) s.steps = step_log(j.at("steps"));  // earlier versions kept none
     return s;
   } catch (const json::exception& e) {
     fail(fmt::format("it cannot be read: {}", e.what()));

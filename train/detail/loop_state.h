@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tern/train/metrics.h"
+#include "tern/train/run_folder.h"
+#include "tern/train/run_log.h"
 
 namespace tern::train {
 
@@ -17,7 +19,13 @@ struct LoopState {
   Means means = {};
   // The epochs before:
   std::vector<EpochRecord> history = {};
+  // All along:
+  StepLog steps = {};
 };
+
+/// Adds the records of steps to the folder's log that are not among the `logged` first, which then
+/// are all.
+void append_steps(const RunFolder& folder, const StepLog& steps, size_t& logged);
 
 /// As JSON; numbers come back bit for bit, infinite and NaN ones too.
 std::string to_json(const LoopState& state);

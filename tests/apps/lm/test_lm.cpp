@@ -212,10 +212,13 @@ TEST_CASE("lm: a model folder, and what is done with it") {
 
     std::istringstream log(read_file(folder + "/log.jsonl"));
     int64_t epochs = 0;
-    for (std::string text; std::getline(log, text); ++epochs)
+    for (std::string text; std::getline(log, text);) {
+      if (text.starts_with("{\"step\"")) continue;
+      ++epochs;
       for (const char* key : {"epoch", "train_loss", "train_bits_per_byte", "valid_loss",
                               "valid_ppl", "valid_bits_per_byte", "tokens_per_s", "lr", "seconds"})
         CHECK(nlohmann::json::parse(text).at(key).is_number());
+    }
     CHECK(epochs == 4);
     const std::string report = read_file(folder + "/report.html");
     const bool gmlp = model == "gmlp";

@@ -191,11 +191,14 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
   const std::string folder = trained_folder(dir, busy_config(some_text(dir)));
   std::istringstream log(read_file(folder + "/log.jsonl"));
   int64_t epochs = 0;
-  for (std::string line; std::getline(log, line); ++epochs)
+  for (std::string line; std::getline(log, line);) {
+    if (line.starts_with("{\"step\"")) continue;
+    ++epochs;
     for (const char* key :
          {"epoch", "train_loss", "train_masked", "train_next", "valid_loss", "valid_masked",
           "valid_ppl", "valid_words", "valid_next", "valid_pairs", "tokens_per_s", "lr", "seconds"})
       CHECK(nlohmann::json::parse(line).at(key).is_number());
+  }
   CHECK(epochs == 3);
   const std::string report = read_file(folder + "/report.html");
   for (const char* part : {"Loss of a pair", "Gaps", "[MASK]", "Self-attention", "head 4"})

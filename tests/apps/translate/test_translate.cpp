@@ -252,10 +252,13 @@ TEST_CASE("translate: a model folder, and what is done with it") {
 
   std::istringstream log(read_file(folder + "/log.jsonl"));
   int64_t epochs = 0;
-  for (std::string text; std::getline(log, text); ++epochs)
+  for (std::string text; std::getline(log, text);) {
+    if (text.starts_with("{\"step\"")) continue;
+    ++epochs;
     for (const char* key : {"epoch", "train_loss", "valid_loss", "valid_ppl", "valid_bleu",
                             "tokens_per_s", "lr", "seconds"})
       CHECK(nlohmann::json::parse(text).at(key).is_number());
+  }
   CHECK(epochs == 3);
   CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
 

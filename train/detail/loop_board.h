@@ -1,0 +1,46 @@
+// What a loop writes for TensorBoard by itself. Inside of train only.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/train/learner.h"
+#include "tern/train/metrics.h"
+#include "tern/train/run_log.h"
+#include "tern/train/tensorboard.h"
+
+namespace tern::train {
+
+/// "step/..." for the steps of the log; "epoch/..." for an epoch's metrics; "weights/..." at its
+/// end and "gradients/..." of its last step, a histogram a parameter.
+class LoopBoard {
+ public:
+  /// Of a run that has taken `steps` steps: what files in the folder have of later ones is hidden.
+  /// `unclosed` is its log where the last step ended an epoch that is still to be closed: what is
+  /// there of that step is hidden too, and its record written again.
+  LoopBoard(const std::string& folder, int64_t steps, const StepLog* unclosed);
+
+  void add(const StepRecord& step);
+  /// While it lives, the gradients of the step are kept for the epoch's end.
+  class Watch {
+   public:
+    Watch(LoopBoard* board, Learner& learner);  ///< no board: nothing happens
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    Learner& learner_;
+    bool watching_;
+    Learner::GradientHook before_ = {};  // which sees them too
+  };
+  void add(const EpochRecord& epoch, const std::string& unit, const Learner& learner);
+
+  EventWriter& events() { return events_; }
+
+ private:
+  EventWriter events_;
+};
+
+}  // namespace tern::train
