@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kThumbnail = 96;  // pixels of a small picture's longer side
 constexpr int kMostZoom = 12, kHeadCell = 11;
+constexpr size_t kMostBytes = 1'900'000;  // of a page of 2 MB, beside its style sheet and report
 
 using Layer = std::vector<const AttentionMatrix*>;
 
@@ -45,22 +46,56 @@ std::string grid(const std::map<int64_t, Layer>& layers) {
   return s + "</table></div>\n";
 }
 
-std::string large(const AttentionMatrix& m) {
+// What a page has room for, from all to nothing.
+enum class Detail {
+  hover,   // cells of the layers' means that say what they are
+  heads,   // those as images
+  grid,    // without the large pictures of heads
+  layers,  // the layers' means alone
+  groups,  // a mean a group
+  one,     // that of what looks across
+  text,    // no pictures
+};
+constexpr Detail kDetails[] = {Detail::hover,  Detail::heads, Detail::grid, Detail::layers,
+                               Detail::groups, Detail::one,   Detail::text};
+
+std::string large(const AttentionMatrix& m, bool hover) {
   AttentionStyle style = large_attention(m);
   style.legend = false;
+  style.hover = style.hover && hover;
   return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, style).svg);
 }
 
-std::string group_body(const AttentionGroup& group) {
+// Of all layers and heads.
+std::string group_mean(std::vector<AttentionMatrix> means) {
+  AttentionMatrix mean = means.front();
+  for (size_t k = 1; k < means.size(); ++k)
+    for (size_t i = 0; i < mean.weights.size(); ++i) mean.weights[i] += means[k].weights[i];
+  for (float& w : mean.weights) w /= static_cast<float>(means.size());
+  mean.title.clear();
+  return large(mean, false);
+}
+
+bool same_tokens(const std::vector<AttentionMatrix>& means) {
+  return std::all_of(means.begin(), means.end(), [&](const AttentionMatrix& m) {
+    return m.weights.size() == means.front().weights.size();
+  });
+}
+
+std::string group_body(const AttentionGroup& group, Detail detail) {
   const std::vector<AttentionMatrix> means = layer_means(group);  // checks the matrices
+  if (detail == Detail::text) return "";
   const auto layers = by_layer(group);
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(group.title));
   if (layers.empty()) return s + "<p>no weights</p>\n";
+  if (detail >= Detail::groups && same_tokens(means)) return s + group_mean(means);
   s += "<div class=\"row\">\n";
-  for (const AttentionMatrix& mean : means) s += large(mean);
+  for (const AttentionMatrix& mean : means) s += large(mean, detail == Detail::hover);
   s += "</div>\n";
   if (group.matrices.size() == layers.size()) return s;  // no layer has more than one head
+  if (detail >= Detail::layers) return s;
   s += grid(layers);
+  if (detail >= Detail::grid) return s;
   s += "<details><summary>Every head with its tokens</summary>\n";
   for (const auto& [number, heads] : layers) {
     s += "<div class=\"row\">\n";
@@ -73,7 +108,15 @@ std::string group_body(const AttentionGroup& group) {
   return s + "</details>\n";
 }
 
-std::string sentence_body(const AttentionSentence& sentence, bool open) {
+// The group to show if it is only one.
+const AttentionGroup* across(const AttentionSentence& sentence) {
+  const AttentionGroup* last = nullptr;
+  for (const AttentionGroup& g : sentence.groups)
+    if (!last || (g.title != "Encoder" && g.title != "Decoder")) last = &g;
+  return last;
+}
+
+std::string sentence_body(const AttentionSentence& sentence, Detail detail, bool open) {
   std::string s = fmt::format(
       "<details class=\"sentence\"{}>\n<summary><span dir=\"auto\">{}</span><br>"
       "<strong dir=\"auto\">{}</strong></summary>\n",
@@ -81,8 +124,55 @@ std::string sentence_body(const AttentionSentence& sentence, bool open) {
       escape_html(printable(sentence.translation, U' ')));
   if (!sentence.note.empty())
     s += fmt::format("<p class=\"note\">{}</p>\n", escape_html(printable(sentence.note, U' ')));
-  for (const AttentionGroup& group : sentence.groups) s += group_body(group);
+  for (const AttentionGroup& group : sentence.groups)
+    if (detail != Detail::one || &group == across(sentence)) s += group_body(group, detail);
   return s + "</details>\n";
+}
+
+// With as much detail as fits, text in any case.
+std::string fitting_body(const AttentionSentence& sentence, size_t room, bool open, Detail& taken) {
+  for (const Detail detail : kDetails) {
+    const std::string body = sentence_body(sentence, taken = detail, open);
+    if (body.size() <= room || detail == Detail::text) return body;
+  }
+  return "";
+}
+
+std::string sentences_within(const std::vector<AttentionSentence>& sentences, size_t room) {
+  constexpr size_t kPicture = 8000;  // bytes that one takes, about; so much a sentence may have
+  std::vector<size_t> texts;         // of those that fit
+  size_t all_texts = 0;
+  for (const AttentionSentence& sentence : sentences) {
+    const size_t size = sentence_body(sentence, Detail::text, texts.empty()).size();
+    if (all_texts + size > room) break;
+    texts.push_back(size);
+    all_texts += size;
+  }
+  std::string s;
+  Detail most_left_out = Detail::hover;
+  size_t left = room - all_texts;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const size_t behind = texts.size() - i;
+    // The first may have half of the room, the others what is there for each.
+    size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
+    share = texts[i] + std::min(share, left);
+    Detail detail = Detail::text;
+    const std::string body = left == 0 ? sentence_body(sentences[i], Detail::text, i == 0)
+                                       : fitting_body(sentences[i], share, i == 0, detail);
+    most_left_out = std::max(most_left_out, detail);
+    left -= body.size() - texts[i];
+    if (left < kPicture / 4) left = 0;  // looking for what fits would be in vain
+    s += body;
+  }
+  std::string note;
+  if (most_left_out > Detail::heads)
+    note =
+        "<p class=\"note\">To keep the page small, not every sentence has all its pictures; on a "
+        "page of fewer sentences they have more.</p>\n";
+  if (texts.size() < sentences.size())
+    s += fmt::format("<p class=\"note\">{} more sentences have no room on this page.</p>\n",
+                     sentences.size() - texts.size());
+  return note + s;
 }
 
 }  // namespace
@@ -94,12 +184,7 @@ std::string attention_page(const std::string& title,
       "looked, "
       "the darker the more. Within the encoder or the decoder both are its own tokens.</p>\n{}",
       escape_html(printable(title, U' ')), attention_legend());
-  bool open = true;
-  for (const AttentionSentence& sentence : sentences) {
-    s += sentence_body(sentence, open);
-    open = false;
-  }
-  return s;
+  return s + sentences_within(sentences, kMostBytes - s.size());
 }
 
 }  // namespace tern::apps

@@ -40,7 +40,10 @@ struct AttentionSentence {
 std::string attention_svg(const AttentionMatrix& matrix);
 
 /// The body of an html_page. For each sentence and group: a layer's average over its heads, a grid
-/// of small pictures with layers down and heads across, and every head with its tokens.
+/// of small pictures with layers down and heads across, and every head with its tokens. It stays
+/// below 1.9 MB: where there are too many sentences for that, they have fewer pictures (the first
+/// one the most), down to one a group, then none; and sentences that no longer fit as text are
+/// counted at the end.
 std::string attention_page(const std::string& title,
                            const std::vector<AttentionSentence>& sentences);
 

@@ -11,8 +11,10 @@ namespace tern::apps {
 /// `text` with &, <, > and quotes made safe for HTML, SVG and attributes.
 std::string escape_html(std::string_view text);
 
-/// A whole page with the reports' style sheet around `body`.
-std::string html_page(const std::string& title, const std::string& body);
+/// A whole page with the reports' style sheet around `body`. `generator` is the program that the
+/// page says it is from.
+std::string html_page(const std::string& title, const std::string& body,
+                      const std::string& generator = "tern");
 
 /// 8-bit RGB pixels, row by row, 3 * width * height bytes.
 struct Bitmap {
@@ -26,14 +28,11 @@ std::string encode_png(const Bitmap& bitmap);
 /// The PNG as a URL that holds it, for src and href.
 std::string png_url(const Bitmap& bitmap);
 
-/// An <img> element that holds the bitmap itself, `scale` screen pixels to each of its own.
+/// An <img> element that holds the bitmap itself, `scale` screen pixels to each of its own;
+/// narrower screens shrink it.
 std::string html_image(const Bitmap& bitmap, int scale, const std::string& description);
 
-/// Colour on a diverging scale: -1 blue, 0 white, 1 red. NaN is grey.
-void diverging_color(double value, uint8_t* rgb);
-
-/// A matrix (row-major) as an image, coloured by value / limit.
-std::string html_heatmap(const std::vector<float>& values, int64_t rows, int64_t columns,
-                         double limit, int scale, const std::string& description);
+/// A <figure> of HTML content with a text under it.
+std::string html_figure(const std::string& content, const std::string& caption);
 
 }  // namespace tern::apps

@@ -23,7 +23,9 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 struct LockedFolder : train::RunFolder {
   std::shared_ptr<const train::RunLock> lock;
   /// Options of a loop in it.
-  train::LoopOptions loop_options() const { return {.folder = path, .lock = lock}; }
+  train::LoopOptions loop_options(bool tensorboard = false) const {
+    return {.folder = path, .lock = lock, .tensorboard = tensorboard};
+  }
 };
 
 /// A path as it can be used later, from wherever that is; an empty one stays.

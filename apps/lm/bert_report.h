@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/run_page.h"
 #include "tern/apps/lm/fill.h"
-#include "tern/train/metrics.h"
 
 namespace tern::apps::lm {
 
@@ -16,10 +15,7 @@ struct FilledSample {
 };
 
 struct BertReport {
-  std::string title;
-  Facts facts;
-  std::vector<train::EpochRecord> epochs;
-  int64_t best = 0;  ///< number of the epoch whose weights were kept
+  RunSummary run;  ///< its best epoch: whose weights were kept
   std::vector<FilledSample> samples;
   AttentionSentence attention = {};  ///< may have no groups
 };

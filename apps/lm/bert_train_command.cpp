@@ -51,15 +51,15 @@ std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corp
 }
 
 // After the last epoch: the report on the weights that were kept.
-void write_report(const BertTraining& t, const Texts& texts, const Facts& facts) {
+void write_report(const BertTraining& t, const Texts& texts, const Facts& facts,
+                  const RunRecord& record) {
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
   const LoadedBert bert = load_bert_folder(folder.path);
-  BertReport report{.title = fmt::format("{} on {}", t.config.model.model, texts.description),
-                    .facts = facts,
-                    .epochs = t.loop.history(),
-                    .best = best.epoch,
-                    .samples = samples(bert, t.corpus)};
+  BertReport report{
+      .run = summary_of(fmt::format("{} on {}", t.config.model.model, texts.description), facts,
+                        record, t.loop),
+      .samples = samples(bert, t.corpus)};
   if (!report.samples.empty()) report.attention = explain_bert(bert, report.samples[0].masked);
   const std::string path = folder.file("report.html");
   write_file_atomically(path, make_report(report));
@@ -72,14 +72,16 @@ void write_report(const BertTraining& t, const Texts& texts, const Facts& facts)
     train::say(fmt::format("best epoch {}: valid ppl {:.2f} of masked words, {:.1f} % right, {}",
                            best.epoch, best["valid_ppl"], 100 * best["valid_words"],
                            folder.weights()));
-  train::say(fmt::format("report with attention: {}", path));
+  train::say(
+      fmt::format("report{}: {}", report.attention.groups.empty() ? "" : " with attention", path));
   train::say(
       fmt::format("to fill gaps with it: lm fill --model {} \"... [MASK] ...\"", folder.path));
 }
 
-int go(BertTraining& t, const Texts& texts, const Facts& facts) {
+int go(BertTraining& t, const Texts& texts, const Facts& facts, const LmOptions& options) {
+  const RunRecord record = record_start(t.loop, "lm", options.command_line, to_json(t.config));
   return run_loop("lm", t.loop, facts, [&] {
-    write_report(t, texts, facts);
+    write_report(t, texts, facts, record);
     return true;
   });
 }
@@ -137,14 +139,15 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
   guard.made(folder.path);
   save_bert_description({folder.path}, c, pieces);
-  BertTraining training(c, corpus, pieces, std::move(model), folder.loop_options());
+  BertTraining training(c, corpus, pieces, std::move(model),
+                        folder.loop_options(options.tensorboard));
   Facts facts = describe(training, texts);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   guard.keep();
-  return go(training, texts, facts);
+  return go(training, texts, facts, options);
 }
 
-int resume_bert_training(const TrainConfig& c, const LockedFolder& folder,
+int resume_bert_training(const TrainConfig& c, const LmOptions& options, const LockedFolder& folder,
                          std::optional<SafeTensors> state, int64_t epochs_before) {
   const std::string& path = folder.path;
   const data::WordPiece pieces = load_pieces({path});
@@ -156,11 +159,11 @@ int resume_bert_training(const TrainConfig& c, const LockedFolder& folder,
   const Texts texts = read_texts(c);
   const BertCorpus corpus = encode_documents(c, lines_of(c, texts), pieces);
   BertTraining training(c, corpus, pieces, state ? drawn() : new_bert(c, pieces),
-                        folder.loop_options());
+                        folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
   if (c.epochs != epochs_before) save_config({path}, c);
-  return go(training, texts, describe(training, texts));
+  return go(training, texts, describe(training, texts), options);
 }
 
 }  // namespace tern::apps::lm

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/machine.h"
 #include "tern/apps/lm/bert_score.h"
 #include "tern/apps/lm/describe.h"
 #include "tern/core/base/error.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/train/progress.h"
 #include "tern/train/schedule.h"
 
@@ -54,7 +58,7 @@ BertTraining::BertTraining(const TrainConfig& c, const BertCorpus& text, const d
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions BertTraining::complete(train::LoopOptions o) const {
+train::LoopOptions BertTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   o.best = {"valid_loss"};
@@ -68,7 +72,28 @@ train::LoopOptions BertTraining::complete(train::LoopOptions o) const {
     return bert_epoch_line(e, epochs);
   };
   o.how_to_resume = "--resume " + o.folder;
+  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (loop.events()) add_pictures(*loop.events(), e.steps);
+    if (next) next(e);
+  };
   return o;
+}
+
+// Of a sentence for validation, or of training.
+void BertTraining::add_pictures(train::EventWriter& events, int64_t step) {
+  const data::Documents& from = corpus.valid->sentences() > 0 ? *corpus.valid : *corpus.train;
+  const auto sentence = from.sentence(0);
+  const auto n = std::min<int64_t>(std::ssize(sentence), config.model.context);
+  if (n == 0) return;
+  train::Learner::Evaluation scope(learner);
+  NoGradGuard no_grad;
+  const std::vector<std::string> names(static_cast<size_t>(n));
+  AttentionSentence s;
+  const std::vector<Tensor> layers = model.attend(
+      {.tokens = tensor(std::vector<int64_t>(sentence.begin(), sentence.begin() + n), {1, n})});
+  for (size_t i = 0; i < layers.size(); ++i)
+    record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], names, names);
+  add_attention(events, s, step);
 }
 
 Tensor BertTraining::loss(const data::BertBatch& b, train::Means& means) const {

@@ -20,8 +20,8 @@ int64_t total_steps(const TrainConfig& config, const BertCorpus& corpus,
 /// of pairs that are right). What there is not is NaN: pairs, text for validation. Corpus and
 /// pieces must outlive it.
 struct BertTraining {
-  /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors.
+  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
+  /// epoch are written as model.safetensors.
   BertTraining(const TrainConfig& config, const BertCorpus& corpus, const data::WordPiece& pieces,
                models::Bert model, train::LoopOptions loop_options = {});
   BertTraining(const BertTraining&) = delete;
@@ -39,7 +39,8 @@ struct BertTraining {
  private:
   Tensor loss(const data::BertBatch& batch, train::Means& means) const;
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options) const;
+  train::LoopOptions complete(train::LoopOptions loop_options);
+  void add_pictures(train::EventWriter& events, int64_t step);
 };
 
 /// Model, data, recipe, machine: a heading and a text each.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
+#include "tern/apps/common/run_record.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
 #include "tern/train/schedule.h"
@@ -100,6 +102,7 @@ CLI::App* add_train(CLI::App& app, LmOptions& o) {
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   add_dry_run(*train, o.dry_run);
+  add_tensorboard(*train, o.tensorboard);
   return train;
 }
 
@@ -181,7 +184,8 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
 
 void check_train(const CLI::App& train, const LmOptions& o) {
   const TrainConfig& c = o.train;
-  if (!o.resume.empty()) return check_resume_flags(train, {"--threads", "--epochs"});
+  if (!o.resume.empty())
+    return check_resume_flags(train, {"--threads", "--epochs", "--tensorboard"});
   check(c.valid.empty() || !is_demo(c), "--valid without --text");
   check_flags_count(train, c);
   check_memory(c.memory_use, c.clip, c.accumulate);
@@ -244,6 +248,7 @@ bool parse_options(int argc, char** argv, LmOptions& o) {
   const CLI::App* fill = add_fill(app, o);
   const CLI::App* eval = add_eval(app, o);
   if (!parse_flags(app, argc, argv)) return false;
+  o.command_line = command_line(argc, argv);
   if (generate->parsed()) o.command = Command::generate;
   check_generate(*generate, o.generate);
   if (fill->parsed()) o.command = Command::fill;

@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "tern/apps/common/attention_view.h"
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/run_page.h"
 #include "tern/apps/lm/family.h"
 #include "tern/data/text/byte_bpe.h"
-#include "tern/train/metrics.h"
 
 namespace tern::apps::lm {
 
@@ -17,10 +16,7 @@ struct SampleText {
 };
 
 struct LmReport {
-  std::string title;
-  Facts facts;
-  std::vector<train::EpochRecord> epochs;
-  int64_t best = 0;  ///< number of the epoch whose weights were kept
+  RunSummary run;  ///< its best epoch: whose weights were kept
   std::vector<SampleText> samples;
   AttentionSentence attention = {};          ///< may have no groups
   models::Heatmaps before = {}, after = {};  ///< training; may have none

@@ -66,15 +66,15 @@ LanguageModel first_model(const TrainConfig& c) {
 }
 
 // After the last epoch: the report on the weights that were kept.
-void write_report(const LmTraining& t, const Texts& texts, const Facts& facts) {
+void write_report(const LmTraining& t, const Texts& texts, const Facts& facts,
+                  const RunRecord& record) {
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
   const LoadedModel m = load_folder(folder.path);
-  LmReport report{.title = fmt::format("{} on {}", t.config.model.model, texts.description),
-                  .facts = facts,
-                  .epochs = t.loop.history(),
-                  .best = best.epoch,
-                  .samples = samples(m, texts, t.config.seed)};
+  LmReport report{
+      .run = summary_of(fmt::format("{} on {}", t.config.model.model, texts.description), facts,
+                        record, t.loop),
+      .samples = samples(m, texts, t.config.seed)};
   if (!report.samples.empty()) {
     const std::string text = report.samples[0].prompt + report.samples[0].text;
     report.attention = explain(m.model, m.tokenizer, text);
@@ -93,13 +93,15 @@ void write_report(const LmTraining& t, const Texts& texts, const Facts& facts) {
   else
     train::say(fmt::format("best epoch {}: valid ppl {:.2f}, {:.3f} bits/byte, {}", best.epoch,
                            best["valid_ppl"], best["valid_bits_per_byte"], folder.weights()));
-  train::say(fmt::format("report with attention: {}", path));
+  train::say(
+      fmt::format("report{}: {}", report.attention.groups.empty() ? "" : " with attention", path));
   train::say(fmt::format("to write with it: lm generate --model {} --prompt \"...\"", folder.path));
 }
 
-int go(LmTraining& t, const Texts& texts, const Facts& facts) {
+int go(LmTraining& t, const Texts& texts, const Facts& facts, const LmOptions& options) {
+  const RunRecord record = record_start(t.loop, "lm", options.command_line, to_json(t.config));
   return run_loop("lm", t.loop, facts, [&] {
-    write_report(t, texts, facts);
+    write_report(t, texts, facts, record);
     return true;
   });
 }
@@ -142,11 +144,11 @@ int start_training(const LmOptions& options) {
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
   guard.made(folder.path);
   save_description({folder.path}, c, tokenizer);
-  LmTraining training(c, corpus, std::move(model), folder.loop_options());
+  LmTraining training(c, corpus, std::move(model), folder.loop_options(options.tensorboard));
   Facts facts = describe(training, texts, tokenizer);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   guard.keep();
-  return go(training, texts, facts);
+  return go(training, texts, facts, options);
 }
 
 int resume_training(const LmOptions& options) {
@@ -157,7 +159,7 @@ int resume_training(const LmOptions& options) {
   const int64_t started_with = c.epochs;
   c.epochs = resumed_epochs(c.schedule, c.epochs, options.epochs_given ? options.train.epochs : 0);
   if (c.model.model == kBert)
-    return resume_bert_training(c, folder, std::move(state), started_with);
+    return resume_bert_training(c, options, folder, std::move(state), started_with);
   if (state)
     check_resumed_fits(*state, ModelFiles{folder.path}.config(),
                        [&] { return make_model(c.model, c.seed); });
@@ -165,11 +167,11 @@ int resume_training(const LmOptions& options) {
   const Texts texts = read_texts(c);
   const Corpus corpus = encode_corpus(texts, tokenizer);
   LmTraining training(c, corpus, state ? make_model(c.model, c.seed) : first_model(c),
-                      folder.loop_options());
+                      folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
   if (c.epochs != started_with) save_config({folder.path}, c);
-  return go(training, texts, describe(training, texts, tokenizer));
+  return go(training, texts, describe(training, texts, tokenizer), options);
 }
 
 }  // namespace tern::apps::lm

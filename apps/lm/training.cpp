@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <utility>
 
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/board.h"
 #include "tern/apps/lm/describe.h"
 #include "tern/apps/lm/score.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/train/progress.h"
 #include "tern/train/schedule.h"
 
@@ -71,7 +75,7 @@ LmTraining::LmTraining(const TrainConfig& c, const Corpus& text, LanguageModel m
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions LmTraining::complete(train::LoopOptions o) const {
+train::LoopOptions LmTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   o.best = {"valid_loss"};
@@ -83,7 +87,29 @@ train::LoopOptions LmTraining::complete(train::LoopOptions o) const {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
+  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (loop.events()) add_pictures(*loop.events(), e.steps);
+    if (next) next(e);
+  };
   return o;
+}
+
+// What the model does with the beginning of the text for validation, or of training.
+void LmTraining::add_pictures(train::EventWriter& events, int64_t step) {
+  constexpr int64_t kMostShown = 40;
+  const std::vector<int64_t>& text = corpus.valid.ids.empty() ? *corpus.train : corpus.valid.ids[0];
+  const int64_t n = std::min({kMostShown, config.model.context, std::ssize(text)});
+  if (n == 0) return;
+  train::Learner::Evaluation scope(learner);
+  NoGradGuard no_grad;
+  const Tensor tokens = tensor(std::vector<int64_t>(text.begin(), text.begin() + n), {1, n});
+  const std::vector<std::string> names(static_cast<size_t>(n));
+  AttentionSentence s;
+  const std::vector<Tensor> layers = model.attention(tokens);
+  for (size_t i = 0; i < layers.size(); ++i)
+    record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], names, names);
+  add_attention(events, s, step);
+  add_heatmaps(events, model.heatmaps(tokens), step);
 }
 
 Tensor LmTraining::loss(const data::WindowBatch& b, train::Means& means) const {

@@ -28,8 +28,8 @@ Tensor training_loss(const LanguageModel& model, const data::WindowBatch& batch)
 /// exponential), valid_bits_per_byte; the last three are NaN without text for validation. The
 /// corpus must outlive it.
 struct LmTraining {
-  /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors.
+  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
+  /// epoch are written as model.safetensors.
   LmTraining(const TrainConfig& config, const Corpus& corpus, LanguageModel model,
              train::LoopOptions loop_options = {});
   LmTraining(const LmTraining&) = delete;
@@ -46,7 +46,8 @@ struct LmTraining {
  private:
   Tensor loss(const data::WindowBatch& batch, train::Means& means) const;
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options) const;
+  train::LoopOptions complete(train::LoopOptions loop_options);
+  void add_pictures(train::EventWriter& events, int64_t step);
 };
 
 }  // namespace tern::apps::lm

@@ -20,7 +20,7 @@ constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
 constexpr int64_t kReportCount = 50;  // of each length
 
 // After the last epoch: lengths, sample sequences and the report, with the best weights.
-bool finish(const NtmTraining& t, const Facts& facts) {
+bool finish(const NtmTraining& t, const Facts& facts, const RunRecord& record) {
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
   const SequenceModel model = load_best_model(folder, t.config);
@@ -28,10 +28,8 @@ bool finish(const NtmTraining& t, const Facts& facts) {
                                      kReportSeed, [] { return !train::interrupted(); });
   if (!lengths) return false;
   NtmReport report{
-      .title = fmt::format("{} on {}", t.config.baseline ? "LSTM" : "NTM", t.task.name),
-      .facts = facts,
-      .epochs = t.loop.history(),
-      .best = best.epoch,
+      .run = summary_of(fmt::format("{} on {}", t.config.baseline ? "LSTM" : "NTM", t.task.name),
+                        facts, record, t.loop),
       .task = t.task,
       .lengths = *lengths,
       .episodes = {}};
@@ -50,10 +48,11 @@ bool finish(const NtmTraining& t, const Facts& facts) {
   return true;
 }
 
-int go(NtmTraining& t, const Facts& more) {
+int go(NtmTraining& t, const Facts& more, const NtmCommand& command) {
+  const RunRecord record = record_start(t.loop, "ntm", command.command_line, to_json(t.config));
   Facts facts = describe(t.config, t.model);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
-  return run_loop("ntm", t.loop, facts, [&] { return finish(t, facts); });
+  return run_loop("ntm", t.loop, facts, [&] { return finish(t, facts, record); });
 }
 
 }  // namespace
@@ -72,9 +71,9 @@ int start_training(const NtmCommand& command) {
   const LockedFolder folder = make_run_folder(command.out, c.name());
   guard.made(folder.path);
   save_config(folder, c);
-  NtmTraining training(c, folder.loop_options());
+  NtmTraining training(c, folder.loop_options(command.tensorboard));
   guard.keep();
-  return go(training, more);
+  return go(training, more, command);
 }
 
 int resume_training(const NtmCommand& command) {
@@ -83,9 +82,9 @@ int resume_training(const NtmCommand& command) {
   const NtmConfig c = load_config(folder);
   if (state) check_resumed_fits(*state, config_file(folder), [&] { return SequenceModel(c); });
   const MatmulPrecisionScope precision(matmul_precision(c.precision));
-  NtmTraining training(c, folder.loop_options());
+  NtmTraining training(c, folder.loop_options(command.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
-  return go(training, {});
+  return go(training, {}, command);
 }
 
 int evaluate_model(const NtmCommand& command) {

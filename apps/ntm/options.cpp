@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
+#include "tern/apps/common/run_record.h"
 #include "tern/core/base/error.h"
 #include "tern/train/optimizer.h"
 #include "tern/train/schedule.h"
@@ -77,6 +79,7 @@ CLI::App* add_train(CLI::App& app, NtmCommand& o, std::vector<int64_t>& heads) {
   add_threads(*train, o);
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   add_dry_run(*train, o.dry_run);
+  add_tensorboard(*train, o.tensorboard);
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   return train;
 }
@@ -114,7 +117,7 @@ std::string given(int argc, char** argv, const std::string& flag, const std::str
 
 // Flags that would change nothing are refused rather than ignored.
 void check_train(const CLI::App& train, NtmCommand& o, const std::vector<int64_t>& heads) {
-  if (!o.resume.empty()) return check_resume_flags(train, {"--threads"});
+  if (!o.resume.empty()) return check_resume_flags(train, {"--threads", "--tensorboard"});
   NtmConfig& c = o.config;
   if (c.baseline)
     for (const char* flag :
@@ -153,6 +156,7 @@ bool parse_options(int argc, char** argv, NtmCommand& o) {
   const CLI::App* train = add_train(app, o, heads);
   const CLI::App* eval = add_eval(app, o);
   if (!parse_flags(app, argc, argv)) return false;
+  o.command_line = command_line(argc, argv);
   if (eval->parsed()) {
     o.name = NtmCommand::Name::eval;
     if (!o.attention.empty()) check_attention_path(o.attention);

@@ -10,9 +10,11 @@ namespace tern::apps::ntm {
 
 struct NtmCommand {
   enum class Name { train, eval } name = Name::train;
-  NtmConfig config;         ///< train
-  std::string out, resume;  ///< train
-  bool dry_run = false;     ///< train
+  NtmConfig config;          ///< train
+  std::string out, resume;   ///< train
+  bool dry_run = false;      ///< train
+  bool tensorboard = false;  ///< train
+  std::string command_line;  ///< as it was given
   bool warmup_given = false;
   int threads = 0;  ///< 0: all cores
   // eval:

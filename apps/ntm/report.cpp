@@ -8,62 +8,34 @@
 
 #include "tern/apps/common/attention_parts.h"
 #include "tern/apps/common/chart.h"
-#include "tern/apps/common/html.h"
-#include "tern/train/progress.h"
+#include "tern/apps/common/heatmap.h"
 
 namespace tern::apps::ntm {
 namespace {
 
-std::string figure(const std::string& content, const std::string& caption) {
-  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", content,
-                     escape_html(caption));
+constexpr double kBits = 1 / std::numbers::ln2;  // of a nat
+
+std::string curves(const RunSummary& run) {
+  return run_charts(run,
+                    {.title = "Bits a sequence",
+                     .lines = {{"train", "train_loss", kBits},
+                               {"validation", "bits_per_sequence"},
+                               {"best predictor", "best_predictor"}},
+                     .logs = true},
+                    {{.title = "Wrong bits of a validation sequence",
+                      .lines = {{"wrong", "wrong_bits"}},
+                      .logs = true}});
 }
 
-std::string facts_table(const Facts& facts) {
-  std::string s = "<table>\n";
-  for (const auto& [key, value] : facts)
-    s += fmt::format("<tr><td>{}</td><td style=\"text-align:left\">{}</td></tr>\n",
-                     escape_html(key), escape_html(value));
-  return s + "</table>\n";
-}
-
-std::string curves(const NtmReport& r) {
-  Series train{"train", {}, {}}, valid{"validation", {}, {}}, best{"best predictor", {}, {}};
-  Series wrong{"wrong", {}, {}}, rate{"rate", {}, {}};
-  for (const train::EpochRecord& e : r.epochs) {
-    auto add = [&](Series& s, double y) {
-      s.x.push_back(e["sequences"]);
-      s.y.push_back(y);
-    };
-    add(train, e["train_loss"] / std::numbers::ln2);
-    add(valid, e["bits_per_sequence"]);
-    add(wrong, e["wrong_bits"]);
-    add(rate, e.lr);
-    if (e.has("best_predictor")) add(best, e["best_predictor"]);
-  }
-  std::vector<Series> costs = {train, valid};
-  if (!best.x.empty()) costs.push_back(best);
-  auto options = [](const char* title) {
-    return ChartOptions{.title = title, .x_label = "sequences", .whole_x = true};
-  };
-  return "<div class=\"row\">\n" + line_chart(costs, options("Bits a sequence")) +
-         line_chart({wrong}, options("Wrong bits of a validation sequence")) +
-         line_chart({rate}, options("Learning rate")) + "</div>\n";
-}
-
-std::string epoch_table(const NtmReport& r) {
-  std::string s =
-      "<details><summary>Every validation</summary><div class=\"scroll\"><table>\n<tr>"
-      "<th>sequences</th><th>train bits</th><th>bits a sequence</th><th>wrong bits</th>"
-      "<th>sequences/s</th><th>time</th></tr>\n";
-  for (const train::EpochRecord& e : r.epochs)
-    s += fmt::format(
-        "<tr{}><td>{}</td><td>{:.4f}</td><td>{:.4f}</td><td>{:.3f}</td><td>{:.0f}</td>"
-        "<td>{}</td></tr>\n",
-        e.epoch == r.best ? " style=\"font-weight:bold\"" : "",
-        train::grouped(static_cast<int64_t>(e["sequences"])), e["train_loss"] / std::numbers::ln2,
-        e["bits_per_sequence"], e["wrong_bits"], e.speed, train::clock_time(e.seconds));
-  return s + "</table></div></details>\n";
+std::string tables(const RunSummary& run) {
+  return epoch_table(run,
+                     {{"sequences", "sequences", 0},
+                      {"train bits", "train_loss", 4, kBits},
+                      {"bits a sequence", "bits_per_sequence"},
+                      {"wrong bits", "wrong_bits", 3},
+                      {"lr", "lr", 6}},
+                     "sequences") +
+         settings_table(run);
 }
 
 std::string generalisation(const NtmReport& r) {
@@ -82,13 +54,15 @@ std::string generalisation(const NtmReport& r) {
   const bool ngrams = r.task.name == "ngrams";
   std::string s = fmt::format(
       "<h2>Other lengths</h2>\n<p>Trained on {} to {} {}; {} sequences of each length, with the "
-      "weights of the best validation.</p>\n<div class=\"row\">\n",
+      "weights of the best validation.</p>\n<div class=\"charts\">\n",
       r.task.lengths.low, r.task.lengths.high, r.task.unit,
       r.lengths.empty() ? 0 : r.lengths[0].sequences);
-  s += line_chart(ngrams ? std::vector{bits, best} : std::vector{bits}, options("Bits a sequence"));
+  s += line_chart(ngrams ? std::vector{bits, best} : std::vector{bits},
+                  options("Bits a sequence of a length"));
   s += line_chart({wrong}, options("Wrong bits of a sequence"));
   s += line_chart({perfect}, options("Sequences without an error", true));
-  return s + "</div>\n<pre>" + escape_html(length_table(r.task, r.lengths)) + "</pre>\n";
+  return s + "</div>\n<details><summary>Every length</summary><pre>" +
+         escape_html(length_table(r.task, r.lengths)) + "</pre></details>\n";
 }
 
 // How many screen pixels a number of the strip gets.
@@ -96,29 +70,27 @@ int strip_scale(const Strip& s) {
   return static_cast<int>(std::clamp<int64_t>(900 / std::max<int64_t>(s.steps, 1), 2, 10));
 }
 
-/// With `signed_colours` numbers from -1 to 1, else shares of 1.
 std::string picture(const Strip& s, bool signed_colours) {
-  Bitmap b{s.steps, s.rows, std::vector<uint8_t>(s.values.size() * 3)};
-  for (int64_t t = 0; t < s.steps; ++t)
-    for (int64_t row = 0; row < s.rows; ++row) {
-      const float v = s.values[static_cast<size_t>(t * s.rows + row)];
-      uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * (row * s.steps + t))];
-      diverging_color(signed_colours ? static_cast<double>(v) : -attention_shade(v), rgb);
-    }
-  return figure(html_image(b, strip_scale(s), s.title), s.title);
+  return html_figure(html_map(strip_bitmap(s, signed_colours), strip_scale(s), s.title), s.title);
+}
+
+// Of weightings: darker by the square root.
+std::string weighting_bar() {
+  BarTicks ticks;
+  for (const float w : {0.F, .05F, .2F, .5F, 1.F})
+    ticks.emplace_back(attention_shade(w), fmt::format("{:g}", w));
+  return color_bar(ticks, [](double t, uint8_t* rgb) { diverging_color(-t, rgb); });
 }
 
 std::string memory_pictures(const Episode& e) {
   double limit = 0;
   for (const MemoryPicture& m : e.memory)
     for (float v : m.values) limit = std::max(limit, std::abs(static_cast<double>(v)));
-  std::string s = fmt::format(
-      "<p>The memory after some steps: slots down, their numbers across, from {:.3g} (blue) to "
-      "{:.3g} (red).</p>\n<div class=\"row\">\n",
-      -limit, limit);
+  std::string s = "<p>The memory after some steps: slots down, their numbers across.</p>\n" +
+                  heatmap_bar(limit) + "<div class=\"row\">\n";
   for (const MemoryPicture& m : e.memory)
-    s += figure(html_heatmap(m.values, m.slots, m.width, limit, 4, "memory"),
-                fmt::format("after step {}", m.step));
+    s += html_figure(html_heatmap(m.values, m.slots, m.width, limit, 4, "memory"),
+                     fmt::format("after step {}", m.step));
   return s + "</div>\n";
 }
 
@@ -134,15 +106,27 @@ std::string episode(const Episode& e, const std::string& unit) {
 
 }  // namespace
 
+Bitmap strip_bitmap(const Strip& s, bool signed_colours) {
+  Bitmap b{s.steps, s.rows, std::vector<uint8_t>(s.values.size() * 3)};
+  for (int64_t t = 0; t < s.steps; ++t)
+    for (int64_t row = 0; row < s.rows; ++row) {
+      const float v = s.values[static_cast<size_t>(t * s.rows + row)];
+      uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * (row * s.steps + t))];
+      diverging_color(signed_colours ? static_cast<double>(v) : -attention_shade(v), rgb);
+    }
+  return b;
+}
+
 std::string make_report(const NtmReport& r) {
-  std::string s = fmt::format("<h1>{}</h1>\n", escape_html(r.title));
-  s += facts_table(r.facts) + "<h2>Training</h2>\n" + curves(r) + epoch_table(r);
-  s += generalisation(r) + "<h2>What it does</h2>\n";
+  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + curves(r.run);
+  s += generalisation(r) + "<h2>What it does</h2>\n<p>Inputs, targets and outputs:</p>\n" +
+       heatmap_bar(1);
   if (!r.episodes.empty() && !r.episodes[0].weights.empty())
     s += "<p>Weightings: slots down, a darker blue for a larger weight (its square root, so that "
-         "small ones are seen).</p>\n";
+         "small ones are seen).</p>\n" +
+         weighting_bar();
   for (const Episode& e : r.episodes) s += episode(e, r.task.unit);
-  return html_page(r.title, s);
+  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
 }
 
 }  // namespace tern::apps::ntm

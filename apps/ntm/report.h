@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "tern/apps/common/attention_view.h"
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/html.h"
+#include "tern/apps/common/run_page.h"
 #include "tern/apps/ntm/evaluate.h"
-#include "tern/train/metrics.h"
 
 namespace tern::apps::ntm {
 
@@ -43,11 +43,12 @@ Episode observe(const SequenceModel& model, const data::SequenceTask& task, int6
 AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
                                   int64_t length, uint64_t seed);
 
+/// A strip as a picture: with `signed_colours` numbers from -1 (blue) to 1 (red), else weightings,
+/// the darker the larger.
+Bitmap strip_bitmap(const Strip& strip, bool signed_colours);
+
 struct NtmReport {
-  std::string title;
-  Facts facts;
-  std::vector<train::EpochRecord> epochs;
-  int64_t best = 0;  ///< number of the best epoch
+  RunSummary run;
   data::SequenceTask task;
   std::vector<LengthScore> lengths;
   std::vector<Episode> episodes;

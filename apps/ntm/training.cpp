@@ -6,7 +6,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/machine.h"
+#include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/train/optimizer.h"
@@ -125,7 +127,7 @@ NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
   loop.checkpoint().expect("configuration", to_json(c));
 }
 
-train::LoopOptions NtmTraining::complete(train::LoopOptions o) const {
+train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs();
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
@@ -136,7 +138,22 @@ train::LoopOptions NtmTraining::complete(train::LoopOptions o) const {
   };
   o.epoch_line = [c = config](const train::EpochRecord& e) { return epoch_line(c, e); };
   o.how_to_resume = "ntm train --resume " + o.folder;
+  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (loop.events()) add_pictures(*loop.events(), e.steps);
+    if (next) next(e);
+  };
   return o;
+}
+
+// A sequence of the longest length of training, as the report shows it.
+void NtmTraining::add_pictures(train::EventWriter& events, int64_t step) {
+  constexpr uint64_t kSeed = 1;
+  train::Learner::Evaluation scope(learner);
+  const Episode e = observe(model, task, task.lengths.high, kSeed);
+  for (const Strip* s : {&e.target, &e.output, &e.error})
+    add_bitmap(events, "episode/" + s->title, strip_bitmap(*s, true), step);
+  for (const Strip& w : e.weights)
+    add_bitmap(events, "weightings/" + w.title, strip_bitmap(w, false), step);
 }
 
 std::optional<train::Metrics> NtmTraining::evaluate() const {

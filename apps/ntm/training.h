@@ -21,7 +21,7 @@ train::LearnerOptions learner_options(const NtmConfig& config);
 /// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
 struct NtmTraining {
-  /// Of `loop_options` folder, terminal and on_epoch count.
+  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
   explicit NtmTraining(const NtmConfig& config, train::LoopOptions loop_options = {});
   NtmTraining(const NtmTraining&) = delete;
   NtmTraining& operator=(const NtmTraining&) = delete;
@@ -36,7 +36,8 @@ struct NtmTraining {
 
  private:
   std::optional<train::Metrics> evaluate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options) const;
+  train::LoopOptions complete(train::LoopOptions loop_options);
+  void add_pictures(train::EventWriter& events, int64_t step);
 };
 
 /// Task, model, recipe, machine: a heading and a text each.

@@ -28,14 +28,18 @@ class Launch {
       : training_(options, data, std::move(model),
                   {.folder = folder.path,
                    .lock = folder.lock,
+                   .tensorboard = options.tensorboard,
                    .on_epoch = [this](const train::EpochRecord&) { write_report(); }}),
         facts_(describe(training_, data_path)),
-        class_names_(data.class_names) {
+        class_names_(data.class_names),
+        command_line_(options.command_line) {
     facts_.insert(facts_.begin() + 3, more.begin(), more.end());  // behind the recipe
   }
 
   train::Loop& loop() { return training_.loop; }
   int go() {
+    record_ =
+        record_start(loop(), "train_cifar", command_line_, options_to_json(training_.options));
     return run_loop("train_cifar", loop(), facts_, [this] { return finish(); });
   }
 
@@ -59,13 +63,16 @@ class Launch {
   }
   void write_report() {
     train::Learner::Evaluation scope(training_.learner);
-    write_file_atomically(report_path(), make_report(report_data(training_, facts_, class_names_)));
+    write_file_atomically(report_path(),
+                          make_report(report_data(training_, facts_, class_names_, record_)));
   }
   std::string report_path() { return loop().folder().file("report.html"); }
 
   CifarTraining training_;
   Facts facts_;
   std::vector<std::string> class_names_;
+  std::string command_line_;
+  RunRecord record_;
 };
 
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
@@ -114,6 +121,8 @@ int resume_run(const TrainOptions& given) {
   const MatmulPrecisionScope precision(matmul_precision(o.precision));
   o.epochs = resumed_epochs(o.schedule, o.epochs, given.epochs_given ? given.epochs : 0);
   if (!given.data.empty()) o.data = absolute(given.data);
+  o.tensorboard = given.tensorboard;
+  o.command_line = given.command_line;
   std::string data_path = o.data.empty() ? drawn_data(folder) : o.data;
   data::Cifar10 data = data::load_cifar10(data_path);
   TrainOptions drawn = o;

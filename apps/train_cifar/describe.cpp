@@ -116,19 +116,17 @@ Facts describe(const CifarTraining& t, const std::string& data_path) {
 }
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,
-                       const std::vector<std::string>& class_names) {
+                       const std::vector<std::string>& class_names, const RunRecord& record) {
   const std::vector<train::EpochRecord>& history = t.loop.history();
   const Evaluation& e = *t.evaluation;
   double seconds = 0;
   for (const train::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
-  d.title = fmt::format("{} on {}", t.options.model,
-                        t.options.data.empty() ? "drawn shapes" : "CIFAR-10");
-  d.facts = facts;
-  d.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
-                                           history.size(), history.size() == 1 ? "" : "s"));
-  d.epochs = history;
-  if (!history.empty()) d.best = t.loop.best_epoch().epoch;
+  d.run = summary_of(fmt::format("{} on {}", t.options.model,
+                                 t.options.data.empty() ? "drawn shapes" : "CIFAR-10"),
+                     facts, record, t.loop);
+  d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
+                                               history.size(), history.size() == 1 ? "" : "s"));
   d.class_names = class_names;
   d.patch = t.model.patch_size();
   const models::Heatmaps now = t.heatmaps();

@@ -16,7 +16,7 @@ Facts describe(const CifarTraining& training, const std::string& data_path);
 /// The data of the report, as far as the training's history goes, with the model as it is.
 /// REQUIRES: there is an evaluation.
 ReportData report_data(const CifarTraining& training, const Facts& facts,
-                       const std::vector<std::string>& class_names);
+                       const std::vector<std::string>& class_names, const RunRecord& record = {});
 
 /// One line on an epoch.
 std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);

@@ -5,10 +5,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/config_checks.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
 #include "tern/apps/common/json_config.h"
+#include "tern/apps/common/run_record.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -97,6 +99,7 @@ std::unique_ptr<CLI::App> parse_once(int argc, char** argv, TrainOptions& o) {
   app->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   app->add_option("--init", o.init, "weights to start from")->type_name("FILE");
   add_dry_run(*app, o.dry_run);
+  add_tensorboard(*app, o.tensorboard);
   app->add_option("--eval", o.eval, "only test these weights")->type_name("FILE");
   return parse_flags(*app, argc, argv) ? std::move(app) : nullptr;
 }
@@ -128,7 +131,8 @@ void check_options(const TrainOptions& o) {
 bool parse_options(int argc, char** argv, TrainOptions& o) {
   std::unique_ptr<CLI::App> app = parse_once(argc, argv, o);
   if (!app) return false;
-  if (!o.resume.empty()) check_resume_flags(*app, {"--threads", "--data", "--epochs"});
+  if (!o.resume.empty())
+    check_resume_flags(*app, {"--threads", "--data", "--epochs", "--tensorboard"});
   if (!o.eval.empty())
     check_flags_beside(*app, "--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
                        "nothing is trained");
@@ -158,6 +162,7 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
         "--recompute would change nothing: {} has no blocks", o.model);
   check_optimizer_bits(o.optimizer, o.memory_use);
   if (o.resume.empty() && o.eval.empty()) check_memory(o.memory_use, o.clip, 1);
+  o.command_line = command_line(argc, argv);
   o.model_given = given("--model");
   o.epochs_given = given("--epochs");
   o.warmup_given = given("--warmup");

@@ -37,9 +37,10 @@ struct TrainOptions : Recipe {
   MemoryOptions memory_use;
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
-  bool dry_run = false;
+  bool dry_run = false, tensorboard = false;
   bool model_given = false, epochs_given = false, warmup_given = false;
   std::string out, resume, eval;
+  std::string command_line;  ///< as it was given
 };
 
 /// Parses the command line. --help prints and returns false; wrong flags throw Error.

@@ -6,7 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "tern/apps/common/chart.h"
+#include "tern/apps/common/color.h"
+#include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/train_cifar/report_pictures.h"
 
@@ -28,19 +29,11 @@ Bitmap cut_into_patches(const Picture& p, int64_t patch) {
   return out;
 }
 
-std::string facts_table(const ReportData& d) {
-  std::string s = "<table>\n";
-  for (const auto& [key, value] : d.facts)
-    s += fmt::format("<tr><td>{}</td><td style=\"text-align:left\">{}</td></tr>\n",
-                     escape_html(key), escape_html(value));
-  return s + "</table>\n";
-}
-
 std::string results(const ReportData& d) {
-  if (d.epochs.empty()) return "";
-  const train::EpochRecord& last = d.epochs.back();
-  const train::EpochRecord& best = d.epochs.at(static_cast<size_t>(d.best - 1));
-  std::string s = "<table>\n<tr><th></th>";
+  if (d.run.epochs.empty()) return "";
+  const train::EpochRecord& last = d.run.epochs.back();
+  const train::EpochRecord& best = d.run.epochs.at(static_cast<size_t>(d.run.best - 1));
+  std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
   for (int k = 1; k <= 5; ++k) s += fmt::format("<th>top-{}</th>", k);
   s += "<th>test loss</th></tr>\n";
   for (const auto& [name, e] : {std::pair(std::string("last epoch"), last),
@@ -50,30 +43,30 @@ std::string results(const ReportData& d) {
       s += fmt::format("<td>{:.2f}%</td>", 100 * e[fmt::format("test_top{}", k)]);
     s += fmt::format("<td>{:.4f}</td></tr>\n", e["test_loss"]);
   }
-  return s + "</table>\n";
+  return s + "</table></div>\n";
 }
 
 std::string curves(const ReportData& d) {
-  Series train{"train", {}, {}}, test{"test", {}, {}}, train1{"train top-1", {}, {}};
-  Series top1{"test top-1", {}, {}}, top5{"test top-5", {}, {}}, rate{"rate", {}, {}};
-  for (const train::EpochRecord& e : d.epochs) {
-    auto add = [&](Series& s, double y) {
-      s.x.push_back(static_cast<double>(e.epoch));
-      s.y.push_back(y);
-    };
-    add(train, e["train_loss"]);
-    add(test, e["test_loss"]);
-    add(train1, e["train_top1"]);
-    add(top1, e["test_top1"]);
-    add(top5, e["test_top5"]);
-    add(rate, e.lr);
-  }
-  return "<div class=\"row\">\n" +
-         line_chart({train, test}, {.title = "Loss", .x_label = "epoch", .whole_x = true}) +
-         line_chart({train1, top1, top5},
-                    {.title = "Accuracy", .x_label = "epoch", .whole_x = true, .percent = true}) +
-         line_chart({rate}, {.title = "Learning rate", .x_label = "epoch", .whole_x = true}) +
-         "</div>\n";
+  return run_charts(
+      d.run,
+      {.title = "Loss", .lines = {{"train", "train_loss"}, {"test", "test_loss"}}, .logs = true},
+      {{.title = "Accuracy",
+        .lines = {{"train top-1", "train_top1"},
+                  {"test top-1", "test_top1"},
+                  {"test top-5", "test_top5"}},
+        .percent = true}});
+}
+
+std::string tables(const ReportData& d) {
+  return epoch_table(d.run,
+                     {{"train loss", "train_loss"},
+                      {"train top-1", "train_top1", 2, 100, "%"},
+                      {"test loss", "test_loss"},
+                      {"test top-1", "test_top1", 2, 100, "%"},
+                      {"test top-5", "test_top5", 2, 100, "%"},
+                      {"lr", "lr", 6}},
+                     "images") +
+         settings_table(d.run);
 }
 
 std::vector<float> average(const std::vector<float>& maps, int64_t count) {
@@ -93,11 +86,11 @@ std::string layer_maps(const LayerMaps& w) {
   const int64_t longest = std::max<int64_t>({w.rows, w.columns, 1});
   int scale = std::max<int>(2, static_cast<int>((w.maps > 1 ? 160 : 200) / longest));
   double limit = std::max(largest(w.before), largest(w.after));
-  std::string s = fmt::format("<h3>{}</h3>\n", escape_html(w.name));
+  std::string s = fmt::format("<div><h3>{}</h3>\n", escape_html(w.name));
   auto picture = [&](const std::vector<float>& values, const std::string& when,
                      const std::string& label) {
-    s += figure(html_heatmap(values, w.rows, w.columns, limit, scale, w.name),
-                label.empty() ? when : when + ", " + label);
+    s += html_figure(html_heatmap(values, w.rows, w.columns, limit, scale, w.name),
+                     label.empty() ? when : when + ", " + label);
   };
   auto maps = [&](const std::vector<float>& values, const char* when) {
     auto size = static_cast<std::ptrdiff_t>(w.rows * w.columns);
@@ -107,12 +100,21 @@ std::string layer_maps(const LayerMaps& w) {
     if (!w.mean_label.empty()) picture(average(values, w.maps), when, w.mean_label);
   };
   const char* row = "</div>\n<div class=\"row\">\n";
-  s += fmt::format("<p>Colours from {:.3g} (blue) to {:.3g} (red).</p>\n<div class=\"row\">\n",
-                   -limit, limit);
+  s += heatmap_bar(limit) + "<div class=\"row\">\n";
   maps(w.before, "before training");
   if (w.maps > 1) s += row;
   maps(w.after, "after training");
-  return s + "</div>\n";
+  return s + "</div></div>\n";
+}
+
+// The greener for a larger share of right answers, the redder for one of wrong ones.
+std::string confusion_cell(int64_t count, double share, bool right) {
+  if (count == 0) return "<td>0</td>";
+  constexpr Rgb kWhite = {255, 255, 255};
+  const Rgb end = right ? kLightTheme.good : kLightTheme.bad;
+  const Rgb background = mix(kWhite, end, share * (right ? .6 : 2));
+  return fmt::format("<td style=\"background:{};color:{}\">{}</td>", hex(background),
+                     hex(readable_on(background)), count);
 }
 
 std::string confusion_table(const ReportData& d) {
@@ -128,9 +130,7 @@ std::string confusion_table(const ReportData& d) {
     for (size_t j = 0; j < n; ++j) {
       int64_t count = row[static_cast<std::ptrdiff_t>(j)];
       double share = total > 0 ? static_cast<double>(count) / total : 0;
-      s += fmt::format("<td style=\"background:rgba({},{:.2f})\">{}</td>",
-                       i == j ? "26,127,55" : "193,18,31", std::min(1.0, share * (i == j ? .6 : 2)),
-                       count);
+      s += confusion_cell(count, share, i == j);
     }
     double right = total > 0 ? static_cast<double>(row[static_cast<std::ptrdiff_t>(i)]) / total : 0;
     s += fmt::format("<td>{:.1f}%</td></tr>\n", 100 * right);
@@ -167,22 +167,22 @@ std::string patches(const ReportData& d) {
   if (p.pixels.empty() || d.patch == 0) return "";
   int64_t count = (p.height / d.patch) * (p.width / d.patch);
   return "<h2>What the model sees</h2>\n<div class=\"row\">" +
-         figure(html_image(to_bitmap(p), 6, "sample image"), "a test image") +
-         figure(html_image(cut_into_patches(p, d.patch), 6, "sample image in patches"),
-                fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
-                            d.patch)) +
+         html_figure(html_image(to_bitmap(p), 6, "sample image"), "a test image") +
+         html_figure(html_image(cut_into_patches(p, d.patch), 6, "sample image in patches"),
+                     fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
+                                 d.patch)) +
          "</div>\n";
 }
 
 }  // namespace
 
 std::string make_report(const ReportData& d) {
-  std::string s = fmt::format("<h1>{}</h1>\n", escape_html(d.title));
-  s += facts_table(d) + "<h2>Results</h2>\n" + results(d) + curves(d) + patches(d);
+  std::string s = page_head(d.run) + "<h2>Results</h2>\n" + results(d) + curves(d) + patches(d);
   if (!d.layers.empty()) {
-    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n", escape_html(d.maps_title),
+    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"layers\">\n", escape_html(d.maps_title),
                      escape_html(d.maps_caption));
     for (const LayerMaps& w : d.layers) s += layer_maps(w);
+    s += "</div>\n";
   }
   s += picture_maps(d);
   if (!d.confusion.empty())
@@ -193,7 +193,7 @@ std::string make_report(const ReportData& d) {
                    "Test images with their true class and the three likeliest answers.");
   s += predictions(d, d.mistakes, "Surest mistakes",
                    "The wrong answers that were given with the highest probability.");
-  return html_page(d.title, s);
+  return html_page(d.run.title, s + "<h2>Numbers</h2>\n" + tables(d));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "tern/train/metrics.h"
+#include "tern/apps/common/run_page.h"
 
 namespace tern::apps::train_cifar {
 
@@ -47,10 +46,7 @@ struct Prediction {
 };
 
 struct ReportData {
-  std::string title;                                       ///< "gmlp-4m on CIFAR-10"
-  std::vector<std::pair<std::string, std::string>> facts;  ///< what ran: model, data, flags, ...
-  std::vector<train::EpochRecord> epochs;
-  int64_t best = 0;  ///< number of the best epoch
+  RunSummary run;  ///< "gmlp-4m on CIFAR-10"
   std::vector<std::string> class_names;
   Picture sample;     ///< shown cut into patches
   int64_t patch = 0;  ///< side of a patch in pixels; 0: the model sees none

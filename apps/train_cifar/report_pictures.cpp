@@ -54,10 +54,10 @@ std::string table(const PictureMaps& p) {
 
 std::string picture_section(const PictureMaps& p) {
   std::string s = "<div class=\"row\">\n" +
-                  figure(html_image(to_bitmap(p.picture), kLarge, p.caption), p.caption);
+                  html_figure(html_image(to_bitmap(p.picture), kLarge, p.caption), p.caption);
   for (const PatchShares& shares : p.shares)
     for (int64_t i = 0; shares.labels.empty() && i < shares.maps; ++i)
-      s += figure(overlay_image(p, shares, i, kLarge), description(shares, i));
+      s += html_figure(overlay_image(p, shares, i, kLarge), description(shares, i));
   return s + table(p) + "</div>\n";
 }
 
@@ -69,11 +69,6 @@ Bitmap to_bitmap(const Picture& p) {
   for (size_t i = 0; i < plane; ++i)
     for (size_t c = 0; c < 3; ++c) b.rgb[3 * i + c] = p.pixels[c * plane + i];
   return b;
-}
-
-std::string figure(const std::string& content, const std::string& caption) {
-  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", content,
-                     escape_html(caption));
 }
 
 Bitmap overlay(const Picture& p, const std::vector<float>& values, int64_t rows, int64_t columns) {

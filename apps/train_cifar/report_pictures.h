@@ -10,9 +10,6 @@ namespace tern::apps::train_cifar {
 
 Bitmap to_bitmap(const Picture& picture);
 
-/// A <figure> of HTML content with a text under it.
-std::string figure(const std::string& content, const std::string& caption);
-
 /// The picture in grey, each patch the redder the nearer its value (row-major) is to the largest of
 /// them, and grey at the least.
 Bitmap overlay(const Picture& picture, const std::vector<float>& values, int64_t rows,

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/images.h"
+#include "tern/apps/train_cifar/report_pictures.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -99,7 +101,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
   loop.checkpoint().expect("data", data_checksum(data));
 }
 
-train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
+train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.epochs = options.epochs;
   o.best = {"test_top1", true};
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
@@ -112,7 +114,29 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) const {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
+  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (loop.events()) add_pictures(*loop.events(), e.steps);
+    if (next) next(e);
+  };
   return o;
+}
+
+// What the report shows: the model's maps, and which patches of some images count for it.
+void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
+  constexpr int64_t kPictures = 4;
+  train::Learner::Evaluation scope(learner);
+  add_heatmaps(events, heatmaps(), step);
+  const int64_t count = std::min(kPictures, test_set.size());
+  const models::PatchMaps found = patch_maps(count);
+  for (int64_t i = 0; i < count; ++i)
+    for (const models::PatchMap& layer : found.maps) {
+      const Tensor mean = tern::mean(layer.values[i], {0});
+      const data::ImageSample sample = test_set.get(i);
+      const Picture picture{
+          data::kImageSide, data::kImageSide, {sample.image->begin(), sample.image->end()}};
+      add_bitmap(events, fmt::format("{}/image {}, {}", found.title, i + 1, layer.title),
+                 overlay(picture, mean.to_vector<float>(), mean.size(0), mean.size(1)), step);
+    }
 }
 
 std::optional<Evaluation> CifarTraining::test(const std::string& label) const {

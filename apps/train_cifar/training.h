@@ -33,7 +33,7 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
 
 /// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5, best_top1.
 struct CifarTraining {
-  /// Of `loop_options` folder, terminal and on_epoch count.
+  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
   CifarTraining(const TrainOptions& options, const data::Cifar10& data, ImageClassifier model,
                 train::LoopOptions loop_options = {});
   CifarTraining(const CifarTraining&) = delete;
@@ -57,7 +57,8 @@ struct CifarTraining {
 
  private:
   std::optional<train::Metrics> evaluate_epoch();
-  train::LoopOptions complete(train::LoopOptions loop_options) const;
+  void add_pictures(train::EventWriter& events, int64_t step);
+  train::LoopOptions complete(train::LoopOptions loop_options);
 };
 
 }  // namespace tern::apps::train_cifar

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/flags.h"
+#include "tern/apps/common/run_record.h"
 #include "tern/core/base/error.h"
 #include "tern/train/schedule.h"
 
@@ -102,6 +104,7 @@ CLI::App* add_train(CLI::App& app, TranslateOptions& o) {
   add_threads(*train, o);
   train->add_option("--out", o.out, "folder of the run; default runs/NAME")->type_name("DIR");
   add_dry_run(*train, o.dry_run);
+  add_tensorboard(*train, o.tensorboard);
   train->add_option("--resume", o.resume, "folder of a run to go on with")->type_name("DIR");
   return train;
 }
@@ -190,7 +193,8 @@ void check_flags_count(const CLI::App& train, const TrainConfig& c) {
 
 void check_train(const CLI::App& train, const TranslateOptions& o) {
   const TrainConfig& c = o.train;
-  if (!o.resume.empty()) return check_resume_flags(train, {"--threads", "--epochs"});
+  if (!o.resume.empty())
+    return check_resume_flags(train, {"--threads", "--epochs", "--tensorboard"});
   check(c.pairs.empty() || (c.source.empty() && c.target.empty()),
         "--pairs and --source/--target cannot be given together");
   check(c.source.empty() == c.target.empty(), "--source and --target belong together");
@@ -237,6 +241,7 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   const CLI::App* score = add_score(app, o);
   const CLI::App* plot = add_plot(app, o);
   if (!parse_flags(app, argc, argv)) return false;
+  o.command_line = command_line(argc, argv);
   if (run->parsed()) o.command = Command::run;
   if (eval->parsed()) o.command = Command::eval;
   if (score->parsed()) o.command = Command::score;

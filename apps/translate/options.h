@@ -12,8 +12,10 @@ namespace tern::apps::translate {
 struct TranslateOptions {
   enum class Command { train, run, eval, score, plot } command = Command::train;
   TrainConfig train;
-  std::string out, resume;  ///< train
-  bool dry_run = false;     ///< train
+  std::string out, resume;   ///< train
+  bool dry_run = false;      ///< train
+  bool tensorboard = false;  ///< train
+  std::string command_line;  ///< as it was given
   bool epochs_given = false, warmup_given = false;
   int threads = 0;                ///< 0: all cores
   std::string precision = "f32";  ///< of matrix products: run, eval, plot

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "tern/apps/common/attention_view.h"
-#include "tern/apps/common/launch.h"
-#include "tern/train/metrics.h"
+#include "tern/apps/common/run_page.h"
 
 namespace tern::apps::translate {
 
@@ -17,10 +16,7 @@ struct SampleTranslation {
 };
 
 struct TranslationReport {
-  std::string title;
-  Facts facts;
-  std::vector<train::EpochRecord> epochs;
-  int64_t best = 0;  ///< number of the epoch whose weights were kept
+  RunSummary run;  ///< its best epoch: whose weights were kept
   std::vector<SampleTranslation> samples;
 };
 

@@ -1,6 +1,7 @@
 // translate train: a training at work in a model folder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tern/apps/common/new_run.h"
@@ -39,17 +40,15 @@ std::vector<SampleTranslation> samples(const TranslationModel& model, const Corp
 }
 
 // After the last epoch: the report on the weights that were kept.
-void write_report(const TranslationTraining& t, const Facts& facts) {
+void write_report(const TranslationTraining& t, const Facts& facts, const RunRecord& record) {
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
   const Translator translator = load_translator(folder.path);
   const std::string report_path = folder.file("report.html");
   TranslationReport report{
-      .title = fmt::format("{} on {}", t.config.model.model,
-                           is_demo(t.config) ? "generated pairs" : "sentence pairs"),
-      .facts = facts,
-      .epochs = t.loop.history(),
-      .best = best.epoch,
+      .run = summary_of(fmt::format("{} on {}", t.config.model.model,
+                                    is_demo(t.config) ? "generated pairs" : "sentence pairs"),
+                        facts, record, t.loop),
       .samples = samples(translator.model, t.corpus, t.tokenizers)};
   write_file_atomically(report_path, make_report(report));
   for (const SampleTranslation& s : report.samples)
@@ -61,12 +60,17 @@ void write_report(const TranslationTraining& t, const Facts& facts) {
   else
     train::say(fmt::format("best epoch {}: valid ppl {:.2f}, BLEU {:.2f}, {}", best.epoch,
                            best["valid_ppl"], best["valid_bleu"], folder.weights()));
-  train::say(fmt::format("report with attention: {}", report_path));
+  const bool attention =
+      std::any_of(report.samples.begin(), report.samples.end(),
+                  [](const SampleTranslation& s) { return !s.attention.groups.empty(); });
+  train::say(fmt::format("report{}: {}", attention ? " with attention" : "", report_path));
 }
 
-int go(TranslationTraining& t, const Facts& facts) {
+int go(TranslationTraining& t, const Facts& facts, const TranslateOptions& options) {
+  const RunRecord record =
+      record_start(t.loop, "translate", options.command_line, to_json(t.config));
   return run_loop("translate", t.loop, facts, [&] {
-    write_report(t, facts);
+    write_report(t, facts, record);
     return true;
   });
 }
@@ -99,11 +103,12 @@ int start_training(const TranslateOptions& options) {
   const LockedFolder folder = make_run_folder(options.out, "translate-" + c.preset);
   guard.made(folder.path);
   save_description({folder.path}, c, tokenizers);
-  TranslationTraining training(c, corpus, tokenizers, std::move(model), folder.loop_options());
+  TranslationTraining training(c, corpus, tokenizers, std::move(model),
+                               folder.loop_options(options.tensorboard));
   Facts facts = describe(training, files);
   facts.insert(facts.end() - 1, more.begin(), more.end());  // behind the recipe
   guard.keep();
-  return go(training, facts);
+  return go(training, facts, options);
 }
 
 int resume_training(const TranslateOptions& options) {
@@ -120,11 +125,11 @@ int resume_training(const TranslateOptions& options) {
   const PairFiles files = read_pair_files(c);
   const Corpus corpus = encode_corpus(c, files, tokenizers);
   TranslationTraining training(c, corpus, tokenizers, TranslationModel(c.model, c.seed),
-                               folder.loop_options());
+                               folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
   if (c.epochs != started_with) save_config({folder.path}, c);
-  return go(training, describe(training, files));
+  return go(training, describe(training, files), options);
 }
 
 }  // namespace tern::apps::translate

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "tern/apps/common/board.h"
 #include "tern/apps/common/machine.h"
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/describe.h"
@@ -76,7 +77,7 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions TranslationTraining::complete(train::LoopOptions o) const {
+train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
   const bool by_bleu = config.best == "bleu";
@@ -90,7 +91,25 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) const {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
+  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (loop.events()) add_pictures(*loop.events(), e.steps);
+    if (next) next(e);
+  };
   return o;
+}
+
+// The attention of the first validation pairs, as the report shows it.
+void TranslationTraining::add_pictures(train::EventWriter& events, int64_t step) {
+  constexpr size_t kPictures = 2;
+  train::Learner::Evaluation scope(learner);
+  std::vector<std::string> sources;
+  for (const data::SentencePair& p : corpus.valid_text)
+    if (sources.size() < kPictures) sources.push_back(p.source);
+  if (sources.empty()) return;
+  const auto found = translate_lines(model, tokenizers, sources, {.log_probs = false});
+  for (size_t i = 0; i < sources.size(); ++i)
+    add_attention(events, explain(model, tokenizers, sources[i], found[i][0]), step,
+                  fmt::format("attention {}", i + 1));
 }
 
 data::BleuOptions TranslationTraining::bleu_options() const {

@@ -28,8 +28,8 @@ Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
 /// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
 /// are NaN without validation pairs. Corpus and tokenizers must outlive it.
 struct TranslationTraining {
-  /// Of `loop_options` folder, terminal and on_epoch count. The weights of the best epoch are
-  /// written as model.safetensors.
+  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
+  /// epoch are written as model.safetensors.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
                       TranslationModel model, train::LoopOptions loop_options = {});
   TranslationTraining(const TranslationTraining&) = delete;
@@ -48,7 +48,8 @@ struct TranslationTraining {
 
  private:
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options) const;
+  train::LoopOptions complete(train::LoopOptions loop_options);
+  void add_pictures(train::EventWriter& events, int64_t step);
 };
 
 }  // namespace tern::apps::translate

@@ -12,6 +12,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/run_checks.h"
 #include "tern/tests/same_bits.h"
 
 namespace tern::apps::lm {
@@ -102,6 +103,8 @@ std::string trained_folder(const TempDir& dir, const std::string& model) {
   LmOptions o;
   o.train = busy_config(model, some_text(dir));
   o.out = dir / model;
+  o.tensorboard = true;
+  o.command_line = "lm train <x>";
   REQUIRE(start_training(o) == 0);
   return o.out;
 }
@@ -225,6 +228,9 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     for (const char* part : {"Bits a byte", "Texts", gmlp ? "Spatial weights" : "Self-attention",
                              gmlp ? "at the start" : "head 4"})
       CHECK(report.find(part) != std::string::npos);
+
+    test::check_run_files(folder, "lm train <x>", gmlp ? "Spatial weights/" : "attention/");
+    CHECK(test::contains(report, "<h1>Attention</h1>") == !gmlp);
 
     o = {};
     o.model = folder;

@@ -14,6 +14,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/run_checks.h"
 #include "tern/tests/same_bits.h"
 
 namespace tern::apps::lm {
@@ -92,6 +93,8 @@ std::string trained_folder(const TempDir& dir, const TrainConfig& config,
   LmOptions o;
   o.train = config;
   o.out = dir / name;
+  o.tensorboard = true;
+  o.command_line = "lm train <x>";
   REQUIRE(start_training(o) == 0);
   return o.out;
 }
@@ -200,6 +203,7 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
       CHECK(nlohmann::json::parse(line).at(key).is_number());
   }
   CHECK(epochs == 3);
+  test::check_run_files(folder, "lm train <x>", "attention/");
   const std::string report = read_file(folder + "/report.html");
   for (const char* part : {"Loss of a pair", "Gaps", "[MASK]", "Self-attention", "head 4"})
     CHECK(report.find(part) != std::string::npos);

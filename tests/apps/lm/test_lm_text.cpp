@@ -308,7 +308,7 @@ TEST_CASE("lm: every family has the weights it says; the report shows what a mod
   CHECK(picture.groups[0].matrices.size() == 4);
   CHECK(picture.groups[0].matrices[0].rows.size() == 8);
   LmReport report;
-  report.title = "A <title>";
+  report.run.title = "A <title>";
   report.samples = {{"one", "<two>"}};
   report.attention = picture;
   report.before = report.after = table.heatmaps(zeros({1, 4}, DType::i64));

@@ -19,6 +19,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/run_checks.h"
 #include "tern/tests/same_bits.h"
 #include "tern/train/interrupt.h"
 
@@ -343,7 +344,10 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   NtmCommand o;
   o.config = tiny("copy");
   o.out = folder.file("run");
+  o.tensorboard = true;
+  o.command_line = "ntm train <x>";
   REQUIRE(start_training(o) == 0);
+  test::check_run_files(o.out, o.command_line, "weightings/");
   CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
   const train::RunFolder run{o.out};
   const std::string report = slurp(run.file("report.html"));
@@ -351,7 +355,8 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   CHECK(report.find("read weightings") != std::string::npos);
   std::istringstream lines(slurp(run.log()));
   std::vector<nlohmann::json> log;
-  for (std::string line; std::getline(lines, line);) log.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("{\"step\"")) log.push_back(nlohmann::json::parse(line));
   REQUIRE(log.size() == 3);
   CHECK(log[0]["sequences"] == 7);
   CHECK(log[2]["sequences"] == 17);

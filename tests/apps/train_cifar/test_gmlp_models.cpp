@@ -85,7 +85,7 @@ TEST_CASE("train_cifar: the paper's gMLP goes on exactly, stochastic depth inclu
 
   const ReportData data =
       report_data(whole, describe(whole, "data"), two_steps_of_data().class_names);
-  CHECK(data.facts.at(0).second ==
+  CHECK(data.run.facts.at(0).second ==
         "gmlp-ti-p4, 4,613,898 weights: 30 blocks on 64 tokens of 128 channels");
   CHECK(data.layers.size() == 30);
   CHECK(data.patch == 4);

@@ -18,6 +18,7 @@
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/run_checks.h"
 #include "tern/tests/same_bits.h"
 
 namespace tern::apps::train_cifar {
@@ -309,7 +310,10 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   o.data = folder.file("data");
   o.out = folder.file("run");
   data::write_cifar10(o.data, tiny_data());
+  o.tensorboard = true;
+  o.command_line = "train_cifar <x>";
   REQUIRE(start_run(o) == 0);
+  test::check_run_files(o.out, o.command_line, "Spatial weights/");
   CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("holds a run already"), Error);
 
   train::RunFolder run{o.out};
@@ -319,6 +323,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   nlohmann::json line;
   int64_t epoch = 0;
   for (std::string text; std::getline(lines, text);) {
+    if (text.starts_with("{\"step\"")) continue;
     line = nlohmann::json::parse(text);
     CHECK(line.at("epoch") == ++epoch);
     for (const char* key : {"train_loss", "train_top1", "test_loss", "test_top1", "test_top2",

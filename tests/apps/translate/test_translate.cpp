@@ -11,6 +11,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/run_checks.h"
 #include "tern/tests/same_bits.h"
 
 namespace tern::apps::translate {
@@ -94,6 +95,8 @@ std::string trained_folder(const TempDir& dir, const std::string& model) {
   TranslateOptions o;
   o.train = busy_config(model);
   o.out = dir / model;
+  o.tensorboard = true;
+  o.command_line = "translate train <x>";
   REQUIRE(start_training(o) == 0);
   return o.out;
 }
@@ -261,6 +264,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   }
   CHECK(epochs == 3);
   CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
+  test::check_run_files(folder, "translate train <x>", "attention 1/Cross attention");
 
   o = {};
   o.model = folder;

@@ -1,0 +1,59 @@
+#include "tern/apps/common/board.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "tern/apps/common/attention_parts.h"
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/heatmap.h"
+#include "tern/core/ops/ops.h"
+
+namespace tern::apps {
+
+void add_tensorboard(CLI::App& app, bool& tensorboard) {
+  app.add_flag("--tensorboard", tensorboard,
+               "write event files for TensorBoard into the run's folder");
+}
+
+void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& b, int64_t step) {
+  constexpr int64_t kSide = 256;
+  const int64_t scale = std::max<int64_t>(kSide / std::max({b.width, b.height, int64_t{1}}), 1);
+  data::Picture large{b.height * scale, b.width * scale, {}};
+  large.rgb.resize(static_cast<size_t>(3 * large.height * large.width));
+  for (int64_t y = 0; y < large.height; ++y)
+    for (int64_t x = 0; x < large.width; ++x)
+      std::copy_n(&b.rgb[static_cast<size_t>(3 * (y / scale * b.width + x / scale))], 3,
+                  large.row(y) + 3 * x);
+  events.add_image(tag, large, step);
+}
+
+void add_attention(train::EventWriter& events, const AttentionSentence& sentence, int64_t step,
+                   const std::string& heading) {
+  for (const AttentionGroup& group : sentence.groups)
+    for (const AttentionMatrix& mean : layer_means(group))
+      if (!mean.weights.empty())
+        add_bitmap(events, heading + "/" + mean.title, attention_bitmap(mean), step);
+}
+
+void add_heatmaps(train::EventWriter& events, const models::Heatmaps& maps, int64_t step) {
+  for (const models::Heatmap& layer : maps.maps) {
+    if (layer.values.numel() == 0) continue;
+    const double limit = std::max(max(abs(layer.values)).item(), 1e-30);
+    for (int64_t i = 0; i < layer.values.size(0); ++i) {
+      const std::vector<float> values = layer.values[i].to_vector<float>();
+      Bitmap b{layer.values.size(2), layer.values.size(1), std::vector<uint8_t>(3 * values.size())};
+      for (size_t k = 0; k < values.size(); ++k)
+        diverging_color(static_cast<double>(values[k]) / limit, &b.rgb[3 * k]);
+      std::string tag = fmt::format("{}/{}", maps.title, layer.title);
+      if (!layer.labels.empty())
+        tag += ", " + layer.labels.at(static_cast<size_t>(i));
+      else if (layer.values.size(0) > 1)
+        tag += fmt::format(", {}", i + 1);
+      add_bitmap(events, tag, b, step);
+    }
+  }
+}
+
+}  // namespace tern::apps

@@ -1,0 +1,33 @@
+// --tensorboard of the training programs, and the pictures of their reports as TensorBoard's
+// images. Scalars and histograms are the loop's own (train/loop.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/html.h"
+#include "tern/models/heatmaps.h"
+#include "tern/train/tensorboard.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tern::apps {
+
+void add_tensorboard(CLI::App& app, bool& tensorboard);
+
+/// The bitmap enlarged to about 256 pixels, for TensorBoard smooths what it enlarges.
+void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& bitmap,
+                int64_t step);
+
+/// Each layer's mean over its heads: "attention/Cross attention, layer 2, mean of its heads".
+void add_attention(train::EventWriter& events, const AttentionSentence& sentence, int64_t step,
+                   const std::string& heading = "attention");
+
+/// Every map, in colours from -m (blue) to m (red), m being the largest absolute value of its
+/// layer: "Spatial weights/Layer 2, head 1".
+void add_heatmaps(train::EventWriter& events, const models::Heatmaps& maps, int64_t step);
+
+}  // namespace tern::apps

@@ -1,0 +1,37 @@
+// Colours of pages, and whether a text is readable on them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace tern::apps {
+
+struct Rgb {
+  uint8_t red = 0, green = 0, blue = 0;
+};
+
+/// "#1a7f37".
+std::string hex(const Rgb& color);
+
+/// The colour that is t of the way from a to b.
+Rgb mix(const Rgb& a, const Rgb& b, double t);
+
+/// How much two colours differ in lightness, from 1 to 21: the contrast ratio of WCAG 2.1
+/// (https://www.w3.org/TR/WCAG21/#dfn-contrast-ratio). Text needs 4.5, lines of charts 3.
+double contrast(const Rgb& a, const Rgb& b);
+
+/// Black or white, whichever is easier to read on it; at least 4.58.
+Rgb readable_on(const Rgb& background);
+
+/// The colours of the reports' pages, on light and on dark screens.
+struct Theme {
+  Rgb paper, ink, soft;  ///< soft: small print
+  Rgb line;              ///< of tables and grids; no text has it
+  Rgb good, bad;         ///< answers
+  Rgb link;
+  std::array<Rgb, 6> series;  ///< lines of charts
+};
+extern const Theme kLightTheme, kDarkTheme;
+
+}  // namespace tern::apps

@@ -1,0 +1,112 @@
+#include "tern/apps/common/page_style.h"
+
+#include <fmt/core.h>
+
+#include <string_view>
+
+#include "tern/apps/common/color.h"
+
+namespace tern::apps {
+namespace {
+
+constexpr std::string_view kText = R"css(
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+       max-width: 110rem; margin: 1.5rem auto; padding: 0 1rem; overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; }
+h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
+a { color: var(--link); }
+p { max-width: 48rem; }
+p, figcaption, .note { color: var(--soft); }
+code, pre { font: 13px/1.45 ui-monospace, monospace; }
+code { overflow-wrap: anywhere; }
+pre { overflow-x: auto; }
+details { margin: .8rem 0; }
+details > summary { cursor: pointer; }
+table { border-collapse: collapse; }
+td, th { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
+td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { text-align: left; }
+.facts td { vertical-align: top; overflow-wrap: anywhere; }
+.facts td:first-child { white-space: nowrap; color: var(--soft); }
+.best { font-weight: bold; }
+.scroll { overflow-x: auto; }
+.row { display: flex; flex-wrap: wrap; gap: 1rem; }
+.row > * { max-width: 100%; }
+.layers { display: flex; flex-wrap: wrap; gap: 0 3rem; }
+.layers > * { max-width: 100%; }
+.right { color: var(--good); } .wrong { color: var(--bad); }
+@media (max-width: 500px) {
+  body { margin-top: .6rem; padding: 0 .6rem; }
+  td, th { padding: .15rem .35rem; }
+}
+)css";
+
+constexpr std::string_view kPictures = R"css(
+figure { display: inline-block; margin: .4rem 1rem .4rem 0; vertical-align: top; max-width: 100%; }
+figcaption { font-size: .85rem; }
+img { image-rendering: pixelated; border: 1px solid var(--line); display: block; max-width: 100%;
+      height: auto; }
+svg { display: block; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
+svg.map { max-width: 100%; height: auto; }
+svg.map image, svg.bar image { image-rendering: pixelated; }
+svg.map text, svg.bar text { font-size: 10px; fill: var(--soft); }
+svg.map path, svg.bar path { stroke: var(--soft); fill: none; }
+.heads { overflow-x: auto; margin: .4rem 0; }
+.heads td, .heads th { padding: .15rem .25rem; text-align: center; border: 0; color: var(--soft);
+                       font-size: .8rem; font-weight: normal; white-space: nowrap; }
+.heads img { max-width: none; }
+.sentence { border-top: 1px solid var(--line); padding: .6rem 0; }
+.sentence > summary { font-size: 1.05rem; padding-left: 1.2rem; text-indent: -1.2rem; }
+.sentence h3 { font-size: 1.1rem; margin-top: 1.6rem; }
+)css";
+
+constexpr std::string_view kCharts = R"css(
+.charts { display: grid; gap: 1rem 1.5rem; margin-top: 1rem;
+          grid-template-columns: repeat(auto-fill, minmax(min(100%, 25rem), 1fr)); }
+.chart { display: block; margin: 0; position: relative; }
+.chart > svg { width: 100%; height: auto; }
+.chart .grid { stroke: var(--line); }
+.chart .title { font-weight: 600; }
+.chart polyline { fill: none; stroke-width: 1.8; }
+.chart .logarithmic, .chart .switch:checked ~ .plain { display: none; }
+.chart .switch:checked ~ .logarithmic { display: block; }
+.chart .switch { position: absolute; right: 4.1rem; top: 0; margin: .25rem; }
+.chart .switch + label { position: absolute; right: 0; top: 0; font-size: .85rem;
+                         color: var(--soft); cursor: pointer; }
+.legend { display: flex; flex-wrap: wrap; gap: 0 1rem; margin-left: .8rem; }
+.legend svg { display: inline; vertical-align: middle; }
+)css";
+
+std::string variables(const Theme& t) {
+  std::string s;
+  auto add = [&](const std::string& name, const Rgb& c) {
+    s += fmt::format(" --{}: {};", name, hex(c));
+  };
+  add("paper", t.paper);
+  add("ink", t.ink);
+  add("soft", t.soft);
+  add("line", t.line);
+  add("good", t.good);
+  add("bad", t.bad);
+  add("link", t.link);
+  for (size_t i = 0; i < t.series.size(); ++i) add(fmt::format("c{}", i), t.series[i]);
+  return s;
+}
+
+}  // namespace
+
+std::string page_style() {
+  std::string s = fmt::format(
+      "\n:root {{ color-scheme: light dark;{} }}\n"
+      "@media (prefers-color-scheme: dark) {{ :root {{{} }} }}",
+      variables(kLightTheme), variables(kDarkTheme));
+  s += kText;
+  s += kPictures;
+  s += kCharts;
+  for (size_t i = 0; i < kLightTheme.series.size(); ++i)
+    s += fmt::format(".c{0} {{ stroke: var(--c{0}); }} circle.c{0} {{ fill: var(--c{0}); }}\n", i);
+  return s;
+}
+
+}  // namespace tern::apps

@@ -1,0 +1,118 @@
+#include "tern/apps/common/run_record.h"
+
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
+#include "tern/core/io/safetensors.h"
+
+namespace tern::apps {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLargestFile = 1 << 24;
+
+std::string path_of(const train::RunFolder& folder) { return folder.file("run.json"); }
+
+std::string date_now() {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
+}
+
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./=:,+@%").find(c) != std::string_view::npos ||
+           static_cast<unsigned char>(c) >= 0x80;
+  });
+  if (plain) return word;
+  std::string s = "'";
+  for (const char c : word) s += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return s + "'";
+}
+
+void add_settings(const json& object, const std::string& before, Settings& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object())
+      add_settings(value, before + key + ".", out);
+    else
+      out.emplace_back(before + key,
+                       value.is_string()
+                           ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, json::error_handler_t::replace));
+  }
+}
+
+json to_json(const RunRecord& r) {
+  json starts = json::array(), settings = json::object();
+  for (const RunStart& s : r.starts)
+    starts.push_back({{"command", s.command}, {"version", s.version}, {"date", s.date}});
+  for (const auto& [name, value] : r.settings) settings[name] = value;
+  return {{"program", r.program},
+          {"starts", starts},
+          {"settings", settings},
+          {"best", {{"metric", r.best.metric}, {"largest", r.best.largest}}}};
+}
+
+RunRecord from_json(const json& j) {
+  RunRecord r{.program = j.at("program"), .starts = {}, .settings = {}, .best = {}};
+  for (const json& s : j.at("starts"))
+    r.starts.push_back({s.at("command"), s.at("version"), s.at("date")});
+  for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
+  r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
+  return r;
+}
+
+}  // namespace
+
+std::string command_line(int argc, const char* const* argv) {
+  std::string s;
+  for (int i = 0; i < argc; ++i) s += (i == 0 ? "" : " ") + quoted(argv[i]);
+  return s;
+}
+
+Settings settings_of(const std::string& text) {
+  Settings out;
+  add_settings(parse_json(text), "", out);
+  return out;
+}
+
+std::optional<RunRecord> load_run_record(const train::RunFolder& folder) {
+  const std::string path = path_of(folder);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  const uint64_t size = std::filesystem::file_size(path, error);
+  check_io(!error && size <= kLargestFile, "{}: no record of a run has {} bytes", path, size);
+  std::ifstream in(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  try {
+    return from_json(parse_json(text));
+  } catch (const json::exception& e) {
+    fail_io(fmt::format("{}: it cannot be read: {}", path, e.what()));
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: it cannot be read: {}", path, e.what()));
+  }
+}
+
+RunRecord record_start(const train::Loop& loop, const std::string& program,
+                       const std::string& command, const std::string& settings) {
+  RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
+  if (loop.finished() && !record.program.empty()) return record;
+  record.program = program;
+  record.starts.push_back({command, TERN_VERSION, date_now()});
+  record.settings = settings_of(settings);
+  record.best = loop.best();
+  // Texts of the command line may be any bytes.
+  write_file_atomically(path_of(loop.folder()),
+                        to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return record;
+}
+
+}  // namespace tern::apps

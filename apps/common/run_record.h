@@ -1,0 +1,46 @@
+// run.json in the folder of a run: how it was started and with which settings, for its report and
+// for comparisons of runs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/train/loop.h"
+
+namespace tern::apps {
+
+/// A time that the program was started: for the run, or to go on with it.
+struct RunStart {
+  std::string command;  ///< as a shell takes it
+  std::string version;  ///< of tern
+  std::string date;     ///< "2026-03-01 14:05:09 UTC"
+};
+
+/// Names and texts: {"model.dim", "256"}.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+struct RunRecord {
+  std::string program;           ///< "translate"
+  std::vector<RunStart> starts;  ///< in order; the first may be missing in a folder of old
+  Settings settings;
+  train::Best best;  ///< what says which epoch is the best
+};
+
+/// The command line as a shell takes it, words in quotes where they need them.
+std::string command_line(int argc, const char* const* argv);
+
+/// The settings in a JSON object; those of objects in it are called "outer.inner".
+Settings settings_of(const std::string& json);
+
+/// The record of the folder; nothing if it has none (runs of earlier versions). IoError if it is
+/// damaged.
+std::optional<RunRecord> load_run_record(const train::RunFolder& folder);
+
+/// Writes down that the loop's run is started, or goes on; a finished one stays as it is. Gives the
+/// record. `settings` is the run's configuration as JSON.
+RunRecord record_start(const train::Loop& loop, const std::string& program,
+                       const std::string& command, const std::string& settings);
+
+}  // namespace tern::apps
