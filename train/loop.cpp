@@ -136,6 +136,7 @@ void Loop::Impl::load(const std::string& json) {
   feed.seek({.epoch = closed, .batch = s.batch});
   if (s.batch == s.batches) check(!feed.take(), "an epoch has more than {} batches", s.batches);
   state = std::move(s);
+  logged_steps = state.steps.records().size();
 }
 
 void Loop::Impl::take_lock() {
@@ -146,11 +147,11 @@ void Loop::Impl::take_lock() {
 
 void Loop::Impl::save() {
   if (!in_folder()) return;
-  append_steps(folder, state.steps, logged_steps);
-  if (board) board->events().flush();
   checkpoint.save(folder.checkpoint());
   last_save = Clock::now();
   saved_step = learner.steps();
+  append_steps(folder, state.steps, logged_steps);
+  if (board) board->events().flush();
 }
 
 void Loop::Impl::save_weights() {

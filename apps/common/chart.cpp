@@ -86,6 +86,7 @@ Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOption
     }
   if (p.x.empty()) p.x = {0, 1}, p.y = {logs ? 0.1 : 0, 1};
   if (p.x.low == p.x.high) p.x = {p.x.low - 1, p.x.high + 1};
+  if (p.y.low == 0 && p.y.high == 0) p.y.high = 1;
   p.y_ticks = logs ? log_ticks(p.y.low, p.y.high) : round_ticks(p.y.low, p.y.high, 5);
   p.y = {p.y_ticks.front(), p.y_ticks.back()};
   return p;

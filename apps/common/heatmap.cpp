@@ -38,8 +38,9 @@ void diverging_color(double value, uint8_t* rgb) {
     rgb[k] = static_cast<uint8_t>(std::lround(kWhite[k] + t * (end[k] - kWhite[k])));
 }
 
-std::string html_map(const Bitmap& b, int scale, const std::string& description) {
-  const int64_t width = b.width * scale, height = b.height * scale;
+std::string html_map(const Bitmap& b, int scale, const std::string& description, int row_scale) {
+  if (row_scale == 0) row_scale = scale;
+  const int64_t width = b.width * scale, height = b.height * row_scale;
   std::string s = fmt::format(
       "<svg class=\"map\" role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "aria-label=\"{2}\">\n<image x=\"{3}\" width=\"{4}\" height=\"{5}\" "
@@ -47,16 +48,16 @@ std::string html_map(const Bitmap& b, int scale, const std::string& description)
       width + kLabels + 1, height + kBelow, escape_html(description), kLabels, width, height,
       png_url(b));
   std::string ticks = fmt::format("M{} 0h{}v{}h-{}z", kLabels, width, height, width);
-  auto middle = [scale](int64_t i) { return (static_cast<double>(i) + .5) * scale; };
+  auto middle = [](int64_t i, int size) { return (static_cast<double>(i) + .5) * size; };
   for (const int64_t row : whole_ticks(b.height, height)) {
-    ticks += fmt::format("M{} {:g}h-{}", kLabels, middle(row), kTick - 1);
+    ticks += fmt::format("M{} {:g}h-{}", kLabels, middle(row, row_scale), kTick - 1);
     s += fmt::format("<text x=\"{}\" y=\"{:g}\" text-anchor=\"end\">{}</text>\n",
-                     kLabels - kTick - 1, std::max(middle(row) + 3.5, 8.0), row);
+                     kLabels - kTick - 1, std::max(middle(row, row_scale) + 3.5, 8.0), row);
   }
   for (const int64_t column : whole_ticks(b.width, width)) {
-    ticks += fmt::format("M{:g} {}v{}", kLabels + middle(column), height, kTick - 1);
+    ticks += fmt::format("M{:g} {}v{}", kLabels + middle(column, scale), height, kTick - 1);
     s += fmt::format("<text x=\"{:g}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                     kLabels + middle(column), height + 13, column);
+                     kLabels + middle(column, scale), height + 13, column);
   }
   return s + fmt::format("<path d=\"{}\"/>\n</svg>", ticks);
 }

@@ -19,8 +19,9 @@ void diverging_color(double value, uint8_t* rgb);
 std::string html_heatmap(const std::vector<float>& values, int64_t rows, int64_t columns,
                          double limit, int scale, const std::string& description);
 
-/// The same of pixels that have their colours already.
-std::string html_map(const Bitmap& bitmap, int scale, const std::string& description);
+/// The same of pixels that have their colours already; `row_scale` is their height, 0: `scale`.
+std::string html_map(const Bitmap& bitmap, int scale, const std::string& description,
+                     int row_scale = 0);
 
 /// Where a colour bar says what: a place in [0, 1], and the text.
 using BarTicks = std::vector<std::pair<double, std::string>>;

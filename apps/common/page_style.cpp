@@ -28,6 +28,7 @@ td, th { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(
 td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { text-align: left; }
 .facts td { vertical-align: top; overflow-wrap: anywhere; }
 .facts td:first-child { white-space: nowrap; color: var(--soft); }
+.scroll .facts td:not(:first-child) { min-width: 7.5rem; }
 .best { font-weight: bold; }
 .scroll { overflow-x: auto; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }

@@ -71,7 +71,12 @@ int strip_scale(const Strip& s) {
 }
 
 std::string picture(const Strip& s, bool signed_colours) {
-  return html_figure(html_map(strip_bitmap(s, signed_colours), strip_scale(s), s.title), s.title);
+  // All strips have one scale of time; those of many slots have lower rows.
+  constexpr int64_t kTallest = 320;
+  const int scale = strip_scale(s);
+  const auto row =
+      static_cast<int>(std::clamp<int64_t>(kTallest / std::max<int64_t>(s.rows, 1), 1, scale));
+  return html_figure(html_map(strip_bitmap(s, signed_colours), scale, s.title, row), s.title);
 }
 
 // Of weightings: darker by the square root.

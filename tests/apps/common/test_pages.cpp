@@ -153,6 +153,12 @@ TEST_CASE("chart: of many points the least and the largest of each part are draw
   CHECK(high == doctest::Approx(222.3).epsilon(0.01));
 }
 
+TEST_CASE("chart: nothing but zeros stands on the ground") {
+  const std::string chart = line_chart({{"x", {1, 2}, {0, 0}}}, {.percent = true});
+  CHECK(contains(chart, ">100%</text>"));
+  CHECK_FALSE(contains(chart, ">-"));
+}
+
 TEST_CASE("chart: a legend for several lines, however many") {
   std::vector<Series> lines;
   for (int i = 0; i < 9; ++i) lines.push_back({fmt::format("run <{}>", i), {1, 2}, {0, 1}});
@@ -171,6 +177,9 @@ TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
   CHECK(count(map, ">20</text>") == 1);
   CHECK(count(map, ">30</text>") == 1);
   CHECK_FALSE(contains(map, ">40</text>"));
+  const Bitmap tall{2, 100, std::vector<uint8_t>(600)};
+  CHECK(contains(html_map(tall, 9, "t", 3), "width=\"18\" height=\"300\""));
+  CHECK(contains(html_map(tall, 9, "t"), "width=\"18\" height=\"900\""));
   CHECK(count(html_heatmap({1}, 1, 1, 1, 4, "one"), ">0</text>") == 2);
   CHECK_THROWS_AS(html_heatmap({1, 2}, 1, 1, 1, 1, ""), Error);
   const std::string bar = heatmap_bar(0.25);

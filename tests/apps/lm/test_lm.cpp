@@ -313,7 +313,8 @@ TEST_CASE("lm: a run whose rate does not depend on its length can be made longer
     return o.out;
   };
   const std::string whole = run("whole", 3), part = run("part", 2);
-  REQUIRE(resume_training(parse({"train", "--resume", part, "--epochs", "3"})) == 0);
+  REQUIRE(resume_training(parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"})) ==
+          0);
   for (const char* file : {"/model.safetensors", "/lm.json"})
     CHECK(read_file(part + file) == read_file(whole + file));
 }

@@ -282,6 +282,9 @@ TEST_CASE("train_cifar: flags") {
   CHECK(constant.epochs == 6);
   CHECK(parse({"--optimizer", "muon"}).optimizer == "muon");
   CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
+  CHECK(parse({"--resume", "d", "--tensorboard"}).tensorboard);
+  CHECK_FALSE(parse({"--resume", "a b"}).tensorboard);
+  CHECK(parse({"--resume", "a b"}).command_line == "train_cifar --resume 'a b'");
   CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).limit == 9);
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--no-such-flag"},

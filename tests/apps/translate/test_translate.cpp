@@ -320,7 +320,7 @@ TEST_CASE("translate: a run with noam's rate can be made longer, bit for bit") {
     return o.out;
   };
   const std::string whole = run("whole", 3), part = run("part", 2);
-  TranslateOptions more = parse({"train", "--resume", part, "--epochs", "3"});
+  TranslateOptions more = parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"});
   REQUIRE(resume_training(more) == 0);
   for (const char* file : {"/model.safetensors", "/config.json"})
     CHECK(read_file(part + file) == read_file(whole + file));
