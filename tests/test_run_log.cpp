@@ -171,6 +171,9 @@ TEST_CASE("run log: what is no log is refused with file and line") {
   for (const char* bad :
        {"[1]\n", "text\n", "\n", "{}\n", "{\"epoch\":\"x\"}\n", "{\"step\":1,\"loss\":1}\n",
         "{\"step\":1,\"loss\":1,\"lr\":1,\"grad_norm\":1}\n", "{\"epoch\":0}\n",
+        "{\"epoch\":1.5}\n", "{\"epoch\":1,\"steps\":1e300}\n",
+        "{\"step\":1e300,\"loss\":1,\"lr\":1,\"grad_norm\":1}\n",
+        "{\"step\":18446744073709551615,\"loss\":1,\"lr\":1,\"grad_norm\":1}\n",
         "{\"epoch\":1,\"x\":[1]}\n", "{\"step\":2,\"loss\":[[[[[[[[]]]]]]]]}\n"}) {
     CAPTURE(bad);
     const std::string path = write_file(dir / "bad", step + bad);

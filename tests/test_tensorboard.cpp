@@ -227,6 +227,10 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped 
   const std::vector<Event> all = shown_events(dir / "whole");
   CHECK(steps_of(all, "step/loss") == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
   CHECK(steps_of(all, "step/grad_norm").size() == 6);
+  Training finished(whole_options);  // has nothing more to write
+  REQUIRE(finished.loop.resume());
+  REQUIRE(finished.loop.run() == Outcome::finished);
+  CHECK(event_files(dir / "whole").size() == 1);
   CHECK(steps_of(all, "epoch/valid_loss") == std::vector<int64_t>{2, 4, 6});
   CHECK(steps_of(all, "epoch/none").empty());  // NaN
   for (const auto& [name, p] : nn::named_parameters(whole.model)) {

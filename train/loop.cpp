@@ -416,7 +416,8 @@ Outcome Loop::run() {
           p.folder.path);
     if (lock->held()) remove_abandoned_files(p.folder.path);
   }
-  if (p.in_folder() && (p.options.tensorboard || (p.resumed && has_event_files(p.folder.path))))
+  if (p.in_folder() && !finished() &&
+      (p.options.tensorboard || (p.resumed && has_event_files(p.folder.path))))
     p.board = std::make_unique<LoopBoard>(p.folder.path, p.learner.steps(),
                                           epoch_trained() ? &p.state.steps : nullptr);
   InterruptScope signals;
