@@ -233,7 +233,9 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped 
   CHECK(event_files(dir / "whole").size() == 1);
   CHECK(steps_of(all, "epoch/valid_loss") == std::vector<int64_t>{2, 4, 6});
   CHECK(steps_of(all, "epoch/none").empty());  // NaN
-  for (const auto& [name, p] : nn::named_parameters(whole.model)) {
+  for (const auto& named : nn::named_parameters(whole.model)) {
+    const std::string& name = named.first;  // clang 14 captures no structured binding
+    const Tensor& p = named.second;
     CHECK(steps_of(all, "weights/" + name) == std::vector<int64_t>{2, 4, 6});
     CHECK(steps_of(all, "gradients/" + name) == std::vector<int64_t>{2, 4, 6});
     const Fields h = std::find_if(all.rbegin(), all.rend(), [&](const Event& e) {
