@@ -255,6 +255,23 @@ TEST_CASE("clip_grad_norm scales all gradients together and gives the norm befor
   CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = 3}), Error);
 }
 
+TEST_CASE("grad_squares: a sum a parameter, by its gradient alone") {
+  const double kInf = std::numeric_limits<double>::infinity();
+  NamedTensors p = {{"a", leaf(zeros({2, 3}))},
+                    {"none", leaf(zeros({4}))},
+                    {"turned", leaf(zeros({3, 2}))},
+                    {"empty", leaf(zeros({0}))},
+                    {"f64", leaf(zeros({2}, DType::f64))}};
+  p[0].second.set_grad(full({2, 3}, 2.0));
+  p[2].second.set_grad(transpose(tensor({1.0, 2.0, 3.0, 0.0, 0.0, -1.0}, {2, 3}), 0, 1));
+  p[3].second.set_grad(zeros({0}));
+  p[4].second.set_grad(full({2}, 1e200, DType::f64));
+  CHECK(optim::grad_squares(p) == std::vector<double>{24, 0, 15, 0, kInf});
+  CHECK(optim::grad_squares({p[2]}) == std::vector<double>{15});
+  CHECK(optim::grad_squares({}).empty());
+  CHECK(p[0].second.grad().to_vector<float>() == std::vector<float>(6, 2));
+}
+
 TEST_CASE("Ema averages, swaps in and out, and continues from its state") {
   Tensor w = leaf(full({3}, 1)), n = scalar(1, DType::i64);
   NamedTensors weights = {{"w", w}, {"n", n}};

@@ -1,6 +1,10 @@
 // What the report shows of a model: maps with their labels, and pictures under maps.
 #include <doctest/doctest.h>
 
+#include <regex>
+#include <set>
+
+#include "tern/apps/common/color.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/report_pictures.h"
@@ -84,6 +88,26 @@ TEST_CASE("train_cifar report: maps are called heads only where they are") {
   ReportData d;
   d.layers = {{.name = "L", .maps = 2, .rows = 1, .columns = 1, .before = {1, 2}, .after = {3, 4}}};
   CHECK(count(make_report(d), "<figcaption>before training</figcaption>") == 2);
+}
+
+TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on their colours") {
+  ReportData d;
+  for (int i = 0; i < 20; ++i) d.class_names.push_back(std::to_string(i));
+  for (int64_t i = 0; i < 400; ++i) d.confusion.push_back(i % 21 == 0 ? 9 * i : i % 20 * (i / 20));
+  const std::string page = make_report(d);
+  const std::regex cell("background:#(..)(..)(..);color:#(..)(..)(..)\"");
+  size_t cells = 0;
+  std::set<std::string> colors;
+  for (std::sregex_iterator it(page.begin(), page.end(), cell), end; it != end; ++it, ++cells) {
+    const auto channel = [&](int group) {
+      return static_cast<uint8_t>(std::stoi((*it)[static_cast<size_t>(group)], nullptr, 16));
+    };
+    CHECK(contrast({channel(1), channel(2), channel(3)}, {channel(4), channel(5), channel(6)}) >=
+          4.5);
+    colors.insert(it->str());
+  }
+  CHECK(cells > 300);
+  CHECK(colors.size() > 30);
 }
 
 TEST_CASE("train_cifar report: an overlay is red where the value is largest, else grey") {
