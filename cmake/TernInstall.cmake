@@ -31,9 +31,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
 get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
 foreach(program ${programs})
   set(share ${CMAKE_CURRENT_BINARY_DIR}/apps/share)
+  get_target_property(name ${program} OUTPUT_NAME)
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${share}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  install(FILES ${share}/${program}.bash RENAME ${program}
+  install(FILES ${share}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${share}/${name}.bash RENAME ${name}
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(FILES ${share}/_${program} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${share}/_${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endforeach()

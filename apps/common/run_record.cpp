@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
@@ -106,7 +107,7 @@ RunRecord record_start(const train::Loop& loop, const std::string& program,
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   if (loop.finished() && !record.program.empty()) return record;
   record.program = program;
-  record.starts.push_back({command, TERN_VERSION, date_now()});
+  record.starts.push_back({command, tern_version(), date_now()});
   record.settings = settings_of(settings);
   record.best = loop.best();
   // Texts of the command line may be any bytes.

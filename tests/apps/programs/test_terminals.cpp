@@ -150,7 +150,6 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
       {"translate", with(desk.translate, {"--warmup", "1000", "--schedule", "cosine"})},
       {"translate", {"train", "--pairs", "text"}},
       {"ntm", {"train", "--sequences", "10", "--warmup", "1000", "--schedule", "cosine"}},
-      {"ntm", {"train", "--out", "text/inside"}},
       {"ntm", {"train", "--optimizer", "muon"}},  // found out when the folder is there already
       {"train_cifar", {"--data", "missing"}},
       {"train_cifar", {"--init", "text"}},
@@ -163,6 +162,9 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
     CHECK(ran.err != "");
     CHECK(std::distance(fs::directory_iterator(desk.dir.path()), {}) == 2);  // the text and pairs
   }
+  const Ran inside = desk.run("ntm", {"train", "--out", "text/inside"});  // of a file
+  CHECK(inside.code == 1);
+  CHECK(has(inside.err, "text/inside"));
 }
 
 TEST_CASE("programs: a preset's warm-up is cut to a short run, and that is said") {
