@@ -64,8 +64,10 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
 void check_files_are_finite(const RunFolder& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
     if (entry.path().extension() != ".safetensors") continue;
-    for (const auto& [name, x] : load_safetensors(entry.path().string()).tensors)
-      if (is_float(x.dtype())) CHECK_MESSAGE(all(isfinite(x)).item<bool>(), entry, name);
+    const SafeTensors file = load_safetensors(entry.path().string());
+    for (const auto& named : file.tensors)
+      if (is_float(named.second.dtype()))
+        CHECK_MESSAGE(all(isfinite(named.second)).item<bool>(), entry, named.first);
   }
 }
 
