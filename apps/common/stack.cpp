@@ -1,5 +1,6 @@
 #include "tern/apps/common/stack.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -22,6 +23,13 @@ struct Call {
   std::exception_ptr error = {};
 };
 
+// LLVM's OpenMP gives its threads stacks of the shell's limit, which it read when it was loaded.
+void enlarge_llvm_stacks() {
+  using Set = void (*)(size_t);
+  if (const auto set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "kmp_set_stacksize_s")))
+    set(kStack);
+}
+
 void* run(void* context) {
   Call& call = *static_cast<Call*>(context);
   try {
@@ -42,8 +50,9 @@ int on_large_stack(const std::function<int()>& body) {
                                                                         pthread_attr_destroy);
   pthread_attr_setstacksize(&attributes, kStack);
 #ifdef __GLIBC__
-  pthread_setattr_default_np(&attributes);  // of the threads of OpenMP and of the loaders
+  pthread_setattr_default_np(&attributes);  // of the threads of GNU's OpenMP and of the loaders
 #endif
+  enlarge_llvm_stacks();
   Call call{body};
   pthread_t thread{};
   if (pthread_create(&thread, &attributes, run, &call) != 0) return body();
