@@ -271,6 +271,7 @@ TEST_CASE("train_cifar: flags") {
   CHECK(vit.model_given);
   CHECK(vit.lr == 0.01);
   CHECK(vit.batch == 64);
+  CHECK(vit.optimizer == "muon");
   CHECK(vit.schedule == "cosine");
   CHECK(vit.warmup == 500);
   CHECK(vit.augment == "standard");
@@ -279,6 +280,7 @@ TEST_CASE("train_cifar: flags") {
   CHECK(constant.schedule == "constant");
   CHECK(constant.warmup == 500);
   CHECK(constant.lr == 1e-3);
+  CHECK(constant.optimizer == "adamw");
   CHECK(constant.epochs == 6);
   CHECK(parse({"--optimizer", "muon"}).optimizer == "muon");
   CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
