@@ -91,7 +91,8 @@ bool print_generated(const CLI::App& app, int argc, char** argv) {
 CLI::Validator number_rule(const Bounds& bounds, bool whole) {
   auto rule = [bounds, whole](std::string& given) -> std::string {
     double v = 0;
-    const bool inside = CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
+    const bool decimal = given.find_first_of("xX") == std::string::npos;
+    const bool inside = decimal && CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
                         (bounds.open ? v > bounds.low : v >= bounds.low);
     if (!inside || (whole && v != std::floor(v)))
       return fmt::format("must be {}{} {:g} and at most {:g}, got '{}'",

@@ -83,13 +83,12 @@ std::vector<int64_t> report_lengths(const data::SequenceTask& task) {
 
 std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores) {
   const bool best = task.name == "ngrams";
-  std::string s =
-      fmt::format("{:>8}  {:>13}  {:>10}  {:>9}  {:>13}{}\n", task.unit, "bits/sequence",
-                  "wrong bits", "of bits", "without error", best ? "  best predictor" : "");
+  std::string s = fmt::format("{:>8} {:>13} {:>10} {:>7} {:>8}{}\n", task.unit, "bits/sequence",
+                              "wrong bits", "of bits", "no error", best ? "     best" : "");
   for (const LengthScore& l : scores) {
-    s += fmt::format("{:>8}  {:>13.4f}  {:>10.3f}  {:>9.1f}  {:>11.1f} %", l.length, l.bits,
-                     l.wrong, l.target_bits, 100 * l.perfect);
-    s += best ? fmt::format("  {:>14.4f}\n", l.best) : "\n";
+    s += fmt::format("{:>8} {:>13.4f} {:>10.3f} {:>7.1f} {:>6.1f} %", l.length, l.bits, l.wrong,
+                     l.target_bits, 100 * l.perfect);
+    s += best ? fmt::format(" {:>8.4f}\n", l.best) : "\n";
   }
   return s;
 }

@@ -41,7 +41,7 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
 /// The lengths that a report shows: from those of training to six times the longest.
 std::vector<int64_t> report_lengths(const data::SequenceTask& task);
 
-/// A line a length, below a heading.
+/// A line a length, below a heading; `best`: bits of the best predictor, for n-grams.
 std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores);
 
 }  // namespace tern::apps::ntm

@@ -58,6 +58,11 @@ std::vector<std::string> InputLines::prepare(const std::string& line, int64_t nu
          fmt::format("line {} has {} tokens, the training's pairs at most {}; its {} sentences are "
                      "translated one by one",
                      number, size, longest_, parts.size()));
+  else
+    note(Kind::cut,
+         fmt::format("line {} has {} tokens, the training's pairs at most {}, and no sentence ends "
+                     "to cut it at: its translation may be a poor one",
+                     number, size, longest_));
   if (parts.empty()) parts.push_back(line);
   for (std::string& part : parts) part = shortened(std::move(part), number);
   return parts;

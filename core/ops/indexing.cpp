@@ -93,8 +93,10 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
         "take_along_axis: the index must be i64, got {}; convert with "
         ".to()",
         index.dtype());
-  Tensor at = index.to(DType::i64);  // as in NumPy, negative ones count from the end
-  at = where(lt(at, 0), at + x.shape()[a], at);
+  const Tensor given = index.to(DType::i64);  // as in NumPy, negative ones count from the end
+  const int64_t size = x.shape()[a];
+  const Tensor at =
+      checked_index("take_along_axis", where(lt(given, 0), given + size, given), size, given);
   return gather(expand(x, from), a, expand(at, shape));
 }
 

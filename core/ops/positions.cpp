@@ -17,7 +17,7 @@ std::string position_of(int64_t linear, const Shape& shape) {
 
 }  // namespace
 
-Tensor checked_index(const char* op, const Tensor& given, int64_t size) {
+Tensor checked_index(const char* op, const Tensor& given, int64_t size, const Tensor& shown) {
   check(!is_float(given.dtype()), "{}: the index must be i64, got {}; convert with .to()", op,
         given.dtype());
   Tensor index = given.to(DType::i64);
@@ -25,7 +25,8 @@ Tensor checked_index(const char* op, const Tensor& given, int64_t size) {
   int64_t bad = kernels::first_out_of_range(plan_loops(index.shape(), {&index.layout()}),
                                             index.data<int64_t>(), size);
   if (bad < 0) return index;
-  int64_t value = reshape(index, {index.numel()})[bad].item<int64_t>();
+  const Tensor& told = shown.defined() ? shown : index;
+  int64_t value = reshape(told, {told.numel()})[bad].item<int64_t>();
   fail(fmt::format("{}: index {} at position {} is out of range for size {}", op, value,
                    position_of(bad, index.shape()), size));
 }

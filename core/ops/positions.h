@@ -6,8 +6,9 @@
 
 namespace tern::detail {
 
-/// The index as i64 (u8 counts too), after a check that it lies in [0, size).
-Tensor checked_index(const char* op, const Tensor& index, int64_t size);
+/// The index as i64 (u8 counts too), after a check that it lies in [0, size). `shown` is what an
+/// error shows in its place, as it was given.
+Tensor checked_index(const char* op, const Tensor& index, int64_t size, const Tensor& shown = {});
 
 /// The axes other than the indexed one must be as long in x as in the index, or longer.
 void check_covers(const char* op, const Tensor& x, const Tensor& index, int axis);

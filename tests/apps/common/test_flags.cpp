@@ -46,7 +46,8 @@ TEST_CASE("whole numbers are read as they are written, with an exponent too") {
   CHECK(read("999999999999999") == "999999999999999");
   CHECK(read("-5") == "-5");
   CHECK(read("0.0") == "0");
-  for (const char* text : {"1.5", "1e-3", "1e16", "-6", "nan", "inf", "", "x", "1e", "1 000"})
+  for (const char* text :
+       {"1.5", "1e-3", "1e16", "-6", "nan", "inf", "", "x", "1e", "1 000", "0x10"})
     CHECK(read(text) == "refused");
   std::string share = "0.25";
   CHECK(number_rule({.low = 0, .high = 1}, false)(share) == "");
