@@ -58,6 +58,25 @@ TEST_CASE("limits: JSON is refused where it is too deep or too long, at that byt
   CHECK_THROWS_AS(parse_json(""), nlohmann::json::exception);
 }
 
+TEST_CASE("limits: numbers of JSON that are no whole numbers of 64 bits are refused") {
+  using nlohmann::json;
+  CHECK(whole_number(json(int64_t{-7})) == -7);
+  CHECK(whole_number(parse_json("9223372036854775807")) == INT64_MAX);
+  CHECK(whole_numbers(parse_json("[3, -1]")) == std::vector<int64_t>{3, -1});
+  CHECK(whole_numbers(parse_json("[]")).empty());
+  CHECK(whole_number_or(parse_json("{\"a\": 3}"), "a", 5) == 3);
+  CHECK(whole_number_or(parse_json("{\"a\": null}"), "a", 5) == 5);
+  CHECK(whole_number_or(parse_json("{}"), "a", 5) == 5);
+  for (const char* wrong : {"9223372036854775808", "1e77", "-1e77", "1.5", "2.0", "true", "\"3\"",
+                            "null", "[3]", "{}"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(whole_number(parse_json(wrong)), Error);
+    CHECK_THROWS_AS(whole_numbers(parse_json("[0, " + std::string(wrong) + "]")), Error);
+  }
+  CHECK_THROWS_AS(whole_numbers(parse_json("3")), Error);
+  CHECK_THROWS_AS(whole_numbers(parse_json("{\"a\": 3}")), Error);
+}
+
 TEST_CASE("limits: readers of JSON refuse what is deep") {
   TempDir dir;
   const std::string deep = "{\"format\":\"tern-tokenizer\",\"version\":1,\"crc32\":0,\"content\":" +

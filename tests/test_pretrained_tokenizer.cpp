@@ -122,6 +122,15 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
        [](json& f) {
          f["normalizer"] = {{"lowercase", true}};
        }},
+      {"the id of 'zz' is no integer", [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
+      {"1.8e+77 is no whole number",
+       [](json& f) { f["model"]["max_input_chars_per_word"] = 1.8e77; }},
+      {"18446744073709551615 is no whole number",
+       [](json& f) { f["added_tokens"][0]["id"] = UINT64_MAX; }},
+      {"1.5 is no whole number",
+       [](json& f) { f["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {1.5}; }},
+      {"1e+77 is no whole number",
+       [](json& f) { f["post_processor"]["single"][0]["SpecialToken"]["type_id"] = 1e77; }},
       {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
       {"type must be", [](json& f) { f["added_tokens"][0]["content"] = 7; }},
   };

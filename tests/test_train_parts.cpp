@@ -149,6 +149,9 @@ TEST_CASE("train: the state of a loop comes back from text bit for bit") {
   CHECK(t.history[0].lr == 5);
   CHECK_THROWS_AS(loop_state_from_json("{}"), Error);
   CHECK_THROWS_AS(loop_state_from_json("[1"), Error);
+  std::string fraction = to_json(s);
+  fraction.insert(fraction.find("\"batch\":") + 8, "1e77,\"was\":");
+  CHECK_THROWS_AS(loop_state_from_json(fraction), Error);
 }
 
 TEST_CASE("train: times and numbers for people") {

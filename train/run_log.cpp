@@ -24,13 +24,8 @@ double number(const json& j) {
   return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>();
 }
 
-int64_t whole(const json& j) {
-  check(j.is_number_integer(), "{} is no whole number", j.dump());
-  return j.get<int64_t>();
-}
-
 EpochRecord epoch_record(const json& j, std::string& unit) {
-  EpochRecord r{.epoch = whole(j.at("epoch")), .metrics = {}};
+  EpochRecord r{.epoch = whole_number(j.at("epoch")), .metrics = {}};
   for (const auto& [key, value] : j.items()) {
     if (key == "epoch") continue;
     if (key == "lr")
@@ -38,7 +33,7 @@ EpochRecord epoch_record(const json& j, std::string& unit) {
     else if (key == "seconds")
       r.seconds = number(value);
     else if (key == "steps")
-      r.steps = whole(value);
+      r.steps = whole_number(value);
     else if (key.ends_with(kSpeed)) {
       unit = key.substr(0, key.size() - kSpeed.size());
       r.speed = number(value);
@@ -59,7 +54,7 @@ void read_line(const std::string& line, RunLog& log) {
           "epoch {} comes out of order", epoch);
     return;
   }
-  const StepRecord r{whole(j.at("step")), number(j.at("loss")), number(j.at("lr")),
+  const StepRecord r{whole_number(j.at("step")), number(j.at("loss")), number(j.at("lr")),
                      number(j.at("grad_norm"))};
   check(r.step > (log.steps.empty() ? 0 : log.steps.back().step), "step {} comes out of order",
         r.step);

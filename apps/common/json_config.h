@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 
 #include "tern/apps/common/json_types.h"
 #include "tern/apps/common/memory_options.h"
@@ -14,6 +15,15 @@
 namespace tern::apps {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryOptions, step_in_backward, recompute, optimizer_bits)
+
+/// The value of a key; `otherwise` where it is missing or null. Error: a whole number is none.
+template <class T>
+T value_or(const nlohmann::json& object, const char* key, const T& otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return otherwise;
+  if constexpr (std::is_same_v<T, int64_t>) return whole_number(*found);
+  return found->template get<T>();
+}
 
 /// A configuration with a member `memory_use` as JSON, which leaves that out where it is the
 /// default: as files have it that are older than it.

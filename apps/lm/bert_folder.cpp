@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/json_config.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -32,12 +33,6 @@ auto from_json_file(const std::string& path, Use use) {
   } catch (const Error& e) {
     fail_io(fmt::format("{}: {}", path, e.what()));
   }
-}
-
-template <class T>
-T value_or(const json& j, const char* key, const T& otherwise) {
-  const auto found = j.find(key);
-  return found == j.end() || found->is_null() ? otherwise : found->template get<T>();
 }
 
 Activation activation_named(const std::string& name) {

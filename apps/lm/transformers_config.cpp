@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/json_config.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -12,13 +13,6 @@ namespace tern::apps::lm {
 namespace {
 
 using nlohmann::json;
-
-/// The value of a key; `otherwise` where it is missing or null.
-template <class T>
-T value_or(const json& j, const char* key, const T& otherwise) {
-  const auto found = j.find(key);
-  return found == j.end() || found->is_null() ? otherwise : found->get<T>();
-}
 
 /// Error unless a key is missing or has this value.
 template <class T>

@@ -36,4 +36,27 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   return nlohmann::json::parse(text);
 }
 
+int64_t whole_number(const nlohmann::json& value) {
+  const bool wraps = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
+  if (!value.is_number_integer() || wraps) {
+    constexpr size_t kMost = 40;
+    using nlohmann::json;
+    const std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    fail(fmt::format("{:.{}} is no whole number below 2^63", shown, kMost));
+  }
+  return value.get<int64_t>();
+}
+
+std::vector<int64_t> whole_numbers(const nlohmann::json& list) {
+  check(list.is_array(), "there is no list of whole numbers, but of the kind {}", list.type_name());
+  std::vector<int64_t> numbers;
+  for (const nlohmann::json& value : list) numbers.push_back(whole_number(value));
+  return numbers;
+}
+
+int64_t whole_number_or(const nlohmann::json& object, const char* key, int64_t otherwise) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? otherwise : whole_number(*found);
+}
+
 }  // namespace tern

@@ -34,7 +34,7 @@ Spellings read_vocabulary(const std::string& path) {
   Spellings tokens;
   for (const auto& [token, number] : file.items()) {
     check(number.is_number_integer(), "the id of '{}' is no integer", token);
-    const auto id = number.get<int64_t>();
+    const int64_t id = whole_number(number);
     check(id >= 0 && id < kMostTokens, "the id of '{}' is {}, it must be from 0 to {}", token, id,
           kMostTokens - 1);
     check(!token.empty(), "the token of id {} is empty", id);

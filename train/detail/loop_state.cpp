@@ -33,12 +33,12 @@ json to_json(const EpochRecord& r) {
 }
 
 EpochRecord record(const json& j) {
-  EpochRecord r{.epoch = j.at("epoch"),
+  EpochRecord r{.epoch = whole_number(j.at("epoch")),
                 .metrics = {},
                 .speed = number(j.at("speed")),
                 .lr = number(j.at("lr")),
                 .seconds = number(j.at("seconds")),
-                .steps = j.value("steps", int64_t{0})};
+                .steps = whole_number_or(j, "steps", 0)};
   for (const json& m : j.at("metrics")) r.metrics.emplace_back(m.at(0), number(m.at(1)));
   return r;
 }
@@ -54,9 +54,10 @@ json to_json(const StepLog& log) {
 StepLog step_log(const json& j) {
   std::vector<StepRecord> records;
   for (const json& r : j.at("records"))
-    records.push_back({r.at(0), number(r.at(1)), number(r.at(2)), number(r.at(3))});
+    records.push_back({whole_number(r.at(0)), number(r.at(1)), number(r.at(2)), number(r.at(3))});
   const json& sums = j.at("sums");
-  return StepLog(std::move(records), {number(sums.at(0)), number(sums.at(1)), sums.at(2)});
+  return StepLog(std::move(records),
+                 {number(sums.at(0)), number(sums.at(1)), whole_number(sums.at(2))});
 }
 
 }  // namespace
@@ -89,8 +90,8 @@ std::string to_json(const LoopState& s) {
 LoopState loop_state_from_json(const std::string& text) {
   try {
     const json j = parse_json(text);
-    LoopState s{.batch = j.at("batch"),
-                .batches = j.at("batches"),
+    LoopState s{.batch = whole_number(j.at("batch")),
+                .batches = whole_number(j.at("batches")),
                 .progress = number(j.at("progress")),
                 .train_seconds = number(j.at("train_seconds")),
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};

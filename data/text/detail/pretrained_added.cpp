@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/unicode.h"
 
@@ -35,8 +36,9 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 
 AddedTokens::AddedTokens(const json& list, const Normalizer& normalize) {
   for (const json& entry : list) {
-    Token token{entry.at("content"), entry.at("id"), entry.value("single_word", false),
-                entry.value("lstrip", false), entry.value("rstrip", false)};
+    Token token{entry.at("content"), whole_number(entry.at("id")),
+                entry.value("single_word", false), entry.value("lstrip", false),
+                entry.value("rstrip", false)};
     check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
           "the added token '{}' of id {} cannot be", token.content, token.id);
     ids_.emplace_back(token.content, token.id);

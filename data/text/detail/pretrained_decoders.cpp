@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
@@ -119,7 +120,7 @@ Tokens fallen_back(const Tokens& tokens) {
 
 Decoder strip(const json& part) {
   const std::string content = part.at("content");
-  const int64_t start = part.at("start"), stop = part.at("stop");
+  const int64_t start = whole_number(part.at("start")), stop = whole_number(part.at("stop"));
   check(!content.empty() && start >= 0 && stop >= 0, "Strip: '{}', {} and {} cannot be", content,
         start, stop);
   return [=](Tokens tokens) {
@@ -165,12 +166,14 @@ std::vector<TemplatePiece> pieces_of(const json& list, const json& specials) {
     if (const auto text = item.find("Sequence"); text != item.end()) {
       const std::string id = text->at("id");
       check(id == "A" || id == "B", "TemplateProcessing: there is no text '{}'", id);
-      out.push_back({id == "A" ? Kind::first : Kind::second, text->at("type_id"), {}});
+      out.push_back(
+          {id == "A" ? Kind::first : Kind::second, whole_number(text->at("type_id")), {}});
     } else {
       const json& token = item.at("SpecialToken");
       const std::string name = token.at("id");
       check(specials.contains(name), "TemplateProcessing: there is no token '{}'", name);
-      out.push_back({Kind::special, token.at("type_id"), specials.at(name).at("ids")});
+      out.push_back({Kind::special, whole_number(token.at("type_id")),
+                     whole_numbers(specials.at(name).at("ids"))});
     }
   }
   return out;
@@ -179,8 +182,8 @@ std::vector<TemplatePiece> pieces_of(const json& list, const json& specials) {
 /// cls A sep, and cls A sep B sep with segments (BERT) or cls A sep sep B sep without (RoBERTa).
 PretrainedTemplate bert_template(const json& part, bool roberta) {
   using Kind = TemplatePiece::Kind;
-  const std::vector<int64_t> cls = {part.at("cls").at(1).get<int64_t>()};
-  const std::vector<int64_t> sep = {part.at("sep").at(1).get<int64_t>()};
+  const std::vector<int64_t> cls = {whole_number(part.at("cls").at(1))};
+  const std::vector<int64_t> sep = {whole_number(part.at("sep").at(1))};
   const int64_t b = roberta ? 0 : 1;
   PretrainedTemplate out;
   out.single = {{Kind::special, 0, cls}, {Kind::first, 0, {}}, {Kind::special, 0, sep}};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/detail/pretrained_unigram.h"
@@ -28,7 +29,8 @@ PretrainedModel read_vocabulary(const json& part) {
   const json& vocabulary = part.at("vocab");
   const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kHoles);
   for (const auto& [token, number] : vocabulary.items()) {
-    const auto id = number.get<int64_t>();
+    check(number.is_number_integer(), "the id of '{}' is no integer", token);
+    const int64_t id = whole_number(number);
     check(id >= 0 && id < most, "the id of '{}' is {}, it must be from 0 to {}", token, id,
           most - 1);
     if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
@@ -58,7 +60,7 @@ class WordPieces {
       : ids_(model.ids),
         prefix_(text_or(part, "continuing_subword_prefix", "##")),
         unknown_(unknown_of(model, part.at("unk_token"))),
-        longest_word_(part.value("max_input_chars_per_word", int64_t{100})) {
+        longest_word_(whole_number_or(part, "max_input_chars_per_word", 100)) {
     for (const auto& [token, id] : ids_) longest_ = std::max(longest_, token.size());
     check(unknown_.has_value(), "WordPiece: its unknown token is empty");
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data::detail {
@@ -65,9 +66,8 @@ class Unigram {
     for (const auto& [token, id] : ids_)
       if (!token.empty()) trie_.add(token, id);
     unknown_score_ = lowest - kUnknownPenalty;
-    const auto unknown = part.find("unk_id");
-    if (unknown == part.end() || unknown->is_null()) return;
-    unknown_ = unknown->get<int64_t>();
+    if (part.value("unk_id", json()).is_null()) return;
+    unknown_ = whole_number(part.at("unk_id"));
     check(unknown_ >= 0 && unknown_ < std::ssize(scores_), "Unigram: unk_id is {} of {} pieces",
           unknown_, scores_.size());
   }

@@ -48,11 +48,11 @@ TokenTable parse(const std::string& text, const std::string& format) {
   const json file = parse_json(text);
   const auto found = file.at("format").get<std::string>();
   check(found == format, "it is of the format '{}', not '{}'", found, format);
-  const auto version = file.at("version").get<int64_t>();
+  const auto version = whole_number(file.at("version"));
   check(version == kVersion, "it is of version {}; this program reads version {}", version,
         kVersion);
   const json& content = file.at("content");
-  check(file.at("crc32").get<int64_t>() == checksum(content), "the checksum is wrong");
+  check(whole_number(file.at("crc32")) == checksum(content), "the checksum is wrong");
   return from_json(content);
 }
 

@@ -280,7 +280,8 @@ TEST_CASE("lm: sizes from and to transformers") {
   CHECK_FALSE(sizes_to_transformers({.model = "gpt", .heads = 4, .kv_heads = 2}, {}));
   for (const char* wrong :
        {"{", "[]", "{}", R"({"model_type": "bert"})", R"({"model_type": "gpt2", "n_layer": "x"})",
-        R"({"model_type": "gpt2", "n_embd": 0})",
+        R"({"model_type": "gpt2", "n_embd": 0})", R"({"model_type": "gpt2", "n_embd": 768.5})",
+        R"({"model_type": "gpt2", "n_positions": 1e77})",
         R"({"model_type": "gpt2", "activation_function": "relu"})",
         R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
         R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3"}})",
