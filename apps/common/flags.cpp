@@ -56,12 +56,18 @@ std::string unknown_word(CLI::App& app, const std::string& word) {
                      fmt::join(names, ", "));
 }
 
-// The first word of the command line that nothing takes.
+// The first flag of the command line that nothing takes, else the first such word: a word may stand
+// there a second time, as the value of a flag.
 std::string first_extra(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> extras = app.remaining(true);
-  for (int i = 1; i < argc; ++i)
-    if (std::find(extras.begin(), extras.end(), argv[i]) != extras.end()) return argv[i];
-  return "";
+  std::string first;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (std::find(extras.begin(), extras.end(), word) == extras.end()) continue;
+    if (word.starts_with("--")) return word;
+    if (first.empty()) first = word;
+  }
+  return first;
 }
 
 void add_version(CLI::App& app) {

@@ -88,6 +88,7 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
   const Refused kRefused[] = {
       {"train_cifar --epoch 3", "there is no flag --epoch; did you mean --epochs?"},
       {"train_cifar --label_smoothing=1", "did you mean --label-smoothing?"},
+      {"lm generate --model a --top-k 5 --tokens 5", "generate has no flag --tokens"},
       {"train_cifar --model gmlp-5m", "there is no 'gmlp-5m'; did you mean gmlp-4m?"},
       {"train_cifar 7", "nothing takes the word '7'"},
       {"train_cifar --epochs 1.5", "--epochs: must be a whole number"},
