@@ -96,6 +96,12 @@ models::NtmOptions model_options(const NtmConfig& c) {
                                           : models::NtmStart::constant};
 }
 
+std::vector<std::string> optimizers() {
+  std::vector<std::string> names = train::optimizer_names();
+  std::erase(names, "muon");
+  return names;
+}
+
 void check_config(const NtmConfig& c) {
   data::sequence_task(c.task);
   auto choice = [](const char* name, const std::string& word,
@@ -104,7 +110,7 @@ void check_config(const NtmConfig& c) {
   };
   choice("controller", c.controller, {"lstm", "ff"});
   choice("memory", c.memory, {"constant", "learned", "random"});
-  choice("optimizer", c.optimizer, train::optimizer_names());
+  choice("optimizer", c.optimizer, optimizers());
   choice("schedule", c.schedule, train::schedule_names(false));
   choice("precision", c.precision, {"f32", "bf16"});
   for (const std::string& stage : c.without)

@@ -27,7 +27,7 @@ struct NtmConfig {
   int64_t sequences = 30000;         ///< of training
   int64_t every = 1000;              ///< sequences from one validation to the next: an epoch
   int64_t batch = 2;
-  std::string optimizer = "adam";  ///< see train::optimizer_names
+  std::string optimizer = "adam";  ///< one of optimizers()
   double lr = 1e-3;
   std::string schedule = "cosine";  ///< see train::schedule_names
   int64_t warmup = 0;
@@ -45,6 +45,9 @@ struct NtmConfig {
   /// Steps of the optimizer in the whole run.
   int64_t steps() const;
 };
+
+/// train::optimizer_names() without muon: these models have no lists of blocks, which it is for.
+std::vector<std::string> optimizers();
 
 /// The defaults of a task: sizes from the paper's tables 1 to 3, how long and how as measured here.
 NtmConfig default_config(const std::string& task, bool baseline, const std::string& controller);

@@ -10,7 +10,6 @@
 #include "tern/apps/common/flags.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/core/base/error.h"
-#include "tern/train/optimizer.h"
 #include "tern/train/schedule.h"
 
 namespace tern::apps::ntm {
@@ -52,7 +51,7 @@ void add_recipe(CLI::App& app, NtmConfig& c) {
   add_number(app, "--every", c.every, "sequences from one validation to the next",
              {.low = 1, .high = 1e6});
   add_number(app, "--batch", c.batch, "sequences a step", {.low = 1, .high = 4096});
-  add_choice(app, "--optimizer", c.optimizer, "rmsprop is the paper's", train::optimizer_names());
+  add_choice(app, "--optimizer", c.optimizer, "rmsprop is the paper's", optimizers());
   add_number(app, "--lr", c.lr, "learning rate, its highest value",
              {.low = 0, .high = 1e6, .open = true});
   add_choice(app, "--schedule", c.schedule, "of the learning rate", train::schedule_names(false));

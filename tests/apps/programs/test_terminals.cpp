@@ -150,7 +150,7 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
       {"translate", with(desk.translate, {"--warmup", "1000", "--schedule", "cosine"})},
       {"translate", {"train", "--pairs", "text"}},
       {"ntm", {"train", "--sequences", "10", "--warmup", "1000", "--schedule", "cosine"}},
-      {"ntm", {"train", "--optimizer", "muon"}},  // found out when the folder is there already
+      {"ntm", {"train", "--optimizer", "muon"}},
       {"train_cifar", {"--data", "missing"}},
       {"train_cifar", {"--init", "text"}},
       {"train_cifar", {"--warmup", "9999", "--schedule", "cosine", "--limit", "8"}}};
