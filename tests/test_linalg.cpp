@@ -37,6 +37,16 @@ const Tensor kTall = f64({1, 2, 3, 4, 5, 7}, {3, 2}), kWide = f64({1, 3, 5, 2, 4
 const Tensor kSquare = f64({2, 1, 0, 1, 3, -1, 0.5, -1, 4}, {3, 3});
 const Tensor kDefinite = f64({4, 1, 0.5, 1, 3, -1, 0.5, -1, 2}, {3, 3});
 
+TEST_CASE("linalg: the inverse of a matrix with a NaN is NaN, of others beside it their own") {
+  Tensor pair = stack({full({2, 2}, std::numeric_limits<double>::quiet_NaN(), DType::f64),
+                       eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
+  fill_(pair[2][0][1], std::numeric_limits<double>::quiet_NaN());
+  const Tensor y = linalg::inv(pair);
+  CHECK(all(isnan(y[0])).item<bool>());
+  CHECK(all(eq(y[1], eye(2, 2, DType::f64) * 0.5)).item<bool>());
+  CHECK(all(isnan(y[2])).item<bool>());
+}
+
 TEST_CASE("linalg: singular matrices are refused by name and place") {
   Tensor a = cat({unsqueeze(kSquare, 0), f64({1, 2, 3, 2, 4, 6, 1, 1, 1}, {1, 3, 3})});
   a = reshape(a, {1, 2, 3, 3});

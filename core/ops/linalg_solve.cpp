@@ -1,5 +1,7 @@
 // Systems of equations, inverses and determinants, by LU factors with pivots.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tern/core/ops/linalg_call.h"
 #include "tern/core/tape/autograd.h"
@@ -104,7 +106,12 @@ Tensor inv(const Tensor& a) {
     T* lu = static_cast<T*>(bytes(y));
     auto one = [=](int64_t i) {
       std::vector<int> pivots(static_cast<size_t>(n));
-      T* own = lu + i * n * n;
+      T *own = lu + i * n * n, *end = own + n * n;
+      // getri leaves zeros where no number stands.
+      if (std::any_of(own, end, [](T v) { return std::isnan(v); })) {
+        std::fill(own, end, std::numeric_limits<T>::quiet_NaN());
+        return 0;
+      }
       const int info = lapack::getrf(n, n, own, pivots.data());
       return info ? info : lapack::getri(n, own, pivots.data());
     };
