@@ -45,7 +45,8 @@ void check_types(const json& given, const json& expected) {
   check(given.is_object(), "its configuration is {}; an object", shown(given));
   for (const auto& [name, value] : expected.items()) {
     const auto found = given.find(name);
-    check(found != given.end(), "its configuration: {} is missing", name);
+    check(found != given.end(),
+          "its configuration: {} is missing; is the folder another program's?", name);
     const char* wrong = complaint(*found, value);
     check(!wrong, "{} is {}; {}", name, shown(*found), wrong ? wrong : "");
     if (value.is_object()) check_types(*found, value);

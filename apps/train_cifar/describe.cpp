@@ -23,9 +23,10 @@ std::string describe_model(const ImageClassifier& model) {
 
 std::string describe_recipe(const CifarTraining& t) {
   const TrainOptions& o = t.options;
-  std::string s = fmt::format("{} epochs of {} steps, batch {}, {}, lr {:g} {}, weight decay {:g}",
-                              o.epochs, train::grouped(train::steps_per_epoch(t.loader)), o.batch,
-                              o.optimizer, o.lr, o.schedule, o.weight_decay);
+  std::string s =
+      fmt::format("{} epoch{} of {} steps, batch {}, {}, lr {:g} {}, weight decay {:g}", o.epochs,
+                  o.epochs == 1 ? "" : "s", train::grouped(train::steps_per_epoch(t.loader)),
+                  o.batch, o.optimizer, o.lr, o.schedule, o.weight_decay);
   auto add = [&](bool on, const char* name, double value) {
     if (on) s += fmt::format(", {} {:g}", name, value);
   };

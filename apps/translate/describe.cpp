@@ -27,7 +27,7 @@ std::string describe_model(const TranslationTraining& t) {
 }
 
 std::string describe_recipe(const TrainConfig& c) {
-  std::string s = fmt::format("{} epochs, ", c.epochs);
+  std::string s = fmt::format("{} epoch{}, ", c.epochs, c.epochs == 1 ? "" : "s");
   if (c.batch > 0) s += fmt::format("batches of up to {} pairs, ", c.batch);
   if (c.batch_tokens > 0) s += fmt::format("batches of up to {} tokens, ", c.batch_tokens);
   s += fmt::format("{}, lr {:g} {}", c.weight_decay > 0 ? "AdamW" : "Adam", c.lr, c.schedule);
