@@ -1,7 +1,6 @@
 #include "tern/core/base/allocator.h"
 
 #include <malloc.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <new>
 #include <thread>
 
+#include "tern/core/base/arena.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/base/shape_only.h"
@@ -26,29 +26,17 @@ constexpr int64_t kSlack = int64_t{16} << 20;
 // No machine has more; sums and products of sizes up to here fit 63 bits.
 constexpr std::size_t kMost = std::size_t{1} << 56;
 
-// Sizes are rounded up to eight steps an octave: at most an eighth of a block is wasted.
-std::size_t bucket(std::size_t bytes) {
+// Blocks that take this and more are the arena's.
+constexpr std::size_t kLarge = std::size_t{256} << 10;
+
+// What a block takes. Sizes of small ones are rounded up to eight steps an octave: at most an
+// eighth is wasted.
+std::size_t taken(std::size_t bytes) {
   if (bytes > kMost) fail_memory(fmt::format("out of memory: {} bytes asked for", bytes));
   bytes = std::max(bytes, kAlign);
-  std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
-  return (bytes + step - 1) / step * step;
-}
-
-// Blocks from here on are mappings of their own. The heap cannot give a free block back while one
-// behind it is in use, and glibc's threshold for mappings rises to 32 MiB as blocks are freed.
-constexpr std::size_t kMapped = std::size_t{256} << 10;
-
-void* system_allocate(std::size_t bytes) {
-  if (bytes < kMapped) return std::aligned_alloc(kAlign, bytes);
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
-}
-
-void system_free(void* p, std::size_t bytes) noexcept {
-  if (bytes < kMapped)
-    std::free(p);
-  else
-    munmap(p, bytes);
+  const std::size_t step = std::max(std::bit_floor(bytes) / 8, kAlign);
+  const std::size_t bucket = (bytes + step - 1) / step * step;
+  return bucket < kLarge ? bucket : std::max(detail::Arena::taken(bytes), kLarge);
 }
 
 // What it guards takes less than a hundred nanoseconds, and the threads of a parallel loop come at
@@ -65,8 +53,8 @@ class SpinLock {
   std::atomic_flag taken_;
 };
 
-// Free blocks of one size, the last to come the first to go. A block holds the link to the next
-// itself: freeing must not ask for memory, because it cannot fail.
+// Free small blocks of one size, the last to come the first to go. A block holds the link to the
+// next itself: freeing must not ask for memory, because it cannot fail.
 class Blocks {
  public:
   bool empty() const { return !top_; }
@@ -87,11 +75,11 @@ class Blocks {
 class Cache {
  public:
   void* allocate(std::size_t& bytes) {
-    bytes = bucket(bytes);
+    const std::size_t asked = bytes;
+    bytes = taken(bytes);
     std::lock_guard lock(mutex_);
-    void* p = take(bytes);
-    if (!p && cache_is_full(bytes)) p = take_larger(bytes);
-    if (!p) p = ask_system(bytes);
+    void* p = bytes < kLarge ? take_small(bytes) : arena_.take(bytes);
+    if (!p) p = ask_system(bytes, asked);
     stats_.live += static_cast<int64_t>(bytes);
     stats_.peak = std::max(stats_.peak, stats_.live);
     return p;
@@ -100,7 +88,8 @@ class Cache {
   void deallocate(void* p, std::size_t bytes) noexcept {
     std::lock_guard lock(mutex_);
     stats_.live -= static_cast<int64_t>(bytes);
-    stats_.cached += static_cast<int64_t>(bytes);
+    if (bytes >= kLarge) return arena_.give_back(p);
+    small_ += static_cast<int64_t>(bytes);
     free_.find(bytes)->second.push(p);  // there since the block came from the system
   }
 
@@ -112,7 +101,9 @@ class Cache {
 
   MemoryStats stats() {
     std::lock_guard lock(mutex_);
-    return stats_;
+    MemoryStats s = stats_;
+    s.cached = cached();
+    return s;
   }
 
   void reset_peak() {
@@ -126,16 +117,15 @@ class Cache {
   }
 
  private:
-  // A block of the very bucket: the same sequence of requests then finds the same blocks at every
-  // step.
-  void* take(std::size_t bytes) {
-    auto it = free_.find(bytes);
-    return it == free_.end() ? nullptr : take_from(it);
-  }
+  int64_t cached() const { return small_ + static_cast<int64_t>(arena_.free_bytes()); }
 
-  // A block of up to twice the size. Where shapes change from step to step, that is better than
-  // giving blocks back and touching fresh pages.
-  void* take_larger(std::size_t& bytes) {
+  // A block of the very bucket: the same sequence of requests then finds the same blocks at every
+  // step. From a full cache one of up to twice the size: where shapes change from step to step,
+  // that is better than giving blocks back and touching fresh pages.
+  void* take_small(std::size_t& bytes) {
+    if (const auto it = free_.find(bytes); it != free_.end())
+      if (void* p = take_from(it)) return p;
+    if (!cache_is_full(bytes)) return nullptr;
     for (auto it = free_.upper_bound(bytes); it != free_.end() && it->first <= 2 * bytes; ++it) {
       if (it->second.empty()) continue;
       bytes = it->first;
@@ -147,7 +137,7 @@ class Cache {
   void* take_from(std::map<std::size_t, Blocks>::iterator bucket) {
     if (bucket->second.empty()) return nullptr;
     void* p = bucket->second.pop();
-    stats_.cached -= static_cast<int64_t>(bucket->first);
+    small_ -= static_cast<int64_t>(bucket->first);
     return p;
   }
 
@@ -159,45 +149,54 @@ class Cache {
 
   // A new block would drive others out.
   bool cache_is_full(std::size_t bytes) const {
-    return stats_.cached > room(static_cast<int64_t>(bytes));
+    return cached() > room(static_cast<int64_t>(bytes));
   }
 
-  void* ask_system(std::size_t bytes) {
+  void* ask_system(std::size_t bytes, std::size_t asked) {
     auto need = static_cast<int64_t>(bytes);
     shrink(room(need));
-    if (cap_ > 0 && stats_.live + need + stats_.cached > cap_) {
+    if (cap_ > 0 && stats_.live + need + cached() > cap_) {
       shrink(std::max<int64_t>(0, cap_ - stats_.live - need));
       check(stats_.live + need <= cap_,
             "memory cap: {} bytes are in use and {} more are asked for, but the cap is {}; raise "
             "it with set_memory_cap or use smaller batches",
             stats_.live, need, cap_);
     }
-    free_.try_emplace(bytes);
-    void* p = system_allocate(bytes);
+    void* p = fresh(bytes);
     if (!p) {
       shrink(0);
-      p = system_allocate(bytes);
+      p = fresh(bytes);
     }
     if (!p)
-      fail_memory(fmt::format("out of memory: {} bytes asked for, {} in use by tensors", bytes,
+      fail_memory(fmt::format("out of memory: {} bytes asked for, {} in use by tensors", asked,
                               stats_.live));
     high_water_ = std::max(high_water_, stats_.live + need);  // of what was granted
     ++stats_.system_calls;
     return p;
   }
 
+  void* fresh(std::size_t bytes) {
+    if (bytes >= kLarge) return arena_.grow(bytes);
+    free_.try_emplace(bytes);
+    return std::aligned_alloc(kAlign, bytes);
+  }
+
   // Gives blocks back, largest first, until at most `keep` bytes are cached.
   void shrink(int64_t keep) {
-    for (auto it = free_.rbegin(); it != free_.rend() && stats_.cached > keep; ++it)
-      while (!it->second.empty() && stats_.cached > keep) {
-        system_free(it->second.pop(), it->first);
-        stats_.cached -= static_cast<int64_t>(it->first);
+    if (cached() > keep)
+      arena_.shrink(static_cast<std::size_t>(std::max<int64_t>(0, keep - small_)));
+    for (auto it = free_.rbegin(); it != free_.rend() && cached() > keep; ++it)
+      while (!it->second.empty() && cached() > keep) {
+        std::free(it->second.pop());
+        small_ -= static_cast<int64_t>(it->first);
       }
   }
 
   SpinLock mutex_;
-  std::map<std::size_t, Blocks> free_;
-  MemoryStats stats_;
+  detail::Arena arena_;
+  std::map<std::size_t, Blocks> free_;  // small ones by their size
+  int64_t small_ = 0;                   // bytes of these
+  MemoryStats stats_;                   // but what is cached
   int64_t cap_ = 0;
   int64_t high_water_ = 0;
 };
@@ -227,7 +226,7 @@ void listen_to_allocations(AllocationListener* l) {
 }
 
 void* allocate(std::size_t& bytes) {
-  if (reserving) return reserve(bytes = bucket(bytes));
+  if (reserving) return reserve(bytes = taken(bytes));
   if (!listener.load(std::memory_order_relaxed)) return cache().allocate(bytes);
   void* p = nullptr;
   try {

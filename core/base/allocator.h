@@ -1,7 +1,7 @@
-// The caching allocator behind every Storage. Freed blocks are kept in size buckets and handed
-// out again, so that a step of a fixed-shape model asks the system for nothing after its second
-// step (fresh pages cost more than the arithmetic on them). Blocks of 256 KiB and more are mappings
-// of their own, so that the system has them back when the cache lets them go.
+// The caching allocator behind every Storage. Freed blocks are kept and handed out again, so that a
+// step of a fixed-shape model asks the system for nothing after its second step (fresh pages cost
+// more than the arithmetic on them). Blocks below 256 KiB are kept in size buckets; larger ones are
+// cut from stretches of memory and joined again, see arena.h.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace tern {
 
 struct MemoryStats {
-  int64_t live = 0;          ///< bytes in use by tensors (rounded up to their buckets)
+  int64_t live = 0;          ///< bytes in use by tensors (rounded up to their buckets, or to pages)
   int64_t peak = 0;          ///< the most `live` has been since reset_peak_memory()
   int64_t cached = 0;        ///< bytes kept for reuse
   int64_t system_calls = 0;  ///< blocks ever asked of the system
