@@ -2,7 +2,8 @@
 // gradients are the same to the last bit; random numbers are handed out again.
 //
 //   none        all that its ops need is kept
-//   selective   but the results of norms, and of linear with GELU or SiLU: a pass over each
+//   selective   but the results of norms, of gates, and of linear with GELU or SiLU: a pass over
+//               each
 //   full        its input alone is kept: the forward pass once more
 //
 // (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; Korthikanti et al. 2022,

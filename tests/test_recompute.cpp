@@ -1,8 +1,11 @@
 // Recomputation as an option of models: the same bits with less memory.
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/fused.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
@@ -138,6 +141,49 @@ TEST_CASE("recompute: gMLP and ViT, whose last blocks finish one token") {
                            rng);
       },
       loss);
+}
+
+TEST_CASE("recompute: fused formulas whose inputs are kept are made again, others kept") {
+  Rng rng(3);
+  const Tensor u = randn({64, 1, 256}, rng).set_requires_grad();
+  const Tensor v = randn({64, 40, 256}, rng).set_requires_grad();
+  const Tensor b = randn({40, 1}, rng).set_requires_grad();
+  const Tensor w = randn({8, 256}, rng).set_requires_grad();
+  const Tensor one = ones({1}).set_requires_grad();
+  auto gate = [&](const Tensor& x) {
+    return fused(
+        "gate", [](auto a, auto c, auto d) { return a * (c + d); }, u, x, b);
+  };
+  auto sum_of_all = [&](const Tensor& x) {  // no gradient reads any input
+    return fused(
+        "sum", [](auto a, auto c, auto d) { return a + c + d; }, u, x, b);
+  };
+  struct Run {
+    std::vector<float> numbers;
+    int64_t kept = 0;
+  };
+  auto run = [&](auto formula, bool recompute, bool twice) {
+    std::optional<RecomputeScope> scope;
+    if (recompute) scope.emplace();
+    const int64_t before = memory_stats().live;
+    const Tensor y = sum(square(linear(formula(v * one), w)));
+    Run out{{y.item<float>()}, memory_stats().live - before};
+    scope.reset();
+    std::vector<Tensor> gradients = grad({y}, {u, v, b}, {.create_graph = twice});
+    if (twice) gradients = grad({sum(square(gradients[1]))}, {u, v, b}, {.allow_unused = true});
+    for (const Tensor& t : gradients)
+      if (t.defined())
+        for (const float g : t.to_vector<float>()) out.numbers.push_back(g);
+    return out;
+  };
+  for (const bool twice : {false, true}) {
+    const Run kept = run(gate, false, twice), again = run(gate, true, twice);
+    CHECK(again.numbers == kept.numbers);
+    CHECK(again.kept < kept.kept - v.numel() * 7 / 2);  // the gate's product
+    const Run sums = run(sum_of_all, false, twice), same = run(sum_of_all, true, twice);
+    CHECK(same.numbers == sums.numbers);
+    CHECK(same.kept == sums.kept);
+  }
 }
 
 TEST_CASE("recompute: language models") {

@@ -115,6 +115,18 @@ struct Forward {
   }
 };
 
+/// The value of a formula of kInputs inputs that broadcast to `shape`.
+template <class F, size_t kInputs>
+Fresh computed(const char* name, const F& f, const Shape& shape, DType type,
+               const std::array<Tensor, kInputs>& x) {
+  Fresh y(shape, type);
+  dispatch_float(type, name, [&]<class T>() {
+    kernels::elementwise_many<T>(shape, std::array{y.data<T>()}, many_inputs(name, shape, x),
+                                 Forward<T, F>{f});
+  });
+  return y;
+}
+
 /// The backward pass of a formula of kInputs inputs.
 template <class F, size_t kInputs>
 class Vjp {
@@ -126,6 +138,17 @@ class Vjp {
       if (inputs[k]->requires_grad()) read |= slopes_[k].reads;
     for (size_t k = 0; k < kInputs; ++k)
       if ((read >> k & 1) != 0) kept_[k] = save(*inputs[k]);
+    keeps_all_ = read == (1u << kInputs) - 1;
+  }
+
+  /// How y is made again of what is kept (RecomputeScope), where that is all.
+  void recompute(const Fresh& y) const {
+    if (!keeps_all_) return;
+    recompute_by(y, [name = name_, f = f_, kept = kept_, shape = y.shape(), type = y.dtype()] {
+      std::array<Tensor, kInputs> x;
+      for (size_t k = 0; k < kInputs; ++k) x[k] = kept[k].get();
+      return computed(name, f, shape, type, x);
+    });
   }
 
   Gradients operator()(Consumed dy, const Wants& wants) const {
@@ -200,6 +223,7 @@ class Vjp {
   F f_;
   std::array<Sketch, kInputs> slopes_;
   std::array<Saved, kInputs> kept_;
+  bool keeps_all_ = false;
 };
 
 }  // namespace detail::fusion
@@ -218,14 +242,12 @@ Tensor fused(const char* name, const F& formula, const Tensors&... x) {
     shape = broadcast_shapes(name, shape, inputs[k]->shape());
     type = detail::promote(name, type, inputs[k]->dtype());
   }
-  Fresh y(shape, detail::float_of(type));
-  dispatch_float(y.dtype(), name, [&]<class T>() {
-    kernels::elementwise_many<T>(shape, std::array{y.data<T>()},
-                                 detail::many_inputs(name, shape, std::array{x...}),
-                                 detail::fusion::Forward<T, F>{formula});
-  });
+  const Fresh y =
+      detail::fusion::computed(name, formula, shape, detail::float_of(type), std::array{x...});
   if (!op.recording()) return op.not_differentiable(y);
-  return op.record(y, detail::fusion::Vjp<F, kInputs>(name, formula, inputs));
+  detail::fusion::Vjp<F, kInputs> vjp(name, formula, inputs);
+  if (detail::recomputing()) vjp.recompute(y);
+  return op.record(y, std::move(vjp));
 }
 
 namespace composed {

@@ -98,8 +98,9 @@ Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   const std::vector<Tensor>& inputs, const CheckpointOptions& options = {});
 
 /// While it lives, results in this thread that are cheap to make again are not kept for the
-/// backward pass: those of layer_norm, rms_norm and group_norm, and of linear with an activation
-/// whose gradient keeps its input (gelu, silu) and without a residual. Backward makes them again,
+/// backward pass: those of layer_norm, rms_norm and group_norm, of linear with an activation whose
+/// gradient keeps its input (gelu, silu) and without a residual, and of fused formulas whose
+/// gradients keep all of their inputs (a gate's product, SwiGLU). Backward makes them again,
 /// with the same bits, from what these ops keep for their own gradients, when the first op asks for
 /// them. (Selective recomputation: Korthikanti et al. 2022, "Reducing Activation Recomputation in
 /// Large Transformer Models".) Nothing is saved where the result itself lives on.
