@@ -147,8 +147,10 @@ LoadStateReport load_into(const std::string& path, NamedTensors state, Bert& mod
   if (const Tensor* decoder = find(state, kDecoder); decoder && !find(state, kWords))
     state.emplace_back(kWords, Tensor(*decoder));
   const std::vector<std::string> aside = leave_heads_aside(state, model);
+  LoadStateOptions taking = options;
+  taking.take = true;
   try {
-    LoadStateReport report = nn::load_state_dict(model, state, options);
+    LoadStateReport report = nn::load_state_dict(model, state, taking);
     report.unexpected.insert(report.unexpected.end(), aside.begin(), aside.end());
     return report;
   } catch (const Error& e) {

@@ -132,7 +132,7 @@ void load_gpt_weights(const std::string& path, Gpt& model) {
   NamedTensors state = named_as(model.options, load_safetensors(path));
   try {
     if (model.options.tie_head) drop_tied_head(model.options, state);
-    nn::load_state_dict(model, state);
+    nn::load_state_dict(model, state, {.take = true});
   } catch (const Error& e) {
     fail_io(fmt::format("{}: {}", path, e.what()));
   }

@@ -135,8 +135,10 @@ void save_weights(const Slots& slots, const std::string& path,
 LoadStateReport load_weights(const Slots& slots, const std::string& path,
                              const LoadStateOptions& options) {
   SafeTensors file = load_safetensors(path);
+  LoadStateOptions taking = options;
+  taking.take = true;
   try {
-    return load_state_dict(slots, "load_weights: " + path, file.tensors, options);
+    return load_state_dict(slots, "load_weights: " + path, file.tensors, taking);
   } catch (const Error& e) {
     throw IoError(e.what());
   }

@@ -56,7 +56,7 @@ SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& c
   try {
     check_weights_fit(weights.tensors, [&] { return SequenceModel(config); });
     SequenceModel model(config);
-    nn::load_state_dict(model, weights.tensors);
+    nn::load_state_dict(model, weights.tensors, {.take = true});
     return model;
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", path, config_file(folder),

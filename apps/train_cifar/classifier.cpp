@@ -82,7 +82,7 @@ void load_weights_of(const std::string& path, ImageClassifier& model) {
     check_io(said->second == model.name(), "{}: these are the weights of {}, not of {}", path,
              said->second, model.name());
   try {
-    nn::load_state_dict(model, file.tensors);
+    nn::load_state_dict(model, file.tensors, {.take = true});
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
   }

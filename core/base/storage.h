@@ -48,6 +48,13 @@ class Storage : public Counted, public pool::Pooled {
     ++version_;
     recipe_ = {};
   }
+  /// Each has the other's elements, as if they had been written. Nobody may be at work on them.
+  void exchange(Storage& other) {
+    std::swap(bytes_, other.bytes_);
+    std::swap(data_, other.data_);
+    bump_version();
+    other.bump_version();
+  }
   /// How the elements, as they are, can be made again; null: it is not known.
   const Ref<Recipe>& recipe() const { return recipe_; }
   void set_recipe(Ref<Recipe> recipe) { recipe_ = std::move(recipe); }

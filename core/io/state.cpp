@@ -95,6 +95,20 @@ std::string complaint(const Match& m, const NamedTensors& targets, bool strict) 
   return text;
 }
 
+bool whole(const Tensor& t) {
+  return t.is_contiguous() && t.layout().offset == 0 && t.ref()->storage.use_count() == 1;
+}
+
+// Copies, or hands over what only the two of them hold.
+void put(const Tensor& to, const Tensor& from, bool take) {
+  const bool lent = to.ref()->storage->lent();
+  const bool own = take && from.ref().use_count() == 1 && !lent;
+  if (own && to.dtype() == from.dtype() && whole(to) && whole(from))
+    to.ref()->storage->exchange(*from.ref()->storage);
+  else
+    copy_(to, from);
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
@@ -116,7 +130,7 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
   std::string wrong = complaint(m, targets, options.strict);
   check(wrong.empty(), "{}:{}", op, wrong);
   NoGradGuard no_grad;
-  for (auto [to, from] : m.copies) copy_(*to, *from);
+  for (auto [to, from] : m.copies) put(*to, *from, options.take);
   return {std::move(m.missing), std::move(m.unexpected)};
 }
 

@@ -14,6 +14,9 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct LoadStateOptions {
   bool strict = true;  ///< false: names that only one side has are reported, not refused
+  /// Elements of `state` that nobody else holds are handed over where type and layout allow it,
+  /// instead of copied: a large model is not in memory twice. `state` is not to be used afterwards.
+  bool take = false;
 };
 
 struct LoadStateReport {
