@@ -63,12 +63,12 @@ int run(int argc, char** argv) {
   app.add_option("--tokens", tokens);
   CLI11_PARSE(app, argc, argv);
   set_num_threads(threads);
-  const Translator t = load_translator(model);
+  Translator t = load_translator(model);
   std::vector<std::vector<int64_t>> sources;
   for (const std::string& line : data::read_lines(source))
     sources.push_back(t.tokenizers.source.encode(line));
   search.log_probs = false;
-  const Search decode(t.model, search);
+  const Search decode(std::move(t.model), search);
   decode(std::span(sources).first(std::min<size_t>(64, sources.size())));
   for (int round = 0; round < rounds; ++round) {
     const Usage before = usage();

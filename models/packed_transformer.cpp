@@ -1,5 +1,7 @@
 #include "tern/models/packed_transformer.h"
 
+#include <algorithm>
+
 #include "tern/core/tape/autograd.h"
 #include "tern/models/packed_decoder.h"
 #include "tern/models/packed_weights.h"
@@ -46,7 +48,8 @@ const Transformer& checked(const Transformer& model) {
 
 }  // namespace
 
-PackedTransformer::Weights::Weights(const Transformer& m, PackedType t, Shortlists shortlists)
+PackedTransformer::Weights::Weights(const Transformer& m, PackedType t, Shortlists shortlists,
+                                    Transformer* taken)
     : type(t),
       dim(checked(m).options.layer.dim),
       source{m.src_embed.weight.tensor().detach().contiguous()},
@@ -56,8 +59,17 @@ PackedTransformer::Weights::Weights(const Transformer& m, PackedType t, Shortlis
       decoder_norm(packed(m.transformer.decoder.norm)),
       generator(m.options.tie_target_generator ? target.rows : m.generator_weight.tensor().detach(),
                 m.generator_bias.tensor().detach(), t, shortlists) {
-  for (const auto& layer : m.transformer.encoder.layers) encoder.push_back(packed(layer, t));
-  for (const auto& layer : m.transformer.decoder.layers) decoder.push_back(packed(layer, t));
+  // Layers one by one, from the last on: what is taken is popped.
+  if (taken) const nn::Parameter gone = std::move(taken->generator_weight);
+  auto pack = [&](const auto& layers, auto* own, auto& to) {
+    for (size_t i = layers.size(); i-- > 0;) {
+      to.push_back(packed(layers[i], t));
+      if (own) own->pop_back();
+    }
+    std::reverse(to.begin(), to.end());
+  };
+  pack(m.transformer.encoder.layers, taken ? &taken->transformer.encoder.layers : nullptr, encoder);
+  pack(m.transformer.decoder.layers, taken ? &taken->transformer.decoder.layers : nullptr, decoder);
 }
 
 int32_t CellPool::take() {
@@ -78,7 +90,11 @@ int32_t CellPool::take() {
 PackedTransformer::PackedTransformer(const Transformer& model, PackedType type,
                                      Shortlists shortlists) {
   NoGradGuard no_grad;
-  weights_ = std::make_unique<Weights>(model, type, shortlists);
+  weights_ = std::make_unique<Weights>(model, type, shortlists, nullptr);
+}
+PackedTransformer::PackedTransformer(Transformer&& model, PackedType type, Shortlists shortlists) {
+  NoGradGuard no_grad;
+  weights_ = std::make_unique<Weights>(model, type, shortlists, &model);
 }
 PackedTransformer::~PackedTransformer() = default;
 PackedTransformer::PackedTransformer(PackedTransformer&&) noexcept = default;

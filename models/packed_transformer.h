@@ -25,6 +25,9 @@ class PackedTransformer {
   /// A model of f32; dropout does not take place. With Shortlists::yes sentences may come with one.
   PackedTransformer(const Transformer& model, PackedType type,
                     Shortlists shortlists = Shortlists::no);
+  /// The same of a model that is needed no more: each part's weights are freed as they are packed,
+  /// so that both never lie in memory whole.
+  PackedTransformer(Transformer&& model, PackedType type, Shortlists shortlists = Shortlists::no);
   ~PackedTransformer();
   PackedTransformer(PackedTransformer&&) noexcept;
   PackedTransformer& operator=(PackedTransformer&&) noexcept;

@@ -44,7 +44,8 @@ struct PackedTransformer::Weights {
   nn::PackedNorm encoder_norm, decoder_norm;  ///< without weights where there is none
   nn::PackedGenerator generator;
 
-  Weights(const Transformer& model, PackedType type, Shortlists shortlists);
+  /// `taken`: the model itself where its weights may be freed, else null.
+  Weights(const Transformer& model, PackedType type, Shortlists shortlists, Transformer* taken);
 };
 
 /// Keys and values of target tokens. A cell holds one token's, of every layer; cells that are given

@@ -71,14 +71,16 @@ std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
 
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
-  const Translator t = load_translator(o.model);
+  Translator t = load_translator(o.model);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
   check(o.precision == "f32" || !o.attention.empty() || t.config.model.model != "transformer",
         "--precision {} would change nothing: a transformer translates with packed weights, which "
         "--int8 rounds",
         o.precision);
-  const Search search(t.model, for_texts(o.search));
+  // Pictures are made with the model itself.
+  const Search search = o.attention.empty() ? Search(std::move(t.model), for_texts(o.search))
+                                            : Search(t.model, for_texts(o.search));
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { fmt::print(stderr, "translate: {}\n", note); });

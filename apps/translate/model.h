@@ -73,6 +73,11 @@ class Search {
   /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 of a model that is no
   /// transformer.
   Search(const TranslationModel& model, const SearchOptions& options);
+  /// The same of a model that does nothing else from now on: a transformer's weights are freed as
+  /// they are packed.
+  Search(TranslationModel&& model, const SearchOptions& options);
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
 
   /// Translations of sources (ids without <eos>), best first, in their order. Lengths are limited
   /// by config.h's length_ratio; an empty source has one empty translation. Stopped by progress:
@@ -89,7 +94,10 @@ class Search {
                    const TranslationProgress& progress) const;
   Lists one_batch(std::span<const std::vector<int64_t>> sources) const;
   std::vector<int64_t> forbidden() const;
+  void check_int8() const;
+  PackedType packed_type() const;
 
+  std::optional<TranslationModel> own_;
   const TranslationModel& model_;
   SearchOptions options_;
   std::optional<models::PackedTransformer> packed_;

@@ -33,10 +33,25 @@ std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
 
 Search::Search(const TranslationModel& model, const SearchOptions& options)
     : model_(model), options_(options) {
-  const auto* transformer = std::get_if<models::Transformer>(&model.model_);
-  check(transformer || !options.int8, "--int8: only a transformer decodes so, the model is {}",
-        model.config().model);
-  if (transformer) packed_.emplace(*transformer, options.int8 ? PackedType::int8 : PackedType::f32);
+  check_int8();
+  if (const auto* transformer = std::get_if<models::Transformer>(&model.model_))
+    packed_.emplace(*transformer, packed_type());
+}
+
+Search::Search(TranslationModel&& model, const SearchOptions& options)
+    : own_(std::move(model)), model_(*own_), options_(options) {
+  check_int8();
+  if (auto* transformer = std::get_if<models::Transformer>(&own_->model_))
+    packed_.emplace(std::move(*transformer), packed_type());
+}
+
+void Search::check_int8() const {
+  check(!options_.int8 || std::holds_alternative<models::Transformer>(model_.model_),
+        "--int8: only a transformer decodes so, the model is {}", model_.config().model);
+}
+
+PackedType Search::packed_type() const {
+  return options_.int8 ? PackedType::int8 : PackedType::f32;
 }
 
 std::vector<int64_t> Search::forbidden() const {

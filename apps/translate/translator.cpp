@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "tern/apps/common/new_run.h"
-#include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
@@ -157,10 +156,8 @@ Translator load_translator(const std::string& folder) {
   SafeTensors weights = load_safetensors(files.weights());
   try {
     TranslationModel model = without_weights(m);
-    nn::load_state_dict(model, weights.tensors);
+    nn::load_state_dict(model, weights.tensors, {.take = true});
     nn::set_training(model, false);
-    weights = {};
-    trim_memory();  // what was read is there twice
     return {config, std::move(tokenizers), std::move(model)};
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),

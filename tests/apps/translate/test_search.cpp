@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/apps/translate/model.h"
+#include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 
 using namespace tern;
@@ -38,6 +39,34 @@ TEST_CASE("search: int8 of a transformer is near its f32, other models have none
   for (const char* other : {"bahdanau", "seq2seq"})
     CHECK_THROWS_WITH_AS(Search(make_model(other), {.int8 = true}),
                          doctest::Contains("only a transformer decodes so"), Error);
+}
+
+TEST_CASE("search: a model that is given away translates the same, in less memory") {
+  const int64_t before = memory_stats().live;
+  auto keep = [&](TranslationModel model, const SearchOptions& o) {
+    const Search search(model, o);
+    return std::pair(search(kSources), memory_stats().live - before);
+  };
+  auto give = [&](TranslationModel model, const SearchOptions& o) {
+    const Search search(std::move(model), o);
+    return std::pair(search(kSources), memory_stats().live - before);
+  };
+  for (const char* kind : {"transformer", "bahdanau", "seq2seq"})
+    for (const bool int8 : {false, true}) {
+      if (int8 && kind != std::string("transformer")) continue;
+      CAPTURE(kind);
+      const auto [kept, both] = keep(make_model(kind), {.int8 = int8});
+      const auto [given, alone] = give(make_model(kind), {.int8 = int8});
+      for (size_t i = 0; i < kSources.size(); ++i) {
+        CHECK(given[i][0].tokens == kept[i][0].tokens);
+        CHECK(given[i][0].log_prob == kept[i][0].log_prob);
+      }
+      // Weights of layers: 2 of the encoder, 2 of the decoder, and the generator.
+      if (kind == std::string("transformer"))
+        CHECK(alone < both - 4 * (2 * (4 + 8) * 32 * 32 + 4 * 2 * 32 * 40 + 50 * 32));
+    }
+  CHECK_THROWS_WITH_AS(give(make_model("bahdanau"), {.int8 = true}),
+                       doctest::Contains("only a transformer decodes so"), Error);
 }
 
 TEST_CASE("search: without log probabilities, the same tokens") {
