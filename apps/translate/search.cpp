@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tern/apps/translate/model.h"
+#include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 #include "tern/core/tape/autograd.h"
 
@@ -43,6 +44,7 @@ Search::Search(TranslationModel&& model, const SearchOptions& options)
   check_int8();
   if (auto* transformer = std::get_if<models::Transformer>(&own_->model_))
     packed_.emplace(std::move(*transformer), packed_type());
+  trim_memory();  // searching takes little of tensors' memory, and much of other kinds
 }
 
 void Search::check_int8() const {
