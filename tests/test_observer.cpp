@@ -365,6 +365,18 @@ TEST_CASE("a memory timeline knows who made the largest tensors, at the peak and
   CHECK_THROWS_WITH_AS(MemoryTimeline(), doctest::Contains("another one"), Error);
 }
 
+TEST_CASE("a memory timeline lists as many tensors as are asked for, at the peak too") {
+  MemoryTimeline timeline;
+  {
+    std::vector<Tensor> kept;
+    for (int i = 0; i < 40; ++i) kept.push_back(ones({1000}));
+    CHECK(timeline.largest(30).size() == 30);
+  }
+  CHECK(timeline.largest().empty());
+  CHECK(timeline.largest_at_peak(30).size() == 30);
+  CHECK(timeline.largest_at_peak(1000).size() >= 38);  // the peak is known to 1 %
+}
+
 TEST_CASE("a memory cap that is hit lists the largest tensors while a timeline is at work") {
   struct Cap {
     ~Cap() { set_memory_cap(0); }

@@ -15,7 +15,8 @@ namespace {
 using Block = MemoryTimeline::Block;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kListed = 10;
+constexpr size_t kListed = 10;  // in errors
+constexpr size_t kKeptAtPeak = 1000;
 constexpr size_t kMaxSamples = 1 << 16;
 
 std::string maker_now() {
@@ -58,7 +59,7 @@ class MemoryTimeline::Ledger final : public detail::AllocationListener {
     peak_ = live_;
     if (live_ < listed_at_ + listed_at_ / 100) return;
     listed_at_ = live_;
-    at_peak_ = first_blocks(kListed);
+    at_peak_ = first_blocks(kKeptAtPeak);
   }
   void freed(void* p) noexcept override {
     std::lock_guard lock(mutex_);
