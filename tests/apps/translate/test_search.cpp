@@ -12,8 +12,9 @@ using namespace tern::apps::translate;
 
 namespace {
 
-TranslationModel make_model(const char* kind) {
+TranslationModel make_model(const char* kind, const char* tie = "none") {
   ModelConfig c{.model = kind, .layers = 2, .dim = 32, .hidden = 16, .heads = 4, .ffn = 40};
+  c.tie = tie;
   c.source_vocab = c.target_vocab = 50;
   TranslationModel model(c, 5);
   nn::set_training(model, false);
@@ -51,20 +52,26 @@ TEST_CASE("search: a model that is given away translates the same, in less memor
     const Search search(std::move(model), o);
     return std::pair(search(kSources), memory_stats().live - before);
   };
-  for (const char* kind : {"transformer", "bahdanau", "seq2seq"})
-    for (const bool int8 : {false, true}) {
-      if (int8 && kind != std::string("transformer")) continue;
-      CAPTURE(kind);
-      const auto [kept, both] = keep(make_model(kind), {.int8 = int8});
-      const auto [given, alone] = give(make_model(kind), {.int8 = int8});
-      for (size_t i = 0; i < kSources.size(); ++i) {
-        CHECK(given[i][0].tokens == kept[i][0].tokens);
-        CHECK(given[i][0].log_prob == kept[i][0].log_prob);
-      }
-      // Weights of layers: 2 of the encoder, 2 of the decoder, and the generator.
-      if (kind == std::string("transformer"))
-        CHECK(alone < both - 4 * (2 * (4 + 8) * 32 * 32 + 4 * 2 * 32 * 40 + 50 * 32));
+  struct Row {
+    const char *kind, *tie;
+    bool int8;
+  };
+  const Row rows[] = {{"transformer", "none", false},   {"transformer", "none", true},
+                      {"transformer", "target", false}, {"transformer", "all", true},
+                      {"bahdanau", "none", false},      {"seq2seq", "none", false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.kind);
+    CAPTURE(row.tie);
+    const auto [kept, both] = keep(make_model(row.kind, row.tie), {.int8 = row.int8});
+    const auto [given, alone] = give(make_model(row.kind, row.tie), {.int8 = row.int8});
+    for (size_t i = 0; i < kSources.size(); ++i) {
+      CHECK(given[i][0].tokens == kept[i][0].tokens);
+      CHECK(given[i][0].log_prob == kept[i][0].log_prob);
     }
+    // Weights of two layers of the encoder and two of the decoder.
+    if (row.kind == std::string("transformer"))
+      CHECK(alone < both - 4 * (2 * (4 + 8) * 32 * 32 + 4 * 2 * 32 * 40));
+  }
   CHECK_THROWS_WITH_AS(give(make_model("bahdanau"), {.int8 = true}),
                        doctest::Contains("only a transformer decodes so"), Error);
 }
