@@ -140,6 +140,26 @@ TEST_CASE("arena: it grows by what a free end lacks, and is given back to the pa
   CHECK(untouched(block_of(arena, kPage, 'c')));  // and begins anew
 }
 
+TEST_CASE("arena: where many are free, not all are looked at, but the last of all is") {
+  Arena arena;
+  constexpr std::size_t kSmall = 64 * kPage, kFits = 71 * kPage;  // of one class
+  std::vector<void*> small;
+  for (int i = 0; i < 200; ++i) {
+    small.push_back(arena.grow(kSmall));
+    arena.grow(kPage);
+  }
+  void* last = arena.grow(kFits);
+  arena.give_back(last);  // the first to be freed: all others are looked at before it
+  for (void* block : small) arena.give_back(block);
+  CHECK(arena.take(70 * kPage) == nullptr);
+  CHECK(arena.grow(70 * kPage) == last);
+  CHECK(arena.free_bytes() == 200 * kSmall + kPage);
+  CHECK(arena.take(kSmall) == small.back());
+  arena.shrink(0);
+  CHECK(arena.free_bytes() == 0);
+  CHECK(arena.take(kPage) == nullptr);
+}
+
 TEST_CASE("memory: what was freed as one size serves another") {
   trim_memory();
   std::vector<Tensor> parts;

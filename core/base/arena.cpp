@@ -73,9 +73,10 @@ void Arena::link_after(Stretch* before, Stretch* s) noexcept {
   (s->after ? s->after->before : last_) = s;
 }
 
-void Arena::unlink(Stretch* s) noexcept {
-  if (s->before) s->before->after = s->after;
-  (s->after ? s->after->before : last_) = s->before;
+// What lay between them is gone.
+void Arena::join(Stretch* before, Stretch* after) noexcept {
+  if (before) before->after = after;
+  (after ? after->before : last_) = before;
 }
 
 // The smallest that holds `size`, or nullptr.
@@ -155,12 +156,12 @@ void Arena::give_back(void* block) noexcept {
   auto* s = reinterpret_cast<Stretch*>(static_cast<char*>(block) - kHeader);
   if (Stretch* next = s->after; next && next->free && s->end() == reinterpret_cast<char*>(next)) {
     unlist(next);
-    unlink(next);
+    join(s, next->after);
     s->bytes += next->bytes;
   }
   if (Stretch* b = s->before; b && b->free && b->end() == reinterpret_cast<char*>(s)) {
     unlist(b);
-    unlink(s);
+    join(b, s->after);
     b->bytes += s->bytes;
     s = b;
   }
@@ -170,21 +171,16 @@ void Arena::give_back(void* block) noexcept {
 // The last `bytes` of a free stretch; false if the system does not take them (it may have to cut
 // one of its own entries in two, of which it has so many).
 bool Arena::give_to_system(Stretch* s, std::size_t bytes) noexcept {
-  char* const at = s->end() - bytes;
   unlist(s);
-  const bool whole = bytes == s->bytes;
-  if (whole) unlink(s);
-  Stretch* const before = s->before;
-  if (munmap(at, bytes) != 0) {
-    if (whole) link_after(before, s);
-    list(s);
-    return false;
+  Stretch *const before = s->before, *const after = s->after;
+  const bool whole = bytes == s->bytes, gone = munmap(s->end() - bytes, bytes) == 0;
+  if (gone && whole) {
+    join(before, after);
+    return true;
   }
-  if (!whole) {
-    s->bytes -= bytes;
-    list(s);
-  }
-  return true;
+  if (gone) s->bytes -= bytes;
+  list(s);
+  return gone;
 }
 
 void Arena::shrink(std::size_t keep) noexcept {

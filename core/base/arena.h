@@ -4,7 +4,8 @@
 //
 // A block comes from the smallest free stretch that holds it; of those of its very size, from the
 // one freed last, which may still be in the processor's caches. Nothing here asks the heap for
-// memory: a line before each block links it to its neighbours. Not for several threads at a time.
+// memory: a line before each block links it to its neighbours. Not for several threads at a time;
+// blocks that are in use when it ends stay as they are.
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ class Arena {
   void list(Stretch* s) noexcept;
   void unlist(Stretch* s) noexcept;
   void link_after(Stretch* before, Stretch* s) noexcept;
-  void unlink(Stretch* s) noexcept;
+  void join(Stretch* before, Stretch* after) noexcept;
   Stretch* best_of(std::size_t of_class, std::size_t size) const noexcept;
   std::size_t next_class(std::size_t from) const noexcept;
   void* cut(Stretch* s, std::size_t size) noexcept;
