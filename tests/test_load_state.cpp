@@ -39,7 +39,7 @@ TEST_CASE("load_state: what others hold, other types, views and gaps are copied"
     Tensor to, from;
     Tensor holds;  // what else holds elements
   };
-  const Tensor held = source(), shared = source(), base = zeros({2, 3}), wide = zeros({2, 5});
+  const Tensor held = source(), wide = zeros({2, 5});
   const Tensor turned = transpose(reshape(list({0, 3, 1, 4, 2, 5}), {3, 2}), 0, 1);
   std::vector<Row> rows = {
       {"a second handle of the source", zeros({2, 3}), held, {}},
@@ -81,6 +81,17 @@ TEST_CASE("load_state: tied targets, one source under two names, and backward ov
   const Tensor loss = sum(square(w));
   load_state("test", {{"w", w}}, {{"w", list({3, 4})}}, kTake);
   CHECK_THROWS_AS(backward(loss), Error);  // w was written to in between
+}
+
+TEST_CASE("load_state: the rest of a larger tensor does not stay in memory with a target") {
+  const int64_t before = memory_stats().live;
+  const Tensor to = zeros({10});
+  NamedTensors state;
+  state.emplace_back("w", narrow(ones({1 << 20}), 0, 0, 10));
+  load_state("test", {{"w", to}}, state, kTake);
+  state.clear();
+  CHECK(numbers(to) == std::vector<float>(10, 1));
+  CHECK(memory_stats().live - before < 1 << 20);
 }
 
 TEST_CASE("load_state: nothing changes hands where something does not fit") {

@@ -99,11 +99,16 @@ bool whole(const Tensor& t) {
   return t.is_contiguous() && t.layout().offset == 0 && t.ref()->storage.use_count() == 1;
 }
 
+// Of a source that is a part of more, the rest would stay in memory with the target.
+bool as_large(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.ref()->storage->bytes() == b.ref()->storage->bytes();
+}
+
 // Copies, or hands over what only the two of them hold.
 void put(const Tensor& to, const Tensor& from, bool take) {
   const bool lent = to.ref()->storage->lent();
   const bool own = take && from.ref().use_count() == 1 && !lent;
-  if (own && to.dtype() == from.dtype() && whole(to) && whole(from))
+  if (own && as_large(to, from) && whole(to) && whole(from))
     to.ref()->storage->exchange(*from.ref()->storage);
   else
     copy_(to, from);
