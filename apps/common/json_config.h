@@ -16,13 +16,12 @@ namespace tern::apps {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryOptions, step_in_backward, recompute, optimizer_bits)
 
-/// The value of a key; `otherwise` where it is missing or null. Error: a whole number is none.
+/// The value of a key; `otherwise` where it is missing or null. An int64_t as whole_number has it.
 template <class T>
 T value_or(const nlohmann::json& object, const char* key, const T& otherwise) {
+  if constexpr (std::is_same_v<T, int64_t>) return whole_number_or(object, key, otherwise);
   const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return otherwise;
-  if constexpr (std::is_same_v<T, int64_t>) return whole_number(*found);
-  return found->template get<T>();
+  return found == object.end() || found->is_null() ? otherwise : found->template get<T>();
 }
 
 /// A configuration with a member `memory_use` as JSON, which leaves that out where it is the
