@@ -32,7 +32,8 @@ namespace detail {
 /// From now on; null: nobody. An Error if somebody listens already.
 void listen_to_allocations(AllocationListener* listener);
 
-/// A block of at least `bytes`, 64-byte aligned; `bytes` is replaced by the block's real size.
+/// A block with room for `bytes`, 64-byte aligned; `bytes` is replaced by what the block takes,
+/// which may be more than there is room for behind its beginning.
 void* allocate(std::size_t& bytes);
 void deallocate(void* p, std::size_t bytes) noexcept;
 }  // namespace detail

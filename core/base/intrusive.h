@@ -34,6 +34,16 @@ class Ref {
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
+  /// A pointer to what is not known to be alive, but to be there: null once the last pointer is
+  /// gone.
+  static Ref if_alive(T* p) {
+    int64_t n = p->count.load(std::memory_order_relaxed);
+    while (n > 0 && !p->count.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
+    }
+    Ref r;
+    if (n > 0) r.p_ = p;
+    return r;
+  }
   bool operator==(const Ref& o) const = default;
   int64_t use_count() const { return p_ ? p_->count.load(std::memory_order_acquire) : 0; }
 

@@ -1,5 +1,6 @@
-// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise; and
-// how its elements can be made again, for who keeps that in their place.
+// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise; how
+// its elements can be made again, for who keeps that in their place; and who is left the elements
+// by their last holder.
 #pragma once
 
 #include <atomic>
@@ -33,15 +34,28 @@ class Recipe : public Counted {
 };
 inline void dispose(Recipe* r) { delete r; }
 
+/// Is left a storage by its last holder: who needs the elements still, but perhaps not as they are.
+class Heir : public Counted, public pool::Pooled {
+ public:
+  Heir() = default;
+  virtual ~Heir() = default;
+  Heir(const Heir&) = delete;
+  Heir& operator=(const Heir&) = delete;
+  /// Owns `storage` from now on.
+  virtual void inherit(Storage* storage) noexcept = 0;
+};
+inline void dispose(Heir* heir) { delete heir; }
+
 class Storage : public Counted, public pool::Pooled {
  public:
-  explicit Storage(std::size_t bytes) : bytes_(bytes), data_(detail::allocate(bytes_)) {}
+  explicit Storage(std::size_t size) : size_(size), bytes_(size), data_(detail::allocate(bytes_)) {}
   ~Storage() { detail::deallocate(data_, bytes_); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t size() const { return size_; }    ///< bytes that there is room for
+  std::size_t bytes() const { return bytes_; }  ///< that the block takes
   /// Raised by every in-place write; the tape compares it with the version it saved.
   uint64_t version() const { return version_; }
   void bump_version() {
@@ -50,6 +64,7 @@ class Storage : public Counted, public pool::Pooled {
   }
   /// Each has the other's elements, as if they had been written. Nobody may be at work on them.
   void exchange(Storage& other) {
+    std::swap(size_, other.size_);
     std::swap(bytes_, other.bytes_);
     std::swap(data_, other.data_);
     bump_version();
@@ -58,6 +73,11 @@ class Storage : public Counted, public pool::Pooled {
   /// How the elements, as they are, can be made again; null: it is not known.
   const Ref<Recipe>& recipe() const { return recipe_; }
   void set_recipe(Ref<Recipe> recipe) { recipe_ = std::move(recipe); }
+  /// Who inherits the storage: once there is one, it stays, whatever is proposed. Threads may
+  /// propose at the same time.
+  Ref<Heir> propose_heir(Ref<Heir> proposed);
+  Ref<Heir> heir() const { return Ref<Heir>(heir_.load(std::memory_order_acquire)); }
+  Ref<Heir> take_heir();
 
   /// Whether a parameter had these elements once and has others now (nn::to). Who still holds them
   /// to train or average them works on nothing.
@@ -73,15 +93,19 @@ class Storage : public Counted, public pool::Pooled {
   void track(int64_t more) { tracked_.fetch_add(more, std::memory_order_relaxed); }
 
  private:
-  std::size_t bytes_;
+  std::size_t size_, bytes_;
   void* data_;
   uint64_t version_ = 0;
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
+  std::atomic<Heir*> heir_{nullptr};  // counted
   Ref<Recipe> recipe_;
 };
 
-inline void dispose(Storage* s) { delete s; }
+void dispose(Storage* s);
+
+/// Whether nobody else holds the storage or inherits it.
+bool held_once(const Ref<Storage>& s);
 
 inline Recipe::~Recipe() = default;
 inline const Ref<Storage>& Recipe::elements() {

@@ -39,6 +39,10 @@ void store_rows(const Tile& tile, const T* panel, int64_t ld, int64_t keys, cons
 }
 
 template <class T>
+Matrix<T> matrix_of(const HeadOperands<T>& x, int64_t b, int64_t h, int64_t row = 0) {
+  return {x.at(b, h, row), {x.row, x.col}};
+}
+template <class T>
 Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row = 0) {
   return {x.at(b, h, row), {x.row, x.col}};
 }

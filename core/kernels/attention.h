@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "tern/core/kernels/matrix.h"
+
 namespace tern::kernels {
 
 /// An array (batch, head, row, column) of any strides.
@@ -15,6 +17,16 @@ struct Heads {
   T* data = nullptr;  ///< null: there is none
   int64_t batch = 0, head = 0, row = 0, col = 0;
   T* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
+};
+
+/// The same of operands of products.
+template <class T>
+struct HeadOperands {
+  Elements<T> data = {};
+  int64_t batch = 0, head = 0, row = 0, col = 0;
+  Elements<T> at(int64_t b, int64_t h, int64_t i) const {
+    return moved(data, b * batch + h * head + i * row);
+  }
 };
 
 struct AttentionSizes {
@@ -37,7 +49,7 @@ struct AttentionDropout {
 template <class T>
 struct AttentionInputs {
   AttentionSizes size;
-  Heads<const T> q, k, v;  ///< BLAS takes the matrices of their last two axes
+  HeadOperands<T> q, k, v;  ///< BLAS takes the matrices of their last two axes
   T scale = 1;
   Heads<const int64_t> lengths = {};  ///< (batch, any, query, any), in [0, keys]
   bool causal = false;

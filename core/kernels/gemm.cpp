@@ -35,21 +35,11 @@ Offset locate(const BatchAxes& axes, int64_t i) {
 }
 
 template <class T>
-using Input = std::conditional_t<std::is_same_v<T, float>, Factor, const T*>;
-
-Factor at(const Factor& x, int64_t offset) { return x.at(offset); }
-template <class T>
-const T* at(const T* x, int64_t offset) {
-  return x + offset;
-}
-
-template <class T>
 class Run {
  public:
-  Run(const GemmPlan& plan, Input<T> a, Input<T> b, T* c, T beta, const PanelDone& done)
+  Run(const GemmPlan& plan, Elements<T> a, Elements<T> b, T* c, T beta, const PanelDone& done)
       : p_(plan),
         g_(plan.g),
-        bf16_(matmul_precision() == MatmulPrecision::bf16),
         a_(a),
         b_(b),
         c_(c),
@@ -82,8 +72,8 @@ class Run {
     const Offset at = locate(g_.batch, batch);
     const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
     const Panel out = panel_of(batch, panel);
-    MatrixProduct<T> part{out.rows,        out.cols,        0,         {nullptr, g_.a},
-                          {nullptr, g_.b}, c_ + out.offset, out.stride};
+    MatrixProduct<T> part{out.rows,   out.cols,        0,         {{}, g_.a},
+                          {{}, g_.b}, c_ + out.offset, out.stride};
     if (split > 0) {
       part.c =
           partial_.data() + (split - 1) * p_.batches * g_.m * g_.n + (batch * g_.m + i) * g_.n + j;
@@ -99,22 +89,11 @@ class Run {
       const int64_t k0 = block * g_.k / p_.k_blocks, k1 = (block + 1) * g_.k / p_.k_blocks;
       part.k = k1 - k0;
       part.beta = u == first ? beta : T(1);
-      multiply(part, kernels::at(a_, at.a + term.a + i * g_.a.row + k0 * g_.a.col),
-               kernels::at(b_, at.b + term.b + j * g_.b.col + k0 * g_.b.row));
+      part.a.data = moved(a_, at.a + term.a + i * g_.a.row + k0 * g_.a.col);
+      part.b.data = moved(b_, at.b + term.b + j * g_.b.col + k0 * g_.b.row);
+      multiply(part);
     }
     if (done_ && p_.splits == 1) done_(out);
-  }
-
-  void multiply(MatrixProduct<T>& p, Input<T> a, Input<T> b) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (bf16_) return multiply_bf16(p.m, p.n, p.k, a, g_.a, b, g_.b, p.beta, p.c, p.ldc);
-      p.a.data = static_cast<const float*>(a.data);
-      p.b.data = static_cast<const float*>(b.data);
-    } else {
-      p.a.data = a;
-      p.b.data = b;
-    }
-    kernels::multiply(p);
   }
 
   // Adds the parts of the sums, in order, to the first part, which stands in C.
@@ -142,8 +121,7 @@ class Run {
 
   const GemmPlan& p_;
   const Gemm& g_;
-  bool bf16_;
-  Input<T> a_, b_;
+  Elements<T> a_, b_;
   T* c_;
   T beta_;
   const PanelDone& done_;
@@ -159,7 +137,8 @@ bool together(const GemmPlan& p, bool tiles) {
 }
 
 template <class T>
-void run_gemm(const Gemm& shape, Input<T> a, Input<T> b, T* c, T beta, const PanelDone& done) {
+void run_gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta,
+              const PanelDone& done) {
   int64_t flops = 2 * shape.m * shape.n * shape.k;
   for (int64_t size : shape.batch.sizes) flops *= size;
   detail::CountFlops counted(flops);

@@ -32,7 +32,8 @@ namespace {
 }
 
 [[gnu::always_inline]] inline float rounded(Bf16 x) {
-  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  const uint32_t whole = static_cast<uint32_t>(x.bits) << 16;
+  const uint32_t bits = (whole & 0x7fffffffu) < 0x00800000u ? whole & 0x80000000u : whole;
   float y;
   std::memcpy(&y, &bits, sizeof y);
   return y;

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/dropout.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
@@ -61,8 +62,9 @@ void activate(int64_t n, const T* x, T* y, F f) {
 
 /// dpre (rows, n) = df(dy, kept) and, unless null, dbias (n) = the sums of its columns, in blocks
 /// of rows whose sums are added in order. With a mask it is df(dropped dy, kept). dpre may be dy.
-template <class T, class F>
-void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpre, T* dbias,
+/// Kept is T or, with a T of float, Bf16.
+template <class T, class Kept, class F>
+void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* dpre, T* dbias,
                      const DropMask* mask, F df) {
   constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
   const int64_t step = std::max(kMinRows, (rows + kMaxBlocks - 1) / kMaxBlocks);
@@ -77,11 +79,11 @@ void linear_gradient(int64_t rows, int64_t n, const T* dy, const T* kept, T* dpr
       if (mask && (i - first) % together == 0)
         dropout_range(dy + i * n, dpre + i * n, i * n, std::min(last, i + together) * n, *mask);
       const T* d = (mask ? dpre : dy) + i * n;
-      const T* k = kept + i * n;
+      const Kept* k = kept + i * n;
       T* to = dpre + i * n;
       simd([=] {
 #pragma omp simd
-        for (int64_t j = 0; j < n; ++j) to[j] = df(d[j], k[j]);
+        for (int64_t j = 0; j < n; ++j) to[j] = df(d[j], static_cast<T>(widened(k[j])));
       });
       if (!sum) continue;
       simd([=] {

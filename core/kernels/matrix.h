@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 namespace tern::kernels {
 
@@ -23,6 +24,7 @@ struct Factor {
   const void* data = nullptr;
   bool bf16 = false;
 
+  Factor() = default;
   Factor(const float* x) : data(x) {}             // NOLINT: implicit on purpose
   Factor(const Bf16* x) : data(x), bf16(true) {}  // NOLINT
   Factor at(int64_t offset) const {
@@ -38,6 +40,22 @@ struct Factor {
       fn(static_cast<const float*>(data));
   }
 };
+
+/// Where an operand's elements lie: of f32, as one may be stored.
+template <class T>
+using Elements = std::conditional_t<std::is_same_v<T, float>, Factor, const T*>;
+
+inline Factor moved(const Factor& x, int64_t offset) { return x.at(offset); }
+template <class T>
+const T* moved(const T* x, int64_t offset) {
+  return x + offset;
+}
+/// REQUIRES: they are not stored as bfloat16.
+inline const float* numbers(const Factor& x) { return static_cast<const float*>(x.data); }
+template <class T>
+const T* numbers(const T* x) {
+  return x;
+}
 
 /// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
 /// over the first (the stride of an axis of size 1 does not count). Others must be copied first.

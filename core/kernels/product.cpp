@@ -50,9 +50,9 @@ void call_gemv(Operand<double> a, int rows, int cols, const double* x, int incx,
 
 /// y += M x for an m x n matrix M.
 template <class T>
-void multiply_vector(Matrix<T> matrix, int64_t m, int64_t n, const T* x, int64_t incx, T* y,
+void multiply_vector(const Matrix<T>& matrix, int64_t m, int64_t n, const T* x, int64_t incx, T* y,
                      int64_t incy) {
-  Operand<T> a = operand(matrix.data, m, n, matrix.strides);
+  Operand<T> a = operand(numbers(matrix.data), m, n, matrix.strides);
   bool as_stored = a.op == CblasNoTrans;
   call_gemv(a, static_cast<int>(as_stored ? m : n), static_cast<int>(as_stored ? n : m), x,
             static_cast<int>(incx), y, static_cast<int>(incy));
@@ -88,18 +88,19 @@ void multiply(const MatrixProduct<T>& p) {
     scale(p.c, p.m, p.n, p.ldc, p.beta);
     const int64_t inc_a = p.k == 1 ? 1 : sa.col, inc_b = p.k == 1 ? 1 : sb.row;
     if (p.n == 1)
-      multiply_vector(p.a, p.m, p.k, p.b.data, inc_b, p.c, p.m == 1 ? 1 : p.ldc);
+      multiply_vector(p.a, p.m, p.k, numbers(p.b.data), inc_b, p.c, p.m == 1 ? 1 : p.ldc);
     else
-      multiply_vector(p.b.transposed(), p.n, p.k, p.a.data, inc_a, p.c, 1);
+      multiply_vector(p.b.transposed(), p.n, p.k, numbers(p.a.data), inc_a, p.c, 1);
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
     if (tiles_available())
-      return multiply_tiles(p.m, p.n, p.k, p.a.data, sa, p.b.data, sb, p.beta, p.c, p.ldc);
+      return multiply_tiles(p.m, p.n, p.k, numbers(p.a.data), sa, numbers(p.b.data), sb, p.beta,
+                            p.c, p.ldc);
   }
   call_gemm(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k),
-            operand(p.a.data, p.m, p.k, sa), operand(p.b.data, p.k, p.n, sb), p.beta, p.c,
-            static_cast<int>(p.ldc));
+            operand(numbers(p.a.data), p.m, p.k, sa), operand(numbers(p.b.data), p.k, p.n, sb),
+            p.beta, p.c, static_cast<int>(p.ldc));
 }
 
 template <>

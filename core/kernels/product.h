@@ -8,7 +8,7 @@ namespace tern::kernels {
 
 template <class T>
 struct Matrix {
-  const T* data;
+  Elements<T> data;
   MatrixStrides strides;
   Matrix transposed() const { return {data, {strides.col, strides.row}}; }
 };
@@ -23,7 +23,8 @@ struct MatrixProduct {
   T beta = 0;  ///< then what C held does not matter
 };
 
-/// An empty sum gives beta C. T is float, double or int64_t (plain loops).
+/// An empty sum gives beta C. T is float, double or int64_t (plain loops). Elements are stored as
+/// bfloat16 where matmul_precision() is bf16 alone.
 /// REQUIRES: blas_takes() A and B; a BlasScope is held (not for int64_t).
 template <class T>
 void multiply(const MatrixProduct<T>& p);

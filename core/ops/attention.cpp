@@ -19,10 +19,19 @@ using detail::HeadsOf;
 using kernels::Heads;
 
 /// x where BLAS can take the matrices of its last two axes as they lie, else a copy.
-Tensor with_matrices(const Tensor& x) {
+Operand with_matrices(const Operand& x) {
   const Layout& l = x.layout();
   const bool fits = kernels::blas_takes(l.shape[2], l.shape[3], {l.strides[2], l.strides[3]});
-  return fits || l.numel() == 0 ? x.detach() : clone(x.detach());
+  if (fits || l.numel() == 0) return x;
+  return clone(x.rounded() ? x.widened() : x.tensor().detach());
+}
+
+/// The heads in an input, as they lie.
+Operand heads_of(const HeadsOf& part, const std::vector<Operand>& inputs) {
+  const Operand& x = inputs[static_cast<size_t>(part.input)];
+  const Layout heads = part.layout(x.layout());
+  if (x.rounded()) return with_matrices(x.seen(heads));
+  return with_matrices(not_differentiable(Fresh::view(x.tensor(), heads)));
 }
 
 template <class T>
@@ -30,6 +39,12 @@ Heads<const T> read(const Tensor& x) {
   if (!x.defined()) return {};
   const Strides& s = x.strides();
   return {x.data<T>(), s[0], s[1], s[2], s[3]};
+}
+
+template <class T>
+kernels::HeadOperands<T> read(const Operand& x) {
+  const Strides& s = x.layout().strides;
+  return {x.elements<T>(), s[0], s[1], s[2], s[3]};
 }
 
 template <class T>
@@ -66,16 +81,18 @@ kernels::AttentionDropout kernel_dropout(const AttentionCall& call) {
   return {call.key, static_cast<uint32_t>(first), 1 / (1 - call.dropout)};
 }
 
-/// The tensors behind the kernel's pointers.
+/// What is behind the kernel's pointers.
 struct Operands {
-  Tensor q, k, v, lengths, allowed, bias;
+  Operand q, k, v;
+  Tensor lengths, allowed, bias;
   kernels::AttentionSizes size;
 
   explicit Operands(const AttentionCall& call)
-      : q(with_matrices(call.query.of(call.inputs))),
-        k(with_matrices(call.key_heads.of(call.inputs))),
-        v(with_matrices(call.value.of(call.inputs))) {
-    size = {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
+      : q(heads_of(call.query, call.inputs)),
+        k(heads_of(call.key_heads, call.inputs)),
+        v(heads_of(call.value, call.inputs)) {
+    const Shape &of_q = q.layout().shape, &of_k = k.layout().shape;
+    size = {of_q[0], of_q[1], of_k[1], of_q[2], of_k[2], of_q[3], v.layout().shape[3]};
     const Shape scores = call.scores();
     lengths = spread_lengths(call.mask.lengths, scores);
     allowed = spread(call.mask.allowed, scores);
@@ -126,14 +143,15 @@ struct GradientMemory {
 
   GradientMemory(const AttentionCall& call, const Wants& wants) {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
-      const Tensor& x = call.inputs[i];
+      const Layout& x = call.inputs[i].layout();
+      const DType dtype = call.inputs[i].dtype();
       inputs.emplace_back();
       if (!wants[static_cast<int>(i)]) continue;
       // As x lies, if that is with heads inside of tokens.
-      if (!call.packed() && x.strides()[1] < x.strides()[2])
-        inputs.back() = heads_last(x.shape(), x.dtype());
+      if (!call.packed() && x.strides[1] < x.strides[2])
+        inputs.back() = heads_last(x.shape, dtype);
       else
-        inputs.back() = Fresh(x.shape(), x.dtype());
+        inputs.back() = Fresh(x.shape, dtype);
     }
   }
   std::optional<Fresh> of(const HeadsOf& part) const {
@@ -146,7 +164,7 @@ struct GradientMemory {
 Gradients fused_gradients(const AttentionCall& call, const Tensor& log_sums, const Tensor& dy,
                           const Wants& wants) {
   Operands in(call);
-  Tensor dout = with_matrices(dy);
+  const Tensor dout = with_matrices(dy.detach()).tensor();
   const GradientMemory memory(call, wants);
   const int bias = static_cast<int>(call.inputs.size());
   std::optional<Fresh> dbias;
@@ -169,35 +187,41 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 }
 
 struct AttentionVjp {
-  AttentionCall rest;        ///< all but the inputs
-  std::vector<Saved> saved;  ///< the inputs and the bias
+  AttentionCall rest;  ///< all but the inputs
+  std::vector<SavedOperand> inputs;
+  Saved bias;
   Tensor log_sums;
   Saved lengths, allowed;  ///< the mask in `rest`, so that a write to it is found
 
-  AttentionCall call_on(const std::vector<Tensor>& inputs_and_bias) const {
+  /// With the bias as the last one.
+  AttentionCall call_on(std::vector<Operand> inputs_and_bias) const {
     AttentionCall call = rest;
-    call.inputs = inputs_and_bias;
-    call.mask.bias = call.inputs.back();
+    call.inputs = std::move(inputs_and_bias);
+    call.mask.bias = call.inputs.back().tensor();
     call.inputs.pop_back();
     return call;
   }
   Gradients operator()(const Tensor& dy, const Wants& wants) const {
-    std::vector<Tensor> inputs;
-    for (const Saved& x : saved) inputs.push_back(x.get());
+    std::vector<Operand> operands;
+    for (const SavedOperand& x : inputs) operands.push_back(x.operand());
+    operands.push_back(bias.get());
     lengths.get();
     allowed.get();
-    const AttentionCall call = call_on(inputs);
+    const AttentionCall call = call_on(operands);
     Tensor dout = call.packed() ? split_heads(dy, call.query.heads) : dy;
     if (!grad_enabled()) return fused_gradients(call, log_sums, dout, wants);
+    std::vector<Tensor> tensors;
+    for (const Operand& x : operands) tensors.push_back(x.tensor());
     auto context = [&](const std::vector<Tensor>& x) {
-      return detail::composed_attention(call_on(x)).context;
+      return detail::composed_attention(call_on({x.begin(), x.end()})).context;
     };
-    return detail::composed_gradients(context, inputs, dout);
+    return detail::composed_gradients(context, tensors, dout);
   }
 };
 
 Tensor attend(const AttentionCall& call) {
-  std::vector<Tensor> inputs = call.inputs;
+  std::vector<Tensor> inputs;
+  for (const Operand& x : call.inputs) inputs.push_back(x.tensor());
   inputs.push_back(call.mask.bias);
   Op op("attention", inputs);
   const bool record_it = op.recording();
@@ -212,12 +236,10 @@ Tensor attend(const AttentionCall& call) {
     y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
   }
   if (!record_it) return op.not_differentiable(y);
-  AttentionVjp vjp{call.without_inputs(),
-                   {},
-                   not_differentiable(*log_sums),
-                   save(call.mask.lengths),
-                   save(call.mask.allowed)};
-  for (const Tensor& x : inputs) vjp.saved.push_back(save(x));
+  AttentionVjp vjp{call.without_inputs(),   {},
+                   save(call.mask.bias),    not_differentiable(*log_sums),
+                   save(call.mask.lengths), save(call.mask.allowed)};
+  for (const Operand& x : call.inputs) vjp.inputs.push_back(save_operand(x.tensor()));
   return op.record(y, std::move(vjp));
 }
 
@@ -225,12 +247,12 @@ void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
   check(o.dropout >= 0 && o.dropout < 1,
         "attention: the probability of dropout is {}, outside [0, 1)", o.dropout);
   check(o.dropout == 0 || o.rng, "attention: dropout needs a generator; set .rng");
-  auto same_type = [type = call.inputs[0].dtype()](const Tensor& x) {
+  auto same_type = [type = call.inputs[0].dtype()](const Operand& x) {
     check(x.dtype() == type,
           "attention: the queries are {}, another input {}; convert one with .to()", type,
           x.dtype());
   };
-  for (const Tensor& x : call.inputs) same_type(x);
+  for (const Operand& x : call.inputs) same_type(x);
   if (o.mask.bias.defined()) same_type(o.mask.bias);
   detail::check_mask(o.mask, call.scores());
   call.mask = o.mask;

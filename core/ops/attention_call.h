@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/core/ops/attention.h"
-#include "tern/core/tape/record.h"
+#include "tern/core/tape/operand.h"
 
 namespace tern::detail {
 
@@ -16,11 +16,11 @@ struct HeadsOf {
   int64_t first = 0, heads = 0, dim = 0;
 
   Layout layout(const Layout& x) const;
-  Tensor of(const std::vector<Tensor>& inputs) const;  ///< (B, H, T, D), by public ops
+  Tensor of(const std::vector<Operand>& inputs) const;  ///< (B, H, T, D), by public ops
 };
 
 struct AttentionCall {
-  std::vector<Tensor> inputs;  ///< q, k, v; q, kv; or qkv
+  std::vector<Operand> inputs;  ///< q, k, v; q, kv; or qkv
   HeadsOf query, key_heads, value;
   AttentionMask mask;
   double scale = 1, dropout = 0;

@@ -58,8 +58,8 @@ Layout HeadsOf::layout(const Layout& x) const {
   return y;
 }
 
-Tensor HeadsOf::of(const std::vector<Tensor>& inputs) const {
-  const Tensor& x = inputs[static_cast<size_t>(input)];
+Tensor HeadsOf::of(const std::vector<Operand>& inputs) const {
+  const Tensor& x = inputs[static_cast<size_t>(input)].tensor();
   if (dim == 0) return x;
   return transpose(unflatten(narrow(x, -1, first, heads * dim), -1, {heads, dim}), 1, 2);
 }

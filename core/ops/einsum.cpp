@@ -22,7 +22,7 @@ using detail::LabelSet;
 using detail::set_of;
 
 /// A tensor with a label for each axis, all different.
-struct Operand {
+struct Labelled {
   Tensor tensor;
   Labels labels;
 
@@ -40,7 +40,7 @@ void add_missing(Labels& to, const Labels& from, LabelSet wanted) {
 }
 
 /// The tensor as a view whose axes are `wanted`, in that order; those it lacks have size 1.
-Tensor arrange(const Operand& x, const Labels& wanted) {
+Tensor arrange(const Labelled& x, const Labels& wanted) {
   Dims axes;
   Shape shape;
   bool moved = false;
@@ -55,8 +55,8 @@ Tensor arrange(const Operand& x, const Labels& wanted) {
 }
 
 /// Takes diagonals, drops axes that broadcast and sums those that nothing else has.
-Operand prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
-  Operand x{tensor, eq.inputs[i]};
+Labelled prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
+  Labelled x{tensor, eq.inputs[i]};
   for (size_t a = 0; a < x.labels.size(); ++a)
     for (size_t b = x.labels.size() - 1; b > a; --b) {
       if (x.labels[a] != x.labels[b]) continue;
@@ -81,7 +81,7 @@ Operand prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
 }
 
 /// Whether BLAS can take the axes `row` and `col` of x as they lie.
-bool takes(const Operand& x, Label row, Label col) {
+bool takes(const Labelled& x, Label row, Label col) {
   return kernels::blas_takes(x.size(row), x.size(col), {x.stride(row), x.stride(col)});
 }
 
@@ -93,7 +93,7 @@ struct Roles {
 };
 
 /// The rows and the summed axis that need the fewest copies, then the largest.
-Roles choose_roles(const Operand& a, const Operand& b, Label n, const Labels& rows,
+Roles choose_roles(const Labelled& a, const Labelled& b, Label n, const Labels& rows,
                    const Labels& sums) {
   Roles best;
   int fewest = std::numeric_limits<int>::max();
@@ -118,7 +118,7 @@ Labels select(const Labels& labels, LabelSet wanted) {
 }
 
 /// a b with the axes `order`, by elementwise multiplication and a sum over `sums`.
-Operand multiply(const Operand& a, const Operand& b, const Labels& order, const Labels& sums) {
+Labelled multiply(const Labelled& a, const Labelled& b, const Labels& order, const Labels& sums) {
   Labels all = order;
   all.insert(all.end(), sums.begin(), sums.end());
   Tensor t = mul(arrange(a, all), arrange(b, all));
@@ -128,7 +128,7 @@ Operand multiply(const Operand& a, const Operand& b, const Labels& order, const 
 }
 
 /// a (batch, sums, M, K) b (batch, sums, K, N) -> batch, M, N lying in memory in `order`.
-Operand product(const Operand& a, const Operand& b, const Roles& roles, const Labels& order,
+Labelled product(const Labelled& a, const Labelled& b, const Roles& roles, const Labels& order,
                 const Labels& sums) {
   Labels axes = select(order, ~(bit(roles.m) | bit(roles.n)));
   const size_t batches = axes.size();
@@ -147,7 +147,7 @@ Operand product(const Operand& a, const Operand& b, const Roles& roles, const La
   for (Label l : order)
     memory.push_back(std::find(result.begin(), result.end(), l) - result.begin());
   Tensor c = matmul_to(arrange(a, left), arrange(b, right), batch, memory);
-  Operand out{c, select(result, set_of(order))};
+  Labelled out{c, select(result, set_of(order))};
   for (size_t i = 0; i < result.size(); ++i)
     if (set_of(order) & bit(result[i])) kept.push_back(c.size(static_cast<int64_t>(i)));
   if (kept != c.shape()) out.tensor = view(c, kept);
@@ -155,7 +155,7 @@ Operand product(const Operand& a, const Operand& b, const Roles& roles, const La
 }
 
 /// Contracts two operands to the labels in `keep`, in the order `wanted` if it is not empty.
-Operand contract(const Operand& x, const Operand& y, LabelSet keep, const Labels& wanted) {
+Labelled contract(const Labelled& x, const Labelled& y, LabelSet keep, const Labels& wanted) {
   const LabelSet sx = set_of(x.labels), sy = set_of(y.labels);
   const Labels sums = select(x.labels, sx & sy & ~keep);
   Labels order = wanted;
@@ -171,9 +171,9 @@ Operand contract(const Operand& x, const Operand& y, LabelSet keep, const Labels
   if (!(alone & bit(memory.back())))
     std::stable_partition(memory.begin(), memory.end(), [&](Label l) { return !(alone & bit(l)); });
   const bool y_last = (sy & bit(memory.back())) != 0;
-  const Operand &a = y_last ? x : y, &b = y_last ? y : x;
+  const Labelled &a = y_last ? x : y, &b = y_last ? y : x;
   const Roles roles = choose_roles(a, b, memory.back(), select(a.labels, alone), sums);
-  Operand c = product(a, b, roles, memory, sums);
+  Labelled c = product(a, b, roles, memory, sums);
   if (memory == order) return c;
   return {arrange(c, order), order};
 }
@@ -190,15 +190,15 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
     shapes.push_back(t.shape());
   }
   const EinsumEquation eq = detail::parse_einsum(equation, shapes);
-  std::vector<Operand> left;
+  std::vector<Labelled> left;
   for (size_t i = 0; i < operands.size(); ++i) left.push_back(prepare(eq, i, operands[i]));
   if (left.size() == 1) return arrange(left[0], eq.output);
   for (const auto& [i, j] : detail::contraction_order(eq)) {
     LabelSet keep = set_of(eq.output);
     for (int k = 0; k < static_cast<int>(left.size()); ++k)
       if (k != i && k != j) keep |= set_of(left[static_cast<size_t>(k)].labels);
-    const Operand &x = left[static_cast<size_t>(i)], &y = left[static_cast<size_t>(j)];
-    Operand c = contract(x, y, keep, left.size() == 2 ? eq.output : Labels());
+    const Labelled &x = left[static_cast<size_t>(i)], &y = left[static_cast<size_t>(j)];
+    Labelled c = contract(x, y, keep, left.size() == 2 ? eq.output : Labels());
     left.erase(left.begin() + j);
     left.erase(left.begin() + i);
     left.push_back(std::move(c));

@@ -131,20 +131,23 @@ struct Dropping {
 
 /// dy act'(x W^T + b), of dy as dropped; dbias (undefined: not wanted) receives its sum over the
 /// rows.
-Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Dropping& dropping,
+Tensor fused_gradient(Activation a, Consumed dy, const Operand& kept, const Dropping& dropping,
                       const Fresh* dbias) {
   dy.make_contiguous();
   const int64_t n = dy.get().size(-1), rows = dy.get().numel() / n;
   Fresh dpre = dy.reuse();
+  const kernels::DropMask* mask = dropping.mask && !dropping.in_kept ? &*dropping.mask : nullptr;
   dispatch_float(dpre.dtype(), "linear", [&]<class T>() {
     const T scale = dropping.in_kept ? static_cast<T>(dropping.mask->scale) : T(1);
-    const kernels::DropMask* mask = dropping.mask && !dropping.in_kept ? &*dropping.mask : nullptr;
-    const T* d = dy.get().data<T>();
-    with_activation(a, [&](auto op) {
-      kernels::linear_gradient(rows, n, d, kept.data<T>(), dpre.data<T>(),
+    auto go = [&](auto op, const auto* k) {
+      kernels::linear_gradient(rows, n, dy.get().data<T>(), k, dpre.data<T>(),
                                dbias ? dbias->data<T>() : nullptr, mask,
                                [op, scale](T u, T v) { return op.df(u * scale, v); });
-    });
+    };
+    if (kept.rounded())
+      go(detail::Relu(), static_cast<const kernels::Bf16*>(kept.elements<float>().data));
+    else
+      with_activation(a, [&](auto op) { go(op, kept.tensor().data<T>()); });
   });
   return not_differentiable(dpre);
 }
@@ -152,7 +155,9 @@ Tensor fused_gradient(Activation a, Consumed dy, const Tensor& kept, const Dropp
 struct LinearVjp {
   Activation activation;
   Dropping dropping;
-  Saved x, w, b, kept;
+  SavedOperand x;
+  Saved w, b;
+  SavedOperand kept;
   Layout x_layout, w_layout;
 
   Gradients composed_gradients(const Tensor& dy) const {
@@ -178,7 +183,7 @@ struct LinearVjp {
     if (active) {
       std::optional<Fresh> dbias;
       if (wants[2]) dbias.emplace(Shape{dy.get().size(-1)}, dy.get().dtype());
-      dp = fused_gradient(activation, std::move(dy), kept.get(), dropping,
+      dp = fused_gradient(activation, std::move(dy), kept.operand(), dropping,
                           dbias ? &*dbias : nullptr);
       if (dbias) g[2] = not_differentiable(*dbias);
     } else {
@@ -186,7 +191,7 @@ struct LinearVjp {
                          : std::move(dy).take();
     }
     if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
-    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.get(), w_layout);
+    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.operand(), w_layout);
     if (wants[0]) g[0] = gradient_product(wants, 0, dp, w.get(), x_layout);
     return g;
   }
@@ -260,14 +265,22 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   if (!record_it) return op.not_differentiable(y);
   const bool in_kept = mask && keep == Keep::output && in_y;
   LinearVjp vjp{activation, {mask, in_kept}, {}, {}, {}, {}, x.layout(), w.layout()};
-  if (active || w.requires_grad()) vjp.x = save(x);
+  if (active || w.requires_grad()) vjp.x = save_operand(x);
   if (active || x.requires_grad()) vjp.w = save(w);
   if (active) vjp.b = save(b);
-  if (kept) vjp.kept = save(not_differentiable(*kept));
-  if (keep == Keep::output && in_y) vjp.kept = save(y);
+  Saved whole;
+  if (activation == Activation::relu) {  // whether there is a 0 is all that its gradient asks
+    vjp.kept = SavedOperand(kept ? *kept : y);
+  } else {
+    if (kept)
+      whole = save(not_differentiable(*kept));
+    else if (keep == Keep::output)
+      whole = save(y);
+    vjp.kept = SavedOperand(whole);
+  }
   if (detail::recomputing() && keep == Keep::input && !residual.defined())
-    recompute_by(y, [activation, mask, kept = vjp.kept] {
-      Fresh again = activated(activation, kept.get());
+    recompute_by(y, [activation, mask, whole] {
+      Fresh again = activated(activation, whole.get());
       if (mask) drop(again, {}, *mask);
       return again;
     });

@@ -109,7 +109,8 @@ Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
 
 /// The inputs as they are kept for the backward pass, with what does not change.
 struct Kept {
-  Saved x, weight, bias;
+  SavedOperand x;
+  Saved weight, bias;
   RowTargets targets;
   CrossEntropyOptions options;
 
@@ -212,7 +213,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                            options.label_smoothing,
                            options.ignore_index};
   const Head inputs{reshape(x, {target.numel(), x.size(-1)}), weight, bias};
-  const Kept kept{save(inputs.x), save(weight), save(bias), targets, options};
+  const Kept kept{save_operand(inputs.x), save(weight), save(bias), targets, options};
   if (options.reduction != Reduction::none) return reduced(op, inputs, kept);
   return reshape(row_losses(op, inputs, kept), target.shape());
 }

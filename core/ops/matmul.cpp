@@ -9,15 +9,19 @@
 namespace tern {
 namespace detail {
 
-Tensor for_blas(const Tensor& x) {
+Operand for_blas(const Operand& x) {
   Layout l = x.layout();
   int rows = l.ndim() - 2, cols = l.ndim() - 1;
   for (int i = 0; i < rows; ++i)
     if (l.strides[i] == 0 && l.shape[i] > 1) l.shape[i] = 1;
-  Tensor once = not_differentiable(Fresh::view(x, l));
   bool fits = kernels::blas_takes(l.shape[rows], l.shape[cols], {l.strides[rows], l.strides[cols]});
-  return fits || l.numel() == 0 ? once : clone(once);
+  fits = fits || l.numel() == 0;
+  if (x.rounded() && fits) return x.seen(l);
+  Tensor once = not_differentiable(Fresh::view(x.rounded() ? x.widened() : x.tensor(), l));
+  return fits ? once : clone(once);
 }
+
+Tensor for_blas(const Tensor& x) { return for_blas(Operand(x)).tensor(); }
 
 kernels::Gemm gemm_of(const Layout& a, const Layout& b, const Layout& c) {
   auto strides = [](const Layout& l) {
@@ -49,11 +53,15 @@ kernels::Gemm gemm_of(const Layout& a, const Layout& b, const Layout& c) {
 
 namespace {
 
-void run(const Tensor& a, const Tensor& b, const Layout& c, DType dtype, void* out, double beta) {
-  Tensor x = detail::for_blas(a), y = detail::for_blas(b);
+void run(const Operand& a, const Operand& b, const Layout& c, DType dtype, void* out, double beta) {
+  const Operand x = detail::for_blas(a), y = detail::for_blas(b);
   kernels::Gemm g = detail::gemm_of(x.layout(), y.layout(), c);
+  if (x.rounded() || y.rounded())
+    return kernels::gemm_stored(g, x.elements<float>(), y.elements<float>(),
+                                static_cast<float*>(out), static_cast<float>(beta));
   auto go = [&]<class T>() {
-    kernels::gemm(g, x.data<T>(), y.data<T>(), static_cast<T*>(out), static_cast<T>(beta));
+    kernels::gemm(g, x.tensor().data<T>(), y.tensor().data<T>(), static_cast<T*>(out),
+                  static_cast<T>(beta));
   };
   if (dtype == DType::i64)
     go.template operator()<int64_t>();
@@ -111,7 +119,16 @@ Dims memory_order(const Layout& like) {
 
 Tensor transposed(const Tensor& x) { return transpose(x, -1, -2); }
 
-Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Tensor& b,
+Operand transposed(const Operand& x) {
+  if (!x.rounded()) return transposed(x.tensor());
+  Layout l = x.layout();
+  const int rows = l.ndim() - 2, cols = l.ndim() - 1;
+  std::swap(l.shape[rows], l.shape[cols]);
+  std::swap(l.strides[rows], l.strides[cols]);
+  return x.seen(l);
+}
+
+Tensor gradient_product(const Wants& wants, int input, const Operand& a, const Operand& b,
                         const Layout& like) {
   if (Tensor sum = wants.accumulator(input); sum.defined()) {
     add_matmul(sum, a, b);
@@ -122,8 +139,8 @@ Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Te
 
 Shape batch_shape(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
 
-void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
-  Op op("matmul", a, b);
+void add_matmul(const Tensor& c, const Operand& a, const Operand& b) {
+  Op op("matmul", a.tensor(), b.tensor());
   if (repeats(a.layout(), b.layout(), c.layout()) > 1) {
     NoGradGuard guard;
     return add_(c, matmul_to(a, b, batch_shape(c.shape())));
@@ -133,24 +150,28 @@ void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b) {
 }
 
 // c = sum_batch a b:  da = dy b^T,  db = a^T dy, each summed to the leading axes of its input.
-Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory) {
-  Op op("matmul", a, b);
-  Fresh c = fresh_in_order(with_matrix(batch, a.size(-2), b.size(-1)), memory, a.dtype());
+Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const Dims& memory) {
+  Op op("matmul", a.tensor(), b.tensor());
+  const Layout &la = a.layout(), &lb = b.layout();
+  const Shape shape = with_matrix(batch, la.shape[la.ndim() - 2], lb.shape[lb.ndim() - 1]);
+  Fresh c = fresh_in_order(shape, memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
   // Once and then scaled: one rounding for the whole axis, by the element, so that the bits depend
   // on nothing else; and the sum costs what it costs without the axis.
-  if (int64_t times = repeats(a.layout(), b.layout(), c.layout()); times > 1) {
+  if (int64_t times = repeats(la, lb, c.layout()); times > 1) {
     NoGradGuard guard;
     mul_(not_differentiable(c), times);
   }
   // Only what is needed is kept; shapes and strides of both are.
   Tensor none;
-  auto vjp = [a = save(b.requires_grad() ? a : none), b = save(a.requires_grad() ? b : none),
-              la = a.layout(), lb = b.layout()](const Tensor& dy, const Wants& wants) {
+  const Tensor &x = a.tensor(), &y = b.tensor();  // undefined ones are not recorded
+  auto vjp = [x = save_operand(y.requires_grad() ? x : none),
+              y = save_operand(x.requires_grad() ? y : none), la,
+              lb](const Tensor& dy, const Wants& wants) {
     Gradients g(2);
-    if (wants[0]) g[0] = gradient_product(wants, 0, dy, transposed(b.get()), la);
-    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(a.get()), dy, lb);
+    if (wants[0]) g[0] = gradient_product(wants, 0, dy, transposed(y.operand()), la);
+    if (wants[1]) g[1] = gradient_product(wants, 1, transposed(x.operand()), dy, lb);
     return g;
   };
   return op.record(c, std::move(vjp));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
-#include "tern/core/tape/record.h"
+#include "tern/core/tape/operand.h"
 
 namespace tern {
 
@@ -12,20 +12,21 @@ namespace tern {
 /// intermediate result. Its gradients are of the same form. `memory` lists the axes of the result
 /// in the order in which they are to lie in memory, the innermost, one of the last two, last;
 /// empty: row-major.
-Tensor matmul_to(const Tensor& a, const Tensor& b, const Shape& batch, const Dims& memory = {});
+Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const Dims& memory = {});
 
 /// c += a b (summed to c's leading axes), not recorded. The rows of c are without gaps.
-void add_matmul(const Tensor& c, const Tensor& a, const Tensor& b);
+void add_matmul(const Tensor& c, const Operand& a, const Operand& b);
 
 /// The gradient a b of input number `input`, which has the layout `like`: added to what that input
 /// has gathered so far where that may be (then it is undefined), else a new tensor in the memory
 /// order of the input, so that the gradient of a transposed view becomes one without gaps of what
 /// was transposed.
-Tensor gradient_product(const Wants& wants, int input, const Tensor& a, const Tensor& b,
+Tensor gradient_product(const Wants& wants, int input, const Operand& a, const Operand& b,
                         const Layout& like);
 
 /// With the last two axes exchanged.
 Tensor transposed(const Tensor& x);
+Operand transposed(const Operand& x);
 
 /// The sizes in front of the last two.
 Shape batch_shape(const Shape& shape);

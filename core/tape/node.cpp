@@ -61,7 +61,7 @@ Node* running_node() { return running; }
 uint64_t tape_position() { return next_sequence.load(std::memory_order_relaxed) - 1; }
 
 bool may_add_in_place(const Tensor& sum) {
-  return sum.defined() && sum.ref().use_count() == 1 && sum.ref()->storage.use_count() == 1 &&
+  return sum.defined() && sum.ref().use_count() == 1 && held_once(sum.ref()->storage) &&
          !sum.ref()->node() && sum.is_contiguous();
 }
 

@@ -57,6 +57,13 @@ Fresh Fresh::view(const Tensor& x, const Layout& layout) {
 
 Fresh Fresh::adopt(const Tensor& value) { return view(value, value.layout()); }
 
+void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t now) {
+  check(now == saved,
+        "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
+        "was written in place in between; write to a clone() instead",
+        running_node() ? running_node()->name : "an op", shape, saved, now);
+}
+
 Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
@@ -74,12 +81,7 @@ Tensor Saved::get() const {
     return t;
   }
   if (!tensor_.defined()) return {};
-  uint64_t now = tensor_.ref()->storage->version();
-  check(now == version_,
-        "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
-        "was written in place in between; write to a clone() instead",
-        detail::running_node() ? detail::running_node()->name : "an op", tensor_.shape(), version_,
-        now);
+  detail::check_saved_version(tensor_.shape(), version_, tensor_.ref()->storage->version());
   if (!is_output_ || !grad_enabled() || !detail::running_node()) return tensor_;
   Tensor t = tensor_.detach();
   t.ref()->set_node(Ref<Node>(detail::running_node()));
@@ -88,7 +90,7 @@ Tensor Saved::get() const {
 
 Tensor Saved::consume() {
   if (!tensor_.defined() || tensor_.ref().use_count() > 1 ||
-      tensor_.ref()->storage.use_count() > 1 || !tensor_.is_contiguous())
+      !held_once(tensor_.ref()->storage) || !tensor_.is_contiguous())
     return {};
   get();  // fails if it was written to
   Tensor t = tensor_.detach();

@@ -129,6 +129,9 @@ class Saved {
 
 namespace detail {
 
+/// An Error if what an op saved was written to since.
+void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now);
+
 /// Whether a RecomputeScope is open in this thread.
 bool recomputing();
 
