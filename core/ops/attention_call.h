@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/core/ops/attention.h"
-#include "tern/core/tape/operand.h"
+#include "tern/core/ops/operand.h"
 
 namespace tern::detail {
 

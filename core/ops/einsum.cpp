@@ -129,7 +129,7 @@ Labelled multiply(const Labelled& a, const Labelled& b, const Labels& order, con
 
 /// a (batch, sums, M, K) b (batch, sums, K, N) -> batch, M, N lying in memory in `order`.
 Labelled product(const Labelled& a, const Labelled& b, const Roles& roles, const Labels& order,
-                const Labels& sums) {
+                 const Labels& sums) {
   Labels axes = select(order, ~(bit(roles.m) | bit(roles.n)));
   const size_t batches = axes.size();
   axes.insert(axes.end(), sums.begin(), sums.end());

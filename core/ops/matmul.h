@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
-#include "tern/core/tape/operand.h"
+#include "tern/core/ops/operand.h"
 
 namespace tern {
 

@@ -89,8 +89,8 @@ Tensor Saved::get() const {
 }
 
 Tensor Saved::consume() {
-  if (!tensor_.defined() || tensor_.ref().use_count() > 1 ||
-      !held_once(tensor_.ref()->storage) || !tensor_.is_contiguous())
+  if (!tensor_.defined() || tensor_.ref().use_count() > 1 || !held_once(tensor_.ref()->storage) ||
+      !tensor_.is_contiguous())
     return {};
   get();  // fails if it was written to
   Tensor t = tensor_.detach();

@@ -1,4 +1,4 @@
-#include "tern/core/tape/operand.h"
+#include "tern/core/ops/operand.h"
 
 #include <thread>
 
