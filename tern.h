@@ -67,6 +67,7 @@
 #include "tern/data/text/byte_bpe.h"
 #include "tern/data/text/coverage.h"
 #include "tern/data/text/documents.h"
+#include "tern/data/text/lexicon.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/pair_loader.h"

@@ -1,8 +1,8 @@
 // Translates lines with a model folder of translate, several times, and says what it took: one JSON
 // line a round. bench/compare_decode runs it beside CTranslate2.
 //
-//   decode_bench --model DIR --source FILE [--beam 5] [--int8] [--threads 1] [--rounds 3]
-//                [--tokens FILE]
+//   decode_bench --model DIR --source FILE [--beam 5] [--int8 | --precision bf16]
+//                [--threads 1] [--rounds 3] [--tokens FILE]
 //
 // Tokenising and reading are not timed. cpu_s: processor seconds of all threads, of 1,000
 // sentences.
@@ -17,6 +17,7 @@
 #include <iostream>
 
 #include "tern/apps/translate/translator.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 #include "tern/data/text/lines.h"
 
@@ -51,18 +52,20 @@ void write_tokens(const std::string& path, const std::vector<std::vector<int64_t
 
 int run(int argc, char** argv) {
   CLI::App app("Translates and says what it took.");
-  std::string model, source, tokens;
+  std::string model, source, tokens, precision = "f32";
   SearchOptions search;
   int threads = 1, rounds = 3;
   app.add_option("--model", model)->required();
   app.add_option("--source", source)->required();
   app.add_option("--beam", search.beam);
   app.add_flag("--int8", search.int8);
+  app.add_option("--precision", precision);
   app.add_option("--threads", threads);
   app.add_option("--rounds", rounds);
   app.add_option("--tokens", tokens);
   CLI11_PARSE(app, argc, argv);
   set_num_threads(threads);
+  const MatmulPrecisionScope scope(matmul_precision(precision));
   Translator t = load_translator(model);
   std::vector<std::vector<int64_t>> sources;
   for (const std::string& line : data::read_lines(source))

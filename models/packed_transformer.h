@@ -1,5 +1,5 @@
-// The Transformer as decoding runs it: weights packed once, in f32 or as int8 with a scale for each
-// output (core/ops/packed_linear.h), sentences in slots (nn/continuous_batching.h).
+// The Transformer as decoding runs it: weights packed once, in f32, bf16 or as int8 with a scale
+// for each output (core/ops/packed_linear.h), sentences in slots (nn/continuous_batching.h).
 //
 //   models::PackedTransformer packed(model, PackedType::int8);
 //   auto found = nn::decode_all([&] { return packed.decoder(); }, sources, options);

@@ -120,7 +120,7 @@ TEST_CASE("decode_all: a packed Transformer as beam_search with tensors") {
 
 TEST_CASE("decode_all: a sentence's bits do not depend on its companions, slots or threads") {
   const models::Transformer model = make_model(true);
-  for (const PackedType type : {PackedType::f32, PackedType::int8})
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
       const models::PackedTransformer packed(model, type);
       const std::vector<Tokens> sources = make_sources(40);
@@ -144,7 +144,7 @@ TEST_CASE("decode_all: a sentence's bits do not depend on its companions, slots 
 TEST_CASE("decode_all: a step allocates nothing") {
   const models::Transformer model = make_model(true);
   const std::vector<Tokens> sources = make_sources(24);
-  for (const PackedType type : {PackedType::f32, PackedType::int8})
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
       const models::PackedTransformer packed(model, type);
       auto calls = [&](int64_t steps) {
@@ -186,7 +186,7 @@ TEST_CASE("decode_all: shortlists; all tokens on the list are no list") {
   const std::vector<Tokens> sources = make_sources(6);
   Tokens every(kWords), few = {kEnd, 5, 9, 20, 33};
   for (int64_t i = 0; i < kWords; ++i) every[static_cast<size_t>(i)] = i;
-  for (const PackedType type : {PackedType::f32, PackedType::int8})
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
       const models::PackedTransformer packed(model, type, Shortlists::yes);
       nn::DecodeAllOptions o = options_for(beam, sources);

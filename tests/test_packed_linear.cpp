@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_int8.h"
@@ -102,7 +104,7 @@ TEST_CASE("packed linear: every activation") {
 }
 
 TEST_CASE("packed linear: a row's bits do not depend on the others, nor on threads") {
-  for (const PackedType type : {PackedType::f32, PackedType::int8}) {
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const Case c = make(29, 700, 100);
     const auto all = run(c, type, c.x);
     const int threads = num_threads();
@@ -117,7 +119,7 @@ TEST_CASE("packed linear: a row's bits do not depend on the others, nor on threa
 }
 
 TEST_CASE("packed linear: columns are parts of the whole, shortlists its outputs") {
-  for (const PackedType type : {PackedType::f32, PackedType::int8}) {
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const Case c = make(4, 140, 37);
     const PackedLinear linear(c.w, c.b, type, Shortlists::yes);
     PackedRows rows;
@@ -140,6 +142,58 @@ TEST_CASE("packed linear: columns are parts of the whole, shortlists its outputs
     }
     CHECK_THROWS_WITH_AS(linear.columns(rows, 31, 2, part.data()),
                          doctest::Contains("must be a multiple of 32"), Error);
+  }
+}
+
+TEST_CASE("packed linear: bf16 has the bits of linear in bf16, by every way") {
+  for (auto s : kSizes) {
+    for (const int64_t inputs : {s[2], int64_t{1030}, int64_t{0}}) {  // blocks of k; none
+      const Case c = make(s[0], s[1], inputs);
+      const MatmulPrecisionScope precision(MatmulPrecision::bf16);
+      for (const Activation a : {Activation::none, Activation::relu}) {
+        const auto expected =
+            values(linear(c.x, c.w, c.b, {.activation = a, .residual = c.residual}));
+        for (const Bf16Way way : bf16_ways()) {
+          CAPTURE(to_string(way));
+          const Bf16WayScope scope(way);
+          CHECK(same_bits(run(c, PackedType::bf16, c.x,
+                              {.activation = a, .residual = c.residual.data<float>()}),
+                          expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("packed linear: bf16 takes half of the memory, and is for one way") {
+  const Case c = make(2, 64, 96);
+  const PackedLinear whole(c.w, c.b, PackedType::f32);
+  for (const Bf16Way way : bf16_ways()) {
+    const Bf16WayScope scope(way);
+    const PackedLinear half(c.w, c.b, PackedType::bf16);
+    if (way >= Bf16Way::avx512_bf16) CHECK(half.bytes() == whole.bytes() - 64 * 96 * 2);
+    if (way == Bf16Way::portable) continue;
+    PackedRows rows;
+    {
+      const Bf16WayScope other(Bf16Way::portable);
+      rows.assign(c.x.data<float>(), 2, 96, PackedType::bf16);
+    }
+    std::vector<float> y(2 * 64);
+    CHECK_THROWS_WITH_AS(half(rows, y.data()), doctest::Contains("rows are packed for plain code"),
+                         Error);
+  }
+}
+
+TEST_CASE("packed linear: a residual may be what is written") {
+  const Case c = make(5, 300, 64);
+  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
+    const auto expected = run(c, type, c.x, {.residual = c.residual.data<float>()});
+    const PackedLinear linear(c.w, c.b, type);
+    PackedRows rows;
+    rows.assign(c.x.data<float>(), 5, 64, type);
+    std::vector<float> y = values(c.residual);
+    linear(rows, y.data(), {.residual = y.data()});
+    CHECK(same_bits(y, expected));
   }
 }
 

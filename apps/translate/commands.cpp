@@ -12,6 +12,7 @@
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/input.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
@@ -45,7 +46,9 @@ void write_translations(std::ostream& out, const std::vector<TranslatedText>& be
 std::string search_text(const SearchOptions& s) {
   const std::string how =
       s.beam > 1 ? fmt::format("beam {}, alpha {:g}", s.beam, s.alpha) : std::string("greedy");
-  return s.int8 ? how + ", int8" : how;
+  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
+  const std::string list = s.shortlist > 0 ? fmt::format(", shortlist {}", s.shortlist) : "";
+  return how + (s.int8 ? ", int8" : bf16 ? ", bf16" : "") + list;
 }
 
 // Scores are written of lists alone.
@@ -72,15 +75,12 @@ std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
   Translator t = load_translator(o.model);
+  const SearchOptions options = with_lexicon(for_texts(o.search), o.model);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
-  check(o.precision == "f32" || !o.attention.empty() || t.config.model.model != "transformer",
-        "--precision {} would change nothing: a transformer translates with packed weights, which "
-        "--int8 rounds",
-        o.precision);
   // Pictures are made with the model itself.
-  const Search search = o.attention.empty() ? Search(std::move(t.model), for_texts(o.search))
-                                            : Search(t.model, for_texts(o.search));
+  const Search search =
+      o.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { fmt::print(stderr, "translate: {}\n", note); });
@@ -114,6 +114,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
 
 int evaluate_model(const TranslateOptions& o) {
   const Translator t = load_translator(o.model);
+  const SearchOptions options = with_lexicon(for_texts(o.search), o.model);
   const auto [sources, references] = data::read_aligned(o.source, o.target);
   const std::vector<data::SentencePair> text = zip(sources, references);
   const data::EncodedPairs pairs =
@@ -134,8 +135,7 @@ int evaluate_model(const TranslateOptions& o) {
   double seconds = 0;
   {
     train::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
-    for (auto& best :
-         translate_lines(t.model, t.tokenizers, sources, for_texts(o.search), [&](int64_t done) {
+    for (auto& best : translate_lines(t.model, t.tokenizers, sources, options, [&](int64_t done) {
            bar.update(done, "");
            return true;
          }))

@@ -16,5 +16,7 @@ int run_translations(const TranslateOptions& options, std::istream& in, std::ost
 int evaluate_model(const TranslateOptions& options);
 int score_files(const TranslateOptions& options);
 int plot_attention(const TranslateOptions& options);
+/// Writes the lexicon of a model folder, for --shortlist.
+int learn_shortlist(const TranslateOptions& options);
 
 }  // namespace tern::apps::translate

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
         return score_files(options);
       case TranslateOptions::Command::plot:
         return plot_attention(options);
+      case TranslateOptions::Command::shortlist:
+        return learn_shortlist(options);
       case TranslateOptions::Command::train:
         break;
     }

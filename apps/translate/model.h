@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tern/apps/translate/config.h"
+#include "tern/data/text/lexicon.h"
 #include "tern/data/text/pair_loader.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/packed_transformer.h"
@@ -25,6 +26,10 @@ struct SearchOptions {
   int64_t n_best = 1;
   bool unknown = false;  ///< whether <unk> may be said
   bool int8 = false;     ///< transformer: products of rounded numbers
+  /// Transformer: only words that the lexicon gives so many a source token of are looked at; 0:
+  /// all.
+  int64_t shortlist = 0;
+  std::shared_ptr<const data::Lexicon> lexicon{};
   /// false: greedy search of a transformer leaves out log_prob and score, which costs less; NaN
   bool log_probs = true;
 };
@@ -67,11 +72,11 @@ class TranslationModel {
 };
 
 /// A way to translate with a model as it is now: a transformer's weights are packed once, for all
-/// sentences that follow.
+/// sentences that follow, as int8 or in the matmul_precision() of the thread that makes this.
 class Search {
  public:
-  /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 of a model that is no
-  /// transformer.
+  /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 or a shortlist of a
+  /// model that is no transformer, int8 in bf16, a shortlist without a lexicon of the vocabularies.
   Search(const TranslationModel& model, const SearchOptions& options);
   /// The same of a model that does nothing else from now on: a transformer's weights are freed as
   /// they are packed.
@@ -94,8 +99,9 @@ class Search {
                    const TranslationProgress& progress) const;
   Lists one_batch(std::span<const std::vector<int64_t>> sources) const;
   std::vector<int64_t> forbidden() const;
-  void check_int8() const;
+  void check_options() const;
   PackedType packed_type() const;
+  Shortlists shortlists() const;
 
   std::optional<TranslationModel> own_;
   const TranslationModel& model_;

@@ -124,10 +124,18 @@ void add_search(CLI::App& app, SearchOptions& s) {
                "of a transformer: weights and what goes into products rounded to 8 bits");
 }
 
+void add_shortlist(CLI::App& app, SearchOptions& s) {
+  add_number(app, "--shortlist", s.shortlist,
+             "of a transformer: only look at so many translations of each token, from `translate "
+             "shortlist`; 0: at all words",
+             {.low = 0, .high = 1e6});
+}
+
 CLI::App* add_run(CLI::App& app, TranslateOptions& o) {
   CLI::App* run = add_command(app, "run", "Translates standard input, a sentence a line.");
   add_model(*run, o);
   add_search(*run, o.search);
+  add_shortlist(*run, o.search);
   add_number(*run, "--n-best", o.search.n_best,
              "translations a line, as 'line ||| text ||| score'; at most --beam",
              {.low = 1, .high = 1000});
@@ -141,6 +149,7 @@ CLI::App* add_eval(CLI::App& app, TranslateOptions& o) {
   CLI::App* eval = add_command(app, "eval", "Perplexity and scores on files with references.");
   add_model(*eval, o);
   add_search(*eval, o.search);
+  add_shortlist(*eval, o.search);
   eval->add_option("--source", o.source, "sentences")->type_name("FILE")->required();
   eval->add_option("--target", o.target, "references")->type_name("FILE")->required();
   add_number(*eval, "--show", o.show, "print the first N sentences with their scores", kAnyCount);
@@ -167,6 +176,17 @@ CLI::App* add_plot(CLI::App& app, TranslateOptions& o) {
       ->type_name("FILE.html|.svg|.png");
   plot->add_option("sentence", o.sentence, "what to translate")->required();
   return plot;
+}
+
+CLI::App* add_lexicon(CLI::App& app, TranslateOptions& o) {
+  CLI::App* lexicon = add_command(
+      app, "shortlist", "Learns from pairs which words translate which, for --shortlist.");
+  lexicon->add_option("--model", o.model, "folder of a trained model, where the words will stand")
+      ->type_name("DIR")
+      ->required();
+  lexicon->add_option("--source", o.source, "sentences")->type_name("FILE")->required();
+  lexicon->add_option("--target", o.target, "their translations")->type_name("FILE")->required();
+  return lexicon;
 }
 
 // Flags that would change nothing are refused rather than ignored.
@@ -240,12 +260,14 @@ bool parse_options(int argc, char** argv, TranslateOptions& o) {
   const CLI::App* eval = add_eval(app, o);
   const CLI::App* score = add_score(app, o);
   const CLI::App* plot = add_plot(app, o);
+  const CLI::App* lexicon = add_lexicon(app, o);
   if (!parse_flags(app, argc, argv)) return false;
   o.command_line = command_line(argc, argv);
   if (run->parsed()) o.command = Command::run;
   if (eval->parsed()) o.command = Command::eval;
   if (score->parsed()) o.command = Command::score;
   if (plot->parsed()) o.command = Command::plot;
+  if (lexicon->parsed()) o.command = Command::shortlist;
   if (o.command == Command::train) check_train(*train, o);
   o.train.model.recompute = o.train.memory_use.recompute;
   o.epochs_given = train->count("--epochs") > 0;

@@ -10,7 +10,7 @@
 namespace tern::apps::translate {
 
 struct TranslateOptions {
-  enum class Command { train, run, eval, score, plot } command = Command::train;
+  enum class Command { train, run, eval, score, plot, shortlist } command = Command::train;
   TrainConfig train;
   std::string out, resume;   ///< train
   bool dry_run = false;      ///< train
@@ -19,10 +19,10 @@ struct TranslateOptions {
   bool epochs_given = false, warmup_given = false;
   int threads = 0;                ///< 0: all cores
   std::string precision = "f32";  ///< of matrix products: run, eval, plot
-  std::string model;              ///< folder: run, eval, plot
+  std::string model;              ///< folder: run, eval, plot, shortlist
   SearchOptions search;
   std::string attention;                            ///< run, plot: page to write
-  std::string source, target;                       ///< eval
+  std::string source, target;                       ///< eval, shortlist
   int64_t show = 0;                                 ///< eval: sentences to print
   std::string hypotheses, reference;                ///< score
   bool lowercase = false, lowercase_given = false;  ///< eval, score

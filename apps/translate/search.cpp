@@ -7,6 +7,7 @@
 #include "tern/apps/translate/model.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::apps::translate {
@@ -34,26 +35,42 @@ std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
 
 Search::Search(const TranslationModel& model, const SearchOptions& options)
     : model_(model), options_(options) {
-  check_int8();
+  check_options();
   if (const auto* transformer = std::get_if<models::Transformer>(&model.model_))
-    packed_.emplace(*transformer, packed_type());
+    packed_.emplace(*transformer, packed_type(), shortlists());
 }
 
 Search::Search(TranslationModel&& model, const SearchOptions& options)
     : own_(std::move(model)), model_(*own_), options_(options) {
-  check_int8();
+  check_options();
   if (auto* transformer = std::get_if<models::Transformer>(&own_->model_))
-    packed_.emplace(std::move(*transformer), packed_type());
+    packed_.emplace(std::move(*transformer), packed_type(), shortlists());
   trim_memory();  // searching takes little of tensors' memory, and much of other kinds
 }
 
-void Search::check_int8() const {
-  check(!options_.int8 || std::holds_alternative<models::Transformer>(model_.model_),
-        "--int8: only a transformer decodes so, the model is {}", model_.config().model);
+void Search::check_options() const {
+  const ModelConfig& m = model_.config();
+  const bool transformer = std::holds_alternative<models::Transformer>(model_.model_);
+  check(!options_.int8 || transformer, "--int8: only a transformer decodes so, the model is {}",
+        m.model);
+  check(!options_.int8 || matmul_precision() == MatmulPrecision::f32,
+        "--int8 and --precision bf16 each say what weights are rounded to: choose one");
+  if (options_.shortlist == 0) return;
+  check(transformer, "--shortlist: only a transformer decodes so, the model is {}", m.model);
+  check(options_.lexicon != nullptr, "--shortlist: there is no lexicon");
+  const data::Lexicon& lexicon = *options_.lexicon;
+  check(lexicon.source_vocab() == m.source_vocab && lexicon.target_vocab() == m.target_vocab,
+        "--shortlist: the lexicon has vocabularies of {} and {}, the model of {} and {}",
+        lexicon.source_vocab(), lexicon.target_vocab(), m.source_vocab, m.target_vocab);
+}
+
+Shortlists Search::shortlists() const {
+  return options_.shortlist > 0 ? Shortlists::yes : Shortlists::no;
 }
 
 PackedType Search::packed_type() const {
-  return options_.int8 ? PackedType::int8 : PackedType::f32;
+  if (options_.int8) return PackedType::int8;
+  return matmul_precision() == MatmulPrecision::bf16 ? PackedType::bf16 : PackedType::f32;
 }
 
 std::vector<int64_t> Search::forbidden() const {
@@ -73,6 +90,10 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
   std::vector<int64_t> limits;
   for (const std::vector<int64_t>& s : sources)
     limits.push_back(s.empty() ? 0 : model_.longest_translation(std::ssize(s)));
+  std::vector<std::vector<int64_t>> lists;
+  if (options_.shortlist > 0)
+    for (const std::vector<int64_t>& s : sources)
+      lists.push_back(options_.lexicon->candidates(s, options_.shortlist));
   Lists found = nn::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
                                {.beam = options_.beam,
                                 .alpha = options_.alpha,
@@ -82,6 +103,7 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
                                 .max_length = limits,
                                 .forbid = forbidden(),
                                 .log_probs = options_.log_probs || options_.beam > 1,
+                                .shortlists = std::move(lists),
                                 .progress = progress});
   return found;
 }

@@ -142,6 +142,25 @@ Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config) {
   return {both, both};
 }
 
+SearchOptions with_lexicon(SearchOptions search, const std::string& folder) {
+  if (search.shortlist == 0) return search;
+  const std::string path = ModelFiles{folder}.lexicon();
+  check_io(std::filesystem::exists(path),
+           "--shortlist: {} has no lexicon; learn one with translate shortlist --model {} "
+           "--source FILE --target FILE",
+           folder, folder);
+  const SafeTensors state = load_safetensors(path);
+  try {
+    search.lexicon = std::make_shared<data::Lexicon>(data::Lexicon::from_state(state));
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  }
+  check(search.shortlist <= search.lexicon->most(),
+        "--shortlist {}: {} has {} translations of a token at most", search.shortlist, path,
+        search.lexicon->most());
+  return search;
+}
+
 Translator load_translator(const std::string& folder) {
   const ModelFiles files{folder};
   check_io(std::filesystem::is_directory(folder), "--model {}: there is no such folder", folder);

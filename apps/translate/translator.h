@@ -1,6 +1,6 @@
 // A model with its tokenizers: text in, translations out. A model folder holds it as
 // model.safetensors, config.json, source.json and target.json (one vocabulary.json where both sides
-// share it).
+// share it), and shortlist.safetensors where `translate shortlist` was there.
 #pragma once
 
 #include <span>
@@ -56,6 +56,7 @@ struct ModelFiles {
   std::string folder;
   std::string weights() const { return folder + "/model.safetensors"; }
   std::string config() const { return folder + "/config.json"; }
+  std::string lexicon() const { return folder + "/shortlist.safetensors"; }
   std::string vocabulary(const char* side) const { return folder + "/" + side + ".json"; }
 };
 
@@ -72,6 +73,10 @@ struct Translator {
   Tokenizers tokenizers;
   TranslationModel model;  ///< in evaluation mode
 };
+
+/// The folder's lexicon where the search has a shortlist; IoError if there is none, an Error if it
+/// has fewer translations of a token.
+SearchOptions with_lexicon(SearchOptions search, const std::string& folder);
 
 /// Loads a model folder; IoError names the part that is missing or does not fit.
 Translator load_translator(const std::string& folder);

@@ -267,15 +267,29 @@ struct Fused : Rounded<kMaxRows, kWidth> {
 
 constexpr auto kTiles512 = tiles512(std::make_integer_sequence<int, 7>());
 constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 3>());
+using Fused512 = Fused<7, 32, kTiles512>;
+using Fused256 = Fused<3, 16, kTiles256>;
 
 #endif
 
 }  // namespace
 
 void run_portable(const Bf16Call& call) { call.run<Plain>(); }
+const Bf16Packing& packing_portable() {
+  static constexpr Bf16Packing kPacking = PackedKind<Plain>::packing();
+  return kPacking;
+}
 #if defined(__x86_64__)
-void run_avx2(const Bf16Call& call) { call.run<Fused<3, 16, kTiles256>>(); }
-void run_avx512(const Bf16Call& call) { call.run<Fused<7, 32, kTiles512>>(); }
+void run_avx2(const Bf16Call& call) { call.run<Fused256>(); }
+void run_avx512(const Bf16Call& call) { call.run<Fused512>(); }
+const Bf16Packing& packing_avx2() {
+  static constexpr Bf16Packing kPacking = PackedKind<Fused256>::packing();
+  return kPacking;
+}
+const Bf16Packing& packing_avx512() {
+  static constexpr Bf16Packing kPacking = PackedKind<Fused512>::packing();
+  return kPacking;
+}
 #endif
 
 }  // namespace tern::kernels

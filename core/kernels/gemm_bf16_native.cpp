@@ -370,6 +370,15 @@ void run_amx(const Bf16Call& call) {
     call.run<AmxPairs>();
 }
 
+const Bf16Packing& packing_avx512_bf16() {
+  static constexpr Bf16Packing kPacking = PackedKind<DotPairs>::packing();
+  return kPacking;
+}
+const Bf16Packing& packing_amx() {
+  static constexpr Bf16Packing kPacking = PackedKind<AmxPairs>::packing();
+  return kPacking;
+}
+
 }  // namespace tern::kernels
 
 #endif

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tern/core/kernels/gemm_bf16.h"
+#include "tern/core/kernels/gemm_bf16_packed.h"
 #include "tern/core/kernels/gemm_blocks.h"
 
 #if defined(__x86_64__)
@@ -26,7 +27,90 @@ struct Bf16Call {
   }
 };
 
+/// A kind of tiles on what is packed once. Tile by tile of rows and strip by strip of columns, each
+/// has all of k: block after block, as the product's other forms cut it.
+template <class K>
+struct PackedKind {
+  using Packed = typename K::Packed;
+  static constexpr int64_t kParts = kStrip / K::kColumns;  // of a strip of 32
+
+  struct Depths {
+    explicit Depths(int64_t places) : k(places), count(ceil_div(places, K::kMaxDepth)) {}
+    int64_t first(int64_t d) const { return K::first_depth(k, count, d); }
+    int64_t places(int64_t d) const { return first(d + 1) - first(d); }
+    int64_t k, count;
+  };
+  struct Tiles {
+    explicit Tiles(int64_t m) : rows(m), count(ceil_div(m, K::kRows)) {}
+    int64_t first(int64_t t) const { return K::first_row(rows, count, t); }
+    int64_t height(int64_t t) const { return first(t + 1) - first(t); }
+    int64_t rows, count;
+  };
+
+  static int64_t padded(int64_t k) { return ceil_div(k, kBf16Group) * kBf16Group; }
+  // A tile of few rows may read behind them.
+  static int64_t bytes_of_rows(int64_t rows, int64_t k) {
+    return (rows + kLastRows) * padded(k) * static_cast<int64_t>(sizeof(Packed));
+  }
+  static int64_t bytes_of_strips(int64_t n, int64_t k) {
+    return strips_of(n) * kStrip * padded(k) * static_cast<int64_t>(sizeof(Packed));
+  }
+
+  static void pack_rows(const float* x, int64_t rows, int64_t k, void* packed) {
+    const Depths depths(k);
+    const Tiles tiles(rows);
+    for (int64_t t = 0; t < tiles.count; ++t)
+      for (int64_t d = 0; d < depths.count; ++d)
+        K::pack_a(x + tiles.first(t) * k + depths.first(d), k, /*by_rows=*/true, tiles.height(t),
+                  depths.places(d), tile(packed, tiles, t, k) + block(tiles, t, depths, d));
+  }
+
+  static void pack_strips(const float* w, int64_t n, int64_t k, void* packed) {
+    const Depths depths(k);
+    Packed* to = static_cast<Packed*>(packed);
+    std::fill_n(to, strips_of(n) * kStrip * padded(k), Packed{});
+    for (int64_t j = 0; j < n; j += K::kColumns, to += K::kColumns * padded(k))
+      for (int64_t d = 0; d < depths.count; ++d)
+        K::pack_b(w + j * k + depths.first(d), k, /*by_rows=*/false, std::min(K::kColumns, n - j),
+                  depths.places(d), to + depths.first(d) * K::kColumns);
+  }
+
+  static void multiply(const StripRange& range, const void* rows, const void* strips, float* sums,
+                       int64_t stride) {
+    const Depths depths(range.k);
+    const Tiles tiles(range.rows);
+    const int64_t size = K::kColumns * padded(range.k);
+    [[maybe_unused]] const typename K::Scope scope;
+    for (int64_t part = range.first * kParts; part < range.last * kParts; ++part) {
+      const Packed* strip = static_cast<const Packed*>(strips) + part * size;
+      float* column = sums + (part - range.first * kParts) * K::kColumns;
+      for (int64_t t = 0; t < tiles.count; ++t)
+        for (int64_t d = 0; d < depths.count; ++d)
+          K::tile(tiles.height(t), K::kColumns, depths.places(d),
+                  tile(rows, tiles, t, range.k) + block(tiles, t, depths, d),
+                  strip + depths.first(d) * K::kColumns, K::kColumns,
+                  column + tiles.first(t) * stride, stride, d > 0);
+    }
+  }
+
+  static constexpr Bf16Packing packing() {
+    return {bytes_of_rows, bytes_of_strips, pack_rows, pack_strips, multiply};
+  }
+
+ private:
+  static constexpr int64_t kLastRows = 16;
+  template <class Pointer>
+  static auto tile(Pointer* packed, const Tiles& tiles, int64_t t, int64_t k) {
+    using To = std::conditional_t<std::is_const_v<Pointer>, const Packed, Packed>;
+    return static_cast<To*>(packed) + tiles.first(t) * padded(k);
+  }
+  static int64_t block(const Tiles& tiles, int64_t t, const Depths& depths, int64_t d) {
+    return K::size_a(tiles.height(t), depths.first(d));
+  }
+};
+
 void run_portable(const Bf16Call& call);
+const Bf16Packing& packing_portable();
 #if defined(__x86_64__)
 /// Sums with results below the smallest normal number flushed to zero, and such operands read as
 /// zero.
@@ -42,6 +126,10 @@ void run_avx2(const Bf16Call& call);
 void run_avx512(const Bf16Call& call);
 void run_avx512_bf16(const Bf16Call& call);
 void run_amx(const Bf16Call& call);
+const Bf16Packing& packing_avx2();
+const Bf16Packing& packing_avx512();
+const Bf16Packing& packing_avx512_bf16();
+const Bf16Packing& packing_amx();
 #endif
 
 }  // namespace tern::kernels

@@ -1,6 +1,8 @@
 #include "tern/core/ops/packed_linear.h"
 
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16_elements.h"
+#include "tern/core/kernels/gemm_bf16_packed.h"
 #include "tern/core/kernels/gemm_int8.h"
 #include "tern/core/kernels/gemm_packed.h"
 #include "tern/core/ops/activations.h"
@@ -54,6 +56,12 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
   inputs_ = k;
   type_ = type;
   if (type == PackedType::f32) return;
+  if (type == PackedType::bf16) {
+    way_ = bf16_way();
+    const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
+    packed_.resize(static_cast<size_t>(packing.bytes_of_rows(rows, k)));
+    return packing.pack_rows(x, rows, k, packed_.data());
+  }
   rounded_.resize(static_cast<size_t>(rows * kernels::int8_inputs(k)));
   scales_.resize(static_cast<size_t>(rows));
   begin_.resize(static_cast<size_t>(rows));
@@ -79,6 +87,18 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType 
     if (shortlists == Shortlists::yes) rows_ = w;
     return;
   }
+  if (type == PackedType::bf16) {
+    way_ = bf16_way();
+    const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
+    data_ = empty({packing.bytes_of_strips(outputs_, inputs_)}, DType::u8);
+    packing.pack_strips(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>());
+    if (shortlists == Shortlists::no) return;
+    rows_ = empty({outputs_, inputs_, 2}, DType::u8);
+    kernels::round_to_bf16(w.data<float>(),
+                           reinterpret_cast<kernels::Bf16*>(rows_.mutable_data<uint8_t>()),
+                           w.numel());
+    return;
+  }
   data_ = empty({padded, kernels::int8_inputs(inputs_)}, DType::u8);
   scales_.resize(static_cast<size_t>(padded));
   kernels::pack_int8(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>(),
@@ -92,13 +112,15 @@ int64_t PackedLinear::bytes() const {
   const int64_t numbers = std::ssize(bias_) + std::ssize(scales_);
   return numbers * int64_t{sizeof(float)} +
          (data_.defined() ? data_.numel() * (type_ == PackedType::f32 ? 4 : 1) : 0) +
-         (type_ == PackedType::int8 && rows_.defined() ? rows_.numel() : 0);
+         (type_ != PackedType::f32 && rows_.defined() ? rows_.numel() : 0);
 }
 
 void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float* y,
                        const PackedLinearOptions& o) const {
   check(x.type_ == type_ && x.inputs_ == inputs_,
         "PackedLinear: rows of {} numbers for {} inputs, or of another type", x.inputs_, inputs_);
+  check(type_ != PackedType::bf16 || x.way_ == way_,
+        "PackedLinear: rows are packed for {}, weights for {}", to_string(x.way_), to_string(way_));
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
@@ -115,6 +137,9 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
     if (type_ == PackedType::f32) {
       kernels::multiply_strips(part, x.x_, inputs_, data_.data<float>(), y + column, count,
                                part_end);
+    } else if (type_ == PackedType::bf16) {
+      kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
+                                    data_.data<uint8_t>(), y + column, count, part_end);
     } else {
       // Not written through: the same struct is what rounding fills.
       const kernels::Int8Rows rows{const_cast<int8_t*>(x.rounded_.data()),
@@ -139,6 +164,10 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
   if (type_ == PackedType::f32)
     return kernels::multiply_some(x.x_ + row * inputs_, rows_.data<float>(), inputs_, bias_.data(),
                                   list, count, y);
+  if (type_ == PackedType::bf16)
+    return kernels::multiply_bf16_some(
+        x.x_ + row * inputs_, reinterpret_cast<const kernels::Bf16*>(rows_.data<uint8_t>()),
+        inputs_, bias_.data(), list, count, y);
   kernels::multiply_int8_some(
       {x.rounded_.data() + row * kernels::int8_inputs(inputs_), x.scales_[row]},
       rows_.data<uint8_t>(), inputs_, scales_.data(), bias_.data(), list, count, y);

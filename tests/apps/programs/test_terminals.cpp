@@ -210,16 +210,18 @@ TEST_CASE("programs: translate says on a terminal what to type, and shows colour
   }
 }
 
-TEST_CASE("programs: a precision that no product has is refused") {
+TEST_CASE("programs: a translation in bf16, and none in two precisions") {
   const Desk desk;
   REQUIRE(desk.run("translate", desk.translate).code == 0);
   const Words rounded = {"run", "--model", "model", "--precision", "bf16"};
-  const Ran idle = desk.run("translate", rounded, {.columns = 80, .typed = "\x04"});
-  CHECK(idle.code == 2);
-  CHECK(has(idle.out, "--precision bf16 would change nothing"));
-  const Ran shown = desk.run("translate", with(rounded, {"--attention", "a.html"}),
-                             {.columns = 80, .typed = "\x04"});
-  CHECK(shown.code == 0);
+  auto run = [&](const Words& more) {
+    return desk.run("translate", with(rounded, more), {.columns = 80, .typed = "\x04"});
+  };
+  CHECK(run({}).code == 0);
+  CHECK(run({"--attention", "a.html"}).code == 0);
+  const Ran both = run({"--int8"});
+  CHECK(both.code == 2);
+  CHECK(has(both.out, "--int8 and --precision bf16 each say"));
 }
 
 TEST_CASE("run: says how to use it") {

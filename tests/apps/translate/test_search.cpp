@@ -1,11 +1,17 @@
-// How the app decodes: int8, and what is left out for speed.
+// How the app decodes: bf16, int8, and what is left out for speed.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
+#include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/model.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/tests/data_files.h"
 
 using namespace tern;
 using namespace tern::apps::translate;
@@ -26,20 +32,32 @@ const std::vector<std::vector<int64_t>> kSources = {
 
 }  // namespace
 
-TEST_CASE("search: int8 of a transformer is near its f32, other models have none") {
+TEST_CASE("search: bf16 and int8 of a transformer are near its f32") {
   const TranslationModel model = make_model("transformer");
   const auto exact = Search(model, {})(kSources);
-  const auto rounded = Search(model, {.int8 = true})(kSources);
-  double difference = 0;
-  for (size_t i = 0; i < kSources.size(); ++i) {
-    if (rounded[i][0].tokens != exact[i][0].tokens) continue;
-    difference = std::max(difference, std::abs(rounded[i][0].log_prob - exact[i][0].log_prob));
+  for (const bool int8 : {false, true}) {
+    CAPTURE(int8);
+    const MatmulPrecisionScope scope(int8 ? MatmulPrecision::f32 : MatmulPrecision::bf16);
+    const Search search(model, {.int8 = int8});
+    const MatmulPrecisionScope later(MatmulPrecision::f32);  // it was packed before
+    const auto rounded = search(kSources);
+    double difference = 0;
+    for (size_t i = 0; i < kSources.size(); ++i) {
+      if (rounded[i][0].tokens != exact[i][0].tokens) continue;
+      difference = std::max(difference, std::abs(rounded[i][0].log_prob - exact[i][0].log_prob));
+    }
+    CHECK(difference > 0);  // it was rounded
+    CHECK(difference < 0.5);
   }
-  CHECK(difference > 0);  // it was rounded
-  CHECK(difference < 0.5);
+}
+
+TEST_CASE("search: int8 is refused where it cannot be") {
   for (const char* other : {"bahdanau", "seq2seq"})
     CHECK_THROWS_WITH_AS(Search(make_model(other), {.int8 = true}),
                          doctest::Contains("only a transformer decodes so"), Error);
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+  CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.int8 = true}),
+                       doctest::Contains("--int8 and --precision bf16"), Error);
 }
 
 TEST_CASE("search: a model that is given away translates the same, in less memory") {
@@ -86,4 +104,75 @@ TEST_CASE("search: without log probabilities, the same tokens") {
     CHECK(without[i][0].tokens == with[i][0].tokens);
     CHECK(std::isnan(without[i][0].log_prob) == !kSources[i].empty());
   }
+}
+
+namespace {
+
+std::shared_ptr<const data::Lexicon> lexicon_of(int64_t vocab) {
+  std::vector<data::EncodedPair> pairs;
+  for (const auto& s : kSources)
+    if (!s.empty()) pairs.push_back({s, {s.rbegin(), s.rend()}});
+  return std::make_shared<data::Lexicon>(
+      data::Lexicon::learn(pairs, {.source_vocab = vocab, .target_vocab = vocab, .most = 10}));
+}
+
+}  // namespace
+
+TEST_CASE("search: with a shortlist, words of the list alone are said") {
+  const TranslationModel model = make_model("transformer");
+  const auto lexicon = lexicon_of(50);
+  for (const bool int8 : {false, true})
+    for (const int64_t beam : {1, 3}) {
+      const auto found =
+          Search(model, {.beam = beam, .int8 = int8, .shortlist = 2, .lexicon = lexicon})(kSources);
+      for (size_t i = 0; i < kSources.size(); ++i) {
+        const std::vector<int64_t> list = lexicon->candidates(kSources[i], 2);
+        for (const int64_t t : found[i][0].tokens)
+          CHECK(std::binary_search(list.begin(), list.end(), t));
+      }
+      const auto all = Search(model, {.beam = beam, .int8 = int8})(kSources);
+      CHECK(found[3][0].tokens != all[3][0].tokens);
+    }
+}
+
+TEST_CASE("search: a shortlist is refused where it cannot be") {
+  const auto lexicon = lexicon_of(50);
+  CHECK_THROWS_WITH_AS(Search(make_model("bahdanau"), {.shortlist = 2, .lexicon = lexicon}),
+                       doctest::Contains("only a transformer decodes so"), Error);
+  CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.shortlist = 2}),
+                       doctest::Contains("there is no lexicon"), Error);
+  CHECK_THROWS_WITH_AS(
+      Search(make_model("transformer"), {.shortlist = 2, .lexicon = lexicon_of(51)}),
+      doctest::Contains("vocabularies of 51 and 51, the model of 50 and 50"), Error);
+}
+
+TEST_CASE("translate shortlist: learns from files, in the model's folder") {
+  test::TempDir dir;
+  TranslateOptions o;
+  o.train.first = 30;
+  o.train.model = {.layers = 1, .dim = 16, .heads = 2, .ffn = 20};
+  o.train.tokens = "words";
+  o.train.min_freq = 1;
+  o.train.epochs = 1;
+  o.out = o.model = dir / "model";
+  REQUIRE(start_training(o) == 0);
+  o.search.shortlist = 20;
+  std::istringstream in("A cat sleeps.");
+  std::ostringstream out;
+  CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("translate shortlist"),
+                       IoError);
+  o.source = test::write_file(dir / "source", "a cat sleeps .\na dog eats .\n\n");
+  o.target = test::write_file(dir / "target", "un chat dort .\nun chien mange .\n\n");
+  CHECK(learn_shortlist(o) == 0);
+  CHECK(run_translations(o, in, out) == 0);
+  CHECK(evaluate_model(o) == 0);
+  o.search.shortlist = 101;
+  CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("100 translations"), Error);
+  test::write_file(dir / "model/shortlist.safetensors", "x");
+  CHECK_THROWS_AS(evaluate_model(o), IoError);
+  save_safetensors(dir / "model/shortlist.safetensors", {});
+  CHECK_THROWS_WITH_AS(evaluate_model(o),
+                       doctest::Contains("shortlist.safetensors: Lexicon: needs"), IoError);
+  test::write_file(o.source, "\n\n\n");
+  CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("no pair"), Error);
 }

@@ -266,7 +266,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
   test::check_run_files(folder, "translate train <x>", "attention 1/Cross attention");
 
-  o = {};
+  o = TranslateOptions();
   o.model = folder;
   std::istringstream in("A cat sleeps.\n\n\xff unseen \xf0\x9f\x90\xa6 words\n  \nThe end");
   std::ostringstream out;

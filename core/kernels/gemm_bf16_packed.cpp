@@ -1,0 +1,73 @@
+#include "tern/core/kernels/gemm_bf16_packed.h"
+
+#include "tern/core/base/simd.h"
+#include "tern/core/kernels/bf16_elements.h"
+#include "tern/core/kernels/gemm_bf16_ways.h"
+
+namespace tern::kernels {
+namespace {
+
+/// y (n) = f(sums + bias) + residual (or null).
+void end_row(const float* sums, const float* bias, const float* residual, bool relu, int64_t n,
+             float* y) {
+  simd([=] {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) {
+      const float s = sums[j] + bias[j];
+      const float f = relu && s < 0 ? 0 : s;  // a NaN stays
+      y[j] = residual ? f + residual[j] : f;
+    }
+  });
+}
+
+}  // namespace
+
+const Bf16Packing& bf16_packing(Bf16Way way) {
+#if defined(__x86_64__)
+  switch (way) {
+    case Bf16Way::portable:
+      break;
+    case Bf16Way::avx2:
+      return packing_avx2();
+    case Bf16Way::avx512:
+      return packing_avx512();
+    case Bf16Way::avx512_bf16:
+      return packing_avx512_bf16();
+    case Bf16Way::amx:
+      return packing_amx();
+  }
+#endif
+  return packing_portable();
+}
+
+void multiply_bf16_strips(const Bf16Packing& packing, const StripRange& range, const void* rows,
+                          const void* strips, float* y, int64_t y_stride, const StripEnd& end) {
+  const int64_t first = range.first * kStrip;
+  const int64_t wide = range.last * kStrip - first, n = std::min(range.n - first, wide);
+  Scratch<float> sums(range.rows * wide);
+  if (range.k == 0)
+    std::fill_n(sums.data(), range.rows * wide, 0.0f);
+  else
+    packing.multiply(range, rows, strips, sums.data(), wide);
+  for (int64_t r = 0; r < range.rows; ++r)
+    end_row(sums.data() + r * wide, end.bias + first,
+            end.residual ? end.residual + r * end.residual_stride : nullptr, end.relu, n,
+            y + r * y_stride);
+}
+
+void multiply_bf16_some(const float* x, const Bf16* w, int64_t k, const float* bias,
+                        const int64_t* list, int64_t count, float* y) {
+  Scratch<Bf16> rounded(k);
+  round_to_bf16(x, rounded.data(), k);
+  simd([=, x = rounded.data()] {
+    for (int64_t c = 0; c < count; ++c) {
+      const Bf16* row = w + list[c] * k;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < k; ++i) sum += widened(x[i]) * widened(row[i]);
+      y[c] = sum + bias[list[c]];
+    }
+  });
+}
+
+}  // namespace tern::kernels
