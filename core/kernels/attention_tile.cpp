@@ -140,8 +140,10 @@ T scores(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
 
 Tiling::Tiling(const AttentionSizes& size) {
   constexpr int64_t kPanel = 1 << 15;  // elements: several panels fit the second cache
+  constexpr int64_t kRows = 64;        // but fewer would read long keys from memory for little
   ld = std::max<int64_t>(ceil_div(size.keys, kLanes), 1) * kLanes;
-  count = std::max<int64_t>(ceil_div(size.queries * ld, kPanel), 1);
+  count = std::min(ceil_div(size.queries * ld, kPanel), ceil_div(size.queries, kRows));
+  count = std::max<int64_t>(count, 1);
   rows = std::max<int64_t>(ceil_div(size.queries, count), 1);
   count = ceil_div(size.queries, rows);
   groups = ceil_div(rows * size.keys, kWordsPerGroup);
