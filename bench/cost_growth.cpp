@@ -1,8 +1,8 @@
-// cost_growth [--model NAME] [--limit-mb 8192] [--threads 2]: how the time and the memory of a
-// training step grow with batch, width, depth and sequence length. Each is doubled, the others left
-// at their base, until a step would take more than the limit (which is known before it is taken:
-// core/tools/step_cost.h) or more than --seconds. Prints a table an axis with its log-log slopes:
-// 1 is in proportion, 2 with the square.
+// cost_growth [--model NAME] [--axis NAME] [--limit-mb 8192] [--threads 2]: how the time and the
+// memory of a training step grow with batch, width, depth and sequence length. Each is doubled, the
+// others left at their base, until a step would take more than the limit (which is known before it
+// is taken: core/tools/step_cost.h) or more than --seconds. Prints a table an axis with its log-log
+// slopes: 1 is in proportion, 2 with the square.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -49,7 +49,7 @@ constexpr Axis kAxes[] = {{"batch", &Sizes::batch, 1},
                           {"tokens", &Sizes::tokens, 16}};
 
 struct Flags {
-  std::string model = "gpt", precision = "f32";
+  std::string model = "gpt", axis = "all", precision = "f32";
   double limit_mb = 8192, seconds = 60;
   int threads = 2, reps = 3;
   apps::MemoryOptions memory_use;
@@ -222,6 +222,9 @@ int run(int argc, char** argv) {
   std::vector<std::string> names;
   for (const Subject& s : kSubjects) names.emplace_back(s.name);
   apps::add_choice(app, "--model", flags.model, "what is trained", names);
+  std::vector<std::string> axes = {"all"};
+  for (const Axis& a : kAxes) axes.emplace_back(a.name);
+  apps::add_choice(app, "--axis", flags.axis, "what is doubled", axes);
   apps::add_number(app, "--limit-mb", flags.limit_mb, "memory of a step", {.low = 1, .high = 1e9});
   apps::add_number(app, "--seconds", flags.seconds, "the longest step of an axis", {.open = true});
   apps::add_number(app, "--threads", flags.threads, "threads", {.low = 1, .high = 1024});
@@ -240,7 +243,8 @@ int run(int argc, char** argv) {
       build_details().cpu, flags.precision, apps::describe_memory(flags.memory_use));
   for (const Subject& subject : kSubjects)
     if (flags.model == subject.name)
-      for (const Axis& axis : kAxes) sweep(subject, axis, flags);
+      for (const Axis& axis : kAxes)
+        if (flags.axis == "all" || flags.axis == axis.name) sweep(subject, axis, flags);
   return 0;
 }
 

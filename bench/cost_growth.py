@@ -1,6 +1,6 @@
 """How a PyTorch training step's time and memory grow: cost_growth.cpp's tables beside tern's own.
 
-usage: cost_growth.py [--model gpt|attention] [--limit-mb 8192] [--seconds 60] [--threads 2] [--reps 3]
+usage: cost_growth.py [--model gpt|attention] [--axis batch|width|depth|tokens] [--limit-mb 8192] [--seconds 60] [--threads 2] [--reps 3]
 Sizes are doubled, the others left at their base. Every point has a process of its own, whose memory is its high-water
 mark less what it takes with PyTorch loaded. Slopes: least squares of the logarithms of the last four points.
 """
@@ -50,17 +50,17 @@ def sweep(axis, a):
     while not points or points[-1][1] <= 1e3 * a.seconds:
         out = subprocess.run([sys.executable, __file__, *sys.argv[1:], '--point', json.dumps({**BASE, axis: size})], capture_output=True, text=True)
         row = json.loads(out.stdout) if out.returncode == 0 else None
-        if not row or row[1] > a.limit_mb: end = 'the memory limit' if row else out.stderr.strip().splitlines()[-1]; break
+        if not row or row[1] > a.limit_mb: end = 'the memory limit' if row else (out.stderr.strip().splitlines() or ['its being killed'])[-1]; break
         points.append([size, *row]); print(f'| {size} | {row[0]:.1f} | {row[1]} |', flush=True); size *= 2
     print(f'| slope | {slope(points, 1):.2f} | {slope(points, 2):.2f} |\nended at {end}')
 
 def main():
-    ap = argparse.ArgumentParser(); ap.add_argument('--model', choices=['gpt', 'attention'], default='gpt'); ap.add_argument('--point', type=json.loads)
+    ap = argparse.ArgumentParser(); ap.add_argument('--model', choices=['gpt', 'attention'], default='gpt'); ap.add_argument('--point', type=json.loads); ap.add_argument('--axis', choices=list(BASE))
     ap.add_argument('--limit-mb', type=float, default=8192); ap.add_argument('--seconds', type=float, default=60)
     ap.add_argument('--threads', type=int, default=2); ap.add_argument('--reps', type=int, default=3)
     a = ap.parse_args()
     if a.point: return point(a.model, a.point, a)
     print(f'PyTorch {torch.__version__}, {a.model}: base {BASE}; {a.threads} threads')
-    for axis in BASE: sweep(axis, a)
+    for axis in [a.axis] if a.axis else BASE: sweep(axis, a)
 
 if __name__ == '__main__': main()
