@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -114,7 +115,8 @@ std::vector<Example> examples() {
       // Of a ReLU the result, too, which square() in the loss keeps whole.
       all.push_back({fmt::format("linear, activation {}, dropout {}", static_cast<int>(a), dropout),
                      fn,
-                     {{4, 10, 33}, {17, 33}, {17}}});
+                     {{4, 10, 33}, {17, 33}, {17}},
+                     2});
     }
   all.push_back({"linear, ReLU, residual",
                  [](const Inputs& x) {
@@ -122,13 +124,13 @@ std::vector<Example> examples() {
                                  {.activation = Activation::relu, .residual = x[3]});
                  },
                  {{10, 33}, {17, 33}, {17}, {10, 17}},
-                 2});
+                 3});  // what the ReLU keeps, too
   all.push_back({"linear, ReLU, linear",
                  [](const Inputs& x) {
                    return linear(linear(x[0], x[1], x[2], with(Activation::relu)), x[3]);
                  },
                  {{40, 33}, {64, 33}, {64}, {9, 64}},
-                 2});
+                 4});
   return all;
 }
 
@@ -325,6 +327,47 @@ TEST_CASE("operands: one that is written to in between is refused, let go or not
                                            "but it is now at version 1"),
                          Error);
   }
+}
+
+TEST_CASE("operands: a scope without arithmetic does not take their elements") {
+  auto gradients = [](bool in_scope, bool again) {
+    const MatmulPrecisionScope precision(kBf16);
+    Rng rng(4);
+    const Tensor leaf = randn({6, 33}, rng).set_requires_grad(true);
+    const Tensor w = randn({9, 33}, rng).set_requires_grad(true);
+    Tensor x = leaf * 2;
+    const Tensor y = sum(square(linear(x, w, {}, with(Activation::relu))));
+    {
+      std::optional<ShapeOnlyScope> nothing;
+      if (in_scope) nothing.emplace();
+      x = {};
+      if (again) grad({y}, {leaf, w}, {.create_graph = true});
+    }
+    return grad({y}, {leaf, w});
+  };
+  for (const bool again : {false, true}) {
+    const std::vector<Tensor> want = gradients(false, again), got = gradients(true, again);
+    for (size_t i = 0; i < want.size(); ++i) CHECK(same_bits(got[i], want[i]));
+  }
+}
+
+struct Watched : Observer {
+  std::vector<std::string> modules;
+  void begin(const OpScope& op) override {
+    if (op.name() == std::string("rounding for backward")) modules.push_back(op.module());
+  }
+};
+
+TEST_CASE("operands: what is kept of them belongs to the module that needs it") {
+  const MatmulPrecisionScope precision(kBf16);
+  const std::vector<Tensor> weights = square_weights(2, 16);
+  set_parameter_name(weights[0], "first.weight");
+  set_parameter_name(weights[1], "second.weight");
+  Watched watched;
+  const ObserverScope watching(watched);
+  Tensor x = linear(ones({4, 16}), weights[0]);
+  x = linear(x, weights[1]);
+  CHECK(watched.modules == std::vector<std::string>{"first", "second"});
 }
 
 TEST_CASE("operands: a gradient that is an operand is not added to in place") {

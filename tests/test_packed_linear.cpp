@@ -184,6 +184,29 @@ TEST_CASE("packed linear: bf16 takes half of the memory, and is for one way") {
   }
 }
 
+TEST_CASE(
+    "packed linear: shortlists in bf16 have the same bits at every level, and read tiny as 0") {
+  Case c = make(1, 40, 70);
+  c.x.mutable_data<float>()[3] = 1e-39f;
+  c.w.mutable_data<float>()[3] = 1e38f;
+  const std::vector<int64_t> list = {0, 7, 39};
+  std::vector<float> first;
+  for (const VectorLevel level :
+       {VectorLevel::kAvx512, VectorLevel::kAvx2, VectorLevel::kBaseline}) {
+    const VectorLevelScope scope(level);
+    const PackedLinear linear(c.w, c.b, PackedType::bf16, Shortlists::yes);
+    PackedRows rows;
+    rows.assign(c.x.data<float>(), 1, 70, PackedType::bf16);
+    std::vector<float> some(list.size());
+    linear.some(rows, 0, list.data(), std::ssize(list), some.data());
+    const auto all = run(c, PackedType::bf16, c.x);
+    for (size_t i = 0; i < list.size(); ++i)
+      CHECK(some[i] == doctest::Approx(all[static_cast<size_t>(list[i])]).epsilon(1e-4));
+    if (first.empty()) first = some;
+    CHECK(same_bits(some, first));
+  }
+}
+
 TEST_CASE("packed linear: a residual may be what is written") {
   const Case c = make(5, 300, 64);
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {

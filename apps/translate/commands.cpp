@@ -75,7 +75,7 @@ std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
   Translator t = load_translator(o.model);
-  const SearchOptions options = with_lexicon(for_texts(o.search), o.model);
+  const SearchOptions options = with_lexicon(for_texts(o.search), o.model, t.config);
   check(o.attention.empty() || t.config.model.model != "seq2seq",
         "--attention: a seq2seq model has no attention");
   // Pictures are made with the model itself.
@@ -114,7 +114,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
 
 int evaluate_model(const TranslateOptions& o) {
   const Translator t = load_translator(o.model);
-  const SearchOptions options = with_lexicon(for_texts(o.search), o.model);
+  const SearchOptions options = with_lexicon(for_texts(o.search), o.model, t.config);
   const auto [sources, references] = data::read_aligned(o.source, o.target);
   const std::vector<data::SentencePair> text = zip(sources, references);
   const data::EncodedPairs pairs =

@@ -7,7 +7,7 @@
 #include "tern/apps/translate/translator.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lexicon.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/pairs.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::translate {
@@ -38,10 +38,10 @@ int learn_shortlist(const TranslateOptions& o) {
   const ModelFiles files{o.model};
   const TrainConfig config = load_config(files);
   const Tokenizers tokenizers = load_tokenizers(files, config);
-  const auto [sources, targets] = data::read_aligned(o.source, o.target);
-  std::vector<data::SentencePair> text;
-  for (size_t i = 0; i < sources.size(); ++i) text.push_back({sources[i], targets[i]});
-  const data::EncodedPairs pairs = data::encode_pairs(text, tokenizers.source, tokenizers.target);
+  check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
+        o.model, config.model.model);
+  const data::EncodedPairs pairs = data::encode_pairs(data::read_pairs(o.source, o.target).pairs,
+                                                      tokenizers.source, tokenizers.target);
   check(!pairs.pairs->empty(), "--source, --target: there is no pair with tokens on both sides");
   const auto lexicon = data::Lexicon::learn(
       *pairs.pairs,

@@ -142,8 +142,9 @@ Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config) {
   return {both, both};
 }
 
-SearchOptions with_lexicon(SearchOptions search, const std::string& folder) {
-  if (search.shortlist == 0) return search;
+SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
+                           const TrainConfig& config) {
+  if (search.shortlist == 0 || config.model.model != "transformer") return search;
   const std::string path = ModelFiles{folder}.lexicon();
   check_io(std::filesystem::exists(path),
            "--shortlist: {} has no lexicon; learn one with translate shortlist --model {} "

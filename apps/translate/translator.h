@@ -74,9 +74,10 @@ struct Translator {
   TranslationModel model;  ///< in evaluation mode
 };
 
-/// The folder's lexicon where the search has a shortlist; IoError if there is none, an Error if it
-/// has fewer translations of a token.
-SearchOptions with_lexicon(SearchOptions search, const std::string& folder);
+/// A transformer's folder's lexicon where the search has a shortlist; IoError if there is none, an
+/// Error if it has fewer translations of a token.
+SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
+                           const TrainConfig& config);
 
 /// Loads a model folder; IoError names the part that is missing or does not fit.
 Translator load_translator(const std::string& folder);

@@ -16,13 +16,13 @@ enum class MatmulPrecision : int {
   ///   s = 0 (or what stood in C); for every 32 places of k, the last ones filled up with zeros:
   ///   s += even + odd,  where even is the sum of (a_ik)(b_kj) over the even k, odd over the odd
   ///   ones, each from 0 on by fused multiplications in order of k,
-  /// with every result below 1.2e-38 being zero. That is what the matrix unit of Intel's processors
-  /// (AMX) computes; elsewhere dot products of pairs (AVX512_BF16) or plain fused multiplications
-  /// give the same. Only the payload of a NaN is open. What backward passes of matmul, linear,
-  /// einsum and attention need of their operands is kept as bfloat16, in half the memory, from when
-  /// nobody else holds it. Products take a fifth of f32's time with
-  /// AMX, and up to a third more than f32's by fused multiplications. As
-  /// torch.set_float32_matmul_precision("medium").
+  /// with every result below 1.2e-38 being zero; where few elements have long sums, these are cut
+  /// into parts by the shape alone, which are then added in order. That is what the matrix unit of
+  /// Intel's processors (AMX) computes; elsewhere dot products of pairs (AVX512_BF16) or plain
+  /// fused multiplications give the same. Only the payload of a NaN is open. What backward passes
+  /// of matmul, linear, einsum and attention need of operands is kept as bfloat16 from when nobody
+  /// else holds them. Products take a fifth of f32's time with AMX, and up to a third more than
+  /// f32's by fused multiplications. As torch.set_float32_matmul_precision("medium").
   bf16 = 1,
 };
 

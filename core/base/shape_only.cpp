@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/reserved.h"
 
 namespace tern {
 namespace detail {
@@ -111,6 +112,14 @@ bool detail::release(void* p, std::size_t bytes) noexcept {
     if (!c.owner) drop_unused();
     return true;
   }
+  return false;
+}
+
+bool detail::is_reserved(const void* p) {
+  if (!any_chunks.load(std::memory_order_relaxed)) return false;
+  std::lock_guard lock(mutex);
+  for (const Chunk& c : chunks())
+    if (p >= c.base && p < c.base + c.size) return true;
   return false;
 }
 

@@ -155,8 +155,8 @@ Tensor fused_gradient(Activation a, Consumed dy, const Operand& kept, const Drop
 struct LinearVjp {
   Activation activation;
   Dropping dropping;
-  SavedOperand x;
-  Saved w, b;
+  SavedOperand x, w;
+  Saved b;
   SavedOperand kept;
   Layout x_layout, w_layout;
 
@@ -192,7 +192,7 @@ struct LinearVjp {
     }
     if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.operand(), w_layout);
-    if (wants[0]) g[0] = gradient_product(wants, 0, dp, w.get(), x_layout);
+    if (wants[0]) g[0] = gradient_product(wants, 0, dp, w.operand(), x_layout);
     return g;
   }
 };
@@ -266,7 +266,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   const bool in_kept = mask && keep == Keep::output && in_y;
   LinearVjp vjp{activation, {mask, in_kept}, {}, {}, {}, {}, x.layout(), w.layout()};
   if (active || w.requires_grad()) vjp.x = save_operand(x);
-  if (active || x.requires_grad()) vjp.w = save(w);
+  if (active || x.requires_grad()) vjp.w = save_operand(w);
   if (active) vjp.b = save(b);
   Saved whole;
   if (activation == Activation::relu) {  // whether there is a 0 is all that its gradient asks

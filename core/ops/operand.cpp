@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "tern/core/base/precision.h"
+#include "tern/core/base/reserved.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/tape/autograd.h"
 
@@ -11,6 +13,24 @@ namespace {
 
 kernels::Bf16* words(const Ref<Storage>& s) { return static_cast<kernels::Bf16*>(s->data()); }
 float* floats(const Ref<Storage>& s) { return static_cast<float*>(s->data()); }
+
+/// Memory that is taken here belongs to the module that needs it, whoever let go of the operand.
+class RoundingScope : public OpScope {
+ public:
+  explicit RoundingScope(const std::string& module)
+      : OpScope("rounding for backward"), module_(module) {
+    open();
+  }
+
+ private:
+  std::string where() const override { return module_; }
+  const std::string& module_;
+};
+
+std::string module_at_work() {
+  const OpScope* op = observed() ? current_op() : nullptr;
+  return op ? op->module() : "";
+}
 
 }  // namespace
 
@@ -36,7 +56,9 @@ void RoundedElements::inherit(Storage* storage) noexcept {
 }
 
 bool RoundedElements::round(const Storage& f32) noexcept try {
-  const Region region("rounding for backward");
+  const RoundingScope scope(module_);
+  // What is computed in a ShapeOnlyScope reads as 0, and address space is not worth computing.
+  if (is_reserved(f32.data()) != (reserving != nullptr)) return false;
   const auto n = static_cast<int64_t>(f32.size() / sizeof(float));
   Ref<Storage> bf16(new Storage(static_cast<size_t>(n) * sizeof(kernels::Bf16)));
   kernels::round_to_bf16(static_cast<const float*>(f32.data()), words(bf16), n);
@@ -65,6 +87,8 @@ RoundedElements::Found RoundedElements::find_f32() {
     const auto n = static_cast<int64_t>(left_.bf16->size() / sizeof(kernels::Bf16));
     Ref<Storage> f32(new Storage(static_cast<size_t>(n) * sizeof(float)));
     kernels::widen(words(left_.bf16), floats(f32), n);
+    if (is_reserved(left_.bf16->data()) != (reserving != nullptr))
+      return {std::move(f32), {}, left_.version};  // of no use outside of this ShapeOnlyScope
     left_ = {std::move(f32), {}, left_.version};
   }
   return left_;
@@ -79,7 +103,9 @@ bool SavedOperand::round(const TensorImpl& x) {
     return false;
   using detail::RoundedElements;
   Ref<Heir> heir = x.storage->heir();
-  if (!heir) heir = x.storage->propose_heir(Ref<Heir>(new RoundedElements(x.storage.get())));
+  if (!heir)
+    heir =
+        x.storage->propose_heir(Ref<Heir>(new RoundedElements(x.storage.get(), module_at_work())));
   auto* elements = static_cast<RoundedElements*>(heir.get());  // there is no other kind
   rounding_ = {x.layout, x.node(), Ref<RoundedElements>(elements), x.storage->version()};
   return true;

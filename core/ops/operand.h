@@ -5,6 +5,8 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "tern/core/kernels/matrix.h"
 #include "tern/core/tape/record.h"
@@ -45,7 +47,9 @@ namespace detail {
 /// The elements of a storage that products read: f32 while somebody holds them, then bfloat16.
 class RoundedElements final : public Heir {
  public:
-  explicit RoundedElements(Storage* storage) : storage_(storage) {}
+  /// `module`: what needs them, for who watches memory.
+  RoundedElements(Storage* storage, std::string module)
+      : storage_(storage), module_(std::move(module)) {}
   void inherit(Storage* storage) noexcept override;
 
   struct Found {
@@ -61,7 +65,8 @@ class RoundedElements final : public Heir {
 
   std::mutex mutex_;
   Storage* storage_;  // until it is inherited
-  Found left_;        // from then on
+  const std::string module_;
+  Found left_;  // from then on
 };
 
 }  // namespace detail

@@ -7,12 +7,13 @@
 //   rows.assign(x, 64, up.inputs(), PackedType::int8);
 //   up(rows, y, {.activation = Activation::relu});
 //
-// f32: every output is one sum in order of the inputs. bf16: numbers of W and x are rounded, with
-// the bits of linear in MatmulPrecision::bf16 (before activations that are not `none` or `relu`);
-// W takes half of the memory where the processor has instructions for bf16. int8: numbers of a row
-// of W, and of a row of x, are rounded to 255 steps of 1 / 127 of the largest among them; sums are
-// exact and their scaling is the same on every processor (core/kernels/gemm_int8.h). Either way a
-// row of y does not depend on the other rows of x, to the bit, nor on the number of threads.
+// f32: every output is one sum in order of the inputs. bf16: numbers of W and x are rounded; sums
+// are those of MatmulPrecision::bf16 (base/precision.h), never cut: with `none` and `relu` y has
+// the bits of linear() but where that cuts long sums. W takes half of the memory where the
+// processor has instructions for bf16. int8: numbers of a row of W, and of a row of x, are rounded
+// to 255 steps of 1 / 127 of the largest among them; sums are exact and their scaling is the same
+// on every processor (core/kernels/gemm_int8.h). Either way a row of y does not depend on the other
+// rows of x, to the bit, nor on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ enum class PackedType { f32, bf16, int8 };
 /// Rows of x as products with packed weights read them. A value that keeps its room.
 class PackedRows {
  public:
-  /// x (rows, k), without gaps. f32: x is read where it lies, for as long as this is used.
+  /// x (rows, k), without gaps. f32, and PackedLinear::some() in bf16: x is read where it lies, for
+  /// as long as this is used.
   void assign(const float* x, int64_t rows, int64_t k, PackedType type);
   int64_t rows() const { return rows_; }
 

@@ -1,6 +1,7 @@
 #include "tern/data/text/lexicon.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "tern/core/ops/ops.h"
@@ -14,8 +15,8 @@ constexpr int64_t kNone = -1;
 /// A target token that stands in a pair with some source token.
 struct Entry {
   int32_t target;
-  float p;      ///< that the source token makes it
-  float count;  ///< how often it is thought to have
+  float p;       ///< that the source token makes it
+  double count;  ///< how often it is thought to have
 };
 /// Of one source token, targets rising.
 using Entries = std::vector<Entry>;
@@ -41,6 +42,8 @@ std::vector<Entries> met_in_pairs(std::span<const EncodedPair> pairs, const Lexi
       for (const int64_t t : pairs[static_cast<size_t>(i)].target)
         if (std::exchange(seen_by[static_cast<size_t>(t)], s) != s)
           met[s].push_back({static_cast<int32_t>(t), 0, 0});
+    where[s] = {};
+    met[s].shrink_to_fit();
     std::sort(met[s].begin(), met[s].end(),
               [](const Entry& a, const Entry& b) { return a.target < b.target; });
     for (Entry& e : met[s]) e.p = 1 / static_cast<float>(met[s].size());
@@ -54,11 +57,16 @@ Entry& find(Entries& entries, int64_t target) {
 }
 
 std::vector<float> shares(std::span<const EncodedPair> pairs, int64_t vocab) {
-  std::vector<float> share(static_cast<size_t>(vocab));
+  std::vector<int64_t> count(static_cast<size_t>(vocab));
   int64_t all = 0;
-  for (const EncodedPair& p : pairs) all += std::ssize(p.target);
-  for (const EncodedPair& p : pairs)
-    for (const int64_t t : p.target) share[static_cast<size_t>(t)] += 1 / static_cast<float>(all);
+  for (const EncodedPair& p : pairs) {
+    for (const int64_t t : p.target) ++count[static_cast<size_t>(t)];
+    all += std::ssize(p.target);
+  }
+  std::vector<float> share;
+  for (const int64_t n : count)
+    share.push_back(
+        all == 0 ? 0 : static_cast<float>(static_cast<double>(n) / static_cast<double>(all)));
   return share;
 }
 
@@ -78,10 +86,10 @@ void iterate(std::span<const EncodedPair> pairs, const std::vector<float>& by_no
       for (Entry* e : makers) e->count += e->p / sum;
     }
   for (Entries& entries : met) {
-    float sum = 0;
+    double sum = 0;
     for (const Entry& e : entries) sum += e.count;
     for (Entry& e : entries) {
-      e.p = sum > 0 ? e.count / sum : 0;
+      e.p = sum > 0 ? static_cast<float>(e.count / sum) : 0;
       e.count = 0;
     }
   }
@@ -105,6 +113,8 @@ void add_first(const int64_t* row, int64_t best, std::vector<int64_t>& to) {
 Lexicon Lexicon::learn(std::span<const EncodedPair> pairs, const LexiconOptions& o) {
   check(o.iterations > 0 && o.most > 0, "Lexicon: {} iterations, {} translations of a token",
         o.iterations, o.most);
+  check(std::ssize(pairs) <= INT32_MAX && o.target_vocab <= INT32_MAX,
+        "Lexicon: {} pairs and {} target tokens do not fit 32 bits", pairs.size(), o.target_vocab);
   for (const EncodedPair& p : pairs) {
     check_tokens("source", p.source, o.source_vocab);
     check_tokens("target", p.target, o.target_vocab);

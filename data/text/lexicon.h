@@ -26,8 +26,8 @@ struct LexiconOptions {
 
 class Lexicon {
  public:
-  /// Takes 12 bytes for every two tokens that stand in one pair. Error: ids outside of the
-  /// vocabularies, no iterations.
+  /// Takes 16 bytes for every source and target token that stand in one pair. Error: ids outside of
+  /// the vocabularies, no iterations.
   static Lexicon learn(std::span<const EncodedPair> pairs, const LexiconOptions& options);
 
   int64_t source_vocab() const { return translations_.size(0); }

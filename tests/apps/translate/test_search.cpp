@@ -175,4 +175,11 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
                        doctest::Contains("shortlist.safetensors: Lexicon: needs"), IoError);
   test::write_file(o.source, "\n\n\n");
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("no pair"), Error);
+  o.train.model = {.model = "seq2seq", .layers = 1, .dim = 16, .hidden = 12};
+  o.out = o.model = dir / "recurrent";
+  REQUIRE(start_training(o) == 0);
+  CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
+  o.search.shortlist = 20;
+  CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("only a transformer"),
+                       Error);
 }
