@@ -8,12 +8,9 @@ namespace tern::kernels {
 namespace {
 
 [[gnu::always_inline]] inline uint16_t rounded(float x) {
-  constexpr uint32_t kInfinity = 0x7f800000, kLeastNormal = 0x00800000;
-  const uint32_t bits = std::bit_cast<uint32_t>(x), size = bits & 0x7fffffff;
-  const uint32_t sign = bits >> 16 & 0x8000;
-  const uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  const uint32_t number = size < kLeastNormal ? sign | (size != 0 ? 1 : 0) : nearest;
-  return static_cast<uint16_t>(size > kInfinity ? bits >> 16 | 0x40 : number);
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t tiny = (bits >> 16 & 0x8000u) | ((bits & 0x7fffffffu) != 0 ? 1u : 0u);
+  return static_cast<uint16_t>(reads_as_zero(bits) ? tiny : nearest_bf16(bits));
 }
 
 }  // namespace

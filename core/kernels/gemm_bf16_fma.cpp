@@ -4,9 +4,9 @@
 // -0 into +0: so 0 is added to it.)
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -17,27 +17,6 @@
 
 namespace tern::kernels {
 namespace {
-
-/// To nearest, ties to even; subnormal numbers to zero; a NaN stays one.
-[[gnu::always_inline]] inline float rounded(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof x);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  uint32_t to = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
-  to = magnitude > 0x7f800000u ? (bits & 0xffff0000u) | 0x00400000u : to;
-  to = magnitude < 0x00800000u ? bits & 0x80000000u : to;
-  float y;
-  std::memcpy(&y, &to, sizeof y);
-  return y;
-}
-
-[[gnu::always_inline]] inline float rounded(Bf16 x) {
-  const uint32_t whole = static_cast<uint32_t>(x.bits) << 16;
-  const uint32_t bits = (whole & 0x7fffffffu) < 0x00800000u ? whole & 0x80000000u : whole;
-  float y;
-  std::memcpy(&y, &bits, sizeof y);
-  return y;
-}
 
 constexpr int64_t kHalf = kBf16Group / 2;
 
@@ -97,9 +76,9 @@ struct Rounded {
       const From* x = from + i * stride;
       float* y = to + (i % 2 == 0 ? i / 2 : even + i / 2) * to_stride;
       if (width == kMost) {
-        for (int64_t j = 0; j < kMost; ++j) y[j] = rounded(x[j]);
+        for (int64_t j = 0; j < kMost; ++j) y[j] = as_factor(x[j]);
       } else {
-        for (int64_t j = 0; j < width; ++j) y[j] = rounded(x[j]);
+        for (int64_t j = 0; j < width; ++j) y[j] = as_factor(x[j]);
       }
     }
   }
@@ -111,9 +90,9 @@ struct Rounded {
     for (int64_t j = 0; j < width; ++j) {
       const From* x = from + j * stride;
       if (count == kBf16Group) {
-        for (int64_t i = 0; i < kBf16Group; ++i) row[j][i] = rounded(x[i]);
+        for (int64_t i = 0; i < kBf16Group; ++i) row[j][i] = as_factor(x[i]);
       } else {
-        for (int64_t i = 0; i < count; ++i) row[j][i] = rounded(x[i]);
+        for (int64_t i = 0; i < count; ++i) row[j][i] = as_factor(x[i]);
       }
     }
     for (int64_t i = 0; i < count; ++i) {

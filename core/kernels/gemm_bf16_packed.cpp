@@ -20,9 +20,6 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
   });
 }
 
-/// As products read it: tiny numbers are zeros.
-[[gnu::always_inline]] inline float number(Bf16 x) { return x.bits & 0x7f80 ? widened(x) : 0.0f; }
-
 /// Lane l sums places l, l + kLanes, ...; then halves are added to halves. Products of two bfloat16
 /// are exact, so that fused multiplications give the same.
 [[gnu::always_inline]] inline float dot(const Bf16* x, const Bf16* w, int64_t k) {
@@ -30,8 +27,8 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
   float lane[kLanes] = {};
   const int64_t whole = k / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes)
-    for (int64_t l = 0; l < kLanes; ++l) lane[l] += number(x[i + l]) * number(w[i + l]);
-  for (int64_t i = whole; i < k; ++i) lane[i - whole] += number(x[i]) * number(w[i]);
+    for (int64_t l = 0; l < kLanes; ++l) lane[l] += as_factor(x[i + l]) * as_factor(w[i + l]);
+  for (int64_t i = whole; i < k; ++i) lane[i - whole] += as_factor(x[i]) * as_factor(w[i]);
   for (int64_t n = kLanes / 2; n > 0; n /= 2)
     for (int64_t l = 0; l < n; ++l) lane[l] += lane[l + n];
   return lane[0];

@@ -36,7 +36,7 @@ std::string module_at_work() {
 
 Tensor Operand::widened() const {
   if (!rounded()) return tensor_.detach();
-  // Whole axes one after the other, each element once: a view of few may be of many.
+  // All that was rounded, in which the layout says where this lies.
   Fresh all({static_cast<int64_t>(bf16_->size() / sizeof(kernels::Bf16))}, DType::f32);
   kernels::widen(words(bf16_), all.data<float>(), all.numel());
   return not_differentiable(Fresh::view(not_differentiable(all), layout_));
