@@ -40,8 +40,14 @@ int learn_shortlist(const TranslateOptions& o) {
   const Tokenizers tokenizers = load_tokenizers(files, config);
   check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
         o.model, config.model.model);
-  const data::EncodedPairs pairs = data::encode_pairs(data::read_pairs(o.source, o.target).pairs,
-                                                      tokenizers.source, tokenizers.target);
+  data::PairReport read;
+  const data::EncodedPairs pairs = [&] {
+    const data::Pairs text = data::read_pairs(o.source, o.target);
+    read = text.report;
+    return data::encode_pairs(text.pairs, tokenizers.source, tokenizers.target);
+  }();
+  for (const data::PairReport& report : {read, pairs.report})
+    if (report.kept < report.lines) train::say(report.summary(), stderr);
   check(!pairs.pairs->empty(), "--source, --target: there is no pair with tokens on both sides");
   const auto lexicon = data::Lexicon::learn(
       *pairs.pairs,
