@@ -277,7 +277,7 @@ TEST_CASE("gemm: tiles of every size") {
     check_gemm(product(30, n, 20, Side::columns, Side::columns), 1);
     check_gemm(product(30, n, 150, Side::rows, Side::rows_with_gap), -2);
   }
-  for (int64_t k : {1, 2, 15, 16, 17, 33, 319, 320, 321, 700})
+  for (int64_t k : {1, 2, 15, 16, 17, 33, 63, 64, 65, 511, 512, 513, 1100})
     for (Side a : kSides)
       for (Side b : kSides) check_gemm(product(45, 35, k, a, b));
   check_gemm(product(200, 70, 30, Side::columns));
@@ -298,24 +298,37 @@ TEST_CASE("gemm: a row of a product is the product of the row") {
   }
 }
 
-// B is packed in several parts here: more than 64 strips, more than two blocks of k.
+void check_together(const Gemm& g) {
+  INFO("m ", g.m, " n ", g.n, " k ", g.k, " a ", g.a.row, ",", g.a.col, " b ", g.b.row, ",",
+       g.b.col);
+  Problem p = make(g);
+  std::vector<float> alone = p.c;
+  multiply_tiles(g.m, g.n, g.k, p.a.data(), g.a, p.b.data(), g.b, -0.5f, alone.data(), g.n);
+  for (float& v : alone) v += 1;
+  multiply_tiles_together(g.m, g.n, g.k, p.a.data(), g.a, p.b.data(), g.b, -0.5f, p.c.data(), g.n,
+                          [&](const Panel& panel) {
+                            for (int64_t i = 0; i < panel.rows; ++i)
+                              for (int64_t j = 0; j < panel.cols; ++j)
+                                p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)] += 1;
+                          });
+  CHECK(p.c == alone);
+}
+
+// What is shared is packed in several parts here: A of more than seven blocks of k, or B of more
+// than 64 strips and two blocks of k. A is shared by few rows, B by many or by few columns.
 TEST_CASE("gemm: threads together compute what one computes alone") {
   if (!tiles_available()) return;
-  const int64_t m = 61, n = 2200, k = 1000;
-  for (Side b : {Side::rows, Side::columns}) {
-    Problem p = make(product(m, n, k, Side::rows, b));
-    std::vector<float> alone = p.c;
-    multiply_tiles(m, n, k, p.a.data(), p.g.a, p.b.data(), p.g.b, -0.5f, alone.data(), n);
-    for (float& v : alone) v += 1;
-    multiply_tiles_together(m, n, k, p.a.data(), p.g.a, p.b.data(), p.g.b, -0.5f, p.c.data(), n,
-                            [&](const Panel& panel) {
-                              for (int64_t i = 0; i < panel.rows; ++i)
-                                for (int64_t j = 0; j < panel.cols; ++j)
-                                  p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)] +=
-                                      1;
-                            });
-    CHECK(p.c == alone);
-  }
+  const int64_t sizes[][3] = {
+      {61, 2200, 1000}, {512, 40, 3700}, {600, 1300, 600}, {520, 70, 700}, {1030, 2100, 1100}};
+  const int before = num_threads();
+  for (auto [m, n, k] : sizes)
+    for (Side a : {Side::rows, Side::columns_with_gap})
+      for (Side b : {Side::rows_with_gap, Side::columns})
+        for (int threads : {1, 3}) {
+          set_num_threads(threads);
+          check_together(product(m, n, k, a, b));
+        }
+  set_num_threads(before);
 }
 
 TEST_CASE("gemm: `done` sees every element of C once, complete") {

@@ -219,7 +219,10 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   BatchAxes sums;
   sums.add(3, 40 * 2000, 2000 * 24, 0);
-  const Gemm problems[] = {{300, 400, 1100, {1100, 1}, {1, 1100}, {400, 1}, {}},
+  // Threads share A in the first two, in the second in two parts, and B in the third.
+  const Gemm problems[] = {{200, 400, 1100, {1100, 1}, {1, 1100}, {400, 1}, {}},
+                           {250, 24, 7300, {1, 250}, {24, 1}, {24, 1}, {}},
+                           {600, 40, 1100, {1100, 1}, {1, 1100}, {40, 1}, {}},
                            {40, 24, 2000, {1, 40}, {24, 1}, {24, 1}, sums},
                            {7, 5, 30000, {30000, 1}, {5, 1}, {1, 7}, {}}};
   for (const Gemm& g : problems) {

@@ -28,7 +28,7 @@ template <int64_t kMaxRows, int64_t kWidth>
 struct Rounded {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 320;
-  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group;
+  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
 
   static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth; }

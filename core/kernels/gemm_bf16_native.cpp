@@ -78,7 +78,7 @@ template <bool kInOrder, int64_t kMaxRows, int64_t kDepth>
 struct Pairs {
   using Packed = uint16_t;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes, kMaxDepth = kDepth;
-  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group;
+  static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 

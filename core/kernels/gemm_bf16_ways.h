@@ -13,7 +13,7 @@ namespace tern::kernels {
 
 constexpr int64_t kBf16Group = 32;  ///< places of k that are summed apart
 
-/// One of the product's forms: multiply_alone or, with `done`, multiply_shared.
+/// One of the product's forms: multiply_alone or, with `done`, multiply_together.
 struct Bf16Call {
   BlockedProduct product;
   const PanelDone* done;  ///< null: in this thread
@@ -21,7 +21,7 @@ struct Bf16Call {
   template <class K>
   void run() const {
     if (done)
-      multiply_shared<K>(product, *done);
+      multiply_together<K>(product, *done);
     else
       multiply_alone<K>(product);
   }

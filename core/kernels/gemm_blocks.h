@@ -8,6 +8,7 @@
 //   kRows, kColumns      the largest tile of C
 //   kMaxDepth            the longest block of k
 //   kBlockTiles          tiles of rows that are packed together: they stay in the second cache
+//   kFewRows             rows of A up to which it is A that threads share (multiply_together)
 //   kReadsB              whether B may be read where it lies
 //   kTakesBf16           whether operands may be stored as bfloat16
 //   kGroup               a block of k may be packed in parts of so many places: part after part in
@@ -37,6 +38,8 @@ namespace tern::kernels {
 inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+using Range = std::pair<int64_t, int64_t>;  ///< tiles or strips: the first, one behind the last
 
 /// C = A B, or C += A B, as multiply_tiles has it.
 struct BlockedProduct {
@@ -184,8 +187,6 @@ struct SharedB {
   }
 };
 
-using Range = std::pair<int64_t, int64_t>;
-
 /// Some tiles of rows times some of the strips.
 template <class K>
 void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB<K>& b) {
@@ -198,12 +199,74 @@ void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB
   }
 }
 
+/// A packed for some blocks of k, a few tiles together.
+template <class K>
+struct SharedA {
+  static constexpr int64_t kTilesAtOnce = 4;
+  int64_t tiles, first_depth, depths;
+  typename K::Packed* data;
+
+  int64_t groups() const { return ceil_div(tiles, kTilesAtOnce); }
+  Range range(int64_t group) const {
+    return {group * kTilesAtOnce, std::min((group + 1) * kTilesAtOnce, tiles)};
+  }
+  static int64_t room() { return K::room_a(kTilesAtOnce); }
+  typename K::Packed* group(int64_t g, int64_t d) const {
+    return data + ((d - first_depth) * groups() + g) * room();
+  }
+};
+
+/// All tiles times some of the strips, which are packed here.
+template <class K>
+void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
+  const int64_t count = strips.second - strips.first;
+  Scratch<typename K::Packed> packed_b(count * K::room_b());
+  [[maybe_unused]] const typename K::Scope scope;
+  for (int64_t d = a.first_depth; d < a.first_depth + a.depths; ++d) {
+    p.pack_b(strips.first, strips.second, d, packed_b.data());
+    for (int64_t g = 0; g < a.groups(); ++g)
+      for (int64_t s = 0; s < count; ++s)
+        p.multiply(a.range(g).first, a.range(g).second, strips.first + s, d, a.group(g, d),
+                   packed_b.data() + s * K::room_b(), K::kColumns);
+  }
+}
+
+/// For an A of few rows, in all threads: they share the packed A, and each packs those strips of B
+/// that it multiplies by. So both are packed once, and B, the larger one, is in the second cache
+/// when it is needed.
+template <class K>
+void multiply_sharing_a(const BlockedProduct& product, const PanelDone& done) {
+  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // as many tasks, or a multiple
+  constexpr int64_t kMostOfA = int64_t{1} << 21;    // elements that are packed together
+  const Blocks<K> p(product);
+  SharedA<K> a{p.tiles(), 0, p.depths(), nullptr};
+  const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room()), 1, p.depths());
+  Scratch<typename K::Packed> packed_a(a.groups() * most * a.room());
+  a.data = packed_a.data();
+  const int64_t wanted = ceil_div(ceil_div(p.strips(), kStripsAtOnce), kTasks) * kTasks;
+  const int64_t tasks = std::min(wanted, p.strips());
+  for (; a.first_depth < p.depths(); a.first_depth += most) {
+    a.depths = std::min(most, p.depths() - a.first_depth);
+    parallel_blocks(a.groups() * a.depths, [&](int64_t i) {
+      const int64_t g = i % a.groups(), d = a.first_depth + i / a.groups();
+      p.pack_a(a.range(g).first, a.range(g).second, d, a.group(g, d));
+    });
+    parallel_blocks(tasks, [&](int64_t task) {
+      const Range strips{part(p.strips(), tasks, task), part(p.strips(), tasks, task + 1)};
+      multiply_strips(p, strips, a);
+      if (!done || a.first_depth + a.depths < p.depths()) return;
+      const int64_t column = strips.first * K::kColumns;
+      done({column, p.m, std::min(p.n, strips.second * K::kColumns) - column, p.ldc});
+    });
+  }
+}
+
 /// In all threads, which share the packed B.
 template <class K>
-void multiply_shared(const BlockedProduct& product, const PanelDone& done) {
-  constexpr int64_t kSharedStrips = 64;   // of a shared B that are packed together,
-  constexpr int64_t kSharedBlocks = 128;  // and these times blocks of k: 5 MB;
-  constexpr int64_t kStripsAtOnce = 4;    // by one thread
+void multiply_sharing_b(const BlockedProduct& product, const PanelDone& done) {
+  constexpr int64_t kSharedStrips = 64;  // of a shared B that are packed together,
+  constexpr int64_t kSharedBlocks = 64;  // and these times blocks of k: 4 MB;
+  constexpr int64_t kStripsAtOnce = 4;   // by one thread
   const Blocks<K> p(product);
   // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
   const int64_t most = std::min(p.strips(), kSharedStrips);
@@ -237,6 +300,16 @@ void multiply_shared(const BlockedProduct& product, const PanelDone& done) {
               std::min(p.n, strips.second * K::kColumns) - column, p.ldc});
       });
     }
+}
+
+/// In all threads. Where A is shared, a task has all rows of its strips, which have to stay in the
+/// second cache; where B is, it is packed in wider pieces.
+template <class K>
+void multiply_together(const BlockedProduct& p, const PanelDone& done) {
+  if (p.m <= K::kFewRows || (p.m <= 2 * K::kFewRows && 2 * p.m <= p.n))
+    multiply_sharing_a<K>(p, done);
+  else
+    multiply_sharing_b<K>(p, done);
 }
 
 }  // namespace tern::kernels

@@ -18,15 +18,13 @@ namespace {
 
 constexpr int kMaxRows = 14;  // of a tile
 
-/// C (kRows x 16 kVectors) = or += A B. A lies column by column; a row of B starts every b_stride.
+/// sum += A B for `depth` places of k. A lies column by column; a row of B starts every b_stride.
+/// Two places a turn: the counter's instructions would take places of the multiplications'.
 template <int kRows, int kVectors>
-[[gnu::target("arch=x86-64-v4")]] void tile(int64_t depth, const float* a, const float* b,
-                                            int64_t b_stride, float* c, int64_t ldc, bool add) {
-  Vector sum[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
+[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void accumulate(
+    int64_t depth, const float* a, const float* b, int64_t b_stride,
+    Vector (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
   for (int64_t i = 0; i < depth; ++i, a += kRows, b += b_stride) {
     Vector row[kVectors];
 #pragma GCC unroll 2
@@ -36,6 +34,25 @@ template <int kRows, int kVectors>
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sum[r][v] += a[r] * row[v];
   }
+}
+
+/// C (kRows x 16 kVectors) = or += A B. C is asked for shortly before it is needed: sooner, and
+/// what is read of A and B would have pushed it out of the first cache again.
+template <int kRows, int kVectors>
+[[gnu::target("arch=x86-64-v4,prfchw")]] void tile(int64_t depth, const float* a, const float* b,
+                                                   int64_t b_stride, float* c, int64_t ldc,
+                                                   bool add) {
+  constexpr int64_t kSooner = 64;
+  Vector sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
+  const int64_t before = std::max<int64_t>(depth - kSooner, 0);
+  accumulate(before, a, b, b_stride, sum);
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * ldc + v * kLanes, 1);
+  accumulate(depth - before, a + before * kRows, b + before * b_stride, b_stride, sum);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -95,8 +112,8 @@ constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
 struct Float32 {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes;
-  static constexpr int64_t kMaxDepth = 320;  // a strip of B stays in the first cache
-  static constexpr int64_t kBlockTiles = 12, kGroup = 32;
+  static constexpr int64_t kMaxDepth = 512;  // C is read and written once for so many
+  static constexpr int64_t kBlockTiles = 12, kGroup = 16, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
 
@@ -147,7 +164,7 @@ void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, Ma
                              const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
                              const PanelDone& done) {
   const bool add = scale_for(m, n, beta, c, ldc);
-  multiply_shared<Float32>({m, n, k, a, b, c, sa, sb, ldc, add}, done);
+  multiply_together<Float32>({m, n, k, a, b, c, sa, sb, ldc, add}, done);
 }
 
 #else
