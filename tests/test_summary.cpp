@@ -23,12 +23,14 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Trains `model` for two steps of AdamW, on one batch.
+/// Trains `model` for two steps of AdamW, on one batch. Nobody holds the outputs in backward, as in
+/// the steps that summary() takes.
 template <class M, class Forward>
 void train_twice(const M& model, Forward forward) {
   optim::AdamW optimizer(nn::named_parameters(model));
   for (int i = 0; i < 2; ++i) {
-    backward(sum(forward()));
+    const Tensor loss = sum(forward());
+    backward(loss);
     optimizer.step();
     optimizer.zero_grad();
   }

@@ -31,8 +31,8 @@ struct Rounded {
   static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
 
-  static int64_t room_a(int64_t tiles) { return tiles * kRows * kMaxDepth; }
-  static int64_t room_b() { return kColumns * kMaxDepth; }
+  static int64_t room_a(int64_t tiles, int64_t depth) { return tiles * kRows * depth; }
+  static int64_t room_b(int64_t depth) { return kColumns * depth; }
   static int64_t size_a(int64_t rows, int64_t depth) { return rows * depth; }
   static int64_t first_row(int64_t m, int64_t tiles, int64_t t) { return part(m, tiles, t); }
   static int64_t first_depth(int64_t k, int64_t depths, int64_t d) {

@@ -83,8 +83,10 @@ struct Pairs {
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 
   // A tile of fewer rows may read, and then not use, what lies behind them.
-  static int64_t room_a(int64_t tiles) { return (tiles * kRows + kLanes) * kMaxDepth; }
-  static int64_t room_b() { return kColumns * kMaxDepth; }
+  static int64_t room_a(int64_t tiles, int64_t depth) {
+    return (tiles * kRows + kLanes) * groups_of(depth) * kBf16Group;
+  }
+  static int64_t room_b(int64_t depth) { return kColumns * groups_of(depth) * kBf16Group; }
   static int64_t size_a(int64_t rows, int64_t depth) {
     return rows * groups_of(depth) * kBf16Group;
   }

@@ -13,8 +13,8 @@
 //   kTakesBf16           whether operands may be stored as bfloat16
 //   kGroup               a block of k may be packed in parts of so many places: part after part in
 //                        each tile, where size_a() and kColumns say
-//   room_a, room_b       elements of Packed for `tiles` tiles of rows, for one strip of columns,
-//                        for one block of k each
+//   room_a(tiles, depth), room_b(depth)  elements of Packed for so many tiles of rows, for one
+//                        strip of columns, of a block of k
 //   size_a(rows, depth)  elements that a tile's rows take
 //   first_row(m, tiles, t)  where tile t begins
 //   pack_a(from, stride, by_rows, rows, depth, to)     rows whose elements, or columns whose
@@ -57,7 +57,10 @@ template <class K>
 struct Blocks : BlockedProduct {
   using Packed = typename K::Packed;
 
-  explicit Blocks(const BlockedProduct& p) : BlockedProduct(p) {}
+  explicit Blocks(const BlockedProduct& p) : BlockedProduct(p) {
+    for (int64_t d = 0; d < depths(); ++d) deepest = std::max(deepest, depth(d));
+  }
+  int64_t deepest = 0;  ///< the longest block of k
 
   int64_t tiles() const { return ceil_div(m, K::kRows); }
   int64_t strips() const { return ceil_div(n, K::kColumns); }
@@ -65,6 +68,8 @@ struct Blocks : BlockedProduct {
   int64_t row(int64_t tile) const { return K::first_row(m, tiles(), tile); }
   int64_t first(int64_t d) const { return K::first_depth(k, depths(), d); }
   int64_t depth(int64_t d) const { return first(d + 1) - first(d); }
+  int64_t room_a(int64_t count) const { return K::room_a(count, deepest); }  ///< of tiles
+  int64_t room_b() const { return K::room_b(deepest); }                      ///< of a strip
   int64_t width(int64_t strip) const { return std::min(K::kColumns, n - strip * K::kColumns); }
   Factor strip_of_b(int64_t strip, int64_t d) const {
     return b.at(first(d) * sb.row + strip * K::kColumns * sb.col);
@@ -100,7 +105,7 @@ struct Blocks : BlockedProduct {
       for (int64_t s = begin; s < end; ++s)
         visit(strip_of_b(s, d).at(place * sb.row), [&](auto from) {
           K::pack_b(from, by_rows ? sb.row : sb.col, by_rows, width(s), places,
-                    to + (s - begin) * K::room_b() + place * K::kColumns);
+                    to + (s - begin) * room_b() + place * K::kColumns);
         });
     });
   }
@@ -143,8 +148,8 @@ void multiply_alone(const BlockedProduct& product) {
   // B is read where it lies if packing it would cost more than it saves.
   const bool in_place = K::kReadsB && p.sb.col == 1 && (p.k == 1 || p.sb.row >= p.n) &&
                         (p.tiles() <= 2 || p.k <= 128);
-  Scratch<Packed> packed_a(K::room_a(ceil_div(p.tiles(), blocks)));
-  Scratch<Packed> packed_b((in_place ? 1 : p.strips()) * K::room_b());
+  Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
+  Scratch<Packed> packed_b((in_place ? 1 : p.strips()) * p.room_b());
   [[maybe_unused]] const typename K::Scope scope;
   for (int64_t d = 0; d < p.depths(); ++d)
     for (int64_t block = 0; block < blocks; ++block) {
@@ -153,7 +158,7 @@ void multiply_alone(const BlockedProduct& product) {
       p.pack_a(begin, end, d, packed_a.data());
       for (int64_t s = 0; s < p.strips(); ++s) {
         const bool here = in_place && p.width(s) == K::kColumns;
-        Packed* packed = packed_b.data() + (in_place ? 0 : s * K::room_b());
+        Packed* packed = packed_b.data() + (in_place ? 0 : s * p.room_b());
         if (!here && (block == 0 || in_place)) p.pack_b(s, s + 1, d, packed);
         const Packed* strip = packed;
         if constexpr (K::kReadsB)
@@ -180,17 +185,18 @@ struct Panels {
 template <class K>
 struct SharedB {
   int64_t first_strip, strips, first_depth, depths;
+  int64_t room;  ///< of a strip
   int64_t step;  ///< from one block of k to the next
   typename K::Packed* data;
   typename K::Packed* strip(int64_t s, int64_t d) const {
-    return data + (d - first_depth) * step + (s - first_strip) * K::room_b();
+    return data + (d - first_depth) * step + (s - first_strip) * room;
   }
 };
 
 /// Some tiles of rows times some of the strips.
 template <class K>
 void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB<K>& b) {
-  Scratch<typename K::Packed> packed_a(K::room_a(tiles.second - tiles.first));
+  Scratch<typename K::Packed> packed_a(p.room_a(tiles.second - tiles.first));
   [[maybe_unused]] const typename K::Scope scope;
   for (int64_t d = b.first_depth; d < b.first_depth + b.depths; ++d) {
     p.pack_a(tiles.first, tiles.second, d, packed_a.data());
@@ -204,15 +210,15 @@ template <class K>
 struct SharedA {
   static constexpr int64_t kTilesAtOnce = 4;
   int64_t tiles, first_depth, depths;
+  int64_t room;  ///< of a group
   typename K::Packed* data;
 
   int64_t groups() const { return ceil_div(tiles, kTilesAtOnce); }
   Range range(int64_t group) const {
     return {group * kTilesAtOnce, std::min((group + 1) * kTilesAtOnce, tiles)};
   }
-  static int64_t room() { return K::room_a(kTilesAtOnce); }
   typename K::Packed* group(int64_t g, int64_t d) const {
-    return data + ((d - first_depth) * groups() + g) * room();
+    return data + ((d - first_depth) * groups() + g) * room;
   }
 };
 
@@ -220,14 +226,14 @@ struct SharedA {
 template <class K>
 void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
   const int64_t count = strips.second - strips.first;
-  Scratch<typename K::Packed> packed_b(count * K::room_b());
+  Scratch<typename K::Packed> packed_b(count * p.room_b());
   [[maybe_unused]] const typename K::Scope scope;
   for (int64_t d = a.first_depth; d < a.first_depth + a.depths; ++d) {
     p.pack_b(strips.first, strips.second, d, packed_b.data());
     for (int64_t g = 0; g < a.groups(); ++g)
       for (int64_t s = 0; s < count; ++s)
         p.multiply(a.range(g).first, a.range(g).second, strips.first + s, d, a.group(g, d),
-                   packed_b.data() + s * K::room_b(), K::kColumns);
+                   packed_b.data() + s * p.room_b(), K::kColumns);
   }
 }
 
@@ -237,11 +243,11 @@ void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
 template <class K>
 void multiply_sharing_a(const BlockedProduct& product, const PanelDone& done) {
   constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // as many tasks, or a multiple
-  constexpr int64_t kMostOfA = int64_t{1} << 21;    // elements that are packed together
+  constexpr int64_t kMostOfA = int64_t{1} << 19;    // elements that are packed together
   const Blocks<K> p(product);
-  SharedA<K> a{p.tiles(), 0, p.depths(), nullptr};
-  const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room()), 1, p.depths());
-  Scratch<typename K::Packed> packed_a(a.groups() * most * a.room());
+  SharedA<K> a{p.tiles(), 0, p.depths(), p.room_a(SharedA<K>::kTilesAtOnce), nullptr};
+  const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room), 1, p.depths());
+  Scratch<typename K::Packed> packed_a(a.groups() * most * a.room);
   a.data = packed_a.data();
   const int64_t wanted = ceil_div(ceil_div(p.strips(), kStripsAtOnce), kTasks) * kTasks;
   const int64_t tasks = std::min(wanted, p.strips());
@@ -271,7 +277,7 @@ void multiply_sharing_b(const BlockedProduct& product, const PanelDone& done) {
   // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
   const int64_t most = std::min(p.strips(), kSharedStrips);
   const int64_t most_depths = std::clamp<int64_t>(kSharedBlocks / most, 1, p.depths());
-  Scratch<typename K::Packed> packed_b(most * most_depths * K::room_b());
+  Scratch<typename K::Packed> packed_b(most * most_depths * p.room_b());
   const Panels panels(p);
   for (int64_t s = 0; s < p.strips(); s += most)
     for (int64_t d = 0; d < p.depths(); d += most_depths) {
@@ -279,7 +285,8 @@ void multiply_sharing_b(const BlockedProduct& product, const PanelDone& done) {
                               std::min(most, p.strips() - s),
                               d,
                               std::min(most_depths, p.depths() - d),
-                              most * K::room_b(),
+                              p.room_b(),
+                              most * p.room_b(),
                               packed_b.data()};
       const int64_t packs = ceil_div(shared.strips, kStripsAtOnce);
       parallel_blocks(packs * shared.depths, [&](int64_t i) {
