@@ -314,8 +314,8 @@ void check_together(const Gemm& g) {
   CHECK(p.c == alone);
 }
 
-// What is shared is packed in several parts here: A of more than seven blocks of k, or B of more
-// than 64 strips and two blocks of k. A is shared by few rows, B by many or by few columns.
+// Threads share A in the first three, in the second in several parts, and B in the others, in the
+// last of more than 64 strips and two blocks of k, also in parts.
 TEST_CASE("gemm: threads together compute what one computes alone") {
   if (!tiles_available()) return;
   const int64_t sizes[][3] = {

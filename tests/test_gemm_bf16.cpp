@@ -219,7 +219,7 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   BatchAxes sums;
   sums.add(3, 40 * 2000, 2000 * 24, 0);
-  // Threads share A in the first two, in the second in two parts, and B in the third.
+  // Threads share A in the first two, in the second in parts, and B in the third.
   const Gemm problems[] = {{200, 400, 1100, {1100, 1}, {1, 1100}, {400, 1}, {}},
                            {250, 24, 7300, {1, 250}, {24, 1}, {24, 1}, {}},
                            {600, 40, 1100, {1100, 1}, {1, 1100}, {40, 1}, {}},

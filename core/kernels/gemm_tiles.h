@@ -16,7 +16,7 @@ bool tiles_available();
 void multiply_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
                     const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc);
 
-/// The same in all threads, which share the packed B, with panels handed to `done` as they are
+/// The same in all threads, which share a packed A or B, with panels handed to `done` as they are
 /// complete: for products of at least kWorthTogether multiplications and additions.
 void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
                              const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
