@@ -149,7 +149,9 @@ void multiply_alone(const BlockedProduct& product) {
   const bool in_place = K::kReadsB && p.sb.col == 1 && (p.k == 1 || p.sb.row >= p.n) &&
                         (p.tiles() <= 2 || p.k <= 128);
   Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
-  Scratch<Packed> packed_b((in_place ? 1 : p.strips()) * p.room_b());
+  // A strip that no other block of A needs makes room for the next one, in the first cache.
+  const bool kept = !in_place && blocks > 1;
+  Scratch<Packed> packed_b((kept ? p.strips() : 1) * p.room_b());
   [[maybe_unused]] const typename K::Scope scope;
   for (int64_t d = 0; d < p.depths(); ++d)
     for (int64_t block = 0; block < blocks; ++block) {
@@ -158,8 +160,8 @@ void multiply_alone(const BlockedProduct& product) {
       p.pack_a(begin, end, d, packed_a.data());
       for (int64_t s = 0; s < p.strips(); ++s) {
         const bool here = in_place && p.width(s) == K::kColumns;
-        Packed* packed = packed_b.data() + (in_place ? 0 : s * p.room_b());
-        if (!here && (block == 0 || in_place)) p.pack_b(s, s + 1, d, packed);
+        Packed* packed = packed_b.data() + (kept ? s * p.room_b() : 0);
+        if (!here && (block == 0 || !kept)) p.pack_b(s, s + 1, d, packed);
         const Packed* strip = packed;
         if constexpr (K::kReadsB)
           strip = here ? static_cast<const float*>(p.strip_of_b(s, d).data) : packed;
