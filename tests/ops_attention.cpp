@@ -178,6 +178,55 @@ TEST_CASE("attention: fused gradients are those of the composed formulas, with d
   }
 }
 
+// Several tiles a head and more keys than are summed at once; neither is a multiple of anything.
+TEST_CASE("attention: long sentences in f32 are those of f64, for any number of threads") {
+  constexpr int64_t kKeys = 1101;
+  Random x({1, 4, 301, 20}, {1, 2, kKeys, 20}, 37);
+  auto run = [&](DType type, const AttentionMask& mask) {
+    Rng drop(9);
+    Inputs in{x.q.to(type), x.k.to(type), x.v.to(type)};
+    for (Tensor& t : in) t = t.detach().clone(), t.set_requires_grad();
+    Tensor y = attention(in[0], in[1], in[2], {.mask = mask, .dropout = 0.1, .rng = &drop});
+    std::vector<Tensor> all = grad({y}, in, {.gradients = {x.dy.to(type)}});
+    all.push_back(y.detach());
+    return all;
+  };
+  const int before = num_threads();
+  for (const AttentionMask& mask :
+       {AttentionMask{}, AttentionMask{.causal = 700}, AttentionMask{.causal = -9},
+        AttentionMask{.lengths = tensor<int64_t>({513}, {1}), .causal = 512}}) {
+    set_num_threads(1);
+    const std::vector<Tensor> exact = run(DType::f64, mask), alone = run(DType::f32, mask);
+    set_num_threads(3);
+    const std::vector<Tensor> together = run(DType::f32, mask);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const double largest = max(abs(exact[i])).item();
+      // No sum has more than kKeys terms, each rounded by 2^-24.
+      CHECK(max(abs(alone[i].to(DType::f64) - exact[i])).item() <= kKeys * 0x1p-24 * largest);
+      CHECK(together[i].to_vector<float>() == alone[i].to_vector<float>());
+    }
+  }
+  set_num_threads(before);
+}
+
+// A query sees one key alone by far: its probability is 1, and its gradient 0 times what came in.
+TEST_CASE("attention: gradients of large scores") {
+  Random x({1, 2, 20, 3}, {1, 2, 20, 3}, 4);
+  for (double size : {1e2, 1e4, 3e9, 1e15}) {
+    Inputs in{(x.q * size).to(DType::f32), (x.k * size).to(DType::f32), x.v.to(DType::f32)};
+    for (const Tensor& t : in) t.set_requires_grad();
+    const Tensor dy = x.dy.to(DType::f32);
+    const Tensor y = attention(in[0], in[1], in[2]);
+    const std::vector<Tensor> g = grad({y}, in, {.gradients = {dy}});
+    CHECK(max(abs(g[0])).item() == 0);
+    CHECK(max(abs(g[1])).item() == 0);
+    const Tensor p =
+        one_hot(argmax(matmul(in[0], transpose(in[1], -1, -2)), -1), 20).to(DType::f32);
+    CHECK(all_close(y, matmul(p, in[2]), 0, 0));
+    CHECK(all_close(g[2], matmul(transpose(p, -1, -2), dy), 1e-6, 1e-6));
+  }
+}
+
 TEST_CASE("attention: dropout drops its share and scales the rest") {
   Rng rng(3);
   const int64_t keys = 512;

@@ -47,6 +47,72 @@ Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row =
   return {x.at(b, h, row), {x.row, x.col}};
 }
 
+template <class T>
+class HeadForward {
+ public:
+  HeadForward(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
+              T* log_sums)
+      : in_(in), tiling_(in.size), out_(out), weights_(weights), log_sums_(log_sums) {}
+
+  /// In runs of tiles of one head.
+  void run() const {
+    const AttentionSizes& s = in_.size;
+    const int64_t heads = s.batch * s.heads, count = tiling_.count;
+    // Few, since each packs its head's keys, but enough for all threads to end together.
+    const int64_t wanted = int64_t{8} * num_threads();
+    const int64_t runs = std::clamp<int64_t>((wanted + heads - 1) / heads, 1, count);
+    in_tasks(heads * runs, head_cost(s) / runs, [&](int64_t begin, int64_t end) {
+      const TileMemory<T> memory(tiling_, /*backward=*/false, in_.dropout.first > 0);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t run = i % runs;
+        tiles(i / runs, run * count / runs, (run + 1) * count / runs, memory.panels);
+      }
+    });
+  }
+
+ private:
+  /// Tiles first .. last of a head.
+  void tiles(int64_t head, int64_t first, int64_t last, const TilePanels<T>& panels) const {
+    const AttentionSizes& s = in_.size;
+    const int64_t b = head / s.heads, g = head % s.heads / (s.heads / s.kv_heads);
+    const bool several = tiling_.count > 1;
+    int64_t seen = s.keys;  // of these tiles
+    if (several) {
+      seen = 0;
+      const int64_t end = std::min(last * tiling_.rows, s.queries);
+      for (int64_t t = first * tiling_.rows; t < end; ++t) seen = std::max(seen, reach(in_, b, t));
+    }
+    const SharedFactor<T> keys(matrix_of(in_.k, b, g).transposed(), s.dim, seen, several);
+    const SharedFactor<T> values(matrix_of(in_.v, b, g), seen, s.value_dim, several);
+    for (int64_t i = first; i < last; ++i)
+      one(tiling_.tile(head * tiling_.count + i, s), keys, values, panels);
+  }
+
+  void one(Tile tile, const SharedFactor<T>& keys, const SharedFactor<T>& values,
+           const TilePanels<T>& panels) const {
+    const AttentionSizes& s = in_.size;
+    const int64_t row = (tile.b * s.heads + tile.h) * s.queries + tile.first;
+    probabilities(in_, keys, tiling_, tile, panels, log_sums_ ? log_sums_ + row : nullptr);
+    if (weights_.data) store_rows(tile, panels.p, tiling_.ld, s.keys, weights_);
+    if (in_.dropout.first > 0) {
+      dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
+      multiply_rows(tile, panels.factors, s.keys, panels.p, tiling_.ld);
+    }
+    values.multiply({tile.rows,
+                     s.value_dim,
+                     tile.keys,
+                     {panels.p, {tiling_.ld, 1}},
+                     {},
+                     out_.at(tile.b, tile.h, tile.first),
+                     out_.row});
+  }
+
+  const AttentionInputs<T>& in_;
+  const Tiling tiling_;
+  const Heads<T>&out_, &weights_;
+  T* log_sums_;
+};
+
 /// The gradients of one key/value head of one example, tile by tile in order.
 template <class T>
 class HeadBackward {
@@ -64,31 +130,42 @@ class HeadBackward {
         dbias_(dbias) {}
 
   void run(int64_t b, int64_t g, const TilePanels<T>& panels) const {
-    const int64_t group = in_.size.heads / in_.size.kv_heads;
+    const AttentionSizes& s = in_.size;
+    const int64_t group = s.heads / s.kv_heads;
+    const Matrix<T> k = matrix_of(in_.k, b, g), v = matrix_of(in_.v, b, g);
+    const bool several = tiling_.count > 1;
+    const Factors factors{{k.transposed(), s.dim, s.keys, several},
+                          {v.transposed(), s.value_dim, s.keys, several},
+                          {k, s.keys, s.dim, several && dq_.data}};
     bool first = true;
     for (int64_t h = g * group; h < (g + 1) * group; ++h)
       for (int64_t i = 0; i < tiling_.count; ++i) {
-        one(tiling_.tile((b * in_.size.heads + h) * tiling_.count + i, in_.size), g, first, panels);
+        one(tiling_.tile((b * s.heads + h) * tiling_.count + i, s), g, first, factors, panels);
         first = false;
       }
   }
 
  private:
-  void one(Tile tile, int64_t g, bool first, const TilePanels<T>& panels) const {
+  /// What all tiles of a key/value head multiply by.
+  struct Factors {
+    SharedFactor<T> keys_turned, values_turned, keys;
+  };
+
+  void one(Tile tile, int64_t g, bool first, const Factors& factors,
+           const TilePanels<T>& panels) const {
     const AttentionSizes& s = in_.size;
     const int64_t ld = tiling_.ld;
     T *p = panels.p, *d = panels.d;
-    probabilities_again(in_, tiling_, tile, panels,
+    probabilities_again(in_, factors.keys_turned, tiling_, tile, panels,
                         log_sums_ + (tile.b * s.heads + tile.h) * s.queries + tile.first);
     const Matrix<T> dout = matrix_of(dout_, tile.b, tile.h, tile.first);
-    const Matrix<T> v = matrix_of(in_.v, tile.b, g);
-    multiply<T>({tile.rows, tile.keys, s.value_dim, dout, v.transposed(), d, ld});
-    const T* factors = nullptr;
+    factors.values_turned.multiply({tile.rows, tile.keys, s.value_dim, dout, {}, d, ld});
+    const T* dropout = nullptr;
     if (in_.dropout.first > 0) {
       dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
-      factors = panels.factors;
+      dropout = panels.factors;
     }
-    softmax_gradient(tile, panels.counts, factors, s.keys, p, d, ld);
+    softmax_gradient(tile, panels.counts, dropout, s.keys, p, d, ld);
     if (dbias_.data) store_rows(tile, d, ld, s.keys, dbias_);
     scale_rows(tile, in_.scale, d, ld);
     const Matrix<T> dropped{p, {ld, 1}}, ds{d, {ld, 1}};
@@ -96,8 +173,8 @@ class HeadBackward {
     const Matrix<T> q = matrix_of(in_.q, tile.b, tile.h, tile.first);
     add_keys(tile, g, first, ds, q, s.dim, dk_);
     if (dq_.data)
-      multiply<T>({tile.rows, s.dim, tile.keys, ds, matrix_of(in_.k, tile.b, g),
-                   dq_.at(tile.b, tile.h, tile.first), dq_.row});
+      factors.keys.multiply(
+          {tile.rows, s.dim, tile.keys, ds, {}, dq_.at(tile.b, tile.h, tile.first), dq_.row});
   }
 
   // to (keys, columns) += x^T y, or = where this is the first tile of its sums. x (rows, keys),
@@ -125,31 +202,9 @@ void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>
   tern::detail::CountFlops counted(in.size.score_flops() + in.size.value_flops());
   const AttentionSizes& s = in.size;
   if (s.batch * s.heads * s.queries == 0) return;
-  const Tiling tiling(s);
-  const int64_t tiles = s.batch * s.heads * tiling.count;
+  const HeadForward<T> forward(in, out, weights, log_sums);
   BlasScope blas;
-  in_tasks(tiles, head_cost(s) / tiling.count, [&](int64_t begin, int64_t end) {
-    const TileMemory<T> memory(tiling, /*backward=*/false, in.dropout.first > 0);
-    const TilePanels<T>& panels = memory.panels;
-    for (int64_t i = begin; i < end; ++i) {
-      Tile tile = tiling.tile(i, s);
-      const int64_t g = tile.h / (s.heads / s.kv_heads);
-      const int64_t row = (tile.b * s.heads + tile.h) * s.queries + tile.first;
-      probabilities(in, tiling, tile, panels, log_sums ? log_sums + row : nullptr);
-      if (weights.data) store_rows(tile, panels.p, tiling.ld, s.keys, weights);
-      if (in.dropout.first > 0) {
-        dropout_factors(in.dropout, tiling, tile, s.keys, panels.factors);
-        multiply_rows(tile, panels.factors, s.keys, panels.p, tiling.ld);
-      }
-      multiply<T>({tile.rows,
-                   s.value_dim,
-                   tile.keys,
-                   {panels.p, {tiling.ld, 1}},
-                   matrix_of(in.v, tile.b, g),
-                   out.at(tile.b, tile.h, tile.first),
-                   out.row});
-    }
-  });
+  forward.run();
 }
 
 template <class T>

@@ -22,7 +22,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 template <class T>
 [[gnu::always_inline]] inline T softmax_row(T* x, int64_t n, int64_t end, T scale) {
   const int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
-  for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+  if (!(scale > T(0))) {  // else the largest stays the largest, and scaling can wait
+    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    scale = 1;
+  }
   for (int64_t j = n; j < padded; ++j) x[j] = kNone<T>;
   T lane[kLanes];
   for (int64_t l = 0; l < kLanes; ++l) lane[l] = kNone<T>;
@@ -35,7 +38,7 @@ template <class T>
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < padded; ++j) {
     const bool seen = x[j] != kNone<T>;
-    const T e = vmath::exp(seen ? x[j] - max : T(0));
+    const T e = vmath::exp(seen ? (x[j] - max) * scale : T(0));
     x[j] = seen ? e : T(0);
     sum += x[j];
   }
@@ -43,34 +46,31 @@ template <class T>
 #pragma omp simd
   for (int64_t j = 0; j < padded; ++j) x[j] *= r;
   for (int64_t j = padded; j < end; ++j) x[j] = 0;
-  return max + vmath::log(sum);
+  return max * scale + vmath::log(sum);
 }
 
-/// The same softmax from its log-sum-exp.
+/// The same softmax from its log-sum-exp. Scaling is a loop of its own: fused with the subtraction
+/// it would not be rounded as in the log-sum-exp, and large scores would differ by more than they
+/// have digits.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_again(T* x, int64_t n, int64_t end, T scale,
                                                      T log_sum) {
+  for (int64_t j = 0; j < n; ++j) x[j] *= scale;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const bool seen = x[j] != kNone<T>;
-    const T e = vmath::exp(seen ? x[j] * scale - log_sum : T(0));
+    const T e = vmath::exp(seen ? x[j] - log_sum : T(0));
     x[j] = seen ? e : T(0);
   }
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// How many keys query t of example b may see at most.
+/// Adds the bias and hides what is not allowed. Returns the factor that the scores still lack: all
+/// of it where nothing is added, so that hidden keys count as those behind a length, to the bit.
 template <class T>
-int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t) {
-  int64_t n = in.size.keys;
-  if (in.lengths.data) n = std::min(n, *in.lengths.at(b, 0, t));
-  if (in.causal) n = std::min(n, t + in.offset + 1);
-  return std::max<int64_t>(n, 0);
-}
-
-template <class T>
-void add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>& panels,
-               int64_t ld) {
+T add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>& panels,
+            int64_t ld) {
+  const bool waits = !in.bias.data && in.scale > T(0);  // -inf stays what it is
   for (int64_t i = 0; i < tile.rows; ++i) {
     T* row = panels.p + i * ld;
     const int64_t n = panels.counts[i], t = tile.first + i;
@@ -85,12 +85,14 @@ void add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<
     }
     if (in.allowed.data) {
       const uint8_t* allowed = in.allowed.at(tile.b, tile.h, t);
+      if (waits) scale = 1;
       simd([=] {
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) row[j] = allowed[j] ? row[j] * scale : kNone<T>;
       });
     }
   }
+  return waits ? in.scale : T(1);
 }
 
 template <class T>
@@ -118,25 +120,30 @@ template <class T>
 }
 
 /// Sets tile.keys and panels.counts and computes the scores into panels.p. Returns the factor that
-/// they still lack: where there are masks they are scaled already.
+/// they still lack.
 template <class T>
-T scores(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
-         const TilePanels<T>& panels) {
+T scores(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
+         Tile& tile, const TilePanels<T>& panels) {
   tile.keys = 0;
   for (int64_t i = 0; i < tile.rows; ++i) {
     panels.counts[i] = reach(in, tile.b, tile.first + i);
     tile.keys = std::max(tile.keys, panels.counts[i]);
   }
-  const int64_t g = tile.h / (in.size.heads / in.size.kv_heads);
   const Matrix<T> q{in.q.at(tile.b, tile.h, tile.first), {in.q.row, in.q.col}};
-  const Matrix<T> k{in.k.at(tile.b, g, 0), {in.k.row, in.k.col}};
-  multiply<T>({tile.rows, tile.keys, in.size.dim, q, k.transposed(), panels.p, tiling.ld});
+  keys.multiply({tile.rows, tile.keys, in.size.dim, q, {}, panels.p, tiling.ld});
   if (!in.bias.data && !in.allowed.data) return in.scale;
-  add_masks(in, tile, panels, tiling.ld);
-  return 1;
+  return add_masks(in, tile, panels, tiling.ld);
 }
 
 }  // namespace
+
+template <class T>
+int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t) {
+  int64_t n = in.size.keys;
+  if (in.lengths.data) n = std::min(n, *in.lengths.at(b, 0, t));
+  if (in.causal) n = std::min(n, t + in.offset + 1);
+  return std::max<int64_t>(n, 0);
+}
 
 Tiling::Tiling(const AttentionSizes& size) {
   constexpr int64_t kPanel = 1 << 15;  // elements: several panels fit the second cache
@@ -157,9 +164,9 @@ Tile Tiling::tile(int64_t i, const AttentionSizes& size) const {
 }
 
 template <class T>
-void probabilities(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
-                   const TilePanels<T>& panels, T* log_sums) {
-  const T scale = scores(in, tiling, tile, panels);
+void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
+                   Tile& tile, const TilePanels<T>& panels, T* log_sums) {
+  const T scale = scores(in, keys, tiling, tile, panels);
   simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
         ld = tiling.ld] {
     for (int64_t i = 0; i < rows; ++i) {
@@ -170,9 +177,10 @@ void probabilities(const AttentionInputs<T>& in, const Tiling& tiling, Tile& til
 }
 
 template <class T>
-void probabilities_again(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
-                         const TilePanels<T>& panels, const T* log_sums) {
-  const T scale = scores(in, tiling, tile, panels);
+void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& keys,
+                         const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,
+                         const T* log_sums) {
+  const T scale = scores(in, keys, tiling, tile, panels);
   simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
         ld = tiling.ld] {
     for (int64_t i = 0; i < rows; ++i)
@@ -234,14 +242,16 @@ void softmax_gradient(const Tile& tile, const int64_t* counts, const T* factors,
   });
 }
 
-template void probabilities(const AttentionInputs<float>&, const Tiling&, Tile&,
-                            const TilePanels<float>&, float*);
-template void probabilities_again(const AttentionInputs<float>&, const Tiling&, Tile&,
-                                  const TilePanels<float>&, const float*);
-template void probabilities(const AttentionInputs<double>&, const Tiling&, Tile&,
-                            const TilePanels<double>&, double*);
-template void probabilities_again(const AttentionInputs<double>&, const Tiling&, Tile&,
-                                  const TilePanels<double>&, const double*);
+template int64_t reach(const AttentionInputs<float>&, int64_t, int64_t);
+template void probabilities(const AttentionInputs<float>&, const SharedFactor<float>&,
+                            const Tiling&, Tile&, const TilePanels<float>&, float*);
+template void probabilities_again(const AttentionInputs<float>&, const SharedFactor<float>&,
+                                  const Tiling&, Tile&, const TilePanels<float>&, const float*);
+template int64_t reach(const AttentionInputs<double>&, int64_t, int64_t);
+template void probabilities(const AttentionInputs<double>&, const SharedFactor<double>&,
+                            const Tiling&, Tile&, const TilePanels<double>&, double*);
+template void probabilities_again(const AttentionInputs<double>&, const SharedFactor<double>&,
+                                  const Tiling&, Tile&, const TilePanels<double>&, const double*);
 template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t, float*);
 template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t,
                               double*);

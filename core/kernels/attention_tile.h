@@ -5,6 +5,7 @@
 
 #include "tern/core/base/philox.h"
 #include "tern/core/kernels/attention.h"
+#include "tern/core/kernels/product.h"
 #include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {
@@ -57,16 +58,21 @@ class TileMemory {
   Scratch<int64_t> counts_;
 };
 
-/// Sets tile.keys and panels.counts and computes panels.p and, unless null, the log-sum-exp of
-/// every row's scores. A BlasScope is held.
+/// How many keys query t of example b may see at most.
 template <class T>
-void probabilities(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
-                   const TilePanels<T>& panels, T* log_sums);
+int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t);
+
+/// Sets tile.keys and panels.counts and computes panels.p and, unless null, the log-sum-exp of
+/// every row's scores. `keys` is k^T. A BlasScope is held.
+template <class T>
+void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
+                   Tile& tile, const TilePanels<T>& panels, T* log_sums);
 
 /// The same from the log-sum-exp: no maximum, no sum.
 template <class T>
-void probabilities_again(const AttentionInputs<T>& in, const Tiling& tiling, Tile& tile,
-                         const TilePanels<T>& panels, const T* log_sums);
+void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& keys,
+                         const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,
+                         const T* log_sums);
 
 /// 0 or the scale for every query and key of the tile.
 template <class T>

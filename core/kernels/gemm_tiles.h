@@ -23,6 +23,21 @@ void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, Ma
                              const PanelDone& done);
 constexpr double kWorthTogether = 2e7;
 
+/// A B (rows, columns) that several products share, packed before them.
+struct PackedTiles {
+  int64_t rows, columns;
+  float* data;
+  /// Numbers that `data` has room for.
+  static int64_t size(int64_t rows, int64_t columns);
+};
+void pack_tiles(const float* b, MatrixStrides sb, const PackedTiles& to);
+
+/// C (m, n) = A (m, k) B with the first k rows and n columns of what is packed, in this thread.
+/// Blocks of k are as long as they can be: the sums over some of the rows begin like those over
+/// all of them.
+void multiply_packed_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
+                           const PackedTiles& b, float* c, int64_t ldc);
+
 /// The most columns of C that multiply_tiles keeps in the cache; more are slower.
 constexpr int64_t kMaxTileColumns = 512;
 

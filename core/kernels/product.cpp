@@ -38,6 +38,13 @@ void call_gemm(int m, int n, int k, Operand<double> a, Operand<double> b, double
   cblas_dgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
 }
 
+/// Whether our own tiles compute products of f32.
+template <class T>
+bool by_tiles() {
+  return std::is_same_v<T, float> && matmul_precision() != MatmulPrecision::bf16 &&
+         tiles_available();
+}
+
 /// y += op(A) x, with A stored as rows x cols.
 void call_gemv(Operand<float> a, int rows, int cols, const float* x, int incx, float* y, int incy) {
   cblas_sgemv(CblasRowMajor, a.op, rows, cols, 1, a.data, a.ld, x, incx, 1, y, incy);
@@ -94,7 +101,7 @@ void multiply(const MatrixProduct<T>& p) {
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    if (tiles_available())
+    if (by_tiles<T>())
       return multiply_tiles(p.m, p.n, p.k, numbers(p.a.data), sa, numbers(p.b.data), sb, p.beta,
                             p.c, p.ldc);
   }
@@ -115,6 +122,29 @@ void multiply(const MatrixProduct<int64_t>& p) {
     }
 }
 
+template <class T>
+SharedFactor<T>::SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several)
+    : b_(b),
+      k_(k),
+      n_(n),
+      packed_(several && k > 0 && n > 0 && by_tiles<T>()),
+      numbers_(packed_ ? PackedTiles::size(k, n) : 0) {
+  if constexpr (std::is_same_v<T, float>)
+    if (packed_) pack_tiles(numbers(b.data), b.strides, {k, n, numbers_.data()});
+}
+
+template <class T>
+void SharedFactor<T>::multiply(MatrixProduct<T> p) const {
+  p.b = b_;
+  if constexpr (std::is_same_v<T, float>)
+    if (packed_ && p.m > 0 && p.n > 0 && p.k > 0)
+      return multiply_packed_tiles(p.m, p.n, p.k, numbers(p.a.data), p.a.strides,
+                                   {k_, n_, numbers_.data()}, p.c, p.ldc);
+  kernels::multiply(p);
+}
+
+template class SharedFactor<float>;
+template class SharedFactor<double>;
 template void multiply(const MatrixProduct<float>&);
 template void multiply(const MatrixProduct<double>&);
 template void scale(float*, int64_t, int64_t, int64_t, float);

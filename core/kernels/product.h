@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tern/core/kernels/matrix.h"
+#include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {
 
@@ -28,6 +29,22 @@ struct MatrixProduct {
 /// REQUIRES: blas_takes() A and B; a BlasScope is held (not for int64_t).
 template <class T>
 void multiply(const MatrixProduct<T>& p);
+
+/// B (k, n) of products that read its first rows and columns, each. Where there are several of them
+/// and our own tiles compute them, it is packed once; else they are as multiply() has them.
+template <class T>
+class SharedFactor {
+ public:
+  SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
+  /// C = A B. p.b is not looked at.
+  void multiply(MatrixProduct<T> p) const;
+
+ private:
+  Matrix<T> b_;
+  int64_t k_, n_;
+  bool packed_;
+  Scratch<T> numbers_;
+};
 
 /// C *= beta, without reading C where beta is 0.
 template <class T>
