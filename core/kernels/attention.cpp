@@ -47,6 +47,7 @@ Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row =
   return {x.at(b, h, row), {x.row, x.col}};
 }
 
+/// The contexts of all heads.
 template <class T>
 class HeadForward {
  public:

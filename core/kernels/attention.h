@@ -1,8 +1,8 @@
 // Attention by tiles. A tile is a run of queries of one head against all keys that they see: its
 // scores are one small product, its softmax runs on them while they are in the cache, and a second
-// product makes the context. Nothing of the size queries x keys is kept; the backward pass makes
-// the probabilities of a tile again. Tiles depend on the sizes alone, and so do the results.
-// Inside of core only.
+// product makes the context. Keys and values are packed once for all tiles of a head, or of a run
+// of them. Nothing of the size queries x keys is kept; the backward pass makes the probabilities of
+// a tile again. Tiles depend on the sizes alone, and so do the results. Inside of core only.
 #pragma once
 
 #include <cstdint>
