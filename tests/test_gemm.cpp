@@ -315,33 +315,30 @@ void check_together(const Gemm& g) {
 }
 
 // What is packed once gives the bits of products by themselves, whose blocks of k are as long.
-void check_packed(int64_t rows, int64_t columns, Side side) {
-  const Gemm whole = product(70, columns, rows, Side::rows, side);
-  const Problem p = make(whole);
-  std::vector<float> packed(static_cast<size_t>(PackedTiles::size(rows, columns)));
-  const PackedTiles b{rows, columns, packed.data()};
-  pack_tiles(p.b.data(), whole.b, b);
-  const int64_t sizes[][3] = {{70, columns, rows},
-                              {14, 1, 1},
-                              {1, columns - 1, rows - 1},
-                              {29, (columns + 1) / 2, (rows + 1) / 2}};
-  for (auto [m, n, k] : sizes) {
-    INFO("B ", rows, "x", columns, " m ", m, " n ", n, " k ", k);
-    std::vector<float> c(static_cast<size_t>(m * n), 7.f), apart = c;
-    multiply_packed_tiles(m, n, k, p.a.data(), whole.a, b, c.data(), n);
-    for (int64_t first = 0; first < k; first += 512)
-      multiply_tiles(m, n, std::min<int64_t>(512, k - first), p.a.data() + first * whole.a.col,
-                     whole.a, p.b.data() + first * whole.b.row, whole.b, first > 0 ? 1.f : 0.f,
-                     apart.data(), n);
-    CHECK(c == apart);
-  }
+void check_packed(const Problem& p, const PackedTiles& b, int64_t m, int64_t n, int64_t k) {
+  INFO("B ", b.rows, "x", b.columns, " m ", m, " n ", n, " k ", k);
+  std::vector<float> c(static_cast<size_t>(m * n), 7.f), apart = c;
+  multiply_packed_tiles(m, n, k, p.a.data(), p.g.a, b, c.data(), n);
+  for (int64_t first = 0; first < k; first += 512)
+    multiply_tiles(m, n, std::min<int64_t>(512, k - first), p.a.data() + first * p.g.a.col, p.g.a,
+                   p.b.data() + first * p.g.b.row, p.g.b, first > 0 ? 1.f : 0.f, apart.data(), n);
+  CHECK(c == apart);
 }
 
 TEST_CASE("gemm: a packed B gives products with its first rows and columns") {
   if (!tiles_available()) return;
-  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{64, 300}, {1100, 40}, {2, 2}, {513, 17}})
-    for (Side side : {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap})
-      check_packed(rows, columns, side);
+  const int64_t sizes[][2] = {{64, 300}, {1100, 40}, {2, 2}, {513, 17}};
+  for (auto [rows, columns] : sizes)
+    for (Side side : {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap}) {
+      const Problem p = make(product(70, columns, rows, Side::rows, side));
+      std::vector<float> packed(static_cast<size_t>(PackedTiles::size(rows, columns)));
+      const PackedTiles b{rows, columns, packed.data()};
+      pack_tiles(p.b.data(), p.g.b, b);
+      check_packed(p, b, 70, columns, rows);
+      check_packed(p, b, 14, 1, 1);
+      check_packed(p, b, 1, columns - 1, rows - 1);
+      check_packed(p, b, 29, (columns + 1) / 2, (rows + 1) / 2);
+    }
 }
 
 // Threads share A in the first three, in the second in several parts, and B in the others, in the
