@@ -2,7 +2,7 @@
 
 usage: jax_bench.py [--threads 2] [--only NAME or part of it] [--bf16] [--reps 9]
 Prints the peak of products, then a JSON line per model: median/min ms per step, items/s, peak
-memory. Forward, backward and AdamW are one jit. --bf16 rounds what goes into products.
+memory. Forward, backward and AdamW are one jit. --bf16: products in bfloat16.
 """
 
 import argparse
