@@ -27,7 +27,7 @@ int64_t even_places(int64_t depth) { return (depth + 1) / 2; }
 template <int64_t kMaxRows, int64_t kWidth>
 struct Rounded {
   using Packed = float;
-  static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 320;
+  static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 512;
   static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
 
@@ -178,6 +178,8 @@ template <class V, int kRows, int kVectors>
                                               float* c, int64_t ldc, bool add) {
   using S = Sums<V, kRows, kVectors>;
   constexpr int kColumns = S::kWidth * kVectors;
+  for (int r = 0; r < kRows && add; ++r)  // needed when the first group is summed
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * ldc + v * S::kWidth, 1);
   for (int64_t k = 0; k < depth; k += kBf16Group, add = true) {
     const int64_t count = std::min(kBf16Group, depth - k);
     const int64_t evens = even_places(count), odds = count - evens;
