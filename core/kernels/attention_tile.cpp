@@ -130,7 +130,7 @@ T scores(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling
     tile.keys = std::max(tile.keys, panels.counts[i]);
   }
   const Matrix<T> q{in.q.at(tile.b, tile.h, tile.first), {in.q.row, in.q.col}};
-  keys.multiply({tile.rows, tile.keys, in.size.dim, q, {}, panels.p, tiling.ld});
+  keys.multiply(tile.rows, tile.keys, in.size.dim, q, panels.p, tiling.ld);
   if (!in.bias.data && !in.allowed.data) return in.scale;
   return add_masks(in, tile, panels, tiling.ld);
 }

@@ -167,70 +167,45 @@ void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, Ma
   multiply_together<Float32>({m, n, k, a, b, c, sa, sb, ldc, add}, done);
 }
 
-// Block of k after block of k, in each strip after strip.
 namespace {
 
-int64_t strips_of(int64_t columns) { return ceil_div(columns, Float32::kColumns); }
+/// Blocks of k as long as they can be: the sums over some of the rows begin like those over all.
+struct Shared : Float32 {
+  static int64_t first_depth(int64_t k, int64_t, int64_t d) { return std::min(k, d * kMaxDepth); }
+};
 
-float* packed_strip(const PackedTiles& b, int64_t first_row, int64_t depth, int64_t strip) {
-  return b.data + (first_row * strips_of(b.columns) + strip * depth) * Float32::kColumns;
+/// B alone, as if it were multiplied by no rows.
+Blocks<Shared> blocks_of(const float* b, MatrixStrides sb, int64_t rows, int64_t columns) {
+  return Blocks<Shared>({0, columns, rows, {}, b, nullptr, {}, sb, 0, false});
 }
 
-/// fn(first row, rows) for blocks of B's rows.
-template <class Fn>
-void each_depth(int64_t rows, Fn fn) {
-  for (int64_t first = 0; first < rows; first += Float32::kMaxDepth)
-    fn(first, std::min(Float32::kMaxDepth, rows - first));
+/// Block of k after block of k, in each strip after strip.
+SharedB<Shared> packed_in(const PackedTiles& b) {
+  const Blocks<Shared> all = blocks_of(nullptr, {}, b.rows, b.columns);
+  return {0, all.strips(), 0, all.depths(), all.room_b(), all.strips() * all.room_b(), b.data};
 }
 
 }  // namespace
 
 int64_t PackedTiles::size(int64_t rows, int64_t columns) {
-  return rows * strips_of(columns) * Float32::kColumns;
+  const SharedB<Shared> packed = packed_in({rows, columns, nullptr});
+  return packed.depths * packed.step;
 }
 
 void pack_tiles(const float* b, MatrixStrides sb, const PackedTiles& to) {
-  const bool by_rows = sb.col == 1 || to.columns == 1;
-  each_depth(to.rows, [&](int64_t first, int64_t depth) {
-    for (int64_t s = 0; s < strips_of(to.columns); ++s) {
-      const int64_t column = s * Float32::kColumns;
-      Float32::pack_b(b + first * sb.row + column * sb.col, by_rows ? sb.row : sb.col, by_rows,
-                      std::min(Float32::kColumns, to.columns - column), depth,
-                      packed_strip(to, first, depth, s));
-    }
-  });
+  const SharedB<Shared> packed = packed_in(to);
+  const Blocks<Shared> all = blocks_of(b, sb, to.rows, to.columns);
+  for (int64_t d = 0; d < packed.depths; ++d) all.pack_b(0, packed.strips, d, packed.strip(0, d));
 }
 
 void multiply_packed_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
                            const PackedTiles& b, float* c, int64_t ldc) {
-  const BlockedProduct product{m, n, k, a, {}, c, sa, {}, ldc, false};
-  const Blocks<Float32> p(product);
-  Scratch<float> packed_a(
-      Float32::room_a(std::min(p.tiles(), Float32::kBlockTiles), std::min(k, Float32::kMaxDepth)));
-  const bool by_rows = sa.col == 1 || k == 1;
-  for (int64_t block = 0; block < p.tiles(); block += Float32::kBlockTiles) {
-    const int64_t end = std::min(p.tiles(), block + Float32::kBlockTiles);
-    each_depth(k, [&](int64_t first, int64_t depth) {
-      float* to = packed_a.data();
-      for (int64_t t = block; t < end; ++t) {
-        const int64_t rows = p.row(t + 1) - p.row(t);
-        Float32::pack_a(a + p.row(t) * sa.row + first * sa.col, by_rows ? sa.row : sa.col, by_rows,
-                        rows, depth, to);
-        to += rows * depth;
-      }
-      const int64_t packed_depth = std::min(Float32::kMaxDepth, b.rows - first);
-      for (int64_t s = 0; s < p.strips(); ++s) {
-        const float* tile_a = packed_a.data();
-        for (int64_t t = block; t < end; ++t) {
-          const int64_t rows = p.row(t + 1) - p.row(t);
-          Float32::tile(rows, p.width(s), depth, tile_a, packed_strip(b, first, packed_depth, s),
-                        Float32::kColumns, c + p.row(t) * ldc + s * Float32::kColumns, ldc,
-                        first > 0);
-          tile_a += rows * depth;
-        }
-      }
-    });
-  }
+  const Blocks<Shared> p({m, n, k, a, {}, c, sa, {}, ldc, false});
+  SharedB<Shared> packed = packed_in(b);
+  packed.depths = p.depths();
+  for (int64_t first = 0; first < p.tiles(); first += Shared::kBlockTiles)
+    multiply_panel(p, {first, std::min(p.tiles(), first + Shared::kBlockTiles)}, {0, p.strips()},
+                   packed);
 }
 
 #else

@@ -134,13 +134,13 @@ SharedFactor<T>::SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool sev
 }
 
 template <class T>
-void SharedFactor<T>::multiply(MatrixProduct<T> p) const {
-  p.b = b_;
+void SharedFactor<T>::multiply(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, T* c,
+                               int64_t ldc) const {
   if constexpr (std::is_same_v<T, float>)
-    if (packed_ && p.m > 0 && p.n > 0 && p.k > 0)
-      return multiply_packed_tiles(p.m, p.n, p.k, numbers(p.a.data), p.a.strides,
-                                   {k_, n_, numbers_.data()}, p.c, p.ldc);
-  kernels::multiply(p);
+    if (packed_ && m > 0 && n > 0 && k > 0)
+      return multiply_packed_tiles(m, n, k, numbers(a.data), a.strides, {k_, n_, numbers_.data()},
+                                   c, ldc);
+  kernels::multiply<T>({m, n, k, a, b_, c, ldc});
 }
 
 template class SharedFactor<float>;

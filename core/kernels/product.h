@@ -36,8 +36,8 @@ template <class T>
 class SharedFactor {
  public:
   SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
-  /// C = A B. p.b is not looked at.
-  void multiply(MatrixProduct<T> p) const;
+  /// C (m, n) = A (m, k) B with the first k rows and n columns of B.
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, T* c, int64_t ldc) const;
 
  private:
   Matrix<T> b_;
