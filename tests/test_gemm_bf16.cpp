@@ -245,6 +245,23 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
   }
 }
 
+TEST_CASE("bf16 products: sums of parts below the smallest normal number are zero too") {
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
+  for (int64_t k : {64, 4096, 1 << 20}) {  // the last one is cut into parts
+    CAPTURE(k);
+    const Gemm g{2, 2, k, {k, 1}, {2, 1}, {2, 1}, {}};
+    std::vector<float> a(static_cast<size_t>(2 * k)), b(static_cast<size_t>(2 * k), 1.f), c(4);
+    a.front() = 0x1.8p-126f, a[static_cast<size_t>(k - 1)] = -0x1p-126f;
+    for (Bf16Way way : bf16_ways()) {
+      CAPTURE(to_string(way));
+      const Bf16WayScope scope(way);
+      gemm<float>(g, a.data(), b.data(), c.data());
+      CHECK(bits_of(c[0]) == 0);
+      CHECK(bits_of(c[1]) == 0);
+    }
+  }
+}
+
 TEST_CASE("bf16 products: the vector level in use bounds the ways") {
   {
     VectorLevelScope level(VectorLevel::kAvx2);

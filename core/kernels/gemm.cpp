@@ -1,6 +1,7 @@
 #include "tern/core/kernels/gemm.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "tern/core/base/cpu.h"
@@ -32,6 +33,13 @@ Offset locate(const BatchAxes& axes, int64_t i) {
     o.c += index * axes.c[k];
   }
   return o;
+}
+
+/// Zero for numbers below the smallest normal one.
+template <class T>
+T flushed(T x) {
+  constexpr T kLeast = std::numeric_limits<T>::min();
+  return x < kLeast && x > -kLeast ? x * T(0) : x;
 }
 
 template <class T>
@@ -98,6 +106,9 @@ class Run {
 
   // Adds the parts of the sums, in order, to the first part, which stands in C.
   void combine() {
+    // As all sums of such products are (precision.h).
+    constexpr bool kFlushes = std::is_same_v<T, float>;
+    const bool flush = matmul_precision() == MatmulPrecision::bf16;
     const int64_t panels = p_.grid_rows * p_.grid_cols;
     const int64_t work = 10 * p_.splits * p_.batches * g_.m * g_.n;
     parallel_blocks(p_.batches * panels, work, [&](int64_t task) {
@@ -112,6 +123,8 @@ class Run {
           const T* from = part + r * g_.n;
           simd([=, n = out.cols] {
             for (int64_t x = 0; x < n; ++x) to[x] += from[x];
+            if constexpr (kFlushes)
+              for (int64_t x = 0; flush && x < n; ++x) to[x] = flushed(to[x]);
           });
         }
       }
