@@ -96,7 +96,8 @@ void quantize_block(const T* x, int64_t n, uint8_t* codes, float* scale) {
     for (int64_t i = 0; i < n; ++i) {
       const float v = static_cast<float>(x[i]) * inverse, a = v < 0 ? -v : v;
       const int32_t m = magnitude<kNonNegative>(a), up = v >= t.one ? t.last : m;
-      codes[i] = static_cast<uint8_t>(kNonNegative ? up : 127 + (v < 0 ? -m : up));
+      const int32_t positive = v > 0 && up == 0 ? 1 : up;
+      codes[i] = static_cast<uint8_t>(kNonNegative ? positive : 127 + (v < 0 ? -m : up));
     }
   });
 }
