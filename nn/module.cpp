@@ -64,8 +64,9 @@ void fail_derived(const std::string& name) {
 
 void mark_known(const Slots& slots) {
   for_each<Parameter>(slots, [](const std::string&, const Parameter& p) {
-    if (p.defined() && p.tensor().requires_grad())
-      static_cast<LeafNode*>(p.tensor().node().get())->known = true;
+    if (!p.defined()) return;
+    if (const Ref<Node>& node = p.tensor().ref()->node_or_frozen())
+      static_cast<LeafNode*>(node.get())->known = true;
   });
 }
 

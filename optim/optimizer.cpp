@@ -56,7 +56,8 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
     check(s.bits == 32 || s.bits == 8, "{}: state_bits is {}; 32 or 8", traits_.name, s.bits);
     e.quantized = e.quantized || (s.bits == 8 && p.numel() >= kLeastQuantized);
   }
-  if (p.requires_grad()) leaf_of(p).known = true;
+  if (const Ref<Node>& node = p.ref()->node_or_frozen())
+    static_cast<LeafNode*>(node.get())->known = true;
   entry_of_.emplace(p.ref().get(), entries_.size());
   entries_.push_back(std::move(e));
 }

@@ -11,6 +11,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/nn/linear.h"
+#include "tern/nn/module.h"
 #include "tern/optim/optimizer.h"
 
 namespace tern {
@@ -206,6 +207,23 @@ TEST_CASE("leaves that are frozen and let go between forward and backward") {
     backward(loss(again));
     CHECK(b.grad().to_vector<float>() == db);
   }
+}
+
+TEST_CASE("a parameter that was frozen before any walk is trained once it is let go") {
+  Rng rng(8);
+  nn::Linear layer(4, 4, rng);
+  layer.weight.tensor().set_requires_grad(false);
+  optim::Sgd optimizer(nn::named_parameters(layer), {.lr = 1});
+  const Tensor before = layer.weight.tensor().clone(), x = randn({3, 4}, rng);
+  auto step = [&] {
+    backward(sum(layer(x)));
+    optimizer.step();
+  };
+  step();
+  CHECK(layer.weight.tensor().to_vector<float>() == before.to_vector<float>());
+  layer.weight.tensor().set_requires_grad(true);
+  step();
+  CHECK(layer.weight.tensor().to_vector<float>() != before.to_vector<float>());
 }
 
 TEST_CASE("leaves that were frozen and are gone before backward") {

@@ -41,6 +41,8 @@ struct TensorImpl : Counted, pool::Pooled {
   /// very node back, so that their gradients arrive.
   void freeze();
   void unfreeze();  ///< REQUIRES: node() is null
+  /// node(), or while a leaf is frozen, the node that unfreeze() would put back.
+  const Ref<Node>& node_or_frozen() const { return node_ ? node_ : frozen_; }
 
   Layout layout;
   DType dtype;
