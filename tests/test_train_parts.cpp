@@ -41,6 +41,17 @@ TEST_CASE("train: the loop goes on with the loader where epochs have other numbe
   CHECK(seen == std::vector<int64_t>{0, 10, 11, 20, 21, 22});
 }
 
+TEST_CASE("train: a step inside of a backward pass that never began is none") {
+  Rng rng(1);
+  nn::Linear model(2, 1, rng);
+  optim::Sgd optimizer(nn::named_parameters(model));
+  Learner learner(model, optimizer, {.check_graph = false, .step_in_backward = true});
+  CHECK_THROWS_AS(learner.backward(ones({1})), Error);
+  learner.backward(sum(model(ones({1, 2}))));
+  learner.step();
+  CHECK(learner.steps() == 1);
+}
+
 TEST_CASE("train: a second scope for signals changes nothing, the end of the first restores") {
   const auto before = std::signal(SIGTERM, SIG_IGN);
   CHECK_FALSE(interrupted());

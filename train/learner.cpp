@@ -76,7 +76,7 @@ double Learner::backward(const Tensor& loss, double share) {
     return value;
   }
   set_rate(steps_);
-  stepped_ = true;
+  stepped_ = part.requires_grad();  // else there is no pass, but an error
   squares_.assign(parameters_.size(), 0);
   tern::backward(part, {.on_ready = [this](const Tensor& leaf) { step_parameter(leaf); }});
   return value;
