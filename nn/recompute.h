@@ -1,5 +1,6 @@
 // What a stack of blocks keeps for the backward pass, and what it computes again there. Losses and
-// gradients are the same to the last bit; random numbers are handed out again.
+// gradients are the same to the last bit (second derivatives by full are not); random numbers are
+// handed out again.
 //
 //   none        all that its ops need is kept
 //   selective   but the results of norms, of gates, and of linear with GELU or SiLU: a pass over

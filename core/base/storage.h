@@ -25,6 +25,7 @@ class Recipe : public Counted {
   Recipe& operator=(const Recipe&) = delete;
   /// Made at the first call, and kept as long as the recipe.
   const Ref<Storage>& elements();
+  int64_t remakes = 0;  ///< recipes that it needs, one within the other, and itself
 
  protected:
   virtual Ref<Storage> make() const = 0;

@@ -36,6 +36,7 @@
 // Derivatives", 2008, chapter 3), with one slope for each input that an expression depends on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -144,11 +145,13 @@ class Vjp {
   /// How y is made again of what is kept (RecomputeScope), where that is all.
   void recompute(const Fresh& y) const {
     if (!keeps_all_) return;
-    recompute_by(y, [name = name_, f = f_, kept = kept_, shape = y.shape(), type = y.dtype()] {
-      std::array<Tensor, kInputs> x;
-      for (size_t k = 0; k < kInputs; ++k) x[k] = kept[k].get();
-      return computed(name, f, shape, type, x);
-    });
+    recompute_by(y, kept_,
+                 [name = name_, f = f_, shape = y.shape(),
+                  type = y.dtype()](const std::vector<Tensor>& from) {
+                   std::array<Tensor, kInputs> x;
+                   std::copy_n(from.begin(), kInputs, x.begin());
+                   return computed(name, f, shape, type, x);
+                 });
   }
 
   Gradients operator()(Consumed dy, const Wants& wants) const {

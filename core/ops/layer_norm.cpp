@@ -1,6 +1,7 @@
 // Normalisation over the last axes, with or without taking away the mean, and over groups.
 #include "tern/core/ops/layer_norm.h"
 
+#include <array>
 #include <optional>
 
 #include "tern/core/ops/composed.h"
@@ -114,8 +115,9 @@ detail::SavedNorm::SavedNorm(const Norm& norm, const Tensor& x, const NormWeight
 void detail::recompute_norm(const Norm& norm, const Fresh& y, const Tensor& x,
                             const NormWeights& w) {
   if (!recomputing()) return;
-  recompute_by(y, [norm, x = save(x), weight = save(w.weight), bias = save(w.bias)] {
-    return forward(norm, x.get(), {weight.get(), bias.get()}).y;
+  const std::array from = {save(x), save(w.weight), save(w.bias)};
+  recompute_by(y, from, [norm](const std::vector<Tensor>& t) {
+    return forward(norm, t[0], {t[1], t[2]}).y;
   });
 }
 

@@ -279,8 +279,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
     vjp.kept = SavedOperand(whole);
   }
   if (detail::recomputing() && keep == Keep::input && !residual.defined())
-    recompute_by(y, [activation, mask, whole] {
-      Fresh again = activated(activation, whole.get());
+    recompute_by(y, {&whole, 1}, [activation, mask](const std::vector<Tensor>& from) {
+      Fresh again = activated(activation, from[0]);
       if (mask) drop(again, {}, *mask);
       return again;
     });

@@ -119,7 +119,7 @@ struct Recompute {
     std::vector<Tensor> args, rest;
     for (const Saved& s : inputs) args.push_back(s.get());
     for (const Saved& s : others) rest.push_back(s.get());
-    if (grad_enabled()) return recorded_slopes(args, rest, dy);
+    if (grad_enabled()) return recorded_slopes(args, rest, dy, wants);
     if (!wants.to_leaves()) return slopes(args, rest, dy);
     return gathered_slopes(args, rest, std::move(dy), wants);
   }
@@ -146,7 +146,8 @@ struct Recompute {
     check(
         all_among(used, rest) && all_among(rest, used),
         "checkpoint: fn uses other parameters or results when it runs again in backward than when "
-        "it ran first; capture by value what changes until then, such as the variable of a loop");
+        "it ran first; capture by value what changes until then, such as the variable of a loop, "
+        "and freeze and unfreeze parameters after backward");
     return {y, since};
   }
 
@@ -196,7 +197,7 @@ struct Recompute {
 
   // For higher derivatives: each gradient is a function of the inputs and dy, and a checkpoint.
   Gradients recorded_slopes(std::vector<Tensor> args, const std::vector<Tensor>& rest,
-                            const Tensor& dy) const {
+                            const Tensor& dy, const Wants& wants) const {
     std::vector<Tensor> leaves = args;
     leaves.insert(leaves.end(), rest.begin(), rest.end());
     args.push_back(dy);
@@ -210,7 +211,8 @@ struct Recompute {
         Tensor dx = y.requires_grad() ? detail::grad_since(since, {y}, {x}, options)[0] : Tensor();
         return dx.defined() ? dx : zeros(x.node()->shape, x.dtype());
       };
-      out.push_back(leaves[k].requires_grad() ? checkpoint(slope, args) : Tensor());
+      const bool wanted = leaves[k].requires_grad() && wants[static_cast<int>(k)];
+      out.push_back(wanted ? checkpoint(slope, args) : Tensor());
     }
     return out;
   }

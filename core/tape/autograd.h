@@ -103,7 +103,8 @@ Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
 /// gradients keep all of their inputs (a gate's product, SwiGLU). Backward makes them again,
 /// with the same bits, from what these ops keep for their own gradients, when the first op asks for
 /// them. (Selective recomputation: Korthikanti et al. 2022, "Reducing Activation Recomputation in
-/// Large Transformer Models".) Nothing is saved where the result itself lives on.
+/// Large Transformer Models".) Where a result lives on, it is made a second time all the same; of
+/// one that was written to since, derivatives are those of before.
 class RecomputeScope {
  public:
   RecomputeScope();

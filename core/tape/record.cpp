@@ -68,7 +68,9 @@ Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
       is_output_(is_output) {
-  if (!tensor_.defined() || is_output || !tensor_.ref()->storage->recipe()) return;
+  // What was detached may live longer than what it would be made of: it is kept itself.
+  if (!tensor_.defined() || is_output || !tensor_.node() || !tensor_.ref()->storage->recipe())
+    return;
   remade_ = {tensor_.layout(), tensor_.dtype(), tensor_.node(), tensor_.ref()->storage->recipe()};
   tensor_ = {};
 }
@@ -96,6 +98,25 @@ Tensor Saved::consume() {
   Tensor t = tensor_.detach();
   tensor_ = {};
   return t;
+}
+
+Saved Saved::detached() const {
+  Saved alone = *this;
+  if (remade_)
+    alone.remade_->node = {};
+  else if (tensor_.defined())
+    alone.tensor_ = tensor_.detach();
+  return alone;
+}
+
+std::vector<Saved> detail::ingredients(std::span<const Saved> from) {
+  constexpr int64_t kMost = 100;  // each takes some of the stack
+  std::vector<Saved> kept;
+  for (const Saved& s : from) {
+    if (s.remakes() >= kMost) return {};
+    kept.push_back(s.detached());
+  }
+  return kept;
 }
 
 Saved save(const Fresh& output) {

@@ -15,6 +15,7 @@
 // result takes it as `Consumed dy`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <functional>
@@ -113,6 +114,10 @@ class Saved {
   /// The tensor for an op that writes over it, if nobody else holds its elements; undefined
   /// otherwise. Afterwards this holds nothing. REQUIRES: Wants::last().
   Tensor consume();
+  /// The same elements, without what they were computed by: derivatives of get() end there.
+  Saved detached() const;
+  /// How many others are made again, one from the other, before these elements can be.
+  int64_t remakes() const { return remade_ ? remade_->recipe->remakes : 0; }
 
  private:
   struct Remade {
@@ -138,20 +143,35 @@ bool recomputing();
 template <class Make>
 class RecipeOf final : public Recipe {
  public:
-  explicit RecipeOf(Make make) : make_(std::move(make)) {}
+  RecipeOf(std::vector<Saved> from, Make make) : from_(std::move(from)), make_(std::move(make)) {}
 
  private:
-  Ref<Storage> make() const override { return make_().ref()->storage; }
+  Ref<Storage> make() const override {
+    std::vector<Tensor> x;
+    for (const Saved& s : from_) x.push_back(s.get());
+    return make_(x).ref()->storage;
+  }
+  std::vector<Saved> from_;
   Make make_;
 };
 
+/// What recipes are made of: detached, so that who holds a result does not hold the graph behind
+/// it; empty if too many others would have to be made before, one within the other.
+std::vector<Saved> ingredients(std::span<const Saved> from);
+
 }  // namespace detail
 
-/// What is saved of `y` may be replaced by make(), a Fresh of the same layout with the same bits,
-/// made of what is saved anyway. To be called where recomputing(), before y is recorded.
+/// What is saved of `y` may be replaced by make(tensors of `from`), a Fresh of the same layout with
+/// the same bits. `from` is saved anyway. To be called where recomputing(), before y is recorded.
 template <class Make>
-void recompute_by(const Fresh& y, Make make) {
-  y.ref()->storage->set_recipe(Ref<Recipe>(new detail::RecipeOf<Make>(std::move(make))));
+void recompute_by(const Fresh& y, std::span<const Saved> from, Make make) {
+  std::vector<Saved> kept = detail::ingredients(from);
+  if (kept.empty()) return;
+  int64_t remakes = 0;
+  for (const Saved& s : kept) remakes = std::max(remakes, s.remakes());
+  Ref<Recipe> recipe(new detail::RecipeOf<Make>(std::move(kept), std::move(make)));
+  recipe->remakes = remakes + 1;
+  y.ref()->storage->set_recipe(std::move(recipe));
 }
 
 /// Keeps an input (undefined is allowed).
