@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <exception>
 #include <new>
 #include <string>
@@ -56,6 +57,7 @@ int report(const char* name, const std::exception& e) {
 
 int run_app(const char* name, const std::function<int()>& body) {
   try {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing like others
     fill_standard_streams();
     const int code = on_large_stack(body);
     check_standard_output();

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <fstream>
+
 #include "tern/apps/common/page_style.h"
 #include "tern/data/images/picture.h"
 
@@ -59,6 +61,17 @@ std::string html_page(const std::string& title, const std::string& body,
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
       escape_html(generator), escape_html(title), page_style(), body);
+}
+
+bool is_page_from(const std::string& path, const std::string& generator) {
+  constexpr std::streamsize kHead = 1024;
+  std::ifstream in(path, std::ios::binary);
+  std::string head(kHead, '\0');
+  in.read(head.data(), kHead);
+  head.resize(static_cast<size_t>(in.gcount()));
+  return head.starts_with("<!doctype html>") &&
+         head.find(fmt::format("<meta name=\"generator\" content=\"{}\">", generator)) !=
+             std::string::npos;
 }
 
 std::string encode_png(const Bitmap& b) { return data::encode_png({b.height, b.width, b.rgb}); }

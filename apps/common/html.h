@@ -15,6 +15,8 @@ std::string escape_html(std::string_view text);
 /// page says it is from.
 std::string html_page(const std::string& title, const std::string& body,
                       const std::string& generator = "tern");
+/// Whether the file is a page that says so: what may be written over without having been named.
+bool is_page_from(const std::string& path, const std::string& generator = "tern");
 
 /// 8-bit RGB pixels, row by row, 3 * width * height bytes.
 struct Bitmap {

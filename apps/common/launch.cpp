@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <set>
 
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
@@ -41,6 +42,27 @@ void check_holds_no_run(const train::RunFolder& folder) {
         folder.path);
 }
 
+// What a run may leave that ended before its first checkpoint, where it took its lock along.
+bool is_of_run(const std::string& name) {
+  static const std::set<std::string> names = {"config.json", "lm.json",    "source.json",
+                                              "target.json", "vocab.json", "vocab.txt",
+                                              "merges.txt"};
+  return names.contains(name) || name.ends_with(".tmp") || name.starts_with('.');
+}
+
+// Where other files lie, a run's could overwrite some of them.
+void check_holds_nothing_else(const train::RunFolder& folder) {
+  for (const std::string& path : {folder.lock(), folder.log(), folder.file("run.json")})
+    if (fs::exists(path)) return;
+  std::error_code error;  // there may be no folder yet
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
+    const std::string name = entry.path().filename().string();
+    check(is_of_run(name),
+          "--out {}: the folder holds other files, such as {}; choose a new folder or an empty one",
+          folder.path, name);
+  }
+}
+
 }  // namespace
 
 void check_new_folder(const std::string& out) {
@@ -49,6 +71,7 @@ void check_new_folder(const std::string& out) {
   check(!fs::exists(status) || fs::is_directory(status), "--out {}: this is not a folder", out);
   train::check_unlocked(out);
   check_holds_no_run({out});
+  check_holds_nothing_else({out});
 }
 
 LockedFolder make_run_folder(const std::string& out, const std::string& name) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -194,18 +193,6 @@ std::string settings(const std::vector<Run>& runs) {
                     table(headings(runs) + others, "facts settings"));
 }
 
-// Whether the file at the path may be replaced: a page that this program wrote.
-bool is_comparison(const std::string& path) {
-  constexpr std::streamsize kHead = 1024;
-  std::ifstream in(path, std::ios::binary);
-  std::string head(kHead, '\0');
-  in.read(head.data(), kHead);
-  head.resize(static_cast<size_t>(in.gcount()));
-  return head.starts_with("<!doctype html>") &&
-         head.find(fmt::format("<meta name=\"generator\" content=\"{}\">", kGenerator)) !=
-             std::string::npos;
-}
-
 }  // namespace
 
 std::string comparison_page(const std::vector<Run>& runs) {
@@ -221,7 +208,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
 
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   std::error_code error;
-  check(!std::filesystem::exists(path, error) || is_comparison(path),
+  check(!std::filesystem::exists(path, error) || is_page_from(path, kGenerator),
         "tern report: {} is there, and no page of tern report; choose another by --out", path);
   write_file_atomically(path, comparison_page(runs));
 }

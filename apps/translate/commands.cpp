@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <istream>
 #include <ostream>
 
+#include "tern/apps/common/html.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/input.h"
@@ -163,6 +165,9 @@ int score_files(const TranslateOptions& o) {
 int plot_attention(const TranslateOptions& o) {
   const std::string path = o.attention.empty() ? "attention.html" : o.attention;
   check_attention_path(path);
+  std::error_code error;
+  check(!o.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
+        "{} is there, and no page of tern's; choose another by --attention", path);
   const Translator t = load_translator(o.model);
   const std::vector<std::string> lines = {o.sentence};
   const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);

@@ -180,6 +180,31 @@ void make_dead_run(const Shell& shell) {
   std::ofstream(shell / "run/lock") << "1 nobody\n";
 }
 
+TEST_CASE("folders: nothing that a program did not write is written over unasked") {
+  const Shell shell;
+  const std::string mine = "mkdir -p run/data && echo mine > run/data/data_batch_1.bin; ";
+  for (const std::string& line : {kNtm, kTranslate, kCifar}) {
+    const Ended refused = shell.run(mine + line + " --out run");
+    CHECK(refused.code == 2);
+    CHECK(has(refused.err, "--out run: the folder holds other files, such as data"));
+    CHECK(shell.run("cat run/data/data_batch_1.bin; ls -A run").out == "mine\ndata\n");
+  }
+  CHECK(shell.run("mkdir empty && touch empty/.keep; " + kTranslate + "--out empty").code == 0);
+  const std::string plot = PROGRAM_TRANSLATE " plot --model empty 'a dog'";
+  const Ended page = shell.run("echo mine > attention.html; " + plot);
+  CHECK(page.code == 2);
+  CHECK(has(page.err, "attention.html is there, and no page of tern's"));
+  CHECK(shell.run("cat attention.html").out == "mine\n");
+  CHECK(shell.run("rm attention.html; " + plot + " && " + plot).code == 0);
+}
+
+TEST_CASE("files: one that may not grow is said like a full disk") {
+  const Shell shell;
+  const Ended limited = shell.run("(ulimit -f 8; " + kTranslate + "--out run)");
+  CHECK(limited.code == 1);
+  CHECK(has(limited.err, "File too large"));
+}
+
 TEST_CASE("folders: a run that ended before its first checkpoint begins anew, either way") {
   const Shell shell;
   for (const std::string& line : {kNtm, kTranslate, kLm, kLm + "--model bert", kCifar}) {
