@@ -42,7 +42,8 @@ void check_holds_no_run(const train::RunFolder& folder) {
         folder.path);
 }
 
-// What a run may leave that ended before its first checkpoint, where it took its lock along.
+// Files that a run may leave if it ends before its first checkpoint. Without its lock, which a
+// refused --resume removes, names are all that tells them.
 bool is_of_run(const std::string& name) {
   static const std::set<std::string> names = {"config.json", "lm.json",    "source.json",
                                               "target.json", "vocab.json", "vocab.txt",
@@ -52,9 +53,9 @@ bool is_of_run(const std::string& name) {
 
 // Where other files lie, a run's could overwrite some of them.
 void check_holds_nothing_else(const train::RunFolder& folder) {
+  std::error_code error;  // there may be no folder yet; what cannot be read, locking it will say
   for (const std::string& path : {folder.lock(), folder.log(), folder.file("run.json")})
-    if (fs::exists(path)) return;
-  std::error_code error;  // there may be no folder yet
+    if (fs::exists(path, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
     const std::string name = entry.path().filename().string();
     check(is_of_run(name),
