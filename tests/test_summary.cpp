@@ -314,6 +314,40 @@ TEST_CASE("summary: operations are those that kernels count") {
   backward(loss);
   CHECK(s.cost.forward_flops == forward);
   CHECK(s.cost.backward_flops == detail::counted_flops - start - forward);
+  CHECK(s.cost.update_flops == 0);
+  CHECK_FALSE(has(s.costs(), "update"));
+}
+
+TEST_CASE("summary: operations of the update, and those done again in backward, are their own") {
+  auto cost_of = [](nn::Recompute recompute, bool muon) {
+    Rng rng(1);
+    models::GptOptions o{.vocab = 90, .context = 16, .dim = 32, .layers = 2, .heads = 4};
+    o.recompute = recompute;
+    const models::Gpt model(o, rng);
+    const Tensor x = zeros({2, 16}, DType::i64);
+    SummaryOptions options;
+    if (muon)
+      options.optimizer = [](const NamedTensors& p) {
+        const optim::MuonParameters parts = optim::muon_parameters(p);
+        return std::make_unique<optim::MuonWithAdamW>(std::vector<optim::MuonWithAdamW::Group>{
+            {parts.hidden, optim::MuonOptions{}}, {parts.others, optim::AdamWOptions{}}});
+      };
+    return summary(
+        model, [&] { return model.loss(x, x); }, options);
+  };
+  const StepCost adam = cost_of(nn::Recompute::none, false).cost;
+  const Summary muon = cost_of(nn::Recompute::none, true);
+  CHECK(adam.update_flops == 0);
+  CHECK(muon.cost.forward_flops == adam.forward_flops);
+  CHECK(muon.cost.backward_flops == adam.backward_flops);
+  // Five steps of Newton-Schulz take 2 r^2 (2 c + r) each of an (r, c) matrix, r <= c.
+  const int64_t square = 5 * 2 * 32 * 32 * 3 * 32, wide = 5 * 2 * 32 * 32 * (2 * 128 + 32);
+  const int64_t qkv = 5 * 2 * 32 * 32 * (2 * 96 + 32);
+  CHECK(muon.cost.update_flops == 2 * (square + qkv + 2 * wide));
+  CHECK(has(muon.costs(), ", update 0."));
+  const StepCost again = cost_of(nn::Recompute::full, false).cost;
+  CHECK(again.forward_flops == adam.forward_flops);
+  CHECK(again.backward_flops > adam.backward_flops);
 }
 
 TEST_CASE("summary: the tree with outputs, equal layers once") {

@@ -209,9 +209,10 @@ std::string Summary::tree() const {
 }
 
 std::string Summary::costs() const {
-  std::string text = fmt::format("a training step: forward {:.3f} GFLOP, backward {:.3f} GFLOP\n",
+  std::string text = fmt::format("a training step: forward {:.3f} GFLOP, backward {:.3f} GFLOP",
                                  giga(cost.forward_flops), giga(cost.backward_flops));
-  text += fmt::format("{:<30} {:>10} {:>14}\n", "its memory, MB", "most", "at the peak");
+  if (cost.update_flops > 0) text += fmt::format(", update {:.3f} GFLOP", giga(cost.update_flops));
+  text += fmt::format("\n{:<30} {:>10} {:>14}\n", "its memory, MB", "most", "at the peak");
   for (int k = 0; k < kMemoryKinds; ++k) {
     const auto kind = static_cast<MemoryKind>(k);
     text += fmt::format("{:<30} {:>10.1f} {:>14.1f}\n", name(kind), mega(cost.most[kind]),

@@ -91,9 +91,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     const Open open = open_.back();
     open_.pop_back();
     const int64_t all = detail::counted_flops - open.flops_before;
-    ModuleCost& module = rows_[row(op.module())];
-    int64_t& sum = op.pass() == Pass::forward ? module.forward_flops : module.backward_flops;
-    if (counting_) sum += all - open.inner_flops;
+    if (counting_) flops_of_phase(row(op.module())) += all - open.inner_flops;
     if (!open_.empty()) open_.back().inner_flops += all;
   }
   /// Whether operations count: of one step.
@@ -113,6 +111,12 @@ class Ledger final : public Observer, public detail::AllocationListener {
     return at->second;
   }
 
+  // By phase and not by the op's pass: what is computed again for the gradients is forward there.
+  int64_t& flops_of_phase(size_t row) {
+    if (phase_ == Phase::forward) return rows_[row].forward_flops;
+    return phase_ == Phase::backward ? rows_[row].backward_flops : update_flops_;
+  }
+
   int64_t end_of_phase(const Block& b) const;
   MemoryKind kind_of(const Block& b) const;
   MemoryByKind most() const;
@@ -127,6 +131,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
   size_t peak_row_ = 0;
   std::vector<Open> open_;
   bool counting_ = false;
+  int64_t update_flops_ = 0;
   std::vector<ModuleCost> rows_;
   std::unordered_map<std::string, size_t> row_of_;
 };
@@ -199,6 +204,7 @@ StepCost Ledger::cost(const NamedTensors& weights) const {
     cost.forward_flops += m.forward_flops;
     cost.backward_flops += m.backward_flops;
   }
+  cost.update_flops = update_flops_;
   return cost;
 }
 

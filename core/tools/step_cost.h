@@ -59,8 +59,8 @@ struct ModuleCost {
   std::string op = {};  ///< that its parameters went into last: "linear"; empty if there is none
   Shape output = {};    ///< of that op
   Shape last = {};      ///< of the last result that was no view of another
-  int64_t forward_flops = 0, backward_flops = 0;
-  int64_t saved_bytes = 0;  ///< activations
+  int64_t forward_flops = 0, backward_flops = 0;  ///< of these passes, see StepCost
+  int64_t saved_bytes = 0;                        ///< activations
 };
 
 struct StepCost {
@@ -68,7 +68,11 @@ struct StepCost {
   MemoryByKind at_peak;             ///< at the moment of the peak
   std::string peak_op;              ///< "linear backward in decoder.layers.2.linear1"
   std::vector<ModuleCost> modules;  ///< in the order in which the forward pass comes to them
-  int64_t forward_flops = 0, backward_flops = 0;  ///< of all passes before an update
+  /// Of all passes before an update: what is done from the batch to the loss, and from there to the
+  /// gradients, with what is computed again for them, and where backward() steps the weights with
+  /// their updates.
+  int64_t forward_flops = 0, backward_flops = 0;
+  int64_t update_flops = 0;  ///< of the update: Muon's products
 
   int64_t peak() const { return at_peak.total(); }
 };
