@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
 #include "tern/train/interrupt.h"
@@ -86,7 +87,7 @@ LockedFolder make_run_folder(const std::string& out, const std::string& name) {
 }
 
 LockedFolder resumed_folder(const std::string& path, const std::string& description) {
-  check(fs::is_directory(path), "--resume {}: there is no such folder", path);
+  check_folder(path, "--resume " + path);
   LockedFolder folder = locked(path);
   if (fs::exists(folder.checkpoint())) return folder;
   check(!folder.holds_run(), "--resume {}: there is no {}", path, folder.checkpoint());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/json_config.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
@@ -133,7 +134,7 @@ data::WordPiece load_pieces(const ModelFiles& files) {
 
 bool is_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
-  check_io(std::filesystem::is_directory(folder), "{}: there is no such folder", folder);
+  check_folder(folder, folder);
   if (std::filesystem::exists(files.config())) return load_config(files).model.model == kBert;
   check_io(std::filesystem::exists(files.foreign_config()),
            "{}: it holds neither lm.json nor config.json", folder);

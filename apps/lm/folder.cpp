@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/transformers_config.h"
@@ -49,8 +50,7 @@ data::ByteBpe load_tokenizer(const ModelFiles& files) {
 }
 
 ModelConfig load_sizes(const ModelFiles& files) {
-  check_io(std::filesystem::is_directory(files.folder), "{}: there is no such folder",
-           files.folder);
+  check_folder(files.folder, files.folder);
   if (std::filesystem::exists(files.config())) return load_config(files).model;
   check_io(std::filesystem::exists(files.foreign_config()),
            "{}: it holds neither lm.json nor config.json", files.folder);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tern/apps/common/folder.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::program {
@@ -15,7 +16,7 @@ namespace {
 Run load_run(const std::string& path) {
   const train::RunFolder folder{path};
   std::error_code error;
-  check(fs::is_directory(path, error), "tern report: {}: there is no such folder", path);
+  check_folder(path, "tern report: " + path);
   check(fs::is_regular_file(folder.log(), error),
         "tern report: {}: this is not the folder of a run: it has no log.jsonl", path);
   return {.name = path,

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
@@ -164,7 +165,7 @@ SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
 
 Translator load_translator(const std::string& folder) {
   const ModelFiles files{folder};
-  check_io(std::filesystem::is_directory(folder), "--model {}: there is no such folder", folder);
+  check_folder(folder, "--model " + folder);
   check_first_epoch_over(files.weights());
   TrainConfig config = load_config(files);
   Tokenizers tokenizers = load_tokenizers(files, config);

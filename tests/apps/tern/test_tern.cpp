@@ -123,7 +123,10 @@ TEST_CASE("tern report: what is no run is refused by name") {
                        doctest::Contains("empty: this is not the folder of a run"), Error);
   CHECK_THROWS_WITH_AS(load_runs({dir / "none"}),
                        doctest::Contains("none: there is no such folder"), Error);
-  CHECK_THROWS_WITH_AS(load_runs({a + "/log.jsonl"}), doctest::Contains("there is no such folder"),
+  CHECK_THROWS_WITH_AS(load_runs({a + "/log.jsonl"}),
+                       doctest::Contains("log.jsonl: this is a file, not a folder"), Error);
+  fs::create_symlink("round", dir / "round");
+  CHECK_THROWS_WITH_AS(load_runs({dir / "round"}), doctest::Contains("round: Too many levels"),
                        Error);
   CHECK_THROWS_WITH_AS(load_runs({a, a + "/../a"}), doctest::Contains("are the same run"), Error);
   CHECK_THROWS_AS(load_runs({}), Error);
