@@ -59,6 +59,15 @@ std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps,
                             .logs = c.logs});
 }
 
+// Whether each start says where it was: facts are of the process that writes the page, which may
+// be another than those that trained.
+bool knows_machines(const RunSummary& run) {
+  const std::vector<RunStart>& starts = run.record.starts;
+  return !starts.empty() && std::none_of(starts.begin(), starts.end(), [](const RunStart& start) {
+    return start.machine.empty();
+  });
+}
+
 std::string row(const std::string& heading, const std::string& html) {
   return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(heading), html);
 }
@@ -77,11 +86,13 @@ RunSummary summary_of(const std::string& title, const Facts& facts, const RunRec
 
 std::string page_head(const RunSummary& run) {
   std::string s = fmt::format("<h1>{}</h1>\n<table class=\"facts\">\n", escape_html(run.title));
-  for (const auto& [heading, text] : run.facts) s += row(heading, escape_html(text));
+  for (const auto& [heading, text] : run.facts)
+    if (heading != "machine" || !knows_machines(run)) s += row(heading, escape_html(text));
   const char* heading = "command";
   for (const RunStart& start : run.record.starts) {
-    s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}", escape_html(start.command),
-                                  escape_html(start.date), escape_html(start.version)));
+    s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),
+                                  escape_html(start.date), escape_html(start.version),
+                                  start.machine.empty() ? "" : "<br>", escape_html(start.machine)));
     heading = "gone on by";
   }
   return s + "</table>\n";

@@ -22,7 +22,7 @@ struct RunSummary {
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const train::Loop& loop);
 
-/// The title and a table: the facts, the command line of each start, version and date.
+/// The title and a table: the facts, the command line of each start, date, version and machine.
 std::string page_head(const RunSummary& run);
 
 /// A metric of epochs as the line of a chart.

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/machine.h"
 #include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -54,7 +55,8 @@ void add_settings(const json& object, const std::string& before, Settings& out) 
 json to_json(const RunRecord& r) {
   json starts = json::array(), settings = json::object();
   for (const RunStart& s : r.starts)
-    starts.push_back({{"command", s.command}, {"version", s.version}, {"date", s.date}});
+    starts.push_back(
+        {{"command", s.command}, {"version", s.version}, {"date", s.date}, {"machine", s.machine}});
   for (const auto& [name, value] : r.settings) settings[name] = value;
   return {{"program", r.program},
           {"starts", starts},
@@ -65,7 +67,8 @@ json to_json(const RunRecord& r) {
 RunRecord from_json(const json& j) {
   RunRecord r{.program = j.at("program"), .starts = {}, .settings = {}, .best = {}};
   for (const json& s : j.at("starts"))
-    r.starts.push_back({s.at("command"), s.at("version"), s.at("date")});
+    r.starts.push_back(
+        {s.at("command"), s.at("version"), s.at("date"), s.value("machine", std::string())});
   for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
   r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
   return r;
@@ -107,7 +110,7 @@ RunRecord record_start(const train::Loop& loop, const std::string& program,
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   if (loop.finished() && !record.program.empty()) return record;
   record.program = program;
-  record.starts.push_back({command, tern_version(), date_now()});
+  record.starts.push_back({command, tern_version(), date_now(), describe_machine()});
   record.settings = settings_of(settings);
   record.best = loop.best();
   // Texts of the command line may be any bytes.

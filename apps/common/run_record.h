@@ -16,6 +16,8 @@ struct RunStart {
   std::string command;  ///< as a shell takes it
   std::string version;  ///< of tern
   std::string date;     ///< "2026-03-01 14:05:09 UTC"
+  std::string machine =
+      {};  ///< as describe_machine() says it; empty in records of earlier versions
 };
 
 /// Names and texts: {"model.dim", "256"}.

@@ -106,7 +106,8 @@ std::string folded(const char* summary, const std::string& html) {
 
 std::string what_they_are(const std::vector<Run>& runs) {
   const auto first = [](const Run& run, std::string RunStart::*text) {
-    return run.record.starts.empty() ? std::string("-") : run.record.starts[0].*text;
+    const std::vector<RunStart>& starts = run.record.starts;
+    return starts.empty() || (starts[0].*text).empty() ? std::string("-") : starts[0].*text;
   };
   std::string s = headings(runs);
   s += row(runs, "program", [](const Run& r) {
@@ -116,6 +117,7 @@ std::string what_they_are(const std::vector<Run>& runs) {
   s += row(runs, "command", [&](const Run& r) { return first(r, &RunStart::command); });
   s += row(runs, "date", [&](const Run& r) { return first(r, &RunStart::date); });
   s += row(runs, "tern", [&](const Run& r) { return first(r, &RunStart::version); });
+  s += row(runs, "machine", [&](const Run& r) { return first(r, &RunStart::machine); });
   return table(s, "facts");
 }
 

@@ -9,6 +9,7 @@
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/color.h"
 #include "tern/apps/common/heatmap.h"
+#include "tern/apps/common/machine.h"
 #include "tern/apps/common/page_style.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
@@ -247,6 +248,19 @@ TEST_CASE("run page: command, version, date, facts and settings, escaped") {
   CHECK(contains(page_head(RunSummary{}), "</table>"));
 }
 
+TEST_CASE("run page: the machines are those of the starts, not that which writes the page") {
+  RunSummary run = some_run(true);
+  run.facts.emplace_back("machine", "a third");
+  CHECK(contains(page_head(run), "<td>machine</td><td>a third</td>"));  // records of old
+  run.record.starts[0].machine = "the <first>";
+  CHECK(contains(page_head(run), "a third"));
+  run.record.starts[1].machine = "another";
+  const std::string head = page_head(run);
+  CHECK_FALSE(contains(head, "a third"));
+  CHECK(contains(head, "03:04:05 UTC, tern 0.1.0<br>the &lt;first&gt;</td>"));
+  CHECK(contains(head, "00:00:00 UTC, tern 0.2.0<br>another</td>"));
+}
+
 TEST_CASE("run page: loss, rate and norm by step; by epoch where the log is of old") {
   const MetricChart loss{.title = "Loss",
                          .lines = {{"train", "train_loss", 2}, {"validation", "valid_loss"}}};
@@ -312,6 +326,7 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   CHECK(std::regex_match(r.starts[0].date,
                          std::regex("20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC")));
   CHECK(r.starts[0].version.find('.') != std::string::npos);
+  CHECK(r.starts[0].machine == describe_machine());
   CHECK(r.settings == Settings{{"lr", "0.1"}});
   CHECK(r.best.metric == "train_loss");
   const RunSummary s = summary_of("t", {}, r, loop);

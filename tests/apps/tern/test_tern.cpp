@@ -44,7 +44,7 @@ std::string make_run(const std::string& folder, int epochs, const std::string& m
 std::string record_of(const std::string& program, const std::string& lr) {
   return fmt::format(
       R"({{"program":"{0}","starts":[{{"command":"{0} --lr <{1}>","version":"0.1.0",)"
-      R"("date":"2026-01-01 00:00:00 UTC"}}],"settings":{{"lr":"{1}","seed":"7"}},)"
+      R"("date":"2026-01-01 00:00:00 UTC","machine":"{0} cores"}}],"settings":{{"lr":"{1}","seed":"7"}},)"
       R"("best":{{"metric":"valid_loss","largest":true}}}})",
       program, lr);
 }
@@ -87,6 +87,7 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK_FALSE(contains(page, "<td>seed</td>"));
   CHECK(contains(page, "lm --lr &lt;0.1&gt;"));  // escaped
   CHECK_FALSE(contains(page, "<0.1>"));
+  CHECK(contains(page, "<td>machine</td><td>lm cores</td>"));
   CHECK(contains(page, "<tr><td>steps</td><td>30</td><td>20</td></tr>"));
   CHECK(contains(page, "<tr><td>best epoch</td><td>2 by valid_loss</td><td>2 by valid_loss</td>"));
   CHECK(contains(page, "<tr><td>valid_loss, best epoch</td><td>2</td><td>2</td></tr>"));
