@@ -28,8 +28,9 @@ std::string thumbnail(const AttentionMatrix& m) {
   return html_image(b, std::clamp(static_cast<int>(zoom), 1, kMostZoom), m.title);
 }
 
-// Layers down, heads across.
-std::string grid(const std::map<int64_t, Layer>& layers) {
+// Layers down, heads across. As below: what is longer than `room` will not be taken, and its rest
+// is left out, because pictures take time.
+std::string grid(const std::map<int64_t, Layer>& layers, size_t room) {
   const auto longest = std::max_element(
       layers.begin(), layers.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
@@ -37,6 +38,7 @@ std::string grid(const std::map<int64_t, Layer>& layers) {
   for (const AttentionMatrix* m : longest->second) s += fmt::format("<th>head {}</th>", m->head);
   s += "</tr>\n";
   for (const auto& [number, heads] : layers) {
+    if (s.size() > room) return s;
     s += fmt::format("<tr><th>layer {}</th>\n", number);
     for (const AttentionMatrix* m : heads)
       s += fmt::format("<td title=\"{}\">{}</td>\n", escape_html(printable(m->title, U' ')),
@@ -82,7 +84,7 @@ bool same_tokens(const std::vector<AttentionMatrix>& means) {
   });
 }
 
-std::string group_body(const AttentionGroup& group, Detail detail) {
+std::string group_body(const AttentionGroup& group, Detail detail, size_t room) {
   const std::vector<AttentionMatrix> means = layer_means(group);  // checks the matrices
   if (detail == Detail::text) return "";
   const auto layers = by_layer(group);
@@ -90,14 +92,18 @@ std::string group_body(const AttentionGroup& group, Detail detail) {
   if (layers.empty()) return s + "<p>no weights</p>\n";
   if (detail >= Detail::groups && same_tokens(means)) return s + group_mean(means);
   s += "<div class=\"row\">\n";
-  for (const AttentionMatrix& mean : means) s += large(mean, detail == Detail::hover);
+  for (const AttentionMatrix& mean : means) {
+    if (s.size() > room) return s;
+    s += large(mean, detail == Detail::hover);
+  }
   s += "</div>\n";
   if (group.matrices.size() == layers.size()) return s;  // no layer has more than one head
   if (detail >= Detail::layers) return s;
-  s += grid(layers);
+  s += grid(layers, room);
   if (detail >= Detail::grid) return s;
   s += "<details><summary>Every head with its tokens</summary>\n";
   for (const auto& [number, heads] : layers) {
+    if (s.size() > room) return s;
     s += "<div class=\"row\">\n";
     for (const AttentionMatrix* m : heads)
       s +=
@@ -116,7 +122,8 @@ const AttentionGroup* across(const AttentionSentence& sentence) {
   return last;
 }
 
-std::string sentence_body(const AttentionSentence& sentence, Detail detail, bool open) {
+std::string sentence_body(const AttentionSentence& sentence, Detail detail, bool open,
+                          size_t room) {
   std::string s = fmt::format(
       "<details class=\"sentence\"{}>\n<summary><span dir=\"auto\">{}</span><br>"
       "<strong dir=\"auto\">{}</strong></summary>\n",
@@ -125,14 +132,15 @@ std::string sentence_body(const AttentionSentence& sentence, Detail detail, bool
   if (!sentence.note.empty())
     s += fmt::format("<p class=\"note\">{}</p>\n", escape_html(printable(sentence.note, U' ')));
   for (const AttentionGroup& group : sentence.groups)
-    if (detail != Detail::one || &group == across(sentence)) s += group_body(group, detail);
+    if (s.size() <= room && (detail != Detail::one || &group == across(sentence)))
+      s += group_body(group, detail, room);
   return s + "</details>\n";
 }
 
 // With as much detail as fits, text in any case.
 std::string fitting_body(const AttentionSentence& sentence, size_t room, bool open, Detail& taken) {
   for (const Detail detail : kDetails) {
-    const std::string body = sentence_body(sentence, taken = detail, open);
+    const std::string body = sentence_body(sentence, taken = detail, open, room);
     if (body.size() <= room || detail == Detail::text) return body;
   }
   return "";
@@ -143,7 +151,7 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
   std::vector<size_t> texts;         // of those that fit
   size_t all_texts = 0;
   for (const AttentionSentence& sentence : sentences) {
-    const size_t size = sentence_body(sentence, Detail::text, texts.empty()).size();
+    const size_t size = sentence_body(sentence, Detail::text, texts.empty(), room).size();
     if (all_texts + size > room) break;
     texts.push_back(size);
     all_texts += size;
@@ -157,7 +165,7 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
     size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
     share = texts[i] + std::min(share, left);
     Detail detail = Detail::text;
-    const std::string body = left == 0 ? sentence_body(sentences[i], Detail::text, i == 0)
+    const std::string body = left == 0 ? sentence_body(sentences[i], Detail::text, i == 0, room)
                                        : fitting_body(sentences[i], share, i == 0, detail);
     most_left_out = std::max(most_left_out, detail);
     left -= body.size() - texts[i];
