@@ -27,6 +27,8 @@ namespace tern::apps::lm {
 int generate_text(const LmOptions& o, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
   const LoadedModel m = load_folder(o.model);
+  check(o.attention.empty() || m.model.has_attention(),
+        "--attention: there is nothing to show, a {} has none", m.model.config().model);
   train::InterruptScope signals;
   const std::string prompt = data::replace_invalid_utf8(o.prompt);
   out << prompt << std::flush;

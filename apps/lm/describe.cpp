@@ -12,7 +12,7 @@
 namespace tern::apps::lm {
 
 std::string describe_recipe(const TrainConfig& c, const std::string& batches) {
-  std::string s = fmt::format("{} epochs", c.epochs);
+  std::string s = fmt::format("{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
   if (c.parts > 1) s += fmt::format(" ({} to a pass)", c.parts);
   s += fmt::format(", batches of {} {}, AdamW, lr {:g} {}", c.batch, batches, c.lr, c.schedule);
   auto add = [&](bool on, const char* name, double value) {

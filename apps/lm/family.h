@@ -53,6 +53,7 @@ class LanguageModel {
   /// gradients off.
   Continue start(const Tensor& tokens) const { return start_(tokens); }
   bool has_cache() const { return has_cache_; }
+  bool has_attention() const { return attention_ != nullptr; }
   /// None where the model has no attention.
   std::vector<Tensor> attention(const Tensor& tokens) const {
     return attention_ ? attention_(tokens) : std::vector<Tensor>{};

@@ -23,8 +23,32 @@ constexpr const char* kAbout =
 const Bounds kCount{.low = 1, .high = 1e9}, kAnyCount{.low = 0, .high = 1e9};
 const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open = true};
 
+// The defaults on stories that are made up: about a minute on two cores.
+TrainConfig story_defaults(TrainConfig c) {
+  c.vocab_size = 512;
+  c.epochs = c.model.model == kBert ? 4 : 8;
+  c.lr = 2e-3;
+  if (c.model.model == kBert) return c;
+  // Small batches, because it takes some thousand steps until it remembers who lost what where.
+  c.batch = 4;
+  c.lr = 3e-3;
+  c.model.dropout = 0;
+  return c;
+}
+
+std::string story_flags(const char* model) {
+  TrainConfig c;
+  c.model.model = model;
+  c = story_defaults(c);
+  return fmt::format("--vocab {} --epochs {} --batch {} --lr {:g} --dropout {:g}", c.vocab_size,
+                     c.epochs, c.batch, c.lr, c.model.dropout);
+}
+
 void add_data(CLI::App& app, TrainConfig& c) {
-  app.add_option("--text", c.text, "files of text, plain or .gz; without, stories are made up")
+  app.add_option("--text", c.text,
+                 fmt::format("files of text, plain or .gz; without, stories are made up and the "
+                             "defaults are {}, for bert {}",
+                             story_flags("gpt"), story_flags(kBert)))
       ->type_name("FILE...");
   app.add_option("--valid", c.valid, "files of text for validation")->type_name("FILE...");
   add_number(app, "--hold-out", c.hold_out,
@@ -223,16 +247,18 @@ void apply_defaults(int argc, char** argv, TrainConfig& c) {
   for (const Family& f : families())
     if (f.name == model) f.defaults(c.model);
   if (model == kBert) c.model.eps = 1e-12;
-  if (!value_of("--text", argc, argv).empty()) return;
-  // About a minute on two cores.
-  c.vocab_size = 512;
-  c.epochs = model == kBert ? 4 : 8;
-  c.lr = 2e-3;
-  if (model == kBert) return;
-  // Small batches, because it takes some thousand steps until it remembers who lost what where.
-  c.batch = 4;
-  c.lr = 3e-3;
-  c.model.dropout = 0;
+}
+
+void apply_story_defaults(const CLI::App& train, TrainConfig& c) {
+  const TrainConfig stories = story_defaults(c);
+  auto unless_given = [&](const char* flag, auto& value, auto story_value) {
+    if (train.count(flag) == 0) value = story_value;
+  };
+  unless_given("--vocab", c.vocab_size, stories.vocab_size);
+  unless_given("--epochs", c.epochs, stories.epochs);
+  unless_given("--batch", c.batch, stories.batch);
+  unless_given("--lr", c.lr, stories.lr);
+  unless_given("--dropout", c.model.dropout, stories.model.dropout);
 }
 
 }  // namespace
@@ -248,6 +274,7 @@ bool parse_options(int argc, char** argv, LmOptions& o) {
   const CLI::App* fill = add_fill(app, o);
   const CLI::App* eval = add_eval(app, o);
   if (!parse_flags(app, argc, argv)) return false;
+  if (is_demo(o.train)) apply_story_defaults(*train, o.train);
   o.command_line = command_line(argc, argv);
   if (generate->parsed()) o.command = Command::generate;
   check_generate(*generate, o.generate);

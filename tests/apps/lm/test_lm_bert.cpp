@@ -335,6 +335,10 @@ TEST_CASE("lm bert: flags") {
   CHECK_FALSE(c.pairs);
   CHECK(c.model.eps == 1e-12);
   CHECK(parse({"train", "--model", "bert", "--text", "a", "--heads", "2"}).train.pairs);
+  const TrainConfig stories = parse({"train", "--model", "bert", "--epochs", "3"}).train;
+  CHECK(stories.epochs == 3);
+  CHECK(stories.lr == 2e-3);
+  CHECK(stories.batch == 16);
   // No lists of what stands between brackets.
   CHECK(parse({"fill", "--model", "d", "[MASK] a, [MASK]"}).gaps == "[MASK] a, [MASK]");
   CHECK(parse({"generate", "--model", "d", "--stop", "[a,b]", "--stop", "c"}).generate.stop ==

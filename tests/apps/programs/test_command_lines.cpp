@@ -129,6 +129,15 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
   }
 }
 
+TEST_CASE("programs: lm's defaults are those of texts, and stories have theirs beside them") {
+  const std::string help = run_program("lm", {"train", "--help"}).out;
+  const std::string page = read_file(share("lm.1"));
+  CHECK(contains(help, "--vocab N=2048"));
+  CHECK(contains(help, "--epochs N=10"));
+  CHECK(contains(help, "the defaults are --vocab 512 --epochs 8 --batch 4 --lr 0.003 --dropout 0"));
+  CHECK(contains(page, " learned [2048]"));
+}
+
 TEST_CASE("programs: a number may be written with an exponent") {
   TempDir empty;
   const RunOptions there{.folder = empty.path()};
