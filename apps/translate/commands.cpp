@@ -72,14 +72,17 @@ std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
   return pairs;
 }
 
+void check_has_attention(const Translator& t) {
+  check(t.config.model.model != "seq2seq", "a seq2seq model has no attention to show");
+}
+
 }  // namespace
 
 int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
   Translator t = load_translator(o.model);
   const SearchOptions options = with_lexicon(for_texts(o.search), o.model, t.config);
-  check(o.attention.empty() || t.config.model.model != "seq2seq",
-        "--attention: a seq2seq model has no attention");
+  if (!o.attention.empty()) check_has_attention(t);
   // Pictures are made with the model itself.
   const Search search =
       o.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
@@ -127,11 +130,16 @@ int evaluate_model(const TranslateOptions& o) {
                          search_text(o.search)),
              stderr);
   if (pairs.report.empty > 0)
-    train::say(fmt::format("loss without {} pairs that have an empty side", pairs.report.empty),
+    train::say(fmt::format("loss without {} with an empty side",
+                           pairs.report.empty == 1
+                               ? std::string("the pair")
+                               : fmt::format("{} pairs", train::grouped(pairs.report.empty))),
                stderr);
   if (!pairs.pairs->empty()) {
     const double loss = token_loss(t.model, pairs);
-    train::say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}", loss, std::exp(loss)));
+    train::say(
+        fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
+                    o.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
   }
   std::vector<std::string> translations;
   double seconds = 0;
@@ -169,12 +177,12 @@ int plot_attention(const TranslateOptions& o) {
   check(!o.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
         "{} is there, and no page of tern's; choose another by --attention", path);
   const Translator t = load_translator(o.model);
+  check_has_attention(t);
   const std::vector<std::string> lines = {o.sentence};
   const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
   const AttentionSentence picture = explain(t.model, t.tokenizers, o.sentence, found[0][0]);
   fmt::print("{}", explain_text(picture, text_width(), train::shows_colours(stdout)));
-  check(!picture.groups.empty(), "there is nothing to show: {}",
-        t.config.model.model == "seq2seq" ? "seq2seq has no attention" : "the sentence is empty");
+  check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
   write_attention(path, "Attention of " + o.model, {picture});
   train::say(fmt::format(
       "{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures", path));

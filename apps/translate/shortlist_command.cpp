@@ -57,8 +57,9 @@ int learn_shortlist(const TranslateOptions& o) {
                          train::grouped(std::ssize(*pairs.pairs))));
   for (const int64_t best : {10, 20, 50, 100}) {
     const Coverage c = coverage(lexicon, *pairs.pairs, best);
-    train::say(fmt::format("--shortlist {:<4} {:.2f} % of the words said, lists of {:.0f} of {}",
-                           best, 100 * c.found, c.length, tokenizers.target.size()));
+    train::say(
+        fmt::format("--shortlist {:<4} {:.2f} % of these pairs' words, lists of {:.0f} of {}", best,
+                    100 * c.found, c.length, tokenizers.target.size()));
   }
   return 0;
 }

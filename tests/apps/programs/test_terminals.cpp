@@ -224,6 +224,20 @@ TEST_CASE("programs: a translation in bf16, and none in two precisions") {
   CHECK(has(both.out, "--int8 and --precision bf16 each say"));
 }
 
+TEST_CASE("programs: an evaluation says which of its numbers int8 is in") {
+  const Desk desk;
+  REQUIRE(desk.run("translate", desk.translate).code == 0);
+  write_file(desk.dir / "source", "a cat\n");
+  write_file(desk.dir / "target", "un chat\n");
+  const Words words = {"eval", "--model", "model", "--source", "source", "--target", "target"};
+  const Ran plain = desk.run("translate", words),
+            rounded = desk.run("translate", with(words, {"--int8"}));
+  CHECK(has(plain.out, "loss of a token"));
+  CHECK_FALSE(has(plain.out, "in f32"));
+  CHECK(has(rounded.err, ", int8"));
+  CHECK(has(rounded.out, "(of the weights in f32: --int8 is the search's)"));
+}
+
 TEST_CASE("run: says how to use it") {
   const std::string script = TERN_SOURCE_DIR "/run";
   const Ran bare = run_words({script});

@@ -182,4 +182,7 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
   o.search.shortlist = 20;
   CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("only a transformer"),
                        Error);
+  o.attention = dir / "attention.html";
+  o.sentence = "";
+  CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);
 }
