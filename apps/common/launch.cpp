@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <set>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
@@ -43,26 +42,27 @@ void check_holds_no_run(const train::RunFolder& folder) {
         folder.path);
 }
 
-// Files that a run may leave if it ends before its first checkpoint. Without its lock, which a
-// refused --resume removes, names are all that tells them.
-bool is_of_run(const std::string& name) {
-  static const std::set<std::string> names = {"config.json", "lm.json",    "source.json",
-                                              "target.json", "vocab.json", "vocab.txt",
-                                              "merges.txt"};
-  return names.contains(name) || name.ends_with(".tmp") || name.starts_with('.');
-}
-
-// Where other files lie, a run's could overwrite some of them.
+// Where other files lie, a run's could overwrite some of them. What a run left that ended before
+// its first checkpoint has its record with it, or if it was killed before that its lock.
 void check_holds_nothing_else(const train::RunFolder& folder) {
   std::error_code error;  // there may be no folder yet; what cannot be read, locking it will say
   for (const std::string& path : {folder.lock(), folder.log(), folder.file("run.json")})
     if (fs::exists(path, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
     const std::string name = entry.path().filename().string();
-    check(is_of_run(name),
+    check(name.ends_with(".tmp") || name.starts_with('.'),
           "--out {}: the folder holds other files, such as {}; choose a new folder or an empty one",
           folder.path, name);
   }
+}
+
+void check_resumable(const train::RunFolder& folder, const std::string& description) {
+  if (fs::exists(folder.checkpoint())) return;
+  check(!folder.holds_run(), "--resume {}: there is no {}", folder.path, folder.checkpoint());
+  check(!description.empty() && fs::exists(folder.file(description)),
+        "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, begin it "
+        "anew by --out {0} and the flags that it was started with",
+        folder.path, folder.checkpoint());
 }
 
 }  // namespace
@@ -88,14 +88,10 @@ LockedFolder make_run_folder(const std::string& out, const std::string& name) {
 
 LockedFolder resumed_folder(const std::string& path, const std::string& description) {
   check_folder(path, "--resume " + path);
+  train::check_unlocked(path);
+  check_resumable({path}, description);  // before it is locked: a refusal leaves all as it is
   LockedFolder folder = locked(path);
-  if (fs::exists(folder.checkpoint())) return folder;
-  check(!folder.holds_run(), "--resume {}: there is no {}", path, folder.checkpoint());
-  check(!description.empty() && fs::exists(folder.file(description)),
-        "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, begin it "
-        "anew by --out {0} and the flags that it was started with",
-        path, folder.checkpoint());
-  say_begins_anew(folder);
+  if (!fs::exists(folder.checkpoint())) say_begins_anew(folder);
   return folder;
 }
 

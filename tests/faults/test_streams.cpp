@@ -188,6 +188,11 @@ TEST_CASE("folders: nothing that a program did not write is written over unasked
     CHECK(refused.code == 2);
     CHECK(has(refused.err, "--out run: the folder holds other files, such as data"));
     CHECK(shell.run("cat run/data/data_batch_1.bin; ls -A run").out == "mine\ndata\n");
+    // Nor what only has a name as a run's files have.
+    const Ended named = shell.run("mkdir -p k && echo mine > k/config.json; " + line + " --out k");
+    CHECK(named.code == 2);
+    CHECK(has(named.err, "--out k: the folder holds other files, such as config.json"));
+    CHECK(shell.run("cat k/config.json; ls -A k").out == "mine\nconfig.json\n");
   }
   CHECK(shell.run("mkdir empty && touch empty/.keep; " + kTranslate + "--out empty").code == 0);
   const std::string plot = PROGRAM_TRANSLATE " plot --model empty 'a dog'";
