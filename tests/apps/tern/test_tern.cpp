@@ -44,7 +44,8 @@ std::string make_run(const std::string& folder, int epochs, const std::string& m
 std::string record_of(const std::string& program, const std::string& lr) {
   return fmt::format(
       R"({{"program":"{0}","starts":[{{"command":"{0} --lr <{1}>","version":"0.1.0",)"
-      R"("date":"2026-01-01 00:00:00 UTC","machine":"{0} cores"}}],"settings":{{"lr":"{1}","seed":"7"}},)"
+      R"("date":"2026-01-01 00:00:00 UTC","machine":"{0} cores"}}],)"
+      R"("settings":{{"lr":"{1}","seed":"7"}},)"
       R"("best":{{"metric":"valid_loss","largest":true}}}})",
       program, lr);
 }
