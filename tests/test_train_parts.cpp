@@ -78,6 +78,13 @@ TEST_CASE("train: a closed terminal stops as a signal does, however often it say
     CHECK(interrupted());
     std::raise(SIGHUP);  // by the kernel and the shell: saving goes on
   }
+  for (const int signal : {SIGINT, SIGTERM}) {
+    InterruptScope scope;
+    std::raise(SIGHUP);
+    std::raise(signal);  // the first of its kind, as where a session is ended by both
+    std::raise(SIGHUP);
+    CHECK(interrupted());
+  }
   const bool restored = std::signal(SIGHUP, SIG_IGN) == SIG_DFL;
   CHECK(restored);
   {

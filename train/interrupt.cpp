@@ -9,15 +9,19 @@ using Handler = void (*)(int);
 
 // A signal's handler can reach nothing but globals.
 volatile std::sig_atomic_t flag = 0;
+volatile std::sig_atomic_t asked = 0;  // by a SIGINT or SIGTERM
 int scopes = 0;
 Handler before_int = SIG_DFL, before_term = SIG_DFL, before_hup = SIG_DFL;
 
-// A terminal that is closed sends more than one SIGHUP: those do not hurry.
+// A terminal that is closed sends more than one SIGHUP, and a session that is ended a SIGTERM with
+// it; two threads may take them in either order. So a SIGHUP neither hurries nor is a first signal
+// of which the other would be the second.
 void on_signal(int signal) {
-  if (flag && signal != SIGHUP) {
+  if (asked && signal != SIGHUP) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
+  if (signal != SIGHUP) asked = 1;
   flag = 1;
 }
 
@@ -36,7 +40,7 @@ InterruptScope::~InterruptScope() {
   std::signal(SIGINT, before_int);
   std::signal(SIGTERM, before_term);
   std::signal(SIGHUP, before_hup);
-  flag = 0;
+  flag = asked = 0;
 }
 
 bool interrupted() { return flag != 0; }

@@ -111,12 +111,14 @@ TEST_CASE("memory: what is not there is said with how much, for what, and what i
 
 TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps it") {
   const Shell shell;
-  for (const char* signal : {"HUP", "TERM", "INT"}) {
+  // Stopped meanwhile, it finds both signals at once.
+  for (const std::string signals : {"HUP HUP", "TERM HUP", "HUP TERM", "INT HUP", "HUP INT"}) {
     // A shell's background processes ignore SIGINT; env gives it back.
-    const Ended stopped =
-        shell.run(fmt::format("env --default-signal=INT {} & {} kill -{} $!; kill -HUP $!; wait $!",
-                              kLong, wait_for("run/checkpoint.safetensors"), signal));
-    CAPTURE(signal);
+    const Ended stopped = shell.run(
+        fmt::format("env --default-signal=INT {} & {} for s in STOP {} CONT; do kill -$s $!; done; "
+                    "wait $!",
+                    kLong, wait_for("run/checkpoint.safetensors"), signals));
+    CAPTURE(signals);
     CHECK(stopped.code == 130);
     CHECK(has(stopped.out, "to go on: ntm train --resume"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
