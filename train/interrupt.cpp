@@ -40,7 +40,8 @@ InterruptScope::~InterruptScope() {
   std::signal(SIGINT, before_int);
   std::signal(SIGTERM, before_term);
   std::signal(SIGHUP, before_hup);
-  flag = asked = 0;
+  flag = 0;
+  asked = 0;
 }
 
 bool interrupted() { return flag != 0; }
