@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -67,6 +69,39 @@ TEST_CASE("train: a second scope for signals changes nothing, the end of the fir
   CHECK_FALSE(interrupted());
   const bool restored = std::signal(SIGTERM, before) == SIG_IGN;
   CHECK(restored);
+}
+
+namespace {
+
+// The signal that ends a process which sends itself these two in a scope; 0: none.
+int ended_by(int first, int second) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+    InterruptScope scope;
+    std::raise(first);
+    std::raise(second);
+    _exit(interrupted() ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  CHECK(WEXITSTATUS(status) == 0);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("train: a second SIGINT or SIGTERM ends the program at once, SIGHUP never") {
+  CHECK(ended_by(SIGINT, SIGINT) == SIGINT);
+  CHECK(ended_by(SIGINT, SIGTERM) == SIGTERM);
+  CHECK(ended_by(SIGTERM, SIGINT) == SIGINT);
+  CHECK(ended_by(SIGTERM, SIGTERM) == SIGTERM);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    CAPTURE(signal);
+    CHECK(ended_by(SIGHUP, signal) == 0);
+    CHECK(ended_by(signal, SIGHUP) == 0);
+  }
 }
 
 TEST_CASE("train: a closed terminal stops as a signal does, however often it says so; not nohup") {
