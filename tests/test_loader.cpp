@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tern/apps/train_cifar/drawn.h"
@@ -231,6 +234,40 @@ TEST_CASE("loader: can be destroyed, moved and restarted while its workers are b
   }
   CHECK(busy == 0);
   CHECK(made <= 20 * (2 * 8 + 2));  // no more is made ahead than asked for
+}
+
+TEST_CASE("loader: its threads stay the same through epochs, other places and failed batches") {
+  std::mutex mutex;
+  std::set<pid_t> makers;
+  bool fails = false;
+  auto run_out = [](auto& l) {
+    while (l.next()) {
+    }
+  };
+  Loader<LoaderPosition> loader(
+      6,
+      [&](const BatchPlan& plan) {
+        const std::lock_guard lock(mutex);
+        makers.insert(gettid());  // which, unlike thread::id, is not used again at once
+        if (std::exchange(fails, false)) throw std::runtime_error("once");
+        return plan.position;
+      },
+      {.batch = 1, .workers = 1, .prefetch = 2});
+  for (int round = 0; round < 10; ++round) {
+    for (int64_t start : {3, 5, 0}) {
+      loader.seek({round, start});
+      for (int64_t b = start; b < 6; ++b) CHECK(loader.next() == LoaderPosition{round, b});
+      CHECK(!loader.next());
+    }
+    loader.seek({round, 2});
+    {
+      const std::lock_guard lock(mutex);
+      fails = true;
+    }
+    CHECK_THROWS(run_out(loader));
+    run_out(loader);
+  }
+  CHECK(makers.size() == 1);
 }
 
 TEST_CASE("loader: workers record no gradients and start no threads") {

@@ -178,11 +178,12 @@ class Recipe {
   std::pair<int64_t, Plan> plans_[2];
 };
 
-// Threads that make the batches from a first one on and hold up to `ahead` of them.
+// Threads that make the batches from a first one on and hold up to `ahead` of them. They stay while
+// the loader goes to another place: a thread is started once, not in every epoch.
 class Workers {
  public:
-  Workers(Recipe& recipe, LoaderPosition first, int workers, int ahead)
-      : recipe_(recipe), slots_(static_cast<size_t>(ahead)), last_(first) {
+  Workers(Recipe& recipe, int workers, int ahead)
+      : recipe_(recipe), slots_(static_cast<size_t>(ahead)) {
     try {
       for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {  // the system has no more threads
@@ -193,6 +194,27 @@ class Workers {
   ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
+
+  bool paused() const { return paused_; }
+
+  // Drops the batches that were made, and makes none until start().
+  void pause() {
+    std::unique_lock lock(mutex_);
+    paused_ = true;
+    ready_.wait(lock, [&] { return making_ == 0; });
+    for (Slot& slot : slots_) slot = {};
+  }
+
+  // REQUIRES: paused().
+  void start(LoaderPosition first) {
+    {
+      std::lock_guard lock(mutex_);
+      last_ = first;
+      claimed_ = taken_ = 0;
+      paused_ = false;
+    }
+    room_.notify_all();
+  }
 
   // The next batch, or what making it threw.
   Made take() {
@@ -218,9 +240,11 @@ class Workers {
     SerialScope serial;
     std::unique_lock lock(mutex_);
     while (true) {
-      room_.wait(lock, [&] { return stopped_ || claimed_ < taken_ + std::ssize(slots_); });
+      room_.wait(lock,
+                 [&] { return stopped_ || (!paused_ && claimed_ < taken_ + std::ssize(slots_)); });
       if (stopped_) return;
       const int64_t number = claimed_++;
+      ++making_;
       Slot done{nullptr, nullptr, true};
       try {
         // Not a batch ahead of need: what planning an epoch throws is not this epoch's.
@@ -233,6 +257,7 @@ class Workers {
       }
       if (!lock.owns_lock()) lock.lock();
       slots_[number % slots_.size()] = std::move(done);
+      --making_;
       ready_.notify_one();
     }
   }
@@ -253,7 +278,8 @@ class Workers {
   LoaderPosition last_;      // of batch number claimed_ - 1; before that, of batch 0
   int64_t claimed_ = 0;      // the next batch to be made
   int64_t taken_ = 0;        // the next batch to be handed out
-  bool stopped_ = false;
+  int making_ = 0;           // workers that have claimed a batch and not made it yet
+  bool paused_ = true, stopped_ = false;
   std::vector<std::thread> threads_;
 };
 
@@ -277,12 +303,12 @@ struct LoaderCore::Impl {
     if (options.workers == 0) {
       made = recipe.make(position);
     } else {
-      if (!workers)
-        workers = std::make_unique<Workers>(recipe, position, options.workers, options.prefetch);
+      if (!workers) workers = std::make_unique<Workers>(recipe, options.workers, options.prefetch);
+      if (workers->paused()) workers->start(position);
       try {
         made = workers->take();
       } catch (...) {
-        workers.reset();
+        workers->pause();
         throw;
       }
     }
@@ -337,7 +363,7 @@ void LoaderCore::seek(LoaderPosition position) {
   const int64_t batches = impl_->recipe.batches_in(position.epoch);
   check(position.batch <= batches, "Loader::seek: there is no batch {}: epoch {} has {} batches",
         position.batch, position.epoch, batches);
-  impl_->workers.reset();
+  if (impl_->workers) impl_->workers->pause();
   impl_->position = position;
 }
 
