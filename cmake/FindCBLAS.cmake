@@ -1,7 +1,7 @@
 # Finds a BLAS with the C interface, and LAPACK, and defines the target CBLAS::CBLAS.
 #
 # Several BLAS may be installed side by side, and what `-lblas` means is then the system's choice.
-# tern wants OpenBLAS built with OpenMP, so that both share one pool of threads. The order is:
+# tern wants OpenBLAS built with OpenMP, which can be kept to one thread in each calling thread. The order is:
 #   1. OpenBLAS's OpenMP build, where Debian (openblas-openmp/) and Fedora (libopenblaso) put it,
 #   2. what pkg-config calls openblas, or a library of that name,
 #   3. whatever CMake's FindBLAS finds, if it has cblas_sgemm; BLA_VENDOR goes straight to this one.

@@ -3,7 +3,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +31,50 @@ std::vector<int> visits(int64_t n, int64_t grain) {
     for (int64_t i = begin; i < end; ++i) ++seen[i];
   });
   return seen;
+}
+
+/// The threads of this process, by the numbers that the kernel gave them.
+std::set<std::string> threads_alive() {
+  std::set<std::string> ids;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+    ids.insert(task.path().filename());
+  return ids;
+}
+
+/// `regions` loops of random kinds and sizes, with loops and exceptions in some of their bodies.
+/// How many gave another result than a plain loop would have.
+int wrong_regions(int regions, unsigned seed) {
+  std::mt19937 random(seed);
+  int wrong = 0;
+  for (int r = 0; r < regions; ++r) {
+    const int64_t n = random() % 300, grain = 1 + random() % 70, bad = random() % 900;
+    const bool blocks = random() % 2, nested = random() % 4 == 0;
+    std::vector<int> seen(n, 0);
+    auto visit = [&](int64_t i) {
+      if (nested) {
+        std::atomic<int64_t> inner = 0;
+        parallel_for(200, 1, [&](int64_t b, int64_t e) { inner += e - b; });
+        seen[i] += inner == 200;
+      } else {
+        ++seen[i];
+      }
+      if (i == bad) throw std::out_of_range(std::to_string(i));
+    };
+    bool thrown = false;
+    try {
+      if (blocks)
+        parallel_blocks(n, visit);
+      else
+        parallel_for(n, grain, [&](int64_t b, int64_t e) {
+          for (; b < e; ++b) visit(b);
+        });
+    } catch (const std::out_of_range& e) {
+      thrown = e.what() == std::to_string(bad);
+    }
+    const bool all = std::accumulate(seen.begin(), seen.end(), int64_t{0}) == n;
+    wrong += thrown != (bad < n) || (!thrown && !all);
+  }
+  return wrong;
 }
 }  // namespace
 
@@ -120,4 +169,59 @@ TEST_CASE("threads: loops work in threads of one's own and in a forked child") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE(
+    "threads: no thread is started or ended after the first loop, however many parts loops have") {
+  for (int threads : {2, 8, 16, 64}) {
+    ThreadCount count(threads);
+    visits(2, 1);
+    const auto first = threads_alive();
+    CHECK(first.size() >= static_cast<size_t>(threads));
+    for (int64_t n : {64, 2, 64, 3, 16, 1000, 5}) {
+      visits(n, 1);
+      parallel_blocks(n, [](int64_t) {});
+    }
+    set_num_threads(2);
+    visits(64, 1);
+    set_num_threads(threads);
+    visits(64, 1);
+    CHECK(threads_alive() == first);
+  }
+}
+
+TEST_CASE("threads: loops of random sizes, nested, with exceptions, from several threads") {
+  for (int threads : {2, 5}) {
+    ThreadCount count(threads);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> own;
+    for (unsigned seed = 0; seed < 4; ++seed)
+      own.emplace_back([&, seed] { wrong += wrong_regions(1250, seed); });
+    for (auto& t : own) t.join();
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("threads: parts that a thread has begun too late are computed by the others") {
+  ThreadCount count(2);
+  // The first block holds up its thread until all the others have been computed.
+  std::atomic<int> computed{0};
+  parallel_blocks(100, [&](int64_t b) {
+    if (b == 0)
+      while (computed < 99) std::this_thread::yield();
+    ++computed;
+  });
+  CHECK(computed == 100);
+  // Two threads of the user's with one pool: each gets on by itself where the pool is held up.
+  std::atomic<bool> release{false}, entered{false};
+  std::thread other([&] {
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      entered = true;
+      while (!release) std::this_thread::yield();
+    });
+  });
+  while (!entered) std::this_thread::yield();
+  CHECK(visits(100, 1) == std::vector<int>(100, 1));
+  release = true;
+  other.join();
 }

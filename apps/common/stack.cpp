@@ -50,7 +50,7 @@ int on_large_stack(const std::function<int()>& body) {
                                                                         pthread_attr_destroy);
   pthread_attr_setstacksize(&attributes, kStack);
 #ifdef __GLIBC__
-  pthread_setattr_default_np(&attributes);  // of the threads of GNU's OpenMP and of the loaders
+  pthread_setattr_default_np(&attributes);  // of the pool, the loaders and GNU's OpenMP
 #endif
   enlarge_llvm_stacks();
   Call call{body};

@@ -1,4 +1,5 @@
-// One pool of threads (OpenMP) for all of tern. Results never depend on the number of threads:
+// One pool of threads for all of tern, which live as long as the process. A thread that waits spins
+// for a moment and then sleeps. Results never depend on the number of threads:
 // either every element is computed on its own (parallel_for), or the partition is fixed by the
 // caller and partial results are combined in a fixed order (parallel_blocks). In a ShapeOnlyScope
 // (shape_only.h) no loop runs.
@@ -13,7 +14,7 @@
 
 namespace tern {
 
-/// Sets how many threads tern uses, from now on and for the whole process; n >= 1.
+/// Sets how many threads tern uses, from now on and for the whole process; 1 <= n <= 1024.
 void set_num_threads(int n);
 
 /// Threads in use. At first: the cores that this process may run on, or OMP_NUM_THREADS if set.
@@ -24,7 +25,7 @@ int num_threads();
 bool in_serial();
 
 /// Makes parallel loops of this thread run serially while in scope. For threads of one's own
-/// (data workers), which would otherwise start a second team and compete for the cores.
+/// (data workers), which would otherwise compete with the pool for the cores.
 class SerialScope {
  public:
   SerialScope();
@@ -39,7 +40,8 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn);
 void parallel_blocks(int64_t nblocks, void* context, RangeFn fn);
 }  // namespace detail
 
-/// Calls fn(begin, end) on ranges that together cover [0, n), in parallel if n > grain. A range
+/// Calls fn(begin, end) on ranges that together cover [0, n), in parallel if n > grain. Bodies must
+/// not wait for each other: one thread may run several, one after the other. A range
 /// has at least `grain` elements where possible: choose it so that it is worth some 10
 /// microseconds. With grain >= 64 ranges start at multiples of 64, so that an element sits in the
 /// vector body or in the tail of a loop no matter how many threads run.

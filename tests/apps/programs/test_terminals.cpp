@@ -46,7 +46,6 @@ struct Desk {
   }
   Ran run(const std::string& program, const Words& arguments, RunOptions o = {}) const {
     o.folder = dir.path();
-    o.environment.emplace("OMP_WAIT_POLICY", "passive");
     return run_program(program, arguments, o);
   }
 };
