@@ -52,11 +52,15 @@ double lgamma_of(double x) {
   return ::lgamma_r(x, &sign);  // std::lgamma writes to a global variable
 }
 
+/// x less the nearest whole number, without rounding: what the floor leaves of -1e-20 is 1.
+double from_whole(double x) { return x - std::round(x); }
+
 double digamma_of(double x) {
   if (x == 0) return std::copysign(kInfinity, -x);
   if (x < 0) {
-    if (x == std::floor(x)) return kNotANumber;
-    return digamma_of(1 - x) - pi / std::tan(pi * (x - std::floor(x)));
+    const double apart = from_whole(x);
+    if (apart == 0) return kNotANumber;
+    return digamma_of(1 - x) - pi / std::tan(pi * apart);
   }
   double sum = 0;
   for (; x < 10; x += 1) sum -= 1 / x;
@@ -70,9 +74,9 @@ double digamma_of(double x) {
   return sum + std::log(x) - 0.5 / x - series;
 }
 
-// Hurwitz' zeta(s, q) = sum (q + k)^-s for an integer s > 1, by Euler and Maclaurin.
-double zeta_of(double s, double q) {
-  if (q <= 0 && q == std::floor(q)) return kInfinity;
+// Hurwitz' zeta(s, q) = sum (q + k)^-s for q > 0 and an integer s > 1, by Euler and Maclaurin.
+double zeta_above_0(double s, double q) {
+  if (q > 1e8 * s) return std::pow(q, 1 - s) / (s - 1) * (1 + (s - 1) / (2 * q));
   constexpr std::array kDivisors = {12.0,
                                     -720.0,
                                     30240.0,
@@ -107,11 +111,21 @@ double zeta_of(double s, double q) {
   return sum;
 }
 
+// The same sum for any q. Below 0 stand the terms (q + k)^-s on both sides of 0: those on the right
+// begin with q less its floor, those on the left are the mirror image of a sum that ends at -q.
+double zeta_of(double s, double q) {
+  if (q > 0) return zeta_above_0(s, q);
+  if (q == std::floor(q)) return kInfinity;
+  const double apart = from_whole(q), sign = std::fmod(s, 2) == 0 ? 1 : -1;
+  const double right = apart > 0 ? apart : 1 + apart, left = apart > 0 ? 1 - apart : -apart;
+  return zeta_above_0(s, right) + sign * zeta_above_0(s, left) - sign * zeta_above_0(s, 1 - q);
+}
+
 double polygamma_of(int64_t n, double x) {
   if (n == 0) return digamma_of(x);
   if (n == 1 && x < 0.5) {  // reflected, which keeps more digits
-    const double s = std::sin(pi * x);
-    return x == 0 ? kInfinity : pi * pi / (s * s) - zeta_of(2, 1 - x);
+    const double s = std::sin(pi * from_whole(x));
+    return pi * pi / (s * s) - zeta_of(2, 1 - x);
   }
   const double size = std::tgamma(static_cast<double>(n) + 1) * zeta_of(n + 1, x);
   return n % 2 ? size : -size;

@@ -1,0 +1,125 @@
+// The derivatives of lgamma over the whole range of f32 and f64, against their sums in long double.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+using namespace tern;
+
+namespace {
+
+using Doubles = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// psi(x) = psi(x + k) - sum of 1 / (x + i) for i < k, and its series far from 0.
+long double digamma_by_hand(long double x) {
+  long double sum = 0;
+  for (; x < 200; x += 1) sum -= 1 / x;
+  const long double z = 1 / (x * x);
+  return sum + std::log(x) - 0.5L / x - z * (1 / 12.0L - z * (1 / 120.0L - z / 252));
+}
+
+long double power(long double x, int n) { return n == 0 ? 1 : x * power(x, n - 1); }
+
+/// (-1)^(n+1) n! sum (x + i)^-(n+1), the end of the sum by Euler and Maclaurin.
+long double polygamma_by_hand(int n, long double x) {
+  const int s = n + 1;
+  long double sum = 0, factorial = 1;
+  for (; x < 200; x += 1) sum += 1 / power(x, s);
+  const long double z = 1 / (x * x), first = 1 / power(x, s);
+  sum += first * x / n + first / 2 + first / x * s / 12;
+  sum -= first / x * z * s * (s + 1) * (s + 2) / 720;
+  sum += first / x * z * z * s * (s + 1) * (s + 2) * (s + 3) * (s + 4) / 30240;
+  for (int i = 2; i <= n; ++i) factorial *= i;
+  return n % 2 ? factorial * sum : -factorial * sum;
+}
+
+/// Both signs and three fractions of every power of 2; below 0 as far as the sums are short.
+Doubles points(int from, int to, double lowest) {
+  Doubles x;
+  for (int e = from; e <= to; ++e)
+    for (double fraction : {1.0, 1.37, 1.9999})
+      for (double sign : {1.0, -1.0}) {
+        const double v = sign * std::ldexp(fraction, e);
+        if (v > lowest) x.push_back(v);
+      }
+  return x;
+}
+
+/// f(x), the derivative number n of digamma, in `type` against `by_hand`: the rounding of the type,
+/// and that of the terms in double, the largest of which may cancel.
+template <class Fn, class ByHand>
+void check_points(int n, const Doubles& given, DType type, Fn f, ByHand by_hand) {
+  const Tensor x = tensor(given).to(type);
+  const Doubles at = x.to_vector<double>(), got = f(x).template to_vector<double>();
+  const double rounding = type == DType::f32 ? 0x1p-24 : 0;
+  const double least = type == DType::f32 ? 0x1p-149 : 0,
+               most = type == DType::f32 ? 3.4028235e38 : 1.7976931348623157e308;
+  for (size_t i = 0; i < at.size(); ++i) {
+    CAPTURE(at[i]);
+    if (at[i] <= 0 && at[i] == std::floor(at[i])) continue;  // poles
+    const auto want = by_hand(static_cast<long double>(at[i]));
+    if (std::abs(want) > most) {
+      CHECK(got[i] == (want > 0 ? kInf : -kInf));
+      continue;
+    }
+    const double size = static_cast<double>(std::abs(want));
+    const double nearest = std::abs(at[i] - std::round(at[i]));
+    const double terms = n == 0      ? std::log(2 + std::abs(at[i]))
+                         : at[i] < 0 ? std::tgamma(n + 1) / std::pow(nearest, n + 1)
+                                     : 0;
+    CHECK(std::abs(got[i] - static_cast<double>(want)) <=
+          rounding * size + 1e-14 * (size + terms) + least);
+  }
+}
+
+Tensor gradient_of_lgamma(const Tensor& at) {
+  Tensor x = at.clone().set_requires_grad();
+  return grad({sum(lgamma(x))}, {x})[0];
+}
+
+TEST_CASE("digamma and the gradient of lgamma over the whole range") {
+  const Doubles single = points(-149, 127, -0x1p21), twice = points(-1040, 1022, -0x1p18);
+  auto op = [](const Tensor& x) { return digamma(x); };
+  check_points(0, single, DType::f32, op, digamma_by_hand);
+  check_points(0, single, DType::f32, gradient_of_lgamma, digamma_by_hand);
+  check_points(0, twice, DType::f64, op, digamma_by_hand);
+  check_points(0, twice, DType::f64, gradient_of_lgamma, digamma_by_hand);
+  // Between whole numbers and far below 0: there the tangent is infinite.
+  const double far = -0x1p51 - 0.5;
+  CHECK(digamma(tensor(Doubles{far})).item() == doctest::Approx(std::log(0x1p51)));
+}
+
+TEST_CASE("polygamma over the whole range") {
+  for (int n : {1, 2, 3, 4}) {
+    CAPTURE(n);
+    auto f = [n](const Tensor& x) { return polygamma(n, x); };
+    auto by_hand = [n](long double x) { return polygamma_by_hand(n, x); };
+    check_points(n, points(-149, 127, -0x1p15), DType::f32, f, by_hand);
+    // In double the terms themselves overflow and underflow at the ends.
+    const int end = 1000 / (n + 1);
+    check_points(n, points(-end, end, -0x1p15), DType::f64, f, by_hand);
+  }
+}
+
+TEST_CASE("polygamma far below 0 and at its poles") {
+  // Halfway between poles, of which one half cancels the other: -2 (1 / 2) / x^2 is left.
+  const double x = 0x1p40 + 0.5;
+  const Tensor far = tensor(Doubles{-x});
+  CHECK(polygamma(2, far).item() == doctest::Approx(-1 / (x * x)).epsilon(1e-9));
+  CHECK(polygamma(1, far).item() == doctest::Approx(std::pow(std::acos(-1.0), 2)));
+  CHECK(polygamma(1, tensor(Doubles{1e200})).item() == doctest::Approx(1e-200));
+  for (double pole : {0.0, -1.0, -7.0, -1e30}) {
+    const Tensor at = tensor(Doubles{pole});
+    CHECK(polygamma(1, at).item() == kInf);
+    CHECK(polygamma(2, at).item() == -kInf);
+    CHECK((pole == 0 || std::isnan(digamma(at).item())));
+  }
+  CHECK(digamma(tensor(Doubles{0.0, -0.0})).to_vector<double>() == Doubles{-kInf, kInf});
+}
+
+}  // namespace
