@@ -13,6 +13,15 @@ namespace {
 
 Tensor list_of(const std::vector<int64_t>& v) { return tensor(v); }
 
+// The other axes stay in their order, which decides the order of slices.
+Tensor move_axis(const Tensor& x, int from, int to) {
+  Dims order;
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i != from) order.push_back(i);
+  order.insert(to, from);
+  return permute(x, order);
+}
+
 // The groups in the order of their first rows.
 void order_by_first(kernels::Groups& groups) {
   const size_t n = groups.first.size();
@@ -86,13 +95,13 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
       options.axis ? normalize_axis("unique", *options.axis, std::max(x.ndim(), 1)) : 0;
   NoGradGuard guard;
   const Tensor rows =
-      (slices ? transpose(x.detach(), 0, axis) : reshape(x.detach(), {x.numel()})).contiguous();
+      (slices ? move_axis(x.detach(), axis, 0) : reshape(x.detach(), {x.numel()})).contiguous();
   const int64_t n = rows.size(0), m = n > 0 ? rows.numel() / n : 0;
   kernels::Groups groups;
   dispatch(x.dtype(), [&]<class T>() { groups = kernels::equal_rows(rows.data<T>(), n, m); });
   if (!options.sorted) order_by_first(groups);
   Tensor values = index_select(rows, 0, list_of(groups.first));
-  if (slices) values = transpose(values, 0, axis);
+  if (slices) values = move_axis(values, 0, axis);
   Unique found;
   if (options.return_inverse) {
     found.inverse = list_of(groups.group_of);

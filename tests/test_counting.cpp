@@ -1,0 +1,194 @@
+// unique, bincount, searchsorted, histogram and multinomial along every axis of shapes of one to
+// four axes, against naive loops.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/statistics.h"
+
+using namespace tern;
+
+namespace {
+
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+const std::vector<Shape> kShapes = {{5},          {1},          {3, 4},       {4, 1},
+                                    {2, 2, 2},    {3, 2, 4},    {1, 5, 2},    {2, 2, 2, 2},
+                                    {2, 3, 2, 4}, {3, 1, 2, 2}, {2, 2, 3, 1}, {1, 2, 1, 3}};
+
+/// Few values, so that many elements and slices are equal.
+Tensor few(const Shape& shape, int64_t values, Rng& rng) {
+  return floor(uniform(shape, 0, static_cast<double>(values), rng, DType::f64));
+}
+
+/// Slice i along an axis: its elements in row-major order of the other axes.
+Doubles slice_of(const Tensor& x, int axis, int64_t i) {
+  return narrow(x, axis, i, 1).to_vector<double>();
+}
+
+/// The slices of x, distinct, in the order of their elements or of their first places.
+std::vector<Doubles> distinct(const Tensor& x, int axis, bool sorted) {
+  std::vector<Doubles> slices;
+  for (int64_t i = 0; i < x.size(axis); ++i) {
+    Doubles s = slice_of(x, axis, i);
+    if (std::find(slices.begin(), slices.end(), s) == slices.end()) slices.push_back(s);
+  }
+  if (sorted) std::sort(slices.begin(), slices.end());
+  return slices;
+}
+
+void check_slices(const Tensor& x, int64_t given, bool sorted) {
+  const int axis = static_cast<int>(given < 0 ? given + x.ndim() : given);
+  const std::vector<Doubles> want = distinct(x, axis, sorted);
+  const Unique got =
+      unique(x, {.sorted = sorted, .return_inverse = true, .return_counts = true, .axis = given});
+  Shape shape = x.shape();
+  shape[axis] = static_cast<int64_t>(want.size());
+  REQUIRE(got.values.shape() == shape);
+  REQUIRE(got.inverse.shape() == Shape{x.size(axis)});
+  REQUIRE(got.counts.shape() == Shape{shape[axis]});
+  const Ints inverse = got.inverse.to_vector<int64_t>(), counts = got.counts.to_vector<int64_t>();
+  for (int64_t k = 0; k < shape[axis]; ++k) {
+    CHECK(slice_of(got.values, axis, k) == want[static_cast<size_t>(k)]);
+    CHECK(counts[static_cast<size_t>(k)] == std::count(inverse.begin(), inverse.end(), k));
+  }
+  for (int64_t i = 0; i < x.size(axis); ++i)
+    CHECK(want[static_cast<size_t>(inverse[static_cast<size_t>(i)])] == slice_of(x, axis, i));
+}
+
+TEST_CASE("unique along every axis of every rank") {
+  Rng rng(1);
+  for (const Shape& shape : kShapes)
+    for (int64_t axis = -static_cast<int64_t>(shape.size()); axis < std::ssize(shape); ++axis)
+      for (DType type : {DType::f32, DType::f64, DType::i64, DType::u8})
+        for (bool sorted : {true, false}) {
+          CAPTURE(shape);
+          CAPTURE(axis);
+          const Tensor x = few(shape, 2, rng).to(type);
+          check_slices(x, axis, sorted);
+          if (shape.size() > 1) check_slices(transpose(x, 0, -1), axis, sorted);
+        }
+}
+
+TEST_CASE("unique along the last of three axes is PyTorch's") {
+  const Tensor x = tensor({0, 0, 1, 0, 0, 1, 0, 0}, {2, 2, 2});
+  const Unique got = unique(x, {.return_inverse = true, .axis = 2});
+  CHECK(got.inverse.to_vector<int64_t>() == Ints{1, 0});
+  CHECK(got.values.to_vector<double>() == Doubles{0, 0, 0, 1, 1, 0, 0, 0});
+}
+
+TEST_CASE("unique of all elements of every rank") {
+  Rng rng(2);
+  for (const Shape& shape : kShapes) {
+    const Tensor x = few(shape, 4, rng);
+    const Doubles values = x.to_vector<double>();
+    std::map<double, int64_t> counts;
+    for (double v : values) ++counts[v];
+    const Unique got = unique(x, {.return_inverse = true, .return_counts = true});
+    REQUIRE(got.inverse.shape() == shape);
+    const Doubles found = got.values.to_vector<double>();
+    const Ints inverse = got.inverse.to_vector<int64_t>();
+    size_t k = 0;
+    REQUIRE(found.size() == counts.size());
+    for (const auto& [value, count] : counts) {
+      CHECK(found[k] == value);
+      CHECK(got.counts.to_vector<int64_t>()[k++] == count);
+    }
+    for (size_t i = 0; i < values.size(); ++i)
+      CHECK(found[static_cast<size_t>(inverse[i])] == values[i]);
+  }
+}
+
+TEST_CASE("searchsorted in lines of every rank") {
+  Rng rng(3);
+  for (const Shape& shape : kShapes)
+    for (int64_t m : {1, 3})
+      for (bool right : {false, true})
+        for (bool one_line : {false, true}) {
+          CAPTURE(shape);
+          Shape wanted = shape;
+          wanted[static_cast<int>(shape.size()) - 1] = m;
+          const int64_t n = shape.back(), lines = numel(shape) / n;
+          const Tensor sorted = sort(few(one_line ? Shape{n} : shape, 4, rng)).values;
+          const Tensor values = few(wanted, 5, rng) - 0.5 * few(wanted, 2, rng);
+          const Tensor got = searchsorted(sorted, values, right);
+          REQUIRE(got.shape() == wanted);
+          const Doubles line = sorted.to_vector<double>(), v = values.to_vector<double>();
+          Ints want;
+          for (int64_t i = 0; i < lines * m; ++i) {
+            int64_t place = 0;
+            for (int64_t k = 0; k < n; ++k) {
+              const double element = line[static_cast<size_t>((one_line ? 0 : i / m * n) + k)];
+              const double value = v[static_cast<size_t>(i)];
+              place += right ? element <= value : element < value;
+            }
+            want.push_back(place);
+          }
+          CHECK(got.to_vector<int64_t>() == want);
+        }
+}
+
+TEST_CASE("bincount and histogram against loops") {
+  Rng rng(4);
+  for (const Shape& shape : kShapes) {
+    CAPTURE(shape);
+    const Tensor x = few(shape, 5, rng), weight = few(shape, 8, rng) * 0.125;
+    const Doubles v = x.to_vector<double>(), w = weight.to_vector<double>();
+    Doubles counts(5), sums(5), bins(4), weighted(4);
+    for (size_t i = 0; i < v.size(); ++i) {
+      const auto at = static_cast<size_t>(v[i]);
+      counts[at] += 1;
+      sums[at] += w[i];
+      bins[std::min<size_t>(at, 3)] += 1;  // [0, 1), [1, 2), [2, 3), [3, 4]
+      weighted[std::min<size_t>(at, 3)] += w[i];
+    }
+    const Tensor whole = reshape(x, {x.numel()}).to(DType::i64);
+    CHECK(bincount(whole, {}, 5).to_vector<double>() == counts);
+    const Tensor weights = reshape(weight, {x.numel()});
+    CHECK(bincount(whole, weights, 5).to_vector<double>() == sums);
+    CHECK(histogram(x, 4, {.range = {{0, 4}}}).hist.to_vector<double>() == bins);
+    const Tensor edges = tensor(Doubles{0, 1, 2, 3, 4});
+    CHECK(histogram(x, edges, {.weight = weight}).hist.to_vector<double>() == weighted);
+    if (x.ndim() > 1)  // the order of elements does not matter
+      CHECK(histogram(transpose(x, 0, -1), edges).hist.to_vector<double>() == bins);
+  }
+}
+
+TEST_CASE("multinomial draws in every row by the row's own weights") {
+  Rng rng(5);
+  const int64_t rows = 3, columns = 4, n = 20000;
+  Tensor weights = uniform({rows, columns}, 0.1, 1, rng, DType::f64);
+  weights = weights * tensor(Doubles{1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 1}, {rows, columns});
+  const Tensor shares = weights / sum(weights, -1, true);
+  auto check_row = [&](const Tensor& drawn, int64_t row) {
+    const Tensor counts = bincount(drawn, {}, columns);
+    for (int64_t c = 0; c < columns; ++c) {
+      const double p = narrow(narrow(shares, 0, row, 1), 1, c, 1).item();
+      const double got = narrow(counts, 0, c, 1).item(), want = p * n;
+      CHECK((p > 0 || got == 0));
+      CHECK(std::abs(got - want) <= 5 * std::sqrt(n * p * (1 - p)));  // five deviations
+    }
+  };
+  const Tensor drawn = multinomial(weights, n, rng, true);
+  REQUIRE(drawn.shape() == Shape{rows, n});
+  for (int64_t r = 0; r < rows; ++r) {
+    check_row(reshape(narrow(drawn, 0, r, 1), {n}), r);
+    check_row(multinomial(reshape(narrow(weights, 0, r, 1), {columns}), n, rng, true), r);
+  }
+  // Without replacement the three weights that are not 0 come once each.
+  const Ints all = multinomial(weights, 3, rng).to_vector<int64_t>();
+  for (int64_t r = 0; r < rows; ++r) {
+    Ints row(all.begin() + 3 * r, all.begin() + 3 * (r + 1));
+    std::sort(row.begin(), row.end());
+    Ints want;
+    for (int64_t c = 0; c < columns; ++c)
+      if (narrow(narrow(weights, 0, r, 1), 1, c, 1).item() > 0) want.push_back(c);
+    CHECK(row == want);
+  }
+}
+
+}  // namespace
