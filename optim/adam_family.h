@@ -39,7 +39,9 @@ using RAdam = OptimizerOf<RAdamOptions>;
 
 /// You et al. 2020, algorithm 2: r = adam + weight_decay p; p -= lr |p| / |r| r, with norms over a
 /// whole parameter (a ratio of 1 where one of them is 0). The paper clips no gradients; timm's
-/// bound of 1 on their norm is clip_grad_norm before the step.
+/// bound of 1 on their norm is clip_grad_norm before the step. The bias is corrected by the steps
+/// that a parameter has taken, as everywhere here; timm counts those of its group, also the steps
+/// in which the parameter had no gradient and its moments stayed as they were.
 struct LambOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01;
   bool bias_correction = true;

@@ -86,7 +86,9 @@ struct PlateauOptions {
   bool maximize = false;    ///< the metric is an accuracy, not a loss
 };
 /// Multiplies the factor by `factor` when a metric has stopped to improve, as torch.optim's
-/// ReduceLROnPlateau.
+/// ReduceLROnPlateau. Negative metrics differ on purpose: a share of the best is a share of its
+/// size, so that a loss of -1 improves below -1.0001. PyTorch multiplies by 1 - threshold, for
+/// which the same -1 again, or -0.99995, is an improvement over -1, and the rate is never reduced.
 class Plateau {
  public:
   explicit Plateau(const PlateauOptions& options = {});
