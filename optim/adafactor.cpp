@@ -16,15 +16,32 @@ double mean_square(const T* x, int64_t n) {
   return sum / static_cast<double>(n);
 }
 
+// v + w (square - v); an infinite v stays so, unless nothing is kept of it.
+template <class T>
+T moved(T v, T square, double w) {
+  if (w == 1) return square;
+  return std::isinf(v) ? v : v + T(w) * (square - v);
+}
+
 // row += w (mean of squares of each row - row), col likewise; g (R, C).
 template <class T>
 void move_factors(const T* g, int64_t rows, int64_t cols, double w, T* row, T* col) {
-  for (int64_t c = 0; c < cols; ++c) col[c] *= T(1 - w);
+  for (int64_t c = 0; c < cols; ++c) col[c] = w == 1 ? T(0) : col[c] * T(1 - w);
   const T share = T(w / static_cast<double>(rows));
   for (int64_t r = 0; r < rows; ++r, g += cols) {
-    row[r] += T(w) * (static_cast<T>(mean_square(g, cols)) - row[r]);
+    row[r] = moved(row[r], static_cast<T>(mean_square(g, cols)), w);
     for (int64_t c = 0; c < cols; ++c) col[c] += share * g[c] * g[c];
   }
+}
+
+// row col / mean. Infinite, which makes a step of 0, where the type has no room for a square.
+template <class T>
+T estimate(T row, T col, T mean) {
+  using Limits = std::numeric_limits<T>;
+  if (!(mean <= Limits::max() && col <= Limits::max())) return Limits::infinity();
+  const T product = row * col;
+  const bool holds = product >= Limits::min() && product <= Limits::max();
+  return holds ? product / mean : row / mean * col;
 }
 
 // fn(i, 1 / sqrt(estimate of the second moment)) for every element of a (B, R, C) parameter:
@@ -32,7 +49,7 @@ void move_factors(const T* g, int64_t rows, int64_t cols, double w, T* row, T* c
 template <class T, class Fn>
 void for_each_scale(const Piece<T>& piece, T eps, Fn fn) {
   const Shape& shape = *piece.shape;
-  const T least = eps * eps;
+  const T least = std::max(eps * eps, std::numeric_limits<T>::min());
   if (shape.size() < 2) {
     for (int64_t i = 0; i < piece.count; ++i)
       fn(i, 1 / std::sqrt(std::max(piece.state[0][i], least)));
@@ -46,7 +63,7 @@ void for_each_scale(const Piece<T>& piece, T eps, Fn fn) {
     const T mean = std::max(static_cast<T>(sum / static_cast<double>(rows)), eps);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < cols; ++c)
-        fn(at + r * cols + c, 1 / std::sqrt(std::max(row[r] * col[c] / mean, least)));
+        fn(at + r * cols + c, 1 / std::sqrt(std::max(estimate(row[r], col[c], mean), least)));
   }
 }
 
@@ -76,7 +93,7 @@ void AdafactorOptions::update(const Piece<T>& piece) const {
   const Shape& shape = *piece.shape;
   if (shape.size() < 2) {
     T* v = piece.state[0];
-    for (int64_t i = 0; i < piece.count; ++i) v[i] += T(w) * (g[i] * g[i] - v[i]);
+    for (int64_t i = 0; i < piece.count; ++i) v[i] = moved(v[i], g[i] * g[i], w);
   } else {
     const int64_t cols = shape.back(), rows = shape[shape.size() - 2];
     T *row = piece.state[0], *col = piece.state[1];

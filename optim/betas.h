@@ -1,5 +1,9 @@
-// A check that Adam's kin share. Inside of optim only.
+// What the optimizers share: a check of their betas, and the averages that these make. Inside of
+// optim only.
 #pragma once
+
+#include <algorithm>
+#include <cstdint>
 
 #include "tern/core/base/error.h"
 
@@ -9,6 +13,20 @@ inline void check_betas(const char* name, double beta1, double beta2, double eps
   check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && eps >= 0,
         "{}: betas must lie in [0, 1) and eps must not be negative; they are {}, {} and {}", name,
         beta1, beta2, eps);
+}
+
+/// m + w (x - m), and x itself with w = 1: its difference from a much larger m has lost its digits.
+template <class T>
+[[gnu::always_inline]] inline T averaged(T m, T x, T w) {
+  const T moved = m + w * (x - m);
+  return w == T(1) ? x : moved;
+}
+
+/// Clears an average of squares of which a step keeps a share of 0: they may be infinite, and 0
+/// times that is NaN.
+template <class T>
+void forget_all_if_0(T share, T* squares, int64_t n) {
+  if (share == T(0)) std::fill_n(squares, n, T(0));
 }
 
 }  // namespace tern::optim

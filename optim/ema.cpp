@@ -6,6 +6,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/optim/betas.h"
 #include "tern/optim/cuts.h"
 
 namespace tern::optim {
@@ -19,7 +20,7 @@ void move_average(T* average, const T* x, int64_t n, double decay) {
   const T w = T(1 - decay);
   simd([=] {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) average[i] += w * (x[i] - average[i]);
+    for (int64_t i = 0; i < n; ++i) average[i] = averaged(average[i], x[i], w);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
+#include "tern/optim/betas.h"
 
 namespace tern::optim {
 
@@ -17,10 +18,10 @@ void LionOptions::update(const Piece<T>& piece) const {
   simd([=, p = piece.parameter, grad = piece.gradient, m = piece.state[0], n = piece.count] {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      T g = grad[i], c = m[i] + w1 * (g - m[i]);
+      T g = grad[i], c = averaged(m[i], g, w1);
       T sign = c > 0 ? T(1) : c < 0 ? T(-1) : c;  // 0 and NaN stay
       p[i] = keep * p[i] - rate * sign;
-      m[i] = m[i] + w2 * (g - m[i]);
+      m[i] = averaged(m[i], g, w2);
     }
   });
 }

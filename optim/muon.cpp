@@ -6,6 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/ops/ops.h"
+#include "tern/optim/betas.h"
 
 namespace tern::optim {
 namespace {
@@ -22,6 +23,9 @@ double factor_of(MuonRate rate, const Shape& shape) {
   }
   fail_unhandled("MuonRate", rate);
 }
+
+// As of numbers (betas.h).
+Tensor averaged(const Tensor& m, const Tensor& x, double w) { return w == 1 ? x : m + (x - m) * w; }
 
 }  // namespace
 
@@ -40,8 +44,8 @@ std::string MuonOptions::refuses(const Shape& parameter) const {
 Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>& state) const {
   if (gradient.numel() == 0) return gradient;
   const Tensor& buffer = state[0];
-  Tensor x = buffer + (gradient - buffer) * (1 - momentum);
-  if (nesterov) x = gradient + (x - gradient) * momentum;
+  Tensor x = averaged(buffer, gradient, 1 - momentum);
+  if (nesterov) x = averaged(gradient, x, momentum);
   const bool tall = x.size(0) > x.size(1);
   if (tall) x = transpose(x, 0, 1);
   x = x / maximum(norm(x), eps);
@@ -61,7 +65,7 @@ void MuonOptions::update(const Piece<T>& piece) const {
         n = piece.count] {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      m[i] = m[i] + w * (g[i] - m[i]);
+      m[i] = averaged(m[i], g[i], w);
       p[i] = keep * p[i] - size * d[i];
     }
   });

@@ -1,5 +1,10 @@
 // The optimizers that everybody knows: their settings, as rules (rule.h). Adam's kin is in
 // adam_family.h, and lion.h, adafactor.h and muon.h have more.
+//
+// Those that divide by the root of an average of squares keep it in the parameter's type. In f32
+// the square of a gradient above 1.8e19 is infinite: that element stands still from then on (only
+// in that step where beta2, alpha or rho is 0; in 8 bits with its whole block). The square of one
+// below 2e-23 is 0: with an eps of 0 such a gradient makes an infinite step, and 0 makes NaN.
 #pragma once
 
 #include <array>
@@ -55,6 +60,7 @@ struct RmsPropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;  ///< divides by the deviation from the mean gradient (Graves 2013)
   static constexpr const char* name = "RmsProp";
+  void validate() const;
   std::vector<const char*> state_names() const;
   template <class T>
   void update(const Piece<T>& piece) const;
@@ -63,9 +69,10 @@ using RmsProp = OptimizerOf<RmsPropOptions>;
 
 /// Zeiler 2012.
 struct AdadeltaOptions {
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;  ///< eps starts it: more than 0
   static constexpr const char* name = "Adadelta";
   static constexpr std::array state_names = {"square_avg", "acc_delta"};
+  void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;
 };

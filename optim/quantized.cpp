@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "tern/core/base/simd.h"
 
@@ -88,6 +89,10 @@ void quantize_block(const T* x, int64_t n, uint8_t* codes, float* scale) {
   if (!(*scale >= kLeastScale)) {
     *scale = 0;
     std::fill_n(codes, n, zero_code(kNonNegative));
+    return;
+  }
+  if (*scale > std::numeric_limits<float>::max()) {
+    std::fill_n(codes, n, uint8_t{255});
     return;
   }
   simd([=, inverse = 1 / *scale] {

@@ -30,7 +30,8 @@ template <class T>
 void dequantize(bool non_negative, const uint8_t* codes, const float* scales, T* out, int64_t n);
 
 /// The nearest values, but without a sign nothing above 0 becomes 0: steps divide by the root of
-/// such numbers. Blocks whose largest is below 1e-36 become 0.
+/// such numbers. Blocks whose largest is below 1e-36 become 0; one with an infinite number becomes
+/// infinite, since 0 times such a scale is NaN.
 template <class T>
 void quantize(bool non_negative, const T* x, int64_t n, uint8_t* codes, float* scales);
 

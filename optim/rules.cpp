@@ -1,5 +1,6 @@
 // The arithmetic of the optimizers: a step on a piece of one parameter.
 #include <cmath>
+#include <limits>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
@@ -20,12 +21,13 @@ void update_adam(const Piece<T>& piece, const auto& c, bool decoupled) {
   const T w1 = T(1 - c.beta1), b2 = T(c.beta2), w2 = T(1 - c.beta2), eps = T(c.eps);
   const T size = T(piece.lr / (1 - std::pow(c.beta1, t)));
   const T root = T(1 / std::sqrt(1 - std::pow(c.beta2, t)));
+  forget_all_if_0(b2, piece.state[1], piece.count);
   simd([=, p = piece.parameter, grad = piece.gradient, m = piece.state[0], v = piece.state[1],
         n = piece.count] {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       T g = grad[i] + decay * p[i];
-      T mi = m[i] + w1 * (g - m[i]);
+      T mi = averaged(m[i], g, w1);
       T vi = b2 * v[i] + w2 * g * g;
       m[i] = mi;
       v[i] = vi;
@@ -34,11 +36,20 @@ void update_adam(const Piece<T>& piece, const auto& c, bool decoupled) {
   });
 }
 
+/// v - mean^2, which rounding makes negative where gradients hardly change; infinite where v is.
+template <class T>
+[[gnu::always_inline]] inline T variance(T v, T mean) {
+  const T square = v - mean * mean;
+  const T least = square < T(0) ? T(0) : square;
+  return v == std::numeric_limits<T>::infinity() ? v : least;
+}
+
 // v = alpha v + (1-alpha) g^2; p -= lr * g / (sqrt(v - mean^2) + eps).
 template <bool centered, bool with_momentum, class T>
 void update_rmsprop(const Piece<T>& piece, const RmsPropOptions& c) {
   const T lr = T(piece.lr), decay = T(piece.weight_decay), alpha = T(c.alpha);
   const T w = T(1 - c.alpha), eps = T(c.eps), momentum = T(c.momentum);
+  forget_all_if_0(alpha, piece.state[0], piece.count);
   T* v = piece.state[0];
   T* mean = piece.state[1];
   T* b = piece.state[centered ? 2 : 1];
@@ -49,9 +60,9 @@ void update_rmsprop(const Piece<T>& piece, const RmsPropOptions& c) {
       T vi = alpha * v[i] + w * g * g, square = vi;
       v[i] = vi;
       if constexpr (centered) {
-        T mi = mean[i] + w * (g - mean[i]);
+        T mi = averaged(mean[i], g, w);
         mean[i] = mi;
-        square = vi - mi * mi;
+        square = variance(vi, mi);
       }
       T d = g / (std::sqrt(square) + eps);
       if constexpr (with_momentum) {
@@ -85,6 +96,7 @@ std::vector<const char*> SgdOptions::state_names() const {
 }
 
 void SgdOptions::validate() const {
+  check(momentum >= 0, "Sgd: the momentum must not be negative, it is {}", momentum);
   check(!nesterov || (momentum > 0 && dampening == 0),
         "Sgd: Nesterov needs momentum and no dampening; they are {} and {}", momentum, dampening);
 }
@@ -122,6 +134,13 @@ std::vector<const char*> RmsPropOptions::state_names() const {
   return names;
 }
 
+void RmsPropOptions::validate() const {
+  check(alpha >= 0 && alpha <= 1 && eps >= 0 && momentum >= 0,
+        "RmsProp: alpha must lie in [0, 1], eps and momentum must not be negative; they are {}, {} "
+        "and {}",
+        alpha, eps, momentum);
+}
+
 template <class T>
 void RmsPropOptions::update(const Piece<T>& piece) const {
   if (centered)
@@ -132,11 +151,18 @@ void RmsPropOptions::update(const Piece<T>& piece) const {
                   : update_rmsprop<false, false>(piece, *this);
 }
 
+void AdadeltaOptions::validate() const {
+  check(rho >= 0 && rho <= 1, "Adadelta: rho must lie in [0, 1], it is {}", rho);
+  check(eps > 0, "Adadelta: eps must be positive, it is {}: a step is a share of earlier ones",
+        eps);
+}
+
 // v = rho v + (1-rho) g^2; d = sqrt(a + eps) / sqrt(v + eps) * g; a = rho a + (1-rho) d^2;
 // p -= lr d.
 template <class T>
 void AdadeltaOptions::update(const Piece<T>& piece) const {
   const T lr = T(piece.lr), decay = T(piece.weight_decay), keep = T(rho), w = T(1 - rho);
+  forget_all_if_0(keep, piece.state[0], piece.count);
   simd([=, e = T(eps), p = piece.parameter, grad = piece.gradient, v = piece.state[0],
         a = piece.state[1], n = piece.count] {
 #pragma omp simd
