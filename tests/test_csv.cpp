@@ -1,6 +1,7 @@
 // Tables of numbers as text.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -108,6 +109,30 @@ TEST_CASE("csv: what is missing or wrong is named by line and column") {
     for (int64_t i = rng.below(60); i > 0; --i) noise += "1,\"\n\r.a -\t"[rng.below(11)];
     io_error([&] { f.load(noise, {.missing = 0}); });
   }
+}
+
+TEST_CASE("csv: as many columns as a line may have, by their names or all") {
+  Files f;
+  constexpr int64_t kColumns = 500'000;  // pairs of names compared would be 10^11
+  std::string header, row;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < kColumns; ++i) {
+    names.push_back(fmt::format("c{}", i));
+    header += names.back() + (i + 1 < kColumns ? "," : "\n");
+    row += fmt::format("{}{}", i % 100, i + 1 < kColumns ? "," : "\n");
+  }
+  const data::Table all = f.load(header + row, {.dtype = DType::i64});
+  CHECK(all.names == names);
+  CHECK(all.values.shape() == Shape{1, kColumns});
+  CHECK(all.values[0][123'456].item<int64_t>() == 56);
+  std::reverse(names.begin(), names.end());
+  const data::Table backwards = f.load(header + row, {.columns = names, .dtype = DType::i64});
+  CHECK(backwards.names == names);
+  CHECK(backwards.values[0][0].item<int64_t>() == (kColumns - 1) % 100);
+  CHECK(backwards.values[0][kColumns - 2].item<int64_t>() == 1);
+  names[0] = "c1";  // as the last but one
+  CHECK(f.load(header + row, {.columns = names}).values[0][0].item() == 1);
+  CHECK(contains(f.refused("c7," + header), "two columns are called 'c7'"));
 }
 
 TEST_CASE("csv: what is written is read again, bit for bit") {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
@@ -150,19 +151,19 @@ struct Columns {
   size_t width;                // fields of a line
 };
 
-Columns choose(const Records& file, std::vector<std::string> all, const CsvOptions& o) {
+Columns choose(const Records& file, const std::vector<std::string>& all, const CsvOptions& o) {
   const size_t width = all.size();
   Columns c{o.columns.empty() ? all : o.columns, {}, width};
-  for (size_t i = 0; i < all.size(); ++i)
-    if (std::find(all.begin(), all.begin() + static_cast<int64_t>(i), all[i]) !=
-        all.begin() + static_cast<int64_t>(i))
-      file.fail(fmt::format("two columns are called '{}'", shown(all[i])));
+  std::unordered_map<std::string_view, size_t> places;
+  for (const std::string& name : all)
+    if (!places.emplace(name, places.size()).second)
+      file.fail(fmt::format("two columns are called '{}'", shown(name)));
   for (const std::string& name : c.names) {
-    const auto found = std::find(all.begin(), all.end(), name);
-    if (found == all.end())
+    const auto found = places.find(name);
+    if (found == places.end())
       file.fail(fmt::format("there is no column '{}'; the nearest is '{}'", shown(name),
                             shown(nearest_name(name, all))));
-    c.places.push_back(static_cast<size_t>(found - all.begin()));
+    c.places.push_back(found->second);
   }
   return c;
 }
@@ -193,7 +194,7 @@ Table read_table(Records& file, const CsvOptions& o) {
   std::vector<std::string> names = fields;
   for (size_t i = 0; i < names.size(); ++i)
     names[i] = o.header ? std::string(trimmed(fields[i])) : std::to_string(i);
-  const Columns columns = choose(file, std::move(names), o);
+  const Columns columns = choose(file, names, o);
   if (o.header) more = file.next(fields);
   std::vector<T> values;
   int64_t rows = 0;
