@@ -154,7 +154,7 @@ std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
 std::string accuracy_lines(const std::array<double, 5>& top) {
   std::string s;
   for (size_t k = 0; k < top.size(); ++k)
-    s += fmt::format("Top-{} accuracy: {:.2f}\n", k + 1, top[k]);
+    s += fmt::format("Top-{} accuracy: {:.4f}\n", k + 1, top[k]);
   return s;
 }
 

@@ -21,7 +21,7 @@ ReportData report_data(const CifarTraining& training, const Facts& facts,
 /// One line on an epoch.
 std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
-/// "Top-1 accuracy: 0.61" to "Top-5 accuracy: 0.95", a line each.
+/// "Top-1 accuracy: 0.6135" to "Top-5 accuracy: 0.9520", a line each.
 std::string accuracy_lines(const std::array<double, 5>& top);
 
 }  // namespace tern::apps::train_cifar
