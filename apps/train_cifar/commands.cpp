@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/new_run.h"
@@ -45,7 +46,10 @@ class Launch {
 
  private:
   bool finish() {
-    if (!training_.evaluation) {  // a run that was finished before
+    if (training_.options.hold_out > 0) {
+      if (!training_.test_best()) return false;
+      write_report();
+    } else if (!training_.evaluation) {  // a run that was finished before
       {
         train::Learner::Evaluation scope(training_.learner);
         training_.evaluation = training_.test("testing");
@@ -53,16 +57,14 @@ class Launch {
       if (!training_.evaluation) return false;
       write_report();
     }
-    const train::EpochRecord& best = loop().best_epoch();
-    train::say(fmt::format("best epoch {}: top-1 {:.2f} %, {}", best.epoch, 100 * best["test_top1"],
-                           loop().folder().best_weights()),
-               loop().output());
+    for (const std::string& line : result_lines(training_)) train::say(line, loop().output());
     train::say(fmt::format("report {}", report_path()), loop().output());
     fmt::print("{}", accuracy_lines(training_.evaluation->top));
     return true;
   }
   void write_report() {
-    train::Learner::Evaluation scope(training_.learner);
+    std::optional<train::Learner::Evaluation> scope;
+    if (!training_.best_tested) scope.emplace(training_.learner);
     write_file_atomically(report_path(),
                           make_report(report_data(training_, facts_, class_names_, record_)));
   }

@@ -37,6 +37,7 @@ std::string describe_recipe(const CifarTraining& t) {
   add(o.cutmix > 0, "cutmix", o.cutmix);
   add(o.ema > 0, "averaged weights", o.ema);
   add(o.clip > 0, "clip", o.clip);
+  add(o.hold_out > 0, "hold-out", o.hold_out);
   s += fmt::format(", dropout {:g}, seed {}{}", o.dropout, o.seed, describe_memory(o.memory_use));
   return o.init.empty() ? s : s + ", weights from " + o.init;
 }
@@ -85,13 +86,14 @@ std::vector<LayerMaps> layer_maps(const CifarTraining& t, const models::Heatmaps
 
 // The first test images with what the model makes of their patches.
 void add_pictures(ReportData& d, const CifarTraining& t) {
-  const int64_t count = std::min(kPictures, t.test_set.size());
+  const data::Dataset<data::ImageSample>& set = t.evaluated_set();
+  const int64_t count = std::min(kPictures, set.size());
   if (count == 0) return;
   const models::PatchMaps found = t.patch_maps(count);
   d.pictures_title = found.title;
   d.pictures_caption = found.caption;
   for (int64_t i = 0; i < count && !found.maps.empty(); ++i) {
-    const data::ImageSample sample = t.test_set.get(i);
+    const data::ImageSample sample = set.get(i);
     PictureMaps p{
         to_picture(*sample.image), d.class_names.at(static_cast<size_t>(sample.label)), {}};
     for (const models::PatchMap& m : found.maps)
@@ -108,12 +110,14 @@ void add_pictures(ReportData& d, const CifarTraining& t) {
 }  // namespace
 
 Facts describe(const CifarTraining& t, const std::string& data_path) {
-  return {
-      {"model", describe_model(t.model)},
-      {"data", fmt::format("{}: {} training and {} test images", data_path,
-                           train::grouped(t.train_set.size()), train::grouped(t.test_set.size()))},
-      {"recipe", describe_recipe(t)},
-      {"machine", describe_machine()}};
+  const std::string held =
+      t.held_set.size() > 0 ? fmt::format(", {} held-out", train::grouped(t.held_set.size())) : "";
+  return {{"model", describe_model(t.model)},
+          {"data", fmt::format("{}: {} training{} and {} test images", data_path,
+                               train::grouped(t.train_set.size()), held,
+                               train::grouped(t.test_set.size()))},
+          {"recipe", describe_recipe(t)},
+          {"machine", describe_machine()}};
 }
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,
@@ -128,6 +132,10 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
                      facts, record, t.loop);
   d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
                                                history.size(), history.size() == 1 ? "" : "s"));
+  if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
+  d.held_out = t.options.hold_out > 0;
+  if (t.best_tested) d.tested = BestTested{e.top, e.loss};
+  if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
   d.patch = t.model.patch_size();
   const models::Heatmaps now = t.heatmaps();
@@ -137,18 +145,32 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   add_pictures(d, t);
   d.confusion = e.confusion;
   for (size_t i = 0; i < std::min(kPredictions, static_cast<size_t>(e.images)); ++i)
-    d.predictions.push_back(prediction(t.test_set, e, i));
+    d.predictions.push_back(prediction(t.evaluated_set(), e, i));
   if (!d.predictions.empty()) d.sample = d.predictions[0].picture;
-  d.mistakes = worst(t.test_set, e);
+  d.mistakes = worst(t.evaluated_set(), e);
   return d;
 }
 
 std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
+  const std::string set = e.has("valid_loss") ? "valid" : "test";
   return fmt::format(
-      "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  test loss {:.4f} top-1 {:5.2f} %  "
+      "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
       "{:.0f} images/s  lr {:.3g}  {}",
       e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
-      e["test_loss"], 100 * e["test_top1"], e.speed, e.lr, train::clock_time(e.seconds));
+      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr, train::clock_time(e.seconds));
+}
+
+std::vector<std::string> result_lines(const CifarTraining& t) {
+  const Evaluation& e = *t.evaluation;
+  const std::string test = fmt::format("test loss {:.4f}, top-1 {:.2f} %", e.loss, 100 * e.top[0]);
+  const train::RunFolder& folder = t.loop.folder();
+  if (!t.best_tested)
+    return {fmt::format("last epoch {}: {}, {}", t.loop.history().back().epoch, test,
+                        folder.weights())};
+  const train::EpochRecord& best = t.loop.best_epoch();
+  return {fmt::format("best epoch {}: top-1 {:.2f} % of the images held out, {}", best.epoch,
+                      100 * best["valid_top1"], folder.best_weights()),
+          test};
 }
 
 std::string accuracy_lines(const std::array<double, 5>& top) {

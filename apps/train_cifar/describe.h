@@ -21,6 +21,9 @@ ReportData report_data(const CifarTraining& training, const Facts& facts,
 /// One line on an epoch.
 std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
+/// What a finished run says: whose weights count, and how they do.
+std::vector<std::string> result_lines(const CifarTraining& training);
+
 /// "Top-1 accuracy: 0.6135" to "Top-5 accuracy: 0.9520", a line each.
 std::string accuracy_lines(const std::array<double, 5>& top);
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tern/apps/common/board.h"
 #include "tern/apps/common/config_checks.h"
@@ -22,8 +23,8 @@ namespace tern::apps::train_cifar {
 // What makes a run the run it is, by the names in the checkpoint.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, optimizer, lr,
                                    weight_decay, schedule, warmup, label_smoothing, augment, mixup,
-                                   cutmix, ema, clip, dropout, seed, limit, precision, init,
-                                   memory_use)
+                                   cutmix, ema, clip, dropout, seed, limit, hold_out, precision,
+                                   init, memory_use)
 
 namespace {
 
@@ -81,6 +82,10 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_number(app, "--seed", o.seed, "of everything random", {.low = 0, .high = 1e15});
   add_number(app, "--limit", o.limit, "train and test on the first N images only; 0: all",
              any_count);
+  add_number(app, "--hold-out", o.hold_out,
+             "share of the training images that chooses the best epoch's weights, which alone are "
+             "tested, at the end; 0: nothing is chosen, and the last epoch's count",
+             share);
   add_precision(app, o.precision);
   add_memory_flags(app, o.memory_use);
   add_recompute_flag(app, o.memory_use);
@@ -121,8 +126,10 @@ void check_options(const TrainOptions& o) {
                                     {"cutmix", o.cutmix},
                                     {"clip", o.clip}})
     check_range(name, value, 0, 1000);
-  for (const auto& [name, value] :
-       {std::pair("label_smoothing", o.label_smoothing), {"ema", o.ema}, {"dropout", o.dropout}})
+  for (const auto& [name, value] : {std::pair("label_smoothing", o.label_smoothing),
+                                    {"ema", o.ema},
+                                    {"dropout", o.dropout},
+                                    {"hold_out", o.hold_out}})
     check_share(name, value);
 }
 
@@ -173,7 +180,9 @@ std::string options_to_json(const TrainOptions& options) { return config_json(op
 
 void options_from_json(const std::string& json, TrainOptions& options) {
   try {
-    read_config(parse_json(json), options);
+    nlohmann::json config = parse_json(json);
+    if (config.is_object()) config.emplace("hold_out", 0.0);  // earlier versions had none
+    read_config(std::move(config), options);
     check_options(options);
   } catch (const nlohmann::json::exception& e) {
     fail_io(fmt::format("checkpoint: its configuration cannot be read: {}", e.what()));

@@ -32,6 +32,7 @@ struct TrainOptions : Recipe {
   double dropout = 0.1;
   uint64_t seed = 0;
   int64_t limit = 0;              ///< use only so many training (and test) images; 0: all
+  double hold_out = 0;            ///< share of the training images that chooses the best epoch
   std::string precision = "f32";  ///< of matrix products
   std::string init;               ///< weights to start from; empty: drawn ones
   MemoryOptions memory_use;

@@ -29,41 +29,57 @@ Bitmap cut_into_patches(const Picture& p, int64_t patch) {
   return out;
 }
 
+// The name of the set that epochs are measured on, as it begins their metrics.
+std::string measured(const ReportData& d) { return d.held_out ? "valid" : "test"; }
+
 std::string results(const ReportData& d) {
   if (d.run.epochs.empty()) return "";
-  const train::EpochRecord& last = d.run.epochs.back();
-  const train::EpochRecord& best = d.run.epochs.at(static_cast<size_t>(d.run.best - 1));
   std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
   for (int k = 1; k <= 5; ++k) s += fmt::format("<th>top-{}</th>", k);
-  s += "<th>test loss</th></tr>\n";
-  for (const auto& [name, e] : {std::pair(std::string("last epoch"), last),
-                                std::pair(fmt::format("best epoch ({})", best.epoch), best)}) {
+  s += "<th>loss</th></tr>\n";
+  auto row = [&](const std::string& name, auto top, double loss) {
     s += fmt::format("<tr><td>{}</td>", name);
-    for (int k = 1; k <= 5; ++k)
-      s += fmt::format("<td>{:.2f}%</td>", 100 * e[fmt::format("test_top{}", k)]);
-    s += fmt::format("<td>{:.4f}</td></tr>\n", e["test_loss"]);
+    for (int k = 1; k <= 5; ++k) s += fmt::format("<td>{:.2f}%</td>", 100 * top(k));
+    s += fmt::format("<td>{:.4f}</td></tr>\n", loss);
+  };
+  auto epoch = [&](const std::string& name, const train::EpochRecord& e) {
+    row(
+        name + ", " + (d.held_out ? "images held out" : "test images"),
+        [&](int k) { return e[fmt::format("{}_top{}", measured(d), k)]; },
+        e[measured(d) + "_loss"]);
+  };
+  epoch("last epoch", d.run.epochs.back());
+  if (d.run.best > 0) {
+    const std::string best = fmt::format("best epoch ({})", d.run.best);
+    epoch(best, d.run.epochs.at(static_cast<size_t>(d.run.best - 1)));
+    if (d.tested)
+      row(
+          best + ", test images",
+          [&](int k) { return d.tested->top.at(static_cast<size_t>(k - 1)); }, d.tested->loss);
   }
   return s + "</table></div>\n";
 }
 
 std::string curves(const ReportData& d) {
+  const std::string set = measured(d);
   return run_charts(
       d.run,
-      {.title = "Loss", .lines = {{"train", "train_loss"}, {"test", "test_loss"}}, .logs = true},
+      {.title = "Loss", .lines = {{"train", "train_loss"}, {set, set + "_loss"}}, .logs = true},
       {{.title = "Accuracy",
         .lines = {{"train top-1", "train_top1"},
-                  {"test top-1", "test_top1"},
-                  {"test top-5", "test_top5"}},
+                  {set + " top-1", set + "_top1"},
+                  {set + " top-5", set + "_top5"}},
         .percent = true}});
 }
 
 std::string tables(const ReportData& d) {
+  const std::string set = measured(d);
   return epoch_table(d.run,
                      {{"train loss", "train_loss"},
                       {"train top-1", "train_top1", 2, 100, "%"},
-                      {"test loss", "test_loss"},
-                      {"test top-1", "test_top1", 2, 100, "%"},
-                      {"test top-5", "test_top5", 2, 100, "%"},
+                      {set + " loss", set + "_loss"},
+                      {set + " top-1", set + "_top1", 2, 100, "%"},
+                      {set + " top-5", set + "_top5", 2, 100, "%"},
                       {"lr", "lr", 6}},
                      "images") +
          settings_table(d.run);
@@ -155,7 +171,7 @@ std::string prediction_figure(const ReportData& d, const Prediction& p) {
 }
 
 std::string predictions(const ReportData& d, const std::vector<Prediction>& list, const char* title,
-                        const char* text) {
+                        const std::string& text) {
   if (list.empty()) return "";
   std::string s = fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"row\">\n", title, text);
   for (const Prediction& p : list) s += prediction_figure(d, p);
@@ -167,7 +183,8 @@ std::string patches(const ReportData& d) {
   if (p.pixels.empty() || d.patch == 0) return "";
   int64_t count = (p.height / d.patch) * (p.width / d.patch);
   return "<h2>What the model sees</h2>\n<div class=\"row\">" +
-         html_figure(html_image(to_bitmap(p), 6, "sample image"), "a test image") +
+         html_figure(html_image(to_bitmap(p), 6, "sample image"),
+                     d.held_out ? "an image" : "a test image") +
          html_figure(html_image(cut_into_patches(p, d.patch), 6, "sample image in patches"),
                      fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
                                  d.patch)) +
@@ -186,11 +203,10 @@ std::string make_report(const ReportData& d) {
   }
   s += picture_maps(d);
   if (!d.confusion.empty())
-    s += "<h2>Confusion matrix</h2>\n<p>Test images: a row a true class, a column a "
-         "prediction.</p>\n" +
-         confusion_table(d);
+    s += "<h2>Confusion matrix</h2>\n<p>" + d.shown +
+         ": a row a true class, a column a prediction.</p>\n" + confusion_table(d);
   s += predictions(d, d.predictions, "Predictions",
-                   "Test images with their true class and the three likeliest answers.");
+                   d.shown + " with their true class and the three likeliest answers.");
   s += predictions(d, d.mistakes, "Surest mistakes",
                    "The wrong answers that were given with the highest probability.");
   return html_page(d.run.title, s + "<h2>Numbers</h2>\n" + tables(d));

@@ -1,7 +1,9 @@
 // report.html of a training run: one self-contained page that a person opens in a browser.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +47,17 @@ struct Prediction {
   std::vector<float> probabilities;  ///< a class each
 };
 
+/// What the best epoch's weights do on the test images, in a run that held images out.
+struct BestTested {
+  std::array<double, 5> top = {};  ///< as Evaluation::top
+  double loss = 0;
+};
+
 struct ReportData {
-  RunSummary run;  ///< "gmlp-4m on CIFAR-10"
+  RunSummary run;                     ///< "gmlp-4m on CIFAR-10"
+  bool held_out = false;              ///< epochs are measured on images held out
+  std::optional<BestTested> tested;   ///< none before the end
+  std::string shown = "Test images";  ///< what the images below are
   std::vector<std::string> class_names;
   Picture sample;     ///< shown cut into patches
   int64_t patch = 0;  ///< side of a patch in pixels; 0: the model sees none

@@ -93,10 +93,9 @@ Bitmap overlay(const Picture& p, const std::vector<float>& values, int64_t rows,
 std::string picture_maps(const ReportData& d) {
   if (d.pictures.empty()) return "";
   std::string s = fmt::format(
-      "<h2>{}</h2>\n<p>{} Test images in grey, the patches that count most in red: each picture "
-      "has "
-      "a scale of its own.</p>\n",
-      escape_html(d.pictures_title), escape_html(d.pictures_caption));
+      "<h2>{}</h2>\n<p>{} {} in grey, the patches that count most in red: each picture has a scale "
+      "of its own.</p>\n",
+      escape_html(d.pictures_title), escape_html(d.pictures_caption), d.shown);
   for (const PictureMaps& p : d.pictures) s += picture_section(p);
   return s;
 }

@@ -31,7 +31,7 @@ NamedTensors numbered(const models::Heatmaps& maps) {
   return out;
 }
 
-train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {
+train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {  // of the whole set
   train::LearnerOptions options = learner_options(o);
   options.schedule =
       train::make_schedule({.name = o.schedule, .warmup = o.warmup}, total_steps(o, images));
@@ -49,7 +49,8 @@ ImageClassifier make_model(const TrainOptions& o) {
 }
 
 int64_t total_steps(const TrainOptions& o, int64_t images) {
-  const int64_t used = o.limit > 0 ? std::min(images, o.limit) : images;
+  const int64_t all = o.limit > 0 ? std::min(images, o.limit) : images;
+  const int64_t used = all - held_out(o.hold_out, all);
   return o.epochs * ((used + o.batch - 1) / o.batch);
 }
 
@@ -81,11 +82,12 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
                              train::LoopOptions loop_options)
     : options(o),
       train_set(limited(data.train, o.limit)),
+      held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, o.limit)),
       loader(data::image_loader(train_set, loader_options(o))),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
-      learner(model, *optimizer, scheduled(o, train_set.size())),
+      learner(model, *optimizer, scheduled(o, data.train->size())),
       initial(heatmaps()),
       loop(learner, loader,
            {.loss = [this](const data::Batch& b,
@@ -103,7 +105,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
 
 train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.epochs = options.epochs;
-  o.best = {"test_top1", true};
+  if (options.hold_out > 0) o.best = {"valid_top1", true};
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
   o.output = stderr;  // standard output carries the accuracies
   o.unit = "images";
@@ -114,7 +116,10 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.how_to_resume = "--resume " + o.folder;
-  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+  const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
+  o.on_epoch = [this, all, metadata = o.weights_metadata,
+                next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (all) learner.save_weights(loop.folder().best_weights(), metadata);
     if (loop.events()) add_pictures(*loop.events(), e.steps);
     if (next) next(e);
   };
@@ -126,12 +131,13 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
   train::Learner::Evaluation scope(learner);
   add_heatmaps(events, heatmaps(), step);
-  const int64_t count = std::min(kPictures, test_set.size());
+  const data::Dataset<data::ImageSample>& set = evaluated_set();
+  const int64_t count = std::min(kPictures, set.size());
   const models::PatchMaps found = patch_maps(count);
   for (int64_t i = 0; i < count; ++i)
     for (const models::PatchMap& layer : found.maps) {
       const Tensor mean = tern::mean(layer.values[i], {0});
-      const data::ImageSample sample = test_set.get(i);
+      const data::ImageSample sample = set.get(i);
       const Picture picture{
           data::kImageSide, data::kImageSide, {sample.image->begin(), sample.image->end()}};
       add_bitmap(events, fmt::format("{}/image {}, {}", found.title, i + 1, layer.title),
@@ -140,38 +146,50 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
 }
 
 std::optional<Evaluation> CifarTraining::test(const std::string& label) const {
-  train::Progress bar(label, "images", test_set.size(), 0, loop.output());
-  return evaluate(model, test_set, [&](int64_t done) {
+  train::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
+  return evaluate(model, evaluated_set(), [&](int64_t done) {
     bar.update(done);
     return !train::interrupted();
   });
 }
 
+const data::Dataset<data::ImageSample>& CifarTraining::evaluated_set() const {
+  return options.hold_out > 0 && !best_tested ? held_set : test_set;
+}
+
+bool CifarTraining::test_best() {
+  load_weights_of(loop.folder().best_weights(), model);
+  best_tested = true;
+  nn::EvalScope evaluating(model);
+  evaluation = test("testing");
+  return evaluation.has_value();
+}
+
 std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
-  evaluation = test(fmt::format("testing {}/{}", loop.epoch(), loop.epochs()));
+  const bool held = options.hold_out > 0;
+  evaluation =
+      test(fmt::format("{} {}/{}", held ? "validating" : "testing", loop.epoch(), loop.epochs()));
   if (!evaluation) return std::nullopt;
+  const std::string name = held ? "valid" : "test";
   if (!std::isfinite(evaluation->loss))
     throw train::Diverged(
-        fmt::format("the test loss after epoch {} is {}", loop.epoch(), evaluation->loss));
-  train::Metrics m = {{"test_loss", evaluation->loss}};
+        fmt::format("the {} loss after epoch {} is {}", name, loop.epoch(), evaluation->loss));
+  train::Metrics m = {{name + "_loss", evaluation->loss}};
   for (size_t k = 0; k < evaluation->top.size(); ++k)
-    m.emplace_back(fmt::format("test_top{}", k + 1), evaluation->top[k]);
-  double best = evaluation->top[0];
-  for (const train::EpochRecord& e : loop.history()) best = std::max(best, e["test_top1"]);
-  m.emplace_back("best_top1", best);
+    m.emplace_back(fmt::format("{}_top{}", name, k + 1), evaluation->top[k]);
   return m;
 }
 
 models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.heatmaps(first_images(test_set, 1));
+  return model.heatmaps(first_images(options.hold_out > 0 ? held_set : test_set, 1));
 }
 
 models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.patch_maps(first_images(test_set, images));
+  return model.patch_maps(first_images(evaluated_set(), images));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -31,7 +31,9 @@ train::LearnerOptions learner_options(const TrainOptions& options);
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
                      const data::Batch& batch, train::Means& means);
 
-/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5, best_top1.
+/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5. With --hold-out they
+/// are valid_loss, valid_top1 ... valid_top5, of the images held out: these say which epoch is the
+/// best, and nothing sees the test set before test_best().
 struct CifarTraining {
   /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
   CifarTraining(const TrainOptions& options, const data::Cifar10& data, ImageClassifier model,
@@ -41,18 +43,24 @@ struct CifarTraining {
 
   /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
   std::optional<Evaluation> test(const std::string& label) const;
+  /// The set of `evaluation`: the images held out, if there are some, and else the test images.
+  const data::Dataset<data::ImageSample>& evaluated_set() const;
+  /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
+  /// signal stopped it. The training cannot go on from there.
+  bool test_best();
   /// What the report shows of the model now.
   models::Heatmaps heatmaps() const;
-  models::PatchMaps patch_maps(int64_t images) const;  ///< of the first test images
+  models::PatchMaps patch_maps(int64_t images) const;  ///< of the first of evaluated_set()
 
   TrainOptions options;
-  data::Dataset<data::ImageSample> train_set, test_set;
+  data::Dataset<data::ImageSample> train_set, held_set, test_set;
   data::Loader<data::Batch> loader;
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   models::Heatmaps initial;              ///< of the model at the start
   std::optional<Evaluation> evaluation;  ///< of the epoch closed last, if it was closed here
+  bool best_tested = false;              ///< it is that of test_best()
   train::Loop loop;
 
  private:

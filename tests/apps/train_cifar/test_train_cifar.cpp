@@ -171,9 +171,9 @@ TEST_CASE("train_cifar: every option is refused by name") {
   TrainOptions o = busy_options("gmlp-small");
   o.memory_use.optimizer_bits = 8;
   TrainOptions read;
-  test::check_every_option(options_to_json(o),
-                           [&](const std::string& json) { options_from_json(json, read); },
-                           {"seed"}, {"model", "schedule", "augment", "precision", "recompute"});
+  test::check_every_option(
+      options_to_json(o), [&](const std::string& json) { options_from_json(json, read); }, {"seed"},
+      {"model", "schedule", "augment", "precision", "recompute"}, {"hold_out"});
 }
 
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
@@ -318,7 +318,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   o.tensorboard = true;
   o.command_line = "train_cifar <x>";
   REQUIRE(start_run(o) == 0);
-  test::check_run_files(o.out, o.command_line, "Spatial weights/");
+  test::check_run_files(o.out, o.command_line, "Spatial weights/", false);
   CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("holds a run already"), Error);
 
   train::RunFolder run{o.out};

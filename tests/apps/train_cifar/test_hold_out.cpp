@@ -1,0 +1,220 @@
+// Which weights of a run count: the last epoch's, or with --hold-out those that images held out
+// choose, and what then sees the test set.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tern/apps/common/run_record.h"
+#include "tern/apps/train_cifar/commands.h"
+#include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/images.h"
+#include "tern/apps/train_cifar/training.h"
+#include "tern/tests/data_files.h"
+#include "tern/tests/same_bits.h"
+#include "tern/train/run_log.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+const data::Cifar10& tiny_data() {
+  static const data::Cifar10 kData = draw_cifar10(40, 20, 1);
+  return kData;
+}
+
+// A rate far too high, so that the last epoch is not the best one.
+TrainOptions wild_options(double share) {
+  TrainOptions o;
+  o.model = "gmlp-small";
+  o.epochs = 4;
+  o.batch = 6;
+  o.lr = 0.05;
+  o.ema = 0.5;
+  o.seed = 5;
+  o.hold_out = share;
+  return o;
+}
+
+TrainOptions in_folder(const test::TempDir& dir, const char* name, double share) {
+  TrainOptions o = wild_options(share);
+  o.data = dir / "data";
+  o.out = dir / name;
+  if (!std::filesystem::exists(o.data)) data::write_cifar10(o.data, tiny_data());
+  return o;
+}
+
+std::set<const data::Image*> pictures(const data::Dataset<data::ImageSample>& set) {
+  std::set<const data::Image*> all;
+  for (int64_t i = 0; i < set.size(); ++i) all.insert(set.get(i).image.get());
+  return all;
+}
+
+Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
+                         const data::Dataset<data::ImageSample>& set) {
+  ImageClassifier model = make_model(o);
+  load_weights_of(weights, model);
+  nn::EvalScope evaluating(model);
+  return *evaluate(model, set);
+}
+
+}  // namespace
+
+TEST_CASE("train_cifar: a share of the training images is held out, by the seed") {
+  const data::Dataset<data::ImageSample> all = limited(tiny_data().train, 0);
+  for (double share : {0.1, 0.25, 0.5}) {
+    data::Dataset<data::ImageSample> left = all, again = all, other = all;
+    const auto held = hold_out(left, share, 7);
+    CHECK(static_cast<double>(held.size()) == 40 * share);
+    CHECK(left.size() + held.size() == 40);
+    std::set<const data::Image*> both = pictures(left);
+    both.merge(pictures(held));
+    CHECK(both == pictures(all));
+    CHECK(pictures(hold_out(again, share, 7)) == pictures(held));
+    CHECK(pictures(hold_out(other, share, 8)) != pictures(held));
+  }
+  data::Dataset<data::ImageSample> left = all;
+  CHECK(hold_out(left, 0, 7).size() == 0);
+  for (int64_t i = 0; i < 40; ++i) CHECK(left.get(i).image == all.get(i).image);
+  for (double share : {0.01, 0.99})
+    CHECK_THROWS_WITH_AS(hold_out(left, share, 7), doctest::Contains("of 40 training images"),
+                         Error);
+}
+
+TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
+  const test::TempDir dir;
+  const TrainOptions o = in_folder(dir, "run", 0);
+  REQUIRE(start_run(o) == 0);
+  const train::RunFolder run{o.out};
+  const train::RunLog log = train::read_log(run.log());
+  REQUIRE(log.epochs.size() == 4);
+  // The test set would have chosen another.
+  CHECK(train::best_epoch(log.epochs, {"test_top1", true}).epoch < 4);
+  CHECK(test::read_file(run.best_weights()) == test::read_file(run.weights()));
+  CHECK(evaluation_of(o, run.best_weights(), limited(tiny_data().test, 0)).loss ==
+        log.epochs.back()["test_loss"]);
+  CHECK_FALSE(log.epochs.back().has("best_top1"));
+  CHECK(load_run_record(run)->best.metric == "");
+  const std::string page = test::read_file(run.file("report.html"));
+  CHECK(test::contains(page, "last epoch, test images"));
+  CHECK_FALSE(test::contains(page, "best epoch"));
+  CHECK_FALSE(test::contains(page, "class=\"best\""));
+}
+
+TEST_CASE(
+    "train_cifar: with --hold-out the images held out choose, and the test set is seen once") {
+  const test::TempDir dir;
+  const TrainOptions o = in_folder(dir, "run", 0.25);
+  REQUIRE(start_run(o) == 0);
+  const train::RunFolder run{o.out};
+  const train::RunLog log = train::read_log(run.log());
+  REQUIRE(log.epochs.size() == 4);
+  for (const train::EpochRecord& e : log.epochs) {
+    CHECK(e.has("valid_loss"));
+    for (const auto& [name, value] : e.metrics) CHECK_FALSE(name.starts_with("test"));
+  }
+  const train::EpochRecord& best = train::best_epoch(log.epochs, {"valid_top1", true});
+  CHECK(best.epoch < 4);
+  data::Dataset<data::ImageSample> left = limited(tiny_data().train, 0);
+  const auto held = hold_out(left, o.hold_out, o.seed);
+  CHECK(evaluation_of(o, run.best_weights(), held).loss == best["valid_loss"]);
+  CHECK(evaluation_of(o, run.weights(), held).loss == log.epochs.back()["valid_loss"]);
+  CHECK(load_run_record(run)->best.metric == "valid_top1");
+
+  // The averages that are the best epoch's weights are what is tested.
+  const Evaluation tested = evaluation_of(o, run.best_weights(), limited(tiny_data().test, 0));
+  const std::string page = test::read_file(run.file("report.html"));
+  CHECK(test::contains(page, fmt::format("best epoch ({}), images held out", best.epoch)));
+  CHECK(test::contains(page, fmt::format("<td>best epoch ({}), test images</td><td>{:.2f}%</td>",
+                                         best.epoch, 100 * tested.top[0])));
+  CHECK(test::contains(page, fmt::format("<td>{:.4f}</td>", tested.loss)));
+  CHECK(test::contains(page, "Test images with their true class"));
+  CHECK(test::contains(page, "30 training, 10 held-out and 20 test images"));
+  CHECK(test::contains(page, "hold-out 0.25"));
+
+  std::filesystem::remove(run.file("report.html"));
+  TrainOptions again;
+  again.resume = o.out;
+  CHECK(resume_run(again) == 0);  // it is finished: the chosen weights are tested once more
+  CHECK(test::contains(test::read_file(run.file("report.html")),
+                       fmt::format("best epoch ({}), test images", best.epoch)));
+}
+
+TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the same ones") {
+  const test::TempDir dir;
+  const TrainOptions o = in_folder(dir, "whole", 0.25);
+  REQUIRE(start_run(o) == 0);
+  TrainOptions part = in_folder(dir, "part", 0.25);
+  part.epochs = 2;
+  REQUIRE(start_run(part) == 0);
+  TrainOptions more;
+  more.resume = part.out;
+  more.epochs = 4;
+  more.epochs_given = true;
+  REQUIRE(resume_run(more) == 0);
+  const train::RunFolder a{o.out}, b{part.out};
+  CHECK(test::read_file(a.weights()) == test::read_file(b.weights()));
+  CHECK(test::read_file(a.best_weights()) == test::read_file(b.best_weights()));
+
+  // In mid-epoch, too: five steps an epoch.
+  CifarTraining whole(wild_options(0.25), tiny_data(), make_model(o));
+  CifarTraining first(wild_options(0.25), tiny_data(), make_model(o));
+  const auto step = [](CifarTraining& t) {
+    t.loop.step();
+    if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+  };
+  for (int i = 0; i < 8; ++i) step(whole);
+  for (int i = 0; i < 3; ++i) step(first);
+  first.loop.checkpoint().save(dir / "c");
+  const SafeTensors saved = train::load_checkpoint(dir / "c");
+  TrainOptions read;
+  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
+  CHECK(read.hold_out == 0.25);
+  CifarTraining second(read, tiny_data(), make_model(read));
+  second.loop.load_state(saved, "c");
+  for (int i = 3; i < 8; ++i) step(second);
+  test::check_same(whole.loop.state(), second.loop.state());
+  CHECK(whole.loop.history().size() == 1);
+
+  const std::string page = make_report(report_data(whole, {}, tiny_data().class_names));
+  CHECK(test::contains(page, "Images held out with their true class"));
+  CHECK_FALSE(test::contains(page, "est images"));
+}
+
+TEST_CASE("train_cifar: --hold-out counts in the steps, its default is what runs of before had") {
+  TrainOptions o = wild_options(0.25);
+  CHECK(total_steps(o, 40) == 4 * 5);
+  o.limit = 20;  // of these 15 are trained on
+  CHECK(total_steps(o, 40) == 4 * 3);
+  nlohmann::json older = nlohmann::json::parse(options_to_json(o));
+  CHECK(older.erase("hold_out") == 1);
+  TrainOptions read;
+  options_from_json(older.dump(), read);
+  CHECK(read.hold_out == 0);
+  CHECK(total_steps(read, 40) == 4 * 4);
+
+  const auto parsed = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "train_cifar");
+    TrainOptions options;
+    parse_options(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data()),
+                  options);
+    return options.hold_out;
+  };
+  CHECK(parsed({"--hold-out", ".1"}) == 0.1);
+  CHECK(parsed({}) == 0);
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"--hold-out", "1"},
+                                             {"--hold-out", "-0.1"},
+                                             {"--resume", "d", "--hold-out", ".1"},
+                                             {"--eval", "w", "--data", "x", "--hold-out", ".1"}})
+    CHECK_THROWS_AS(parsed(wrong), Error);
+}
+
+TEST_CASE("train_cifar: shares are printed with four digits") {
+  CHECK(accuracy_lines({0.994, 0.99949, 1, 1, 1}) ==
+        "Top-1 accuracy: 0.9940\nTop-2 accuracy: 0.9995\nTop-3 accuracy: 1.0000\n"
+        "Top-4 accuracy: 1.0000\nTop-5 accuracy: 1.0000\n");
+}
+
+}  // namespace tern::apps::train_cifar
