@@ -57,6 +57,28 @@ TEST_CASE("creation: values and types") {
   CHECK_THROWS_WITH_AS(tensor({1, 2, 3}, {2, 2}), doctest::Contains("3 values"), Error);
 }
 
+TEST_CASE("creation: full_like and new_full take the type of a tensor, whatever its layout") {
+  for (DType type : {DType::f32, DType::f64, DType::i64, DType::u8}) {
+    Tensor x = expand(transpose(counting({2, 3}, type), 0, 1), {4, 3, 2});
+    Tensor like = full_like(x, 7), other = new_full(x, {5, 0}, 7), number = new_full(x, {}, 7);
+    CHECK(like.shape() == x.shape());
+    CHECK(like.is_contiguous());
+    CHECK(like.to_vector<int>() == std::vector<int>(24, 7));
+    CHECK(other.shape() == Shape{5, 0});
+    CHECK(number.item() == 7);
+    for (const Tensor& t : {like, other, number}) CHECK(t.dtype() == type);
+  }
+  CHECK(full_like(zeros({0, 3}), 1).shape() == Shape{0, 3});
+  CHECK(full_like(zeros({1}, DType::f64), 0.1).item() == 0.1);
+  CHECK_FALSE(full_like(zeros({1}).set_requires_grad(), 1).requires_grad());
+  CHECK_THROWS_WITH_AS(full_like(zeros({1}, DType::u8), 256), doctest::Contains("full: 256"),
+                       Error);
+  CHECK_THROWS_WITH_AS(new_full(zeros({1}, DType::i64), {2}, 1e30), doctest::Contains("full: "),
+                       Error);
+  CHECK_THROWS_WITH_AS(full_like(Tensor(), 1), doctest::Contains("full_like"), Error);
+  CHECK_THROWS_WITH_AS(new_full(Tensor(), {1}, 1), doctest::Contains("new_full"), Error);
+}
+
 TEST_CASE("creation: arange, linspace, eye, one_hot as in PyTorch") {
   CHECK(arange(5, 0, -2).to_vector<int>() == std::vector<int>{5, 3, 1});
   CHECK(arange(3, 3).numel() == 0);

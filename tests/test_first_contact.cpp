@@ -116,9 +116,9 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   const std::vector<Tensor> xs{x, x};
   // Creation.
   tensor(std::vector<float>{1}, {1}), tensor({1}, {1}), scalar(1), empty(3), full(3, 1), zeros(3),
-      ones(3), zeros_like(x), ones_like(x), arange(0, 3), linspace(0, 1, 3), eye(3), randn(3, r),
-      uniform(3, 0, 1, r), bernoulli(3, .5, r), randint(0, 3, 3, r), randperm(3, r), one_hot(m, 3),
-      randn_like(x, r), rand_like(x, r);
+      ones(3), zeros_like(x), ones_like(x), full_like(x, 1), new_full(x, 3, 1), arange(0, 3),
+      linspace(0, 1, 3), eye(3), randn(3, r), uniform(3, 0, 1, r), bernoulli(3, .5, r),
+      randint(0, 3, 3, r), randperm(3, r), one_hot(m, 3), randn_like(x, r), rand_like(x, r);
   cast(x, DType::f64), clone(x), copy_(x, x), fill_(x, 1), zero_(x), add_(x, x), mul_(x, 2);
   view(x, 3), reshape(x, 3), transpose(x, 0, 1), permute(x, {1, 0}), expand(x, {3, 3}), squeeze(x),
       unsqueeze(x, 0), slice(x, 0, 1, 2), narrow(x, 0, 1, 1), select(x, 0, 1), flatten(x),

@@ -62,6 +62,14 @@ Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
 Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
+Tensor full_like(const Tensor& x, Scalar value) {
+  check_defined("full_like", x);
+  return full(x.shape(), value, x.dtype());
+}
+Tensor new_full(const Tensor& x, const Shape& shape, Scalar value) {
+  check_defined("new_full", x);
+  return full(shape, value, x.dtype());
+}
 
 namespace {
 

@@ -59,6 +59,9 @@ Tensor zeros(const Shape& shape, DType dtype = DType::f32);
 Tensor ones(const Shape& shape, DType dtype = DType::f32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+/// The value in the shape and type of x, and in its type with another shape.
+Tensor full_like(const Tensor& x, Scalar value);
+Tensor new_full(const Tensor& x, const Shape& shape, Scalar value);
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
 Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::f32);
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);
