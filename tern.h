@@ -23,6 +23,7 @@
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/interpolate.h"
 #include "tern/core/ops/linalg.h"
+#include "tern/core/ops/linear_scan.h"
 #include "tern/core/ops/losses.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"

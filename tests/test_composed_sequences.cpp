@@ -147,6 +147,27 @@ TEST_CASE("fused and composed: recurrent cells") {
   });
 }
 
+FusedRow scan_row(const std::string& name, int axis, bool reverse, bool initial) {
+  auto shapes = [=](int64_t n) {
+    Shapes s = {{2, n, 5}, {2, n, 5}};
+    if (initial) s.push_back(axis == 1 ? Shape{2, 5} : Shape{n, 5});
+    return s;
+  };
+  return fused_row("linear_scan, " + name, shapes, linear_scan, composed::linear_scan,
+                   [=](auto op, const Inputs& x) {
+                     LinearScanOptions o{.initial = initial ? x[2] : Tensor(), .reverse = reverse};
+                     return op(sigmoid(x[0]), x[1], axis, o);
+                   });
+}
+
+TEST_CASE("fused and composed: linear scans") {
+  run_fused({
+      scan_row("middle axis", 1, false, true),
+      scan_row("middle axis, reverse", 1, true, false),
+      scan_row("first axis, reverse", 0, true, true),
+  });
+}
+
 FusedRow layer_row(RnnKind kind, bool reverse, bool lengths) {
   auto shapes = [=](int64_t n) {
     const int64_t rows = gate_parts(kind) * n;

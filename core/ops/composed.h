@@ -1,10 +1,10 @@
 // Composed definitions: beside every fused op the same function stands in public differentiable
 // ops, under the same name in tern::composed, in the file of the fused op. Two things rest on them:
 // - second derivatives: where a backward pass is itself recorded, a fused op's gradient is that of
-//   its composed definition (composed_gradients). Three are their own second derivative, and only
-//   tests use their composed form: convolutions and dropout, linear in each argument, whose
-//   gradients are the same ops again; and softmax with its logarithm, whose gradient is a formula
-//   of the result, so that the input need not be kept.
+//   its composed definition (composed_gradients). Four are their own second derivative, and only
+//   tests use their composed form: convolutions, dropout and linear scans, linear in each argument,
+//   whose gradients are the same ops again; and softmax with its logarithm, whose gradient is a
+//   formula of the result, so that the input need not be kept.
 // - tests: tests/test_composed*.cpp compare the two, one row an op.
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
+#include "tern/core/ops/linear_scan.h"
 #include "tern/core/ops/ntm.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/residual.h"
@@ -55,6 +56,8 @@ Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& coun
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& w);
 Tensor lstm_cell(const Tensor& gates, const Tensor& c);
 Tensor gru_cell(const Tensor& of_x, const Tensor& of_h, const Tensor& h);
+Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t axis,
+                   const LinearScanOptions& options = {});
 Tensor ntm_step(const Tensor& heads, const Tensor& state, const NtmMemory& memory);
 Tensor rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& weights,
                  const RnnLayerOptions& options = {});

@@ -12,11 +12,11 @@
 //
 // Beside this page: comparisons, as x > 0 (compare.h, included here), more elementwise functions
 // (elementary.h), reading and writing at indices (indexing.h), order statistics and counts
-// (statistics.h), more losses (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h),
-// einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions (conv.h), pooling
-// (pooling.h), padding (padding.h), resizing (interpolate.h), attention (attention.h) and the
-// scores of additive attention (additive.h), recurrent cells and layers (rnn.h). Gradients:
-// core/tape/autograd.h.
+// (statistics.h), more losses (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h) and
+// complex products (complex.h), einsum and einops' rearrange, reduce and repeat (einsum.h),
+// convolutions (conv.h), pooling (pooling.h), padding (padding.h), resizing (interpolate.h),
+// attention (attention.h) and the scores of additive attention (additive.h), recurrent cells and
+// layers (rnn.h), linear recurrences (linear_scan.h). Gradients: core/tape/autograd.h.
 #pragma once
 
 #include <limits>
