@@ -16,6 +16,7 @@
 #include "tern/core/io/state.h"
 #include "tern/core/ops/additive.h"
 #include "tern/core/ops/attention.h"
+#include "tern/core/ops/complex.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/elementary.h"

@@ -1,6 +1,7 @@
 // Fourier transforms of real signals: PyTorch's torch.fft.rfft and irfft, where a spectrum is a
 // tensor with a last axis of 2 (real and imaginary parts, as torch.view_as_real gives it). There
-// are no complex tensors. Any length; lengths whose prime factors are small are fast.
+// are no complex tensors; products of spectra are in complex.h. Any length; lengths whose prime
+// factors are small are fast.
 #pragma once
 
 #include <optional>
