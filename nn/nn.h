@@ -7,6 +7,7 @@
 #include "tern/nn/check_module.h"
 #include "tern/nn/continuous_batching.h"
 #include "tern/nn/conv.h"
+#include "tern/nn/ctc_decode.h"
 #include "tern/nn/decode.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/dynamic_sequential.h"
