@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tern/core/tape/autograd.h"
-#include "tern/core/tape/op.h"
+#include "tern/core/tape/record.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -73,15 +73,22 @@ Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
 
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& o, DType dtype) {
   check(dim >= 0 && tokens >= 0, "sinusoidal_positions: {} tokens of {} channels", tokens, dim);
-  check_base("sinusoidal_positions", o.base);
   check_float("sinusoidal_positions", dtype);
+  return sinusoidal_positions(steps(tokens), dim, o).to(dtype);
+}
+
+Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOptions& o) {
+  check_defined("sinusoidal_positions", times);
+  check(dim >= 0, "sinusoidal_positions: {} channels", dim);
+  check_base("sinusoidal_positions", o.base);
   const int64_t pairs = (dim + 1) / 2;
   // Frequencies run to base^-1 over D/2, which is not the number of pairs where D is odd.
   Tensor w =
       exp(steps(pairs) * (-2 * std::log(o.base) / static_cast<double>(std::max<int64_t>(dim, 1))));
-  Tensor angle = unsqueeze(steps(tokens, o.offset), 1) * w;
-  Tensor table = reshape(stack({sin(angle), cos(angle)}, 2), {tokens, 2 * pairs});
-  return narrow(table, 1, 0, dim).contiguous().to(dtype);
+  Tensor angle = unsqueeze(times.to(DType::f64) + o.offset, -1) * w;
+  Tensor waves = flatten(stack({sin(angle), cos(angle)}, -1), -2);
+  const DType type = is_float(times.dtype()) ? times.dtype() : DType::f32;
+  return narrow(waves, -1, 0, dim).contiguous().to(type);
 }
 
 Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim, const GridOptions& o,

@@ -20,6 +20,10 @@ struct SinusoidOptions {
 /// al. 2017, section 3.5). D may be odd: the last cosine is left out.
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& options = {},
                             DType dtype = DType::f32);
+/// The same for given times t, of any shape: (..., D), of their type (f32 for integers). Times may
+/// be fractions or negative, as those of diffusion models (Ho et al. 2020), and have a gradient.
+/// Computed in f64: whole times give the rows of the table.
+Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOptions& options = {});
 
 /// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. Quarters of
 /// the channels: sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He

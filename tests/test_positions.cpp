@@ -6,6 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/positions.h"
 #include "tern/tests/model_checks.h"
 #include "tern/tests/op_table.h"
@@ -79,6 +80,35 @@ TEST_CASE("positions: sinusoidal") {
   check_refused([] { sinusoidal_positions(-1, 4); }, "sinusoidal_positions: -1 tokens");
   check_refused([] { sinusoidal_positions(4, 4, {.base = 0}); }, "the base is 0");
   check_refused([] { sinusoidal_positions(4, 4, {}, DType::i64); }, "floating, got i64");
+}
+
+TEST_CASE("positions: sinusoidal, of given times") {
+  for (int64_t dim : {0, 1, 2, 7, 8, 64}) {
+    Tensor rows = sinusoidal_positions(50, dim), whole = arange(0, 50);
+    CHECK(same(sinusoidal_positions(whole, dim), rows));
+    CHECK(same(sinusoidal_positions(whole.to(DType::f32), dim), rows));
+    CHECK(same(sinusoidal_positions(whole.to(DType::f64), dim, {.offset = 3, .base = 100}),
+               sinusoidal_positions(50, dim, {.offset = 3, .base = 100}, DType::f64)));
+    // Any shape and layout.
+    Tensor grid = transpose(reshape(whole, {5, 10}), 0, 1);
+    CHECK(same(sinusoidal_positions(grid, dim), transpose(reshape(rows, {5, 10, dim}), 0, 1)));
+    CHECK(sinusoidal_positions(scalar(2.5), dim).shape() == Shape{dim});
+    CHECK(sinusoidal_positions(zeros({0, 2}), dim).shape() == Shape{0, 2, dim});
+  }
+  Tensor times = tensor({0.25, -3.5, 999.75}, {3}, DType::f64);
+  Tensor want = table({3, 5}, [&](const Dims& i) {
+    const double angle =
+        times[i[0]].item() * std::pow(1e4, -2.0 * static_cast<double>(i[1] / 2) / 5);
+    return i[1] % 2 ? std::cos(angle) : std::sin(angle);
+  });
+  CHECK(near(sinusoidal_positions(times, 5), want));
+  CHECK(sinusoidal_positions(times.to(DType::f32), 5).dtype() == DType::f32);
+  Tensor leaf = tensor({0.25, -3.5}, {2}, DType::f64).set_requires_grad();
+  auto of_times = [](const std::vector<Tensor>& x) { return sinusoidal_positions(x[0], 5); };
+  CHECK_NOTHROW(gradcheck(of_times, {leaf}));
+  check_refused([] { sinusoidal_positions(zeros({2}), -1); }, "-1 channels");
+  check_refused([] { sinusoidal_positions(zeros({2}), 4, {.base = 0}); }, "the base is 0");
+  check_refused([] { sinusoidal_positions(Tensor(), 4); }, "sinusoidal_positions: operand 1");
 }
 
 TEST_CASE("positions: on a grid") {
