@@ -9,6 +9,7 @@
 #include "tern/nn/conv.h"
 #include "tern/nn/ctc_decode.h"
 #include "tern/nn/decode.h"
+#include "tern/nn/distributions.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/dynamic_sequential.h"
 #include "tern/nn/eval_scope.h"
