@@ -9,6 +9,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/check_module_subject.h"
+#include "tern/nn/weights_instead.h"
 
 namespace tern::nn::detail {
 namespace {
@@ -293,6 +294,38 @@ std::string check_saving(const AnyModule& module, const Tensors& inputs) {
   return "";
 }
 
+// Weights w / 2 and twice as much in their place are exact, and so are their gradients.
+std::string check_replaced(const AnyModule& module, const Tensors& inputs) {
+  Subject own(module), replaced(module);
+  Tensors halves, doubled;
+  for (const auto& [name, t] : own.parameters()) {
+    NoGradGuard no_grad;
+    mul_(t, 0.9);
+    halves.push_back((t.detach() * 0.5).set_requires_grad(t.requires_grad()));
+  }
+  for (const Tensor& t : halves) doubled.push_back(t * 2);
+  for (Subject* s : {&own, &replaced}) s->remember();
+  NamedTensors want = outputs_and_gradients(own, inputs);
+  const NamedTensors parameters = replaced.parameters();
+  const WeightsInstead scope(parameters, doubled);
+  NamedTensors got = outputs_and_gradients(replaced, inputs);
+  for (size_t i = 0; i < halves.size(); ++i)
+    if (halves[i].grad().defined())
+      got.emplace_back(fmt::format("gradient of parameter '{}'", parameters[i].first),
+                       halves[i].grad() * 0.5);
+  for (size_t i = 0; i < want.size(); ++i) {
+    std::string found = i < got.size() && got[i].first == want[i].first
+                            ? difference(want[i].first, got[i].second, want[i].second, false)
+                            : fmt::format("there is no {}", want[i].first);
+    if (!found.empty())
+      return fmt::format(
+          "other weights: with what WeightsInstead puts in the place of its parameters, it is not "
+          "as with these weights: {}. Does it use something that it made of a Parameter earlier?",
+          found);
+  }
+  return "";
+}
+
 }  // namespace
 
 void fail_call(size_t inputs) {
@@ -335,6 +368,7 @@ void check_module(const AnyModule& module, const Tensors& inputs,
   if (options.batch == BatchRule::independent && subject.has_modes() && !subject.is_random())
     look("batch", [&] { return check_batch(module, inputs, /*training=*/true, options); });
   look("determinism", [&] { return check_determinism(module, inputs); });
+  look("other weights", [&] { return check_replaced(module, inputs); });
   look("save and load", [&] { return check_saving(module, inputs); });
   report();
 }

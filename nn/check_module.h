@@ -15,6 +15,8 @@
 // - batch: a row of a batch gives what it gives alone;
 // - determinism: evaluation gives the same bits twice, draws no random numbers and changes no
 //   buffer; training gives the same bits twice from the same state of generators and buffers;
+// - other weights: with those that a WeightsInstead puts in place it gives the same bits, outputs
+//   and gradients, as with these weights as its own;
 // - save and load: a model that was trained for a step, saved as safetensors and loaded into
 //   another one gives the same bits there, in evaluation and in training.
 #pragma once

@@ -17,7 +17,7 @@ NamedTensors tensors(const Slots& slots) {
   NamedTensors out;
   std::unordered_set<const void*> seen;
   auto add = [&](const Slot& slot, const OwnedTensor* t) {
-    if (t && t->defined() && seen.insert(t).second) out.emplace_back(slot.name, t->tensor());
+    if (t && t->defined() && seen.insert(t).second) out.emplace_back(slot.name, t->own());
   };
   for (const Slot& slot : slots) {
     auto get = [&]<class Kind>(Kind*) {
@@ -41,7 +41,7 @@ NamedTensors targets(const Slots& slots) {
     const OwnedTensor* t = nullptr;
     if (auto* const* p = std::get_if<Parameter*>(&slot.field)) t = *p;
     if (auto* const* b = std::get_if<Buffer*>(&slot.field)) t = *b;
-    if (t && t->defined()) out.emplace_back(slot.name, t->tensor());
+    if (t && t->defined()) out.emplace_back(slot.name, t->own());
   }
   return out;
 }
@@ -65,7 +65,7 @@ void fail_derived(const std::string& name) {
 void mark_known(const Slots& slots) {
   for_each<Parameter>(slots, [](const std::string&, const Parameter& p) {
     if (!p.defined()) return;
-    if (const Ref<Node>& node = p.tensor().ref()->node_or_frozen())
+    if (const Ref<Node>& node = p.own().ref()->node_or_frozen())
       static_cast<LeafNode*>(node.get())->known = true;
   });
 }

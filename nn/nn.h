@@ -32,3 +32,4 @@
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"
 #include "tern/nn/transformer.h"
+#include "tern/nn/weights_instead.h"

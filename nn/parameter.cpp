@@ -4,6 +4,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern::nn {
 namespace {
@@ -20,10 +21,20 @@ bool is_known(const Tensor& t) {
   return t.requires_grad() && static_cast<LeafNode*>(t.node().get())->known;
 }
 
+// Where another tensor stands in for this one, new elements would be used by nobody.
+void check_not_replaced(const char* what, const Tensor& t) {
+  const tern::detail::Substitution* s = tern::detail::substituting;
+  check(!s || !t.defined() || !s->find(t.ref().get()),
+        "parameter '{}': {} while another tensor stands in for it; do that before the "
+        "WeightsInstead begins, or after it has ended",
+        parameter_name(t), what);
+}
+
 // Optimizers and averages that hold the old elements can tell that these are the model's no more.
 // A name belongs to a place in a module: what comes to another place (std::swap, erase) loses its
 // own.
 void replace(Tensor& t, Tensor by) {
+  check_not_replaced("it cannot get new elements", t);
   const std::string name = parameter_name(t);
   if (t.defined()) t.ref()->storage->retire();
   t = std::move(by);
@@ -34,10 +45,13 @@ void replace(Tensor& t, Tensor by) {
 
 }  // namespace
 
+const Tensor& OwnedTensor::tensor() const { return tern::detail::standing_in(tensor_); }
+
 OwnedTensor::OwnedTensor(const Tensor& value, bool requires_grad)
     : tensor_(leaf(value.contiguous(), requires_grad)) {}
 
 OwnedTensor::OwnedTensor(const OwnedTensor& other) {
+  check_not_replaced("it cannot be copied", other.tensor_);
   if (other.defined())
     tensor_ = leaf(other.tensor_.detach().clone(), other.tensor_.requires_grad());
 }

@@ -12,8 +12,11 @@ namespace tern::nn {
 /// bias): the module walk passes it by.
 class OwnedTensor {
  public:
-  const Tensor& tensor() const { return tensor_; }
-  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit on purpose
+  /// What ops take: its own tensor, or in a WeightsInstead what stands in for it.
+  const Tensor& tensor() const;
+  operator const Tensor&() const { return tensor(); }  // NOLINT: implicit on purpose
+  /// Its own tensor: what module walks, optimizers and files see.
+  const Tensor& own() const { return tensor_; }
   bool defined() const { return tensor_.defined(); }
   const Shape& shape() const { return tensor_.shape(); }
   int64_t size(int64_t axis) const { return tensor_.size(axis); }

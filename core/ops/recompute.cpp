@@ -7,6 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/core/tape/segment.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
@@ -110,6 +111,7 @@ struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
   std::vector<Rng> rngs_before;
+  Ref<detail::Substitution> substitution;  // that fn ran in first
   detail::DrawLog draws = {};
   Shape shape = {};
   std::vector<Saved> inputs = {};
@@ -133,6 +135,7 @@ struct Recompute {
   // fn again, with the numbers that it drew the first time; `rest`: what it used then besides.
   Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
+    const detail::SubstitutionScope weights(substitution);
     detail::DrawLog log = draws;
     detail::DrawScope scope(log, detail::DrawScope::Mode::replay);
     const uint64_t since = detail::tape_position();
@@ -224,7 +227,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
   Op op("checkpoint", inputs);
-  Recompute recompute{fn, options.rngs, {}};
+  Recompute recompute{fn, options.rngs, {}, Ref(detail::substituting)};
   for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
   // The first pass is recorded only to find what fn uses; its graph is dropped at once.
   std::vector<Tensor> args;
