@@ -21,6 +21,7 @@
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/fft.h"
+#include "tern/core/ops/gradient_hook.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/interpolate.h"
 #include "tern/core/ops/linalg.h"
