@@ -1,0 +1,37 @@
+// What programs compare with PyTorch's numbers (tests/reference/make_consumer.py).
+#pragma once
+
+#include <tern/tern.h>
+
+/// What the file has under names that begin with `prefix`, without it.
+inline tern::NamedTensors part(const tern::SafeTensors& file, const std::string& prefix) {
+  tern::NamedTensors out;
+  for (const auto& [name, t] : file.tensors)
+    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
+  return out;
+}
+
+/// Both are f64 and may differ by rounding: 1e-9 of the largest element.
+inline void expect(const std::string& what, const tern::Tensor& got, const tern::Tensor& want) {
+  tern::check(got.defined() && got.dtype() == want.dtype() && got.shape() == want.shape(),
+              "{}: no {} {}", what, want.dtype(), want.shape());
+  const double largest = tern::max(tern::abs(want)).item();
+  const double worst = tern::max(tern::abs(got - want)).item();
+  tern::check(worst <= 1e-9 * largest, "{}: {} apart, of {}", what, worst, largest);
+}
+
+/// objective() under ten steps of the optimizer, against the file's losses; its gradient first.
+template <class Objective, class Optimizer>
+void expect_training(const tern::SafeTensors& file, const tern::NamedTensors& trained,
+                     Objective objective, Optimizer& optimizer) {
+  const tern::Tensor want = file.find("trace");
+  for (int64_t step = 0; step < want.numel(); ++step) {
+    optimizer.zero_grad();
+    const tern::Tensor loss = objective();
+    loss.backward();
+    if (step == 0)
+      for (const auto& [name, t] : trained) expect(name, t.grad(), file.find("grad." + name));
+    optimizer.step();
+    expect("loss", loss, want[step]);
+  }
+}
