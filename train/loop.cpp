@@ -33,6 +33,13 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         o.epochs, o.accumulate);
   check(!learner.options().plateau || !o.best.metric.empty(),
         "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
+  check(o.patience >= 0 && o.keep >= 0,
+        "Loop: patience and the number of kept epochs must not be negative, they are {} and {}",
+        o.patience, o.keep);
+  check(o.patience == 0 || !o.best.metric.empty(),
+        "Loop: a patience of {} epochs needs a metric; name it in LoopOptions::best", o.patience);
+  check(o.keep == 0 || !o.folder.empty(), "Loop: {} epochs are to be kept, but there is no folder",
+        o.keep);
   check(o.accumulate == 1 || !learner.options().step_in_backward,
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
@@ -55,7 +62,8 @@ SafeTensors Loop::state() const { return impl_->checkpoint.state(); }
 int64_t Loop::epoch() const { return impl_->epoch(); }
 int64_t Loop::epochs() const { return impl_->options.epochs; }
 bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->state.batches; }
-bool Loop::finished() const { return std::ssize(history()) >= epochs(); }
+bool Loop::finished() const { return std::ssize(history()) >= epochs() || !why_ended().empty(); }
+std::string Loop::why_ended() const { return history().empty() ? "" : history().back().ended; }
 const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
 const std::vector<StepRecord>& Loop::step_history() const { return impl_->state.steps.records(); }
 const Best& Loop::best() const { return impl_->options.best; }
@@ -91,6 +99,13 @@ void Loop::load_state(const SafeTensors& state, const std::string& path) {
   impl_->checkpoint.load_state(state, path);
   impl_->resumed = true;
   impl_->saved_step = impl_->learner.steps();
+}
+
+void Loop::end(const std::string& reason) {
+  check(!history().empty() && impl_->state.batch == 0,
+        "Loop: end() is for LoopOptions::on_epoch: an epoch must be closed, and no step taken "
+        "since");
+  impl_->state.history.back().ended = reason;
 }
 
 void Loop::step() {
@@ -134,6 +149,7 @@ bool Loop::close_epoch() {
   if (p.board) p.board->add(history().back(), p.options.weight_unit, p.learner);
   if (p.learner.options().plateau) p.learner.report(history().back()[p.options.best.metric]);
   p.start_epoch();
+  p.end_if_no_better();
   p.save_weights();
   if (p.options.on_epoch) p.options.on_epoch(history().back());
   return true;
@@ -196,6 +212,8 @@ Outcome Loop::train_all() {
     p.folder.write_log(log_lines(history(), step_history(), o.weight_unit));
     p.logged_steps = step_history().size();
   }
+  p.put_back_weights();
+  p.drop_kept();
   if (p.resumed && o.terminal) say(p.place(), o.output);
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
@@ -204,9 +222,13 @@ Outcome Loop::train_all() {
     const EpochRecord& e = history().back();
     if (p.in_folder()) append_steps(p.folder, p.state.steps, p.logged_steps);
     if (p.in_folder()) p.folder.append_log(log_line(e, o.weight_unit));
+    p.keep_checkpoint();
     p.save();
+    p.drop_kept();
     if (o.terminal)
       say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit), o.output);
+    if (o.terminal && !why_ended().empty())
+      say(fmt::format("ended after epoch {} of {}: {}", e.epoch, epochs(), why_ended()), o.output);
   }
   return Outcome::finished;
 }

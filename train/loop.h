@@ -11,7 +11,8 @@
 //
 // A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
 // each epoch's end, every few minutes between, and when it is stopped), model.safetensors (the
-// weights that count, after each epoch) and, if the options say what is best, best.safetensors.
+// weights that count, after each epoch) and, if the options say what is best, best.safetensors. It
+// may end early (LoopOptions::patience, Loop::end()) and keep the files of several epochs (keep).
 //
 // Going on is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
 // an unbroken run, also in mid-epoch. What your loss or evaluation keeps from step to step (a
@@ -84,9 +85,15 @@ struct LoopOptions {
   /// On the folder, if the program holds it already; none: the loop takes it, from resume() or the
   /// beginning of run() to its end.
   std::shared_ptr<const RunLock> lock = {};
-  Best best = {};            ///< which epoch's weights are the best; no metric: none are
+  Best best = {};  ///< which epoch's weights are the best; no metric: none are
+  /// The run ends after so many epochs in a row that were no better by `best`; 0: never so.
+  int64_t patience = 0;
   bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
   bool only_best = false;    ///< model.safetensors holds the best epoch's; no best.safetensors
+  /// The last so many epochs keep checkpoint and weights in files of their own as well
+  /// (RunFolder::checkpoint(epoch), weights(epoch)), and so do the weights of the best epoch up to
+  /// each of them. Older ones are removed, if this run wrote them.
+  int64_t keep = 0;
   std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
   double checkpoint_seconds = 300;  ///< between checkpoints
   int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
@@ -101,7 +108,7 @@ struct LoopOptions {
   /// Text beside the progress bar, and the line on a closed epoch. None: the loss; all metrics.
   std::function<std::string(const Loop&)> note = {};
   std::function<std::string(const EpochRecord&)> epoch_line = {};
-  /// After an epoch is closed, before its log line and checkpoint.
+  /// After an epoch is closed, before its log line and checkpoint. Loop::end() makes it the last.
   std::function<void(const EpochRecord&)> on_epoch = {};
   std::string how_to_resume = "run it again";  ///< said when the run is stopped
   Diagnose diagnose = diagnose_step;           ///< of a step that found what is not finite
@@ -168,6 +175,14 @@ class Loop {
   /// Goes on with the run in the folder; false if there is no checkpoint in it. IoError if the
   /// checkpoint is damaged or does not fit.
   bool resume();
+  /// Goes on after an epoch whose checkpoint was kept (LoopOptions::keep), as if none had been
+  /// trained behind it: run() puts back weights and log, and removes what was kept of later epochs.
+  /// IoError as above, or if nothing was kept of it.
+  void resume(int64_t epoch);
+  /// For on_epoch: the epoch that was closed is the last. The reason is printed and stands in the
+  /// log. A run that has ended is finished when it is resumed, too, unless end("") takes that back.
+  /// REQUIRES: an epoch is closed, and no step was taken since.
+  void end(const std::string& reason);
 
   // ---- What run() does, step by step ----
   /// One step of the optimizer. One that throws is as if it had not been begun, but for what the
@@ -181,7 +196,8 @@ class Loop {
   /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
   /// the evaluation throws that. REQUIRES: epoch_trained().
   bool close_epoch();
-  bool finished() const;
+  bool finished() const;          ///< all epochs are closed, or the run has ended
+  std::string why_ended() const;  ///< before its last epoch; empty: it has not
 
   /// The state in memory (the tensors are the parts' own), and back; `path` is for errors.
   SafeTensors state() const;

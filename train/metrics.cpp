@@ -64,6 +64,7 @@ std::string log_line(const EpochRecord& record, const std::string& unit) {
   add("lr", record.lr);
   add("seconds", record.seconds);
   if (record.steps > 0) line["steps"] = record.steps;
+  if (!record.ended.empty()) line["ended"] = record.ended;
   return line.dump();
 }
 
@@ -75,6 +76,18 @@ const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Bes
                              const double x = a[best.metric], y = b[best.metric];
                              return best.largest ? x > y : x < y;
                            });
+}
+
+int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best) {
+  double least = std::numeric_limits<double>::quiet_NaN();
+  int64_t since = 0;
+  for (const EpochRecord& e : history) {
+    const double value = e[best.metric] * (best.largest ? -1 : 1);
+    const bool better = value < least || (std::isnan(least) && !std::isnan(value));
+    if (better) least = value;
+    since = better ? 0 : since + 1;
+  }
+  return since;
 }
 
 }  // namespace tern::train

@@ -41,6 +41,8 @@ struct EpochRecord {
   double lr = 0;       ///< of the first group, in the last step
   double seconds = 0;  ///< of training and evaluation
   int64_t steps = 0;   ///< of the run when it was closed; 0 in what earlier versions wrote
+  /// Why the run ended with this epoch though more were to come; empty: it did not.
+  std::string ended = {};
   /// The number of that name among `metrics`; an Error that lists the names if there is none.
   double operator[](const std::string& name) const;
   /// Whether there is one.
@@ -64,5 +66,7 @@ struct Best {
 /// Where the metric is NaN in the last record, or has no name, that is the last one. REQUIRES: the
 /// history is not empty.
 const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Best& best);
+/// How many epochs there were since the best one. A metric that is NaN is never better.
+int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best);
 
 }  // namespace tern::train

@@ -1,6 +1,7 @@
 // The folder of a run: its files, and the choice of a new one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ struct RunFolder {
   std::string checkpoint() const { return file("checkpoint.safetensors"); }
   std::string weights() const { return file("model.safetensors"); }
   std::string best_weights() const { return file("best.safetensors"); }
+  /// Those of one epoch, where a run keeps them (LoopOptions::keep): "checkpoint-7.safetensors".
+  std::string checkpoint(int64_t epoch) const { return of("checkpoint", epoch); }
+  std::string weights(int64_t epoch) const { return of("model", epoch); }
   std::string log() const { return file("log.jsonl"); }
   std::string lock() const { return file("lock"); }  ///< while a run is at work: see run_lock.h
   /// Any other.
@@ -27,6 +31,11 @@ struct RunFolder {
   /// Writes the log anew (whole or not at all), or adds a line to it.
   void write_log(const std::vector<std::string>& lines) const;
   void append_log(const std::string& line) const;
+
+ private:
+  std::string of(const std::string& what, int64_t epoch) const {
+    return file(what + "-" + std::to_string(epoch) + ".safetensors");
+  }
 };
 
 /// Makes the first of `path`, `path`-2, `path`-3, ... that does not exist yet.

@@ -34,6 +34,8 @@ EpochRecord epoch_record(const json& j, std::string& unit) {
       r.seconds = number(value);
     else if (key == "steps")
       r.steps = whole_number(value);
+    else if (key == "ended")
+      r.ended = value.get<std::string>();
     else if (key.ends_with(kSpeed)) {
       unit = key.substr(0, key.size() - kSpeed.size());
       r.speed = number(value);

@@ -3,6 +3,7 @@
 //   {"epoch":3,"train_loss":1.25,"valid_loss":1.31,"images_per_s":5400,"lr":0.001,"seconds":9.3,
 //    "steps":4689}
 //
+// with "ended":"WHY" in the last line of a run that ended before its last epoch (patience),
 // and between them steps of the optimizer:
 //
 //   {"step":4096,"loss":1.27,"lr":0.001,"grad_norm":0.83}

@@ -13,7 +13,9 @@ using Clock = std::chrono::steady_clock;
 
 // The loss comes first among the means.
 void Loop::Impl::start_epoch() {
-  state = {.history = std::move(state.history), .steps = std::move(state.steps)};
+  state = {.history = std::move(state.history),
+           .steps = std::move(state.steps),
+           .kept = std::move(state.kept)};
   state.means.add(kLoss, 0, 0);
   state.batches = feed.batches();
 }
@@ -108,11 +110,28 @@ void Loop::Impl::save() {
 
 void Loop::Impl::save_weights() {
   if (!in_folder() || !options.save_weights) return;
+  if (options.keep > 0)
+    learner.save_weights(folder.weights(state.history.back().epoch), options.weights_metadata);
   const bool best =
       train::best_epoch(state.history, options.best).epoch == state.history.back().epoch;
   if (best || !options.only_best) learner.save_weights(folder.weights(), options.weights_metadata);
   if (best && !options.only_best && !options.best.metric.empty())
     learner.save_weights(folder.best_weights(), options.weights_metadata);
+}
+
+void Loop::Impl::end_if_no_better() {
+  const int64_t closed = std::ssize(state.history);
+  if (options.patience == 0 || closed >= options.epochs) return;
+  const int64_t since = epochs_since_best(state.history, options.best);
+  if (since < options.patience) return;
+  const std::string& metric = options.best.metric;
+  std::string reason = fmt::format("there was no {} in {} epochs", metric, since);
+  if (since < closed) {
+    const EpochRecord& best = state.history[static_cast<size_t>(closed - since - 1)];
+    reason = fmt::format("{} was no better in {} epoch{} than {:.6g} in epoch {}", metric, since,
+                         since == 1 ? "" : "s", best[metric], best.epoch);
+  }
+  state.history.back().ended = reason;
 }
 
 std::optional<Metrics> Loop::Impl::evaluate_weights() {
@@ -137,6 +156,9 @@ Metrics Loop::Impl::metrics(const Metrics& evaluated) const {
 // Where a run that was resumed goes on.
 std::string Loop::Impl::place() const {
   const std::string steps = grouped(learner.steps());
+  if (!state.history.empty() && !state.history.back().ended.empty())
+    return fmt::format("ended after epoch {} of {} and {} steps: {}", epoch() - 1, options.epochs,
+                       steps, state.history.back().ended);
   if (std::ssize(state.history) >= options.epochs)
     return fmt::format("all {} epochs are done, after {} steps", options.epochs, steps);
   const std::string batch =

@@ -47,6 +47,11 @@ struct Loop::Impl {
   void take_lock();
   void save();
   void save_weights();
+  void end_if_no_better();
+  void keep_checkpoint();
+  bool is_best_of_kept(int64_t epoch) const;
+  void drop_kept();
+  void put_back_weights();
   bool wants_save() const;
   std::string place() const;
   Metrics metrics(const Metrics& evaluated) const;

@@ -28,8 +28,10 @@ double number(const json& j) {
 json to_json(const EpochRecord& r) {
   json metrics = json::array();
   for (const auto& [name, value] : r.metrics) metrics.push_back({name, number(value)});
-  return {{"epoch", r.epoch},   {"metrics", metrics},           {"speed", number(r.speed)},
-          {"lr", number(r.lr)}, {"seconds", number(r.seconds)}, {"steps", r.steps}};
+  json j = {{"epoch", r.epoch},   {"metrics", metrics},           {"speed", number(r.speed)},
+            {"lr", number(r.lr)}, {"seconds", number(r.seconds)}, {"steps", r.steps}};
+  if (!r.ended.empty()) j["ended"] = r.ended;
+  return j;
 }
 
 EpochRecord record(const json& j) {
@@ -38,7 +40,8 @@ EpochRecord record(const json& j) {
                 .speed = number(j.at("speed")),
                 .lr = number(j.at("lr")),
                 .seconds = number(j.at("seconds")),
-                .steps = whole_number_or(j, "steps", 0)};
+                .steps = whole_number_or(j, "steps", 0),
+                .ended = j.value("ended", "")};
   for (const json& m : j.at("metrics")) r.metrics.emplace_back(m.at(0), number(m.at(1)));
   return r;
 }
@@ -83,7 +86,8 @@ std::string to_json(const LoopState& s) {
               {"evaluate_seconds", number(s.evaluate_seconds)},
               {"means", means},
               {"history", history},
-              {"steps", to_json(s.steps)}}
+              {"steps", to_json(s.steps)},
+              {"kept", s.kept}}
       .dump();
 }
 
@@ -97,7 +101,10 @@ LoopState loop_state_from_json(const std::string& text) {
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};
     for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
     for (const json& r : j.at("history")) s.history.push_back(record(r));
-    if (j.contains("steps")) s.steps = step_log(j.at("steps"));  // earlier versions kept none
+    // Earlier versions had no steps and kept no epochs.
+    if (j.contains("steps")) s.steps = step_log(j.at("steps"));
+    if (j.contains("kept"))
+      for (const json& epoch : j.at("kept")) s.kept.push_back(whole_number(epoch));
     return s;
   } catch (const json::exception& e) {
     fail(fmt::format("it cannot be read: {}", e.what()));

@@ -21,6 +21,7 @@ struct LoopState {
   std::vector<EpochRecord> history = {};
   // All along:
   StepLog steps = {};
+  std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
 };
 
 /// Adds the records of steps to the folder's log that are not among the `logged` first, which then
