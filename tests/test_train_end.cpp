@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tern/tests/data_files.h"
@@ -113,6 +115,39 @@ TEST_CASE("patience: a run that is killed or stopped anywhere ends where the unb
     const NamedTensors a = whole.learner.weights(), b = second.learner.weights();
     for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
   }
+}
+
+TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
+  LearnerOptions learning;
+  learning.plateau = make_plateau({.name = "plateau", .plateau_patience = 1}, false);
+  const auto rates = [&](int64_t stopped_before, double& weight) {
+    TempDir dir;
+    LoopOptions options = patient(5, false, dir / "run");
+    auto run = std::make_unique<Training>(options, learning);
+    for (int i = 0; i < 2; ++i) {  // stopped, and then to the end
+      Training& t = *run;
+      t.metric = [&t] { return t.loop.epoch() == 2 ? -1.0 : 0.0; };
+      t.evaluated = [&t, &stopped_before] {
+        if (t.loop.epoch() == std::exchange(stopped_before, 0)) std::raise(SIGINT);
+      };
+      if (t.loop.run() == Outcome::finished) break;
+      run = std::make_unique<Training>(options, learning);
+      REQUIRE(run->loop.resume());
+    }
+    std::vector<double> found;
+    for (const EpochRecord& e : run->loop.history()) found.push_back(e.lr / 0.02);
+    weight = run->model.up.weight.tensor()[0][0].item();
+    return found;
+  };
+  // Epoch 2 is the best. 4 is the second that is no better, and 6 the second after that; 7 ends it.
+  double whole = 0, resumed = 0;
+  CHECK(rates(0, whole) == std::vector<double>{1, 1, 1, 1, .5, .5, .25});
+  for (int64_t epoch = 1; epoch <= 7; ++epoch) {
+    CHECK(rates(epoch, resumed) == std::vector<double>{1, 1, 1, 1, .5, .5, .25});
+    CHECK(resumed == whole);
+  }
+  LoopOptions largest = patient(5, true);
+  CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("give both the same"), Error);
 }
 
 TEST_CASE("patience: what it cannot be") {

@@ -147,6 +147,20 @@ TEST_CASE("train: schedules by name, and their warm-up") {
   CHECK_FALSE(depends_on_length("inverse-sqrt"));
 }
 
+TEST_CASE("train: the schedule plateau is a warm-up, and what a learner lowers by the metric") {
+  const optim::Schedule s = make_schedule({.name = "plateau", .warmup = 4}, 10);
+  CHECK(s(0) == 0.25);
+  CHECK(s(9) == 1);
+  CHECK_FALSE(depends_on_length("plateau"));
+  CHECK(make_plateau({.name = "cosine"}, false) == std::nullopt);
+  const auto made = make_plateau({.name = "plateau", .plateau_patience = 3}, true);
+  REQUIRE(made);
+  CHECK(made->maximize);
+  CHECK(made->patience == 3);
+  CHECK(made->factor == 0.5);
+  CHECK_FALSE(make_plateau({.name = "plateau"}, false)->maximize);
+}
+
 TEST_CASE("train: the newer schedules by name, for runs of any length") {
   for (const std::string& name : schedule_names(true))
     for (int64_t steps : {1, 2, 7, 1000}) {

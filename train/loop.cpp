@@ -33,6 +33,10 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         o.epochs, o.accumulate);
   check(!learner.options().plateau || !o.best.metric.empty(),
         "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
+  check(!learner.options().plateau || learner.options().plateau->maximize == o.best.largest,
+        "Loop: LearnerOptions::plateau takes the metric {} for one that {} become large, and "
+        "LoopOptions::best does not; give both the same",
+        o.best.metric, o.best.largest ? "is not to" : "is to");
   check(o.patience >= 0 && o.keep >= 0,
         "Loop: patience and the number of kept epochs must not be negative, they are {} and {}",
         o.patience, o.keep);

@@ -9,8 +9,8 @@
 namespace tern::train {
 
 std::vector<std::string> schedule_names(bool with_noam) {
-  std::vector<std::string> names = {"constant",  "cosine", "linear",      "polynomial",
-                                    "one-cycle", "cyclic", "inverse-sqrt"};
+  std::vector<std::string> names = {"constant",  "cosine", "linear",       "polynomial",
+                                    "one-cycle", "cyclic", "inverse-sqrt", "plateau"};
   if (with_noam) names.push_back("noam");
   return names;
 }
@@ -22,7 +22,7 @@ bool depends_on_length(const std::string& name) {
 
 optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
   const int64_t warmup = std::max<int64_t>(o.warmup, 1);
-  if (o.name == "constant") return optim::constant(o.warmup);
+  if (o.name == "constant" || o.name == "plateau") return optim::constant(o.warmup);
   if (o.name == "noam") return optim::noam(o.dim, warmup);
   if (o.name == "inverse-sqrt") return optim::inverse_sqrt(warmup);
   check(depends_on_length(o.name), "schedule: there is no '{}'; there are {}", o.name,
@@ -40,6 +40,12 @@ optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
     return optim::polynomial({.warmup = o.warmup, .total = steps, .power = 2});
   const optim::WarmupOptions shape{.warmup = o.warmup, .total = steps};
   return o.name == "cosine" ? optim::cosine(shape) : optim::linear_decay(shape);
+}
+
+std::optional<optim::PlateauOptions> make_plateau(const ScheduleOptions& o, bool largest) {
+  if (o.name != "plateau") return std::nullopt;
+  return optim::PlateauOptions{
+      .factor = o.plateau_factor, .patience = o.plateau_patience, .maximize = largest};
 }
 
 int64_t fitting_warmup(const ScheduleOptions& o, int64_t steps) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,24 @@ struct ScheduleOptions {
   std::string name = "constant";  ///< one of schedule_names()
   int64_t warmup = 0;             ///< steps; noam and inverse-sqrt have at least 1
   int64_t dim = 0;                ///< noam: the model's width
+  int64_t plateau_patience = 2;   ///< plateau: epochs without improvement that are let pass
+  double plateau_factor = 0.5;    ///< plateau: then the rate is multiplied by it
 };
 
-/// constant, cosine, linear, polynomial, one-cycle, cyclic, inverse-sqrt, and for models that have
-/// a width noam: what a flag offers.
+/// constant, cosine, linear, polynomial, one-cycle, cyclic, inverse-sqrt, plateau, and for models
+/// that have a width noam: what a flag offers.
 std::vector<std::string> schedule_names(bool with_noam);
 
 /// The schedule for a run of `steps`. polynomial falls as the square of what is left. one-cycle
 /// rises for `warmup` steps, or 30 % of the run. cyclic goes up from a tenth in `warmup` steps, or
-/// a tenth of the run, and down again. Error if there is none of that name, or if the warm-up
+/// a tenth of the run, and down again. plateau is constant after its warm-up, beside what
+/// make_plateau() gives. Error if there is none of that name, or if the warm-up
 /// leaves one that depends on the length nothing of the run.
 optim::Schedule make_schedule(const ScheduleOptions& options, int64_t steps);
+
+/// For plateau, LearnerOptions::plateau by a metric that is to become large, or small; for all
+/// others nothing.
+std::optional<optim::PlateauOptions> make_plateau(const ScheduleOptions& options, bool largest);
 
 /// Whether the rate of a step depends on how long the run is (cosine, linear, polynomial,
 /// one-cycle, cyclic). Then a run cannot be made longer or shorter later: it would not be the same
