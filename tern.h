@@ -63,6 +63,7 @@
 #include "tern/data/loading/shards.h"
 #include "tern/data/loading/stack.h"
 #include "tern/data/loading/tar.h"
+#include "tern/data/loading/weighted_sampler.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/data/text/bert_loader.h"

@@ -37,19 +37,23 @@ using Plan = std::shared_ptr<const EpochPlan>;
 Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   check(samples >= 0, "Loader: {} samples", samples);
   check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
-  check(!options.drop_last || samples == 0 || samples >= options.batch,
+  check(!options.drop_last || options.sampler || samples == 0 || samples >= options.batch,
         "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
   return [samples, options](int64_t, Rng random) {
     EpochPlan plan;
-    if (options.shuffle) {
+    if (options.sampler) {
+      plan.order = options.sampler(random);
+      for (int64_t i : plan.order)
+        check(i >= 0 && i < samples, "the sampler gives sample {} of {}", i, samples);
+    } else if (options.shuffle) {
       plan.order = permutation(samples, random);
     } else {
       plan.order.resize(static_cast<size_t>(samples));
       std::iota(plan.order.begin(), plan.order.end(), int64_t{0});
     }
-    for (int64_t end = options.batch; end <= samples; end += options.batch)
-      plan.ends.push_back(end);
-    if (samples % options.batch != 0 && !options.drop_last) plan.ends.push_back(samples);
+    const int64_t drawn = std::ssize(plan.order);
+    for (int64_t end = options.batch; end <= drawn; end += options.batch) plan.ends.push_back(end);
+    if (drawn % options.batch != 0 && !options.drop_last) plan.ends.push_back(drawn);
     return plan;
   };
 }
@@ -323,9 +327,13 @@ struct LoaderCore::Impl {
 };
 
 LoaderCore::LoaderCore(int64_t samples, Make make, LoaderOptions options)
-    : LoaderCore(equal_batches(samples, options), std::move(make), options) {}
+    : impl_(std::make_unique<Impl>(equal_batches(samples, options), std::move(make), options)) {}
 LoaderCore::LoaderCore(Planner planner, Make make, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(planner), std::move(make), options)) {}
+    : impl_(std::make_unique<Impl>(std::move(planner), std::move(make), options)) {
+  check(!options.sampler,
+        "Loader: the batches come from a planner, so a sampler would change nothing; leave one of "
+        "the two out");
+}
 LoaderCore::~LoaderCore() = default;
 LoaderCore::LoaderCore(LoaderCore&&) noexcept = default;
 LoaderCore& LoaderCore::operator=(LoaderCore&&) noexcept = default;

@@ -10,8 +10,9 @@
 //     for (Batch& batch : loader) ...
 //
 // dataset_loader.h makes a loader of any dataset and a function that puts samples together. Below
-// that, Loader<B> makes anything: give it a function from a BatchPlan to B. Batches need not be of
-// equal size: a Planner puts the batches of each epoch together (see pair_loader.h for one).
+// that, Loader<B> makes anything: give it a function from a BatchPlan to B. A Sampler chooses the
+// samples of each epoch (see weighted_sampler.h for one). Batches need not be of equal size: a
+// Planner puts the batches of each epoch together (see pair_loader.h for one).
 //
 // What goes wrong on a worker is thrown by next(), in the place of its batch, with the place in
 // front: "Loader: epoch 2, batch 17, sample 4711: FILE: ends early". An IoError stays an IoError,
@@ -34,6 +35,10 @@
 
 namespace tern::data {
 
+/// The numbers of the samples of an epoch, in their order, from the epoch's generator. As a Planner
+/// it must depend on that alone. weighted_sampler.h has one.
+using Sampler = std::function<std::vector<int64_t>(Rng random)>;
+
 struct LoaderOptions {
   int64_t batch = 32;      ///< samples in a batch
   bool shuffle = true;     ///< a new order in each epoch, else 0, 1, 2, ...
@@ -41,6 +46,9 @@ struct LoaderOptions {
   uint64_t seed = 0;
   int workers = 1;   ///< threads that make batches; 0: the caller makes them in next()
   int prefetch = 4;  ///< batches that are made ahead; at least 1
+  /// What the batches of an epoch are cut from, instead of each sample once; `shuffle` says nothing
+  /// then. Samples may be left out or come several times.
+  Sampler sampler = {};
 };
 
 /// A place between two batches: `batch` of them are done in this epoch.
@@ -126,7 +134,7 @@ class Loader {
       : core_(samples, wrap(std::move(make)), options) {}
 
   /// As above, with batches of the planner's choice. Of the options seed, workers and prefetch
-  /// count.
+  /// count; a sampler is an Error.
   template <class Make>
   Loader(Planner planner, Make make, LoaderOptions options)
       : core_(std::move(planner), wrap(std::move(make)), options) {}
