@@ -134,6 +134,7 @@ class Optimizer {
 
   /// All learning rates are those of the groups times this factor: what a schedule sets.
   void set_lr_factor(double factor) { lr_factor_ = factor; }
+  double lr_factor() const { return lr_factor_; }
   /// The learning rate now, of a group.
   double lr(size_t group = 0) const;
   double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }

@@ -9,6 +9,7 @@
 #include "tern/train/metrics.h"
 #include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
+#include "tern/train/rate_finder.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_lock.h"
 #include "tern/train/run_log.h"
