@@ -89,7 +89,8 @@ void run(const SafeTensors& file, const std::string& base, nn::Recompute recompu
   check(model.loss(tokens, labels).item() == adapted.item(), "merged weights give another loss");
 }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+  check(argc == 2, "usage: lora FILE");
   const auto folder = std::filesystem::path(argv[1]).parent_path().parent_path();
   const SafeTensors file = load_safetensors(argv[1]);
   for (const nn::Recompute recompute : {nn::Recompute::none, nn::Recompute::full})

@@ -39,7 +39,8 @@ Tensor objective(const M& model, const Tensor& support, const Tensor& query) {
   return total / static_cast<double>(support.size(0));
 }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+  check(argc == 2, "usage: maml FILE");
   const SafeTensors file = load_safetensors(argv[1]);
   Rng rng(0);
   nn::Sequential model(nn::Linear(1, 40, rng), nn::Relu(), nn::Linear(40, 40, rng), nn::Relu(),
