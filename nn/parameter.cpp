@@ -24,7 +24,7 @@ bool is_known(const Tensor& t) {
 // Where another tensor stands in for this one, new elements would be used by nobody.
 void check_not_replaced(const char* what, const Tensor& t) {
   const tern::detail::Substitution* s = tern::detail::substituting;
-  check(!s || !t.defined() || !s->find(t.ref().get()),
+  check(!s || !t.defined() || !s->look_up(t.ref().get()),
         "parameter '{}': {} while another tensor stands in for it; do that before the "
         "WeightsInstead begins, or after it has ended",
         parameter_name(t), what);

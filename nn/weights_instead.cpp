@@ -22,42 +22,57 @@ NamedTensors in_order(const NamedTensors& parameters, const std::vector<Tensor>&
   return named;
 }
 
-[[noreturn]] void fail_unknown(const std::string& name, const NamedTensors& parameters) {
+[[noreturn]] void fail_unknown(const char* op, const std::string& name,
+                               const NamedTensors& parameters) {
   std::vector<std::string> names;
   for (const auto& [known, t] : parameters) names.push_back(known);
   const std::string nearest = nearest_name(name, names);
-  fail(fmt::format("WeightsInstead: there is no parameter '{}'{}", name,
+  fail(fmt::format("{}: there is no parameter '{}'{}", op, name,
                    nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
-// The parameter itself, where the caller has what stands in for it in an outer scope.
-Tensor own(const std::string& name, const Tensor& parameter) {
-  check(!parameter_name(parameter).empty(),
-        "WeightsInstead: '{}' is no parameter that a walk over a module has found, and nothing "
-        "would take its place; give nn::named_parameters(module)",
-        name);
+// The parameter of that name itself, also where the caller has what stands in for it.
+Tensor named(const char* op, const std::string& name, const NamedTensors& parameters) {
+  const auto it = std::find_if(parameters.begin(), parameters.end(),
+                               [&](const auto& p) { return p.first == name; });
+  if (it == parameters.end()) fail_unknown(op, name, parameters);
+  check(!parameter_name(it->second).empty(),
+        "{}: '{}' is no parameter that a walk over a module has found, and nothing would take its "
+        "place; give nn::named_parameters(module)",
+        op, name);
   Substitution* outer = tern::detail::substituting;
-  return outer ? outer->parameter_of(parameter) : parameter;
+  return outer ? outer->parameter_of(it->second) : it->second;
 }
 
 Ref<Substitution> paired(const NamedTensors& parameters, const NamedTensors& instead) {
+  constexpr const char* kOp = "WeightsInstead";
   std::vector<Substitution::Pair> pairs;
-  for (const auto& entry : instead) {
-    const auto& [name, t] = entry;
-    const auto it = std::find_if(parameters.begin(), parameters.end(),
-                                 [&](const auto& p) { return p.first == entry.first; });
-    if (it == parameters.end()) fail_unknown(name, parameters);
-    const Tensor parameter = own(name, it->second);
-    check(t.defined(), "WeightsInstead: what stands in for '{}' is undefined", name);
+  for (const auto& [name, t] : instead) {
+    const Tensor parameter = named(kOp, name, parameters);
+    check(t.defined(), "{}: what stands in for '{}' is undefined", kOp, name);
     check(t.shape() == parameter.shape() && t.dtype() == parameter.dtype(),
-          "WeightsInstead: '{}' is {} {}, what stands in for it {} {}", name, parameter.dtype(),
+          "{}: '{}' is {} {}, what stands in for it {} {}", kOp, name, parameter.dtype(),
           parameter.shape(), t.dtype(), t.shape());
     for (const Substitution::Pair& other : pairs)
       check(other.parameter.ref() != parameter.ref(),
-            "WeightsInstead: '{}' and '{}' are one parameter; give it once", other.name, name);
+            "{}: '{}' and '{}' are one parameter; give it once", kOp, other.name, name);
     pairs.push_back({name, parameter, t});
   }
   return Ref<Substitution>(new Substitution(pairs, tern::detail::substituting));
+}
+
+// The weight stands in for itself, so that it is known where it is used.
+Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weight,
+                         LinearHook::Fn fn) {
+  constexpr const char* kOp = "LinearHook";
+  const Tensor parameter = named(kOp, weight, parameters);
+  check(parameter.ndim() == 2, "{}: '{}' is {}, and linear() takes matrices", kOp, weight,
+        parameter.shape());
+  check(fn != nullptr, "{}: there is no function to call", kOp);
+  Substitution* outer = tern::detail::substituting;
+  const Tensor* instead = outer ? outer->look_up(parameter.ref().get()) : nullptr;
+  return Ref<Substitution>(new Substitution({{weight, parameter, instead ? *instead : parameter}},
+                                            outer, Substitution::OuterHooks::seen, std::move(fn)));
 }
 
 }  // namespace
@@ -71,5 +86,12 @@ WeightsInstead::WeightsInstead(const NamedTensors& parameters, const std::vector
 WeightsInstead::~WeightsInstead() = default;
 
 std::vector<std::string> WeightsInstead::unused() const { return scope_->now().unused(); }
+
+LinearHook::LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn)
+    : scope_(std::make_unique<SubstitutionScope>(hooked(parameters, weight, std::move(fn)))) {}
+
+LinearHook::~LinearHook() = default;
+
+int64_t LinearHook::calls() const { return scope_->now().calls(); }
 
 }  // namespace tern::nn

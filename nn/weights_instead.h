@@ -27,11 +27,21 @@
 // - checkpoint() (nn::Recompute::full) runs its function again with what stood there when it ran
 //   first, wherever the scope is by then.
 // - Of a product x (W + B A)^T the gradient of the whole matrix is computed on the way to A and B.
-//   Where that is too dear, write a layer that computes x W^T + (x A^T) B^T.
+//   Where that is too dear, a LinearHook adds (x A^T) B^T to x W^T.
+//
+// Modules are plain structs, whose calls the library does not see. So there is no hook on the
+// output of any module by its name. What there is:
+// - LinearHook below: the results of linear() with a weight of a module;
+// - a bias in whose place stands bias + v, for a vector that is added to an output everywhere;
+// - on_gradient (core/ops/gradient_hook.h): the gradient of a weight, or of a tensor at hand;
+// - a layer of one's own, or in an AnyLayer, can be wrapped in a struct that calls it;
+// - ActivationRecorder and Observer (core/tape/op.h), which see all results and change none.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tern/core/io/state.h"
@@ -72,6 +82,37 @@ class WeightsInstead {
   /// The names of replaced parameters that no op has asked for so far. All of them after a pass:
   /// the pass ran a copy of the module.
   std::vector<std::string> unused() const;
+
+ private:
+  std::unique_ptr<tern::detail::SubstitutionScope> scope_;
+};
+
+/// While it lives, results x W^T + b of linear() with this weight are what fn makes of them, in
+/// this thread: nn::LinearHook hook(gpt, "transformer.h.3.mlp.c_fc.weight", fn) on models as they
+/// are. That is the output of a Linear, a projection of attention (in_proj_weight, also in parts),
+/// a matrix of a recurrent cell, a head. Activation, dropout and residual come after it, also where
+/// they are fused otherwise. Not seen are products that are not linear(): sequences of recurrent
+/// layers, packed weights, embeddings.
+///
+/// fn(x, y) may keep x (the input) and use any op; an undefined tensor leaves y as it is. Gradients
+/// flow through it. No hook is called while it runs. What checkpoint() runs again is hooked again,
+/// so fn must give the same. Of several hooks the outermost is called first. It works together with
+/// WeightsInstead, in any order. REQUIRES: as WeightsInstead.
+class LinearHook {
+ public:
+  using Fn = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+
+  /// An Error if nn::named_parameters(module) has no such weight, or it is no matrix.
+  template <class M>
+  LinearHook(const M& module, const std::string& weight, Fn fn)
+      : LinearHook(named_parameters(module), weight, std::move(fn)) {}
+  LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn);
+  ~LinearHook();
+  LinearHook(const LinearHook&) = delete;
+  LinearHook& operator=(const LinearHook&) = delete;
+
+  /// How often fn was called, for recomputation too. 0 after a pass: the weight went elsewhere.
+  int64_t calls() const;
 
  private:
   std::unique_ptr<tern::detail::SubstitutionScope> scope_;

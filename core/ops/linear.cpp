@@ -7,6 +7,7 @@
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/dropout.h"
 #include "tern/core/ops/matmul.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
@@ -197,7 +198,9 @@ struct LinearVjp {
   }
 };
 
-void check_linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
+/// The shape of the result, if the operands fit.
+Shape check_linear(const Tensor& x, const Tensor& w, const Tensor& b,
+                   const LinearOptions& options) {
   check(w.ndim() == 2, "linear: the weight must be (out, in), got {}", w.shape());
   check(x.ndim() > 0 && x.size(-1) == w.size(1),
         "linear: the input {} does not end in the {} features of the weight {}", x.shape(),
@@ -213,6 +216,34 @@ void check_linear(const Tensor& x, const Tensor& w, const Tensor& b, const Linea
   same_type("weight", w);
   same_type("bias", b);
   same_type("residual", options.residual);
+  Shape shape = x.shape();
+  shape[x.ndim() - 1] = w.size(0);
+  check(!options.residual.defined() || options.residual.shape() == shape,
+        "linear: the residual must have the output's shape {}, got {}", shape,
+        options.residual.defined() ? options.residual.shape() : Shape());
+  return shape;
+}
+
+/// linear() where functions change x W^T + b before the rest of `options`.
+Tensor hooked(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
+              const std::vector<const detail::LinearHook*>& hooks) {
+  using detail::Substitution;
+  const Ref<Substitution> unhooked(
+      new Substitution({}, detail::substituting, Substitution::OuterHooks::hidden));
+  const detail::SubstitutionScope scope(unhooked);
+  Tensor y = linear(x, w, b);
+  for (const detail::LinearHook* hook : hooks) {
+    hook->calls.fetch_add(1, std::memory_order_relaxed);
+    const Tensor changed = hook->fn(x, y);
+    if (!changed.defined()) continue;
+    check(changed.shape() == y.shape() && changed.dtype() == y.dtype(),
+          "linear: a LinearHook returned {} {} for the result {} {}", changed.dtype(),
+          changed.shape(), y.dtype(), y.shape());
+    y = changed;
+  }
+  y = activate(options.activation, y);
+  if (options.dropout > 0) y = dropout(y, options.dropout, *options.rng);
+  return options.residual.defined() ? y + options.residual : y;
 }
 
 }  // namespace
@@ -229,14 +260,11 @@ Tensor composed::linear(const Tensor& x, const Tensor& w, const Tensor& b,
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options) {
   Op op("linear", x, w, b, options.residual);
   check_defined("linear", x, w);
-  check_linear(x, w, b, options);
-  Shape shape = x.shape();
-  shape[x.ndim() - 1] = w.size(0);
+  const Shape shape = check_linear(x, w, b, options);
   const Tensor& residual = options.residual;
-  check(!residual.defined() || residual.shape() == shape,
-        "linear: the residual must have the output's shape {}, got {}", shape,
-        residual.defined() ? residual.shape() : Shape());
   detail::check_dropout("linear", options.dropout, options.rng);
+  if (const auto hooks = detail::hooks_of(w); !hooks.empty())
+    return hooked(x, w, b, options, hooks);
   if (options.dropout == 1) {  // nothing is left
     Tensor y = dropout(linear(x, w, b, {.activation = options.activation}), 1, *options.rng);
     return residual.defined() ? y + residual : y;

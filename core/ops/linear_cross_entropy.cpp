@@ -9,6 +9,7 @@
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/cross_entropy.h"
 #include "tern/core/ops/matmul.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
@@ -190,14 +191,21 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
         "{}: x {} needs one class for each of its rows, got {}", kName, x.shape(), target.shape());
 }
 
+using Loss = Tensor(const Tensor&, const Tensor&, const CrossEntropyOptions&);
+
+Tensor of_logits(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
+                 Loss& loss) {
+  const Tensor losses = loss(reshape(logits, {target.numel(), logits.size(-1)}),
+                             reshape(target, target.numel()), options);
+  return options.reduction == Reduction::none ? reshape(losses, target.shape()) : losses;
+}
+
 }  // namespace
 
 Tensor composed::linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                       const Tensor& target, const CrossEntropyOptions& options) {
   const Tensor rows = reshape(x, {target.numel(), x.size(-1)});
-  const Tensor losses = composed::cross_entropy(composed::linear(rows, weight, bias),
-                                                reshape(target, target.numel()), options);
-  return options.reduction == Reduction::none ? reshape(losses, target.shape()) : losses;
+  return of_logits(composed::linear(rows, weight, bias), target, options, composed::cross_entropy);
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -206,6 +214,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   check_defined(kName, x, weight, target);
   check_arguments(x, weight, bias, target);
   detail::check_label_smoothing(kName, options.label_smoothing);
+  if (!detail::hooks_of(weight).empty())  // which change logits
+    return of_logits(linear(x, weight, bias), target, options, cross_entropy);
   const int64_t classes = weight.size(0);
   const RowTargets targets{detail::class_indices(kName, target, classes, options.ignore_index),
                            {},

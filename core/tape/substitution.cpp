@@ -18,24 +18,49 @@ Tensor named_as(const Tensor& parameter, const Tensor& instead) {
   return t;
 }
 
+// Whether the elements of `part` are among those of `whole`: a view of it.
+bool lies_within(const Tensor& part, const Tensor& whole) {
+  if (part.ref()->storage != whole.ref()->storage) return false;
+  const Extent p = extent(part.layout()), w = extent(whole.layout());
+  return p.first >= w.first && p.last <= w.last;
+}
+
+// The node whose VJP was at work when the scope began: a checkpoint's, where it runs again.
+thread_local constinit const Node* hooks_in = nullptr;
+
 }  // namespace
 
 thread_local constinit Substitution* substituting = nullptr;
 
-Substitution::Substitution(const std::vector<Pair>& pairs, Substitution* outer) : outer_(outer) {
+Substitution::Substitution(const std::vector<Pair>& pairs, Substitution* outer,
+                           OuterHooks outer_hooks, LinearHook::Fn hook)
+    : outer_(outer),
+      outer_hooks_(outer_hooks),
+      any_hook_(hook || (outer && outer_hooks == OuterHooks::seen && outer->any_hook_)) {
   for (const Pair& p : pairs)
     entries_[p.parameter.ref().get()].pair = {p.name, p.parameter,
                                               named_as(p.parameter, p.instead)};
+  if (!hook) return;
+  hooked_parameter_ = pairs.front().parameter.ref().get();
+  hook_.fn = std::move(hook);
+}
+
+const Substitution::Entry* Substitution::entry(const TensorImpl* parameter) const {
+  for (const Substitution* s = this; s; s = s->outer_.get())
+    if (const auto it = s->entries_.find(parameter); it != s->entries_.end()) return &it->second;
+  return nullptr;
+}
+
+const Tensor* Substitution::look_up(const TensorImpl* parameter) const {
+  const Entry* e = entry(parameter);
+  return e ? &e->pair.instead : nullptr;
 }
 
 const Tensor* Substitution::find(const TensorImpl* parameter) const {
-  for (const Substitution* s = this; s; s = s->outer_.get()) {
-    const auto it = s->entries_.find(parameter);
-    if (it == s->entries_.end()) continue;
-    it->second.used.store(true, std::memory_order_relaxed);
-    return &it->second.pair.instead;
-  }
-  return nullptr;
+  const Entry* e = entry(parameter);
+  if (!e) return nullptr;
+  e->used.store(true, std::memory_order_relaxed);
+  return &e->pair.instead;
 }
 
 Tensor Substitution::parameter_of(const Tensor& t) const {
@@ -43,6 +68,21 @@ Tensor Substitution::parameter_of(const Tensor& t) const {
     for (const auto& [key, entry] : s->entries_)
       if (entry.pair.instead.ref() == t.ref()) return entry.pair.parameter;
   return t;
+}
+
+std::vector<const LinearHook*> Substitution::hooks(const Tensor& weight) const {
+  std::vector<const LinearHook*> found;
+  if (!any_hook_ || running_node() != hooks_in) return found;
+  const TensorImpl* parameter = nullptr;
+  for (const Substitution* s = this; s && !parameter; s = s->outer_.get())
+    for (const auto& [key, entry] : s->entries_)
+      if (lies_within(weight, entry.pair.instead)) parameter = key;
+  for (const Substitution* s = this; s && parameter; s = s->outer_.get()) {
+    if (s->hooked_parameter_ == parameter) found.push_back(&s->hook_);
+    if (s->outer_hooks_ == OuterHooks::hidden) break;
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
 }
 
 std::vector<std::string> Substitution::unused() const {
@@ -54,8 +94,13 @@ std::vector<std::string> Substitution::unused() const {
 }
 
 SubstitutionScope::SubstitutionScope(Ref<Substitution> s)
-    : now_(std::move(s)), before_(std::exchange(substituting, now_.get())) {}
+    : now_(std::move(s)),
+      before_(std::exchange(substituting, now_.get())),
+      node_before_(std::exchange(hooks_in, running_node())) {}
 
-SubstitutionScope::~SubstitutionScope() { substituting = before_; }
+SubstitutionScope::~SubstitutionScope() {
+  substituting = before_;
+  hooks_in = node_before_;
+}
 
 }  // namespace tern::detail
