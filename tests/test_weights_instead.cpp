@@ -6,11 +6,13 @@
 #include <set>
 #include <thread>
 
+#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/nn.h"
+#include "tern/nn/packed_layers.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/heap_calls.h"
 #include "tern/tests/same_bits.h"
@@ -355,6 +357,42 @@ TEST_CASE("weights instead: decoding and packing in the scope take what stands t
   const Tensor want = other.step(other.encode(tokens), next).logits;
   WeightsInstead scope(model, nn::parameters(other));
   CHECK(same_bits(model.step(model.encode(tokens), next).logits, want));
+  const nn::LayerNorm norm({2});
+  WeightsInstead twos(norm, {{"weight", full({2}, 2)}});
+  CHECK(nn::PackedNorm(norm).weight == std::vector<float>{2, 2});
+}
+
+TEST_CASE("weights instead: in bf16, where products take over what nobody else holds") {
+  const auto plain = [](const auto&, const Tensor& loss) { backward(loss); };
+  const MatmulPrecisionScope precision(MatmulPrecision::bf16);
+  const Adapted want = adapt(nn::Recompute::none, /*frozen=*/true, plain);
+  check_same(adapt(nn::Recompute::selective, true, plain), want);
+  check_same(adapt(nn::Recompute::full, true, plain), want);
+  // Against the product with the sum itself, which lives until the end.
+  Rng rng(14);
+  const nn::Linear layer(64, 48, rng);
+  const Tensor x = randn({32, 64}, rng), a = leaf(randn({2, 64}, rng)),
+               b = leaf(randn({48, 2}, rng));
+  const Tensor sum_of = layer.weight + matmul(b, a);
+  const std::vector<Tensor> slopes = grad({sum(square(linear(x, sum_of, layer.bias)))}, {a, b});
+  Tensor y;
+  {
+    WeightsInstead scope(layer, {{"weight", layer.weight + matmul(b, a)}});
+    y = layer(x);
+  }
+  backward(sum(square(y)));
+  CHECK(same_bits(a.grad(), slopes[0]));
+  CHECK(same_bits(b.grad(), slopes[1]));
+}
+
+TEST_CASE("weights instead: of layers that are known at run time only") {
+  Rng rng(15);
+  nn::DynamicSequential layers;
+  layers.add(nn::Linear(3, 4, rng)).add(nn::Linear(4, 2, rng));
+  const Tensor x = randn({5, 3}, rng), w = zeros({2, 4});
+  const Tensor bias = nn::named_parameters(layers)[3].second;
+  WeightsInstead scope(layers, {{"1.weight", w}});
+  CHECK(same_bits(layers(x).detach(), expand(bias.detach(), {5, 2})));
 }
 
 // What no WeightsInstead can see.
