@@ -185,6 +185,13 @@ TEST_CASE("distributions: certain cases are exact") {
   check_edge(log_prob(0), logits, {0, 0, -1e4, -kInf}, {0, 0, -1, -1});
   auto entropy = [](const Tensor& x) { return Bernoulli({.logits = x}).entropy(); };
   check_edge(entropy, logits, {0, 0, 0, 0}, {0, 0, 0, 0});
+  // Unlikely, but not too unlikely to count, also where 1 - p rounds to 1: the few operations of
+  // f32 are each off by an ulp or two.
+  for (double l : {-20.0, -3.0, 20.0, 60.0}) {
+    const double rare = 1 / (1 + std::exp(std::abs(l)));
+    const double want = std::log1p(std::exp(-std::abs(l))) + std::abs(l) * rare;
+    CHECK(entropy(full({1}, l)).item() == doctest::Approx(want).epsilon(0x1p-20).scale(0));
+  }
   auto from_self = [](const Tensor& x) {
     return kl_divergence(Bernoulli({.logits = x}), Bernoulli({.logits = x.detach()}));
   };

@@ -242,7 +242,10 @@ template <class T>
 void linear_scan_gradients(const ScanShape& shape, const ScanGradients<T>& x) {
   const Cuts cuts(shape, !shape.reverse);
   Scratch<T> states(cuts.chains()), zeros(x.initial ? 0 : cuts.lines);
-  if (!x.initial) std::fill_n(zeros.data(), cuts.lines, T(0));
+  if (!x.initial)
+    parallel_for(cuts.lines, 1 << 14, [p = zeros.data()](int64_t begin, int64_t end) {
+      std::fill(p + begin, p + end, T(0));
+    });
   const T* start = x.initial ? x.initial : zeros.data();
   find_starts<T>(cuts, x.a, x.dh, Backward(), nullptr, states.data());
   parallel_blocks(cuts.strips, cuts.work(5), [&](int64_t strip) {
