@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -301,6 +302,21 @@ TEST_CASE("distributions: shapes of draws, no gradients but rsample's, threads")
   }
   set_num_threads(before);
   CHECK(runs[0] == runs[1]);
+}
+
+TEST_CASE("distributions: in a ShapeOnlyScope, where numbers read as 0") {
+  ShapeOnlyScope scope;
+  Rng rng(3);
+  const Tensor x = empty({1 << 20, 1000}).set_requires_grad();
+  const Categorical c({.logits = x}), d({.probs = x});
+  const Bernoulli b({.logits = x}), e({.probs = x});
+  const Normal n(x, exp(x));
+  const Tensor action = c.sample(rng);
+  CHECK(action.shape() == Shape{1 << 20});
+  backward(sum(c.log_prob(action) + d.entropy() + kl_divergence(c, d)));
+  backward(sum(b.log_prob(e.sample(rng)) + e.entropy() + kl_divergence(b, e)));
+  backward(sum(n.log_prob(n.rsample(rng))));
+  CHECK(x.grad().shape() == x.shape());
 }
 
 TEST_CASE("distributions: what is refused") {

@@ -77,12 +77,14 @@ void check_weights(const Tensor& w, int64_t n, bool replacement) {
   check(n >= 1, "multinomial: draws {} indices, less than 1", n);
   check(w.size(-1) > 0, "multinomial: no weights to draw by in shape {}", w.shape());
   if (w.numel() == 0) return;
-  check(all(logical_and(isfinite(w), ge(w, 0))).item<int>() != 0,
+  // Asked for what is wrong: in a ShapeOnlyScope every answer reads as 0.
+  check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,
         "multinomial: weights must be finite and not negative");
-  const int64_t least = min(sum(ne(w, 0), -1)).item<int64_t>();
-  check(least > 0, "multinomial: a row of weights is all 0");
-  check(replacement || least >= n,
-        "multinomial: draws {} of {} weights that are not 0; draw with replacement", n, least);
+  const Tensor counts = sum(ne(w, 0), -1);
+  check(any(eq(counts, 0)).item<int>() == 0, "multinomial: a row of weights is all 0");
+  check(replacement || any(lt(counts, n)).item<int>() == 0,
+        "multinomial: draws {} of {} weights that are not 0; draw with replacement", n,
+        min(counts).item<int64_t>());
 }
 
 }  // namespace
