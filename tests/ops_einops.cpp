@@ -131,6 +131,11 @@ TEST_CASE("rearrange: errors name the axis") {
   fails("a 2x c -> a c", "'2x' at position 2");
   fails("a b c -> a b c ...", "'...' on the right only");
   fails("(a ...) -> a", "brackets on the left");
+  // '...' stands for no axis here, and einops refuses it on one side alone all the same.
+  fails("a b c ... -> a b c", "'...' on the left only");
+  CHECK_THROWS_WITH_AS(repeat(x, "a b c ... -> a b c"), doctest::Contains("'...' on the left only"),
+                       Error);
+  CHECK(reduce(x, "a b c ... -> a b c", ReduceOp::sum).shape() == x.shape());
   CHECK_THROWS_WITH_AS(repeat(x, "a b c -> a b c n"), doctest::Contains("how large 'n' is"), Error);
   CHECK_THROWS_WITH_AS(repeat(x, "a b c -> a b n"), doctest::Contains("'c' on the left only"),
                        Error);

@@ -107,8 +107,8 @@ void check_rules(const Pattern& pattern, const Rules& rules) {
 Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisSizes& given,
              const Rules& rules) {
   Pattern pattern(op, text);
+  check_rules(pattern, rules);  // as written: '...' may stand for no axis, but not on one side
   pattern.expand_ellipsis(x.ndim());
-  check_rules(pattern, rules);
   const Sizes sizes(pattern, x.shape(), given);
 
   Names names = pattern.left.pieces();
