@@ -175,6 +175,27 @@ TEST_CASE("op table: index_add, index_put, index, masked_select") {
   });
 }
 
+TEST_CASE("index_add of integers: whole multiples, and no others") {
+  for (DType type : {DType::i64, DType::u8}) {
+    const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}, type);
+    const Tensor source = tensor({10, 20, 30, 40}, {2, 2}, type);
+    const Tensor y = index_add(x, 1, ints({2, 2}, {2}), source, 3);
+    CHECK(y.dtype() == type);
+    CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{1, 2, 93, 4, 5, 216});
+    CHECK_THROWS_WITH_AS(index_add(x, 1, ints({2, 2}, {2}), source, 1.5),
+                         doctest::Contains("index_add: alpha is 1.5, but the tensors are integers"),
+                         Error);
+    CHECK_THROWS_WITH_AS(index_add(x, 1, ints({2, 2}, {2}), source.to(DType::f32)),
+                         doctest::Contains("index_add: adds f32 to"), Error);
+  }
+  // Down to what u8 has room for, as sums and products do.
+  const Tensor x = tensor({200}, {1}, DType::u8), y = index_add(x, 0, ints({0}, {1}), x, -2);
+  CHECK(y.item() == (200 - 400 + 256));
+  const int64_t large = int64_t{1} << 60;  // beyond the digits of f64
+  const Tensor exact = tensor(std::vector<int64_t>{large + 1});
+  CHECK(index_add(exact, 0, ints({0}, {1}), exact, 3).item<int64_t>() == 4 * large + 4);
+}
+
 TEST_CASE("scatter: the last of several values stays, all get its gradient, as in PyTorch") {
   Tensor x = f64({1, 2, 3}, {3}).set_requires_grad(), s = f64({5, 6, 7}, {3}).set_requires_grad();
   Tensor y = scatter(x, 0, ints({1, 1, 0}, {3}), s);

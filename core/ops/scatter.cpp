@@ -1,6 +1,8 @@
 // Writing at indices along an axis: scatter, scatter_reduce, index_add.
 //
 //   y = x;  y[..., index, ...] = s        dx = dy, 0 where written;  ds = dy[..., index, ...]
+#include <cmath>
+
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/memory.h"
@@ -169,8 +171,15 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
   Shape shape = x.shape();
   shape[a] = index.numel();
   check(source.shape() == shape, "index_add: the source must be {}, got {}", shape, source.shape());
+  check(source.dtype() == x.dtype(), "index_add: adds {} to {}; convert one with .to()",
+        source.dtype(), x.dtype());
+  const bool whole = alpha == std::floor(alpha) && std::abs(alpha) < 0x1p63;
+  check(is_float(x.dtype()) || whole,
+        "index_add: alpha is {}, but the tensors are integers; convert with .to(DType::f32)",
+        alpha);
+  const Scalar factor = is_float(x.dtype()) ? Scalar(alpha) : Scalar(static_cast<int64_t>(alpha));
   Tensor list = with_axes(detail::checked_index("index_add", index, x.shape()[a]));
-  return scatter_add(x, a, detail::spread(list, a, shape), alpha == 1 ? source : source * alpha);
+  return scatter_add(x, a, detail::spread(list, a, shape), alpha == 1 ? source : source * factor);
 }
 
 }  // namespace tern
