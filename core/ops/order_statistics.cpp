@@ -33,13 +33,16 @@ struct Ranks {
   Tensor below, above, weight;
 };
 
-Ranks ranks_of(const Tensor& q, int64_t n, QuantileInterpolation interpolation) {
-  const Tensor rank = q * (n - 1);
+// For x of type `type`. As in PyTorch a rank is computed in that type where it has digits for it:
+// so 0.1 of 11 elements is element 1. Beyond, f32 would miss the element.
+Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
+  constexpr int64_t kShort = 1 << 14;
+  const Tensor rank = q.to(n <= kShort ? type : DType::f64) * (n - 1);
   switch (interpolation) {
     case QuantileInterpolation::linear:
-      return {floor(rank), ceil(rank), rank - floor(rank).detach()};
+      return {floor(rank), ceil(rank), (rank - floor(rank).detach()).to(type)};
     case QuantileInterpolation::midpoint:
-      return {floor(rank), ceil(rank), full(rank.shape(), 0.5, rank.dtype())};
+      return {floor(rank), ceil(rank), full(rank.shape(), 0.5, type)};
     case QuantileInterpolation::lower:
       return {floor(rank), {}, {}};
     case QuantileInterpolation::higher:
@@ -57,6 +60,36 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
   Tensor index = expand(ranks.detach().to(DType::i64), shape);
   Tensor nan = isnan(narrow(sorted.detach(), -1, sorted.size(-1) - 1, 1));  // then it is last
   return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
+}
+
+// The quantiles q, of the type of x or f64.
+Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  check(q.ndim() <= 1, "quantile: q must be a number or a vector, got {}", q.shape());
+  for (double v : q.to_vector<double>())
+    check(v >= 0 && v <= 1, "quantile: q is {}, outside [0, 1]", v);
+  const bool all = !options.axis || x.ndim() == 0;
+  const int axis = options.axis ? detail::reduced_axis("quantile", *options.axis, x) : 0;
+  Tensor lines = all ? reshape(x, {x.numel()}) : transpose(x, axis, -1);
+  check(lines.size(-1) > 0, "quantile: no elements to choose from in shape {}", x.shape());
+  const Tensor sorted = sort(lines).values;
+  const Ranks ranks =
+      ranks_of(reshape(q, {q.numel()}), lines.size(-1), x.dtype(), options.interpolation);
+  Tensor y = at_ranks(sorted, ranks.below);
+  if (ranks.above.defined()) y = lerp(y, at_ranks(sorted, ranks.above), ranks.weight);
+  // (..., Q) -> (Q, x with the axis of size 1)
+  Shape kept = all ? Shape(Dims::filled(x.ndim(), 1)) : x.shape();
+  if (!all) kept[axis] = 1;
+  y = unsqueeze(y, 0);
+  y = all ? reshape(transpose(y, 0, -1), {q.numel()})
+          : transpose(transpose(y, 0, -1), axis + 1, -1);
+  Shape shape = kept;
+  if (!options.keepdim)
+    shape = all ? Shape() : [&] {
+      kept.erase(axis);
+      return kept;
+    }();
+  if (q.ndim() == 1) shape.insert(0, q.numel());
+  return reshape(y, shape);
 }
 
 }  // namespace
@@ -103,7 +136,7 @@ Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
   check_defined("quantile", x);
   check(is_float(x.dtype()), "quantile: needs a floating tensor, got {}; convert with .to()",
         x.dtype());
-  return quantile(x, scalar(q, x.dtype()), options);
+  return quantiles(x, scalar(q, DType::f64), options);
 }
 
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
@@ -112,31 +145,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
         "quantile: needs floating tensors of one type, got {} and quantiles of {}; convert with "
         ".to()",
         x.dtype(), q.dtype());
-  check(q.ndim() <= 1, "quantile: q must be a number or a vector, got {}", q.shape());
-  for (double v : q.to_vector<double>())
-    check(v >= 0 && v <= 1, "quantile: q is {}, outside [0, 1]", v);
-  const bool all = !options.axis || x.ndim() == 0;
-  const int axis = options.axis ? detail::reduced_axis("quantile", *options.axis, x) : 0;
-  Tensor lines = all ? reshape(x, {x.numel()}) : transpose(x, axis, -1);
-  check(lines.size(-1) > 0, "quantile: no elements to choose from in shape {}", x.shape());
-  const Tensor sorted = sort(lines).values;
-  const Ranks ranks = ranks_of(reshape(q, {q.numel()}), lines.size(-1), options.interpolation);
-  Tensor y = at_ranks(sorted, ranks.below);
-  if (ranks.above.defined()) y = lerp(y, at_ranks(sorted, ranks.above), ranks.weight);
-  // (..., Q) -> (Q, x with the axis of size 1)
-  Shape kept = all ? Shape(Dims::filled(x.ndim(), 1)) : x.shape();
-  if (!all) kept[axis] = 1;
-  y = unsqueeze(y, 0);
-  y = all ? reshape(transpose(y, 0, -1), {q.numel()})
-          : transpose(transpose(y, 0, -1), axis + 1, -1);
-  Shape shape = kept;
-  if (!options.keepdim)
-    shape = all ? Shape() : [&] {
-      kept.erase(axis);
-      return kept;
-    }();
-  if (q.ndim() == 1) shape.insert(0, q.numel());
-  return reshape(y, shape);
+  return quantiles(x, q, options);
 }
 
 VarMean var_mean(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
