@@ -51,9 +51,8 @@ Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row =
 template <class T>
 class HeadForward {
  public:
-  HeadForward(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
-              T* log_sums)
-      : in_(in), tiling_(in.size), out_(out), weights_(weights), log_sums_(log_sums) {}
+  HeadForward(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights, T* kept)
+      : in_(in), tiling_(in.size), out_(out), weights_(weights), kept_(kept) {}
 
   /// In runs of tiles of one head.
   void run() const {
@@ -93,7 +92,7 @@ class HeadForward {
            const TilePanels<T>& panels) const {
     const AttentionSizes& s = in_.size;
     const int64_t row = (tile.b * s.heads + tile.h) * s.queries + tile.first;
-    probabilities(in_, keys, tiling_, tile, panels, log_sums_ ? log_sums_ + row : nullptr);
+    probabilities(in_, keys, tiling_, tile, panels, kept_ ? kept_ + 2 * row : nullptr);
     if (weights_.data) store_rows(tile, panels.p, tiling_.ld, s.keys, weights_);
     if (in_.dropout.first > 0) {
       dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
@@ -106,19 +105,19 @@ class HeadForward {
   const AttentionInputs<T>& in_;
   const Tiling tiling_;
   const Heads<T>&out_, &weights_;
-  T* log_sums_;
+  T* kept_;
 };
 
 /// The gradients of one key/value head of one example, tile by tile in order.
 template <class T>
 class HeadBackward {
  public:
-  HeadBackward(const AttentionInputs<T>& in, const Tiling& tiling, const T* log_sums,
+  HeadBackward(const AttentionInputs<T>& in, const Tiling& tiling, const T* kept,
                const Heads<const T>& dout, const Heads<T>& dq, const Heads<T>& dk,
                const Heads<T>& dv, const Heads<T>& dbias)
       : in_(in),
         tiling_(tiling),
-        log_sums_(log_sums),
+        kept_(kept),
         dout_(dout),
         dq_(dq),
         dk_(dk),
@@ -153,7 +152,7 @@ class HeadBackward {
     const int64_t ld = tiling_.ld;
     T *p = panels.p, *d = panels.d;
     probabilities_again(in_, factors.keys_turned, tiling_, tile, panels,
-                        log_sums_ + (tile.b * s.heads + tile.h) * s.queries + tile.first);
+                        kept_ + 2 * ((tile.b * s.heads + tile.h) * s.queries + tile.first));
     const Matrix<T> dout = matrix_of(dout_, tile.b, tile.h, tile.first);
     factors.values_turned.multiply(tile.rows, tile.keys, s.value_dim, dout, d, ld);
     const T* dropout = nullptr;
@@ -185,7 +184,7 @@ class HeadBackward {
 
   const AttentionInputs<T>& in_;
   const Tiling& tiling_;
-  const T* log_sums_;
+  const T* kept_;
   const Heads<const T>& dout_;
   const Heads<T>&dq_, &dk_, &dv_, &dbias_;
 };
@@ -194,17 +193,17 @@ class HeadBackward {
 
 template <class T>
 void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
-               T* log_sums) {
+               T* kept) {
   tern::detail::CountFlops counted(in.size.score_flops() + in.size.value_flops());
   const AttentionSizes& s = in.size;
   if (s.batch * s.heads * s.queries == 0) return;
-  const HeadForward<T> forward(in, out, weights, log_sums);
+  const HeadForward<T> forward(in, out, weights, kept);
   BlasScope blas;
   forward.run();
 }
 
 template <class T>
-void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const Heads<const T>& dout,
+void attention_backward(const AttentionInputs<T>& in, const T* kept, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv,
                         const Heads<T>& dbias) {
   tern::detail::CountFlops counted(3 * in.size.score_flops() + 2 * in.size.value_flops());
@@ -219,7 +218,7 @@ void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const H
     }
     return;
   }
-  const HeadBackward<T> backward(in, tiling, log_sums, dout, dq, dk, dv, dbias);
+  const HeadBackward<T> backward(in, tiling, kept, dout, dq, dk, dv, dbias);
   const int64_t cost = 5 * head_cost(s) * (s.heads / s.kv_heads) / 2;
   BlasScope blas;
   in_tasks(heads, cost, [&](int64_t begin, int64_t end) {

@@ -60,18 +60,20 @@ struct AttentionInputs {
 };
 
 /// p = softmax(scale q k^T + bias) over the keys that are seen, 0 elsewhere; out = drop(p) v.
-/// weights (or nothing) receives p, and log_sums (batch, heads, queries; or null) what backward
-/// needs. Column strides of results are 1.
+/// weights (or nothing) receives p. Column strides of results are 1.
+///
+/// kept (batch, heads, queries, 2; or null) receives a shift and a factor for each row of scores x,
+/// of which backward makes p again: factor exp(scale (x - shift)), where the shift is the largest
+/// score; or, where products are bf16, exp(scale x - shift), where it is the log-sum-exp.
 template <class T>
-void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights,
-               T* log_sums);
+void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights, T* kept);
 
 /// With m the factor of dropout:
 ///   dv = (m p)^T dout,  dp = m (dout v^T),  ds = p (dp - sum_s p dp),
 ///   dq = scale ds k,    dk = scale ds^T q,  dbias = ds
 /// Results without data are not computed; their column strides are 1.
 template <class T>
-void attention_backward(const AttentionInputs<T>& in, const T* log_sums, const Heads<const T>& dout,
+void attention_backward(const AttentionInputs<T>& in, const T* kept, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv,
                         const Heads<T>& dbias);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/kernels/product.h"
@@ -16,11 +17,22 @@ constexpr T kNone = -std::numeric_limits<T>::infinity();
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// x[0, n) becomes the softmax of scale x, where -inf gives 0 and nothing but -inf gives zeros;
-/// x[n, end) becomes 0. x has room for n rounded up to whole vectors. Returns log sum exp(scale
-/// x[0, n)).
+/// In bf16 the digits that a log-sum-exp loses are beyond those of the products, and the results of
+/// a training stay the bits that they have been.
+bool takes_log_sums() { return matmul_precision() == MatmulPrecision::bf16; }
+
+/// What is kept of a row of scores (attention.h).
 template <class T>
-[[gnu::always_inline]] inline T softmax_row(T* x, int64_t n, int64_t end, T scale) {
+struct RowSoftmax {
+  T shift, factor;
+};
+
+/// x[0, n) becomes the softmax of scale x, where -inf gives 0 and nothing but -inf gives zeros;
+/// x[n, end) becomes 0. x has room for n rounded up to whole vectors. Returns what
+/// softmax_row_again takes, or softmax_row_of_log_sum.
+template <class T>
+[[gnu::always_inline]] inline RowSoftmax<T> softmax_row(T* x, int64_t n, int64_t end, T scale,
+                                                        bool by_log_sum) {
   const int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
   if (!(scale > T(0))) {  // else the largest stays the largest, and scaling can wait
     for (int64_t j = 0; j < n; ++j) x[j] *= scale;
@@ -46,15 +58,33 @@ template <class T>
 #pragma omp simd
   for (int64_t j = 0; j < padded; ++j) x[j] *= r;
   for (int64_t j = padded; j < end; ++j) x[j] = 0;
-  return max * scale + vmath::log(sum);
+  const T log_sum = max * scale + vmath::log(sum);  // in a branch g++ would round it otherwise
+  return {by_log_sum ? log_sum : max, r};
 }
 
-/// The same softmax from its log-sum-exp. Scaling is a loop of its own: fused with the subtraction
-/// it would not be rounded as in the log-sum-exp, and large scores would differ by more than they
-/// have digits.
+/// The same softmax of the same scores, to the bit, without looking for the maximum and the sum.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_again(T* x, int64_t n, int64_t end, T scale,
-                                                     T log_sum) {
+                                                     RowSoftmax<T> row) {
+  if (!(scale > T(0))) {
+    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    scale = 1;
+  }
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const bool seen = x[j] != kNone<T>;
+    const T e = vmath::exp(seen ? (x[j] - row.shift) * scale : T(0));
+    x[j] = seen ? e * row.factor : T(0);
+  }
+  for (int64_t j = n; j < end; ++j) x[j] = 0;
+}
+
+/// The same softmax from its log-sum-exp, which has lost as many digits as the scores are large.
+/// Scaling is a loop of its own: fused with the subtraction it would not be rounded as in the
+/// log-sum-exp.
+template <class T>
+[[gnu::always_inline]] inline void softmax_row_of_log_sum(T* x, int64_t n, int64_t end, T scale,
+                                                          T log_sum) {
   for (int64_t j = 0; j < n; ++j) x[j] *= scale;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -165,13 +195,13 @@ Tile Tiling::tile(int64_t i, const AttentionSizes& size) const {
 
 template <class T>
 void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
-                   Tile& tile, const TilePanels<T>& panels, T* log_sums) {
+                   Tile& tile, const TilePanels<T>& panels, T* kept) {
   const T scale = scores(in, keys, tiling, tile, panels);
-  simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
-        ld = tiling.ld] {
+  simd([=, by_log_sum = takes_log_sums(), p = panels.p, counts = panels.counts, rows = tile.rows,
+        keys = tile.keys, ld = tiling.ld] {
     for (int64_t i = 0; i < rows; ++i) {
-      const T log_sum = softmax_row(p + i * ld, counts[i], keys, scale);
-      if (log_sums) log_sums[i] = log_sum;
+      const RowSoftmax<T> row = softmax_row(p + i * ld, counts[i], keys, scale, by_log_sum);
+      if (kept) kept[2 * i] = row.shift, kept[2 * i + 1] = row.factor;
     }
   });
 }
@@ -179,12 +209,17 @@ void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, co
 template <class T>
 void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& keys,
                          const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,
-                         const T* log_sums) {
+                         const T* kept) {
   const T scale = scores(in, keys, tiling, tile, panels);
-  simd([=, p = panels.p, counts = panels.counts, rows = tile.rows, keys = tile.keys,
-        ld = tiling.ld] {
-    for (int64_t i = 0; i < rows; ++i)
-      softmax_row_again(p + i * ld, counts[i], keys, scale, log_sums[i]);
+  simd([=, by_log_sum = takes_log_sums(), p = panels.p, counts = panels.counts, rows = tile.rows,
+        keys = tile.keys, ld = tiling.ld] {
+    for (int64_t i = 0; i < rows; ++i) {
+      T* x = p + i * ld;
+      if (by_log_sum)
+        softmax_row_of_log_sum(x, counts[i], keys, scale, kept[2 * i]);
+      else
+        softmax_row_again(x, counts[i], keys, scale, {kept[2 * i], kept[2 * i + 1]});
+    }
   });
 }
 

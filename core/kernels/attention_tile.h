@@ -62,17 +62,17 @@ class TileMemory {
 template <class T>
 int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t);
 
-/// Sets tile.keys and panels.counts and computes panels.p and, unless null, the log-sum-exp of
-/// every row's scores. `keys` is k^T. A BlasScope is held.
+/// Sets tile.keys and panels.counts and computes panels.p and, unless null, what the backward pass
+/// needs of every row. `keys` is k^T. A BlasScope is held.
 template <class T>
 void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
-                   Tile& tile, const TilePanels<T>& panels, T* log_sums);
+                   Tile& tile, const TilePanels<T>& panels, T* kept);
 
-/// The same from the log-sum-exp: no maximum, no sum.
+/// The same from what was kept: no maximum, no sum.
 template <class T>
 void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& keys,
                          const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,
-                         const T* log_sums);
+                         const T* kept);
 
 /// 0 or the scale for every query and key of the tile.
 template <class T>

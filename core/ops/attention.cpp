@@ -125,14 +125,14 @@ Shape context_shape(const Operands& in) {
   return {in.size.batch, in.size.heads, in.size.queries, in.size.value_dim};
 }
 
-/// `log_sums` (B, H, T; or nothing) receives what the gradient needs.
+/// `kept` (B, H, T, 2; or nothing) receives what the gradient needs.
 Fresh forward(const AttentionCall& call, const std::optional<Fresh>& weights,
-              const std::optional<Fresh>& log_sums) {
+              const std::optional<Fresh>& kept) {
   Operands in(call);
   std::optional<Fresh> out = heads_last(context_shape(in), in.q.dtype());
   dispatch_float(in.q.dtype(), "attention", [&]<class T>() {
     kernels::attention(in.kernel<T>(call), write<T>(out), write<T>(weights),
-                       log_sums ? log_sums->data<T>() : nullptr);
+                       kept ? kept->data<T>() : nullptr);
   });
   return *out;
 }
@@ -161,7 +161,7 @@ struct GradientMemory {
   }
 };
 
-Gradients fused_gradients(const AttentionCall& call, const Tensor& log_sums, const Tensor& dy,
+Gradients fused_gradients(const AttentionCall& call, const Tensor& kept, const Tensor& dy,
                           const Wants& wants) {
   Operands in(call);
   const Tensor dout = with_matrices(dy.detach()).tensor();
@@ -171,7 +171,7 @@ Gradients fused_gradients(const AttentionCall& call, const Tensor& log_sums, con
   if (call.mask.bias.defined() && wants[bias]) dbias.emplace(call.scores(), dy.dtype());
   dispatch_float(dy.dtype(), "attention", [&]<class T>() {
     kernels::attention_backward(
-        in.kernel<T>(call), log_sums.data<T>(), read<T>(dout), write<T>(memory.of(call.query)),
+        in.kernel<T>(call), kept.data<T>(), read<T>(dout), write<T>(memory.of(call.query)),
         write<T>(memory.of(call.key_heads)), write<T>(memory.of(call.value)), write<T>(dbias));
   });
   Gradients g;
@@ -190,7 +190,7 @@ struct AttentionVjp {
   AttentionCall rest;  ///< all but the inputs
   std::vector<SavedOperand> inputs;
   Saved bias;
-  Tensor log_sums;
+  Tensor kept;
   Saved lengths, allowed;  ///< the mask in `rest`, so that a write to it is found
 
   /// With the bias as the last one.
@@ -209,7 +209,7 @@ struct AttentionVjp {
     allowed.get();
     const AttentionCall call = call_on(operands);
     Tensor dout = call.packed() ? split_heads(dy, call.query.heads) : dy;
-    if (!grad_enabled()) return fused_gradients(call, log_sums, dout, wants);
+    if (!grad_enabled()) return fused_gradients(call, kept, dout, wants);
     std::vector<Tensor> tensors;
     for (const Operand& x : operands) tensors.push_back(x.tensor());
     auto context = [&](const std::vector<Tensor>& x) {
@@ -225,19 +225,19 @@ Tensor attend(const AttentionCall& call) {
   inputs.push_back(call.mask.bias);
   Op op("attention", inputs);
   const bool record_it = op.recording();
-  std::optional<Fresh> log_sums;
+  std::optional<Fresh> kept;
   if (record_it) {
     const Shape s = call.scores();
-    log_sums.emplace(Shape{s[0], s[1], s[2]}, inputs[0].dtype());
+    kept.emplace(Shape{s[0], s[1], s[2], 2}, inputs[0].dtype());
   }
-  Fresh y = forward(call, {}, log_sums);
+  Fresh y = forward(call, {}, kept);
   if (call.packed()) {
     const Shape s = y.shape();  // lying as (B, T, H, D)
     y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
   }
   if (!record_it) return op.not_differentiable(y);
   AttentionVjp vjp{call.without_inputs(),   {},
-                   save(call.mask.bias),    not_differentiable(*log_sums),
+                   save(call.mask.bias),    not_differentiable(*kept),
                    save(call.mask.lengths), save(call.mask.allowed)};
   for (const Operand& x : call.inputs) vjp.inputs.push_back(save_operand(x.tensor()));
   return op.record(y, std::move(vjp));
