@@ -3,6 +3,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/bf16_way.h"
+#include "tern/core/base/cpp20.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"

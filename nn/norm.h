@@ -25,7 +25,7 @@ struct LayerNorm {
 
   explicit LayerNorm(const Shape& shape, const NormOptions& options = {});
   /// For braces, LayerNorm({64}), which would fit a copy of LayerNorm(64) as well.
-  explicit LayerNorm(std::initializer_list<int64_t> shape, const NormOptions& options = {})
+  explicit LayerNorm(std::initializer_list<Shape::Item> shape, const NormOptions& options = {})
       : LayerNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return layer_norm(x, shape, weight, bias, eps); }
   /// The same of residual + dropout(x), in one pass.
@@ -46,7 +46,7 @@ struct RmsNorm {
   double eps;
 
   explicit RmsNorm(const Shape& shape, const NormOptions& options = {.eps = 0x1p-23});
-  explicit RmsNorm(std::initializer_list<int64_t> shape,
+  explicit RmsNorm(std::initializer_list<Shape::Item> shape,
                    const NormOptions& options = {.eps = 0x1p-23})
       : RmsNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, weight, eps); }

@@ -73,7 +73,7 @@ void run_fused(const FusedRow& row) {
       INFO(row.name, ", n = ", n, ", ", fmt::format("{}", type));
       if (type == DType::f32)
         compare(results(row.composed, inputs, up, type, true), want, type, terms);
-      for (int level = 0; level <= static_cast<int>(cpu().level); ++level)
+      for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level)
         for (bool strided : {false, true}) {
           VectorLevelScope scope{static_cast<VectorLevel>(level)};
           INFO(to_string(static_cast<VectorLevel>(level)), std::string(strided ? ", strided" : ""));

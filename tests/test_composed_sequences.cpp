@@ -71,7 +71,7 @@ TEST_CASE("fused and composed: the weights of attention") {
     };
     const auto want = attend(DType::f64, false);
     for (DType type : {DType::f64, DType::f32})
-      for (int level = 0; level <= static_cast<int>(cpu().level); ++level) {
+      for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level) {
         VectorLevelScope scope{static_cast<VectorLevel>(level)};
         const auto got = attend(type, true);
         const double terms = static_cast<double>(2 * n);

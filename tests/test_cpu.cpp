@@ -34,17 +34,17 @@ TEST_CASE("cpu: BLAS is never weaker than the processor") {
   std::string core = b.blas_kernels.substr(0, b.blas_kernels.find(' '));
   bool dynamic = b.blas_config.find("DYNAMIC_ARCH") != std::string::npos;
   if (dynamic && !std::getenv("OPENBLAS_CORETYPE"))
-    CHECK_MESSAGE(openblas_level(core) >= cpu().level, "kernels: " << b.blas_kernels);
+    CHECK_MESSAGE(openblas_level(core) >= detail::cpu().level, "kernels: " << b.blas_kernels);
 }
 
 TEST_CASE("cpu: the level can be lowered for a scope, never raised") {
   VectorLevel best = detail::vector_level;
-  CHECK(best == cpu().level);
+  CHECK(best == detail::cpu().level);
   {
     VectorLevelScope scope(VectorLevel::kBaseline);
     CHECK(detail::vector_level == VectorLevel::kBaseline);
     VectorLevelScope inner(VectorLevel::kAvx512);
-    CHECK(detail::vector_level == cpu().level);
+    CHECK(detail::vector_level == detail::cpu().level);
   }
   CHECK(detail::vector_level == best);
 }
@@ -53,7 +53,7 @@ TEST_CASE("cpu: weak OpenBLAS kernels are replaced, a user's choice is kept") {
   using Function = void (*)();
   auto quit = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "gotoblas_dynamic_quit"));
   auto init = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "gotoblas_dynamic_init"));
-  if (!quit || !init || cpu().level == VectorLevel::kBaseline) return;
+  if (!quit || !init || detail::cpu().level == VectorLevel::kBaseline) return;
   const char* variable = "OPENBLAS_CORETYPE";
   const char* set = std::getenv(variable);
   std::string before = set ? set : "";
@@ -68,7 +68,7 @@ TEST_CASE("cpu: weak OpenBLAS kernels are replaced, a user's choice is kept") {
   unsetenv(variable);  // as if OpenBLAS had taken Prescott by itself
   std::string chosen = detail::guard_blas();
   CHECK(chosen.find("(chosen by tern; OpenBLAS took Prescott)") != std::string::npos);
-  CHECK(openblas_level(chosen.substr(0, chosen.find(' '))) == cpu().level);
+  CHECK(openblas_level(chosen.substr(0, chosen.find(' '))) == detail::cpu().level);
   CHECK(std::getenv(variable) == nullptr);
   if (!before.empty()) setenv(variable, before.c_str(), 1);
   choose();

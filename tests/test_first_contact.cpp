@@ -15,11 +15,19 @@
 
 using namespace tern;
 
+// A name that a program has for itself.
+static int cpu() { return 7; }
+
 namespace {
 
 template <class T>
 concept FromThree = requires {
   T{1, 2, 3};
+};
+
+template <class I>
+concept IsSize = requires(I i) {
+  Shape{2, i};
 };
 
 }  // namespace
@@ -70,6 +78,24 @@ TEST_CASE("first contact: layers take their shape in braces, as a number and as 
   CHECK(nn::RmsNorm({4, 8}, {.eps = 1e-6}).shape == shape);
   const nn::LayerNorm norm({8});
   CHECK(nn::LayerNorm(norm).shape == Shape{8});
+}
+
+TEST_CASE("first contact: sizes in braces are of any integer type, and none else") {
+  static_assert(IsSize<size_t> && IsSize<int> && IsSize<unsigned> && IsSize<int64_t>);
+  static_assert(!IsSize<double> && !IsSize<float>);
+  Rng rng(1);
+  const size_t n = 3;
+  const int k = 2;
+  const unsigned m = 4;
+  CHECK(randn({n, k}, rng).shape() == Shape{3, 2});
+  CHECK(zeros({n, m, k, -1 + n}).shape() == Shape{3, 4, 2, 2});
+  CHECK(reshape(ones({n, m}), {-1, k}).shape() == Shape{6, 2});
+  CHECK(nn::LayerNorm({n}).shape == Shape{3});
+  CHECK(Shape{n} == Shape(3));
+}
+
+TEST_CASE("first contact: a program's own cpu() beside `using namespace tern`") {
+  CHECK(cpu() == 7);
 }
 
 TEST_CASE("first contact: tile and repeat as in PyTorch, beside einops' repeat") {

@@ -160,7 +160,7 @@ template <class Formula>
 void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
   const double inf = std::numeric_limits<double>::infinity();
   for (DType type : {DType::f32, DType::f64})
-    for (int level = 0; level <= static_cast<int>(cpu().level); ++level) {
+    for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level) {
       VectorLevelScope scope{static_cast<VectorLevel>(level)};
       INFO(name, ", ", fmt::format("{}", type), ", level ", level);
       Tensor x = tensor({0, -0.0, 1, -1, 0.5, -0.5, 30, -30, 800, -800, inf, -inf, std::nan("")},

@@ -45,7 +45,7 @@ std::vector<std::vector<float>> everything(const Function& fn, const Inputs& giv
 
 void same_bits(const std::string& name, const Inputs& x, const Function& fused,
                const Function& single) {
-  for (int level = 0; level <= static_cast<int>(cpu().level); ++level) {
+  for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level) {
     VectorLevelScope scope{static_cast<VectorLevel>(level)};
     INFO(name, ", level ", level);
     const auto got = everything(fused, x), want = everything(single, x);

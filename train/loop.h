@@ -52,7 +52,14 @@ struct Loss {
 
   template <class F>
   requires(!std::is_same_v<F, Loss>) Loss(F f) {  // NOLINT: implicit on purpose
-    if constexpr (std::is_invocable_v<F&, const B&, Means&>)
+    constexpr bool kFits = std::is_invocable_r_v<Tensor, F&, const B&, Means&> ||
+                           std::is_invocable_r_v<Tensor, F&, const B&>;
+    static_assert(kFits,
+                  "Task::loss must be callable as Tensor loss(const Batch&) or Tensor "
+                  "loss(const Batch&, Means&), and give a Tensor: its mean over the batch");
+    if constexpr (!kFits)
+      return;
+    else if constexpr (std::is_invocable_r_v<Tensor, F&, const B&, Means&>)
       call = std::move(f);
     else
       call = [f = std::move(f)](const B& batch, Means&) { return f(batch); };

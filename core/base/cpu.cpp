@@ -126,12 +126,12 @@ std::string to_string(VectorLevel level) {
   return level == VectorLevel::kAvx2 ? "AVX2+FMA" : "baseline";
 }
 
+namespace detail {
 const CpuInfo& cpu() {
   static const CpuInfo info{detect_name(), detect_level()};
   return info;
 }
 
-namespace detail {
 VectorLevel vector_level = cpu().level;
 
 std::string guard_blas() {
@@ -161,7 +161,7 @@ std::string guard_blas() {
 }  // namespace detail
 
 VectorLevelScope::VectorLevelScope(VectorLevel level) : before_(detail::vector_level) {
-  detail::vector_level = std::min(level, cpu().level);
+  detail::vector_level = std::min(level, detail::cpu().level);
 }
 
 VectorLevelScope::~VectorLevelScope() { detail::vector_level = before_; }
@@ -192,7 +192,7 @@ BlasScope::~BlasScope() { omp_set_num_threads(omp_threads_); }
 
 BuildInfo build_details() {
   BuildInfo info;
-  info.cpu = cpu().name;
+  info.cpu = detail::cpu().name;
   info.vector = to_string(detail::vector_level);
   info.blas_kernels = blas_kernels();
   OpenBlas blas;

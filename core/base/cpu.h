@@ -20,11 +20,11 @@ struct CpuInfo {
   VectorLevel level = VectorLevel::kBaseline;
 };
 
+namespace detail {
 /// The processor this process runs on; asked once. The level counts only what the operating
-/// system has switched on.
+/// system has switched on. (Not in tern, where programs have a cpu() of their own.)
 const CpuInfo& cpu();
 
-namespace detail {
 /// What simd() uses: one load, no guard. Baseline until the static initialisation of core has run.
 /// Not const so that tests can run one kernel at every level.
 extern VectorLevel vector_level;

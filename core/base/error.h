@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "tern/core/base/cpp20.h"
+
 namespace tern {
 
 /// A wrong argument or a broken rule.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "tern/core/base/cpp20.h"
+
 namespace tern {
 
 /// Base of counted objects. The count is atomic: tensors may be handed between threads.

@@ -24,7 +24,16 @@ class Dims {
   Dims(I v) : n_(1) {  // NOLINT: implicit on purpose
     v_[0] = static_cast<int64_t>(v);
   }
-  Dims(std::initializer_list<int64_t> list) : Dims(list.begin(), list.end()) {}
+  /// One size in braces: of any integer type, so that a size_t is no narrowing conversion.
+  struct Item {
+    template <class I>
+    requires(std::convertible_to<I, int64_t> &&
+             !std::floating_point<I>) constexpr Item(I v)  // NOLINT
+        : value(static_cast<int64_t>(v)) {}
+    constexpr operator int64_t() const { return value; }  // NOLINT: implicit on purpose
+    int64_t value;
+  };
+  Dims(std::initializer_list<Item> list) : Dims(list.begin(), list.end()) {}
   template <class It>
   Dims(It first, It last) {
     for (; first != last; ++first) push_back(*first);

@@ -125,7 +125,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
 Tensor repeat(const Tensor& x, const Dims& counts);
 // For braces and numbers, which could start a pattern too: repeat(x, {2, 1}), repeat(x, 0).
 inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
-  return repeat(x, Dims(counts));
+  return repeat(x, Dims(counts.begin(), counts.end()));
 }
 inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
 /// As repeat, but counts may also be fewer than the axes: those of the last axes.
@@ -262,10 +262,10 @@ inline Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false)
 }
 // For braces, which could be one axis too: max(x, {1}).
 inline Tensor max(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
-  return max(x, Dims(axes), keepdim);
+  return max(x, Dims(axes.begin(), axes.end()), keepdim);
 }
 inline Tensor min(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
-  return min(x, Dims(axes), keepdim);
+  return min(x, Dims(axes.begin(), axes.end()), keepdim);
 }
 /// Along one axis, as a number: max(x, 1).indices are those of argmax, and get the gradient alone.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);

@@ -37,6 +37,11 @@ concept SampleSource = requires(const S& source, int64_t i) {
   std::decay_t<decltype(source.get(i))>(source.get(i));
 };
 
+namespace detail {
+/// The sample of what is no SampleSource.
+struct NoSample {};
+}  // namespace detail
+
 template <class T>
 class Dataset {
  public:
@@ -59,6 +64,15 @@ class Dataset {
   template <SampleSource Source>
   requires(!std::same_as<Source, Dataset>) explicit Dataset(Source source)
       : Dataset(from(std::move(source))) {}
+  /// What is neither is refused with a reason.
+  template <class Source>
+  requires(!SampleSource<Source> && !std::convertible_to<Source, std::vector<T>>)  //
+      explicit Dataset(Source)
+      : size_(0) {
+    static_assert(!std::same_as<Source, Source>,
+                  "Dataset: a data set of your own needs `int64_t size() const` and `get(int64_t) "
+                  "const`, which gives a sample");
+  }
 
   int64_t size() const { return size_; }
   T get(int64_t i) const {
@@ -138,5 +152,8 @@ template <class Get>
 Dataset(int64_t, Get) -> Dataset<std::decay_t<std::invoke_result_t<Get&, int64_t>>>;
 template <SampleSource Source>
 Dataset(Source) -> Dataset<std::decay_t<decltype(std::declval<const Source&>().get(0))>>;
+template <class Source>
+requires(!SampleSource<Source>) Dataset(Source)
+->Dataset<detail::NoSample>;
 
 }  // namespace tern::data

@@ -1,0 +1,11 @@
+// Does not compile, and says why: a data set says how many samples it has.
+#include "tern/data/loading/dataset.h"
+
+struct Houses {
+  int get(int64_t i) const { return static_cast<int>(i); }
+};
+
+int main() {
+  tern::data::Dataset houses(Houses{});
+  return static_cast<int>(houses.size());
+}
