@@ -59,6 +59,11 @@ struct BackwardOptions {
 };
 
 /// Adds d(loss) / d(leaf) to the grad() of every leaf that loss depends on.
+///
+/// Several threads may do so for the same leaves at a time, each with a graph of its own: nothing
+/// is lost, and gradients are added in the order in which they come (so their last bits may differ
+/// from run to run). While a pass with on_ready is at work, a pass of another thread that comes to
+/// one of its leaves is an Error.
 void backward(const Tensor& loss, const BackwardOptions& options = {});
 
 struct GradOptions {
@@ -68,7 +73,8 @@ struct GradOptions {
   std::vector<Tensor> gradients = {};  ///< one per output; needed where one has several elements
 };
 
-/// d(sum of outputs) / d(input) for every input, leaf or not; leaves' grad() stays as it is.
+/// d(sum of outputs) / d(input) for every input, leaf or not; leaves' grad() stays as it is. One
+/// input belongs to one thread at a time.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

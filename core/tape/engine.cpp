@@ -71,6 +71,7 @@ class Engine {
   ~Engine() {
     for (Node* n : heap_) n->pending = {};  // not empty only after an exception
     for (auto& [node, awaited] : counts_before_) node->awaited = awaited;
+    for (const Ref<LeafNode>& leaf : claimed_) leaf->claim(false);
   }
 
   uint64_t run_id() const { return run_; }
@@ -128,6 +129,7 @@ class Engine {
       detail::RunningScope scope(node);
       grads = node->vjp(Consumed(std::move(dy)), wants);
     }
+    wants.release();
     if (!retain_) node->release();
     check(static_cast<int>(grads.size()) == n, "backward: {} returned {} gradients for {} inputs",
           node->name, grads.size(), n);
@@ -168,6 +170,8 @@ class Engine {
 
   // An unknown leaf does not hold the pass, which holds it.
   void note(LeafNode& leaf) {
+    std::lock_guard lock(leaf.gathering);
+    leaf.check_may_gather();
     if (leaf.run == run_) return;
     leaf.run = run_;
     if (!pass_) pass_ = Ref<BackwardPass>(new BackwardPass);
@@ -178,6 +182,7 @@ class Engine {
   }
 
   void deliver_to_leaf(LeafNode& leaf, Tensor g) {
+    std::lock_guard lock(leaf.gathering);
     note(leaf);
     if (leaf.grad.defined()) {
       if (!add_to(leaf.grad, g)) leaf.grad = add(leaf.grad, g);
@@ -188,6 +193,7 @@ class Engine {
 
   std::vector<Node*> heap_;
   std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // of a pass whose on_ready runs this
+  std::vector<Ref<LeafNode>> claimed_;                        // that this hands over
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
@@ -198,6 +204,9 @@ class Engine {
 void Engine::count_for(Node* root, const OnReady& on_ready) {
   on_ready_ = &on_ready;
   std::vector<Node*> nodes = reachable({root});
+  for (Node* n : nodes)
+    if (auto* leaf = static_cast<LeafNode*>(n); n->is_leaf() && leaf->claim(true))
+      claimed_.emplace_back(leaf);
   for (Node* n : nodes) {
     if (n->awaited != 0) counts_before_.emplace_back(Ref<Node>(n), n->awaited);
     n->awaited = 0;
@@ -361,6 +370,14 @@ void detail::backward_since(uint64_t since, const Tensor& output, Tensor gradien
     for (const Tensor& end : ends)
       if (end.node().get() == node) node->pending = g;
   });
+}
+
+std::vector<Ref<LeafNode>> detail::leaf_nodes(const Tensor& output) {
+  std::vector<Ref<LeafNode>> out;
+  for (Node* n : reachable(nodes_of({output})))
+    if (auto* leaf = static_cast<LeafNode*>(n); n->is_leaf() && !leaf->frozen())
+      if (leaf->owner || !leaf->known) out.emplace_back(leaf);
+  return out;
 }
 
 std::vector<Tensor> leaves(const Tensor& output) { return detail::made_from(output, 0); }

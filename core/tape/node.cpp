@@ -1,6 +1,7 @@
 #include "tern/core/tape/node.h"
 
 #include <atomic>
+#include <utility>
 
 #include "tern/core/tape/segment.h"
 
@@ -49,7 +50,27 @@ LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), own
   sequence = 0;  // after every op that used it
 }
 
+void LeafNode::check_may_gather() const {
+  check(handing_over == std::thread::id() || handing_over == std::this_thread::get_id(),
+        "backward: a leaf of shape {} gets gradients from two threads, and one of them hands it "
+        "over by on_ready, which needs all of its gradient; leave out on_ready and step after both "
+        "passes, or run one after the other",
+        shape);
+}
+
+bool LeafNode::claim(bool on) {
+  std::lock_guard lock(gathering);
+  check_may_gather();
+  const std::thread::id by = on ? std::this_thread::get_id() : std::thread::id();
+  return std::exchange(handing_over, by) == std::thread::id();
+}
+
 namespace detail {
+
+std::string describe(const LeafNode& leaf) {
+  return fmt::format("of shape {}{}", leaf.shape,
+                     leaf.copy_of ? fmt::format(", a copy of '{}'", leaf.copy_of->text) : "");
+}
 
 RunningScope::RunningScope(Node* node) : before_(running), precision_(node->precision) {
   running = node;

@@ -1,6 +1,9 @@
 // What the tape is made of. Ops make nodes by Op::record (record.h); the engine runs them.
 #pragma once
 
+#include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tern/core/base/precision.h"
@@ -51,7 +54,8 @@ struct BackwardPass : Counted, pool::Pooled {
 };
 inline void dispose(BackwardPass* pass) { delete pass; }
 
-/// Where the gradient of a leaf is gathered.
+/// Where the gradient of a leaf is gathered. Passes of several threads may come to one leaf: what
+/// they change of it they change under `gathering`.
 class LeafNode final : public Node {
  public:
   explicit LeafNode(TensorImpl* owner);
@@ -60,15 +64,29 @@ class LeafNode final : public Node {
   bool is_leaf() const override { return true; }
   /// Whether the tensor does not ask for a gradient since the graph was made.
   bool frozen() const { return owner && owner->node().get() != this; }
+  /// An Error if a pass of another thread hands this leaf over (on_ready). REQUIRES: `gathering`.
+  void check_may_gather() const;
+  /// This thread's pass begins to hand it over, or ends that; false if it did so before.
+  bool claim(bool on);
   TensorImpl* owner;  ///< null once the tensor is gone
   Tensor grad;
-  bool known = true;                 ///< false: a parameter that no walk has found so far
-  Ref<BackwardPass> pass;            ///< the last one that reached it, if it was known
-  uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
+  std::recursive_mutex gathering;
+  std::thread::id handing_over;  ///< the thread whose pass calls on_ready for it, if there is one
+  bool known = true;             ///< false: a parameter that no walk has found so far
+  Ref<Label> copy_of;            ///< the name of the parameter that an unknown one is a copy of
+  Ref<BackwardPass> pass;        ///< the last one that reached it, if it was known
+  uint64_t run = 0;              ///< of that pass, or of one that reached it unknown
   const char* stepped_by = nullptr;  ///< the optimizer that took the gradient inside backward
 };
 
 namespace detail {
+
+/// The leaves that `output` depends on and that are not frozen: those of leaves(), and parameters
+/// whose tensors are gone (copies that lived for a forward pass alone).
+std::vector<Ref<LeafNode>> leaf_nodes(const Tensor& output);
+
+/// "of shape (4,), a copy of 'up.weight'".
+std::string describe(const LeafNode& leaf);
 
 /// While it lives, this thread runs the VJP of `node`, with its precision.
 class RunningScope {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tern/core/base/out_of_memory.h"
+#include "tern/core/tape/arithmetic.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/segment.h"
 
@@ -16,9 +17,26 @@ bool Wants::operator[](int input) const {
 Tensor Wants::accumulator(int input) const {
   const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
   if (!node || grad_enabled()) return {};
-  bool into_leaf = to_leaves_ && node->is_leaf();
-  const Tensor& sum = into_leaf ? static_cast<LeafNode*>(node.get())->grad : node->pending;
-  return detail::may_add_in_place(sum) ? sum : Tensor();
+  if (!to_leaves_ || !node->is_leaf())
+    return detail::may_add_in_place(node->pending) ? node->pending : Tensor();
+  // Nobody waits here, so that two passes that ask for each other's leaves cannot wait forever.
+  auto& leaf = static_cast<LeafNode&>(*node);
+  std::unique_lock lock(leaf.gathering, std::try_to_lock);
+  if (!lock || !detail::may_add_in_place(leaf.grad)) return {};
+  held_.push_back(&leaf);
+  lock.release();  // until release()
+  return leaf.grad;
+}
+
+void Wants::release() const {
+  for (LeafNode* leaf : held_) leaf->gathering.unlock();
+  held_.clear();
+}
+
+std::unique_lock<std::recursive_mutex> Wants::lock(int input) const {
+  Node& node = *node_.inputs[static_cast<size_t>(input)];
+  if (!to_leaves_ || !node.is_leaf()) return {};
+  return std::unique_lock(static_cast<LeafNode&>(node).gathering);
 }
 
 Tensor& Wants::gathered(int input) const {
@@ -26,9 +44,16 @@ Tensor& Wants::gathered(int input) const {
   return to_leaves_ && node.is_leaf() ? static_cast<LeafNode&>(node).grad : node.pending;
 }
 
-Tensor Wants::take(int input) const { return std::exchange(gathered(input), Tensor()); }
+Tensor Wants::take(int input) const {
+  const auto held = lock(input);
+  return std::exchange(gathered(input), Tensor());
+}
 
-void Wants::put(int input, Tensor sum) const { gathered(input) = std::move(sum); }
+void Wants::put(int input, Tensor sum) const {
+  const auto held = lock(input);
+  Tensor& place = gathered(input);  // not empty if another pass was there
+  place = place.defined() ? add(sum, place) : std::move(sum);
+}
 
 namespace {
 

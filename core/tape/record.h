@@ -20,6 +20,7 @@
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -58,11 +59,17 @@ class Wants {
  public:
   Wants(const Node& node, uint64_t run, bool to_leaves, bool last)
       : node_(node), run_(run), to_leaves_(to_leaves), last_(last) {}
+  ~Wants() { release(); }
+  Wants(const Wants&) = delete;
+  Wants& operator=(const Wants&) = delete;
   bool operator[](int input) const;
   /// The gradient that input has gathered so far, if the VJP may add to it in place (it is
-  /// contiguous, nobody else holds it, and no graph of the backward pass is wanted); undefined
-  /// otherwise. A VJP that has added its share returns an undefined gradient for that input.
+  /// contiguous, nobody else holds it or adds to it in another thread, and no graph of the backward
+  /// pass is wanted); undefined otherwise. A VJP that has added its share returns an undefined
+  /// gradient for that input.
   Tensor accumulator(int input) const;
+  /// Lets other threads add to the leaves whose accumulators were given out.
+  void release() const;
   /// Whether nothing comes by the node again: the VJP may use up what it has saved.
   bool last() const { return last_; }
   /// Whether gradients are gathered in the leaves' grad(): tern::backward.
@@ -74,9 +81,11 @@ class Wants {
 
  private:
   Tensor& gathered(int input) const;
+  std::unique_lock<std::recursive_mutex> lock(int input) const;
   const Node& node_;
   uint64_t run_;
   bool to_leaves_, last_;
+  mutable std::vector<LeafNode*, pool::Allocator<LeafNode*>> held_;
 };
 
 /// The result of an op before it is recorded: fresh memory, or a view of an input's.

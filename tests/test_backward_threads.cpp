@@ -1,0 +1,129 @@
+// Several threads run backward into the same leaves at a time: nothing is lost.
+#include <doctest/doctest.h>
+
+#include <barrier>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/indexing.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern {
+namespace {
+
+using Loss = std::function<Tensor(const Tensor& w, const Tensor& b, const Tensor& x)>;
+
+struct Row {
+  std::string name;
+  Loss loss;
+};
+
+// Each way in which a gradient comes to a leaf: handed over, added in place by a product, by a
+// segment that goes on gathering, by several ops of a graph.
+const std::vector<Row> kRows = {
+    {"elementwise", [](auto& w, auto& b, auto& x) { return sum(w * x) + sum(b * 2); }},
+    {"product", [](auto& w, auto&, auto& x) { return sum(matmul(x, w)); }},
+    {"linear", [](auto& w, auto& b, auto& x) { return sum(linear(x, w, b)); }},
+    {"several", [](auto& w, auto& b, auto& x) { return sum(linear(x, w, b)) + sum(w * x + b); }},
+    {"rows",
+     [](auto& w, auto&, auto&) {
+       return sum(index_select(w, 0, tensor(std::vector<int64_t>{3, 1, 3})));
+     }},
+    {"checkpoint",
+     [](auto& w, auto& b, auto& x) {
+       auto fn = [x, b](std::span<const Tensor> in) { return linear(x, in[0], b); };
+       return sum(checkpoint(fn, {w}));
+     }},
+    {"checkpoint that captures its input", [](auto& w, auto&, auto& x) {
+       auto fn = [x, w](std::span<const Tensor> in) { return matmul(x, in[0]) + w; };
+       return sum(checkpoint(fn, {w}));
+     }}};
+
+// Whole numbers, whose sums are exact in any order.
+Tensor whole(Rng& rng, const Shape& shape) { return randint(-3, 4, shape, rng).to(DType::f32); }
+
+TEST_CASE("backward: threads that run into the same leaves lose no gradient") {
+  constexpr int kThreads = 3, kRounds = 60, kPasses = 4;
+  for (const Row& row : kRows) {
+    CAPTURE(row.name);
+    Rng rng(1);
+    const Tensor w = whole(rng, {24, 24}).set_requires_grad();
+    const Tensor b = whole(rng, {24}).set_requires_grad(), x = whole(rng, {24, 24});
+    const std::vector<Tensor> leaves = {w, b};
+    backward(row.loss(w, b, x));
+    std::vector<std::vector<double>> once;
+    for (const Tensor& t : leaves) {
+      once.push_back(t.grad().defined() ? t.grad().to_vector<double>() : std::vector<double>());
+      t.set_grad({});
+    }
+    int lost = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      std::barrier start(kThreads);
+      std::vector<std::thread> threads;
+      for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back([&] {
+          start.arrive_and_wait();
+          for (int pass = 0; pass < kPasses; ++pass) backward(row.loss(w, b, x));
+        });
+      for (std::thread& t : threads) t.join();
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        if (once[i].empty()) continue;
+        std::vector<double> want = once[i];
+        for (double& v : want) v *= kThreads * kPasses;
+        lost += leaves[i].grad().to_vector<double>() != want;
+        leaves[i].set_grad({});
+      }
+    }
+    CHECK(lost == 0);
+  }
+}
+
+TEST_CASE("backward: a checkpoint that captures its input adds to what that had gathered") {
+  Rng rng(2);
+  const Tensor x = whole(rng, {4, 4}), w = whole(rng, {4, 4}).set_requires_grad();
+  const Loss& loss = kRows.back().loss;
+  backward(loss(w, w, x));
+  const auto once = w.grad().to_vector<double>();
+  backward(loss(w, w, x));
+  std::vector<double> twice = once;
+  for (double& v : twice) v *= 2;
+  CHECK(w.grad().to_vector<double>() == twice);
+}
+
+TEST_CASE("backward: a leaf that one thread hands over by on_ready is refused to others") {
+  const Tensor w = ones({2, 3}).set_requires_grad();
+  auto beside = [&]() -> std::string {
+    std::string told;
+    std::thread([&] {
+      try {
+        backward(sum(w * 2));
+      } catch (const Error& e) {
+        told = e.what();
+      }
+    }).join();
+    return told;
+  };
+  std::string told;
+  int calls = 0;
+  const BackwardOptions options = {.on_ready = [&](const Tensor&) {
+    ++calls;
+    told = beside();
+    EnableGradGuard on;
+    backward(sum(w * 3));  // this thread's may
+  }};
+  backward(sum(w), options);
+  CHECK(calls == 1);
+  CHECK(told.find("a leaf of shape (2, 3) gets gradients from two threads") != told.npos);
+  CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 4));
+
+  CHECK(beside() == "");  // it is over
+  CHECK_THROWS(backward(sum(w), {.on_ready = [](const Tensor&) { fail("no"); }}));
+  CHECK(beside() == "");
+  CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 9));
+}
+
+}  // namespace
+}  // namespace tern
