@@ -17,7 +17,7 @@ NamedTensors tensors(const Slots& slots) {
   NamedTensors out;
   std::unordered_set<const void*> seen;
   auto add = [&](const Slot& slot, const OwnedTensor* t) {
-    if (t && t->defined() && seen.insert(t).second) out.emplace_back(slot.name, t->own());
+    if (t && t->own().defined() && seen.insert(t).second) out.emplace_back(slot.name, t->own());
   };
   for (const Slot& slot : slots) {
     auto get = [&]<class Kind>(Kind*) {

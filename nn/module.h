@@ -15,7 +15,8 @@
 // A walk sees the fields of the type it is given. A unique_ptr<Base> that may own a Derived would
 // lose those of Derived: it does not compile (a std::variant of the layers does), and a Derived
 // that comes as a Base& is an Error. A Parameter that `fields` forgets is found by the first step()
-// of an optimizer after a backward pass that reached it (optim/optimizer.h).
+// of an optimizer after a backward pass that reached it (optim/optimizer.h), and so is a copy that
+// is trained in place of the original, as by `for (auto layer : layers) x = layer(x)`.
 //
 // A parameter that is used in two places is one Parameter; it may be visited under a second name
 // ("generator.weight"): it is counted, trained and saved once, under the first, and loads from
@@ -248,8 +249,7 @@ void to(M& m, DType dtype) {
 /// Clears all gradients.
 template <class M>
 void zero_grad(const M& m) {
-  for (const auto& [name, t] : named_parameters(m))
-    if (t.requires_grad()) t.set_grad({});
+  for (const auto& [name, t] : named_parameters(m)) t.zero_grad();
 }
 
 /// state_dict() as a safetensors file, with free text beside it.

@@ -9,16 +9,23 @@
 namespace tern::nn {
 namespace {
 
+LeafNode* leaf_of(const Tensor& t) {
+  return static_cast<LeafNode*>(t.ref()->node_or_frozen().get());
+}
+
 Tensor leaf(const Tensor& elements, bool requires_grad) {
   Tensor t = elements.detach();
   if (!requires_grad) return t;
   t.set_requires_grad();
-  static_cast<LeafNode*>(t.node().get())->known = false;  // until a walk finds it
+  leaf_of(t)->known = false;  // until a walk finds it
   return t;
 }
 
-bool is_known(const Tensor& t) {
-  return t.requires_grad() && static_cast<LeafNode*>(t.node().get())->known;
+// A leaf where `like` is one, frozen where that is.
+Tensor leaf_like(const Tensor& like, const Tensor& elements) {
+  Tensor t = leaf(elements, leaf_of(like) != nullptr);
+  if (!like.requires_grad()) t.set_requires_grad(false);
+  return t;
 }
 
 // Where another tensor stands in for this one, new elements would be used by nobody.
@@ -29,6 +36,16 @@ void check_not_replaced(const char* what, const Tensor& t) {
         "WeightsInstead begins, or after it has ended",
         parameter_name(t), what);
 }
+
+void check_no_history(const Tensor& value) {
+  check(!grad_enabled() || !value.requires_grad(),
+        "parameter: the tensor of shape {} requires a gradient, and a parameter made of it or "
+        "assigned it would end its history without a word; give its detach(), or put a NoGradGuard "
+        "around it",
+        value.shape());
+}
+
+bool is_known(const Tensor& t) { return leaf_of(t) && leaf_of(t)->known; }
 
 // Optimizers and averages that hold the old elements can tell that these are the model's no more.
 // A name belongs to a place in a module: what comes to another place (std::swap, erase) loses its
@@ -45,37 +62,74 @@ void replace(Tensor& t, Tensor by) {
 
 }  // namespace
 
-const Tensor& OwnedTensor::tensor() const { return tern::detail::standing_in(tensor_); }
+const Tensor& OwnedTensor::tensor() const { return tern::detail::standing_in(own()); }
 
-OwnedTensor::OwnedTensor(const Tensor& value, bool requires_grad)
-    : tensor_(leaf(value.contiguous(), requires_grad)) {}
+OwnedTensor::OwnedTensor(const Tensor& value, bool requires_grad) {
+  check_no_history(value);
+  tensor_ = leaf(value.contiguous(), requires_grad);
+}
 
 OwnedTensor::OwnedTensor(const OwnedTensor& other) {
-  check_not_replaced("it cannot be copied", other.tensor_);
-  if (other.defined())
-    tensor_ = leaf(other.tensor_.detach().clone(), other.tensor_.requires_grad());
+  const Tensor& from = other.own();
+  check_not_replaced("it cannot be copied", from);
+  if (!from.defined()) return;
+  tensor_ = leaf_like(from, from.detach().clone());
+  if (LeafNode* node = leaf_of(tensor_)) {
+    const Ref<Label>& name = from.ref()->label;
+    node->copy_of = name && name->of_parameter ? name : leaf_of(from)->copy_of;
+  }
+}
+
+OwnedTensor::OwnedTensor(OwnedTensor&& other) noexcept
+    : moved_(other.moved_), moved_name_(other.moved_name_), moved_shape_(other.moved_shape_) {
+  tensor_ = other.release();
+}
+
+Tensor OwnedTensor::release() noexcept {
+  if (!tensor_.defined()) return {};
+  moved_ = true;
+  moved_name_ = tensor_.ref()->label;
+  moved_shape_ = tensor_.shape();
+  return std::move(tensor_);
+}
+
+void OwnedTensor::fail_moved() const {
+  fail(fmt::format(
+      "parameter: {} of shape {} was moved elsewhere, by std::move of it or of its module; use "
+      "what it was moved to, or assign a new one",
+      moved_name_ && moved_name_->of_parameter ? fmt::format("'{}'", moved_name_->text) : "one",
+      moved_shape_));
 }
 
 OwnedTensor& OwnedTensor::operator=(const OwnedTensor& other) {
   if (this == &other) return *this;
   bool same = defined() && other.defined() && shape() == other.shape() && dtype() == other.dtype();
   if (same)
-    assign(other.tensor_);
+    write(other.tensor_);
   else
-    replace(tensor_, OwnedTensor(other).tensor_);
+    *this = OwnedTensor(other);
   return *this;
 }
 
 OwnedTensor& OwnedTensor::operator=(OwnedTensor&& other) {
   bool same = defined() && other.defined() && shape() == other.shape() && dtype() == other.dtype();
-  if (same)
-    assign(other.tensor_);
-  else
-    replace(tensor_, std::move(other.tensor_));
+  if (same) {
+    write(other.tensor_);
+  } else if (this != &other) {
+    moved_ = other.moved_;
+    moved_name_ = other.moved_name_;
+    moved_shape_ = other.moved_shape_;
+    replace(tensor_, other.release());
+  }
   return *this;
 }
 
 void OwnedTensor::assign(const Tensor& value) {
+  check_no_history(value);
+  write(value);
+}
+
+void OwnedTensor::write(const Tensor& value) {
   check(defined() && value.shape() == shape(),
         "parameter: a tensor of shape {} cannot be assigned to one of shape {}", value.shape(),
         defined() ? to_string(shape()) : "undefined");
@@ -86,8 +140,8 @@ void OwnedTensor::assign(const Tensor& value) {
 void OwnedTensor::convert(DType dtype) {
   if (!defined() || tensor_.dtype() == dtype) return;
   const bool known = is_known(tensor_);
-  replace(tensor_, leaf(tensor_.detach().to(dtype), tensor_.requires_grad()));
-  if (known) static_cast<LeafNode*>(tensor_.node().get())->known = true;
+  replace(tensor_, leaf_like(tensor_, tensor_.detach().to(dtype)));
+  if (known) leaf_of(tensor_)->known = true;
 }
 
 }  // namespace tern::nn

@@ -2,6 +2,7 @@
 // shortened to their ends, lines of 80 columns.
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -149,5 +150,7 @@ std::string to_string(const Tensor& t) {
   }
   return text + ")";
 }
+
+std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
 
 }  // namespace tern

@@ -66,6 +66,12 @@ void Tensor::set_grad(Tensor grad) const {
   static_cast<LeafNode*>(impl_->node().get())->grad = std::move(grad);
 }
 
+void Tensor::zero_grad() const {
+  check(is_leaf(), "zero_grad: a result of shape {} has no gradient to clear, only leaves do",
+        shape());
+  if (requires_grad()) set_grad({});
+}
+
 void Tensor::backward() const { tern::backward(*this); }
 
 void Tensor::begin_write(const char* op) const {

@@ -3,7 +3,9 @@
 namespace tern {
 
 void Tensor::fail_undefined() {
-  fail("tensor: this tensor is undefined (default-constructed); assign it a value first");
+  fail(
+      "tensor: this tensor is undefined (default-constructed, or moved from); assign it a value "
+      "first");
 }
 
 void Tensor::check_type(DType wanted) const {

@@ -2,9 +2,11 @@
 // ops live in ops.h, gradients in autograd.h.
 //
 // Threads: different tensors may be used from different threads; one tensor may be read from
-// several. A graph is built and run backward by one thread at a time.
+// several. A graph is built and run backward by one thread at a time; graphs of several threads may
+// end in the same leaves (backward() in autograd.h).
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -121,6 +123,8 @@ class Tensor {
   /// Sets the gradient of a leaf; undefined clears it. A gradient with a history is refused: a leaf
   /// that holds its own graph would never be freed.
   void set_grad(Tensor grad) const;
+  /// Clears the gradient of a leaf; a tensor that requires none has nothing to clear.
+  void zero_grad() const;
   /// The same elements without history.
   Tensor detach() const;
   /// tern::backward(*this).
@@ -145,6 +149,8 @@ class Tensor {
 
 /// Readable elements, as PyTorch prints them; long axes are shortened.
 std::string to_string(const Tensor& t);
+/// The same: std::cout << x.
+std::ostream& operator<<(std::ostream& out, const Tensor& t);
 
 }  // namespace tern
 

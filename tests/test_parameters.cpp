@@ -1,0 +1,140 @@
+// Parameters as values: what is assigned, moved, cleared and shown.
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+
+using namespace tern;
+
+namespace {
+
+std::string complaint(auto fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+struct Mlp {
+  nn::Linear up, down;
+  explicit Mlp(Rng& rng) : up(3, 4, rng), down(4, 2, rng) {}
+  Tensor operator()(const Tensor& x) const { return down(relu(up(x))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("down", m.down);
+  }
+};
+
+TEST_CASE("parameters: a result with a history is refused, whose gradient would end there") {
+  Rng rng(1);
+  nn::Linear layer(3, 3, rng);
+  const Tensor leaf = ones({3, 3}).set_requires_grad();
+  for (const Tensor& h : {layer.weight - ones({3, 3}) * 0.1, leaf}) {
+    std::string text = complaint([&] { layer.weight = h; });
+    CHECK(has(text, "parameter: the tensor of shape (3, 3) requires a gradient"));
+    CHECK(has(text, "detach()"));
+    CHECK(has(complaint([&] { nn::Parameter p(h); }), "requires a gradient"));
+    CHECK(has(complaint([&] { nn::Buffer b(h); }), "requires a gradient"));
+  }
+  const Tensor next = layer.weight - ones({3, 3});
+  layer.weight = next.detach();
+  CHECK(layer.weight.tensor().to_vector<float>() == next.to_vector<float>());
+  {
+    NoGradGuard no_grad;
+    layer.weight = next;
+    nn::Parameter p(next);
+    CHECK(p.tensor().is_leaf());
+  }
+  // Values copy as ever.
+  nn::Linear other(3, 3, rng), third = other;
+  layer = other;
+  layer.weight = third.weight;
+  CHECK(layer.weight.tensor().to_vector<float>() == other.weight.tensor().to_vector<float>());
+  layer.weight = ones({3, 3});
+}
+
+TEST_CASE("parameters: what was moved from says so, and which it was") {
+  Rng rng(1);
+  const Tensor x = randn({2, 3}, rng);
+  Mlp a(rng), unnamed(rng);
+  CHECK(nn::num_parameters(a) == 26);
+  const Mlp b = std::move(a);
+  CHECK(b(x).shape() == Shape{2, 2});
+  const char* told = "parameter: 'up.weight' of shape (4, 3) was moved elsewhere";
+  const std::string used = complaint([&] { a(x); });  // NOLINT: moved from
+  CHECK(has(used, "parameter: 'up."));                // its weight or its bias
+  CHECK(has(used, "was moved elsewhere"));
+  CHECK(has(complaint([&] { nn::named_parameters(a); }), told));  // NOLINT
+  CHECK(has(complaint([&] { nn::state_dict(a); }), told));        // NOLINT
+  CHECK(has(complaint([&] { Mlp c = a; }), told));                // NOLINT
+  CHECK(has(complaint([&] { a.up.weight.shape(); }), told));      // NOLINT
+  CHECK(has(complaint([&] { a.up.weight.grad(); }), told));       // NOLINT
+  CHECK_FALSE(a.up.weight.defined());                             // NOLINT
+  const Mlp e = std::move(unnamed);
+  CHECK(has(complaint([&] { unnamed(x); }), "parameter: one of shape (4"));  // NOLINT
+
+  // It can be assigned again.
+  a = e;
+  CHECK(a(x).to_vector<float>() == e(x).to_vector<float>());
+  // What was never there is none, moved or not.
+  nn::Linear bare(3, 3, rng, nn::Bias::no);
+  const nn::Linear other = std::move(bare);
+  CHECK(other(x).shape() == Shape{2, 3});
+  CHECK_FALSE(bare.bias.tensor().defined());  // NOLINT
+  // std::swap, a vector that grows, and what is moved on and back.
+  Mlp c(rng), d(rng);
+  const auto first = c(x).to_vector<float>();
+  std::swap(c, d);
+  CHECK(d(x).to_vector<float>() == first);
+  std::vector<Mlp> many;
+  for (int i = 0; i < 5; ++i) many.push_back(d);
+  for (const Mlp& m : many) CHECK(m(x).to_vector<float>() == first);
+  many.erase(many.begin());
+  for (const Mlp& m : many) CHECK(m(x).to_vector<float>() == first);
+  Mlp away = std::move(d);
+  d = std::move(away);
+  CHECK(d(x).to_vector<float>() == first);
+}
+
+TEST_CASE("tensors: zero_grad clears the gradient of a leaf") {
+  const Tensor x = ones({2}).set_requires_grad();
+  sum(x * 3).backward();
+  CHECK(x.grad().defined());
+  x.zero_grad();
+  CHECK_FALSE(x.grad().defined());
+  x.zero_grad();
+  sum(x * 3).backward();
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{3, 3});
+  ones({2}).zero_grad();  // nothing to clear
+  CHECK(complaint([&] { (x * 2).zero_grad(); }) ==
+        "zero_grad: a result of shape (2,) has no gradient to clear, only leaves do");
+  CHECK(complaint([] { Tensor().zero_grad(); }) != "");
+  Rng rng(1);
+  const nn::Linear layer(2, 2, rng);
+  sum(layer(x)).backward();
+  layer.weight.zero_grad();
+  CHECK_FALSE(layer.weight.grad().defined());
+  CHECK(layer.bias.grad().defined());
+}
+
+TEST_CASE("tensors: streams and to_string show them") {
+  std::ostringstream out;
+  const Tensor x = tensor({1, 2.5}, {2});
+  out << x << "; " << Tensor() << "; " << nn::Parameter(x);
+  CHECK(out.str() ==
+        "tensor([1.0000, 2.5000]); tensor(undefined); tensor([1.0000, 2.5000], "
+        "requires_grad=True)");
+  CHECK(to_string(x) == "tensor([1.0000, 2.5000])");
+}
+
+}  // namespace
