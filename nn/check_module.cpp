@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/node.h"
 #include "tern/nn/check_module_subject.h"
 #include "tern/nn/weights_instead.h"
 
@@ -49,24 +50,37 @@ std::string check_copies(const AnyModule& module, const Tensors& inputs) {
   return "";
 }
 
+// Whether `names` has the parameter's name, or that of a module around it.
+bool names_it(const std::vector<std::string>& names, const std::string& parameter) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return parameter == name || parameter.starts_with(name + ".");
+  });
+}
+
 std::string check_fields(const AnyModule& module, const Tensors& inputs,
                          const std::vector<std::string>& unused) {
   Subject subject(module);
   subject.set_training(true);
   NamedTensors named = subject.parameters();
+  for (const std::string& name : unused)
+    if (std::none_of(named.begin(), named.end(),
+                     [&](const auto& p) { return names_it({name}, p.first); }))
+      return fmt::format("fields: .unused lists '{}', but no parameter has that name or prefix",
+                         name);
   std::erase_if(named, [](const auto& p) { return !p.second.requires_grad(); });
   const Tensor y = joined(subject.record(inputs));
-  const Tensors reached = y.defined() ? leaves(y) : Tensors();
-  auto is = [](const Tensor& a) { return [&a](const Tensor& b) { return a.ref() == b.ref(); }; };
-  for (const Tensor& leaf : reached)
-    if (std::none_of(named.begin(), named.end(), [&](const auto& p) { return is(leaf)(p.second); }))
+  const auto reached = y.defined() ? tern::detail::leaf_nodes(y) : std::vector<Ref<LeafNode>>();
+  auto is = [](const Tensor& t, const Ref<LeafNode>& leaf) { return leaf->owner == t.ref().get(); };
+  for (const Ref<LeafNode>& leaf : reached)
+    if (std::none_of(named.begin(), named.end(), [&](const auto& p) { return is(p.second, leaf); }))
       return fmt::format(
-          "fields: the output depends on a parameter of shape {} that `fields` does not visit: it "
-          "would neither be trained nor saved",
-          leaf.shape());
+          "fields: the output depends on a parameter {} that `fields` does not visit: it would "
+          "neither be trained nor saved",
+          tern::detail::describe(*leaf));
   for (const auto& [name, t] : named)
-    if (std::none_of(reached.begin(), reached.end(), is(t)) &&
-        std::find(unused.begin(), unused.end(), name) == unused.end())
+    if (std::none_of(reached.begin(), reached.end(),
+                     [&t = t, &is](const auto& leaf) { return is(t, leaf); }) &&
+        !names_it(unused, name))
       return fmt::format(
           "fields: the output does not depend on parameter '{}' of shape {}; if that is right for "
           "these inputs, list it in .unused",

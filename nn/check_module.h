@@ -47,9 +47,10 @@ constexpr int kNoBatch = std::numeric_limits<int>::min();
 
 struct CheckModuleOptions {
   BatchRule batch = BatchRule::independent;
-  std::vector<int> input_axes = {};      ///< of the batch, in each input or kNoBatch; left out: 0
-  std::vector<int> output_axes = {};     ///< the same for outputs
-  std::vector<std::string> unused = {};  ///< parameters that these inputs rightly do not reach
+  std::vector<int> input_axes = {};   ///< of the batch, in each input or kNoBatch; left out: 0
+  std::vector<int> output_axes = {};  ///< the same for outputs
+  /// Parameters, or modules with all of theirs, that these inputs rightly do not reach.
+  std::vector<std::string> unused = {};
   /// How gradients are compared; `most` elements of every input and parameter, 0: all.
   GradcheckOptions gradient = {.most = 8};
 };

@@ -9,13 +9,12 @@ namespace tern::optim {
 inline LeafNode& leaf_of(const Tensor& p) { return *static_cast<LeafNode*>(p.node().get()); }
 
 /// A parameter that nobody knows to this day and that the pass which gave `leaf` its gradient also
-/// reached; null if there is none.
-inline const Node* unknown_beside(const LeafNode& leaf) {
+/// reached; null if there is none. It may be gone: a copy that lived for a forward pass alone.
+inline const LeafNode* unknown_beside(const LeafNode& leaf) {
   if (!leaf.pass) return nullptr;
   for (const Ref<Node>& other : leaf.pass->unknown) {
     const auto* node = static_cast<const LeafNode*>(other.get());
-    bool lives = node->owner && node->owner->node() == other;  // neither gone nor frozen since
-    if (lives && !node->known) return node;
+    if (!node->known && !node->frozen()) return node;
   }
   return nullptr;
 }

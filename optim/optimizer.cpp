@@ -38,6 +38,7 @@ void Optimizer::add_parameters() {
     for (const auto& [parameter, t] : groups_[group].parameters) add(parameter, t, group);
     groups_[group].parameters.clear();
   }
+  check(!entries_.empty(), "{}: there are no parameters to optimize", traits_.name);
   check_distinct();
 }
 
@@ -45,6 +46,10 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
   check(p.defined() && p.is_leaf() && is_float(p.dtype()),
         "{}: '{}' is no leaf of floating type; optimizers take parameters, not results",
         traits_.name, name);
+  check(static_cast<bool>(p.ref()->node_or_frozen()),
+        "{}: '{}' of shape {} has never required a gradient and would stay as it is; call "
+        "set_requires_grad() on it first, or leave it out",
+        traits_.name, name, p.shape());
   check(p.is_contiguous(), "{}: '{}' is not contiguous; make the parameter from a clone()",
         traits_.name, name);
   const std::string reason = refuses(group, p.shape());
@@ -56,8 +61,7 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
     check(s.bits == 32 || s.bits == 8, "{}: state_bits is {}; 32 or 8", traits_.name, s.bits);
     e.quantized = e.quantized || (s.bits == 8 && p.numel() >= kLeastQuantized);
   }
-  if (const Ref<Node>& node = p.ref()->node_or_frozen())
-    static_cast<LeafNode*>(node.get())->known = true;
+  static_cast<LeafNode*>(p.ref()->node_or_frozen().get())->known = true;
   entry_of_.emplace(p.ref().get(), entries_.size());
   entries_.push_back(std::move(e));
 }
@@ -138,6 +142,25 @@ struct Optimizer::Update {
   Tensor direction;           // contiguous, of a rule that has one
 };
 
+namespace {
+
+[[noreturn]] void fail_unknown(const char* optimizer, const std::string& beside,
+                               const LeafNode& leaf) {
+  const std::string copy =
+      leaf.copy_of ? fmt::format(
+                         ", or it is a copy of '{}' (auto layer for auto& layer, [=] for "
+                         "[&]): call the original",
+                         leaf.copy_of->text)
+                   : "";
+  fail(fmt::format(
+      "{}: the backward pass that gave '{}' its gradient also reached a parameter of shape {} that "
+      "nobody knows: it would neither be trained nor saved. Its module's `fields` lacks it: name "
+      "it there{}; or give it to an optimizer, or freeze it with set_requires_grad(false)",
+      optimizer, beside, leaf.shape, copy));
+}
+
+}  // namespace
+
 Optimizer::Update Optimizer::prepare(size_t i) {
   Entry& e = entries_[i];
   check(!e.parameter.ref()->storage->retired(),
@@ -158,12 +181,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
       "several backward passes cannot be added there: call step() or zero_grad() after each pass, "
       "or leave .on_ready to the last of them",
       traits_.name, e.name);
-  const Node* unknown = unknown_beside(leaf);
-  check(!unknown,
-        "{}: the backward pass that gave '{}' its gradient also reached a parameter of shape {} "
-        "that nobody knows: it would neither be trained nor saved. Name it in its module's "
-        "`fields`; or give it to an optimizer, or freeze it with set_requires_grad(false)",
-        traits_.name, e.name, unknown ? unknown->shape : Shape());
+  if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
   if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
   u.gradient = u.gradient.contiguous();
   if (e.state.empty()) u.state = fresh_state(e);
@@ -248,13 +266,21 @@ void Optimizer::update_piece(const Update& u, int64_t begin, int64_t count) cons
              elements<float>(e.state[2 * k + 1]) + begin / kQuantizedBlock);
 }
 
-void Optimizer::step() {
+void Optimizer::step(const StepOptions& options) {
   NoGradGuard no_grad;
   std::vector<Update> updates;
+  bool stepped = false;  // inside backward
   for (size_t i = 0; i < entries_.size(); ++i) {
     Update u = prepare(i);
+    const Tensor& p = entries_[i].parameter;
+    stepped = stepped || (p.requires_grad() && leaf_of(p).stepped_by);
     if (u.gradient.defined()) updates.push_back(std::move(u));
   }
+  check(options.allow_no_gradients || stepped || !updates.empty(),
+        "{}: none of the {} parameters has a gradient: no backward pass has come to them since the "
+        "last zero_grad(). Was a copy of the model trained (auto, [=], a std::function made of the "
+        "model)? Hold it by reference; or ask for .allow_no_gradients",
+        traits_.name, entries_.size());
   apply(std::move(updates));
   end_step();
 }

@@ -100,6 +100,11 @@ struct ParameterGroups {
 /// (up to one axis).
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
 
+struct StepOptions {
+  /// A step in which no parameter has a gradient does nothing, instead of being an Error.
+  bool allow_no_gradients = false;
+};
+
 /// What all optimizers have in common. It holds handles: the parameters must not be replaced by
 /// others (nn::to) while it lives.
 class Optimizer {
@@ -110,8 +115,9 @@ class Optimizer {
 
   /// Changes every parameter that has a gradient. An Error, and no change, also if the backward
   /// pass of these gradients reached an nn::Parameter that nobody knows: one that a module's
-  /// `fields` forgets, which would keep its first values and be in no file.
-  void step();
+  /// `fields` forgets, or a copy of one; it would keep its first values and be in no file. An
+  /// Error, too, if no parameter has a gradient (nor was stepped inside backward).
+  void step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
 

@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/node.h"
 
 namespace tern::optim {
 namespace {
@@ -38,10 +38,9 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   NamedTensors optimized = optimizer.parameters();
   Set model = identities(parameters), stepped = identities(optimized), reached;
   std::vector<std::string> unknown;
-  for (const Tensor& leaf : leaves(loss)) {
-    reached.insert(identity(leaf));
-    if (!model.contains(identity(leaf)))
-      unknown.push_back("a leaf of shape " + to_string(leaf.shape()));
+  for (const Ref<LeafNode>& leaf : tern::detail::leaf_nodes(loss)) {
+    reached.insert(leaf->owner);
+    if (!model.contains(leaf->owner)) unknown.push_back("a leaf " + tern::detail::describe(*leaf));
   }
   std::string wrong;
   append(wrong, "the loss does not depend on", outside(parameters, reached));

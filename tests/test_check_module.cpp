@@ -435,6 +435,16 @@ struct UnusedField : Faulty {
   }
 };
 
+struct UnusedModule : Faulty {
+  nn::Linear extra;
+  explicit UnusedModule(Rng& rng) : Faulty(rng), extra(4, 4, rng) {}
+  Tensor operator()(const Tensor& x) const { return up(x); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("extra", m.extra);
+  }
+};
+
 /// x^2 whose gradient is said to be x.
 Tensor wrong_square(const Tensor& x) {
   Op op("wrong_square", x);
@@ -536,6 +546,13 @@ TEST_CASE("check module: a fault each, in words") {
   text = fault_of(UnusedField(rng), x);
   CHECK(has(text, "fields: the output does not depend on parameter 'scale' of shape (4,)"));
   CHECK(fault_of(UnusedField(rng), x, {.unused = {"scale"}}) == "no fault");
+  text = fault_of(UnusedField(rng), x, {.unused = {"scale", "no.such"}});
+  CHECK(has(text, "fields: .unused lists 'no.such', but no parameter has that name or prefix"));
+  // A module's name stands for all of its parameters, a part of a name for none.
+  CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra"}}) == "no fault");
+  CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra.weight", "extra.bias"}}) == "no fault");
+  CHECK(has(fault_of(UnusedModule(rng), x, {.unused = {"ext"}}), "lists 'ext'"));
+  CHECK(has(fault_of(UnusedModule(rng), x, {.unused = {"extra.bias"}}), "'extra.weight'"));
   text = fault_of(WrongGradient(rng), x);
   CHECK(has(text, "gradients: gradcheck: parameter 'scale' of shape (4,), element 0"));
   text = fault_of(IgnoresStrides(), x);

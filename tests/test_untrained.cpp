@@ -1,0 +1,156 @@
+// What would train nothing, or something else than meant, is an Error that says so.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
+#include "tern/train/learner.h"
+
+using namespace tern;
+
+namespace {
+
+std::string complaint(auto fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// Calls its layers by copy or by reference.
+struct Stack {
+  std::vector<nn::Linear> layers;
+  nn::Linear head;
+  bool copies = true;
+  explicit Stack(Rng& rng) : layers(3, nn::Linear(4, 4, rng)), head(4, 2, rng) {}
+  Tensor operator()(Tensor x) const {
+    if (copies)
+      for (auto layer : layers) x = tanh(layer(x));  // NOLINT: the mistake
+    else
+      for (const auto& layer : layers) x = tanh(layer(x));
+    return head(x);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("layers", m.layers);
+    visit("head", m.head);
+  }
+};
+
+TEST_CASE("untrained: layers called by copy in a loop of one's own") {
+  Rng rng(1);
+  Stack model(rng);
+  const Tensor x = randn({5, 4}, rng);
+  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+  sum(square(model(x))).backward();
+  const auto before = model.head.weight.tensor().to_vector<float>();
+  std::string text = complaint([&] { optimizer.step(); });
+  CHECK(has(text, "that gave 'head.weight' its gradient also reached a parameter of shape (4, 4)"));
+  CHECK(has(text, "or it is a copy of 'layers.2.weight'"));
+  CHECK(has(text, "auto& layer"));
+  CHECK(model.head.weight.tensor().to_vector<float>() == before);
+
+  // By steps inside backward, and where the head alone is trained.
+  optimizer.zero_grad();
+  text = complaint([&] {
+    backward(sum(square(model(x))), {.on_ready = optimizer.step_in_backward()});
+    optimizer.step();
+  });
+  CHECK(has(text, "or it is a copy of 'layers."));
+
+  optimizer.zero_grad();
+  model.copies = false;
+  sum(square(model(x))).backward();
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+
+  // Copies of what is frozen are frozen.
+  optimizer.zero_grad();
+  model.copies = true;
+  nn::set_requires_grad(model.layers, false);
+  sum(square(model(x))).backward();
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+}
+
+TEST_CASE("untrained: layers called by copy, as Learner and check_module see them") {
+  Rng rng(1);
+  Stack model(rng);
+  const Tensor x = randn({5, 4}, rng);
+  optim::Sgd optimizer(nn::named_parameters(model));
+  train::Learner learner(model, optimizer);
+  std::string text = complaint([&] { learner.backward(sum(square(model(x)))); });
+  CHECK(has(text, "the loss does not depend on: layers.0.weight"));
+  CHECK(has(text, "a leaf of shape (4, 4), a copy of 'layers.0.weight'"));
+  text = complaint([&] { nn::check_module(model, {x}); });
+  CHECK(has(text, ", a copy of 'layers."));
+  model.copies = false;
+  CHECK(complaint([&] { learner.backward(sum(square(model(x)))); }) == "");
+  CHECK(complaint([&] { nn::check_module(model, {x}); }) == "");
+}
+
+TEST_CASE("untrained: a copy of the whole model, in a function or a lambda") {
+  Rng rng(1);
+  nn::Linear model(4, 2, rng);
+  const Tensor x = randn({5, 4}, rng);
+  optim::AdamW optimizer(nn::named_parameters(model));
+  const std::function<Tensor(const Tensor&)> net = model;
+  const auto lambda = [=](const Tensor& in) { return model(in); };
+  for (int way = 0; way < 2; ++way) {
+    sum(way ? net(x) : lambda(x)).backward();
+    const std::string text = complaint([&] { optimizer.step(); });
+    CHECK(has(text, "AdamW: none of the 2 parameters has a gradient"));
+    CHECK(has(text, "[=]"));
+  }
+  CHECK(complaint([&] { optimizer.step({.allow_no_gradients = true}); }) == "");
+  CHECK(optimizer.state_dict().empty());
+
+  // By reference it is trained, and the steps taken inside backward count as gradients.
+  const std::function<Tensor(const Tensor&)> itself = std::ref(model);
+  sum(itself(x)).backward();
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+  optimizer.zero_grad();
+  backward(sum(model(x)), {.on_ready = optimizer.step_in_backward()});
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+  CHECK(has(complaint([&] { optimizer.step(); }), "none of the 2 parameters"));
+  // One gradient is enough.
+  sum(model.bias.tensor() * 2).backward();
+  CHECK(complaint([&] { optimizer.step(); }) == "");
+  // Frozen altogether.
+  nn::set_requires_grad(model, false);
+  CHECK(has(complaint([&] { optimizer.step(); }), "none of the 2 parameters"));
+}
+
+TEST_CASE("untrained: an optimizer of nothing, or of what never required a gradient") {
+  Rng rng(1);
+  CHECK(complaint([] { optim::Sgd{NamedTensors{}}; }) ==
+        "Sgd: there are no parameters to optimize");
+  CHECK(has(complaint([] { optim::AdamW{std::vector<optim::AdamW::Group>{}}; }), "no parameters"));
+  CHECK(has(complaint([] { optim::Adam{optim::decay_groups({}, 0.1)}; }), "no parameters"));
+  nn::BatchNorm2d norm(3);
+  CHECK(has(complaint([&] { optim::Sgd{nn::named_buffers(norm)}; }), "running_mean"));
+  const Tensor plain = randn({2, 3}, rng);
+  const std::string text = complaint([&] { optim::Adam{NamedTensors{{"w", plain}}}; });
+  CHECK(has(text, "Adam: 'w' of shape (2, 3) has never required a gradient"));
+  CHECK(has(text, "set_requires_grad()"));
+
+  // A part without parameters beside one with some, frozen ones, and copies of frozen ones.
+  nn::Linear layer(3, 3, rng, nn::Bias::no);
+  CHECK(complaint([&] { optim::Sgd{optim::decay_groups(nn::named_parameters(layer), 1)}; }) == "");
+  nn::set_requires_grad(layer, false);
+  const nn::Linear copy = layer;
+  CHECK_FALSE(copy.weight.tensor().requires_grad());
+  CHECK(complaint([&] { optim::Sgd{nn::named_parameters(layer)}; }) == "");
+  CHECK(complaint([&] { optim::Sgd{nn::named_parameters(copy)}; }) == "");
+  nn::to(layer, DType::f64);
+  CHECK_FALSE(layer.weight.tensor().requires_grad());
+  CHECK(complaint([&] { optim::Sgd{nn::named_parameters(layer)}; }) == "");
+}
+
+}  // namespace
