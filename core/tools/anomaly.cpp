@@ -90,14 +90,14 @@ void AnomalyDetector::begin(const OpScope& op) {
     open.infinity_came_in |= c.infinite > 0;
   }
   if (op.is_vjp()) open.gradient = describe_inputs(op);
-  if (open.nan_came_in && first_given_.empty())
+  if (open.nan_came_in)
     open.given =
         in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));
   for (int i = 0; i < op.num_gathered(); ++i) {
     Census c = count(op.gathered(i));
     open.nan_gathered.push_back(c.nan > 0);
     open.infinity_gathered.push_back(c.infinite > 0);
-    if (c.nan > 0 && open.given.empty() && first_given_.empty())
+    if (c.nan > 0 && open.given.empty())
       open.given = in_module(op, fmt::format("the gradient of input {} of {} had gathered NaN: {}",
                                              i, op.name(), describe(op.gathered(i))));
   }
@@ -108,12 +108,16 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op) return;
   Open& open = open_.back();
   if (is_view(op, result)) open.given.clear();  // of memory that may be written over yet
-  if (writes_given_values(op) || was_given()) return;
+  if (writes_given_values(op)) return;
   const bool vjp = op.is_vjp();
   const auto i = static_cast<size_t>(index);
   const bool nan_before = open.nan_came_in || (vjp && open.nan_gathered[i]);
   const bool infinity_before = open.infinity_came_in || (vjp && open.infinity_gathered[i]);
   Census c = count(result);
+  // A gradient that had gathered NaN is NaN, whatever is added to it.
+  const bool nan_now = c.nan > 0 || (vjp && open.nan_gathered[i]);
+  if (nan_now && (!nan_before || !open.given.empty()))
+    if (const std::string given = outermost_given(); !given.empty()) throw Error(given);
   if (c.nan ? nan_before : c.infinite == 0 || infinity_before || nan_before) return;
   std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
   std::string text =
@@ -132,16 +136,15 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
 
 void AnomalyDetector::end(const OpScope& op) noexcept {
   if (open_.empty() || open_.back().scope != &op) return;
-  if (first_given_.empty() && !open_.back().given.empty())
-    for (size_t i = open_.size(); i-- > 0;)  // of the outermost op
-      if (!open_[i].given.empty()) first_given_ = open_[i].given;
+  if (first_given_.empty() && !open_.back().given.empty()) first_given_ = outermost_given();
   open_.pop_back();
 }
 
-// What comes after it need not be an op's fault.
-bool AnomalyDetector::was_given() const {
-  return !first_given_.empty() ||
-         std::any_of(open_.begin(), open_.end(), [](const Open& o) { return !o.given.empty(); });
+// What the outermost of the open ops that was given NaN has to say; empty: none was.
+std::string AnomalyDetector::outermost_given() const {
+  const auto open =
+      std::find_if(open_.begin(), open_.end(), [](const Open& o) { return !o.given.empty(); });
+  return open == open_.end() ? "" : open->given;
 }
 
 }  // namespace tern

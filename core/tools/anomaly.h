@@ -21,8 +21,10 @@ struct AnomalyOptions {
 };
 
 /// While it lives, the first op of this thread with a NaN in a result or in a gradient that it
-/// sends back, but none in what went in, throws an Error with the op, the module, and the ranges of
-/// its inputs. Costs a pass over every result: for looking, not for every step.
+/// sends back throws an Error with the op, the module, and the ranges of its inputs. It says
+/// whether the op made the NaN or was given it, by the data or a weight. (An op that is given a NaN
+/// and gives none, such as isnan or where, is passed by.) Costs a pass over every result: for
+/// looking, not for every step.
 class AnomalyDetector final : private Observer {
  public:
   explicit AnomalyDetector(const AnomalyOptions& options = {});
@@ -32,14 +34,15 @@ class AnomalyDetector final : private Observer {
 
   /// Where infinities first came from finite inputs, in the words of an error; empty if nowhere.
   const std::string& first_infinity() const { return first_infinity_; }
-  /// The first op that was given a NaN no op had made: by the data, or a weight.
+  /// The first op that was given a NaN no op had made: by the data, or a weight. If its result had
+  /// one as well, that was thrown.
   const std::string& first_given() const { return first_given_; }
 
  private:
   void begin(const OpScope& op) override;
   void made(const OpScope& op, const Tensor& result, int index) override;
   void end(const OpScope& op) noexcept override;
-  bool was_given() const;
+  std::string outermost_given() const;
   struct Open {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
