@@ -330,8 +330,14 @@ TEST_CASE("attention: wrong arguments name the rule and the values") {
   CHECK_THROWS_WITH_AS(run({.mask = {.bias = zeros({3, 5}, DType::f64)}}),
                        doctest::Contains(".to()"), Error);
   CHECK_THROWS_WITH_AS(run({.dropout = 0.1}), doctest::Contains("set .rng"), Error);
-  CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 10}), {.heads = 4}),
-                       doctest::Contains("10 channels do not make 12 heads"), Error);
+  CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 30}), {.heads = 4}),
+                       "self_attention: 30 channels are not queries of 4 heads beside keys and "
+                       "values of 4 each: they must be a multiple of 4 + 2 * 4",
+                       Error);
+  CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 30}), {.heads = 4, .kv_heads = 2}),
+                       doctest::Contains("30 channels are not queries of 4 heads"), Error);
+  CHECK_THROWS_WITH_AS(cross_attention(zeros({2, 3, 8}), zeros({2, 5, 30}), {.heads = 4}),
+                       doctest::Contains("30 channels are not keys and values of 4 heads"), Error);
 }
 
 }  // namespace

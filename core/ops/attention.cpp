@@ -300,6 +300,10 @@ int64_t kv_heads_of(const HeadCounts& counts) {
 AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
   const int64_t heads = counts.heads, kv = kv_heads_of(counts);
+  check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
+        "self_attention: {} channels are not queries of {} heads beside keys and values of {} "
+        "each: they must be a multiple of {} + 2 * {}",
+        qkv.size(-1), heads, kv, heads, kv);
   const int64_t dim = head_dim(qkv, heads + 2 * kv);
   AttentionCall call;
   call.inputs = {qkv};
@@ -314,6 +318,10 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
                          const AttentionOptions& options) {
   const int64_t heads = counts.heads, kv_heads = kv_heads_of(counts);
   const int64_t dim = head_dim(q, heads);
+  check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
+        "cross_attention: {} channels are not keys and values of {} heads each: they must be a "
+        "multiple of 2 * {}",
+        kv.size(-1), kv_heads, kv_heads);
   check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
         "attention: queries {} of {} heads do not go with keys and values {} of {}", q.shape(),
         heads, kv.shape(), kv_heads);
