@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <barrier>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
@@ -123,6 +125,43 @@ TEST_CASE("backward: a leaf that one thread hands over by on_ready is refused to
   CHECK_THROWS(backward(sum(w), {.on_ready = [](const Tensor&) { fail("no"); }}));
   CHECK(beside() == "");
   CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 9));
+}
+
+// What `run` is told of while another op of this thread is in its backward pass.
+Tensor meanwhile(const Tensor& x, const std::function<void()>& run) {
+  Op op("meanwhile", x);
+  return op.record(Fresh::adopt(x.clone()), [run](const Tensor& dy) {
+    run();
+    return dy;
+  });
+}
+
+TEST_CASE("grad: a leaf that another thread asks for is refused, not lost") {
+  const Tensor w = ones({2, 3}).set_requires_grad(), v = ones({2}).set_requires_grad();
+  auto beside = [&](const Tensor& x) {
+    std::string told;
+    std::thread([&] {
+      try {
+        if (grad({sum(x * 2)}, {x})[0].to_vector<float>()[0] != 2) told = "another gradient";
+      } catch (const Error& e) {
+        told = e.what();
+      }
+    }).join();
+    return told;
+  };
+  std::string told, of_another;
+  const Tensor y = meanwhile(w * 3, [&] {
+    told = beside(w);
+    of_another = beside(v);
+    EnableGradGuard on;
+    CHECK(grad({sum(w * 5)}, {w})[0].to_vector<float>()[0] == 5);  // this thread's may
+    std::thread([&] { backward(sum(w * 7)); }).join();             // gathers elsewhere
+  });
+  CHECK(grad({sum(y)}, {w})[0].to_vector<float>() == std::vector<float>(6, 3));
+  CHECK(told.find("grad: two threads ask for the gradient of one leaf of shape (2, 3)") == 0);
+  CHECK(of_another == "");
+  CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 7));
+  CHECK(beside(w) == "");  // it is over
 }
 
 }  // namespace

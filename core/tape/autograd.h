@@ -73,8 +73,8 @@ struct GradOptions {
   std::vector<Tensor> gradients = {};  ///< one per output; needed where one has several elements
 };
 
-/// d(sum of outputs) / d(input) for every input, leaf or not; leaves' grad() stays as it is. One
-/// input belongs to one thread at a time.
+/// d(sum of outputs) / d(input) for every input, leaf or not; leaves' grad() stays as it is. That
+/// two threads ask for one leaf's at a time is an Error.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

@@ -11,8 +11,6 @@
 namespace tern {
 namespace {
 
-thread_local bool grad_mode = true;
-thread_local bool recompute_mode = false;
 std::atomic<uint64_t> next_run{1};
 
 /// The scope of a VJP at work.
@@ -71,10 +69,16 @@ class Engine {
   ~Engine() {
     for (Node* n : heap_) n->pending = {};  // not empty only after an exception
     for (auto& [node, awaited] : counts_before_) node->awaited = awaited;
-    for (const Ref<LeafNode>& leaf : claimed_) leaf->claim(false);
+    for (const Ref<LeafNode>& leaf : claimed_) leaf->claim(claim_, false);
   }
 
   uint64_t run_id() const { return run_; }
+
+  // Of a leaf: until the end of this, passes of other threads may not do the same.
+  void claim(Node* node) {
+    if (auto* leaf = static_cast<LeafNode*>(node); node->is_leaf() && leaf->claim(claim_, true))
+      claimed_.emplace_back(leaf);
+  }
 
   // Adds `g` to what the output of `node` has gathered.
   void deliver(Node* node, Tensor g) {
@@ -197,6 +201,7 @@ class Engine {
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
+  std::thread::id LeafNode::*claim_ = to_leaves_ ? &LeafNode::handing_over : &LeafNode::asked_for;
   uint64_t since_;
   Ref<BackwardPass> pass_;
 };
@@ -204,9 +209,7 @@ class Engine {
 void Engine::count_for(Node* root, const OnReady& on_ready) {
   on_ready_ = &on_ready;
   std::vector<Node*> nodes = reachable({root});
-  for (Node* n : nodes)
-    if (auto* leaf = static_cast<LeafNode*>(n); n->is_leaf() && leaf->claim(true))
-      claimed_.emplace_back(leaf);
+  for (Node* n : nodes) claim(n);
   for (Node* n : nodes) {
     if (n->awaited != 0) counts_before_.emplace_back(Ref<Node>(n), n->awaited);
     n->awaited = 0;
@@ -299,17 +302,6 @@ void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& in
 
 }  // namespace
 
-bool grad_enabled() { return grad_mode; }
-
-NoGradGuard::NoGradGuard() : before_(grad_mode) { grad_mode = false; }
-NoGradGuard::~NoGradGuard() { grad_mode = before_; }
-EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
-EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
-
-RecomputeScope::RecomputeScope() : before_(recompute_mode) { recompute_mode = true; }
-RecomputeScope::~RecomputeScope() { recompute_mode = before_; }
-bool detail::recomputing() { return recompute_mode; }
-
 void backward(const Tensor& loss, const BackwardOptions& options) {
   NoGradGuard guard;
   Engine engine(/*to_leaves=*/true, /*create_graph=*/false, options.retain_graph);
@@ -336,6 +328,7 @@ std::vector<Tensor> detail::grad_since(uint64_t since, const std::vector<Tensor>
   SetAside aside;  // put back after the engine is gone
   Engine engine(/*to_leaves=*/false, options.create_graph,
                 options.retain_graph || options.create_graph, since);
+  for (const Tensor& t : inputs) engine.claim(t.node().get());
   mark_path(outputs, inputs, engine.run_id(), since, aside);
   std::vector<Tensor> found(inputs.size());
   {

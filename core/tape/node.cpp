@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/record.h"
 #include "tern/core/tape/segment.h"
 
 namespace tern {
@@ -19,6 +21,9 @@ struct Trash {
 thread_local Trash trash;
 
 thread_local Node* running = nullptr;
+
+thread_local bool grad_mode = true;
+thread_local bool recompute_mode = false;
 
 }  // namespace
 
@@ -50,6 +55,17 @@ LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), own
   sequence = 0;  // after every op that used it
 }
 
+bool grad_enabled() { return grad_mode; }
+
+NoGradGuard::NoGradGuard() : before_(grad_mode) { grad_mode = false; }
+NoGradGuard::~NoGradGuard() { grad_mode = before_; }
+EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
+EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
+
+RecomputeScope::RecomputeScope() : before_(recompute_mode) { recompute_mode = true; }
+RecomputeScope::~RecomputeScope() { recompute_mode = before_; }
+bool detail::recomputing() { return recompute_mode; }
+
 void LeafNode::check_may_gather() const {
   check(handing_over == std::thread::id() || handing_over == std::this_thread::get_id(),
         "backward: a leaf of shape {} gets gradients from two threads, and one of them hands it "
@@ -58,11 +74,15 @@ void LeafNode::check_may_gather() const {
         shape);
 }
 
-bool LeafNode::claim(bool on) {
+bool LeafNode::claim(std::thread::id LeafNode::*use, bool on) {
   std::lock_guard lock(gathering);
-  check_may_gather();
-  const std::thread::id by = on ? std::this_thread::get_id() : std::thread::id();
-  return std::exchange(handing_over, by) == std::thread::id();
+  const std::thread::id here = std::this_thread::get_id(), nobody;
+  if (use == &LeafNode::handing_over) check_may_gather();
+  check(use == &LeafNode::handing_over || asked_for == nobody || asked_for == here,
+        "grad: two threads ask for the gradient of one leaf of shape {} at a time; run one after "
+        "the other, give each thread a copy, or gather by backward",
+        shape);
+  return std::exchange(this->*use, on ? here : nobody) == nobody;
 }
 
 namespace detail {

@@ -66,16 +66,18 @@ class LeafNode final : public Node {
   bool frozen() const { return owner && owner->node().get() != this; }
   /// An Error if a pass of another thread hands this leaf over (on_ready). REQUIRES: `gathering`.
   void check_may_gather() const;
-  /// This thread's pass begins to hand it over, or ends that; false if it did so before.
-  bool claim(bool on);
+  /// This thread's pass begins or ends a use that excludes other threads: to hand the leaf over, or
+  /// to ask for its gradient by grad(). An Error if another thread's is at it, and false if this
+  /// thread was before.
+  bool claim(std::thread::id LeafNode::*use, bool on);
   TensorImpl* owner;  ///< null once the tensor is gone
   Tensor grad;
   std::recursive_mutex gathering;
-  std::thread::id handing_over;  ///< the thread whose pass calls on_ready for it, if there is one
-  bool known = true;             ///< false: a parameter that no walk has found so far
-  Ref<Label> copy_of;            ///< the name of the parameter that an unknown one is a copy of
-  Ref<BackwardPass> pass;        ///< the last one that reached it, if it was known
-  uint64_t run = 0;              ///< of that pass, or of one that reached it unknown
+  std::thread::id handing_over, asked_for;  ///< the threads of claim()
+  bool known = true;                        ///< false: a parameter that no walk has found so far
+  Ref<Label> copy_of;                ///< the name of the parameter that an unknown one is a copy of
+  Ref<BackwardPass> pass;            ///< the last one that reached it, if it was known
+  uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
   const char* stepped_by = nullptr;  ///< the optimizer that took the gradient inside backward
 };
 
