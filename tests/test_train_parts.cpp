@@ -55,7 +55,7 @@ TEST_CASE("train: a step inside of a backward pass that never began is none") {
 }
 
 TEST_CASE("train: a second scope for signals changes nothing, the end of the first restores") {
-  const auto before = std::signal(SIGTERM, SIG_IGN);
+  const auto before = std::signal(SIGTERM, SIG_DFL);
   CHECK_FALSE(interrupted());
   {
     InterruptScope outer;
@@ -67,8 +67,34 @@ TEST_CASE("train: a second scope for signals changes nothing, the end of the fir
     CHECK(interrupted());
   }
   CHECK_FALSE(interrupted());
-  const bool restored = std::signal(SIGTERM, before) == SIG_IGN;
+  const bool restored = std::signal(SIGTERM, before) == SIG_DFL;
   CHECK(restored);
+}
+
+TEST_CASE("train: a signal that the process ignores stays ignored, and others do not") {
+  for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(ignored);
+    const pid_t child = fork();
+    if (child == 0) {
+      for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+      std::signal(ignored, SIG_IGN);
+      bool fine = true;
+      {
+        InterruptScope outer;
+        InterruptScope inner;
+        for (int i = 0; i < 3; ++i) std::raise(ignored);
+        fine = !interrupted();
+        std::raise(ignored == SIGINT ? SIGTERM : SIGINT);
+        fine = fine && interrupted();
+        std::raise(ignored);  // no second one
+      }
+      _exit(fine && std::signal(ignored, SIG_DFL) == SIG_IGN ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
 }
 
 namespace {

@@ -1,17 +1,17 @@
 #include "tern/train/interrupt.h"
 
+#include <array>
 #include <csignal>
 
 namespace tern::train {
 namespace {
 
-using Handler = void (*)(int);
-
 // A signal's handler can reach nothing but globals.
 volatile std::sig_atomic_t flag = 0;
 volatile std::sig_atomic_t asked = 0;  // by a SIGINT or SIGTERM
 int scopes = 0;
-Handler before_int = SIG_DFL, before_term = SIG_DFL, before_hup = SIG_DFL;
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+std::array<void (*)(int), kSignals.size()> before;
 
 // A terminal that is closed sends more than one SIGHUP, and a session that is ended a SIGTERM with
 // it; two threads may take them in either order. So a SIGHUP neither hurries nor is a first signal
@@ -29,17 +29,17 @@ void on_signal(int signal) {
 
 InterruptScope::InterruptScope() {
   if (scopes++ > 0) return;
-  before_int = std::signal(SIGINT, on_signal);
-  before_term = std::signal(SIGTERM, on_signal);
-  before_hup = std::signal(SIGHUP, on_signal);
-  if (before_hup == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction now = {};
+    ::sigaction(kSignals[i], nullptr, &now);
+    const bool ignored = now.sa_handler == SIG_IGN;
+    before[i] = ignored ? SIG_IGN : std::signal(kSignals[i], on_signal);
+  }
 }
 
 InterruptScope::~InterruptScope() {
   if (--scopes > 0) return;
-  std::signal(SIGINT, before_int);
-  std::signal(SIGTERM, before_term);
-  std::signal(SIGHUP, before_hup);
+  for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before[i]);
   flag = 0;
   asked = 0;
 }

@@ -4,11 +4,12 @@
 
 namespace tern::train {
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal; not under nohup) only set a
-/// flag that interrupted() tells. A second SIGINT or SIGTERM ends the program at once; a SIGHUP
-/// does not, nor the first of those after it. Scopes nest; the end of the outermost one puts back
-/// the handlers that were there, and clears the flag. Make it in one thread only: signals belong
-/// to the process.
+/// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag that
+/// interrupted() tells. A signal that the process ignores stays ignored: SIGHUP under nohup, SIGINT
+/// where a shell's script starts it with &. A second SIGINT or SIGTERM ends the program at once; a
+/// SIGHUP does not, nor the first of those after it. Scopes nest; the end of the outermost one puts
+/// back the handlers that were there, and clears the flag. Make it in one thread only: signals
+/// belong to the process.
 class InterruptScope {
  public:
   InterruptScope();

@@ -128,6 +128,12 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps 
       fmt::format("nohup {} & {} kill -HUP $!; sleep .5; kill -0 $! || exit 9; kill $!; wait $!",
                   kLong, wait_for("run/checkpoint.safetensors")));
   CHECK(kept.code == 130);
+  // As a shell's script starts it in the background: Ctrl-C is for what runs before it.
+  const Ended behind = shell.run(
+      fmt::format("rm -r run; {} & {} kill -INT $!; sleep .5; kill -0 $! || exit 9; kill $!; "
+                  "wait $!",
+                  kLong, wait_for("run/checkpoint.safetensors")));
+  CHECK(behind.code == 130);
 }
 
 TEST_CASE("locks: a second run is refused with the first one's process; readers are not") {
