@@ -1,11 +1,13 @@
 // Event files, read back by tests/event_reader.h.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <csignal>
 #include <limits>
 #include <numeric>
 
+#include "tern/core/io/atomic_file.h"
 #include "tern/data/images/picture.h"
 #include "tern/tests/event_reader.h"
 #include "tern/tests/train_fixture.h"
@@ -194,7 +196,24 @@ TEST_CASE("tensorboard: what is written is there at once after flush, and whole 
   CHECK(eager.path() != events.path());
   for (int i = 0; i < 3000; ++i) events.add_scalar("x", 1, i);  // more than is ever buffered
   CHECK(read_events(events.path()).size() > 1000);
-  CHECK_THROWS_AS(EventWriter("/proc/no/such"), IoError);
+  CHECK_THROWS_AS(EventWriter("/proc/no/such"), WriteError);
+  CHECK_THROWS_AS(EventWriter("/proc"), WriteError);  // where no file can be made
+}
+
+TEST_CASE("tensorboard: a file that cannot grow is a WriteError, and what it has can be read") {
+  TempDir dir;
+  EventWriter events(dir.path());
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const rlimit little = {100, limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &little) == 0);
+  for (int i = 0; i < 10; ++i) events.add_scalar("x", 1, i);
+  CHECK_THROWS_WITH_AS(events.flush(), doctest::Contains("cannot be written: File too large"),
+                       WriteError);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  std::signal(SIGXFSZ, before);
+  CHECK(read_events(events.path()).size() == 1);
 }
 
 TEST_CASE("tensorboard: a writer that goes on hides the records from its first step on") {

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/event_records.h"
@@ -91,7 +92,7 @@ EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& op
   path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{}{}", folder, kPrefix, std::floor(wall_time()),
                       host_name(), ::getpid(), number++, options.suffix);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  check_io(fd_ >= 0, "{}: cannot be made: {}", path_, std::generic_category().message(errno));
+  if (fd_ < 0) fail_write(path_, "cannot be made");
   constexpr std::string_view kVersion = "brain.Event:2";
   Message head;
   head.add_double(field::kWallTime, wall_time());
@@ -131,8 +132,8 @@ void EventWriter::flush() {
     if (n <= 0) {
       const std::string why = std::generic_category().message(errno);
       const bool cut = ::ftruncate(fd_, written_) == 0 && ::lseek(fd_, written_, SEEK_SET) >= 0;
-      fail_io(fmt::format("{}: cannot be written: {}{}", path_, why,
-                          cut ? "" : "; its last record is not whole"));
+      throw WriteError(fmt::format("{}: cannot be written: {}{}", path_, why,
+                                   cut ? "" : "; its last record is not whole"));
     }
     done += static_cast<size_t>(n);
   }

@@ -16,8 +16,9 @@
 // in order; whatever ends the program, the file can be read up to the last whole one.
 //
 // Tags with a slash share a heading: "train/loss", "train/lr". Errors: an empty tag, values that
-// are none, NaN or infinite in a histogram, an image of another shape than said below. IoError: the
-// file cannot be made or written; what was not written is then lost, and the file stays readable.
+// are none, NaN or infinite in a histogram, an image of another shape than said below. WriteError:
+// the file cannot be made or written; what was not written is then lost, and the file stays
+// readable.
 // A writer belongs to one thread at a time.
 #pragma once
 

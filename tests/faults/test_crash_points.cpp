@@ -118,4 +118,18 @@ TEST_CASE("crash points: a disk that is full from any operation on is said, and 
   }
 }
 
+TEST_CASE("crash points: a disk that is full under --tensorboard is exit code 1 as everywhere") {
+  const Shell shell;
+  for (size_t at = 1; at <= 3; ++at) {  // made, begun, and later on
+    CAPTURE(at);
+    const Ended full = shell.run(with_fault(shell, "run/events", "full", at) +
+                                 train_into(shell, "run") + " --tensorboard");
+    CAPTURE(full.err);
+    CHECK(full.code == 1);
+    CHECK(has(full.err, "run/events"));
+    CHECK(has(full.err, "No space left on device"));
+    fs::remove_all(shell / "run");
+  }
+}
+
 }  // namespace tern::test
