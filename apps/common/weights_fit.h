@@ -38,8 +38,8 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
   }
 }
 
-/// IoError that names the file unless all its weights are finite: what is trained from others would
-/// write none that are.
+/// IoError that names the file unless all its weights are finite. Every program asks before it uses
+/// weights: what is computed with others is NaN, and what is trained from them cannot be saved.
 inline void check_finite_weights(const std::string& path, const NamedTensors& weights) {
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),

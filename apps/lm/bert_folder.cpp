@@ -8,6 +8,7 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/json_config.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
@@ -159,6 +160,7 @@ LoadedBert load_bert_folder(const std::string& folder) {
       fail_io(fmt::format("{}: {}", files.foreign_config(), e.what()));
     }
   }();
+  check_finite_weights(files.weights(), nn::named_parameters(model));
   // A table of words may be longer than the vocabulary: some are filled up to a round number.
   check_io(pieces.size() <= model.options.vocab, "{}: there are {} pieces, the model knows {}",
            vocabulary(files), pieces.size(), model.options.vocab);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/models/gmlp_text.h"
 #include "tern/models/gpt.h"
@@ -128,6 +129,7 @@ LanguageModel load_model(const ModelConfig& config, const std::string& path) {
            config.model, weights, bytes);
   LanguageModel model = make_model(config, 0);
   model.load(path);
+  check_finite_weights(path, nn::named_parameters(model));
   nn::set_training(model, false);
   return model;
 }

@@ -53,6 +53,7 @@ NtmConfig load_config(const train::RunFolder& folder) {
 SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config) {
   const std::string path = folder.best_weights();
   const SafeTensors weights = load_safetensors(path);
+  check_finite_weights(path, weights.tensors);
   try {
     check_weights_fit(weights.tensors, [&] { return SequenceModel(config); });
     SequenceModel model(config);

@@ -10,6 +10,7 @@
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
@@ -175,6 +176,7 @@ Translator load_translator(const std::string& folder) {
            files.config(), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
            m.target_vocab);
   SafeTensors weights = load_safetensors(files.weights());
+  check_finite_weights(files.weights(), weights.tensors);
   try {
     TranslationModel model = without_weights(m);
     nn::load_state_dict(model, weights.tensors, {.take = true});

@@ -57,6 +57,51 @@ TEST_CASE("not finite: every program stops with exit code 1, and its files are f
   }
 }
 
+TEST_CASE("not finite: no program uses such weights") {
+  const Shell shell;
+  const std::string kNtm = PROGRAM_NTM
+      " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 ";
+  struct Use {
+    std::string train, weights;
+    std::vector<std::string> uses;
+  };
+  const std::string data = fs::absolute(shell / "run/data").string();
+  const std::vector<Use> all = {
+      {kNtm, "best", {PROGRAM_NTM " eval --model run"}},
+      {kTranslate,
+       "model",
+       {"echo a dog | " PROGRAM_TRANSLATE " run --model run",
+        PROGRAM_TRANSLATE " plot --model run 'a dog'",
+        "echo a dog > a; " PROGRAM_TRANSLATE " eval --model run --source a --target a"}},
+      {kLm,
+       "model",
+       {PROGRAM_LM " eval --model run --text text",
+        PROGRAM_LM " generate --model run --prompt the --max-tokens 3"}},
+      {kLm + "--model bert ",
+       "model",
+       {PROGRAM_LM " eval --model run --text text", PROGRAM_LM " fill --model run 'the [MASK]'"}},
+      {kCifar,
+       "model",
+       {PROGRAM_TRAIN_CIFAR " --eval run/model.safetensors --limit 64 --data " + data}},
+  };
+  for (const Use& u : all) {
+    REQUIRE(shell.run(u.train + "--out run").code == 0);
+    const std::string file = fmt::format("run/{}.safetensors", u.weights);
+    for (const std::string& line : u.uses) CHECK(shell.run(line).code == 0);
+    spoil(shell / file);
+    for (const std::string& line : u.uses) {
+      const Ended refused = shell.run(line);
+      CAPTURE(line);
+      CAPTURE(refused.err);
+      CHECK(refused.code == 2);
+      CHECK(refused.out == "");
+      CHECK(has(refused.err, file + ": its weights "));
+      CHECK(has(refused.err, " are not finite"));
+    }
+    fs::remove_all(shell / "run");
+  }
+}
+
 TEST_CASE("not finite: nothing is trained from such weights") {
   const Shell shell;
   REQUIRE(shell.run(kCifar + "--out first").code == 0);
