@@ -116,8 +116,9 @@ std::vector<std::string> log_lines(const std::vector<EpochRecord>& epochs,
 RunLog read_log(const std::string& path) {
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
+  check_io(!error, "{}: cannot be read: {}", path, error.message());  // a pipe has no size
   std::ifstream in(path, std::ios::binary);
-  check_io(!error && in.good(), "{}: cannot be read", path);
+  check_io(in.good(), "{}: cannot be read", path);
   check_io(size <= kLargestFile, "{}: {} bytes are too many for a log", path, size);
   RunLog log;
   std::string line;

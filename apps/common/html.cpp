@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "tern/apps/common/page_style.h"
@@ -65,6 +66,8 @@ std::string html_page(const std::string& title, const std::string& body,
 
 bool is_page_from(const std::string& path, const std::string& generator) {
   constexpr std::streamsize kHead = 1024;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would be waited for
   std::ifstream in(path, std::ios::binary);
   std::string head(kHead, '\0');
   in.read(head.data(), kHead);

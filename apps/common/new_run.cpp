@@ -15,6 +15,8 @@ namespace {
 
 // Whether a line of the log is that of an epoch, which comes after its weights.
 bool has_epoch(const std::string& log) {
+  std::error_code error;
+  if (!fs::is_regular_file(log, error)) return false;  // a pipe would be waited for
   std::ifstream in(log);
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("{\"epoch\"")) return true;

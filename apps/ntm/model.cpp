@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/data/text/lines.h"
 
 namespace tern::apps::ntm {
 namespace {
@@ -36,13 +36,9 @@ void save_config(const train::RunFolder& folder, const NtmConfig& config) {
 
 NtmConfig load_config(const train::RunFolder& folder) {
   const std::string path = config_file(folder);
-  std::ifstream in(path, std::ios::binary);
-  check_io(in.good(), "{}: cannot be opened; is {} the folder of a run?", path, folder.path);
-  constexpr std::streamsize kMost = 1 << 16;
-  std::string text(kMost + 1, '\0');
-  in.read(text.data(), kMost + 1);
-  check_io(in.gcount() <= kMost, "{}: a configuration is shorter", path);
-  text.resize(static_cast<size_t>(in.gcount()));
+  check_io(std::filesystem::exists(path), "{}: cannot be opened; is {} the folder of a run?", path,
+           folder.path);
+  const std::string text = data::read_text(path, {.max_bytes = 1 << 16});
   try {
     return config_from_json(text);
   } catch (const Error& e) {

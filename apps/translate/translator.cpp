@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
@@ -23,19 +21,6 @@ namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kLossTokens = 4096;  // a batch of the validation
-constexpr size_t kLongestConfig = 1 << 20;
-
-std::string read_text(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  check_io(!error, "{}: cannot be read: {}", path, error.message());
-  check_io(size <= kLongestConfig, "{}: has {} bytes; a configuration has less", path, size);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  check_io(file.good(), "{}: cannot be read", path);
-  return text.str();
-}
 
 // A model of zeros, whose memory comes as it is loaded: numbers that are drawn first would take
 // twice as much.
@@ -128,7 +113,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 }
 
 TrainConfig load_config(const ModelFiles& files) {
-  const std::string text = read_text(files.config());
+  const std::string text = data::read_text(files.config(), {.max_bytes = 1 << 20});
   try {
     return config_from_json(text);
   } catch (const Error& e) {

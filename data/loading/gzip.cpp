@@ -1,5 +1,6 @@
 #include "tern/data/loading/gzip.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -51,7 +52,8 @@ struct ByteReader::Impl {
 
   void open() {
     struct stat info {};
-    file.reset(std::fopen(path.c_str(), "rb"));
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // waits for no pipe
+    if (fd >= 0) file.reset(::fdopen(fd, "rb"));
     check_io(file && ::fstat(fileno(file.get()), &info) == 0, "{}: cannot be opened: {}", path,
              std::strerror(errno));
     check_io(S_ISREG(info.st_mode), "{}: is not a regular file", path);
