@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,9 +135,19 @@ TEST_CASE("atomic files: what cannot be written is a WriteError with path and re
   append_to_file(dir / "log", "a\n");
   append_to_file(dir / "log", "b\n");
   CHECK(read_file(dir / "log") == "a\nb\n");
-  CHECK_THROWS_WITH_AS(append_to_file("/dev/full", "x"),
-                       doctest::Contains("/dev/full: cannot write: No space left on device"),
-                       WriteError);
+  CHECK_THROWS_WITH_AS(append_to_file("/dev/full", "x"), "write: /dev/full is not a regular file",
+                       IoError);
+  {
+    const auto before = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = {};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    const rlimit four = {4, limit.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &four) == 0);
+    CHECK_THROWS_WITH_AS(append_to_file(dir / "log", "c\n"),
+                         doctest::Contains("log: cannot write: File too large"), WriteError);
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    std::signal(SIGXFSZ, before);
+  }
   CHECK_THROWS_AS(RunFolder{dir / "log"}.make(), WriteError);
 }
 

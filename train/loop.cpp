@@ -74,6 +74,7 @@ const Best& Loop::best() const { return impl_->options.best; }
 EventWriter* Loop::events() const { return impl_->board ? &impl_->board->events() : nullptr; }
 const Means& Loop::means() const { return impl_->state.means; }
 const RunFolder& Loop::folder() const { return impl_->folder; }
+const RunFolder& Loop::folder_to_write() const { return impl_->folder_to_write(); }
 std::FILE* Loop::output() const { return impl_->options.output; }
 Learner& Loop::learner() const { return impl_->learner; }
 
@@ -213,7 +214,7 @@ Outcome Loop::train_all() {
   const LoopOptions& o = p.options;
   p.save();  // first of all: from here on there is a run in the folder, which can be resumed
   if (p.in_folder()) {
-    p.folder.write_log(log_lines(history(), step_history(), o.weight_unit));
+    p.folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
     p.logged_steps = step_history().size();
   }
   p.put_back_weights();
@@ -224,8 +225,8 @@ Outcome Loop::train_all() {
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
     // same.
     const EpochRecord& e = history().back();
-    if (p.in_folder()) append_steps(p.folder, p.state.steps, p.logged_steps);
-    if (p.in_folder()) p.folder.append_log(log_line(e, o.weight_unit));
+    if (p.in_folder()) append_steps(p.folder_to_write(), p.state.steps, p.logged_steps);
+    if (p.in_folder()) p.folder_to_write().append_log(log_line(e, o.weight_unit));
     p.keep_checkpoint();
     p.save();
     p.drop_kept();
@@ -240,7 +241,7 @@ Outcome Loop::train_all() {
 Outcome Loop::run() {
   Impl& p = *impl_;
   if (p.in_folder()) {
-    p.folder.make();
+    p.folder_to_write().make();
     p.take_lock();
   }
   const std::shared_ptr<const RunLock> lock = std::exchange(p.lock, {});  // until the end

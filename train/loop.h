@@ -174,6 +174,7 @@ class Loop {
 
   /// Trains until all epochs are closed, or a signal has come (see interrupt.h) and the state is
   /// saved. Error if the folder holds a run that was not resumed, or another process trains in it.
+  /// WriteError if a file cannot be written, or the folder was moved or removed meanwhile.
   /// Diverged names what is not finite, in which step, and the file that holds the state before it.
   Outcome run();
 
@@ -221,6 +222,10 @@ class Loop {
   const Means& means() const;  ///< of the epoch in progress
   double speed() const;        ///< weight a second in it, in run()
   const RunFolder& folder() const;
+  /// The same for a program that writes a file of its own there. WriteError if the loop, or the
+  /// program, has the folder's lock and that is not in its place any more (run_lock.h): the folder
+  /// was moved or removed, and another run may have begun under its name.
+  const RunFolder& folder_to_write() const;
   std::FILE* output() const;  ///< LoopOptions::output
   Learner& learner() const;
 

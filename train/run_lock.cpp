@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <regex>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
@@ -23,11 +24,22 @@ std::string machine_name() {
   return name.data();
 }
 
-std::string read_owner(int fd) {
+std::string read_start(int fd) {
   std::string text(kMostOwner, '\0');
   const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
   text.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return text;
+}
+
+std::string read_owner(int fd) {
+  const std::string text = read_start(fd);
   return text.substr(0, text.find('\n'));
+}
+
+// Whether it is what a lock has: "4711 machine\n", or less where its writer was killed.
+bool is_owner(const std::string& text) {
+  static const std::regex owner(R"([0-9]{0,10}|[0-9]{1,10} [^\s]*\n?)");
+  return text.size() < kMostOwner && std::regex_match(text, owner);
 }
 
 // "process 4711", or "process 4711 on another-machine".
@@ -52,9 +64,13 @@ RunLock::RunLock(const std::string& folder) : folder_(folder), path_(RunFolder{f
     if (fd_ >= 0) ::close(fd_);
     open();
     held_ = lock();
-  } while (held_ && !is_in_place());
+  } while (held_ && !in_place());
   try {
-    abandoned_ = !read_owner(fd_).empty();
+    const std::string before = read_start(fd_);
+    check_io(is_owner(before),
+             "{}: this file is not the lock of a run; move it away, or choose another folder",
+             path_);
+    abandoned_ = !before.empty();
     write_owner();
   } catch (...) {
     ::close(fd_);
@@ -62,10 +78,7 @@ RunLock::RunLock(const std::string& folder) : folder_(folder), path_(RunFolder{f
   }
 }
 
-void RunLock::open() {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(path_, "cannot be opened");
-}
+void RunLock::open() { fd_ = open_regular_file(path_, O_RDWR | O_CREAT); }
 
 // False where there are no locks.
 bool RunLock::lock() {
@@ -79,11 +92,18 @@ bool RunLock::lock() {
   fail_locked(folder_, owner);
 }
 
-// Not if its owner removed the file between our opening and locking it.
-bool RunLock::is_in_place() const {
+bool RunLock::in_place() const {
   struct stat mine = {}, there = {};
-  return ::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+  return ::fstat(fd_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
          mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+}
+
+void RunLock::check_in_place() const {
+  if (in_place()) return;
+  throw WriteError(fmt::format(
+      "{}: the folder of the run was moved or removed while it was at work (its lock is no longer "
+      "there); nothing more is written. Where the folder was moved to, the run can be resumed",
+      folder_));
 }
 
 void RunLock::write_owner() {
@@ -94,12 +114,13 @@ void RunLock::write_owner() {
 }
 
 RunLock::~RunLock() {
-  ::unlink(path_.c_str());
+  if (in_place()) ::unlink(path_.c_str());
   ::close(fd_);
 }
 
 void check_unlocked(const std::string& folder) {
-  const int fd = ::open(RunFolder{folder}.lock().c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd =
+      ::open(RunFolder{folder}.lock().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return;
   const bool locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const std::string owner = locked ? describe_owner(read_owner(fd)) : "";

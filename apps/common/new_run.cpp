@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/train/run_folder.h"
@@ -33,15 +34,16 @@ NewRunGuard::NewRunGuard(const std::string& out) : out_(out) {
     missing_.push_back(at.string());
 }
 
-void NewRunGuard::made(const std::string& folder) {
-  const std::string path = fs::absolute(folder).lexically_normal().string();
+void NewRunGuard::made(std::shared_ptr<const train::RunLock> lock) {
+  lock_ = std::move(lock);
+  const std::string path = fs::absolute(lock_->folder()).lexically_normal().string();
   // Without --out it is one that was not there; with it it may have been.
   if (out_.empty() || !missing_.empty()) folder_ = path;
   std::erase(missing_, path);
 }
 
 NewRunGuard::~NewRunGuard() {
-  if (folder_.empty()) return;
+  if (folder_.empty() || !lock_->in_place()) return;
   std::error_code error;  // what cannot be removed stays
   fs::remove_all(folder_, error);
   // Those around it only if nothing else has come into them.

@@ -1,8 +1,11 @@
 // A run at its beginning: refused before it has begun, and still in its first epoch.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "tern/train/run_lock.h"
 
 namespace tern::apps {
 
@@ -16,12 +19,14 @@ class NewRunGuard {
   NewRunGuard(const NewRunGuard&) = delete;
   NewRunGuard& operator=(const NewRunGuard&) = delete;
 
-  /// The run's folder is there now.
-  void made(const std::string& folder);
+  /// The run's folder is there now, and this is its lock: what another run has taken meanwhile is
+  /// not removed.
+  void made(std::shared_ptr<const train::RunLock> lock);
   void keep() { folder_.clear(); }
 
  private:
   std::string out_, folder_;
+  std::shared_ptr<const train::RunLock> lock_;
   std::vector<std::string> missing_;  ///< folders that were not there, the innermost first
 };
 

@@ -8,6 +8,7 @@
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -138,6 +139,12 @@ std::string epoch_table(const RunSummary& run, const std::vector<EpochColumn>& c
     s += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.speed, train::clock_time(e.seconds));
   }
   return s + "</table></div>\n</details>\n";
+}
+
+std::string save_page(const train::Loop& loop, const std::string& html) {
+  const std::string path = loop.folder_to_write().file("report.html");
+  write_file_atomically(path, html);
+  return path;
 }
 
 std::string settings_table(const RunSummary& run) {

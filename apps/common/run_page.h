@@ -57,6 +57,9 @@ struct EpochColumn {
 std::string epoch_table(const RunSummary& run, const std::vector<EpochColumn>& columns,
                         const std::string& weight_unit);
 
+/// Writes the page into the run's folder, if that is still the run's, and gives its path.
+std::string save_page(const train::Loop& loop, const std::string& html);
+
 /// All settings, folded; nothing if none are known. For the end of the page.
 std::string settings_table(const RunSummary& run);
 

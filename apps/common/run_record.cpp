@@ -114,7 +114,7 @@ RunRecord record_start(const train::Loop& loop, const std::string& program,
   record.settings = settings_of(settings);
   record.best = loop.best();
   // Texts of the command line may be any bytes.
-  write_file_atomically(path_of(loop.folder()),
+  write_file_atomically(path_of(loop.folder_to_write()),
                         to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   return record;
 }

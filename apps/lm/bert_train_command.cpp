@@ -61,8 +61,7 @@ void write_report(const BertTraining& t, const Texts& texts, const Facts& facts,
                         record, t.loop),
       .samples = samples(bert, t.corpus)};
   if (!report.samples.empty()) report.attention = explain_bert(bert, report.samples[0].masked);
-  const std::string path = folder.file("report.html");
-  write_file_atomically(path, make_report(report));
+  const std::string path = save_page(t.loop, make_report(report));
   for (const FilledSample& s : report.samples)
     train::say(fmt::format("\n{}\n{}", s.masked, describe_filled(s.filled)));
   train::say("");
@@ -137,7 +136,7 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
   NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
-  guard.made(folder.path);
+  guard.made(folder.lock);
   save_bert_description({folder.path}, c, pieces);
   BertTraining training(c, corpus, pieces, std::move(model),
                         folder.loop_options(options.tensorboard));
@@ -162,7 +161,7 @@ int resume_bert_training(const TrainConfig& c, const LmOptions& options, const L
                         folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
-  if (c.epochs != epochs_before) save_config({path}, c);
+  if (c.epochs != epochs_before) save_config({training.loop.folder_to_write().path}, c);
   return go(training, texts, describe(training, texts), options);
 }
 

@@ -84,8 +84,7 @@ void write_report(const LmTraining& t, const Texts& texts, const Facts& facts,
     report.before = first_model(t.config).heatmaps(tokens);
     report.after = m.model.heatmaps(tokens);
   }
-  const std::string path = folder.file("report.html");
-  write_file_atomically(path, make_report(report));
+  const std::string path = save_page(t.loop, make_report(report));
   for (const SampleText& s : report.samples) train::say(fmt::format("\n{} |{}", s.prompt, s.text));
   train::say("");
   if (std::isnan(best["valid_loss"]))
@@ -142,7 +141,7 @@ int start_training(const LmOptions& options) {
   NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(
       options.out, fmt::format("lm-{}{}", c.model.model, is_demo(c) ? "-demo" : ""));
-  guard.made(folder.path);
+  guard.made(folder.lock);
   save_description({folder.path}, c, tokenizer);
   LmTraining training(c, corpus, std::move(model), folder.loop_options(options.tensorboard));
   Facts facts = describe(training, texts, tokenizer);
@@ -170,7 +169,7 @@ int resume_training(const LmOptions& options) {
                       folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
-  if (c.epochs != started_with) save_config({folder.path}, c);
+  if (c.epochs != started_with) save_config({training.loop.folder_to_write().path}, c);
   return go(training, texts, describe(training, texts, tokenizer), options);
 }
 

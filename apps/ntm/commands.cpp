@@ -35,7 +35,7 @@ bool finish(const NtmTraining& t, const Facts& facts, const RunRecord& record) {
       .episodes = {}};
   for (int64_t length : {t.task.lengths.high, 2 * t.task.lengths.high})
     report.episodes.push_back(observe(model, t.task, length, kReportSeed));
-  write_file_atomically(folder.file("report.html"), make_report(report));
+  const std::string page = save_page(t.loop, make_report(report));
   std::string reached =
       fmt::format("best after {} sequences: {:.4f} bits a sequence, {:.3f} wrong bits",
                   train::grouped(static_cast<int64_t>(best["sequences"])),
@@ -44,7 +44,7 @@ bool finish(const NtmTraining& t, const Facts& facts, const RunRecord& record) {
     reached += fmt::format("; the best predictor costs {:.4f} bits", best["best_predictor"]);
   train::say(reached + "\n\n" + length_table(t.task, *lengths));
   train::say(fmt::format("weights {}", folder.best_weights()));
-  train::say(fmt::format("report  {}", folder.file("report.html")));
+  train::say(fmt::format("report  {}", page));
   return true;
 }
 
@@ -69,7 +69,7 @@ int start_training(const NtmCommand& command) {
   if (command.dry_run) return dry_run(c);
   NewRunGuard guard(command.out);
   const LockedFolder folder = make_run_folder(command.out, c.name());
-  guard.made(folder.path);
+  guard.made(folder.lock);
   save_config(folder, c);
   NtmTraining training(c, folder.loop_options(command.tensorboard));
   guard.keep();

@@ -7,6 +7,7 @@
 
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/run_page.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
@@ -58,22 +59,21 @@ class Launch {
       write_report();
     }
     for (const std::string& line : result_lines(training_)) train::say(line, loop().output());
-    train::say(fmt::format("report {}", report_path()), loop().output());
+    train::say(fmt::format("report {}", report_path_), loop().output());
     fmt::print("{}", accuracy_lines(training_.evaluation->top));
     return true;
   }
   void write_report() {
     std::optional<train::Learner::Evaluation> scope;
     if (!training_.best_tested) scope.emplace(training_.learner);
-    write_file_atomically(report_path(),
-                          make_report(report_data(training_, facts_, class_names_, record_)));
+    report_path_ =
+        save_page(loop(), make_report(report_data(training_, facts_, class_names_, record_)));
   }
-  std::string report_path() { return loop().folder().file("report.html"); }
 
   CifarTraining training_;
   Facts facts_;
   std::vector<std::string> class_names_;
-  std::string command_line_;
+  std::string command_line_, report_path_;
   RunRecord record_;
 };
 
@@ -104,7 +104,7 @@ int start_run(TrainOptions o) {
   train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
   NewRunGuard guard(o.out);
   const LockedFolder folder = make_run_folder(o.out, o.model);
-  guard.made(folder.path);
+  guard.made(folder.lock);
   if (data_path.empty()) {
     data_path = drawn_data(folder);
     write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);

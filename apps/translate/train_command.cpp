@@ -44,13 +44,12 @@ void write_report(const TranslationTraining& t, const Facts& facts, const RunRec
   const train::RunFolder& folder = t.loop.folder();
   const train::EpochRecord& best = t.loop.best_epoch();
   const Translator translator = load_translator(folder.path);
-  const std::string report_path = folder.file("report.html");
   TranslationReport report{
       .run = summary_of(fmt::format("{} on {}", t.config.model.model,
                                     is_demo(t.config) ? "generated pairs" : "sentence pairs"),
                         facts, record, t.loop),
       .samples = samples(translator.model, t.corpus, t.tokenizers)};
-  write_file_atomically(report_path, make_report(report));
+  const std::string report_path = save_page(t.loop, make_report(report));
   for (const SampleTranslation& s : report.samples)
     train::say(fmt::format("\n  {}\n> {}\n= {}  (d2l bleu {:.3f})", s.source, s.translation,
                            s.reference, s.d2l));
@@ -101,7 +100,7 @@ int start_training(const TranslateOptions& options) {
   TranslationModel model(c.model, c.seed);
   NewRunGuard guard(options.out);
   const LockedFolder folder = make_run_folder(options.out, "translate-" + c.preset);
-  guard.made(folder.path);
+  guard.made(folder.lock);
   save_description({folder.path}, c, tokenizers);
   TranslationTraining training(c, corpus, tokenizers, std::move(model),
                                folder.loop_options(options.tensorboard));
@@ -128,7 +127,7 @@ int resume_training(const TranslateOptions& options) {
                                folder.loop_options(options.tensorboard));
   if (state) training.loop.load_state(*state, folder.checkpoint());
   state.reset();
-  if (c.epochs != started_with) save_config({folder.path}, c);
+  if (c.epochs != started_with) save_config({training.loop.folder_to_write().path}, c);
   return go(training, describe(training, files), options);
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -24,13 +23,10 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Makes the rename itself survive a power cut. Some file systems cannot sync a folder; there the
-// rename is as durable as it gets.
-void sync_folder(const std::string& folder) {
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
+int open_folder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0 || errno != EACCES) return fd;
+  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // one that cannot be listed
 }
 
 void write_all(int fd, const char* at, int64_t count, const std::string& path) {
@@ -53,20 +49,31 @@ void fail_write(const std::string& path, const char* what) {
   throw WriteError(fmt::format("write: {}: {}: {}", path, what, std::strerror(errno)));
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), name_(path_.substr(path_.rfind('/') + 1)) {
   struct stat info = {};
   bool exists = ::stat(path_.c_str(), &info) == 0;
   check_io(!exists || S_ISREG(info.st_mode), "write: {} is not a regular file", path_);
-  // Distinct for every writer, so that two of them cannot mix their bytes.
+  // Distinct for every writer, so that two of them cannot mix their bytes. One that is there, of a
+  // process that is gone or a link that somebody made, is left alone.
   static std::atomic<uint64_t> counter{0};
-  temporary_ = fmt::format("{}.{}.{}.tmp", path_, ::getpid(), counter.fetch_add(1));
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(path_, "cannot create a file there");
+  folder_ = open_folder(folder_of(path_));
+  if (folder_ < 0) fail_write(path_, "cannot create a file there");
+  do {
+    temporary_ = fmt::format("{}.{}.{}.tmp", name_, ::getpid(), counter.fetch_add(1));
+    fd_ = ::openat(folder_, temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd_ < 0 && errno == EEXIST);
+  if (fd_ >= 0) return;
+  const int error = errno;
+  ::close(folder_);
+  errno = error;
+  fail_write(path_, "cannot create a file there");
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
+  ::close(folder_);
 }
 
 void AtomicFile::write(const void* bytes, int64_t count) {
@@ -78,10 +85,23 @@ void AtomicFile::commit() {
   int closed = ::close(fd_);
   fd_ = -1;
   if (closed != 0) fail_write(path_, "cannot close");
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
+  if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
     fail_write(path_, "cannot rename into place");
   temporary_.clear();
-  sync_folder(folder_of(path_));
+  // The rename itself is to survive a power cut. Some file systems cannot sync a folder; there it
+  // is as durable as it gets.
+  ::fsync(folder_);
+}
+
+int open_regular_file(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  // What a link, a pipe without a reader or a socket, and a folder give.
+  const bool other = fd < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
+  if (fd < 0 && !other) fail_write(path, "cannot be opened");
+  struct stat info = {};
+  if (fd >= 0 && ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  if (fd >= 0) ::close(fd);
+  fail_io(fmt::format("write: {} is not a regular file", path));
 }
 
 void append_to_file(const std::string& path, std::string_view bytes) {
@@ -91,8 +111,7 @@ void append_to_file(const std::string& path, std::string_view bytes) {
       if (fd >= 0) ::close(fd);
     }
   };
-  Open file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)};
-  if (file.fd < 0) fail_write(path, "cannot be opened");
+  Open file{open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND)};
   write_all(file.fd, bytes.data(), static_cast<int64_t>(bytes.size()), path);
   if (::close(std::exchange(file.fd, -1)) != 0) fail_write(path, "cannot close");
 }

@@ -112,6 +112,19 @@ int open64(const char* path, int flags, ...) {
   return open_file("open64", path, flags, mode);
 }
 
+// In a folder that is below the one that is watched.
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  const bool under = is_watched(folder);
+  if (under && (flags & O_ACCMODE) != O_RDONLY && fails("open")) return -1;
+  const int fd = next<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
+  watch(fd, under);
+  return fd;
+}
+
 FILE* fopen(const char* path, const char* mode) {
   if (is_under(path) && mode[0] != 'r' && fails("open")) return nullptr;
   FILE* file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
@@ -161,10 +174,20 @@ int rename(const char* from, const char* to) {
   return next<int(const char*, const char*)>("rename")(from, to);
 }
 
+int renameat(int folder, const char* from, int to_folder, const char* to) {
+  if (is_watched(to_folder) && fails("rename")) return -1;
+  return next<int(int, const char*, int, const char*)>("renameat")(folder, from, to_folder, to);
+}
+
 // A full disk takes it.
 int unlink(const char* path) {
   if (is_under(path) && fate("unlink") == Fate::dies) ::kill(::getpid(), SIGKILL);
   return next<int(const char*)>("unlink")(path);
+}
+
+int unlinkat(int folder, const char* path, int flags) {
+  if (is_watched(folder) && fate("unlink") == Fate::dies) ::kill(::getpid(), SIGKILL);
+  return next<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 
 int mkdir(const char* path, mode_t mode) {

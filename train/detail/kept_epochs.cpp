@@ -62,7 +62,8 @@ void Loop::Impl::keep_checkpoint() {
   if (options.keep == 0) return;
   const int64_t closed = state.history.back().epoch;
   if (!is_in(state.kept, closed)) state.kept.push_back(closed);
-  checkpoint.save(folder.checkpoint(closed));
+  SafeTensors content = checkpoint.state();
+  save_checkpoint(folder_to_write().checkpoint(closed), std::move(content));
 }
 
 // Up to one of the last epochs.
@@ -80,9 +81,9 @@ void Loop::Impl::drop_kept() {
   std::erase_if(state.kept, [&](int64_t epoch) {
     const bool old = options.keep > 0 && epoch <= closed - options.keep;
     if (epoch <= closed && !old) return false;
-    remove_file(folder.checkpoint(epoch));
+    remove_file(folder_to_write().checkpoint(epoch));
     if (old && is_best_of_kept(epoch)) return false;
-    remove_file(folder.weights(epoch));
+    remove_file(folder_to_write().weights(epoch));
     return true;
   });
 }
@@ -96,8 +97,9 @@ void Loop::Impl::put_back_weights() {
     if (is_in(state.kept, epoch) && fs::exists(folder.weights(epoch)))
       save_safetensors(path, load_safetensors(folder.weights(epoch)));
   };
-  put_back(options.only_best ? best : last, folder.weights());
-  if (!options.only_best && !options.best.metric.empty()) put_back(best, folder.best_weights());
+  put_back(options.only_best ? best : last, folder_to_write().weights());
+  if (!options.only_best && !options.best.metric.empty())
+    put_back(best, folder_to_write().best_weights());
 }
 
 }  // namespace tern::train

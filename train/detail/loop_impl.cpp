@@ -96,27 +96,38 @@ void Loop::Impl::load(const std::string& json) {
 void Loop::Impl::take_lock() {
   if (lock) return;
   lock = options.lock ? options.lock : std::make_shared<const RunLock>(folder.path);
+  held = lock;
   if (!lock->held() && options.terminal && !options.lock) say(lock->warning(), options.output);
+}
+
+// To be asked anew before each file: WriteError if the folder is no longer this run's.
+const RunFolder& Loop::Impl::folder_to_write() const {
+  if (const auto taken = held.lock()) taken->check_in_place();
+  return folder;
 }
 
 void Loop::Impl::save() {
   if (!in_folder()) return;
-  checkpoint.save(folder.checkpoint());
+  SafeTensors content =
+      checkpoint.state();  // looks at every number: the folder is asked after that
+  save_checkpoint(folder_to_write().checkpoint(), std::move(content));
   last_save = Clock::now();
   saved_step = learner.steps();
-  append_steps(folder, state.steps, logged_steps);
+  append_steps(folder_to_write(), state.steps, logged_steps);
   if (board) board->events().flush();
 }
 
 void Loop::Impl::save_weights() {
   if (!in_folder() || !options.save_weights) return;
   if (options.keep > 0)
-    learner.save_weights(folder.weights(state.history.back().epoch), options.weights_metadata);
+    learner.save_weights(folder_to_write().weights(state.history.back().epoch),
+                         options.weights_metadata);
   const bool best =
       train::best_epoch(state.history, options.best).epoch == state.history.back().epoch;
-  if (best || !options.only_best) learner.save_weights(folder.weights(), options.weights_metadata);
+  if (best || !options.only_best)
+    learner.save_weights(folder_to_write().weights(), options.weights_metadata);
   if (best && !options.only_best && !options.best.metric.empty())
-    learner.save_weights(folder.best_weights(), options.weights_metadata);
+    learner.save_weights(folder_to_write().best_weights(), options.weights_metadata);
 }
 
 void Loop::Impl::end_if_no_better() {

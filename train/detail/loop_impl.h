@@ -26,9 +26,10 @@ struct Loop::Impl {
   Checkpoint checkpoint = {};
   LoopState state = {};
   bool resumed = false, timed = false;
-  std::shared_ptr<const RunLock> lock = {};  // between resume() and run()
-  std::vector<Rng> generators = {};          // before the step,
-  Means means = {};                          // and these
+  std::shared_ptr<const RunLock> lock = {};          // between resume() and run()
+  std::weak_ptr<const RunLock> held = options.lock;  // the program's, or the loop's own
+  std::vector<Rng> generators = {};                  // before the step,
+  Means means = {};                                  // and these
   std::chrono::steady_clock::time_point last_save = {};
   int64_t saved_step = 0;
   size_t logged_steps = 0;  // records that are in the log
@@ -45,6 +46,7 @@ struct Loop::Impl {
   void undo_step();
   void load(const std::string& json);
   void take_lock();
+  const RunFolder& folder_to_write() const;
   void save();
   void save_weights();
   void end_if_no_better();

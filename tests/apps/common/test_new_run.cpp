@@ -19,7 +19,7 @@ TEST_CASE("a new run that is refused takes its folders with it, and nothing else
   auto make = [&](bool keep) {
     NewRunGuard guard(out);
     fs::create_directories(out);
-    guard.made(out);
+    guard.made(std::make_shared<const train::RunLock>(out));
     write_file(out + "/config.json", "{}");
     if (keep) guard.keep();
   };
@@ -36,6 +36,23 @@ TEST_CASE("a new run that is refused takes its folders with it, and nothing else
   CHECK(fs::exists(above + "/other"));
   { NewRunGuard never(dir / "c"); }  // refused before a folder was made
   CHECK(fs::exists(above));
+}
+
+TEST_CASE("a new run that is refused leaves the folder of another that has taken its name") {
+  TempDir dir;
+  const std::string out = dir / "run";
+  std::shared_ptr<const train::RunLock> other;
+  {
+    NewRunGuard guard(out);
+    fs::create_directory(out);
+    guard.made(std::make_shared<const train::RunLock>(out));
+    fs::rename(out, dir / "moved");
+    fs::create_directory(out);
+    other = std::make_shared<const train::RunLock>(out);
+    write_file(out + "/config.json", "the other's");
+  }
+  CHECK(fs::exists(out + "/config.json"));
+  CHECK(other->in_place());
 }
 
 TEST_CASE("weights that are not there yet are told from those that are not") {

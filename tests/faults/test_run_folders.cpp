@@ -1,0 +1,109 @@
+#include <vector>
+
+#include "tern/tests/faults/process.h"
+#include "tern/train/checkpoint.h"
+
+// Folders that are moved while a program trains in them, and folders from somebody else whose files
+// are not what they seem.
+
+namespace tern::test {
+namespace {
+
+// A training of each program, without its length.
+struct Program {
+  std::string train, short_run, long_run;  // an epoch; more than anybody waits for
+};
+
+const std::vector<Program> kPrograms = {
+    {PROGRAM_NTM " train --task copy --baseline --layers 1 --hidden 2 --batch 1 --every 2",
+     " --sequences 2", " --sequences 2000000"},
+    {PROGRAM_TRANSLATE " train --first 40 --dim 8 --heads 1 --ffn 8 --layers 1", " --epochs 1",
+     " --epochs 1000000"},
+    {PROGRAM_LM " train --dim 8 --heads 1 --layers 1 --context 16 --text text", " --epochs 1",
+     " --epochs 1000000"},
+    {PROGRAM_TRAIN_CIFAR " --limit 64", " --epochs 1", " --epochs 1000000"},
+};
+
+std::string resume_command(const Program& p) {
+  return p.train.substr(0, p.train.find(" --")) + " --resume run";
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file()) files.push_back(entry.path().filename().string());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "run folders: a run whose folder is moved ends, and the next of that name is left alone") {
+  for (const Program& p : kPrograms) {
+    const Shell shell;
+    CAPTURE(p.train);
+    // Stopped meanwhile, it finds another run's folder in place of its own when it goes on.
+    const Ended ended = shell.run(fmt::format(
+        "{0}{1} --out run & first=$!; "
+        "for i in $(seq 600); do test -e run/model.safetensors && break; sleep .1; done; "
+        "kill -STOP $first; mv run old; {0}{2} --out run || exit 9; cp -R run kept; "
+        "kill -CONT $first; for i in $(seq 300); do kill -0 $first || break; sleep .1; done; "
+        "kill -9 $first; wait $first; code=$?; diff -r run kept || exit 8; exit $code",
+        p.train, p.long_run, p.short_run));
+    CAPTURE(ended.err);
+    CHECK(ended.code == 1);
+    CHECK(
+        has(ended.err,
+            "run: the folder of the run was moved or removed while it was at work (its lock is no "
+            "longer there); nothing more is written. Where the folder was moved to, the run can "
+            "be resumed"));
+    CHECK_FALSE(fs::exists(shell / "run/lock"));
+    CHECK_NOTHROW(train::load_checkpoint(shell / "old/checkpoint.safetensors"));
+  }
+}
+
+TEST_CASE("run folders: a lock that is a link or a pipe is refused, and nothing is emptied") {
+  const Shell shell;
+  for (const Program& p : kPrograms) {
+    REQUIRE(shell.run(p.train + p.short_run + " --out run").code == 0);
+    for (const char* plant : {"ln -s ../mine run/lock", "mkfifo run/lock", "mkdir run/lock",
+                              "cp mine run/lock", "ln mine run/lock"}) {
+      CAPTURE(p.train);
+      CAPTURE(plant);
+      const Ended refused = shell.run(
+          fmt::format("echo mine > mine; {} || exit 9; timeout 60 {}", plant, resume_command(p)));
+      CAPTURE(refused.err);
+      CHECK(refused.code == 2);
+      CHECK(has(refused.err, "run/lock"));
+      CHECK(read_all(shell / "mine") == "mine\n");
+      fs::remove_all(shell / "run/lock");
+    }
+    fs::remove_all(shell / "run");
+  }
+}
+
+TEST_CASE("run folders: links and pipes in a run from somebody else lead nowhere") {
+  const Shell shell;
+  for (const Program& p : kPrograms) {
+    REQUIRE(shell.run(p.train + p.short_run + " --tensorboard --out whole").code == 0);
+    for (const std::string& file : files_in(shell / "whole"))
+      for (const char* plant : {"ln -s ../mine", "mkfifo"}) {
+        CAPTURE(p.train);
+        CAPTURE(file);
+        CAPTURE(plant);
+        const Ended ended = shell.run(
+            fmt::format("echo mine > mine; cp -R whole run; rm run/{1}; {0} run/{1} || exit 9; "
+                        "timeout 60 {2}",
+                        plant, file, resume_command(p)));
+        CAPTURE(ended.err);
+        const bool as_said = ended.code == 0 || (ended.code == 2 && has(ended.err, file));
+        CHECK(as_said);
+        CHECK(read_all(shell / "mine") == "mine\n");
+        CHECK(fs::is_regular_file(fs::symlink_status(shell / "mine")));
+        fs::remove_all(shell / "run");
+      }
+    fs::remove_all(shell / "whole");
+  }
+}
+
+}  // namespace tern::test
