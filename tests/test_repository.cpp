@@ -185,7 +185,32 @@ Findings moved_files(const std::vector<std::string>& lines) {
   return findings;
 }
 
+/// What a program prints by other means than apps/common/standard_streams.h and train/progress.h,
+/// which clean it of what a terminal obeys.
+Findings own_prints(const std::vector<std::string>& lines) {
+  static const std::regex kPrints(
+      "\\b(fmt::print|printf|fprintf|fputs|puts|fwrite|putchar)\\("
+      "|std::cerr|std::clog|std::cout *<<");
+  Findings findings;
+  for (const std::string& line : lines)
+    if (std::regex_search(line, kPrints)) findings.push_back("prints by itself: " + line);
+  return findings;
+}
+
 }  // namespace
+
+TEST_CASE("repository: programs print through one door") {
+  // The door itself, and the shades of a picture, whose words are cleaned one by one.
+  const std::map<std::string, size_t> kAllowed = {{"apps/common/standard_streams.cpp", 2},
+                                                  {"apps/translate/commands.cpp", 1}};
+  for (const std::string& file : source_files()) {
+    if (top_folder(file) != "apps") continue;
+    const auto allowed = kAllowed.find(file);
+    const Findings found = own_prints(read_lines(source_root() / file));
+    if (found.size() != (allowed == kAllowed.end() ? 0 : allowed->second))
+      FAIL_CHECK(file << ": " << joined(found));
+  }
+}
 
 TEST_CASE("repository: files that comments and pages name are there") {
   CHECK(moved_files({"see core/no_ops.h", "(core/ops/ops.h)", "core/ops/ops.h"}).size() == 1);

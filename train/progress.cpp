@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tern/core/base/terminal_text.h"
 #include "tern/nn/print.h"
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/detail/terminal.h"
@@ -43,7 +44,7 @@ int64_t terminal_columns(std::FILE* output) {
 }
 
 void say(const std::string& text, std::FILE* output) {
-  put(fitted(text, terminal_columns(output)) + "\n", output);
+  put(fitted(terminal_text(text), terminal_columns(output)) + "\n", output);
 }
 
 std::string clock_time(double seconds) {
@@ -56,10 +57,10 @@ std::string grouped(int64_t number) {
   return fmt::format("{}{}", number < 0 ? "-" : "", nn::detail::with_commas(std::abs(number)));
 }
 
-Progress::Progress(std::string label, std::string unit, int64_t total, int64_t done,
+Progress::Progress(const std::string& label, const std::string& unit, int64_t total, int64_t done,
                    std::FILE* output)
-    : label_(std::move(label)),
-      unit_(std::move(unit)),
+    : label_(terminal_text(label)),
+      unit_(terminal_text(unit)),
       total_(total),
       first_(done),
       done_(done),
@@ -99,7 +100,7 @@ void Progress::draw(const std::string& note) {
   ProgressText text{
       .label = label_,
       .share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1,
-      .note = note,
+      .note = terminal_text(note),
       .speed = fmt::format("{:.0f} {}/s", v, unit_),
       .seconds_left = v > 0 ? static_cast<double>(total_ - done_) / v : -1};
   if (v > 0 && to_come_.count > 0)

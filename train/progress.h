@@ -18,7 +18,7 @@ class Progress {
  public:
   /// `label` stands before the bar ("epoch 3/10"), `unit` after the speed ("images"). Drawn on
   /// `output`: standard error where standard output carries a result.
-  Progress(std::string label, std::string unit, int64_t total, int64_t done = 0,
+  Progress(const std::string& label, const std::string& unit, int64_t total, int64_t done = 0,
            std::FILE* output = stdout);
   /// Clears the bar if it is still there.
   ~Progress();
@@ -49,8 +49,10 @@ class Progress {
   double start_, last_;  // of a steady clock, in seconds
 };
 
-/// Lines of text, at once. On a terminal they fit its width: of an epoch's line the rate and the
-/// speed are left out where it is too narrow, and what is still too long is broken between words.
+/// Lines of text, at once. Control characters are shown, not sent, wherever the text goes
+/// (core/base/terminal_text.h); so are those in a bar's texts. On a terminal they fit its width: of
+/// an epoch's line the rate and the speed are left out where it is too narrow, and what is still
+/// too long is broken between words.
 void say(const std::string& text, std::FILE* output = stdout);
 
 /// Whether `output` is a terminal that shows colours, and its user wants them: TERM is not dumb and

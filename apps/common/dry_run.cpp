@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tern/apps/common/standard_streams.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -37,9 +38,9 @@ std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMem
 }
 
 int report_dry_run(const Summary& s, const DryRunOptions& o) {
-  for (const auto& [heading, text] : o.facts) fmt::print("{:8} {}\n", heading, text);
+  for (const auto& [heading, text] : o.facts) print(fmt::format("{:8} {}\n", heading, text));
   const auto [text, fits] = verdict(needed_bytes(s, o), free_memory());
-  fmt::print("{}{}\n", s.text(), text);
+  print(fmt::format("{}{}\n", s.text(), text));
   return fits ? 0 : 1;
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tern/apps/common/program_text.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/suggest.h"
 #include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
@@ -81,14 +82,14 @@ void add_version(CLI::App& app) {
 bool print_generated(const CLI::App& app, int argc, char** argv) {
   const std::string flag = argc > 1 ? argv[1] : "", shell = argc > 2 ? argv[2] : "";
   if (flag == "--print-man") {
-    fmt::print("{}", man_page(program_text(app), tern_version()));
+    print(man_page(program_text(app), tern_version()));
     return true;
   }
   if (flag != "--print-completion") return false;
   check(shell == "bash" || shell == "zsh", "--print-completion is for bash or zsh, not '{}'",
         shell);
   const ProgramText program = program_text(app);
-  fmt::print("{}", shell == "bash" ? bash_completion(program) : zsh_completion(program));
+  print(shell == "bash" ? bash_completion(program) : zsh_completion(program));
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tern/apps/common/page_style.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/data/images/picture.h"
 
 namespace tern::apps {
@@ -30,7 +31,7 @@ std::string base64(std::string_view bytes) {
 
 std::string escape_html(std::string_view text) {
   std::string out;
-  for (char c : text) {
+  for (char c : terminal_text(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

@@ -8,7 +8,8 @@
 
 namespace tern::apps {
 
-/// `text` with &, <, > and quotes made safe for HTML, SVG and attributes.
+/// `text` with &, <, > and quotes made safe for HTML, SVG and attributes, and control characters
+/// for whoever looks at the page in a terminal (core/base/terminal_text.h).
 std::string escape_html(std::string_view text);
 
 /// A whole page with the reports' style sheet around `body`. `generator` is the program that the

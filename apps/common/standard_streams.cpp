@@ -10,6 +10,8 @@
 #include <cstring>
 #include <iostream>
 
+#include "tern/core/base/terminal_text.h"
+
 namespace tern::apps {
 namespace {
 
@@ -68,8 +70,17 @@ void check_standard_output() {
 }
 
 void complain(const std::string& line) {
-  std::fputs((line + "\n").c_str(), stderr);
+  std::fputs((terminal_text(line) + "\n").c_str(), stderr);
   std::fflush(stderr);
+}
+
+void print(std::string_view text) {
+  const std::string shown = terminal_text(text);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
+
+std::string for_standard_output(std::string_view text) {
+  return ::isatty(STDOUT_FILENO) != 0 ? terminal_text(text) : std::string(text);
 }
 
 }  // namespace tern::apps

@@ -1,9 +1,14 @@
-// Standard input and output as they may be: closed, full, a folder.
+// Standard input and output as they may be: closed, full, a folder. What a program prints goes
+// through here or through train::say, and both show control characters instead of sending them:
+// names of files, lines of them and what a model wrote command no terminal. A program's data (the
+// translations of `translate run`, the text of `lm generate`) is a stream of bytes for the next
+// program, which gets them unchanged; only a terminal gets them cleaned.
 #pragma once
 
 #include <iosfwd>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace tern::apps {
 
@@ -29,5 +34,9 @@ void check_standard_output();
 
 /// A line on standard error, whatever becomes of it.
 void complain(const std::string& line);
+/// Text on standard output.
+void print(std::string_view text);
+/// What standard output gets of a program's data: `text` itself, or cleaned if it is a terminal.
+std::string for_standard_output(std::string_view text);
 
 }  // namespace tern::apps

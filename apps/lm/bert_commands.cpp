@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/bert_score.h"
 #include "tern/apps/lm/bert_text.h"
@@ -21,8 +22,8 @@ namespace tern::apps::lm {
 int fill_gaps(const LmOptions& o, std::ostream& out) {
   if (!o.attention.empty()) check_attention_path(o.attention);
   const LoadedBert bert = load_bert_folder(o.model);
-  out << describe_filled(fill_text(bert, o.gaps, o.guesses)) << '\n' << std::flush;
-  check_io(out.good(), "standard output: cannot be written");
+  out << for_standard_output(describe_filled(fill_text(bert, o.gaps, o.guesses))) << '\n';
+  check_written(out);
   if (!o.attention.empty())
     write_attention(o.attention, "Attention of " + o.model, {explain_bert(bert, o.gaps)});
   return 0;
@@ -50,15 +51,17 @@ int evaluate_bert(const LmOptions& o) {
     });
   }
   if (train::interrupted()) return train::kExitInterrupted;
-  fmt::print("{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
-             train::grouped(score.masked_right), train::grouped(score.masked),
-             100 * static_cast<double>(score.masked_right) / static_cast<double>(score.masked),
-             score.masked_loss(), score.perplexity());
+  print(fmt::format(
+      "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
+      train::grouped(score.masked_right), train::grouped(score.masked),
+      100 * static_cast<double>(score.masked_right) / static_cast<double>(score.masked),
+      score.masked_loss(), score.perplexity()));
   if (score.pairs > 0)
-    fmt::print("{} of {} pairs of sentences are told apart ({:.1f} %), loss of one {:.4f}\n",
-               train::grouped(score.pairs_right), train::grouped(score.pairs),
-               100 * static_cast<double>(score.pairs_right) / static_cast<double>(score.pairs),
-               score.next_loss());
+    print(
+        fmt::format("{} of {} pairs of sentences are told apart ({:.1f} %), loss of one {:.4f}\n",
+                    train::grouped(score.pairs_right), train::grouped(score.pairs),
+                    100 * static_cast<double>(score.pairs_right) / static_cast<double>(score.pairs),
+                    score.next_loss()));
   return 0;
 }
 

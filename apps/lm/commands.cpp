@@ -31,18 +31,18 @@ int generate_text(const LmOptions& o, std::ostream& out) {
         "--attention: there is nothing to show, a {} has none", m.model.config().model);
   train::InterruptScope signals;
   const std::string prompt = data::replace_invalid_utf8(o.prompt);
-  out << prompt << std::flush;
+  out << for_standard_output(prompt) << std::flush;
   const auto start = std::chrono::steady_clock::now();
   const Generated text =
       generate(m.model, m.tokenizer, prompt, o.generate, [&](std::string_view piece) {
-        out << piece << std::flush;
+        out << for_standard_output(piece) << std::flush;
         return out.good() && !train::interrupted();
       });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   out << '\n' << std::flush;
   check_written(out);
-  fmt::print(stderr, "lm: {} tokens, {:.0f} a second\n", text.tokens,
-             static_cast<double>(text.tokens) / seconds.count());
+  complain(fmt::format("lm: {} tokens, {:.0f} a second", text.tokens,
+                       static_cast<double>(text.tokens) / seconds.count()));
   if (!o.attention.empty()) {
     const AttentionSentence picture = explain(m.model, m.tokenizer, prompt + text.text);
     check(!picture.groups.empty(), "--attention: there is nothing to show");
@@ -75,10 +75,11 @@ int evaluate_model(const LmOptions& o) {
     speed = bar.speed();
   }
   if (train::interrupted()) return train::kExitInterrupted;
-  fmt::print("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
-             train::grouped(score.tokens), train::grouped(score.bytes), context, stride, speed);
-  fmt::print("loss of a token {:.4f}, perplexity {:.3f}, bits a byte {:.4f}\n", score.loss(),
-             score.perplexity(), score.bits_per_byte());
+  print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
+                    train::grouped(score.tokens), train::grouped(score.bytes), context, stride,
+                    speed));
+  print(fmt::format("loss of a token {:.4f}, perplexity {:.3f}, bits a byte {:.4f}\n", score.loss(),
+                    score.perplexity(), score.bits_per_byte()));
   return 0;
 }
 

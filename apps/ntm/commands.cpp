@@ -4,6 +4,7 @@
 
 #include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/ntm/dry_run.h"
 #include "tern/apps/ntm/report.h"
@@ -104,7 +105,7 @@ int evaluate_model(const NtmCommand& command) {
   for (const auto& [heading, text] : describe(c, model))
     train::say(fmt::format("{:8} {}", heading, text), stderr);
   const auto scores = score_lengths(model, task, lengths, command.count, command.seed);
-  fmt::print("{}", length_table(task, *scores));
+  print(length_table(task, *scores));
   if (!command.attention.empty()) {
     write_attention(command.attention, fmt::format("Weightings of {}", folder.path),
                     {observe_weights(model, task, lengths.front(), command.seed)});

@@ -8,6 +8,7 @@
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/apps/common/run_page.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
@@ -60,7 +61,7 @@ class Launch {
     }
     for (const std::string& line : result_lines(training_)) train::say(line, loop().output());
     train::say(fmt::format("report {}", report_path_), loop().output());
-    fmt::print("{}", accuracy_lines(training_.evaluation->top));
+    print(accuracy_lines(training_.evaluation->top));
     return true;
   }
   void write_report() {
@@ -157,7 +158,7 @@ int evaluate_weights(const TrainOptions& o) {
                          train::grouped(e->images), o.data),
              stderr);
   train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
-  fmt::print("{}", accuracy_lines(e->top));
+  print(accuracy_lines(e->top));
   return 0;
 }
 

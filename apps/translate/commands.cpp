@@ -38,11 +38,11 @@ std::vector<std::string> next_lines(std::istream& in, bool typed) {
 void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
                         bool n_best) {
   if (!n_best) {
-    out << best[0].text << '\n';
+    out << for_standard_output(best[0].text) << '\n';
     return;
   }
   for (const TranslatedText& t : best)
-    out << fmt::format("{} ||| {} ||| {:.4f}\n", line, t.text, t.score);
+    out << fmt::format("{} ||| {} ||| {:.4f}\n", line, for_standard_output(t.text), t.score);
 }
 
 std::string search_text(const SearchOptions& s) {
@@ -88,7 +88,7 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
       o.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
-  InputLines input(t, [](const std::string& note) { fmt::print(stderr, "translate: {}\n", note); });
+  InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
   for (;;) {
@@ -155,7 +155,7 @@ int evaluate_model(const TranslateOptions& o) {
   for (size_t i = 0; i < std::min<size_t>(o.show, text.size()); ++i)
     train::say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
                            text[i].target, d2l_score(translations[i], text[i].target)));
-  fmt::print("{}", to_text(score_lines(translations, references, bleu)));
+  print(to_text(score_lines(translations, references, bleu)));
   train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
              stderr);
   return 0;
@@ -166,7 +166,7 @@ int score_files(const TranslateOptions& o) {
   data::BleuOptions options{.lowercase = o.lowercase};
   if (o.tokenize == "char") options.tokens = data::BleuTokens::character;
   if (o.tokenize == "none") options.tokens = data::BleuTokens::none;
-  fmt::print("{}", to_text(score_lines(hypotheses, references, options)));
+  print(to_text(score_lines(hypotheses, references, options)));
   return 0;
 }
 
@@ -181,6 +181,7 @@ int plot_attention(const TranslateOptions& o) {
   const std::vector<std::string> lines = {o.sentence};
   const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
   const AttentionSentence picture = explain(t.model, t.tokenizers, o.sentence, found[0][0]);
+  // Has colours; its words are cleaned one by one.
   fmt::print("{}", explain_text(picture, text_width(), train::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
   write_attention(path, "Attention of " + o.model, {picture});

@@ -1,0 +1,116 @@
+// Names, lines and texts with characters that a terminal obeys, and what of them programs print.
+#include <doctest/doctest.h>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/data_files.h"
+
+namespace tern::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string kEscape = "\x1b[31m", kShown = "\u241b[31m";
+
+// A bar of tern's own is cleared; no other command may reach the terminal.
+bool commands(std::string text) {
+  for (size_t at; (at = text.find("\r\x1b[K")) != text.npos;) text.erase(at, 4);
+  return has(text, "\x1b") || has(text, "\u009b");
+}
+
+struct Folder {
+  TempDir dir;
+  Ran run(const std::string& program, const Words& arguments, int columns = 0) const {
+    return run_program(program, arguments,
+                       {.columns = columns,
+                        .folder = dir.path(),
+                        .environment = {{"OMP_WAIT_POLICY", "passive"}}});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("control characters: samples of a training, names of folders, and the report") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "the " + kEscape + "cat \u009bsat on the mat and slept\n";
+  write_file(folder.dir / "text", text);
+  const std::string out = "run" + kEscape;
+  const Words train = {"train", "--text",  "text", "--vocab",   "257", "--context",
+                       "8",     "--dim",   "8",    "--heads",   "1",   "--layers",
+                       "1",     "--batch", "2",    "--threads", "1",   "--epochs",
+                       "1",     "--out",   out};
+  for (const int columns : {0, 80}) {
+    CAPTURE(columns);
+    const Ran ran = folder.run("lm", train, columns);
+    CAPTURE(ran.out);
+    CHECK(ran.code == 0);
+    CHECK(has(ran.out, "the " + kShown + "cat \uFFFDsat"));  // a prompt
+    CHECK(has(ran.out, "run" + kShown));
+    CHECK_FALSE(commands(ran.out + ran.err));
+    const std::string page = read_file(folder.dir / out + "/report.html");
+    CHECK(has(page, kShown));
+    CHECK_FALSE(commands(page));
+    std::filesystem::remove_all(folder.dir / out);
+  }
+}
+
+TEST_CASE("control characters: errors that quote names and lines") {
+  const Folder folder;
+  const std::string name = "no" + kEscape;
+  for (const int columns : {0, 80})
+    for (const auto& [program, arguments] : std::vector<std::pair<std::string, Words>>{
+             {"lm", {"eval", "--model", name, "--text", name}},
+             {"lm", {"eval", "--model", ".", "--text", "text", "--" + name}},
+             {"ntm", {"eval", "--model", name}},
+             {"ntm", {name}},
+             {"translate", {"run", "--model", name}},
+             {"train_cifar", {"--data", name}},
+             {"tern", {"report", name, name}}}) {
+      CAPTURE(program);
+      const Ran ran = folder.run(program, arguments, columns);
+      CAPTURE(ran.out + ran.err);
+      CHECK(ran.code != 0);
+      CHECK(has(ran.out + ran.err, kShown));
+      CHECK_FALSE(commands(ran.out + ran.err));
+    }
+  // A configuration from somebody else, which JSON lets say anything.
+  REQUIRE(folder
+              .run("ntm", {"train", "--task", "copy", "--baseline", "--layers", "1", "--hidden",
+                           "2", "--sequences", "1", "--batch", "1", "--out", "run"})
+              .code == 0);
+  std::string config = read_file(folder.dir / "run/config.json");
+  const size_t task = config.find("\"copy\"");
+  REQUIRE(task != config.npos);
+  write_file(folder.dir / "run/config.json", config.insert(task + 1, "\\u001b[31m\\u009b"));
+  for (const int columns : {0, 80}) {
+    const Ran ran = folder.run("ntm", {"eval", "--model", "run"}, columns);
+    CAPTURE(ran.out + ran.err);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.out + ran.err, kShown + "\uFFFDcopy"));
+    CHECK_FALSE(commands(ran.out + ran.err));
+  }
+}
+
+TEST_CASE("control characters: data is unchanged in a pipe, and shown on a terminal") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
+  write_file(folder.dir / "text", text);
+  REQUIRE(folder
+              .run("lm",
+                   {"train", "--text",    "text",    "--vocab",  "257",      "--context", "8",
+                    "--dim", "8",         "--heads", "1",        "--layers", "1",         "--batch",
+                    "2",     "--threads", "1",       "--epochs", "1",        "--out",     "model"})
+              .code == 0);
+  const Words generate = {"generate",      "--model",      "model", "--prompt",
+                          kEscape + "the", "--max-tokens", "1"};
+  const Ran piped = folder.run("lm", generate);
+  CHECK(piped.code == 0);
+  CHECK(piped.out.starts_with(kEscape + "the"));
+  const Ran shown = folder.run("lm", generate, 80);
+  CHECK(shown.code == 0);
+  CHECK(shown.out.starts_with(kShown + "the"));
+  CHECK_FALSE(commands(shown.out));
+}
+
+}  // namespace tern::test
