@@ -1,5 +1,5 @@
-// How often the program of tests took memory from the heap by operator new (counted in
-// test_memory.cpp, which replaces it).
+// How often the program of tests took memory from the heap by operator new, and how many bytes at
+// most at a time (counted in test_memory.cpp, which replaces it).
 #pragma once
 
 #include <atomic>
@@ -8,5 +8,6 @@
 namespace tern::test {
 
 extern std::atomic<int64_t> heap_calls;
+extern std::atomic<int64_t> heap_largest;  ///< since it was set to 0
 
 }  // namespace tern::test

@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/data/text/byte_bpe.h"
+#include "tern/data/text/detail/bpe_table.h"
 #include "tern/tests/data_files.h"
+#include "tern/tests/heap_calls.h"
 
 using namespace tern;
 using namespace tern::data;
@@ -98,6 +101,50 @@ TEST_CASE("byte BPE: a long run costs no square of time") {
   const ByteBpe bpe = reference();
   const std::string run(200'000, 'a');
   CHECK(bpe.decode(bpe.encode(run)) == run);
+}
+
+TEST_CASE("byte BPE: a run that nothing cuts takes its ids' size of memory at a time") {
+  constexpr int64_t kBytes = 1 << 18;
+  for (const char* unit : {"\n", "ab", "\r\n\n"}) {
+    std::vector<std::string> run(1);
+    while (std::ssize(run[0]) < kBytes) run[0] += unit;
+    test::heap_largest = 0;
+    const ByteBpe bpe = ByteBpe::learn(run, {.size = 300});
+    const std::vector<int64_t> ids = bpe.encode(run[0]);
+    CHECK(test::heap_largest <= 8 * std::ssize(run[0]));  // an id is 8 bytes
+    CHECK(std::ssize(ids) < 20);
+    CHECK(bpe.decode(ids) == run[0]);
+  }
+}
+
+TEST_CASE("byte BPE: merges are those of the first pair in the order, and of equal ones the left") {
+  Rng rng(3);
+  for (int round = 0; round < 200; ++round) {
+    detail::MergeTable table;
+    std::map<std::pair<int64_t, int64_t>, std::pair<int, int64_t>> naive;  // rank, id
+    for (int64_t made = 3; made < 9; ++made) {
+      const int64_t left = rng.below(made), right = rng.below(made);
+      if (!table.add(left, right, made)) continue;
+      naive[{left, right}] = {static_cast<int>(naive.size()), made};
+    }
+    std::vector<int64_t> ids;
+    for (int64_t i = rng.below(40); i > 0; --i) ids.push_back(rng.below(3));
+    std::vector<int64_t> left = ids;
+    for (;;) {
+      size_t place = left.size();
+      int best = 1000;
+      for (size_t i = 0; i + 1 < left.size(); ++i) {
+        const auto found = naive.find({left[i], left[i + 1]});
+        if (found == naive.end() || found->second.first >= best) continue;
+        best = found->second.first;
+        place = i;
+      }
+      if (place == left.size()) break;
+      left[place] = naive[{left[place], left[place + 1]}].second;
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+    }
+    CHECK(table.merge(ids) == left);
+  }
 }
 
 TEST_CASE("byte BPE: special tokens have ids, but no text has them") {

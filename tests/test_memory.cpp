@@ -17,6 +17,7 @@
 #include "tern/tests/heap_calls.h"
 
 std::atomic<int64_t> tern::test::heap_calls = 0;
+std::atomic<int64_t> tern::test::heap_largest = 0;
 
 namespace {
 thread_local bool heap_is_empty = false;
@@ -26,6 +27,10 @@ thread_local bool heap_is_empty = false;
 // brings a nothrow new of its own (std::stable_sort calls it), whose memory free() may not take.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   tern::test::heap_calls.fetch_add(1, std::memory_order_relaxed);
+  int64_t most = tern::test::heap_largest;
+  const auto size = static_cast<int64_t>(bytes);
+  while (size > most && !tern::test::heap_largest.compare_exchange_weak(most, size)) {
+  }
   return heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
 }
 void* operator new(std::size_t bytes) {

@@ -41,7 +41,7 @@ struct Bpe::Impl {
   std::vector<int64_t> encode_chunk(std::string_view chunk) const {
     std::vector<int64_t> ids;
     for (char c : chunk) ids.push_back(kByteIds + static_cast<unsigned char>(c));
-    return table.merge(ids);
+    return table.merge(std::move(ids));
   }
 };
 

@@ -15,6 +15,7 @@ std::vector<Bpe::Merge> learn_merges(const WordCounts& counts, const BpeOptions&
   std::vector<MergeChunk> chunks;
   for (const auto& [text, count] : sorted) {
     MergeChunk chunk{{}, count};
+    chunk.ids.reserve(text.size());
     for (char c : text) chunk.ids.push_back(kByteIds + static_cast<unsigned char>(c));
     chunks.push_back(std::move(chunk));
   }

@@ -124,8 +124,9 @@ struct ByteBpe::Impl {
 
   std::vector<int64_t> encode_chunk(std::string_view chunk) const {
     std::vector<int64_t> bytes;
+    bytes.reserve(chunk.size());
     for (char c : chunk) bytes.push_back(byte_ids[static_cast<unsigned char>(c)]);
-    return table.merge(bytes);
+    return table.merge(std::move(bytes));
   }
 
   bool has(int64_t id) const {
@@ -164,8 +165,9 @@ ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions&
   for (const std::string& text : texts)
     for (std::string_view chunk : detail::byte_bpe_chunks(text)) {
       std::string places;
+      places.reserve(chunk.size());
       for (char c : chunk) places += place[static_cast<unsigned char>(c)];
-      ++counts[places];
+      ++counts[std::move(places)];
     }
   Spellings tokens = byte_tokens();
   std::vector<Halves> halves;

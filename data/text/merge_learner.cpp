@@ -1,6 +1,5 @@
 #include "tern/data/text/detail/merge_learner.h"
 
-#include <algorithm>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +18,7 @@ using Merge = std::pair<int32_t, int32_t>;
 struct PairStatistics {
   int64_t count = 0;
   std::vector<int32_t> chunks;  // where it occurs, or has occurred; with repetitions
+  bool changed = false;         // the count is not what the queue says
 };
 
 struct Candidate {
@@ -33,8 +33,7 @@ class Learner {
  public:
   explicit Learner(std::vector<MergeChunk> chunks) : chunks_(std::move(chunks)) {
     for (size_t i = 0; i < chunks_.size(); ++i) count_pairs(static_cast<int32_t>(i), +1);
-    changed_.clear();
-    for (const auto& [key, statistics] : pairs_) queue_.push({statistics.count, key});
+    queue_changed();
   }
 
   /// The most frequent pair now; nothing if none occurs min_count times.
@@ -61,16 +60,7 @@ class Learner {
       replace(ids, merge, id);
       count_pairs(index, +1);
     }
-    std::sort(changed_.begin(), changed_.end());
-    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-    for (Key key : changed_) {
-      const auto found = pairs_.find(key);
-      if (found->second.count > 0)
-        queue_.push({found->second.count, key});
-      else
-        pairs_.erase(found);
-    }
-    changed_.clear();
+    queue_changed();
   }
 
  private:
@@ -82,8 +72,20 @@ class Learner {
       statistics.count += sign * chunk.count;
       if (sign > 0 && (statistics.chunks.empty() || statistics.chunks.back() != index))
         statistics.chunks.push_back(index);
-      changed_.push_back(key);
+      if (!std::exchange(statistics.changed, true)) changed_.push_back(key);
     }
+  }
+
+  void queue_changed() {
+    for (Key key : changed_) {
+      const auto found = pairs_.find(key);
+      found->second.changed = false;
+      if (found->second.count > 0)
+        queue_.push({found->second.count, key});
+      else
+        pairs_.erase(found);
+    }
+    changed_.clear();
   }
 
   static bool contains(const std::vector<int32_t>& ids, const Merge& merge) {
@@ -104,7 +106,7 @@ class Learner {
 
   std::vector<MergeChunk> chunks_;
   std::unordered_map<Key, PairStatistics> pairs_;
-  std::vector<Key> changed_;  // pairs whose count is not what the queue says
+  std::vector<Key> changed_;  // each once, however long a chunk is
   std::priority_queue<Candidate> queue_;
 };
 

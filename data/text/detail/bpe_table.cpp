@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <functional>
 #include <queue>
-#include <tuple>
+#include <utility>
 
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data::detail {
@@ -14,24 +17,15 @@ uint64_t key_of(int64_t left, int64_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
 }
 
-/// A piece in the chain of those that are left; id -1: it went into the one before.
-struct Piece {
-  int64_t id;
-  int64_t before, after;  // places; -1 and the number of pieces at the ends
-};
-
-/// A pair of neighbours that may have changed since.
-struct Pair {
-  int64_t rank, place, left, right, id;
-  bool operator<(const Pair& o) const {  // in the queue, the first to merge is on top
-    return std::tie(rank, place) > std::tie(o.rank, o.place);
-  }
+/// The places of a piece's neighbours; -1 and the number of pieces at the ends.
+struct Neighbours {
+  int32_t before, after;
 };
 
 }  // namespace
 
 bool MergeTable::add(int64_t left, int64_t right, int64_t id) {
-  return merged_.emplace(key_of(left, right), Merged{size(), id}).second;
+  return merged_.emplace(key_of(left, right), Merged{static_cast<uint32_t>(size()), id}).second;
 }
 
 const MergeTable::Merged* MergeTable::find(int64_t left, int64_t right) const {
@@ -39,35 +33,42 @@ const MergeTable::Merged* MergeTable::find(int64_t left, int64_t right) const {
   return found == merged_.end() ? nullptr : &found->second;
 }
 
-std::vector<int64_t> MergeTable::merge(const std::vector<int64_t>& ids) const {
-  const auto count = static_cast<int64_t>(ids.size());
-  std::vector<Piece> pieces;
-  for (int64_t i = 0; i < count; ++i) pieces.push_back({ids[i], i - 1, i + 1});
-  std::priority_queue<Pair> queue;
-  auto push = [&](int64_t place) {
-    const int64_t next = place < 0 ? count : pieces[place].after;
-    if (next >= count) return;
-    const int64_t left = pieces[place].id, right = pieces[next].id;
-    if (const Merged* m = find(left, right)) queue.push({m->rank, place, left, right, m->id});
+std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
+  check(ids.size() <= INT32_MAX, "byte-pair encoding: {} pieces that no rule cuts, at most {}",
+        ids.size(), INT32_MAX);
+  const auto count = static_cast<int32_t>(ids.size());
+  constexpr int64_t kGone = -1;  // into the piece before
+  std::vector<Neighbours> pieces(ids.size());
+  for (int32_t i = 0; i < count; ++i) pieces[static_cast<size_t>(i)] = {i - 1, i + 1};
+  auto merge_at = [&](int32_t place) -> const Merged* {
+    if (place < 0 || pieces[place].after >= count) return nullptr;
+    return find(ids[place], ids[pieces[place].after]);
   };
-  for (int64_t i = 0; i + 1 < count; ++i) push(i);
+  // Rank and place of pairs, some of which have changed since; the first to merge is on top.
+  std::vector<uint64_t> room;
+  room.reserve(ids.size());
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> queue({}, std::move(room));
+  auto push = [&](int32_t place) {
+    if (const Merged* m = merge_at(place))
+      queue.push(uint64_t{m->rank} << 32 | static_cast<uint32_t>(place));
+  };
+  for (int32_t i = 0; i + 1 < count; ++i) push(i);
   while (!queue.empty()) {
-    const Pair pair = queue.top();
+    const uint64_t top = queue.top();
     queue.pop();
-    Piece& piece = pieces[pair.place];
-    const int64_t next = piece.after;
-    if (piece.id != pair.left || next >= count || pieces[next].id != pair.right) continue;
-    piece.id = pair.id;
-    piece.after = pieces[next].after;
-    pieces[next].id = -1;
-    if (piece.after < count) pieces[piece.after].before = pair.place;
-    push(pair.place);
-    push(piece.before);
+    const auto place = static_cast<int32_t>(top & UINT32_MAX);
+    const Merged* m = ids[place] == kGone ? nullptr : merge_at(place);
+    if (!m || m->rank != top >> 32) continue;
+    const int32_t next = pieces[place].after;
+    ids[place] = m->id;
+    ids[next] = kGone;
+    pieces[place].after = pieces[next].after;
+    if (pieces[place].after < count) pieces[pieces[place].after].before = place;
+    push(place);
+    push(pieces[place].before);
   }
-  std::vector<int64_t> merged;
-  for (const Piece& piece : pieces)
-    if (piece.id >= 0) merged.push_back(piece.id);
-  return merged;
+  std::erase(ids, kGone);
+  return ids;
 }
 
 std::string shown_piece(std::string_view bytes) {

@@ -17,12 +17,13 @@ class MergeTable {
   bool add(int64_t left, int64_t right, int64_t id);
   int64_t size() const { return static_cast<int64_t>(merged_.size()); }
   /// Puts neighbours together, always those of the first pair in the order, and of equal ones the
-  /// leftmost, until no pair is left: O(n log n).
-  std::vector<int64_t> merge(const std::vector<int64_t>& ids) const;
+  /// leftmost, until no pair is left: O(n log n), in 24 bytes an id. Error where there are 2^31.
+  std::vector<int64_t> merge(std::vector<int64_t> ids) const;
 
  private:
   struct Merged {
-    int64_t rank, id;
+    uint32_t rank;
+    int64_t id;
   };
   const Merged* find(int64_t left, int64_t right) const;
   std::unordered_map<uint64_t, Merged> merged_;
