@@ -16,7 +16,7 @@ Summary summary_of_run(const TrainOptions& o, int64_t images) {
   std::optional<ShapeOnlyScope> nothing;
   if (o.init.empty()) nothing.emplace();
   const ImageClassifier model = make_model(o);
-  const int64_t count = std::min(o.batch, o.limit > 0 ? std::min(o.limit, images) : images);
+  const int64_t count = std::min(o.batch, trained_images(o, images));
   data::Batch batch;
   train::Means means;
   auto make_batch = [&] {

@@ -48,10 +48,13 @@ ImageClassifier make_model(const TrainOptions& o) {
   return model;
 }
 
-int64_t total_steps(const TrainOptions& o, int64_t images) {
+int64_t trained_images(const TrainOptions& o, int64_t images) {
   const int64_t all = o.limit > 0 ? std::min(images, o.limit) : images;
-  const int64_t used = all - held_out(o.hold_out, all);
-  return o.epochs * ((used + o.batch - 1) / o.batch);
+  return all - held_out(o.hold_out, all);
+}
+
+int64_t total_steps(const TrainOptions& o, int64_t images) {
+  return o.epochs * ((trained_images(o, images) + o.batch - 1) / o.batch);
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& o,

@@ -19,7 +19,8 @@ namespace tern::apps::train_cifar {
 /// The model that the options name, with weights drawn from their seed or those of `init`.
 ImageClassifier make_model(const TrainOptions& options);
 
-/// Steps of the whole run on a set of so many images.
+/// How many a run trains on of a set of so many images, and the steps of the whole run.
+int64_t trained_images(const TrainOptions& options, int64_t images);
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
 /// The optimizer, clipping and averages as the options say; without the schedule.
