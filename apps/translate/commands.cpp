@@ -24,16 +24,40 @@ namespace {
 
 constexpr size_t kLinesAtOnce = 1024;  // translated together, where lines come from a file
 
-// Reads up to kLinesAtOnce lines, or one where a person types them.
-std::vector<std::string> next_lines(std::istream& in, bool typed) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (lines.size() < (typed ? 1 : kLinesAtOnce) && std::getline(in, line)) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    lines.push_back(line);
+// The lines of a stream, of any length that a file's may have.
+class InputText {
+ public:
+  explicit InputText(std::istream& in) : in_(in) {}
+
+  // Up to `most` lines; none at the end. What stands before a line that is too long is given first.
+  std::vector<std::string> next(size_t most) {
+    std::vector<std::string> lines;
+    std::string line;
+    while (lines.size() < most && !too_long_ && read(line)) lines.push_back(line);
+    number_ += std::ssize(lines);
+    check_io(!too_long_ || !lines.empty(), "line {} is longer than {} bytes; is this text?",
+             number_ + 1, data::kLongestLine);
+    return lines;
   }
-  return lines;
-}
+
+ private:
+  bool read(std::string& line) {
+    line.clear();
+    char c = 0;
+    while (in_.get(c) && c != '\n') {
+      line.push_back(c);
+      too_long_ = std::ssize(line) > data::kLongestLine;
+      if (too_long_) return false;
+    }
+    if (line.empty() && !in_) return false;
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+  }
+
+  std::istream& in_;
+  int64_t number_ = 0;
+  bool too_long_ = false;
+};
 
 void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
                         bool n_best) {
@@ -89,10 +113,11 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
+  InputText text(in);
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
   for (;;) {
-    const std::vector<std::string> lines = next_lines(in, typed);
+    const std::vector<std::string> lines = text.next(typed ? 1 : kLinesAtOnce);
     if (lines.empty()) break;
     std::vector<std::string> sentences;
     std::vector<size_t> counts;  // of sentences a line

@@ -10,8 +10,6 @@
 namespace tern::data {
 namespace {
 
-constexpr size_t kLongestLine = 1 << 20;
-
 // Memory for lines beyond the first: so many bytes for a byte of the file. Lines of one letter take
 // 16, real ones two.
 constexpr int64_t kFreeMemory = 64 << 20, kMostOfPlain = 20, kMostOfGzip = 200;
@@ -28,8 +26,9 @@ class LineCollector {
     while (!bytes.empty()) {
       const size_t end = bytes.find('\n');
       line_ += bytes.substr(0, end);
-      check_io(line_.size() <= kLongestLine, "{}: line {} is longer than {} bytes; is this text?",
-               path_, lines_.size() + 1, kLongestLine);
+      check_io(std::ssize(line_) <= kLongestLine,
+               "{}: line {} is longer than {} bytes; is this text?", path_, lines_.size() + 1,
+               kLongestLine);
       if (end == std::string_view::npos) return;
       finish();
       check_io(memory_ <= kFreeMemory || memory_ / most <= reader.file_position(),

@@ -9,6 +9,9 @@
 
 namespace tern::data {
 
+/// Bytes of a line at most.
+constexpr int64_t kLongestLine = 1 << 20;
+
 /// The lines without their ends (\n or \r\n) and without a byte order mark. A last line without an
 /// end counts. IoError: the file cannot be read or is damaged, has no bytes at all, has a line
 /// that is not valid UTF-8 (with its number) or is longer than 1 MiB, or is so much of line ends

@@ -245,6 +245,20 @@ TEST_CASE("translate: a small model learns the generated pairs") {
   CHECK(data::corpus_bleu(found, references, t->bleu_options()).score > 90);
 }
 
+namespace {
+
+// A line, and then one that never ends.
+struct Endless : std::streambuf {
+  std::string line = "A cat sleeps.\n", more = std::string(4096, 'a');
+  Endless() { setg(line.data(), line.data(), line.data() + line.size()); }
+  int_type underflow() override {
+    setg(more.data(), more.data(), more.data() + more.size());
+    return traits_type::to_int_type(more[0]);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("translate: a model folder, and what is done with it") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "transformer");
@@ -274,6 +288,14 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   const std::string text = out.str();
   CHECK(std::count(text.begin(), text.end(), '\n') == 5);
   CHECK(text.find("\n\n") != std::string::npos);  // the empty line
+
+  Endless endless;
+  std::istream unending(&endless);
+  std::ostringstream before;
+  CHECK_THROWS_WITH_AS(run_translations(o, unending, before),
+                       "line 2 is longer than 1048576 bytes; is this text?", IoError);
+  const std::string first = before.str();
+  CHECK(std::count(first.begin(), first.end(), '\n') == 1);  // what stands before it
 
   o.search = {.beam = 3, .n_best = 2};
   std::istringstream again("A cat sleeps.");
