@@ -65,6 +65,12 @@ TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
   CHECK(contains(refused(gzip(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "xx"))),
                  "cannot be in it"));
   CHECK(contains(refused(idx(8, std::vector<uint32_t>(13, 1), "x")), "has 13 axes"));
+  for (const std::vector<uint32_t>& sizes :
+       {std::vector<uint32_t>{~0U, ~0U, ~0U, 0}, {0, ~0U, ~0U, ~0U}, {~0U, 0, ~0U, ~0U}}) {
+    const std::string error = refused(idx(8, sizes, ""));
+    CHECK(contains(error, dir / "x: "));
+    CHECK(contains(error, "cannot be in it"));
+  }
 }
 
 TEST_CASE("mnist: four files, plain or packed, with a dash or a dot") {

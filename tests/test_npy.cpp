@@ -125,6 +125,14 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
                             "9223372036854775807, 9223372036854775807)}", "2,)}", "0, 5)}", ")}, "})
     CHECK(contains(text(huge + shape), "x.npy: "));
   CHECK(text(huge + ")}").empty());  // a number alone
+  // Without elements, and with axes that no array can have, in NumPy neither.
+  const auto empty = [&](const std::string& shape) {
+    return damage(path, npy_of(huge + shape + "), }"), false);
+  };
+  CHECK(empty("4294967296, 0").empty());
+  for (const char* shape : {"4294967296, 4294967296, 0", "0, 4294967296, 4294967296",
+                            "4294967296, 0, 4294967296", "4611686018427387904, 0"})
+    CHECK_MESSAGE(contains(empty(shape), "x.npy: an array ("), shape);
   CHECK(contains(damage(path, "short", false), "too short"));
   CHECK(contains(damage(path, "not a npy file", false), "is no npy file"));
   CHECK(

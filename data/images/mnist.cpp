@@ -48,13 +48,10 @@ Shape read_shape(ByteReader& file, int axes, int64_t item) {
   const int64_t most =
       file.remaining().value_or(static_cast<int64_t>(fs::file_size(file.path())) * kDeflateRatio);
   int64_t bytes = item;
-  for (int64_t size : shape) {
-    if (size > 0 && bytes > most / size)
-      bytes = most + 1;
-    else
-      bytes *= size;
-  }
-  if (bytes > most)
+  bool fits = true;
+  for (int64_t size : shape)
+    fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  if (!fits || (!shape.contains(0) && bytes > most))
     file.fail(fmt::format("an array {} of {} bytes each cannot be in it", shape, item));
   return shape;
 }

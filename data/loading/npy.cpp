@@ -111,15 +111,11 @@ void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
 Tensor read_array(const Source& source) {
   const NpyHeader h = read_header(source);
   const int64_t item = detail::bytes_of(h.type), left = source.size - h.size;
-  int64_t count = 1;
-  const bool empty = h.shape.contains(0);
-  for (int64_t size : h.shape) {
-    if (!empty && count > left / size / item)
-      count = left + 1;  // too many in any case
-    else
-      count *= size;
-  }
-  if (count > left || count * item != left)
+  int64_t bytes = item;  // as NumPy, of the axes that have elements
+  bool fits = true;
+  for (int64_t size : h.shape)
+    fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  if (!fits || (h.shape.contains(0) ? 0 : bytes) != left)
     source.fail(h.size, fmt::format("an array {} of {} bytes each does not fit its {} bytes",
                                     h.shape, item, left));
   Shape stored = h.shape;
