@@ -62,6 +62,23 @@ TEST_CASE("pretrained tokenizers: ids and texts are those of the tokenizers pack
   }
 }
 
+TEST_CASE("pretrained tokenizers: Metaspace at the first character, whatever a normalizer does") {
+  // By version 0.23.3 of the tokenizers package; tokens are single characters.
+  const json reference = read_json(kFolder + "metaspace_first.json");
+  const TempDir dir;
+  for (const json& row : reference.at("rows")) {
+    json file = reference.at("file");
+    for (const char* part : {"normalizer", "pre_tokenizer"}) file[part] = row.at(part);
+    const auto t = load(dir, file);
+    for (size_t i = 0; i < row.at("ids").size(); ++i) {
+      CAPTURE(file["normalizer"].dump());
+      CAPTURE(file["pre_tokenizer"].dump());
+      CAPTURE(reference["texts"][i].dump());
+      CHECK(t.encode(reference["texts"][i].get<std::string>()) == row["ids"][i].get<Ids>());
+    }
+  }
+}
+
 TEST_CASE("pretrained tokenizers: tokens and ids") {
   const auto t = PretrainedTokenizer::load(kFolder + "roberta.json");
   CHECK(t.id("<s>") == 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -67,8 +68,8 @@ struct PretrainedTokenizer::Impl {
     std::vector<int64_t> ids;
     added.cut(
         replace_invalid_utf8(text), normalize,
-        [&](const std::string& part, bool first) {
-          for (const detail::Fragment& f : cut({{part, first}}))
+        [&](detail::Fragment part) {
+          for (const detail::Fragment& f : cut({std::move(part)}))
             cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
         },
         ids);

@@ -46,7 +46,7 @@ AddedTokens::AddedTokens(const json& list, const Normalizer& normalize) {
     if (!entry.value("normalized", false)) {
       raw_.push_back(std::move(token));
     } else {
-      token.content = normalize(token.content);
+      token.content = normalize({token.content}).text;
       if (!token.content.empty()) normalized_.push_back(std::move(token));
     }
   }
@@ -71,11 +71,11 @@ const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_vi
 }
 
 void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
-                         const std::function<void(std::string_view, bool)>& use,
+                         const std::function<void(size_t, size_t)>& use,
                          std::vector<int64_t>& ids) {
   size_t done = 0;
   auto between = [&](size_t end) {
-    if (end > done) use(text.substr(done, end - done), done == 0);
+    if (end > done) use(done, end - done);
   };
   for (size_t at = 0; at < text.size() && !tokens.empty();) {
     const Token* token = find(tokens, text, at);
@@ -94,13 +94,14 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
 }
 
 void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
-                      const std::function<void(const std::string&, bool)>& use,
-                      std::vector<int64_t>& ids) const {
-  auto rest = [&](std::string_view part, bool first) {
-    const std::string normal = normalize(std::string(part));
+                      const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const {
+  Fragment whole{std::string(text)};
+  if (!text.empty()) next_code_point(text, whole.first);
+  auto rest = [&](size_t at, size_t size) {
+    const Fragment normal = normalize(fragment_of(whole, at, size));
     cut_by(
-        normalized_, normal,
-        [&](std::string_view p, bool inner) { use(std::string(p), first && inner); }, ids);
+        normalized_, normal.text,
+        [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids);
   };
   cut_by(raw_, text, rest, ids);
 }

@@ -23,11 +23,10 @@ class AddedTokens {
   bool is_special(int64_t id) const { return special_.contains(id); }
 
   /// Finds tokens in the text, and those that are `normalized` in the normalised rest; of several
-  /// at one place the longest. In order, their ids are added to `ids`, and use(part, first) is
-  /// called for each normalised part between them; first: it begins where the text does.
+  /// at one place the longest. In order, their ids are added to `ids`, and use(part) is called for
+  /// each normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
-           const std::function<void(const std::string&, bool)>& use,
-           std::vector<int64_t>& ids) const;
+           const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;
 
  private:
   struct Token {
@@ -37,7 +36,7 @@ class AddedTokens {
   };
   using Tokens = std::vector<Token>;
   static void cut_by(const Tokens& tokens, std::string_view text,
-                     const std::function<void(std::string_view, bool)>& use,
+                     const std::function<void(size_t begin, size_t size)>& use,
                      std::vector<int64_t>& ids);
   static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
 

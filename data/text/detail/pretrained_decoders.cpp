@@ -152,7 +152,7 @@ Decoder one_decoder(const json& part) {
     const Matcher find = read_pattern(part.at("pattern"));
     const std::string by = part.at("content");
     return [=](Tokens tokens) {
-      for (std::string& token : tokens) token = replace_matches(token, find, by);
+      for (std::string& token : tokens) token = replace_matches({token}, find, by).text;
       return tokens;
     };
   }

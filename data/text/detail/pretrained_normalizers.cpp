@@ -45,7 +45,8 @@ std::string without_marks_of_any_kind(const std::string& text) {
   return out;
 }
 
-std::string stripped(const std::string& text, bool left, bool right) {
+Fragment stripped(const Fragment& whole, bool left, bool right) {
+  const std::string& text = whole.text;
   size_t begin = 0, end = text.size();
   for (size_t at = 0; left && at < text.size(); begin = at)
     if (!is_white_space(next_code_point(text, at))) break;
@@ -53,7 +54,24 @@ std::string stripped(const std::string& text, bool left, bool right) {
   for (size_t at = begin; at < text.size();)
     if (!is_white_space(next_code_point(text, at))) last = at;
   if (right) end = last;
-  return text.substr(begin, end - begin);
+  return fragment_of(whole, begin, end - begin);
+}
+
+/// `change` of texts. What comes of the first character is what that is changed to by itself, or
+/// where it is put together with what follows, the first character then. `inherits`: if it is
+/// removed, the next character takes its place.
+Normalizer changing(const std::function<std::string(const std::string&)>& change,
+                    bool inherits = false) {
+  return [=](const Fragment& f) {
+    Fragment out{change(f.text), 0};
+    const std::string head = change(f.text.substr(0, f.first));
+    if (f.first == 0 || out.text.empty() || (head.empty() && !inherits)) return out;
+    if (!head.empty() && out.text.starts_with(head))
+      out.first = head.size();
+    else
+      next_code_point(out.text, out.first);
+    return out;
+  };
 }
 
 Normalizer bert_normalizer(const json& part) {
@@ -62,45 +80,46 @@ Normalizer bert_normalizer(const json& part) {
   const bool accents = strip.is_null() ? lower : strip.get<bool>();
   const BertCleaning cleaning{.clean = part.at("clean_text"),
                               .split_cjk = part.at("handle_chinese_chars")};
-  return [=](const std::string& text) {
+  return changing([=](const std::string& text) {
     std::string out = bert_clean(text, cleaning);
     if (accents) out = without_accents(out);
     return lower ? lower_letters(out) : out;
-  };
+  });
 }
 
 Normalizer replacing(const json& part) {
   const Matcher find = read_pattern(part.at("pattern"));
   const std::string by = part.at("content");
-  return [=](const std::string& text) { return replace_matches(text, find, by); };
+  return [=](const Fragment& text) { return replace_matches(text, find, by); };
 }
 
 Normalizer one_normalizer(const json& part) {
   const std::string type = type_of(part);
   if (type == "BertNormalizer") return bert_normalizer(part);
-  if (type == "NFC") return [](const std::string& text) { return nfc(text); };
-  if (type == "NFD") return [](const std::string& text) { return nfd(text); };
+  if (type == "NFC") return changing([](const std::string& text) { return nfc(text); });
+  if (type == "NFD") return changing([](const std::string& text) { return nfd(text); });
   if (type == "NFKC")
-    return [](const std::string& text) { return compatible(text, UTF8PROC_COMPOSE); };
+    return changing([](const std::string& text) { return compatible(text, UTF8PROC_COMPOSE); });
   if (type == "NFKD")
-    return [](const std::string& text) { return compatible(text, UTF8PROC_DECOMPOSE); };
-  if (type == "Lowercase") return [](const std::string& text) { return lower_letters(text); };
-  if (type == "StripAccents") return without_marks_of_any_kind;
+    return changing([](const std::string& text) { return compatible(text, UTF8PROC_DECOMPOSE); });
+  if (type == "Lowercase")
+    return changing([](const std::string& text) { return lower_letters(text); });
+  if (type == "StripAccents") return changing(without_marks_of_any_kind);
   if (type == "Strip") {
     const bool left = part.at("strip_left"), right = part.at("strip_right");
-    return [=](const std::string& text) { return stripped(text, left, right); };
+    return [=](const Fragment& text) { return stripped(text, left, right); };
   }
   if (type == "Prepend") {
     const std::string front = part.at("prepend");
-    return [=](const std::string& text) {
+    return changing([=](const std::string& text) {
       return text.empty() ? text : std::string(front).append(text);
-    };
+    });
   }
   if (type == "Replace") return replacing(part);
   if (type == "Precompiled") {
     const auto map = std::make_shared<const CharsMap>(
         part.at("precompiled_charsmap").get_ref<const std::string&>());
-    return [=](const std::string& text) { return map->apply(text); };
+    return changing([=](const std::string& text) { return map->apply(text); }, true);
   }
   fail(fmt::format("the normalizer {} is not covered", type));
 }
@@ -122,10 +141,10 @@ void for_each_part(const json& part, const char* list,
 Normalizer read_normalizer(const json& part) {
   std::vector<Normalizer> all;
   for_each_part(part, "normalizers", [&](const json& p) { all.push_back(one_normalizer(p)); });
-  return [all](std::string text) {
+  return [all](Fragment text) {
     for (const Normalizer& n : all) {
       text = n(std::move(text));
-      check_length(text);
+      check_length(text.text);
     }
     return text;
   };
@@ -160,15 +179,29 @@ Matcher read_pattern(const json& pattern) {
   };
 }
 
-std::string replace_matches(std::string_view text, const Matcher& find, std::string_view by) {
-  std::string out;
+Fragment fragment_of(const Fragment& whole, size_t begin, size_t size) {
+  return {whole.text.substr(begin, size),
+          whole.first > begin ? std::min(whole.first - begin, size) : 0};
+}
+
+// What replaces a match belongs to the match's last character.
+Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by) {
+  Fragment out;
   size_t at = 0;
-  for (const Match& m : find(text)) {
-    out.append(text.substr(at, m.begin - at)).append(by);
+  auto keep = [&](size_t end) {
+    const Fragment between = fragment_of(text, at, end - at);
+    out.text += between.text;
+    out.first += between.first;
+  };
+  for (const Match& m : find(text.text)) {
+    keep(m.begin);
+    out.text += by;
+    if (m.end <= text.first) out.first += by.size();
     at = m.end;
-    check_length(out);
+    check_length(out.text);
   }
-  return out.append(text.substr(at));
+  keep(text.text.size());
+  return out;
 }
 
 }  // namespace tern::data::detail

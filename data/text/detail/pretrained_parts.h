@@ -12,15 +12,20 @@
 
 namespace tern::data::detail {
 
-/// One text to another. Texts are valid UTF-8.
-using Normalizer = std::function<std::string(std::string)>;
-Normalizer read_normalizer(const nlohmann::json& part);
-
-/// A part of a text between added tokens, as it is cut into smaller ones.
+/// A part of a text between added tokens, as it is normalised and cut into smaller ones. Texts are
+/// valid UTF-8.
 struct Fragment {
   std::string text;
-  bool first = false;  ///< begins where the whole text does
+  /// So many bytes at its beginning stem from the first character of the whole text, or were put
+  /// before it.
+  size_t first = 0;
 };
+/// A part of it.
+Fragment fragment_of(const Fragment& whole, size_t begin, size_t size);
+
+using Normalizer = std::function<Fragment(Fragment)>;
+Normalizer read_normalizer(const nlohmann::json& part);
+
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
 PreTokenizer read_pre_tokenizer(const nlohmann::json& part);
 
@@ -38,7 +43,7 @@ struct Match {
 };
 using Matcher = std::function<std::vector<Match>(std::string_view)>;
 Matcher read_pattern(const nlohmann::json& pattern);
-std::string replace_matches(std::string_view text, const Matcher& find, std::string_view by);
+Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by);
 
 /// The model: its tokens by id ("" where an id is of none), and ids of a fragment.
 struct PretrainedModel {

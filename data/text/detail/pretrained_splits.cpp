@@ -103,8 +103,7 @@ PreTokenizer splitting(const Matcher& find, const std::string& behavior, bool in
       if (invert)
         for (Piece& p : pieces) p.match = !p.match;
       apply_behavior(behavior, pieces);
-      for (const Piece& p : pieces)
-        out.push_back({f.text.substr(p.begin, p.end - p.begin), f.first && p.begin == 0});
+      for (const Piece& p : pieces) out.push_back(fragment_of(f, p.begin, p.end - p.begin));
     }
     return out;
   };
@@ -148,14 +147,20 @@ PreTokenizer words() {
   return splitting(find, "Removed", true);
 }
 
+void prepend(Fragment& f, const std::string& front) {
+  f.text.insert(0, front);
+  if (f.first > 0) f.first += front.size();
+}
+
 PreTokenizer byte_level(const json& part) {
   const bool prefix = part.value("add_prefix_space", true), cut = part.value("use_regex", true);
   const PreTokenizer split = splitting(chunks(byte_bpe_chunks), "Isolated");
   return [=](std::vector<Fragment> fragments) {
     for (Fragment& f : fragments)
-      if (prefix && !f.text.empty() && !f.text.starts_with(' ')) f.text.insert(0, 1, ' ');
+      if (prefix && !f.text.empty() && !f.text.starts_with(' ')) prepend(f, " ");
     if (cut) fragments = split(fragments);
-    for (Fragment& f : fragments) f.text = spelt(f.text);
+    for (Fragment& f : fragments)
+      f = {spelt(f.text), spelt(std::string_view(f.text).substr(0, f.first)).size()};
     return fragments;
   };
 }
@@ -173,9 +178,9 @@ PreTokenizer metaspace(const json& part) {
   const PreTokenizer split = splitting(marks, "MergedWithNext");
   return [=](std::vector<Fragment> fragments) {
     for (Fragment& f : fragments) {
-      f.text = replace_matches(f.text, spaces, mark);
-      const bool wanted = scheme == "always" || (scheme == "first" && f.first);
-      if (wanted && !f.text.empty() && !f.text.starts_with(mark)) f.text.insert(0, mark);
+      f = replace_matches(f, spaces, mark);
+      const bool wanted = scheme == "always" || (scheme == "first" && f.first > 0);
+      if (wanted && !f.text.empty() && !f.text.starts_with(mark)) prepend(f, mark);
     }
     return cut ? split(fragments) : fragments;
   };
