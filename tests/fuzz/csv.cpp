@@ -1,0 +1,24 @@
+#include "tern/data/loading/csv.h"
+
+#include "tern/tests/fuzz/fuzz.h"
+
+// The first byte says how the rest is read.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  using namespace tern;
+  if (size == 0) return 0;
+  constexpr char kSeparators[] = {0, ',', ';', '\t'};
+  constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i64, DType::u8};
+  data::CsvOptions options{.separator = kSeparators[bytes[0] & 3],
+                           .header = (bytes[0] & 4) != 0,
+                           .dtype = kTypes[bytes[0] >> 3 & 3],
+                           .max_bytes = 1 << 20};
+  if (bytes[0] & 32) options.missing = 7;
+  if (bytes[0] & 64) options.columns = {"b", "a"};
+  const fuzz::File file(fuzz::text_of(bytes + 1, size - 1));
+  fuzz::may_refuse_file([&] {
+    const data::Table table = data::load_csv(file.path(), options);
+    fuzz::require(table.values.ndim() == 2 && table.values.dtype() == options.dtype);
+    fuzz::require(table.values.size(1) == std::ssize(table.names));
+  });
+  return 0;
+}
