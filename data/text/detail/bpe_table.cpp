@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -25,6 +26,10 @@ struct Neighbours {
 }  // namespace
 
 bool MergeTable::add(int64_t left, int64_t right, int64_t id) {
+  const auto most = static_cast<size_t>(std::max({left, right, id}));
+  if (most >= operands_.size()) operands_.resize(most + 1);
+  operands_[static_cast<size_t>(left)] = operands_[static_cast<size_t>(right)] = true;
+  ordered_ = ordered_ && !operands_[static_cast<size_t>(id)];
   return merged_.emplace(key_of(left, right), Merged{static_cast<uint32_t>(size()), id}).second;
 }
 
@@ -33,7 +38,34 @@ const MergeTable::Merged* MergeTable::find(int64_t left, int64_t right) const {
   return found == merged_.end() ? nullptr : &found->second;
 }
 
+// Puts the first pair of all together everywhere, while that is a quarter of the pairs. No pair
+// before it can come of that where the table is ordered, so that the queue would do the same.
+void MergeTable::merge_runs(std::vector<int64_t>& ids) const {
+  constexpr size_t kLong = 256;  // below, a queue is small
+  while (ordered_ && ids.size() > kLong) {
+    const Merged* first = nullptr;
+    size_t count = 0, place = 0;
+    for (size_t i = 0; i + 1 < ids.size(); ++i) {
+      const Merged* m = find(ids[i], ids[i + 1]);
+      if (!m || (first && m->rank > first->rank)) continue;
+      if (m != first) count = 0, place = i;
+      first = m;
+      ++count;
+    }
+    if (!first || count < ids.size() / 4) return;
+    const int64_t left = ids[place], right = ids[place + 1];
+    size_t to = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const bool here = i + 1 < ids.size() && ids[i] == left && ids[i + 1] == right;
+      ids[to++] = here ? first->id : ids[i];
+      i += here;
+    }
+    ids.resize(to);
+  }
+}
+
 std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
+  merge_runs(ids);
   check(ids.size() <= INT32_MAX, "byte-pair encoding: {} pieces that no rule cuts, at most {}",
         ids.size(), INT32_MAX);
   const auto count = static_cast<int32_t>(ids.size());
