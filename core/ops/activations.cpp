@@ -8,6 +8,8 @@ using namespace formula;
 using detail::binary;
 using detail::Keep;
 using detail::Needs;
+using detail::rest_of_sigmoid;
+using detail::steady_sigmoid;
 using detail::unary;
 
 struct Softplus {
@@ -19,7 +21,7 @@ struct Softplus {
   }
   template <class T>
   T df(const T& dy, const T& x) const {
-    return dy * sigmoid(x);
+    return dy * steady_sigmoid(x);
   }
 };
 
@@ -92,7 +94,7 @@ struct LogSigmoid {
   }
   template <class T>
   T df(const T& dy, const T& x) const {
-    return dy * sigmoid(-x);
+    return dy * steady_sigmoid(-x);
   }
 };
 
@@ -122,12 +124,12 @@ struct Glu {
   }
   template <class T>
   T dfa(const T& dy, const T&, const T& b) const {
-    return dy * sigmoid(b);
+    return dy * steady_sigmoid(b);
   }
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
-    T s = sigmoid(b);
-    return dy * (a * s * (Constant<T>(1) - s));
+    T s = steady_sigmoid(b);
+    return dy * (a * s * rest_of_sigmoid(s, b));
   }
 };
 

@@ -8,6 +8,25 @@
 
 namespace tern::detail {
 
+// The derivative of a sigmoid is y (1 - y), which has no digits where y rounds to 1. A formula
+// whose Tensors are differentiated again takes it from the side where it is small; numbers are not.
+
+/// sigmoid(x).
+template <formula::Number T>
+[[gnu::always_inline]] inline T steady_sigmoid(T x) {
+  return formula::sigmoid(x);
+}
+inline Tensor steady_sigmoid(const Tensor& x) {
+  return grad_enabled() ? where(gt(x, 0), 1 - sigmoid(-x), sigmoid(x)) : sigmoid(x);
+}
+
+/// 1 - s for s = steady_sigmoid(x).
+template <formula::Number T>
+[[gnu::always_inline]] inline T rest_of_sigmoid(T s, T) {
+  return T(1) - s;
+}
+inline Tensor rest_of_sigmoid(const Tensor&, const Tensor& x) { return steady_sigmoid(-x); }
+
 struct Relu {
   static constexpr const char* kName = "relu";
   static constexpr bool kIntegers = true;
@@ -56,9 +75,10 @@ struct GeluTanh {
     using C = Constant<T>;
     constexpr double kLinear = 2 * 0.79788456080286535588, kCubic = kLinear * 0.044715;
     T square = x * x;
-    T s = sigmoid(x * (C(kLinear) + C(kCubic) * square));
+    T u = x * (C(kLinear) + C(kCubic) * square);
+    T s = steady_sigmoid(u);
     T slope = C(kLinear) + C(3 * kCubic) * square;
-    return dy * (s + x * slope * (s * (C(1) - s)));
+    return dy * (s + x * slope * (s * rest_of_sigmoid(s, u)));
   }
 };
 
@@ -73,8 +93,8 @@ struct Silu {
   T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
-    T s = sigmoid(x);
-    return dy * (s * (C(1) + x * (C(1) - s)));
+    T s = steady_sigmoid(x);
+    return dy * (s * (C(1) + x * rest_of_sigmoid(s, x)));
   }
 };
 

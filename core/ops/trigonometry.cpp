@@ -3,6 +3,7 @@
 // library's, one at a time.
 #include <numbers>
 
+#include "tern/core/ops/activations.h"
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/formula.h"
@@ -195,11 +196,11 @@ struct LogAddExp {
   }
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
-    return dy * sigmoid(a - b);
+    return dy * detail::steady_sigmoid(a - b);
   }
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
-    return dy * sigmoid(b - a);
+    return dy * detail::steady_sigmoid(b - a);
   }
 };
 
