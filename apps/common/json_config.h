@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "tern/apps/common/epoch_end.h"
 #include "tern/apps/common/json_types.h"
 #include "tern/apps/common/memory_options.h"
 #include "tern/core/base/error.h"
@@ -15,6 +16,8 @@
 namespace tern::apps {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryOptions, step_in_backward, recompute, optimizer_bits)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochEndOptions, patience, keep, plateau_patience,
+                                   plateau_factor)
 
 /// The value of a key; `otherwise` where it is missing or null. An int64_t as whole_number has it.
 template <class T>
@@ -24,12 +27,13 @@ T value_or(const nlohmann::json& object, const char* key, const T& otherwise) {
   return found == object.end() || found->is_null() ? otherwise : found->template get<T>();
 }
 
-/// A configuration with a member `memory_use` as JSON, which leaves that out where it is the
-/// default: as files have it that are older than it.
+/// A configuration with members `memory_use` and `epoch_end` as JSON, which leaves them out where
+/// they are the default: as files have it that are older than they are.
 template <class C>
 nlohmann::json config_json(const C& config) {
   nlohmann::json j = config;
   if (config.memory_use == MemoryOptions{}) j.erase("memory_use");
+  if (config.epoch_end == EpochEndOptions{}) j.erase("epoch_end");
   return j;
 }
 
@@ -39,6 +43,7 @@ inline void add_missing(nlohmann::json& config) {
   config.emplace("precision", "f32");
   config.emplace("optimizer", "adamw");
   config.emplace("memory_use", MemoryOptions{});
+  config.emplace("epoch_end", EpochEndOptions{});
 }
 
 /// And back.
@@ -48,6 +53,7 @@ void read_config(nlohmann::json j, C& config) {
   check_types(j, C{});
   j.get_to(config);
   check_memory(config.memory_use);
+  check_epoch_end(config.epoch_end);
 }
 
 /// A configuration C (known to nlohmann::json) from its JSON; `check(config)` throws where its

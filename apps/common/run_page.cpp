@@ -89,6 +89,8 @@ std::string page_head(const RunSummary& run) {
   std::string s = fmt::format("<h1>{}</h1>\n<table class=\"facts\">\n", escape_html(run.title));
   for (const auto& [heading, text] : run.facts)
     if (heading != "machine" || !knows_machines(run)) s += row(heading, escape_html(text));
+  if (!run.epochs.empty() && !run.epochs.back().ended.empty())
+    s += row("ended", escape_html(run.epochs.back().ended));
   const char* heading = "command";
   for (const RunStart& start : run.record.starts) {
     s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),

@@ -122,6 +122,7 @@ int start_bert_training(TrainConfig c, const LmOptions& options) {
   else
     c.model.vocab = pieces.size();
   const BertCorpus corpus = encode_documents(c, lines, pieces);
+  check_held_out(c.epoch_end, c.schedule, corpus.valid->sentences() > 0, "--hold-out or --valid");
   Facts more;
   if (!options.warmup_given) {
     train::ScheduleOptions schedule = schedule_options(c);

@@ -46,6 +46,7 @@ BertTraining::BertTraining(const TrainConfig& c, const BertCorpus& text, const d
                  .state_bits = static_cast<int>(c.memory_use.optimizer_bits)}),
       learner(model, optimizer,
               {.schedule = train::make_schedule(schedule_options(c), total_steps(c, text, p)),
+               .plateau = train::make_plateau(schedule_options(c), false),
                .clip = c.clip,
                .ema = c.ema,
                .step_in_backward = c.memory_use.step_in_backward}),
@@ -64,6 +65,7 @@ train::LoopOptions BertTraining::complete(train::LoopOptions o) {
   o.best = {"valid_loss"};
   o.only_best = true;
   o.unit = "batches";
+  set_epoch_end(o, config.epoch_end);
   o.weight_unit = "tokens";
   o.note = [](const train::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());

@@ -16,10 +16,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, d
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
                                    cased, pairs, model, epochs, parts, batch, accumulate, lr,
                                    schedule, warmup, beta2, weight_decay, clip, ema, seed,
-                                   precision, memory_use)
+                                   precision, memory_use, epoch_end)
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
-  return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};
+  return with_plateau({.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim}, c.epoch_end);
 }
 
 void check_sizes(const ModelConfig& m) {

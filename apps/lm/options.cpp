@@ -104,6 +104,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
   add_memory_flags(app, c.memory_use);
+  add_epoch_end_flags(app, c.epoch_end);
   add_recompute_flag(app, c.memory_use);
 }
 
@@ -213,6 +214,7 @@ void check_train(const CLI::App& train, const LmOptions& o) {
   check(c.valid.empty() || !is_demo(c), "--valid without --text");
   check_flags_count(train, c);
   check_memory(c.memory_use, c.clip, c.accumulate);
+  check_plateau_flags(train, c.schedule);
   const ModelConfig& m = c.model;
   check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);
   check(m.kv_heads == 0 || m.heads % m.kv_heads == 0,

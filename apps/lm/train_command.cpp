@@ -127,6 +127,7 @@ int start_training(const LmOptions& options) {
     if (c.model.ffn == 0) c.model.ffn = find_family(c.model.model).ffn(c.model.dim);
   }
   const Corpus corpus = encode_corpus(texts, tokenizer);
+  check_held_out(c.epoch_end, c.schedule, corpus.valid.tokens > 0, "--hold-out or --valid");
   Facts more;
   if (!options.warmup_given) {
     train::ScheduleOptions schedule = schedule_options(c);

@@ -26,6 +26,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 train::LearnerOptions with_schedule(const TrainConfig& c, const Corpus& corpus) {
   train::LearnerOptions o = learner_options(c);
   o.schedule = train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  o.plateau = train::make_plateau(schedule_options(c), false);
   return o;
 }
 
@@ -81,6 +82,7 @@ train::LoopOptions LmTraining::complete(train::LoopOptions o) {
   o.best = {"valid_loss"};
   o.only_best = true;
   o.unit = "batches";
+  set_epoch_end(o, config.epoch_end);
   o.weight_unit = "tokens";
   o.note = [](const train::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());

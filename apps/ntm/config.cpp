@@ -15,7 +15,7 @@ namespace tern::apps::ntm {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NtmConfig, task, baseline, controller, layers, hidden, slots,
                                    width, read_heads, write_heads, shift, memory, without,
                                    sequences, every, batch, optimizer, lr, schedule, warmup, clip,
-                                   ema, seed, precision, memory_use)
+                                   ema, seed, precision, memory_use, epoch_end)
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/epoch_end.h"
 #include "tern/apps/common/memory_options.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/models/ntm.h"
@@ -36,6 +37,7 @@ struct NtmConfig {
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
   MemoryOptions memory_use;
+  EpochEndOptions epoch_end;
 
   /// "ntm-copy", "lstm-copy": the run's folder.
   std::string name() const;

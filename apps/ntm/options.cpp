@@ -64,6 +64,7 @@ void add_recipe(CLI::App& app, NtmConfig& c) {
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
   add_memory_flags(app, c.memory_use);
+  add_epoch_end_flags(app, c.epoch_end);
 }
 
 void add_threads(CLI::App& app, NtmCommand& o) {
@@ -129,6 +130,7 @@ void check_train(const CLI::App& train, NtmCommand& o, const std::vector<int64_t
   check(train.count("--every") == 0 || c.every <= c.sequences,
         "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
   c.every = std::min(c.every, c.sequences);
+  check_plateau_flags(train, c.schedule);
   check_config(c);
   auto off = [&](const char* stage) {
     return std::find(c.without.begin(), c.without.end(), stage) != c.without.end();

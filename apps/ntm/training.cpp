@@ -48,7 +48,8 @@ std::string describe_recipe(const NtmConfig& c) {
   if (c.warmup > 0) s += fmt::format(", warm-up {}", c.warmup);
   if (c.clip > 0) s += fmt::format(", clip {:g}", c.clip);
   if (c.ema > 0) s += fmt::format(", averaged weights {:g}", c.ema);
-  return s + fmt::format(", seed {}{}", c.seed, describe_memory(c.memory_use));
+  return s + fmt::format(", seed {}{}{}", c.seed, describe_memory(c.memory_use),
+                         describe_epoch_end(c.epoch_end, c.schedule));
 }
 
 }  // namespace
@@ -103,7 +104,10 @@ namespace {
 
 train::LearnerOptions scheduled(const NtmConfig& c) {
   train::LearnerOptions options = learner_options(c);
-  options.schedule = train::make_schedule({.name = c.schedule, .warmup = c.warmup}, c.steps());
+  const train::ScheduleOptions schedule =
+      with_plateau({.name = c.schedule, .warmup = c.warmup}, c.epoch_end);
+  options.schedule = train::make_schedule(schedule, c.steps());
+  options.plateau = train::make_plateau(schedule, false);
   return options;
 }
 
@@ -131,6 +135,7 @@ train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs();
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
+  set_epoch_end(o, config.epoch_end);
   o.unit = "sequences";
   o.total = static_cast<double>(std::min(config.every, config.sequences));
   o.note = [](const train::Loop& l) {

@@ -38,7 +38,8 @@ std::string describe_recipe(const CifarTraining& t) {
   add(o.ema > 0, "averaged weights", o.ema);
   add(o.clip > 0, "clip", o.clip);
   add(o.hold_out > 0, "hold-out", o.hold_out);
-  s += fmt::format(", dropout {:g}, seed {}{}", o.dropout, o.seed, describe_memory(o.memory_use));
+  s += fmt::format(", dropout {:g}, seed {}{}{}", o.dropout, o.seed, describe_memory(o.memory_use),
+                   describe_epoch_end(o.epoch_end, o.schedule));
   return o.init.empty() ? s : s + ", weights from " + o.init;
 }
 

@@ -24,7 +24,7 @@ namespace tern::apps::train_cifar {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, data, model, epochs, batch, optimizer, lr,
                                    weight_decay, schedule, warmup, label_smoothing, augment, mixup,
                                    cutmix, ema, clip, dropout, seed, limit, hold_out, precision,
-                                   init, memory_use)
+                                   init, memory_use, epoch_end)
 
 namespace {
 
@@ -89,6 +89,7 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_precision(app, o.precision);
   add_memory_flags(app, o.memory_use);
   add_recompute_flag(app, o.memory_use);
+  add_epoch_end_flags(app, o.epoch_end);
 }
 
 // Reads the flags into o, which keeps what they do not say; nothing if they asked for help.
@@ -168,7 +169,11 @@ bool parse_options(int argc, char** argv, TrainOptions& o) {
   check(!given("--recompute") || model.has_recompute,
         "--recompute would change nothing: {} has no blocks", o.model);
   check_optimizer_bits(o.optimizer, o.memory_use);
-  if (o.resume.empty() && o.eval.empty()) check_memory(o.memory_use, o.clip, 1);
+  if (o.resume.empty() && o.eval.empty()) {
+    check_memory(o.memory_use, o.clip, 1);
+    check_plateau_flags(*app, o.schedule);
+    check_held_out(o.epoch_end, o.schedule, o.hold_out > 0, "--hold-out");
+  }
   o.command_line = command_line(argc, argv);
   o.model_given = given("--model");
   o.epochs_given = given("--epochs");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tern/apps/common/epoch_end.h"
 #include "tern/apps/common/memory_options.h"
 
 namespace tern::apps::train_cifar {
@@ -36,6 +37,7 @@ struct TrainOptions : Recipe {
   std::string precision = "f32";  ///< of matrix products
   std::string init;               ///< weights to start from; empty: drawn ones
   MemoryOptions memory_use;
+  EpochEndOptions epoch_end;
   // Not part of what makes a run the run it is:
   int threads = 0;  ///< 0: all cores
   bool dry_run = false, tensorboard = false;

@@ -33,8 +33,10 @@ NamedTensors numbered(const models::Heatmaps& maps) {
 
 train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {  // of the whole set
   train::LearnerOptions options = learner_options(o);
-  options.schedule =
-      train::make_schedule({.name = o.schedule, .warmup = o.warmup}, total_steps(o, images));
+  const train::ScheduleOptions schedule =
+      with_plateau({.name = o.schedule, .warmup = o.warmup}, o.epoch_end);
+  options.schedule = train::make_schedule(schedule, total_steps(o, images));
+  options.plateau = train::make_plateau(schedule, true);
   return options;
 }
 
@@ -109,6 +111,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
 train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.epochs = options.epochs;
   if (options.hold_out > 0) o.best = {"valid_top1", true};
+  set_epoch_end(o, options.epoch_end);
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
   o.output = stderr;  // standard output carries the accuracies
   o.unit = "images";

@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, pairs, source, target, valid_sou
                                    reverse, first, hold_out, max_length, tokens, bpe, shared,
                                    min_freq, lowercase, preset, model, epochs, batch, batch_tokens,
                                    lr, schedule, warmup, beta2, weight_decay, label_smoothing, clip,
-                                   ema, accumulate, best, seed, precision, memory_use)
+                                   ema, accumulate, best, seed, precision, memory_use, epoch_end)
 
 namespace {
 
@@ -197,7 +197,7 @@ void check_recipe(const TrainConfig& c) {
 }  // namespace
 
 train::ScheduleOptions schedule_options(const TrainConfig& c) {
-  return {.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim};
+  return with_plateau({.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim}, c.epoch_end);
 }
 
 void apply_preset(const std::string& name, TrainConfig& config) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/epoch_end.h"
 #include "tern/apps/common/memory_options.h"
 #include "tern/train/schedule.h"
 
@@ -61,6 +62,7 @@ struct TrainConfig {
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
   MemoryOptions memory_use;
+  EpochEndOptions epoch_end;
 };
 
 /// Pairs made up by grammar.h, if no file is given.

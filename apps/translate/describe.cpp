@@ -41,7 +41,8 @@ std::string describe_recipe(const TrainConfig& c) {
   add(c.clip > 0, "clip", c.clip);
   add(c.ema > 0, "averaged weights", c.ema);
   add(c.accumulate > 1, "batches a step", static_cast<double>(c.accumulate));
-  return s + fmt::format(", seed {}{}", c.seed, describe_memory(c.memory_use));
+  return s + fmt::format(", seed {}{}{}", c.seed, describe_memory(c.memory_use),
+                         describe_epoch_end(c.epoch_end, c.schedule));
 }
 
 std::string describe_tokens(const TranslationTraining& t) {

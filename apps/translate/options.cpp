@@ -78,6 +78,7 @@ void add_recipe(CLI::App& app, TrainConfig& c) {
   add_number(app, "--seed", c.seed, "of everything random", {.low = 0, .high = 1e15});
   add_precision(app, c.precision);
   add_memory_flags(app, c.memory_use);
+  add_epoch_end_flags(app, c.epoch_end);
   add_recompute_flag(app, c.memory_use);
 }
 
@@ -229,6 +230,7 @@ void check_train(const CLI::App& train, const TranslateOptions& o) {
         c.max_length);
   check_flags_count(train, c);
   check_memory(c.memory_use, c.clip, c.accumulate);
+  check_plateau_flags(train, c.schedule);
 }
 
 // The name of the preset that the command line names, or that suits it.

@@ -88,6 +88,7 @@ int start_training(const TranslateOptions& options) {
   c.model.target_vocab = tokenizers.target.size();
   const Corpus corpus = encode_corpus(c, files, tokenizers);
   c.model.length_ratio = length_ratio(*corpus.train.pairs);
+  check_held_out(c.epoch_end, c.schedule, !corpus.valid.pairs->empty(), "--hold-out");
   Facts more;
   if (!options.warmup_given) {
     train::ScheduleOptions schedule = schedule_options(c);

@@ -23,9 +23,12 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+bool by_bleu(const TrainConfig& c) { return c.best == "bleu"; }
+
 train::LearnerOptions scheduled(const TrainConfig& c, const Corpus& corpus) {
   train::LearnerOptions options = learner_options(c);
   options.schedule = train::make_schedule(schedule_options(c), total_steps(c, corpus));
+  options.plateau = train::make_plateau(schedule_options(c), by_bleu(c));
   return options;
 }
 
@@ -80,10 +83,10 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
 train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.epochs = config.epochs;
   o.accumulate = config.accumulate;
-  const bool by_bleu = config.best == "bleu";
-  o.best = {by_bleu ? "valid_bleu" : "valid_loss", by_bleu};
+  o.best = {by_bleu(config) ? "valid_bleu" : "valid_loss", by_bleu(config)};
   o.only_best = true;
   o.unit = "pairs";
+  set_epoch_end(o, config.epoch_end);
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
   o.note = [](const train::Loop& l) {

@@ -11,9 +11,10 @@
 namespace tern::test {
 namespace {
 
-// Two epochs of a step each.
+// Two epochs of a step each; what is kept of the first goes with the second.
 const std::string kTrain = PROGRAM_NTM
-    " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 --ema 0";
+    " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 --ema 0"
+    " --keep 1";
 const std::string kResume = PROGRAM_NTM " train";
 
 std::string with_fault(const Shell& shell, const std::string& folder, const std::string& how,

@@ -325,6 +325,7 @@ TEST_CASE("lm: options that no flag could say are refused by name") {
   TrainConfig c;
   c.model.vocab = 100;
   c.memory_use.optimizer_bits = 8;
+  c.epoch_end.keep = 3;
   tern::test::check_every_option(to_json(c), config_from_json, {"seed"},
                                  {"schedule", "precision", "recompute"});
 }

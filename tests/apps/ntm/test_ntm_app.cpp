@@ -185,6 +185,7 @@ TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
 TEST_CASE("ntm: options that no flag could say are refused by name") {
   NtmConfig c = tiny("sort");
   c.memory_use.optimizer_bits = 8;
+  c.epoch_end.keep = 3;
   test::check_every_option(
       to_json(c), config_from_json, {"seed"},
       {"task", "controller", "memory", "optimizer", "schedule", "precision", "recompute"});

@@ -412,6 +412,7 @@ TEST_CASE("translate: options that no flag could say are refused by name") {
   TrainConfig c;
   c.model.source_vocab = c.model.target_vocab = 100;
   c.memory_use.optimizer_bits = 8;
+  c.epoch_end.keep = 3;
   tern::test::check_every_option(
       to_json(c), config_from_json, {"seed"},
       {"tokens", "schedule", "precision", "recompute", "best", "form", "tie"});

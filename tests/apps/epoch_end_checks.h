@@ -1,0 +1,47 @@
+// What --patience, --keep and --schedule plateau do in every training program.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tern/apps/common/epoch_end.h"
+#include "tern/apps/common/run_record.h"
+#include "tern/tests/data_files.h"
+#include "tern/train/run_folder.h"
+#include "tern/train/run_log.h"
+
+namespace tern::test {
+
+/// A rate that changes no weight, so that no epoch is better than the first.
+inline constexpr double kNoRate = 1e-30;
+
+inline constexpr apps::EpochEndOptions kEarlyEnd = {
+    .patience = 3, .keep = 2, .plateau_patience = 0, .plateau_factor = 0.25};
+
+/// Of a run of more than four epochs with these options, that rate and --schedule plateau, whose
+/// `metric` says which epoch is the best.
+inline void check_ended_early(const train::RunFolder& folder, const std::string& metric) {
+  const train::RunLog log = train::read_log(folder.log());
+  REQUIRE(log.epochs.size() == 4);
+  CHECK(contains(log.epochs.back().ended, metric + " was no better in 3 epochs than "));
+  CHECK(contains(log.epochs.back().ended, " in epoch 1"));
+  for (size_t i = 0; i < 4; ++i)  // epochs 2 and 3 were no better, so 3 and 4 have lower rates
+    CHECK(log.epochs[i].lr / kNoRate == doctest::Approx(i < 2    ? 1
+                                                        : i == 2 ? 0.25
+                                                                 : 0.0625)
+                                            .epsilon(1e-12));
+  for (int64_t epoch : {1, 2, 3, 4}) {
+    CAPTURE(epoch);
+    CHECK(std::filesystem::exists(folder.checkpoint(epoch)) == (epoch > 2));
+    CHECK(std::filesystem::exists(folder.weights(epoch)) == (epoch != 2));  // 1 is the best
+  }
+  const auto record = apps::load_run_record(folder);
+  REQUIRE(record.has_value());
+  const std::string page = read_file(folder.file("report.html"));
+  CHECK(contains(page, "patience 3, keeps 2 epochs"));
+  CHECK(contains(page, "<tr><td>ended</td><td>" + metric + " was no better in 3 epochs than "));
+}
+
+}  // namespace tern::test

@@ -1,0 +1,32 @@
+#include "tern/apps/ntm/commands.h"
+#include "tern/apps/ntm/model.h"
+#include "tern/tests/apps/epoch_end_checks.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
+  test::TempDir dir;
+  NtmCommand o;
+  o.config = default_config("copy", false, "lstm");
+  o.config.hidden = 6;
+  o.config.slots = 9;
+  o.config.width = 4;
+  o.config.sequences = 36;
+  o.config.every = 6;
+  o.config.batch = 3;
+  o.config.lr = test::kNoRate;
+  o.config.schedule = "plateau";
+  o.config.epoch_end = test::kEarlyEnd;
+  o.out = dir / "run";
+  REQUIRE(start_training(o) == 0);
+  test::check_ended_early({o.out}, "bits_per_sequence");
+  CHECK(load_config({o.out}).epoch_end == test::kEarlyEnd);
+  NtmCommand more;
+  more.resume = o.out;
+  REQUIRE(resume_training(more) == 0);
+  test::check_ended_early({o.out}, "bits_per_sequence");
+}
+
+}  // namespace
+}  // namespace tern::apps::ntm
