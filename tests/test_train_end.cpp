@@ -44,7 +44,8 @@ TEST_CASE("patience: a run ends after so many epochs without a better value") {
   CHECK(epochs_of(kValley, 0) == 8);
   CHECK(epochs_of(kValley, 1) == 4);  // an equal value is not better
   CHECK(epochs_of(kValley, 2) == 5);
-  CHECK(epochs_of(kValley, 3) == 8);  // epoch 6 is the best, and two are left
+  CHECK(epochs_of(kValley, 3) == 8);                   // epoch 6 is the best, and two are left
+  CHECK(epochs_of({8, 7, 6, 5, 4, 3, 3, 3}, 2) == 8);  // no more were to come
   CHECK(epochs_of({kNaN, kNaN, 1, 1, 1, 1, 1, 1}, 3) == 6);
   CHECK(epochs_of({3, kNaN, kNaN, 2, 1, 1, 1, 1}, 2) == 3);  // NaN is never better
   CHECK(epochs_of(std::vector<double>(8, kNaN), 2) == 2);
