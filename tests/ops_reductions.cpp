@@ -212,6 +212,12 @@ TEST_CASE("sum and prod of integers are i64; max and min keep the type") {
   CHECK_THROWS_WITH_AS(mean(longs), doctest::Contains("convert with .to(DType::f32)"), Error);
 }
 
+TEST_CASE("logsumexp: lines of -inf alone have a gradient of 0, as sums without terms") {
+  const Tensor x = tensor({-kInf, -kInf, -kInf, 1, -kInf, 1}, {2, 3}).set_requires_grad();
+  const std::vector<double> dx = grad({sum(logsumexp(x, 1))}, {x})[0].to_vector<double>();
+  CHECK(dx == std::vector<double>{0, 0, 0, 0.5, 0, 0.5});
+}
+
 TEST_CASE("reductions of nothing") {
   Tensor x = zeros({0, 3});
   CHECK(sum(x).item() == 0);

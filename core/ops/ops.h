@@ -273,6 +273,8 @@ ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
 Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);
+/// log sum e^x. Its gradient is softmax, which is 0 / 0 where x is -inf alone: PyTorch's is NaN.
+/// Here it is 0, as of a sum without terms: what a mask hides must not spoil the others' gradients.
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);
 Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
