@@ -15,7 +15,8 @@
 //   Replace,
 //                   Sequence
 // Truncation and padding of the file are left to whoever makes batches. The tables of Unicode are
-// utf8proc's.
+// utf8proc's (data/text/unicode.h): characters newer than those, or than the package's own, may be
+// cut and normalised otherwise.
 #pragma once
 
 #include <cstdint>

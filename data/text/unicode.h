@@ -1,5 +1,7 @@
 // Text is UTF-8 in std::string everywhere. Here it is checked, walked by code points, and given
-// the Unicode properties that the text code needs; the tables are utf8proc's.
+// the Unicode properties that the text code needs; the tables are utf8proc's, of the version of
+// Unicode that it was built for. Other tokenizers may know a newer or an older one, and differ by
+// what Unicode has added or changed between the two: letters of new scripts, new emoji.
 #pragma once
 
 #include <cstddef>
