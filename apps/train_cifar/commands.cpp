@@ -108,6 +108,8 @@ int start_run(TrainOptions o) {
   guard.made(folder.lock);
   if (data_path.empty()) {
     data_path = drawn_data(folder);
+    check_io(!std::filesystem::is_symlink(data_path),
+             "{}: this is a link; pictures are drawn into the run's own folder alone", data_path);
     write_drawn_cifar(data_path, kDrawnTrain, kDrawnTest, o.seed);
     data = data::load_cifar10(data_path);
   }

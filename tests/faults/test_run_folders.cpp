@@ -106,4 +106,16 @@ TEST_CASE("run folders: links and pipes in a run from somebody else lead nowhere
   }
 }
 
+TEST_CASE("run folders: pictures are not drawn into a folder that a link leads to") {
+  const Shell shell;
+  const Ended refused = shell.run(
+      "mkdir mine run; echo mine > mine/data_batch_1.bin; echo 1 nobody > run/lock; "
+      "ln -s ../mine run/data; " +
+      kPrograms.back().train + " --epochs 1 --out run");
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "run/data: this is a link"));
+  CHECK(shell.run("cat mine/*").out == "mine\n");
+}
+
 }  // namespace tern::test
