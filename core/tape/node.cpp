@@ -3,8 +3,6 @@
 #include <atomic>
 #include <utility>
 
-#include "tern/core/tape/autograd.h"
-#include "tern/core/tape/record.h"
 #include "tern/core/tape/segment.h"
 
 namespace tern {
@@ -21,9 +19,6 @@ struct Trash {
 thread_local Trash trash;
 
 thread_local Node* running = nullptr;
-
-thread_local bool grad_mode = true;
-thread_local bool recompute_mode = false;
 
 }  // namespace
 
@@ -54,17 +49,6 @@ Node::Node(const char* n, const Shape& s, DType t)
 LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
   sequence = 0;  // after every op that used it
 }
-
-bool grad_enabled() { return grad_mode; }
-
-NoGradGuard::NoGradGuard() : before_(grad_mode) { grad_mode = false; }
-NoGradGuard::~NoGradGuard() { grad_mode = before_; }
-EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
-EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
-
-RecomputeScope::RecomputeScope() : before_(recompute_mode) { recompute_mode = true; }
-RecomputeScope::~RecomputeScope() { recompute_mode = before_; }
-bool detail::recomputing() { return recompute_mode; }
 
 void LeafNode::check_may_gather() const {
   check(handing_over == std::thread::id() || handing_over == std::this_thread::get_id(),
