@@ -179,6 +179,10 @@ TEST_CASE("shards: braces") {
   for (const char* bad : {"a{", "a}", "}{", "{1..}", "{3..1}", "{a..b}", "{{1..2}}", "{0..9999999}",
                           "{0..999}{0..999}{0..999}"})
     CHECK_THROWS_AS(data::expand_braces(bad), Error);
+  const std::string wide(4000, 'x');  // a million such names would be 4 GB
+  for (const std::string& names : {wide + "{000000..999998}", "{1..999}{1..999}" + wide})
+    CHECK_THROWS_WITH_AS(data::expand_braces(names), doctest::Contains("stands for more than "),
+                         Error);
 }
 
 TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of them") {

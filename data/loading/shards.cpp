@@ -11,6 +11,14 @@ namespace tern::data {
 namespace {
 
 constexpr size_t kMaxNames = 1'000'000;
+constexpr size_t kMaxNameBytes = 1 << 28;
+
+// Each name is about as long as its pattern.
+void check_names(const std::string& pattern, size_t a, size_t b) {
+  const size_t most = std::min(kMaxNames, kMaxNameBytes / std::max<size_t>(pattern.size(), 1));
+  check(a <= most / b, "expand_braces: '{}' stands for more than {}", pattern.substr(0, 1000),
+        most);
+}
 
 // WebDataset's base_plus_ext: folders and the name up to its first dot, and the rest.
 struct PartName {
@@ -113,6 +121,7 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
     check(from && to && *from <= *to && *to - *from < static_cast<int64_t>(kMaxNames),
           "expand_braces: '{}' in '{}' is no rising range of numbers, or too long", inside,
           pattern);
+    check_names(pattern, static_cast<size_t>(*to - *from + 1), 1);
     for (int64_t i = *from; i <= *to; ++i) out.push_back(fmt::format("{:0{}}", i, first.size()));
     return out;
   }
@@ -178,8 +187,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   check(inside.find('{') == inside.npos, "expand_braces: '{}' has braces in braces", pattern);
   const std::vector<std::string> choices = alternatives(pattern, inside);
   const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1));
-  check(choices.size() <= kMaxNames / rests.size(), "expand_braces: '{}' stands for more than {}",
-        pattern, kMaxNames);
+  check_names(pattern, choices.size(), rests.size());
   std::vector<std::string> names;
   for (const std::string& choice : choices)
     for (const std::string& rest : rests) names.push_back(pattern.substr(0, open) + choice + rest);
