@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <sstream>
 #include <type_traits>
 
 #include "tern/apps/common/program_text.h"
@@ -150,7 +151,9 @@ bool parse_flags(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // help, version
-    app.exit(e);
+    std::ostringstream text;
+    app.exit(e, text);
+    print(text.str());
     return false;
   } catch (const CLI::ParseError& e) {
     // A flag that is missing may be there misspelt.

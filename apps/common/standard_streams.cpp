@@ -76,7 +76,8 @@ void complain(const std::string& line) {
 
 void print(std::string_view text) {
   const std::string shown = terminal_text(text);
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  errno = 0;
+  if (std::fwrite(shown.data(), 1, shown.size(), stdout) < shown.size()) fail_output(errno);
 }
 
 std::string for_standard_output(std::string_view text) {

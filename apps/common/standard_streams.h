@@ -34,7 +34,7 @@ void check_standard_output();
 
 /// A line on standard error, whatever becomes of it.
 void complain(const std::string& line);
-/// Text on standard output.
+/// Text on standard output. StreamError if it is known by now that it does not arrive.
 void print(std::string_view text);
 /// What standard output gets of a program's data: `text` itself, or cleaned if it is a terminal.
 std::string for_standard_output(std::string_view text);

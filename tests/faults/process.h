@@ -45,8 +45,7 @@ class Shell {
   /// Runs a line of sh in the folder. Its own redirections of standard output hold.
   Ended run(const std::string& line) const {
     const std::string whole = fmt::format(
-        "cd '{}' && export OMP_NUM_THREADS=1 && {{ {}\n}} > .out 2> .err",
-        folder_.string(), line);
+        "cd '{}' && export OMP_NUM_THREADS=1 && {{ {}\n}} > .out 2> .err", folder_.string(), line);
     const int status = std::system(whole.c_str());
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};
