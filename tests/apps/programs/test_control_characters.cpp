@@ -66,7 +66,8 @@ TEST_CASE("control characters: errors that quote names and lines") {
              {"translate", {"run", "--model", name}},
              {"train_cifar", {"--data", name}},
              {"tern", {"report", name, name}}}) {
-      CAPTURE(program);
+      const std::string& tried = program;  // clang captures no structured bindings
+      CAPTURE(tried);
       const Ran ran = folder.run(program, arguments, columns);
       CAPTURE(ran.out + ran.err);
       CHECK(ran.code != 0);
