@@ -11,7 +11,7 @@ namespace tern::data {
 namespace {
 
 constexpr size_t kMaxNames = 1'000'000;
-constexpr size_t kMaxNameBytes = 1 << 28;
+constexpr size_t kMaxNameBytes = 1 << 26;
 
 // Each name is about as long as its pattern.
 void check_names(const std::string& pattern, size_t a, size_t b) {

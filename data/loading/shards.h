@@ -35,7 +35,7 @@ struct ShardSample {
 };
 
 /// "a-{00..02}.tar" -> a-00.tar, a-01.tar, a-02.tar; "{train,val}.tar" -> both; several braces give
-/// all combinations. Error for braces that are not closed, and over a million names or 256 MiB.
+/// all combinations. Error for braces that are not closed, and over a million names or 64 MiB.
 std::vector<std::string> expand_braces(const std::string& pattern);
 
 struct ShardOptions {
