@@ -328,6 +328,21 @@ TEST_CASE("atomic files: one that is begun reaches its place in the folder where
   CHECK(content(dir / "run").size() == 1);
 }
 
+TEST_CASE(
+    "safetensors: a file that was begun is the folder's, and is not written if that is refused") {
+  const TempDir dir;
+  fs::create_directory(dir / "run");
+  const SafeTensors weights{{{"x", tensor({1, 2}, {2})}}, {}};
+  save_safetensors(dir / "run/file", weights, [&] {
+    fs::rename(dir / "run", dir / "moved");
+    fs::create_directory(dir / "run");
+  });
+  CHECK(content(dir / "run").empty());
+  CHECK(load_safetensors(dir / "moved/file").find("x").numel() == 2);
+  CHECK_THROWS_AS(save_safetensors(dir / "run/file", weights, [] { fail("refused"); }), Error);
+  CHECK(content(dir / "run").empty());
+}
+
 TEST_CASE("logs: a pipe is not waited for") {
   const TempDir dir;
   REQUIRE(::mkfifo((dir / "log.jsonl").c_str(), 0666) == 0);

@@ -86,10 +86,11 @@ void add_list(Checkpoint& to, const std::string& name, std::vector<T>& list) {
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, SafeTensors content) {
+void save_checkpoint(const std::string& path, SafeTensors content,
+                     const std::function<void()>& begun) {
   content.metadata[kVersionKey] = kVersion;
   content.metadata[kChecksum] = checksum(content);
-  save_safetensors(path, content);
+  save_safetensors(path, content, begun);
 }
 
 SafeTensors load_checkpoint(const std::string& path) {

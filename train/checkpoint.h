@@ -31,8 +31,9 @@
 
 namespace tern::train {
 
-/// Writes the content as such a file, atomically.
-void save_checkpoint(const std::string& path, SafeTensors content);
+/// Writes the content as such a file, atomically; `begun` as in save_safetensors().
+void save_checkpoint(const std::string& path, SafeTensors content,
+                     const std::function<void()>& begun = {});
 /// Reads it back; IoError if the file is truncated, damaged or no checkpoint of this version.
 SafeTensors load_checkpoint(const std::string& path);
 /// A text of a checkpoint; IoError naming `path` if there is none of that name.

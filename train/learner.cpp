@@ -166,8 +166,9 @@ void Learner::check_finite_state() const {
 }
 
 void Learner::save_weights(const std::string& path,
-                           const std::map<std::string, std::string>& metadata) const {
-  save_safetensors(path, {finite(ema_ ? kAverages : kWeights, weights(), steps_), metadata});
+                           const std::map<std::string, std::string>& metadata,
+                           const std::function<void()>& begun) const {
+  save_safetensors(path, {finite(ema_ ? kAverages : kWeights, weights(), steps_), metadata}, begun);
 }
 
 Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {

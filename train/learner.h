@@ -102,9 +102,11 @@ class Learner {
   std::string find_non_finite() const;
   /// Throws that as Diverged.
   void check_finite_state() const;
-  /// Writes them as a safetensors file, atomically. Diverged, and no file, if one is not finite.
+  /// Writes them as a safetensors file, atomically; `begun` as in save_safetensors(). Diverged, and
+  /// no file, if one is not finite.
   void save_weights(const std::string& path,
-                    const std::map<std::string, std::string>& metadata = {}) const;
+                    const std::map<std::string, std::string>& metadata = {},
+                    const std::function<void()>& begun = {}) const;
 
   /// While it lives the model has the weights that count, and is in evaluation; then all is as
   /// before, whatever was thrown.

@@ -125,7 +125,9 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
   o.on_epoch = [this, all, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const train::EpochRecord& e) {
-    if (all) learner.save_weights(loop.folder().best_weights(), metadata);
+    if (all)
+      learner.save_weights(loop.folder_to_write().best_weights(), metadata,
+                           [this] { loop.folder_to_write(); });
     if (loop.events()) add_pictures(*loop.events(), e.steps);
     if (next) next(e);
   };

@@ -282,7 +282,8 @@ SafeTensors load_safetensors(const std::string& path) {
   return out;
 }
 
-void save_safetensors(const std::string& path, const SafeTensors& content) {
+void save_safetensors(const std::string& path, const SafeTensors& content,
+                      const std::function<void()>& begun) {
   for (const auto& [name, t] : content.tensors)
     check(t.defined(), "save_safetensors: '{}' is undefined", name);
   std::vector<size_t> order = byte_order(content);
@@ -291,6 +292,7 @@ void save_safetensors(const std::string& path, const SafeTensors& content) {
         "save_safetensors: {} names need a header of {} bytes, over the format's limit of {}",
         content.tensors.size(), json.size(), kMaxHeader);
   AtomicFile file(path);
+  if (begun) begun();
   uint64_t length = json.size();
   file.write(&length, 8);
   file.write(json);

@@ -2,6 +2,7 @@
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,8 +27,10 @@ struct SafeTensors {
 SafeTensors load_safetensors(const std::string& path);
 
 /// Writes to a temporary file beside `path`, syncs it and renames it, so that `path` holds either
-/// the old or the new content, whole.
-void save_safetensors(const std::string& path, const SafeTensors& content);
+/// the old or the new content, whole. `begun` is called once the folder is open, where the file
+/// will be even if the folder is moved; if it throws, nothing is written.
+void save_safetensors(const std::string& path, const SafeTensors& content,
+                      const std::function<void()>& begun = {});
 
 /// The same for any bytes (used by checkpoints, logs and reports).
 void write_file_atomically(const std::string& path, std::string_view bytes);

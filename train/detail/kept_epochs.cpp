@@ -62,8 +62,7 @@ void Loop::Impl::keep_checkpoint() {
   if (options.keep == 0) return;
   const int64_t closed = state.history.back().epoch;
   if (!is_in(state.kept, closed)) state.kept.push_back(closed);
-  SafeTensors content = checkpoint.state();
-  save_checkpoint(folder_to_write().checkpoint(closed), std::move(content));
+  save_checkpoint(folder_to_write().checkpoint(closed), checkpoint.state(), still_ours());
 }
 
 // Up to one of the last epochs.
@@ -95,7 +94,7 @@ void Loop::Impl::put_back_weights() {
                 best = train::best_epoch(state.history, options.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {
     if (is_in(state.kept, epoch) && fs::exists(folder.weights(epoch)))
-      save_safetensors(path, load_safetensors(folder.weights(epoch)));
+      save_safetensors(path, load_safetensors(folder.weights(epoch)), still_ours());
   };
   put_back(options.only_best ? best : last, folder_to_write().weights());
   if (!options.only_best && !options.best.metric.empty())

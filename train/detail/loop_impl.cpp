@@ -106,11 +106,15 @@ const RunFolder& Loop::Impl::folder_to_write() const {
   return folder;
 }
 
+// The same, to be asked once a file is begun in a folder. What a file holds takes a while to
+// gather, and another run's folder may have taken this one's place by then.
+std::function<void()> Loop::Impl::still_ours() const {
+  return [this] { folder_to_write(); };
+}
+
 void Loop::Impl::save() {
   if (!in_folder()) return;
-  SafeTensors content =
-      checkpoint.state();  // looks at every number: the folder is asked after that
-  save_checkpoint(folder_to_write().checkpoint(), std::move(content));
+  save_checkpoint(folder_to_write().checkpoint(), checkpoint.state(), still_ours());
   last_save = Clock::now();
   saved_step = learner.steps();
   append_steps(folder_to_write(), state.steps, logged_steps);
@@ -119,15 +123,15 @@ void Loop::Impl::save() {
 
 void Loop::Impl::save_weights() {
   if (!in_folder() || !options.save_weights) return;
-  if (options.keep > 0)
-    learner.save_weights(folder_to_write().weights(state.history.back().epoch),
-                         options.weights_metadata);
+  const auto save = [this](const std::string& path) {
+    learner.save_weights(path, options.weights_metadata, still_ours());
+  };
+  if (options.keep > 0) save(folder_to_write().weights(state.history.back().epoch));
   const bool best =
       train::best_epoch(state.history, options.best).epoch == state.history.back().epoch;
-  if (best || !options.only_best)
-    learner.save_weights(folder_to_write().weights(), options.weights_metadata);
+  if (best || !options.only_best) save(folder_to_write().weights());
   if (best && !options.only_best && !options.best.metric.empty())
-    learner.save_weights(folder_to_write().best_weights(), options.weights_metadata);
+    save(folder_to_write().best_weights());
 }
 
 void Loop::Impl::end_if_no_better() {

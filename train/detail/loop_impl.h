@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@ struct Loop::Impl {
   void load(const std::string& json);
   void take_lock();
   const RunFolder& folder_to_write() const;
+  std::function<void()> still_ours() const;
   void save();
   void save_weights();
   void end_if_no_better();
