@@ -2,7 +2,8 @@
 // vector code, and right everywhere: infinities, NaN, zeros, denormal numbers, overflow. They are
 // always inlined; call them on single numbers in a loop:
 //   simd([=] { for (int64_t i = 0; i < n; ++i) y[i] = vmath::log(x[i]); });
-// float and double; errors in units in the last place are asserted in tests/test_vmath.cpp.
+// float and double; errors in units in the last place are asserted in
+// tests/core/base/test_vmath.cpp.
 #pragma once
 
 #include "tern/core/base/vmath_base.h"

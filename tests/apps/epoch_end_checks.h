@@ -8,7 +8,7 @@
 
 #include "tern/apps/common/epoch_end.h"
 #include "tern/apps/common/run_record.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_log.h"
 

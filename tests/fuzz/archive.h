@@ -5,8 +5,8 @@
 #include <array>
 #include <string>
 
-#include "tern/tests/data_files.h"
 #include "tern/tests/fuzz/fuzz.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::fuzz {
 

@@ -3,7 +3,7 @@
 #include "tern/apps/common/attention_record.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 using namespace tern;
 using namespace tern::apps;

@@ -4,7 +4,7 @@
 
 #include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::apps {
 namespace {

@@ -14,7 +14,7 @@
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
 #include "tern/nn/nn.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::apps {
 namespace {
@@ -296,7 +296,7 @@ TEST_CASE("run record: a command line as a shell takes it") {
   const char* words[] = {"lm", "train", "--out", "a b", "it's", "", "naïve", "$x", "x=1,2"};
   CHECK(command_line(9, words) == "lm train --out 'a b' 'it'\\''s' '' naïve '$x' x=1,2");
   CHECK(settings_of(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})") ==
-        Settings{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
+        SettingTexts{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
 }
 
 TEST_CASE("run record: the start and each going on are written down, a finished run stays") {
@@ -327,7 +327,7 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
                          std::regex("20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC")));
   CHECK(r.starts[0].version.find('.') != std::string::npos);
   CHECK(r.starts[0].machine == describe_machine());
-  CHECK(r.settings == Settings{{"lr", "0.1"}});
+  CHECK(r.settings == SettingTexts{{"lr", "0.1"}});
   CHECK(r.best.metric == "train_loss");
   const RunSummary s = summary_of("t", {}, r, loop);
   CHECK(s.steps.size() == 2);

@@ -9,7 +9,7 @@
 #include "tern/apps/lm/commands.h"
 #include "tern/apps/lm/dry_run.h"
 #include "tern/apps/lm/training.h"
-#include "tern/tests/memory_checks.h"
+#include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::lm {
 namespace {

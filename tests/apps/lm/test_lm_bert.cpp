@@ -13,9 +13,9 @@
 #include "tern/apps/lm/fill.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
-#include "tern/tests/data_files.h"
-#include "tern/tests/run_checks.h"
-#include "tern/tests/same_bits.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/same_bits.h"
+#include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::lm {
 namespace {

@@ -15,7 +15,7 @@
 #include "tern/data/text/unicode.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/module.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::apps::lm {
 namespace {

@@ -7,7 +7,7 @@
 #include "tern/apps/ntm/commands.h"
 #include "tern/apps/ntm/dry_run.h"
 #include "tern/apps/ntm/training.h"
-#include "tern/tests/memory_checks.h"
+#include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::ntm {
 namespace {

@@ -19,8 +19,8 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/apps/config_faults.h"
-#include "tern/tests/run_checks.h"
-#include "tern/tests/same_bits.h"
+#include "tern/tests/support/same_bits.h"
+#include "tern/tests/train/run_checks.h"
 #include "tern/train/interrupt.h"
 
 namespace tern::apps::ntm {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tern/tests/apps/programs/run_program.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tern/tests/apps/programs/run_program.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "tern/tests/apps/programs/run_program.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "tern/apps/common/html.h"
 #include "tern/apps/tern/comparison.h"
 #include "tern/apps/tern/options.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::apps::program {
 namespace {

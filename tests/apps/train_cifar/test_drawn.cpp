@@ -6,7 +6,7 @@
 
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/threads.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 using namespace tern;
 using namespace tern::apps::train_cifar;

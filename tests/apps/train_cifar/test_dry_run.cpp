@@ -8,7 +8,7 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/dry_run.h"
 #include "tern/apps/train_cifar/training.h"
-#include "tern/tests/memory_checks.h"
+#include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::train_cifar {
 namespace {

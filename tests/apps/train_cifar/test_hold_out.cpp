@@ -12,8 +12,8 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/training.h"
-#include "tern/tests/data_files.h"
-#include "tern/tests/same_bits.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
 
 namespace tern::apps::train_cifar {

@@ -18,8 +18,8 @@
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/apps/config_faults.h"
-#include "tern/tests/run_checks.h"
-#include "tern/tests/same_bits.h"
+#include "tern/tests/support/same_bits.h"
+#include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::train_cifar {
 namespace {

@@ -7,7 +7,7 @@
 #include "tern/apps/translate/commands.h"
 #include "tern/apps/translate/dry_run.h"
 #include "tern/apps/translate/training.h"
-#include "tern/tests/memory_checks.h"
+#include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::translate {
 namespace {

@@ -11,7 +11,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/tests/data_files.h"
+#include "tern/tests/support/data_files.h"
 
 using namespace tern;
 using namespace tern::apps::translate;

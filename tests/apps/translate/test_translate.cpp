@@ -10,9 +10,9 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
-#include "tern/tests/data_files.h"
-#include "tern/tests/run_checks.h"
-#include "tern/tests/same_bits.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/same_bits.h"
+#include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::translate {
 namespace {

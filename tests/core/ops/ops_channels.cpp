@@ -1,0 +1,179 @@
+// Activations with parameters and gates, instance norm, dropout of channels.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/core/ops/op_table.h"
+
+namespace tern {
+namespace {
+
+using test::Array;
+using test::for_each_index;
+using test::OpRow;
+using Arrays = std::vector<Array>;
+using Tensors = std::vector<Tensor>;
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+OpRow each(const char* name, Tensor (*op)(const Tensor&), double (*f)(double), double low,
+           double high) {
+  return {name,
+          {{3, 4}},
+          [op](const Tensors& x) { return op(x[0]); },
+          [f](const Arrays& x) {
+            Array y(x[0].shape);
+            for (int64_t i = 0; i < y.numel(); ++i) y[i] = f(x[0][i]);
+            return y;
+          },
+          low,
+          high};
+}
+
+TEST_CASE("op table: mish, hardswish, log_sigmoid") {
+  test::run_rows({
+      each(
+          "mish", mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, -3, 3),
+      each(
+          "hardswish", hardswish,
+          [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }, -5, 5.3),
+      each(
+          "log_sigmoid", log_sigmoid, [](double x) { return -std::log1p(std::exp(-x)); }, -3, 3),
+  });
+}
+
+TEST_CASE("activations: far from 0 and at their corners") {
+  const Tensor x = tensor({-1e4, -3, 3, 1e4}, {4}, DType::f64).set_requires_grad();
+  auto gradient = [&](const Tensor& y) { return grad({sum(y)}, {x})[0].to_vector<double>(); };
+  CHECK(log_sigmoid(x).to_vector<double>()[0] == -1e4);
+  CHECK(log_sigmoid(x).to_vector<double>()[3] == 0);
+  CHECK(gradient(log_sigmoid(x))[0] == 1);
+  CHECK(mish(x).to_vector<double>()[3] == 1e4);
+  CHECK(gradient(mish(x))[0] == 0);
+  CHECK(hardswish(x).to_vector<double>() == std::vector<double>{0, 0, 3, 1e4});
+  CHECK(gradient(hardswish(x)) == std::vector<double>{0, 0, 1, 1});  // PyTorch's sides
+}
+
+OpRow prelu_row(const char* name, const Shape& x, const Shape& weight, bool channels) {
+  OpRow row{name,
+            {x, weight},
+            [](const Tensors& in) { return prelu(in[0], in[1]); },
+            [channels](const Arrays& in) {
+              Array y(in[0].shape);
+              for_each_index(y.shape, [&](const Dims& i) {
+                const double v = in[0].at(i);
+                y.at(i) = v > 0 ? v : v * in[1][channels ? i[1] : 0];
+              });
+              return y;
+            }};
+  row.empty_shapes = row.shapes;
+  row.empty_shapes[0][0] = 0;
+  return row;
+}
+
+TEST_CASE("op table: prelu and glu") {
+  auto gated = [](int64_t axis) {
+    return [axis](const Arrays& in) {
+      Shape shape = in[0].shape;
+      shape[static_cast<int>(axis)] /= 2;
+      Array y(shape);
+      for_each_index(shape, [&](const Dims& i) {
+        Dims gate = i;
+        gate[static_cast<int>(axis)] += shape[static_cast<int>(axis)];
+        y.at(i) = in[0].at(i) * sigmoid_of(in[0].at(gate));
+      });
+      return y;
+    };
+  };
+  test::run_rows({
+      prelu_row("prelu", {3, 4}, {1}, false),
+      prelu_row("prelu, a scalar weight", {3, 4}, {}, false),
+      prelu_row("prelu, channels", {2, 3, 2, 2}, {3}, true),
+      {"glu", {{3, 6}}, [](const Tensors& x) { return glu(x[0]); }, gated(1)},
+      {"glu, axis 1", {{2, 4, 3}}, [](const Tensors& x) { return glu(x[0], 1); }, gated(1)},
+  });
+}
+
+/// (x - mean) / sqrt(var + eps) of every channel of every sample, times w plus b.
+Array naive_instance_norm(const Arrays& in, double eps) {
+  const Array& x = in[0];
+  Array y(x.shape);
+  const Dims space(x.shape.begin() + 2, x.shape.end());
+  for_each_index({x.shape[0], x.shape[1]}, [&](const Dims& at) {
+    auto whole = [&](const Dims& k) {
+      Dims i = at;
+      for (int64_t v : k) i.push_back(v);
+      return i;
+    };
+    double mean = 0, var = 0;
+    const auto n = static_cast<double>(numel(space));
+    for_each_index(space, [&](const Dims& k) { mean += x.at(whole(k)) / n; });
+    for_each_index(space, [&](const Dims& k) { var += std::pow(x.at(whole(k)) - mean, 2) / n; });
+    for_each_index(space, [&](const Dims& k) {
+      y.at(whole(k)) = (x.at(whole(k)) - mean) / std::sqrt(var + eps);
+      if (in.size() > 1) y.at(whole(k)) = y.at(whole(k)) * in[1][at[1]] + in[2][at[1]];
+    });
+  });
+  return y;
+}
+
+TEST_CASE("op table: instance_norm") {
+  test::run_rows({
+      {.name = "instance_norm",
+       .shapes = {{2, 3, 4}},
+       .fn = [](const Tensors& x) { return instance_norm(x[0]); },
+       .naive = [](const Arrays& x) { return naive_instance_norm(x, 1e-5); },
+       .skip_expanded = true},  // channels without variance
+      {.name = "instance_norm, weight and bias",
+       .shapes = {{2, 3, 2, 2}, {3}, {3}},
+       .fn = [](const Tensors& x) { return instance_norm(x[0], {}, {}, x[1], x[2], {.eps = 0.1}); },
+       .naive = [](const Arrays& x) { return naive_instance_norm(x, 0.1); },
+       .empty_shapes = {{0, 3, 2, 2}, {3}, {3}}},
+  });
+}
+
+TEST_CASE("dropout of channels: all of a channel or nothing, its gradient the same") {
+  Rng rng(3);
+  const Tensor x = ones({40, 25, 3, 2}).set_requires_grad();
+  const Tensor y = dropout2d(x, 0.2, rng);
+  const std::vector<double> v = y.to_vector<double>();
+  int64_t dropped = 0;
+  for (size_t i = 0; i < v.size(); i += 6) {
+    for (size_t k = 1; k < 6; ++k) REQUIRE(v[i + k] == v[i]);
+    CHECK((v[i] == 0 || v[i] == doctest::Approx(1.25)));
+    dropped += v[i] == 0;
+  }
+  CHECK(std::abs(static_cast<double>(dropped) - 200) < 5 * std::sqrt(1000 * 0.2 * 0.8));
+  sum(y).backward();
+  CHECK(x.grad().to_vector<double>() == v);
+  CHECK(dropout1d(ones({2, 3, 4}), 0.5, rng).shape() == Shape{2, 3, 4});
+  CHECK(dropout3d(ones({0, 3, 4, 1, 1}), 0.5, rng).shape() == Shape{0, 3, 4, 1, 1});
+  CHECK(sum(dropout2d(ones({2, 3, 1, 1}), 1, rng)).item() == 0);
+  CHECK(dropout2d(x, 0, rng).ref() == x.ref());
+}
+
+TEST_CASE("channels: errors name the op and the rule") {
+  Rng rng(1);
+  auto says = [](const char* words, const std::function<void()>& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(words), Error);
+  };
+  const Tensor x = zeros({2, 3, 4});
+  says("glu: axis 1 of shape (2, 3, 4) has no two halves", [&] { glu(x, 1); });
+  says("prelu: the weight must be (1,) or, one for each channel, (3,)",
+       [&] { prelu(x, zeros({4})); });
+  says("prelu: x is f32", [&] { prelu(x, zeros({3}, DType::f64)); });
+  says("instance_norm: needs (N, C, ...)", [&] { instance_norm(zeros({2, 3})); });
+  says("instance_norm: 3 channels", [&] { instance_norm(x, {}, {}, zeros({4})); });
+  says("instance_norm: needs more than one element of space", [&] {
+    instance_norm(zeros({2, 3, 1}));
+  });
+  says("running_mean", [&] { instance_norm(x, {}, {}, {}, {}, {.use_input_stats = false}); });
+  says("dropout2d: the input must be (batch, channels, height, width)",
+       [&] { dropout2d(x, 0.5, rng); });
+  says("dropout1d: the probability is 2", [&] { dropout1d(x, 2, rng); });
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,138 @@
+// Fourier transforms against their sums.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/fft.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/core/ops/op_table.h"
+
+namespace tern {
+namespace {
+
+using test::Array;
+using test::for_each_index;
+using Arrays = std::vector<Array>;
+using Args = std::vector<Tensor>;
+using Doubles = std::vector<double>;
+
+/// The angle of sample j and frequency k: exact whatever their product.
+double angle(int64_t j, int64_t k, int64_t n) {
+  return 2 * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
+}
+
+/// (lines, n) -> (lines, n / 2 + 1, 2), the signal being cropped or padded to n.
+Array spectrum_of(const Array& x, int64_t n) {
+  Array y({x.shape[0], n / 2 + 1, 2});
+  for_each_index({x.shape[0], n / 2 + 1}, [&](const Dims& i) {
+    for (int64_t j = 0; j < std::min(n, x.shape[1]); ++j) {
+      y.at({i[0], i[1], 0}) += x.at({i[0], j}) * std::cos(angle(j, i[1], n));
+      y.at({i[0], i[1], 1}) -= x.at({i[0], j}) * std::sin(angle(j, i[1], n));
+    }
+  });
+  return y;
+}
+
+/// (lines, frequencies, 2) -> (lines, n).
+Array signal_of(const Array& y, int64_t n) {
+  Array x({y.shape[0], n});
+  for_each_index(x.shape, [&](const Dims& i) {
+    for (int64_t k = 0; k < std::min(n / 2 + 1, y.shape[1]); ++k) {
+      const double times = k == 0 || 2 * k == n ? 1 : 2, a = angle(i[1], k, n);
+      x.at(i) += times / static_cast<double>(n) *
+                 (y.at({i[0], k, 0}) * std::cos(a) - y.at({i[0], k, 1}) * std::sin(a));
+    }
+  });
+  return x;
+}
+
+TEST_CASE("op table: rfft, irfft") {
+  auto forward = [](int64_t n) { return [n](const Args& x) { return fft::rfft(x[0], {.n = n}); }; };
+  auto back = [](int64_t n) { return [n](const Args& x) { return fft::irfft(x[0], {.n = n}); }; };
+  auto spectrum = [](int64_t n) { return [n](const Arrays& x) { return spectrum_of(x[0], n); }; };
+  auto signal = [](int64_t n) { return [n](const Arrays& x) { return signal_of(x[0], n); }; };
+  auto columns = [](const Arrays& in) {  // the same along axis 0
+    Array x({in[0].shape[1], in[0].shape[0]});
+    for_each_index(x.shape, [&](const Dims& i) { x.at(i) = in[0].at({i[1], i[0]}); });
+    Array y = spectrum_of(x, 5), turned({3, x.shape[0], 2});
+    for_each_index(turned.shape, [&](const Dims& i) { turned.at(i) = y.at({i[1], i[0], i[2]}); });
+    return turned;
+  };
+  test::run_rows({
+      {"rfft", {{3, 8}}, [](const Args& x) { return fft::rfft(x[0]); }, spectrum(8)},
+      {"rfft, odd", {{3, 5}}, forward(5), spectrum(5)},
+      {"rfft, cropped", {{2, 7}}, forward(4), spectrum(4)},
+      {"rfft, padded", {{2, 3}}, forward(6), spectrum(6)},
+      {"rfft, a large prime", {{2, 5}}, forward(37), spectrum(37)},
+      {.name = "rfft, first axis",
+       .shapes = {{5, 3}},
+       .fn = [](const Args& x) { return fft::rfft(x[0], {.axis = 0}); },
+       .naive = columns,
+       .skip_empty = true},
+      {"irfft", {{3, 4, 2}}, [](const Args& x) { return fft::irfft(x[0]); }, signal(6)},
+      {"irfft, odd", {{3, 4, 2}}, back(7), signal(7)},
+      {"irfft, cropped", {{2, 5, 2}}, back(5), signal(5)},
+      {"irfft, padded", {{2, 3, 2}}, back(8), signal(8)},
+      {"irfft, a large prime", {{2, 3, 2}}, back(37), signal(37)},
+  });
+}
+
+TEST_CASE("fft: there and back for every length, in every norm") {
+  Rng rng(2);
+  std::vector<int64_t> lengths = {97, 127, 128, 210, 1000, 1009, 2 * 1009, 4096, 9 * 11 * 13};
+  for (int64_t n = 1; n < 40; ++n) lengths.push_back(n);
+  for (int64_t n : lengths) {
+    CAPTURE(n);
+    Tensor x = randn({3, n}, rng, DType::f64);
+    Array want = spectrum_of(test::to_array(x), n);
+    Doubles got = fft::rfft(x).to_vector<double>();
+    double error = 0;
+    for (size_t i = 0; i < got.size(); ++i) error = std::max(error, std::abs(got[i] - want.v[i]));
+    CHECK(error <= 1e-14 * 8 * static_cast<double>(n));
+    for (fft::Norm norm : {fft::Norm::backward, fft::Norm::ortho, fft::Norm::forward}) {
+      Tensor again = fft::irfft(fft::rfft(x, {.norm = norm}), {.n = n, .norm = norm});
+      CHECK(all_close(again, x, 1e-12, 1e-12));
+      Tensor narrow_one = x.to(DType::f32);
+      again = fft::irfft(fft::rfft(narrow_one, {.norm = norm}), {.n = n, .norm = norm});
+      CHECK(all_close(again, narrow_one, 1e-5, 3e-6));
+    }
+  }
+  Tensor x = randn({4}, rng, DType::f64);
+  CHECK(all_close(fft::rfft(x, {.norm = fft::Norm::ortho}) * 2, fft::rfft(x), 1e-14, 1e-14));
+  CHECK(all_close(fft::rfft(x, {.norm = fft::Norm::forward}) * 4, fft::rfft(x), 1e-14, 1e-14));
+}
+
+TEST_CASE("fft: shapes, what is not read, frequencies, errors") {
+  CHECK(fft::rfft(zeros({2, 6, 3}), {.axis = 1}).shape() == Shape{2, 4, 3, 2});
+  CHECK(fft::irfft(zeros({2, 4, 3, 2}), {.axis = 1}).shape() == Shape{2, 6, 3});
+  CHECK(fft::irfft(zeros({2, 4, 3, 2}), {.n = 7, .axis = -2}).shape() == Shape{2, 7, 3});
+  CHECK(fft::rfft(zeros({0, 6})).shape() == Shape{0, 4, 2});
+  CHECK(fft::irfft(zeros({0, 4, 2})).shape() == Shape{0, 6});
+  Tensor y = tensor({1, 9, 2, 3, 4, 9}, {3, 2}), same = tensor({1, 0, 2, 3, 4, 0}, {3, 2});
+  CHECK(fft::irfft(y).to_vector<float>() == fft::irfft(same).to_vector<float>());
+  CHECK(fft::rfftfreq(5, 0.5).to_vector<float>() == std::vector<float>{0, 0.4F, 0.8F});
+  CHECK_THROWS_WITH_AS(fft::rfft(zeros({0})), doctest::Contains("fft::rfft: the length"), Error);
+  CHECK_THROWS_WITH_AS(fft::irfft(zeros({1, 2})), doctest::Contains("{.n = ...}"), Error);
+  CHECK_THROWS_WITH_AS(fft::irfft(zeros({4, 3})), doctest::Contains("last axis is 2"), Error);
+  CHECK_THROWS_WITH_AS(fft::rfft(arange(0, 4)), doctest::Contains("f32 or f64"), Error);
+  CHECK_THROWS_WITH_AS(fft::rfft(zeros({4}), {.axis = 1}), doctest::Contains("fft::rfft"), Error);
+}
+
+TEST_CASE("fft: the number of threads changes nothing") {
+  Rng rng(6);
+  Tensor x = randn({301, 210}, rng), p = randn({31, 1009}, rng);
+  std::vector<std::vector<float>> all;
+  const int before = num_threads();
+  for (int n : {1, 3}) {
+    set_num_threads(n);
+    all.push_back((fft::irfft(fft::rfft(x))).to_vector<float>());
+    for (float v : fft::irfft(fft::rfft(p)).to_vector<float>()) all.back().push_back(v);
+  }
+  set_num_threads(before);
+  CHECK(all[0] == all[1]);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,314 @@
+// Softmax and normalisation. Literal values are PyTorch's.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/core/ops/op_table.h"
+
+namespace tern {
+namespace {
+
+using test::Array;
+using test::for_each_index;
+using test::OpRow;
+using Inputs = std::vector<Tensor>;
+using Arrays = std::vector<Array>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Calls body(numbers of the line) for every line of x along `axis`; the line is written back.
+void for_each_line(Array& x, int axis, const std::function<void(std::vector<double>&)>& body) {
+  Shape others = x.shape;
+  others[axis] = std::min<int64_t>(x.shape[axis], 1);
+  for_each_index(others, [&](Dims index) {
+    std::vector<double> line;
+    for (index[axis] = 0; index[axis] < x.shape[axis]; ++index[axis]) line.push_back(x.at(index));
+    body(line);
+    for (index[axis] = 0; index[axis] < x.shape[axis]; ++index[axis])
+      x.at(index) = line[static_cast<size_t>(index[axis])];
+  });
+}
+
+// `mask`: which elements count (none: all).
+Array softmax_of(Array x, int axis, bool logarithm, const std::vector<int>& mask = {}) {
+  for_each_line(x, axis, [&](std::vector<double>& line) {
+    double total = 0;
+    auto counts = [&](size_t i) { return mask.empty() || mask[i]; };
+    for (size_t i = 0; i < line.size(); ++i) total += counts(i) ? std::exp(line[i]) : 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (logarithm)
+        line[i] = counts(i) ? line[i] - std::log(total) : -kInf;
+      else
+        line[i] = counts(i) ? std::exp(line[i]) / total : 0;
+    }
+  });
+  return x;
+}
+
+TEST_CASE("op table: softmax") {
+  std::vector<OpRow> rows;
+  for (int axis : {0, 1, 2}) {
+    rows.push_back({.name = "softmax",
+                    .shapes = {{2, 3, 4}},
+                    .fn = [axis](const Inputs& x) { return softmax(x[0], axis); },
+                    .naive = [axis](const Arrays& x) { return softmax_of(x[0], axis, false); }});
+    rows.push_back({.name = "log_softmax",
+                    .shapes = {{2, 3, 4}},
+                    .fn = [axis](const Inputs& x) { return log_softmax(x[0], axis); },
+                    .naive = [axis](const Arrays& x) { return softmax_of(x[0], axis, true); }});
+  }
+  const std::vector<int> keep{1, 0, 1, 1};
+  Tensor mask = tensor({1, 0, 1, 1}, {4}, DType::u8);
+  rows.push_back({.name = "softmax, masked",
+                  .shapes = {{3, 4}},
+                  .fn = [mask](const Inputs& x) { return softmax(x[0], -1, mask); },
+                  .naive = [keep](const Arrays& x) { return softmax_of(x[0], 1, false, keep); }});
+  rows.push_back({.name = "softmax, masked, first axis",
+                  .shapes = {{4, 3}},
+                  .fn = [mask](const Inputs& x) { return softmax(x[0], 0, unsqueeze(mask, 1)); },
+                  .naive = [keep](const Arrays& x) { return softmax_of(x[0], 0, false, keep); },
+                  .empty_shapes = {{4, 0}}});
+  rows.push_back({.name = "log_softmax, masked",
+                  .shapes = {{3, 4}},
+                  .fn =
+                      [mask](const Inputs& x) {  // -inf does not lend itself to differences
+                        return masked_fill(log_softmax(x[0], -1, mask), eq(mask, 0), 0);
+                      },
+                  .naive =
+                      [keep](const Arrays& x) {
+                        Array y = softmax_of(x[0], 1, true, keep);
+                        for (double& v : y.v) v = std::isinf(v) ? 0 : v;
+                        return y;
+                      }});
+  test::run_rows(rows);
+}
+
+TEST_CASE("softmax: large numbers, infinities, scalars") {
+  CHECK(softmax(tensor({1000, 1000, -1000}, {3}), 0).to_vector<double>() ==
+        std::vector<double>{0.5, 0.5, 0});
+  CHECK(softmax(tensor({0, -kInf}, {2}), 0).to_vector<double>() == std::vector<double>{1, 0});
+  CHECK(log_softmax(tensor({3000, 3000}, {2}), 0)[0].item() == doctest::Approx(-std::log(2)));
+  CHECK(softmax(scalar(3), -1).item() == 1);
+  CHECK(log_softmax(scalar(3), 0).shape() == Shape{});
+  CHECK(std::isnan(softmax(tensor({1, std::nan("")}, {2}), 0)[0].item()));
+  CHECK_THROWS_AS(softmax(tensor({1, 2}, {2}, DType::i64), 0), Error);
+  CHECK_THROWS_WITH_AS(softmax(zeros({2, 3}), 2), "softmax: axis 2 is out of range for 2 axes",
+                       Error);
+  CHECK_THROWS_WITH_AS(softmax(zeros({2, 3}), 1, ones({3})), doctest::Contains("mask is u8"),
+                       Error);
+}
+
+TEST_CASE("softmax: a row without a 1 in its mask gives zeros and zero gradients") {
+  Rng rng(1);
+  // (B, H, T, S) with a mask (B, 1, T, S): row 1 of batch 0 sees nothing.
+  Tensor x = randn({2, 3, 2, 5}, rng);
+  Tensor mask =
+      tensor({1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0}, {2, 1, 2, 5}, DType::u8);
+  x.set_requires_grad();
+  Tensor y = softmax(x, -1, mask), log_y = log_softmax(x, -1, mask);
+  Tensor weights = randn(x.shape(), rng);
+  std::vector<double> dx = grad({sum(y * weights)}, {x})[0].to_vector<double>();
+  std::vector<double> dlog = grad({log_y}, {x}, {.gradients = {weights}})[0].to_vector<double>();
+  std::vector<double> p = y.to_vector<double>(), log_p = log_y.to_vector<double>();
+  std::vector<int> m = expand(mask, x.shape()).to_vector<int>();
+  for (size_t i = 0; i < p.size(); ++i) {
+    CHECK(std::isfinite(dx[i]));
+    CHECK(std::isfinite(dlog[i]));
+    if (m[i]) {
+      CHECK(p[i] > 0);
+      CHECK(std::exp(log_p[i]) == doctest::Approx(p[i]));
+    } else {
+      CHECK((p[i] == 0 && log_p[i] == -kInf && dx[i] == 0 && dlog[i] == 0));
+    }
+  }
+}
+
+// Weights, biases and eps beside x.
+TEST_CASE("op table: layer_norm and rms_norm") {
+  auto naive = [](bool centred, bool affine) {
+    return [=](const Arrays& in) {
+      Array y = in[0];
+      for_each_line(y, y.shape.size() - 1, [&](std::vector<double>& line) {
+        double n = static_cast<double>(line.size()), mean = 0, square = 0;
+        for (double v : line) mean += centred ? v / n : 0;
+        for (double v : line) square += (v - mean) * (v - mean) / n;
+        for (size_t i = 0; i < line.size(); ++i) {
+          auto at = static_cast<int64_t>(i);
+          line[i] = (line[i] - mean) / std::sqrt(square + 1e-3);
+          if (affine) line[i] *= in[1][at];
+          if (affine && centred) line[i] += in[2][at];
+        }
+      });
+      return y;
+    };
+  };
+  test::run_rows({
+      {.name = "layer_norm",
+       .shapes = {{3, 5}, {5}, {5}},
+       .fn = [](const Inputs& x) { return layer_norm(x[0], 5, x[1], x[2], 1e-3); },
+       .naive = naive(true, true)},
+      {.name = "layer_norm without weights",
+       .shapes = {{2, 3, 4}},
+       .fn = [](const Inputs& x) { return layer_norm(x[0], 4, {}, {}, 1e-3); },
+       .naive = naive(true, false)},
+      {.name = "rms_norm",
+       .shapes = {{3, 5}, {5}},
+       .fn = [](const Inputs& x) { return rms_norm(x[0], 5, x[1], 1e-3); },
+       .naive = naive(false, true)},
+  });
+}
+
+TEST_CASE("layer_norm over two axes is that over the flattened ones") {
+  Rng rng(2);
+  Tensor x = randn({4, 3, 5}, rng), w = randn({3, 5}, rng), b = randn({3, 5}, rng);
+  Tensor y = layer_norm(x, {3, 5}, w, b);
+  Tensor flat = layer_norm(reshape(x, {4, 15}), 15, reshape(w, 15), reshape(b, 15));
+  CHECK(y.shape() == x.shape());
+  CHECK(y.to_vector<float>() == flat.to_vector<float>());
+}
+
+// Sums of channels (n, c, s) are those of a loop.
+TEST_CASE("op table: batch_norm and group_norm") {
+  auto naive = [](int64_t groups) {  // 0: a mean and variance for every channel of the batch
+    return [=](const Arrays& in) {
+      Array y = in[0];
+      const Shape& shape = y.shape;
+      auto group = [&](const Dims& i) {
+        return groups ? i[0] * groups + i[1] * groups / shape[1] : i[1];
+      };
+      auto size = static_cast<size_t>(groups ? shape[0] * groups : shape[1]);
+      std::vector<double> n(size), mean(size), square(size);
+      auto at = [&](std::vector<double>& v, const Dims& i) -> double& {
+        return v[static_cast<size_t>(group(i))];
+      };
+      for_each_index(shape, [&](const Dims& i) { at(n, i) += 1; });
+      for_each_index(shape, [&](const Dims& i) { at(mean, i) += y.at(i) / at(n, i); });
+      for_each_index(shape, [&](const Dims& i) {
+        at(square, i) += (y.at(i) - at(mean, i)) * (y.at(i) - at(mean, i)) / at(n, i);
+      });
+      for_each_index(shape, [&](const Dims& i) {
+        y.at(i) =
+            (y.at(i) - at(mean, i)) / std::sqrt(at(square, i) + 1e-3) * in[1][i[1]] + in[2][i[1]];
+      });
+      return y;
+    };
+  };
+  auto batch = [](const Inputs& x) {
+    return batch_norm(x[0], {}, {}, x[1], x[2], {.training = true, .eps = 1e-3});
+  };
+  test::run_rows({
+      {.name = "batch_norm",
+       .shapes = {{4, 3, 2, 2}, {3}, {3}},
+       .fn = batch,
+       .naive = naive(0),
+       .empty_shapes = {{4, 3, 0}, {3}, {3}}},
+      {.name = "batch_norm (N, C)",
+       .shapes = {{5, 3}, {3}, {3}},
+       .fn = batch,
+       .naive = naive(0),
+       .skip_empty = true,
+       .skip_expanded = true},  // equal rows: the variance is 0
+      {.name = "group_norm",
+       .shapes = {{2, 6, 3}, {6}, {6}},
+       .fn = [](const Inputs& x) { return group_norm(x[0], 2, x[1], x[2], 1e-3); },
+       .naive = naive(2),
+       .empty_shapes = {{0, 6, 3}, {6}, {6}}},
+  });
+}
+
+Tensor sample() {
+  return tensor({.5, -1.2, 2, .1, 1.5, .3, -.7, .9, -.4, 2.2, .6, -1.1}, {3, 4}, DType::f64);
+}
+Tensor channel_weight() { return tensor({.5, 2, 1, 1.5}, {4}, DType::f64); }
+Tensor channel_bias() { return tensor({.1, .2, .3, .4}, {4}, DType::f64); }
+
+void check_close(const Tensor& got, const std::vector<double>& want) {
+  std::vector<double> v = got.to_vector<double>();
+  REQUIRE(v.size() == want.size());
+  for (size_t i = 0; i < v.size(); ++i) CHECK(std::abs(v[i] - want[i]) < 1e-12);
+}
+
+TEST_CASE("normalisation: PyTorch's numbers") {
+  check_close(layer_norm(sample(), 4, channel_weight(), channel_bias()),
+              {0.16571594088275, -2.5162588898202, 1.7457506994204, 0.071420295586272,
+               0.71545279239317, -0.29236223391454, -1.1770867017436, 1.1385433508718,
+               -0.19240670366278, 3.2248969344426, 0.52182577519246, -1.3241912526323});
+  check_close(rms_norm(sample(), 4, channel_weight()),
+              {0.20942688066274, -2.0104980543623, 1.675415045302, 0.12565612839765,
+               0.78621319555629, 0.62897055644503, -0.7337989825192, 1.4151837520013,
+               -0.15605481542291, 3.433205939304, 0.46816444626873, -1.287452227239});
+  check_close(group_norm(reshape(sample(), {1, 4, 3}), 2, channel_weight(), channel_bias()),
+              {0.083777934728104, -0.74354739413861, 0.81377087196344, -0.64354739413861,
+               2.08175957154, -0.2542178276131, -0.54998580621887, 0.88156923583397,
+               -0.28156923583397, 3.0170615612528, 0.86972899817359, -1.4118118500981});
+}
+
+TEST_CASE("batch_norm: running statistics and evaluation are PyTorch's") {
+  Tensor mean = zeros({4}, DType::f64), var = ones({4}, DType::f64);
+  Tensor y = batch_norm(sample(), mean, var, channel_weight(), channel_bias(), {.training = true});
+  check_close(y, {0.07852333933164, -2.1480150619224, 1.5395767142748, 0.64333033073819,
+                  0.72282315938243, 0.0083253010675566, -0.90934313587786, 2.1033123151673,
+                  -0.50134649871407, 2.7396897608549, 0.26976642160305, -1.5466426459055});
+  check_close(mean, {0.053333333333333, 0.043333333333333, 0.063333333333333, -0.0033333333333333});
+  check_close(var, {0.99033333333333, 1.1903333333333, 1.0823333333333, 1.0013333333333});
+  check_close(batch_norm(sample(), mean, var, channel_weight(), channel_bias()),
+              {0.32441953428284, -2.0791948282446, 2.161539922178, 0.55489599643853,
+               0.82685132745337, 0.67050402620599, -0.43372227569492, 1.7540908075756,
+               -0.12776907957064, 4.1534559085101, 0.81584841216979, -1.243896220267});
+  CHECK_THROWS_WITH_AS(batch_norm(sample(), {}, {}), doctest::Contains("needs running_mean"),
+                       Error);
+  CHECK_THROWS_WITH_AS(batch_norm(narrow(sample(), 0, 0, 1), mean, var, {}, {}, {.training = true}),
+                       doctest::Contains("more than one value"), Error);
+}
+
+TEST_CASE("normalisation: wrong arguments name the op and the values") {
+  Tensor x = zeros({2, 3});
+  CHECK_THROWS_WITH_AS(layer_norm(x, 4), "layer_norm: the last axes of shape (2, 3) are not (4,)",
+                       Error);
+  CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({2})), doctest::Contains("(2,)"), Error);
+  CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({3}, DType::f64)), doctest::Contains(".to()"), Error);
+  CHECK_THROWS_WITH_AS(group_norm(x, 2), doctest::Contains("3 channels do not make 2 groups"),
+                       Error);
+}
+
+// Fused and composed gradients are two pieces of code.
+TEST_CASE("fused gradients are those of the composed formulas, for any number of threads") {
+  Rng rng(5);
+  Tensor x = randn({131, 70}, rng, DType::f64), w = randn({70}, rng, DType::f64);
+  Tensor b = randn({70}, rng, DType::f64), up = randn({131, 70}, rng, DType::f64);
+  Inputs in{x.set_requires_grad(), w.set_requires_grad(), b.set_requires_grad()};
+  auto run = [&](const TensorFunction& fn, bool composed) {
+    std::vector<std::vector<double>> out;
+    for (const Tensor& g :
+         grad({fn(in)}, in, {.create_graph = composed, .allow_unused = true, .gradients = {up}}))
+      out.push_back(g.defined() ? g.to_vector<double>() : std::vector<double>{});
+    return out;
+  };
+  auto batch = [](const Inputs& i) {
+    Tensor y = reshape(transpose(i[0], 0, 1), {1, 70, 131});
+    y = batch_norm(y, {}, {}, i[1], i[2], {.training = true});
+    return transpose(reshape(y, {70, 131}), 0, 1);
+  };
+  const int before = num_threads();
+  for (const TensorFunction& fn :
+       std::vector<TensorFunction>{[](const Inputs& i) { return layer_norm(i[0], 70, i[1], i[2]); },
+                                   [](const Inputs& i) { return rms_norm(i[0], 70, i[1]); },
+                                   [](const Inputs& i) { return softmax(i[0], -1); },
+                                   [](const Inputs& i) { return log_softmax(i[0], -1); }, batch}) {
+    set_num_threads(1);
+    auto fused = run(fn, false), composed = run(fn, true);
+    for (size_t k = 0; k < fused.size(); ++k)
+      for (size_t i = 0; i < fused[k].size(); ++i)
+        REQUIRE(std::abs(fused[k][i] - composed[k][i]) < 1e-11);
+    set_num_threads(3);
+    CHECK(run(fn, false) == fused);
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace tern

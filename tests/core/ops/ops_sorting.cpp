@@ -1,0 +1,153 @@
+// sort, argsort and topk: values, gradients, order of equals, NaN.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
+#include "tern/tests/core/ops/op_table.h"
+
+namespace tern {
+namespace {
+
+using test::Array;
+using Args = std::vector<Tensor>;
+using Arrays = std::vector<Array>;
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
+Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+
+// Positions of the first k elements in order, as a stable sort gives them.
+Ints order_of(const std::vector<double>& line, int64_t k, bool descending) {
+  Ints at(line.size());
+  std::iota(at.begin(), at.end(), 0);
+  std::stable_sort(at.begin(), at.end(), [&](int64_t a, int64_t b) {
+    double x = line[static_cast<size_t>(a)], y = line[static_cast<size_t>(b)];
+    return descending ? x > y : x < y;
+  });
+  at.resize(static_cast<size_t>(k));
+  return at;
+}
+
+// Values in order along axis 0 or 1 of a matrix.
+Array ordered(const Array& x, int axis, int64_t k, bool descending) {
+  Shape shape = x.shape;
+  shape[axis] = k;
+  Array y(shape);
+  for (int64_t line = 0; line < shape[1 - axis]; ++line) {
+    auto at = [&](int64_t i) { return axis == 0 ? Dims{i, line} : Dims{line, i}; };
+    std::vector<double> values;
+    for (int64_t i = 0; i < x.shape[axis]; ++i) values.push_back(x.at(at(i)));
+    Ints order = order_of(values, k, descending);
+    for (int64_t i = 0; i < k; ++i)
+      y.at(at(i)) = values[static_cast<size_t>(order[static_cast<size_t>(i)])];
+  }
+  return y;
+}
+
+TEST_CASE("op table: sorting") {
+  test::run_rows({
+      {.name = "sort",
+       .shapes = {{3, 5}},
+       .fn = [](const Args& x) { return sort(x[0]).values * sort(x[0]).values; },
+       .naive =
+           [](const Arrays& x) {
+             Array y = ordered(x[0], 1, 5, false);
+             for (double& v : y.v) v *= v;
+             return y;
+           }},
+      {.name = "sort, first axis, descending",
+       .shapes = {{5, 3}},
+       .fn = [](const Args& x) { return sort(x[0], 0, true).values; },
+       .naive = [](const Arrays& x) { return ordered(x[0], 0, x[0].shape[0], true); },
+       .skip_expanded = true},
+      {.name = "topk",
+       .shapes = {{3, 6}},
+       .fn = [](const Args& x) { return topk(x[0], 2).values; },
+       .naive = [](const Arrays& x) { return ordered(x[0], 1, 2, true); }},
+      {.name = "topk, first axis, smallest",
+       .shapes = {{6, 3}},
+       .fn = [](const Args& x) { return topk(x[0], 4, 0, false).values; },
+       .naive = [](const Arrays& x) { return ordered(x[0], 0, 4, false); },
+       .skip_empty = true,
+       .skip_expanded = true},
+      {.name = "argmax",
+       .shapes = {{3, 6}},
+       .fn = [](const Args& x) { return argmax(x[0], -1).to(x[0].dtype()); },
+       .naive =
+           [](const Arrays& x) {
+             Array y(Shape{x[0].shape[0]});
+             for (int64_t r = 0; r < y.numel(); ++r)
+               for (int64_t c = 1; c < 6; ++c)
+                 if (x[0].at({r, c}) > x[0].at({r, static_cast<int64_t>(y[r])}))
+                   y[r] = static_cast<double>(c);
+             return y;
+           },
+       .gradient = false},
+      {.name = "argmin, first axis, keepdim",
+       .shapes = {{6, 3}},
+       .fn = [](const Args& x) { return argmin(x[0], 0, true).to(x[0].dtype()); },
+       .naive =
+           [](const Arrays& x) {
+             Array y({1, 3});
+             for (int64_t c = 0; c < 3; ++c)
+               for (int64_t r = 1; r < 6; ++r)
+                 if (x[0].at({r, c}) < x[0].at({static_cast<int64_t>(y[c]), c}))
+                   y[c] = static_cast<double>(r);
+             return y;
+           },
+       .gradient = false,
+       .skip_empty = true},
+  });
+}
+
+TEST_CASE("sort is stable and takes NaN for the greatest") {
+  Tensor x = tensor({2, kNan, 1, kInf, 2, -kInf, kNan, 1}, {8});
+  CHECK(list(argsort(x)) == Ints{5, 2, 7, 0, 4, 3, 1, 6});
+  CHECK(list(argsort(x, 0, true)) == Ints{1, 6, 3, 0, 4, 2, 7, 5});
+  CHECK(list(topk(x, 4).indices) == Ints{1, 6, 3, 0});
+  CHECK(list(topk(x, 4, 0, false).indices) == Ints{5, 2, 7, 0});
+  CHECK(list(argmax(x, 0)) == Ints{1});
+  CHECK(list(argmin(x, 0)) == Ints{1});
+  CHECK(list(sort(tensor({0.0, -0.0, 0.0}, {3})).indices) == Ints{0, 1, 2});
+}
+
+TEST_CASE("sorting integers, long lines, no axes, no elements") {
+  Tensor big =
+      ints({std::numeric_limits<int64_t>::max(), -1, 9007199254740993, 9007199254740992}, {4});
+  CHECK(list(sort(big).indices) == Ints{1, 3, 2, 0});
+  CHECK(list(sort(tensor(std::vector<uint8_t>{3, 255, 0}, {3})).values) == Ints{0, 3, 255});
+  CHECK(list(argmax(ints({1, 5, 5}, {3}), 0)) == Ints{1});
+  CHECK(argmax(big, 0).dtype() == DType::i64);
+
+  Rng rng(3);
+  Tensor x = randint(0, 50, {3, 2000}, rng);
+  Array want = ordered(test::to_array(x), 1, 2000, true);
+  CHECK(test::to_array(sort(x, 1, true).values).v == want.v);
+  Ints line = list(x[1]);
+  CHECK(list(topk(x, 100).indices[1]) == order_of(Doubles(line.begin(), line.end()), 100, true));
+
+  CHECK(sort(scalar(3)).values.shape() == Shape{});
+  CHECK(list(sort(scalar(3)).indices) == Ints{0});
+  CHECK(topk(scalar(3), 1).values.shape() == Shape{});
+  CHECK(argmax(scalar(3), -1).shape() == Shape{});
+  CHECK(sort(empty({2, 0})).indices.shape() == Shape{2, 0});
+  CHECK(topk(empty({2, 3}), 0).values.shape() == Shape{2, 0});
+  CHECK(argmax(empty({0, 3}), 1).shape() == Shape{0});
+  CHECK_THROWS_AS(argmax(empty({0, 3}), 0), Error);
+  CHECK_THROWS_AS(topk(x, 2001), Error);
+  CHECK_THROWS_AS(topk(x, -1), Error);
+  CHECK_THROWS_AS(sort(x, 2), Error);
+}
+
+}  // namespace
+}  // namespace tern

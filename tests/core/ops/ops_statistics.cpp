@@ -1,0 +1,378 @@
+// Order statistics, running products and extremes, counts and draws, against naive loops and
+// PyTorch's numbers.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/statistics.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/core/ops/op_table.h"
+
+namespace tern {
+namespace {
+
+using test::Array;
+using test::OpRow;
+using Arrays = std::vector<Array>;
+using Args = std::vector<Tensor>;
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor f64(std::initializer_list<double> v) { return tensor(v, Shape(v.size()), DType::f64); }
+Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
+Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
+Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+
+bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
+  if (got.size() != want.size()) return false;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) continue;
+    if (!(std::abs(got[i] - want[i]) <= tolerance)) return false;
+  }
+  return true;
+}
+
+/// The gradient of the sum of fn(x).
+Doubles gradient(const std::function<Tensor(const Tensor&)>& fn, const Tensor& at) {
+  Tensor x = at.clone().set_requires_grad();
+  return numbers(grad({sum(fn(x))}, {x})[0]);
+}
+
+/// fn of each line of a matrix along an axis: numbers in, numbers out.
+std::function<Array(const Arrays&)> lines(int axis, std::function<Doubles(Doubles)> fn,
+                                          bool keep = true) {
+  return [=](const Arrays& in) {
+    const Array& x = in[0];
+    const int64_t n = x.shape[axis], others = x.shape[1 - axis];
+    const auto size = static_cast<int64_t>(fn(Doubles(static_cast<size_t>(n))).size());
+    Shape shape = x.shape;
+    shape[axis] = size;
+    Array y(shape);
+    for (int64_t line = 0; line < others; ++line) {
+      Doubles values;
+      auto at = [&](int64_t i) { return axis == 0 ? Dims{i, line} : Dims{line, i}; };
+      for (int64_t i = 0; i < n; ++i) values.push_back(x.at(at(i)));
+      values = fn(values);
+      for (int64_t i = 0; i < size; ++i) y.at(at(i)) = values[static_cast<size_t>(i)];
+    }
+    if (!keep) y.shape = Shape{others};
+    return y;
+  };
+}
+
+Doubles kth(Doubles v, size_t k) {
+  std::sort(v.begin(), v.end());
+  return {v[k]};
+}
+
+double quantile_of(Doubles v, double q) {
+  std::sort(v.begin(), v.end());
+  const double rank = q * static_cast<double>(v.size() - 1), below = std::floor(rank);
+  const auto i = static_cast<size_t>(below);
+  return v[i] + (rank - below) * (v[std::min(i + 1, v.size() - 1)] - v[i]);
+}
+
+TEST_CASE("op table: order statistics") {
+  auto first_quantiles = [](const Arrays& in) {  // (3, 5) -> (2, 3)
+    Array low = lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; })(in);
+    Array high = lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.9)}; })(in);
+    Array y({2, in[0].shape[0]});
+    for (int64_t i = 0; i < in[0].shape[0]; ++i) y.at({0, i}) = low[i], y.at({1, i}) = high[i];
+    return y;
+  };
+  std::vector<OpRow> rows = {
+      {"median",
+       {{3, 5}},
+       [](const Args& x) { return median(x[0], -1).values; },
+       lines(
+           1, [](const Doubles& v) { return kth(v, 2); }, false)},
+      {"median, first axis, kept",
+       {{4, 3}},
+       [](const Args& x) { return median(x[0], 0, true).values; },
+       lines(0, [](const Doubles& v) { return kth(v, 1); })},
+      {"median of all",
+       {{3, 5}},
+       [](const Args& x) { return median(x[0]); },
+       [](const Arrays& in) {
+         Array y{Shape{}};
+         y[0] = kth(in[0].v, (in[0].v.size() - 1) / 2)[0];
+         return y;
+       }},
+      {"kthvalue",
+       {{3, 5}},
+       [](const Args& x) { return kthvalue(x[0], 4).values; },
+       lines(
+           1, [](const Doubles& v) { return kth(v, 3); }, false)},
+      {"quantile",
+       {{3, 5}},
+       [](const Args& x) { return quantile(x[0], 0.3, {.axis = 1, .keepdim = true}); },
+       lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; })},
+      {"quantiles",
+       {{3, 5}},
+       [](const Args& x) {
+         return quantile(x[0], tensor({0.3, 0.9}, {2}, DType::f64).to(x[0].dtype()), {.axis = -1});
+       },
+       first_quantiles},
+      {"quantile of all",
+       {{3, 5}},
+       [](const Args& x) { return quantile(x[0], 0.7); },
+       [](const Arrays& in) {
+         Array y{Shape{}};
+         y[0] = quantile_of(in[0].v, 0.7);
+         return y;
+       }},
+      {"var_mean",
+       {{3, 5}},
+       [](const Args& x) {
+         VarMean both = var_mean(x[0], 1);
+         return both.var + both.mean;
+       },
+       lines(
+           1,
+           [](const Doubles& v) {
+             double mean = 0, var = 0;
+             for (double a : v) mean += a / 5;
+             for (double a : v) var += (a - mean) * (a - mean) / 4;
+             return Doubles{var + mean};
+           },
+           false)},
+  };
+  for (size_t i = 0; i < 7; ++i) rows[i].skip_expanded = true;
+  for (size_t i : {1, 2, 6}) rows[i].skip_empty = true;
+  test::run_rows(rows);
+}
+
+TEST_CASE("op table: running products and extremes") {
+  auto running = [](double (*fn)(double, double)) {
+    return [fn](Doubles v) {
+      for (size_t i = 1; i < v.size(); ++i) v[i] = fn(v[i - 1], v[i]);
+      return v;
+    };
+  };
+  auto times = [](double a, double b) { return a * b; };
+  auto most = [](double a, double b) { return std::max(a, b); };
+  auto least = [](double a, double b) { return std::min(a, b); };
+  std::vector<OpRow> rows = {
+      {"cumprod",
+       {{3, 5}},
+       [](const Args& x) { return cumprod(x[0], -1); },
+       lines(1, running(times))},
+      {"cumprod, first axis",
+       {{5, 3}},
+       [](const Args& x) { return cumprod(x[0], 0); },
+       lines(0, running(times))},
+      {"cumprod with a zero",
+       {{3, 5}},
+       [](const Args& x) {
+         return cumprod(x[0] * tensor({1, 1, 0, 1, 1}, {5}, DType::f64).to(x[0].dtype()), 1);
+       },
+       lines(1,
+             [=](Doubles v) {
+               v[2] = 0;
+               return running(times)(v);
+             })},
+      {"cummax",
+       {{3, 5}},
+       [](const Args& x) { return cummax(x[0], 1).values; },
+       lines(1, running(most))},
+      {"cummin, first axis",
+       {{5, 3}},
+       [](const Args& x) { return cummin(x[0], 0).values; },
+       lines(0, running(least))},
+  };
+  rows[3].skip_expanded = rows[4].skip_expanded = true;
+  test::run_rows(rows);
+}
+
+TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, nothing") {
+  auto all = [](const Tensor& x) { return median(x); };
+  auto along = [](const Tensor& x) { return median(x, 0).values; };
+  CHECK(gradient(all, f64({3, 1, 1, 2})) == Doubles{0, 0.5, 0.5, 0});
+  CHECK(gradient(along, f64({3, 1, 1, 2})) == Doubles{0, 0, 1, 0});
+  CHECK(gradient(all, f64({3, kNan, 2})) == Doubles{0, 1, 0});
+  CHECK(gradient(along, f64({3, kNan, 2})) == Doubles{0, 1, 0});
+  CHECK(std::isnan(median(f64({3, kNan, 2})).item()));
+  CHECK(std::isnan(median(zeros({0})).item()));
+  CHECK(median(i64({9, 4, 7, 5})).item<int64_t>() == 5);
+  CHECK(median(scalar(3), -1).indices.item<int64_t>() == 0);
+  CHECK(list(median(tensor({5, 1, 4, 2, 6, 3}, {2, 3}), 1).indices) == Ints{2, 2});
+  CHECK(kthvalue(f64({3, kNan, 2}), 3).indices.item<int64_t>() == 1);
+  CHECK(kthvalue(tensor({5, 1, 4, 2, 6, 3}, {2, 3}), 1, 0, true).values.shape() == Shape{1, 3});
+  CHECK(kthvalue(scalar(3), 1).values.shape() == Shape{});
+  CHECK(median(zeros({0, 3}), 1).values.shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(median(zeros({0, 3}), 0), doctest::Contains("median: axis 0"), Error);
+  CHECK_THROWS_WITH_AS(median(zeros({0}, DType::i64)), doctest::Contains("no elements"), Error);
+  CHECK_THROWS_WITH_AS(kthvalue(zeros({3}), 4), doctest::Contains("k is 4, outside [1, 3]"), Error);
+  CHECK_THROWS_WITH_AS(kthvalue(zeros({3}), 0), doctest::Contains("k is 0"), Error);
+}
+
+TEST_CASE("quantile: PyTorch's numbers, interpolations, shapes, errors") {
+  struct Row {
+    QuantileInterpolation how;
+    Doubles y, dx;
+  };
+  const Tensor x = f64({3, 1, 4, 2}), q = f64({0.1, 0.5, 0.6});
+  for (const Row& r : std::vector<Row>{
+           {QuantileInterpolation::linear, {1.3, 2.5, 2.8}, {1.3, 0.7, 0, 1}},
+           {QuantileInterpolation::lower, {1, 2, 2}, {0, 1, 0, 2}},
+           {QuantileInterpolation::higher, {2, 3, 3}, {2, 0, 0, 1}},
+           {QuantileInterpolation::midpoint, {1.5, 2.5, 2.5}, {1, 0.5, 0, 1.5}},
+           {QuantileInterpolation::nearest, {1, 3, 3}, {2, 1, 0, 0}},
+       }) {
+    auto fn = [&](const Tensor& t) { return quantile(t, q, {.interpolation = r.how}); };
+    CHECK(close(numbers(fn(x)), r.y));
+    CHECK(close(gradient(fn, x), r.dx));
+  }
+  auto half = [](const Tensor& t) { return quantile(t, 0.5); };
+  CHECK(std::isnan(half(f64({3, kNan, 1})).item()));
+  CHECK(gradient(half, f64({3, kNan, 1})) == Doubles{0, 1, 0});
+  CHECK(close(gradient([&](const Tensor& t) { return quantile(x, t); }, f64({0.1, 0.6})), {3, 3}));
+  const Tensor deep = reshape(arange(0, 24, 1, DType::f64), {2, 3, 4});
+  CHECK(quantile(deep, q, {.axis = 1}).shape() == Shape{3, 2, 4});
+  CHECK(quantile(deep, q, {.axis = 1, .keepdim = true}).shape() == Shape{3, 2, 1, 4});
+  CHECK(quantile(deep, 0.5, {.keepdim = true}).shape() == Shape{1, 1, 1});
+  CHECK(numbers(quantile(deep, 0.5, {.axis = 1})[1]) == Doubles{16, 17, 18, 19});
+  CHECK(quantile(scalar(3), 0.2, {.axis = 0}).shape() == Shape{});
+  CHECK(quantile(x, zeros({0}, DType::f64)).shape() == Shape{0});
+  CHECK(quantile(zeros({0, 3}), 0.5, {.axis = 1}).shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(quantile(zeros({0}), 0.5), doctest::Contains("no elements"), Error);
+  CHECK_THROWS_WITH_AS(quantile(x, 1.5), doctest::Contains("1.5, outside [0, 1]"), Error);
+  CHECK_THROWS_WITH_AS(quantile(x, ones({1})), doctest::Contains("one type"), Error);
+}
+
+TEST_CASE("cummax, cumprod: NaN, ties, integers, zeros") {
+  ValuesIndices top = cummax(f64({1, 3, 3, kNan, 2, kNan}), 0);
+  CHECK(close(numbers(top.values), {1, 3, 3, kNan, kNan, kNan}));
+  CHECK(list(top.indices) == Ints{0, 1, 2, 3, 3, 5});
+  CHECK(list(cummin(f64({3, 1, 1, 2}), 0).indices) == Ints{0, 1, 2, 2});
+  CHECK(list(cummax(i64({INT64_MIN, -1, -5}), 0).values) == Ints{INT64_MIN, -1, -1});
+  CHECK(cummin(scalar(2), 0).indices.item<int64_t>() == 0);
+  CHECK(cummax(zeros({2, 0}), 1).indices.shape() == Shape{2, 0});
+  auto product = [](const Tensor& x) { return cumprod(x, 0); };
+  CHECK(gradient(product, f64({2, 0, 3, 0, 4})) == Doubles{1, 8, 0, 0, 0});
+  CHECK(list(cumprod(tensor({100, 200, 3}, {3}, DType::u8), 0)) == Ints{100, 20000, 60000});
+  CHECK(cumprod(scalar(2), -1).item() == 2);
+  Rng rng(4);
+  Tensor x = randn({3, 700, 130}, rng);
+  std::vector<Doubles> all;
+  const int before = num_threads();
+  for (int n : {1, 3}) {
+    set_num_threads(n);
+    all.push_back(numbers(cumprod(x, 1) + cummax(x, 1).values + cummin(x, 2).values));
+  }
+  set_num_threads(before);
+  CHECK(all[0] == all[1]);
+}
+
+TEST_CASE("unique: order, inverse, counts, slices, NaN, nothing") {
+  Tensor x = f64({3, 1, kNan, 1, kNan});
+  Unique u = unique(x, {.return_inverse = true, .return_counts = true});
+  CHECK(close(numbers(u.values), {1, 3, kNan, kNan}));
+  CHECK(list(u.inverse) == Ints{1, 0, 2, 0, 3});
+  CHECK(list(u.counts) == Ints{2, 1, 1, 1});
+  u = unique(x, {.sorted = false, .return_inverse = true, .return_counts = true});
+  CHECK(close(numbers(u.values), {3, 1, kNan, kNan}));
+  CHECK(list(u.inverse) == Ints{0, 1, 2, 1, 3});
+  CHECK(list(u.counts) == Ints{1, 2, 1, 1});
+  CHECK_FALSE(unique(x).inverse.defined());
+  Tensor rows = tensor(Ints{3, 1, 0, 2, 3, 1}, {3, 2});
+  u = unique(rows, {.return_inverse = true, .return_counts = true, .axis = 0});
+  CHECK(list(u.values) == Ints{0, 2, 3, 1});
+  CHECK(list(u.inverse) == Ints{1, 0, 1});
+  CHECK(list(u.counts) == Ints{1, 2});
+  u = unique(transpose(rows, 0, 1), {.return_counts = true, .axis = -1});
+  CHECK(u.values.shape() == Shape{2, 2});
+  CHECK(list(u.values) == Ints{0, 3, 2, 1});
+  u = unique(rows, {.return_inverse = true});
+  CHECK(list(u.values) == Ints{0, 1, 2, 3});
+  CHECK(u.inverse.shape() == Shape{3, 2});
+  CHECK(unique(zeros({0, 3})).values.shape() == Shape{0});
+  CHECK(unique(zeros({0, 3}), {.axis = 0}).values.shape() == Shape{0, 3});
+  CHECK(unique(tensor({2, 1, 2}, {3}, DType::u8)).values.dtype() == DType::u8);
+  CHECK(unique(scalar(2), {.return_inverse = true}).inverse.shape() == Shape{});
+  Tensor leaf = f64({1, 2}).set_requires_grad();
+  CHECK_THROWS_WITH_AS(backward(sum(unique(leaf).values)),
+                       doctest::Contains("unique: has no gradient"), Error);
+}
+
+TEST_CASE("bincount, searchsorted, histogram: PyTorch's numbers") {
+  CHECK(list(bincount(i64({1, 1, 3}))) == Ints{0, 2, 0, 1});
+  CHECK(list(bincount(tensor({1, 1, 3}, {3}, DType::u8), {}, 6)) == Ints{0, 2, 0, 1, 0, 0});
+  CHECK(list(bincount(zeros({0}, DType::i64), {}, 3)) == Ints{0, 0, 0});
+  CHECK(numbers(bincount(i64({1, 1, 3}), tensor({0.5, 1, 2}, {3}))) == Doubles{0, 1.5, 0, 2});
+  CHECK(bincount(i64({1}), i64({4})).dtype() == DType::f64);
+  CHECK(gradient(
+            [](const Tensor& w) {
+              return square(bincount(i64({1, 1, 3}), w));
+            },
+            f64({0.5, 1, 2})) == Doubles{3, 3, 4});
+  CHECK_THROWS_WITH_AS(bincount(i64({1, -1})), doctest::Contains("-1 is negative"), Error);
+  CHECK_THROWS_WITH_AS(bincount(f64({1})), doctest::Contains("needs integers"), Error);
+
+  Tensor line = f64({1, 2, 2, 3}), at = f64({2, kNan, 0, 4});
+  CHECK(list(searchsorted(line, at)) == Ints{1, 4, 0, 4});
+  CHECK(list(searchsorted(line, at, true)) == Ints{3, 4, 0, 4});
+  CHECK(searchsorted(line, 2.5).item<int64_t>() == 3);
+  Tensor two = tensor({1, 3, 5, 2, 4, 6}, {2, 3});
+  CHECK(list(searchsorted(two, tensor({3, 6, 3, 6}, {2, 2}))) == Ints{1, 3, 1, 2});
+  CHECK(list(searchsorted(flip(i64({5, 3, 1}), 0), i64({4}))) == Ints{2});
+  CHECK(searchsorted(line, zeros({0, 2}, DType::f64)).shape() == Shape{0, 2});
+  CHECK(list(searchsorted(zeros({0}), ones({2}))) == Ints{0, 0});
+  CHECK_THROWS_WITH_AS(searchsorted(two, ones({3})), doctest::Contains("do not fit"), Error);
+
+  Histogram h = histogram(f64({1, 2, 2, 3, 3}), 4);
+  CHECK(numbers(h.hist) == Doubles{1, 0, 2, 2});
+  CHECK(numbers(h.bin_edges) == Doubles{1, 1.5, 2, 2.5, 3});
+  CHECK(numbers(histogram(f64({1, 1}), 3).hist) == Doubles{0, 2, 0});
+  CHECK(numbers(histogram(f64({1, 2, 5}), f64({1, 2, 3}), {.density = true}).hist) ==
+        Doubles{0.5, 0.5});
+  h = histogram(f64({1, 2, 5}), 2, {.range = {{1, 3}}, .weight = f64({1, 2, 3})});
+  CHECK(numbers(h.hist) == Doubles{1, 2});
+  CHECK(numbers(histogram(f64({1, kNan, 2}), 2, {.range = {{0, 3}}}).hist) == Doubles{1, 1});
+  CHECK(numbers(histogram(zeros({0}), 2).bin_edges) == Doubles{0, 0.5, 1});
+  CHECK_THROWS_WITH_AS(histogram(f64({1, kNan}), 3), doctest::Contains("no range"), Error);
+  CHECK_THROWS_WITH_AS(histogram(f64({1}), f64({2, 1})), doctest::Contains("ascend"), Error);
+  CHECK_THROWS_WITH_AS(histogram(f64({1}), 0), doctest::Contains("at least one bin"), Error);
+}
+
+TEST_CASE("multinomial: frequencies, no replacement, errors") {
+  Rng rng(11);
+  const Tensor w = f64({1, 0, 3, 6});
+  const int64_t n = 100000;
+  Doubles counts = numbers(bincount(multinomial(w, n, rng, true), {}, 4));
+  for (int64_t i = 0; i < 4; ++i) {
+    const double p = w[i].item() / 10;
+    CHECK(std::abs(counts[static_cast<size_t>(i)] / n - p) <= 5 * std::sqrt(p * (1 - p) / n));
+  }
+  // The first drawn without replacement is distributed as with it; the second by what is left.
+  Tensor rows = multinomial(expand(w, {n, 4}), 2, rng);
+  Doubles first = numbers(bincount(select(rows, 1, 0), {}, 4));
+  Doubles second = numbers(bincount(select(rows, 1, 1), {}, 4));
+  const double after[] = {0.3 / 7 + 0.6 / 4, 0, 0.3 / 9 + 0.6 * 3 / 4, 0.6 / 9 + 1.8 / 7};
+  for (int64_t i = 0; i < 4; ++i) {
+    const double p = w[i].item() / 10, q = after[i];
+    CHECK(std::abs(first[static_cast<size_t>(i)] / n - p) <= 5 * std::sqrt(p * (1 - p) / n));
+    CHECK(std::abs(second[static_cast<size_t>(i)] / n - q) <= 5 * std::sqrt(q * (1 - q) / n));
+  }
+  CHECK(all(ne(select(rows, 1, 0), select(rows, 1, 1))).item<int>() == 1);
+  CHECK(list(multinomial(tensor({0, 0, 1, 1, 0, 0}, {2, 3}), 1, rng)) == Ints{2, 0});
+  CHECK(list(multinomial(tensor({0, 1e-30F, 0}, {3}), 3, rng, true)) == Ints{1, 1, 1});
+  Rng a(3), b(3);
+  CHECK(list(multinomial(w, 5, a, true)) == list(multinomial(w, 5, b, true)));
+  CHECK(multinomial(zeros({0, 3}), 2, rng).shape() == Shape{0, 2});
+  CHECK_THROWS_WITH_AS(multinomial(w, 4, rng), doctest::Contains("draws 4 of 3"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(f64({0, 0}), 1, rng), doctest::Contains("all 0"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(f64({1, -1}), 1, rng), doctest::Contains("not negative"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(f64({1, kInf}), 1, rng), doctest::Contains("finite"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(i64({1, 2}), 1, rng), doctest::Contains("floating"), Error);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,253 @@
+// cross entropies that take less memory: linear_cross_entropy, which never has all logits, and
+// cross_entropy, whose gradient takes their place.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/core/ops/fused_table.h"
+#include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/model_checks.h"
+
+namespace tern::test {
+namespace {
+
+Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+
+/// Classes of `rows`, of which every fifth is ignored.
+Tensor some_classes(int64_t rows, int64_t classes) {
+  Tensor t = remainder(arange(0, rows) * 7 + 3, classes);
+  return where(eq(remainder(arange(0, rows), 5), 4), -1, t);
+}
+
+struct Problem {
+  Tensor x, weight, bias, target;
+
+  Problem(int64_t rows, int64_t dim, int64_t classes, DType type = DType::f32) {
+    Rng rng(3);
+    x = leaf(randn({rows, dim}, rng).to(type));
+    weight = leaf((randn({classes, dim}, rng) * 0.3).to(type));
+    bias = leaf((randn({classes}, rng) * 0.3).to(type));
+    target = some_classes(rows, classes);
+  }
+  Tensor fused(CrossEntropyOptions o = {}) const {
+    o.ignore_index = -1;
+    return linear_cross_entropy(x, weight, bias, target, o);
+  }
+  Tensor plain(CrossEntropyOptions o = {}) const {
+    o.ignore_index = -1;
+    return cross_entropy(linear(x, weight, bias), target, o);
+  }
+  std::vector<Tensor> gradients(const Tensor& loss) const {
+    for (const Tensor* t : {&x, &weight, &bias}) t->set_grad({});
+    backward(loss);
+    return {x.grad(), weight.grad(), bias.grad()};
+  }
+};
+
+int64_t peak_of(const std::function<void()>& run) {
+  trim_memory();
+  const int64_t before = memory_stats().live;
+  reset_peak_memory();
+  run();
+  return memory_stats().peak - before;
+}
+
+}  // namespace
+
+TEST_CASE("op table: linear_cross_entropy") {
+  auto target = [](const Tensor& x) {
+    Tensor t = remainder(arange(0, x.size(0) * x.size(1)), 5) - 1;
+    return reshape(t, {x.size(0), x.size(1)});
+  };
+  auto fn = [=](const std::vector<Tensor>& x) {
+    return linear_cross_entropy(x[0], x[1], x[2], target(x[0]),
+                                {.ignore_index = -1, .label_smoothing = .2});
+  };
+  auto naive = [](const std::vector<Array>& in) {
+    const int64_t rows = in[0].shape[0] * in[0].shape[1], dim = in[0].shape[2], classes = 4;
+    double total = 0, count = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      std::vector<double> logits(4);
+      double sum = 0;
+      for (int64_t c = 0; c < classes; ++c) {
+        double v = in[2].v[static_cast<size_t>(c)];
+        for (int64_t d = 0; d < dim; ++d)
+          v += in[0].at({i / in[0].shape[1], i % in[0].shape[1], d}) * in[1].at({c, d});
+        logits[static_cast<size_t>(c)] = v;
+        sum += std::exp(v);
+      }
+      const int64_t t = i % 5 - 1;
+      if (t < 0) continue;
+      ++count;
+      for (int64_t c = 0; c < classes; ++c)
+        total -= (.05 + (c == t ? .8 : 0)) * (logits[static_cast<size_t>(c)] - std::log(sum));
+    }
+    Array y(Shape{});
+    y[0] = count > 0 ? total / count : 0;
+    return y;
+  };
+  run_rows({{.name = "linear_cross_entropy",
+             .shapes = {{3, 2, 3}, {4, 3}, {4}},
+             .fn = fn,
+             .naive = naive,
+             .empty_shapes = {{0, 2, 3}, {4, 3}, {4}}}});
+}
+
+TEST_CASE("fused and composed: linear_cross_entropy") {
+  auto shapes = [](int64_t n) { return Shapes{{7, 5}, {n, 5}, {n}}; };
+  auto row = [&](const std::string& name, CrossEntropyOptions o, bool weighted, bool biased) {
+    o.ignore_index = -1;
+    return fused_row(
+        "linear_cross_entropy" + name, shapes, linear_cross_entropy, composed::linear_cross_entropy,
+        [=](auto op, const Inputs& x) {
+          CrossEntropyOptions options = o;
+          const int64_t n = x[1].size(0);
+          if (weighted) options.weight = linspace(0.5, 1.5, n, x[0].dtype());
+          const Tensor none = x[2] * 0;  // so that all three are used
+          const Tensor y = op(x[0], x[1], biased ? x[2] : Tensor(), some_classes(7, n), options);
+          return biased ? y : y + sum(none);
+        },
+        8);
+  };
+  run_fused({
+      row("", {}, false, true),
+      row(", without bias", {}, false, false),
+      row(", none", {.reduction = Reduction::none}, false, true),
+      row(", none, smoothed", {.label_smoothing = .1, .reduction = Reduction::none}, true, true),
+      row(", weighted sum", {.reduction = Reduction::sum}, true, true),
+      row(", weighted and smoothed", {.label_smoothing = .3}, true, true),
+  });
+}
+
+TEST_CASE("linear_cross_entropy: several blocks of rows are one loss") {
+  const Problem p(500, 6, 20000);  // three blocks and a rest
+  for (const Reduction r : {Reduction::mean, Reduction::none}) {
+    const CrossEntropyOptions o{.label_smoothing = 0.1, .reduction = r};
+    const Tensor got = p.fused(o), want = p.plain(o);
+    CHECK(close(got, want));
+    const auto g = p.gradients(sum(got)), w = p.gradients(sum(want));
+    for (size_t i = 0; i < g.size(); ++i) CHECK(close(g[i], w[i], 1e-4, 1e-6));
+  }
+}
+
+TEST_CASE("linear_cross_entropy: memory of a block, not of all logits") {
+  const Problem p(1024, 8, 16384);  // logits of 64 MiB; weight and its gradient 512 KiB each
+  const int64_t fused = peak_of([&] { p.gradients(p.fused()); });
+  CHECK(fused < (24 << 20));
+  const int64_t evaluated = peak_of([&] {
+    NoGradGuard no_grad;
+    p.fused();
+  });
+  CHECK(evaluated < (20 << 20));
+}
+
+TEST_CASE("linear_cross_entropy: the same for any number of threads") {
+  const Problem p(300, 16, 20000);
+  check_threads([&] {
+    std::vector<float> out = p.fused().to_vector<float>();
+    for (const Tensor& g : p.gradients(p.fused()))
+      for (const float v : g.to_vector<float>()) out.push_back(v);
+    return out;
+  });
+}
+
+TEST_CASE("linear_cross_entropy: gradients of scaled losses, of several passes, of frozen inputs") {
+  const Problem p(12, 4, 9, DType::f64);
+  const auto once = p.gradients(p.fused());
+  const auto scaled = p.gradients(p.fused() * 0.25);
+  for (size_t i = 0; i < 3; ++i) CHECK(close(scaled[i], once[i] * 0.25, 1e-12, 1e-15));
+  const Tensor loss = p.fused();
+  for (const Tensor* t : {&p.x, &p.weight, &p.bias}) t->set_grad({});
+  backward(loss, {.retain_graph = true});
+  const Tensor first = p.weight.grad().clone();
+  backward(loss);
+  CHECK(close(first, once[1], 1e-12, 1e-15));
+  CHECK(close(p.weight.grad(), once[1] * 2, 1e-12, 1e-15));
+  p.weight.set_requires_grad(false);
+  p.x.set_grad({});
+  backward(p.fused());
+  CHECK(close(p.x.grad(), once[0], 1e-12, 1e-15));
+  CHECK_FALSE(p.weight.grad().defined());
+}
+
+TEST_CASE("linear_cross_entropy: a table that is the embedding too") {
+  Rng rng(1);
+  const Tensor table = leaf(randn({30, 8}, rng)), ids = remainder(arange(0, 14), 30);
+  const Tensor next = remainder(ids + 1, 30);
+  auto gradient = [&](bool fused) {
+    table.set_grad({});
+    const Tensor x = tanh(embedding(ids, table));
+    backward(fused ? linear_cross_entropy(x, table, {}, next)
+                   : cross_entropy(linear(x, table), next));
+    return table.grad();
+  };
+  CHECK(close(gradient(true), gradient(false)));
+}
+
+TEST_CASE("linear_cross_entropy: nothing but ignored targets, one row, no rows") {
+  const Problem p(4, 3, 5);
+  const Tensor ignored = full({4}, -1, DType::i64);
+  for (const Reduction r : {Reduction::mean, Reduction::sum}) {
+    const Tensor loss =
+        linear_cross_entropy(p.x, p.weight, p.bias, ignored, {.ignore_index = -1, .reduction = r});
+    CHECK(loss.item() == 0);
+    for (const Tensor& g : p.gradients(loss)) CHECK(all(eq(g, 0)).item<bool>());
+  }
+  const Tensor row = select(p.x, 0, 1);
+  CHECK(close(linear_cross_entropy(row, p.weight, p.bias, scalar(2, DType::i64)),
+              cross_entropy(linear(row, p.weight, p.bias), scalar(2, DType::i64))));
+  CHECK(linear_cross_entropy(zeros({0, 3}), p.weight, p.bias, zeros({0}, DType::i64)).item() == 0);
+}
+
+TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
+  const Tensor x = zeros({2, 3}), w = zeros({4, 3}), none;
+  auto ids = [](double a, double b) { return tensor({a, b}, {2}, DType::i64); };
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, ids(0, 4)),
+                       "linear_cross_entropy: target 4 at row 1 is outside [0, 4)", Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, zeros({4, 2}), none, ids(0, 1)),
+                       doctest::Contains("got (2, 3) and (4, 2)"), Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, zeros({3}), ids(0, 1)),
+                       doctest::Contains("the bias must be (4,)"), Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, zeros({2, 4})),
+                       doctest::Contains("take cross_entropy of a linear"), Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, zeros({3}, DType::i64)),
+                       doctest::Contains("one class for each of its rows"), Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w.to(DType::f64), none, ids(0, 1)),
+                       doctest::Contains("convert one with .to()"), Error);
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, ids(0, 1), {.label_smoothing = -1}),
+                       doctest::Contains("label_smoothing"), Error);
+}
+
+TEST_CASE("cross_entropy: its gradient takes the place of logits that nobody holds") {
+  Rng rng(2);
+  const Tensor x = leaf(randn({512, 4}, rng)), w = leaf(randn({8192, 4}, rng));
+  const Tensor target = some_classes(512, 8192);
+  const int64_t logits = 512 * 8192 * 4;
+  auto loss_of = [&](const Tensor& y) { return cross_entropy(y, target, {.ignore_index = -1}); };
+  Tensor loss = loss_of(linear(x, w));
+  const int64_t peak = peak_of([&] {
+    backward(loss);
+    loss = {};
+  });
+  CHECK(peak < logits / 4);  // beside the logits, which were there before
+  const Tensor want = w.grad().clone();
+  // Held, they stay as they are; and a graph that is retained can be gone through again.
+  const Tensor held = linear(x, w);
+  const Tensor before = held.clone().detach();
+  w.set_grad({});
+  backward(loss_of(held));
+  CHECK(same(held.detach(), before));
+  CHECK(same(w.grad(), want));
+  w.set_grad({});
+  loss = loss_of(linear(x, w));
+  backward(loss, {.retain_graph = true});
+  CHECK(same(w.grad(), want));
+  w.set_grad({});
+  backward(loss);
+  CHECK(same(w.grad(), want));
+}
+
+}  // namespace tern::test

@@ -1,0 +1,427 @@
+// What products in bf16 keep for their backward passes: operands that nobody holds any more are
+// rounded, and gradients are as if they had been kept whole.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/bf16_way.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/losses.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/core/tape/op.h"
+#include "tern/tests/support/same_bits.h"
+
+namespace tern {
+namespace {
+
+using test::same_bits;
+
+constexpr MatmulPrecision kF32 = MatmulPrecision::f32, kBf16 = MatmulPrecision::bf16;
+
+using Inputs = std::vector<Tensor>;
+
+struct Example {
+  std::string name;
+  std::function<Tensor(const Inputs&)> fn;
+  std::vector<Shape> shapes;
+  int rounded = 1;  ///< storages, of those handed to the op and those that it makes
+};
+
+/// Counts what is rounded.
+struct Roundings : Observer {
+  int count = 0;
+  void begin(const OpScope& op) override {
+    count += op.name() == std::string("rounding for backward");
+  }
+};
+
+LinearOptions with(Activation a, float dropout = 0, Rng* rng = nullptr) {
+  return {.activation = a, .dropout = dropout, .rng = rng};
+}
+
+std::vector<Example> examples() {
+  std::vector<Example> all = {
+      {"matmul", [](const Inputs& x) { return matmul(x[0], x[1]); }, {{3, 20, 33}, {3, 33, 7}}, 2},
+      {"matmul, broadcast",
+       [](const Inputs& x) { return matmul(x[0], x[1]); },
+       {{3, 20, 33}, {33, 7}},
+       2},
+      {"matmul with a vector",
+       [](const Inputs& x) { return matmul(x[0], x[1]); },
+       {{20, 33}, {33}},
+       2},
+      {"matmul of a transposed view",
+       [](const Inputs& x) { return matmul(transpose(x[0], 0, 1), x[1]); },
+       {{33, 20}, {33, 7}},
+       2},
+      {"matmul of every other column",
+       [](const Inputs& x) { return matmul(slice(x[0], 1, {}, {}, 2), x[1]); },
+       {{20, 66}, {33, 7}},
+       2},
+      {"matmul of a tensor with itself",
+       [](const Inputs& x) { return matmul(x[0], x[0]); },
+       {{19, 19}}},
+      {"einsum",
+       [](const Inputs& x) { return einsum("bij,bkj->ik", x); },
+       {{4, 5, 33}, {4, 7, 33}},
+       2},
+      {"self-attention",
+       [](const Inputs& x) { return self_attention(x[0], {.heads = 2}, {.mask = {.causal = 0}}); },
+       {{2, 19, 48}}},
+      {"cross-attention, fewer heads of keys",
+       [](const Inputs& x) { return cross_attention(x[0], x[1], {.heads = 4, .kv_heads = 2}); },
+       {{2, 9, 32}, {2, 19, 32}},
+       2},
+      {"attention of transposed heads",
+       [](const Inputs& x) { return attention(transpose(x[0], 1, 2), x[1], x[2]); },
+       {{2, 9, 3, 16}, {2, 3, 19, 16}, {2, 3, 19, 8}},
+       3},
+      {"attention of every other channel",
+       [](const Inputs& x) { return attention(slice(x[0], 3, {}, {}, 2), x[1], x[1]); },
+       {{2, 3, 9, 32}, {2, 3, 19, 16}},
+       2},
+      {"attention with a bias",
+       [](const Inputs& x) { return attention(x[0], x[1], x[2], {.mask = {.bias = x[3]}}); },
+       {{2, 2, 9, 16}, {2, 2, 19, 16}, {2, 2, 19, 16}, {9, 19}},
+       3},  // the bias is no operand of a product
+      {"linear_cross_entropy",
+       [](const Inputs& x) {
+         return linear_cross_entropy(x[0], x[1], x[2], arange(0, 20),
+                                     {.reduction = Reduction::none});
+       },
+       {{20, 33}, {21, 33}, {21}}},
+  };
+  for (Activation a : {Activation::none, Activation::relu, Activation::gelu, Activation::tanh,
+                       Activation::sigmoid, Activation::silu})
+    for (float dropout : {0.0f, 0.25f}) {
+      auto fn = [a, dropout](const Inputs& x) {
+        Rng rng(5);
+        return linear(x[0], x[1], x[2], with(a, dropout, &rng));
+      };
+      // Of a ReLU the result, too, which square() in the loss keeps whole.
+      all.push_back({fmt::format("linear, activation {}, dropout {}", static_cast<int>(a), dropout),
+                     fn,
+                     {{4, 10, 33}, {17, 33}, {17}},
+                     2});
+    }
+  all.push_back({"linear, ReLU, residual",
+                 [](const Inputs& x) {
+                   return linear(x[0], x[1], x[2],
+                                 {.activation = Activation::relu, .residual = x[3]});
+                 },
+                 {{10, 33}, {17, 33}, {17}, {10, 17}},
+                 3});  // what the ReLU keeps, too
+  all.push_back({"linear, ReLU, linear",
+                 [](const Inputs& x) {
+                   return linear(linear(x[0], x[1], x[2], with(Activation::relu)), x[3]);
+                 },
+                 {{40, 33}, {64, 33}, {64}, {9, 64}},
+                 4});
+  return all;
+}
+
+struct Result {
+  Tensor value;
+  std::vector<Tensor> gradients;
+  int rounded = 0;
+};
+
+/// With `held`, all that goes into the op stays alive until the backward pass is done.
+Result run(const Example& e, bool held, MatmulPrecision precision = kBf16) {
+  const MatmulPrecisionScope scope(precision);
+  Rng rng(7);
+  Inputs leaves, handed, kept;
+  for (const Shape& s : e.shapes) leaves.push_back(randn(s, rng).set_requires_grad(true));
+  for (const Tensor& x : leaves) handed.push_back(x * 1.5);
+  if (held) kept = handed;
+  Roundings roundings;
+  Result r;
+  {
+    const ObserverScope watching(roundings);
+    r.value = e.fn(handed);
+    handed.clear();
+  }
+  r.rounded = roundings.count;
+  backward(sum(square(r.value)));
+  for (const Tensor& t : leaves) r.gradients.push_back(t.grad());
+  return r;
+}
+
+void check_same_result(const Result& a, const Result& b) {
+  CHECK(same_bits(a.value, b.value));
+  for (size_t i = 0; i < a.gradients.size(); ++i) CHECK(same_bits(a.gradients[i], b.gradients[i]));
+}
+
+TEST_CASE("operands: those that nobody holds are rounded, and no gradient changes") {
+  for (const Example& e : examples()) {
+    CAPTURE(e.name);
+    const Result held = run(e, true), let_go = run(e, false);
+    CHECK(held.rounded < let_go.rounded);
+    CHECK(let_go.rounded == e.rounded);
+    check_same_result(held, let_go);
+    CHECK(run(e, false, kF32).rounded == 0);
+  }
+}
+
+TEST_CASE("operands: rounded ones give the same bits by every way and on any number of threads") {
+  const int before = num_threads();
+  for (const Example& e : examples()) {
+    CAPTURE(e.name);
+    const Result first = run(e, true);
+    for (Bf16Way way : bf16_ways())
+      for (int threads : {1, 3}) {
+        const Bf16WayScope scope(way);
+        CAPTURE(to_string(way));
+        CAPTURE(threads);
+        set_num_threads(threads);
+        check_same_result(run(e, false), first);
+      }
+  }
+  set_num_threads(before);
+}
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr float kTiny = 1e-40f;  // below the smallest normal number
+
+// d(w) = x^T dy. A dy of 1e38 would show what is tiny and not read as zero.
+std::vector<float> gradient_by(const std::vector<float>& values, float dy, bool held) {
+  const MatmulPrecisionScope scope(kBf16);
+  const auto n = static_cast<int64_t>(values.size());
+  const Tensor w = ones({n, 1}).set_requires_grad(true);
+  Tensor x = tensor(values, {1, n});
+  const Tensor y = matmul(x, w);
+  if (!held) x = {};
+  backward(sum(y * dy));
+  return w.grad().to_vector<float>();
+}
+
+TEST_CASE("operands: zeros, tiny, huge and undefined numbers are rounded as products round them") {
+  const std::vector<float> odd = {0,           -0.0f, kTiny, -kTiny,    1.17549e-38f, 1.1755e-38f,
+                                  kMax,        -kMax, kInf,  1,         kNan,         1.00390625f,
+                                  1.01171875f, 1e38f, -kInf, 3.3895e38f};
+  for (const Bf16Way way : bf16_ways()) {
+    const Bf16WayScope by(way);
+    CAPTURE(to_string(way));
+    for (const float dy : {1.0f, 1e38f}) {
+      const std::vector<float> held = gradient_by(odd, dy, true);
+      const std::vector<float> let_go = gradient_by(odd, dy, false);
+      for (size_t i = 0; i < held.size(); ++i) {
+        CAPTURE(odd[i]);
+        CHECK((std::isnan(held[i]) ? std::isnan(let_go[i]) : held[i] == let_go[i]));
+      }
+    }
+  }
+}
+
+// What a product reads as zero is none to the ReLU that made it.
+TEST_CASE("operands: a ReLU's gradient passes where its result is tiny") {
+  auto gradient = [](bool held) {
+    const MatmulPrecisionScope scope(kBf16);
+    const Tensor x = zeros({3, 4}), w = zeros({4, 4});
+    const Tensor b = tensor(std::vector<float>{kTiny, 0, -kTiny, 1}).set_requires_grad(true);
+    Tensor hidden = linear(x, w, b, with(Activation::relu));
+    const Tensor y = linear(hidden, ones({2, 4}).set_requires_grad(true));
+    if (!held) hidden = {};
+    backward(sum(y));
+    return b.grad().to_vector<float>();
+  };
+  CHECK(gradient(true) == std::vector<float>{6, 0, 0, 6});
+  CHECK(gradient(false) == std::vector<float>{6, 0, 0, 6});
+}
+
+/// n layers of (rows, width) whose inputs nothing else keeps.
+Tensor stack(const Tensor& x, const std::vector<Tensor>& weights) {
+  Tensor h = x;
+  for (const Tensor& w : weights) h = linear(h, w, {}, with(Activation::relu));
+  return h;
+}
+
+std::vector<Tensor> square_weights(int n, int64_t width) {
+  Rng rng(1);
+  std::vector<Tensor> weights;
+  for (int i = 0; i < n; ++i)
+    weights.push_back((randn({width, width}, rng) * std::sqrt(2.0 / static_cast<double>(width)))
+                          .set_requires_grad(true));
+  return weights;
+}
+
+TEST_CASE("operands: a network's activations take half of the memory in bf16") {
+  constexpr int kLayers = 8;
+  constexpr int64_t kRows = 512, kWidth = 256, kBytes = kRows * kWidth * 4, kPages = 8192;
+  auto held_by_graph = [&](MatmulPrecision precision) {
+    const std::vector<Tensor> weights = square_weights(kLayers, kWidth);
+    const MatmulPrecisionScope scope(precision);
+    const int64_t before = memory_stats().live;
+    const Tensor loss = sum(stack(ones({kRows, kWidth}), weights));
+    const int64_t after = memory_stats().live - before;
+    backward(loss);
+    return after;
+  };
+  CHECK(std::abs(held_by_graph(kF32) - (kLayers + 1) * kBytes) < kLayers * kPages);
+  CHECK(std::abs(held_by_graph(kBf16) - (kLayers + 1) * kBytes / 2) < kLayers * kPages);
+  // Said before anything is computed, too.
+  const ShapeOnlyScope shapes;
+  const std::vector<Tensor> weights = square_weights(kLayers, kWidth);
+  const MatmulPrecisionScope scope(kBf16);
+  const int64_t before = shapes.live_bytes();
+  const Tensor loss = sum(stack(ones({kRows, kWidth}), weights));
+  CHECK(std::abs(shapes.live_bytes() - before - (kLayers + 1) * kBytes / 2) < kLayers * kPages);
+}
+
+std::vector<Tensor> gradients_of_stack(const std::function<void()>& before_letting_go,
+                                       const std::function<void()>& after) {
+  const std::vector<Tensor> weights = square_weights(1, 256);
+  const MatmulPrecisionScope scope(kBf16);
+  Rng rng(2);
+  Tensor x = randn({512, 256}, rng);
+  const Tensor loss = sum(square(stack(x, weights)));
+  before_letting_go();
+  x = {};
+  after();
+  backward(loss);
+  return {weights[0].grad()};
+}
+
+TEST_CASE("operands: where there is no memory to round them they stay as they are") {
+  auto nothing = [] {};
+  const Tensor want = gradients_of_stack(nothing, nothing)[0];
+  int64_t live = 0;
+  auto close = [&] {
+    trim_memory();
+    live = memory_stats().live;
+    set_memory_cap(live);
+  };
+  auto open = [&] {
+    CHECK(memory_stats().live == live);
+    set_memory_cap(0);
+  };
+  CHECK(same_bits(gradients_of_stack(close, open)[0], want));
+}
+
+TEST_CASE("operands: one that is written to in between is refused, let go or not") {
+  for (bool held : {false, true}) {
+    const MatmulPrecisionScope scope(kBf16);
+    const Tensor w = ones({5, 4}).set_requires_grad(true);
+    Tensor x = ones({3, 4});
+    const Tensor y = linear(x, w);
+    mul_(x, 2);
+    if (!held) x = {};
+    CHECK_THROWS_WITH_AS(backward(sum(y)),
+                         doctest::Contains("linear saved a tensor of shape (3, 4) at version 0, "
+                                           "but it is now at version 1"),
+                         Error);
+  }
+}
+
+TEST_CASE("operands: a scope without arithmetic does not take their elements") {
+  auto gradients = [](bool in_scope, bool again) {
+    const MatmulPrecisionScope precision(kBf16);
+    Rng rng(4);
+    const Tensor leaf = randn({6, 33}, rng).set_requires_grad(true);
+    const Tensor w = randn({9, 33}, rng).set_requires_grad(true);
+    Tensor x = leaf * 2;
+    const Tensor y = sum(square(linear(x, w, {}, with(Activation::relu))));
+    {
+      std::optional<ShapeOnlyScope> nothing;
+      if (in_scope) nothing.emplace();
+      x = {};
+      if (again) grad({y}, {leaf, w}, {.create_graph = true});
+    }
+    return grad({y}, {leaf, w});
+  };
+  for (const bool again : {false, true}) {
+    const std::vector<Tensor> want = gradients(false, again), got = gradients(true, again);
+    for (size_t i = 0; i < want.size(); ++i) CHECK(same_bits(got[i], want[i]));
+  }
+}
+
+struct Watched : Observer {
+  std::vector<std::string> modules;
+  void begin(const OpScope& op) override {
+    if (op.name() == std::string("rounding for backward")) modules.push_back(op.module());
+  }
+};
+
+TEST_CASE("operands: what is kept of them belongs to the module that needs it") {
+  const MatmulPrecisionScope precision(kBf16);
+  const std::vector<Tensor> weights = square_weights(2, 16);
+  set_parameter_name(weights[0], "first.weight");
+  set_parameter_name(weights[1], "second.weight");
+  Watched watched;
+  const ObserverScope watching(watched);
+  Tensor x = linear(ones({4, 16}), weights[0]);
+  x = linear(x, weights[1]);
+  CHECK(watched.modules == std::vector<std::string>{"first", "second"});
+}
+
+TEST_CASE("operands: a gradient that is an operand is not added to in place") {
+  const MatmulPrecisionScope scope(kBf16);
+  const Tensor x = ones({3, 4}).set_requires_grad(true);
+  const Tensor w = ones({4, 2}).set_requires_grad(true);
+  backward(sum(x * 2));
+  const Tensor y = matmul(x.grad(), w);
+  backward(sum(x));
+  CHECK(x.grad().to_vector<float>() == std::vector<float>(12, 3));
+  backward(sum(y));
+  CHECK(w.grad().to_vector<float>() == std::vector<float>(8, 6));
+}
+
+TEST_CASE("operands: a graph may be gone through twice, and differentiated again") {
+  auto gradients = [](bool held) {
+    const MatmulPrecisionScope scope(kBf16);
+    Rng rng(3);
+    const Tensor leaf = randn({6, 33}, rng).set_requires_grad(true);
+    const Tensor w = randn({33, 33}, rng).set_requires_grad(true);
+    Tensor x = leaf * leaf;
+    const Tensor y = sum(square(linear(x, w, {}, with(Activation::relu))));
+    if (!held) x = {};
+    std::vector<Tensor> all = grad({y}, {leaf, w}, {.retain_graph = true});
+    for (const Tensor& g : grad({y}, {leaf, w}, {.create_graph = true})) {
+      all.push_back(g.detach());
+      for (const Tensor& second : grad({sum(square(g))}, {leaf, w}, {.retain_graph = true}))
+        all.push_back(second);
+    }
+    for (const Tensor& g : grad({y}, {leaf, w})) all.push_back(g);
+    return all;
+  };
+  const std::vector<Tensor> held = gradients(true), let_go = gradients(false);
+  REQUIRE(held.size() == let_go.size());
+  for (size_t i = 0; i < held.size(); ++i) CHECK(same_bits(held[i], let_go[i]));
+}
+
+TEST_CASE("operands: one thread may let go of what another needs") {
+  const std::vector<Tensor> weights = square_weights(1, 64);
+  for (int i = 0; i < 50; ++i) {
+    Tensor x = ones({64, 64});
+    Tensor loss;
+    {
+      const MatmulPrecisionScope scope(kBf16);
+      loss = sum(stack(x, weights));
+    }
+    std::thread other([x = std::move(x)]() mutable { x = {}; });
+    backward(loss);
+    other.join();
+  }
+  const std::vector<float> g = weights[0].grad().to_vector<float>();
+  CHECK(*std::min_element(g.begin(), g.end()) == 0);
+  CHECK(*std::max_element(g.begin(), g.end()) == 50 * 64);
+}
+
+}  // namespace
+}  // namespace tern

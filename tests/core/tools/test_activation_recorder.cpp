@@ -1,0 +1,197 @@
+// Recordings of layers, and where two of them part.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tern/core/tools/activation_recorder.h"
+#include "tern/core/tools/recordings.h"
+#include "tern/models/gmlp.h"
+#include "tern/models/transformer.h"
+#include "tern/nn/nn.h"
+#include "tern/tests/support/model_checks.h"
+
+namespace tern::test {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Net {
+  nn::Linear up;
+  nn::LayerNorm norm;
+  std::vector<nn::Linear> down;
+  explicit Net(Rng& rng) : up(4, 6, rng), norm({6}) {
+    down.emplace_back(6, 6, rng);
+    down.emplace_back(6, 2, rng);
+  }
+  Tensor operator()(const Tensor& x) const {
+    Tensor h = norm(up(x, {.activation = Activation::gelu}));
+    h = down[0](h, {.residual = h});
+    h = down[0](h);
+    return down[1](h);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("norm", m.norm);
+    visit("down", m.down);
+  }
+};
+
+SafeTensors record(const Net& net, const Tensor& x) {
+  const NamedTensors parameters = nn::named_parameters(net);
+  nn::zero_grad(net);
+  ActivationRecorder recorder;
+  backward(sum(net(x)));
+  return recorder.recording(parameters);
+}
+
+std::vector<std::string> names(const SafeTensors& file) {
+  std::vector<std::string> out;
+  for (const auto& [name, t] : file.tensors) out.push_back(name);
+  return out;
+}
+
+const Tensor& entry(const SafeTensors& file, const std::string& name) {
+  for (const auto& [n, t] : file.tensors)
+    if (n == name) return t;
+  FAIL("no entry ", name);
+  return file.tensors[0].second;
+}
+
+}  // namespace
+
+TEST_CASE("activation recorder: outputs, their gradients, those of parameters, in order") {
+  Rng rng(0);
+  const Net net(rng);
+  const Tensor x = randn({3, 4}, rng);
+  const SafeTensors file = record(net, x);
+  CHECK(names(file) ==
+        std::vector<std::string>{
+            "output/000000/up", "output/000001/norm", "output/000002/down.0",
+            "output/000003/down.0", "output/000004/down.1",
+            // Of the last two calls and the norm; activation and residual are fused into others.
+            "gradient/000000/down.1", "gradient/000001/down.0", "gradient/000002/norm",
+            "weight/000000/down.1.bias", "weight/000001/down.1.weight", "weight/000002/down.0.bias",
+            "weight/000003/down.0.weight", "weight/000004/norm.bias", "weight/000005/norm.weight",
+            "weight/000006/up.bias", "weight/000007/up.weight"});
+  CHECK(close(entry(file, "output/000000/up"), net.up(x)));  // before the GELU
+  const Tensor normed = net.norm(gelu(net.up(x)));
+  CHECK(close(entry(file, "output/000001/norm"), normed));
+  CHECK(close(entry(file, "output/000002/down.0"), net.down[0](normed)));  // without the residual
+  CHECK(same(entry(file, "gradient/000000/down.1"), ones({3, 2})));
+  CHECK(close(entry(file, "gradient/000001/down.0"), matmul(ones({3, 2}), net.down[1].weight)));
+  CHECK(same(entry(file, "weight/000007/up.weight"), net.up.weight.grad()));
+}
+
+TEST_CASE("activation recorder: layers alone, and it stops") {
+  Rng rng(0);
+  models::Gmlp model({.dim = 16, .layers = 2, .fc_dim = 8}, rng);
+  nn::EvalScope evaluating(model);
+  nn::named_parameters(model);
+  NoGradGuard no_grad;
+  ActivationRecorder recorder;
+  model(zeros({2, 3, 32, 32}));
+  const size_t count = recorder.recording().tensors.size();
+  recorder.stop();
+  model(zeros({2, 3, 32, 32}));
+  const SafeTensors file = recorder.recording();
+  CHECK(file.tensors.size() == count);
+  std::string all;
+  for (const std::string& name : names(file)) all += name + "\n";
+  for (const char* layer :
+       {"/model.patch_embed.proj\n", "/model.blocks.layers.1.sgu.norm\n",
+        "/model.blocks.layers.0.channel_proj_U.0\n", "/model.norm\n", "/head\n"})
+    CHECK_MESSAGE(has(all, layer), layer, " in ", all);
+  CHECK_FALSE(has(all, "/model\n"));  // the class token's
+  CHECK_FALSE(has(all, "sgu\n"));     // its norm is below it
+}
+
+TEST_CASE("first divergence: the layer that was changed, and by how much") {
+  Rng rng(0);
+  const Net net(rng);
+  const Tensor x = randn({3, 4}, rng);
+  const SafeTensors a = record(net, x);
+  CHECK(first_divergence(a, a).first() == nullptr);
+  Net other = net;
+  {
+    NoGradGuard no_grad;
+    add_(select(other.norm.bias.tensor(), 0, 5), scalar(0.25));
+  }
+  const Divergence d = first_divergence(a, record(other, x));
+  REQUIRE(d.first() != nullptr);
+  CHECK(d.first()->kind == "output");
+  CHECK(d.first()->module == "norm");
+  CHECK(d.first()->max_abs == doctest::Approx(0.25));
+  CHECK(d.first()->at[1] == 5);
+  CHECK(d.first()->second - d.first()->first == doctest::Approx(0.25));
+  CHECK(d.compared[0].module == "up");
+  CHECK_FALSE(d.compared[0].differs);
+  CHECK(has(d.report(), "first: output of norm (3, 6): largest difference 0.25"));
+  CHECK(has(d.report(), "before it: output of up (3, 6): largest difference 0"));
+  CHECK(first_divergence(a, record(other, x), {.atol = 10}).first() == nullptr);
+}
+
+TEST_CASE("first divergence: a gradient alone, through files") {
+  Rng rng(0);
+  const Net net(rng);
+  SafeTensors a = record(net, randn({3, 4}, rng)), b = a;
+  for (auto& [name, t] : b.tensors)
+    if (name == "gradient/000001/down.0") t = t * 1.5;
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / fmt::format("tern_recordings_{}_", getpid()));
+  save_safetensors(folder + "a", a);
+  save_safetensors(folder + "b", b);
+  const Divergence d =
+      first_divergence(load_safetensors(folder + "a"), load_safetensors(folder + "b"));
+  REQUIRE(d.first() != nullptr);
+  CHECK(has(d.first()->line(), "gradient of the output of down.0 (3, 6): largest difference"));
+  CHECK(d.first()->relative == doctest::Approx(1. / 3));
+  for (const char* file : {"a", "b"}) std::filesystem::remove(folder + file);
+}
+
+TEST_CASE("first divergence: matching by module, call and joined axes; what is left over") {
+  const Tensor ones23 = ones({2, 3}), ones6 = ones({6}), ones213 = ones({2, 1, 3});
+  const SafeTensors a{{{"output/000009/late", ones23},
+                       {"output/000001/up", ones23},
+                       {"output/000002/up", ones23 * 2},
+                       {"output/000003/mine", ones23},
+                       {"output/000004/flat", ones23}},
+                      {}};
+  const SafeTensors b{{{"output/000000/late", ones213},
+                       {"output/000001/up", ones23},
+                       {"output/000005/up", ones23 * 3},
+                       {"output/000006/flat", ones6},
+                       {"weight/000000/theirs", ones6}},
+                      {}};
+  const Divergence d = first_divergence(a, b);
+  REQUIRE(d.compared.size() == 3);
+  CHECK(d.compared[2].module == "late");  // the order is the first's
+  CHECK_FALSE(d.compared[2].differs);
+  CHECK(d.first() == &d.compared[1]);
+  CHECK(d.first()->call == 2);
+  CHECK(has(d.first()->line(), "output of up (call 2) (2, 3)"));
+  CHECK(d.only_first == std::vector<std::string>{"output of mine"});
+  CHECK(d.only_second == std::vector<std::string>{"gradient of theirs"});
+  CHECK(d.other_shapes == std::vector<std::string>{"output of flat (2, 3) and (6,)"});
+}
+
+TEST_CASE("first divergence: what is not finite differs; files that are no recordings") {
+  auto one = [](double v) { return SafeTensors{{{"output/0/x", full({2}, v)}}, {}}; };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(first_divergence(one(1), one(nan)).first()->max_abs ==
+        std::numeric_limits<double>::infinity());
+  CHECK(first_divergence(one(nan), one(nan)).first() == nullptr);
+  const SafeTensors empty{{{"output/0/x", zeros({0, 3})}}, {}};
+  CHECK(first_divergence(empty, empty).first() == nullptr);
+  for (const char* name : {"up.weight", "output/x/up", "output/1", "outputs/1/up"}) {
+    const SafeTensors wrong{{{name, ones({2})}}, {}};
+    CHECK_THROWS_AS(first_divergence(wrong, one(1)), IoError);
+  }
+  const SafeTensors other{{{"output/0/y", ones({2})}}, {}};
+  CHECK_THROWS_WITH_AS(first_divergence(one(1), other), doctest::Contains("no layer in common"),
+                       Error);
+}
+
+}  // namespace tern::test

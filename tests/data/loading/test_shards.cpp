@@ -1,0 +1,226 @@
+// Tar shards, and batches of structs of one's own.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "tern/core/base/rng.h"
+#include "tern/data/loading/dataset_loader.h"
+#include "tern/data/loading/shards.h"
+#include "tern/data/loading/stack.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string sample(const std::string& key, int label) {
+  return tar_member(key + ".txt", "text of " + key) +
+         tar_member(key + ".CLS", std::to_string(label));
+}
+
+/// Shards of 3, 0, 2 and 1 samples; the second of the first has folders, dots and others beside it.
+Strings write_shards(const TempDir& dir, bool packed = false) {
+  const std::string odd = tar_member("d/", "", '5') + tar_member("noext", "x") +
+                          tar_member("__meta__", "x") + tar_member("d/.hidden", "x") +
+                          tar_member("d/b.seg.PNG", "seg") + tar_member("d/b.cls", "1");
+  const Strings archives = {sample("a", 0) + odd + sample("c", 2), "",
+                            sample("e", 3) + sample("f", 4), sample("g", 5)};
+  Strings paths;
+  for (size_t i = 0; i < archives.size(); ++i) {
+    const std::string bytes = archives[i] + kTarEnd;
+    paths.push_back(write_file(dir / fmt::format("s{}.tar", i), packed ? gzip(bytes) : bytes));
+  }
+  return paths;
+}
+
+Strings keys(data::ShardStream& stream) {
+  Strings out;
+  while (auto s = stream.next()) out.push_back(s->key);
+  return out;
+}
+
+struct Pose {
+  Tensor position, rotation;
+  static void fields(auto& p, auto&& visit) {
+    visit("position", p.position), visit("rotation", p.rotation);
+  }
+};
+struct Frame {
+  Tensor image;
+  Pose pose;
+  Tensor label, mask;
+  std::vector<Pose> others;
+  std::array<Tensor, 2> ears;
+  static void fields(auto& f, auto&& visit) {
+    visit("image", f.image), visit("pose", f.pose), visit("label", f.label);
+    visit("mask", f.mask), visit("others", f.others), visit("ears", f.ears);
+  }
+};
+Pose pose(double v) { return {full({3}, v), full({2, 2}, -v)}; }
+Frame frame(int64_t i) {
+  const auto v = static_cast<double>(i);
+  return {full({3, 4, 5}, v),
+          pose(v),
+          scalar(i, DType::i64),
+          {},
+          {pose(v + .25), pose(v + .5)},
+          {full({1}, v), full({2}, v, DType::f64)}};
+}
+
+}  // namespace
+
+TEST_CASE("shards: samples are runs of one name, in order, plain or packed") {
+  TempDir dir;
+  for (bool packed : {false, true}) {
+    const Strings paths = write_shards(dir, packed);
+    data::ShardStream stream(paths);
+    CHECK(keys(stream) == Strings{"a", "d/b", "c", "e", "f", "g"});
+    CHECK_FALSE(stream.next());
+    data::ShardStream again(paths);
+    const auto a = again.next(), b = again.next();
+    CHECK(a->text("txt") == "text of a");
+    CHECK(a->text("cls") == "0");
+    CHECK(a->bytes("cls").size() == 1);
+    CHECK(b->text("seg.png") == "seg");
+    CHECK(b->parts.size() == 2);
+    CHECK(b->shard == paths[0]);
+    CHECK(contains(io_error([&] { b->text("jpg"); }), "has no \"jpg\"; it has cls, seg.png"));
+  }
+}
+
+TEST_CASE("shards: workers take every n-th; each goes on exactly from where it was") {
+  TempDir dir;
+  const Strings paths = write_shards(dir);
+  data::ShardStream even(paths, {.worker = 0, .workers = 2});
+  data::ShardStream odd(paths, {.worker = 1, .workers = 2});
+  CHECK(keys(even) == Strings{"a", "d/b", "c", "e", "f"});
+  CHECK(keys(odd) == Strings{"g"});
+  for (int64_t workers : {1, 2, 5}) {
+    for (int64_t worker = 0; worker < workers; ++worker) {
+      data::ShardStream whole(paths, {.worker = worker, .workers = workers});
+      const Strings all = keys(whole);
+      for (size_t stop = 0; stop <= all.size(); ++stop) {
+        data::ShardStream first(paths, {.worker = worker, .workers = workers});
+        for (size_t i = 0; i < stop; ++i) first.next();
+        data::ShardStream second(paths, {.worker = worker, .workers = workers});
+        second.load_state_dict(first.state_dict());
+        CHECK(keys(second) == Strings(all.begin() + static_cast<int64_t>(stop), all.end()));
+      }
+    }
+  }
+  data::ShardStream stream(paths);
+  stream.next();
+  auto place = [](int64_t shard, int64_t samples) {
+    return NamedTensors{{"shard", scalar(shard, DType::i64)},
+                        {"samples", scalar(samples, DType::i64)}};
+  };
+  CHECK_THROWS_AS(stream.load_state_dict(place(0, 4)), Error);
+  CHECK_THROWS_AS(stream.load_state_dict(place(9, 0)), Error);
+  CHECK_THROWS_AS(stream.load_state_dict(place(-1, 0)), Error);
+  CHECK(stream.next()->key == "d/b");  // unchanged
+  CHECK_THROWS_AS(data::ShardStream(paths, {.worker = 2, .workers = 2}), Error);
+}
+
+TEST_CASE("shards: as a dataset, the same for any number of workers") {
+  TempDir dir;
+  const Strings paths = write_shards(dir);
+  const auto samples = data::shard_dataset(paths);
+  REQUIRE(samples.size() == 6);
+  CHECK(samples.get(4).key == "f");
+  CHECK(samples.get(4).text("txt") == "text of f");
+  CHECK(samples.get(1).text("seg.png") == "seg");
+  auto epoch = [&](int workers, bool shuffle) {
+    auto loader =
+        data::dataset_loader(samples,
+                             [](const std::vector<data::ShardSample>& batch) {
+                               std::string all;
+                               for (const auto& s : batch) all += s.key + "=" + s.text("cls") + " ";
+                               return all;
+                             },
+                             {.batch = 4, .shuffle = shuffle, .seed = 3, .workers = workers});
+    std::string all;
+    for (std::string& batch : loader) all += batch;
+    return all;
+  };
+  CHECK(epoch(0, false) == "a=0 d/b=1 c=2 e=3 f=4 g=5 ");
+  CHECK(epoch(3, true) == epoch(0, true));
+  CHECK(epoch(0, true) != epoch(0, false));
+  const Strings packed = write_shards(dir, true);
+  CHECK(contains(io_error([&] { data::shard_dataset(packed); }), "read it with ShardStream"));
+}
+
+TEST_CASE("shards: damage, parts twice, parts too large are errors with the shard") {
+  TempDir dir;
+  auto refused = [&](const std::string& bytes, const data::ShardOptions& o = {}) {
+    const std::string path = write_file(dir / "x.tar", bytes);
+    const std::string streamed = io_error([&] {
+      data::ShardStream stream({path}, o);
+      keys(stream);
+    });
+    CHECK(streamed.starts_with(path));
+    CHECK(io_error([&] { data::shard_dataset({path}, o); }).starts_with(path));
+    return streamed;
+  };
+  CHECK(contains(refused(tar_member("a.x", "1") + tar_member("a.X", "2") + kTarEnd),
+                 "the sample \"a\" has two files \"x\""));
+  CHECK(contains(refused(sample("a", 1)), "truncated"));
+  CHECK(contains(refused(sample("a", 1).substr(0, 700)), "at byte"));
+  CHECK(contains(refused(tar_header("a.x", size_t{1} << 32) + kTarEnd), "at most"));
+  CHECK(contains(refused(sample("a", 1) + kTarEnd, {.max_part = 3}), "over the limit of 3"));
+  // A packed archive of which a header claims a gigabyte that is not there.
+  CHECK(contains(refused(gzip(tar_header("a.x", size_t{1} << 30) + kTarEnd)), "x.tar"));
+}
+
+TEST_CASE("shards: braces") {
+  CHECK(data::expand_braces("a.tar") == Strings{"a.tar"});
+  CHECK(data::expand_braces("a-{08..10}.tar") == Strings{"a-08.tar", "a-09.tar", "a-10.tar"});
+  CHECK(data::expand_braces("{x,y}-{1..2}") == Strings{"x-1", "x-2", "y-1", "y-2"});
+  for (const char* bad : {"a{", "a}", "}{", "{1..}", "{3..1}", "{a..b}", "{{1..2}}", "{0..9999999}",
+                          "{0..999}{0..999}{0..999}"})
+    CHECK_THROWS_AS(data::expand_braces(bad), Error);
+  const std::string wide(4000, 'x');  // a million such names would be 4 GB
+  for (const std::string& names : {wide + "{000000..999998}", "{1..999}{1..999}" + wide})
+    CHECK_THROWS_WITH_AS(data::expand_braces(names), doctest::Contains("stands for more than "),
+                         Error);
+}
+
+TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of them") {
+  data::Dataset<Frame> frames(5, frame);
+  auto loader = data::dataset_loader(frames, data::Stack{}, {.batch = 3, .shuffle = false});
+  const Frame batch = *loader.next();
+  CHECK(batch.image.shape() == Shape{3, 3, 4, 5});
+  CHECK(batch.image[2][0][0][0].item() == 2);
+  CHECK(batch.pose.rotation.shape() == Shape{3, 2, 2});
+  CHECK(batch.pose.rotation[1][0][0].item() == -1);
+  CHECK(batch.label.dtype() == DType::i64);
+  CHECK(batch.label.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
+  CHECK_FALSE(batch.mask.defined());
+  REQUIRE(batch.others.size() == 2);
+  CHECK(batch.others[1].position[2][0].item() == 2.5);
+  CHECK(batch.ears[1].shape() == Shape{3, 2});
+  CHECK(loader.next()->image.shape() == Shape{2, 3, 4, 5});
+
+  auto refused = [](auto change) {
+    std::vector<Frame> samples = {frame(0), frame(1), frame(2)};
+    change(samples[2]);
+    try {
+      data::Stack{}(samples);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(
+      contains(refused([](Frame& f) { f.pose.position = ones({4}); }),
+               "'pose.position' is f32 (4,) in sample 2, but f32 (3,) in sample 0; pad or resize"));
+  CHECK(contains(refused([](Frame& f) { f.label = scalar(1); }), "'label' is f32 ()"));
+  CHECK(contains(refused([](Frame& f) { f.others[1].rotation = {}; }),
+                 "'others.1.rotation' is undefined in sample 2"));
+  CHECK(contains(refused([](Frame& f) { f.others.pop_back(); }),
+                 "'others' has 1 elements in sample 2, but 2 in sample 0"));
+  CHECK(data::Stack{}(std::vector<Tensor>{ones({2}), zeros({2})}).shape() == Shape{2, 2});
+  CHECK_THROWS_AS(data::Stack{}(std::vector<Frame>{}), Error);
+}
+
+}  // namespace tern::test

@@ -1,0 +1,209 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/detail/pretrained_parts.h"
+#include "tern/data/text/pretrained_tokenizer.h"
+#include "tern/tests/support/data_files.h"
+
+using namespace tern;
+using namespace tern::data;
+using nlohmann::json;
+using test::contains;
+using test::io_error;
+using test::TempDir;
+using test::write_file;
+
+namespace {
+
+using Ids = std::vector<int64_t>;
+
+const std::string kFolder = std::string(TERN_SOURCE_DIR) + "/tests/reference/pretrained/";
+
+json read_json(const std::string& path) { return json::parse(test::read_file(path)); }
+
+PretrainedTokenizer load(const TempDir& dir, const json& file) {
+  return PretrainedTokenizer::load(write_file(dir / "tokenizer.json", file.dump()));
+}
+
+/// What is said of the file with `change` made to it.
+template <class Change>
+std::string error_of(const char* name, Change change) {
+  const TempDir dir;
+  json file = read_json(kFolder + name + ".json");
+  change(file);
+  return io_error([&] { load(dir, file); });
+}
+
+}  // namespace
+
+TEST_CASE("pretrained tokenizers: ids and texts are those of the tokenizers package") {
+  const json cases = read_json(kFolder + "cases.json");
+  CHECK(cases.size() >= 16);
+  for (const auto& entry : cases.items()) {
+    CAPTURE(entry.key());
+    const auto t = PretrainedTokenizer::load(kFolder + entry.key() + ".json");
+    CHECK(entry.value().size() > 150);
+    for (const json& c : entry.value()) {
+      const std::string text = c.at("text"), said = c.at("said");
+      CAPTURE(c.at("text").dump());
+      const Ids ids = c.at("ids"), some = c.at("some");
+      CHECK(t.encode(text) == ids);
+      CHECK(t.encode(text, {.specials = false}) == c.at("bare").get<Ids>());
+      CHECK(t.decode(ids) == c.at("decoded").get<std::string>());
+      CHECK(t.decode(ids, true) == c.at("whole").get<std::string>());
+      CHECK(t.decode(some) == said);
+      if (!c.contains("pair")) continue;
+      const auto pair = t.encode_pair(text, c.at("other").get<std::string>());
+      CHECK(pair.tokens == c.at("pair").get<Ids>());
+      CHECK(pair.segments == c.at("segments").get<Ids>());
+    }
+  }
+}
+
+TEST_CASE("pretrained tokenizers: Metaspace at the first character, whatever a normalizer does") {
+  // By version 0.23.3 of the tokenizers package; tokens are single characters.
+  const json reference = read_json(kFolder + "metaspace_first.json");
+  const TempDir dir;
+  for (const json& row : reference.at("rows")) {
+    json file = reference.at("file");
+    for (const char* part : {"normalizer", "pre_tokenizer"}) file[part] = row.at(part);
+    const auto t = load(dir, file);
+    for (size_t i = 0; i < row.at("ids").size(); ++i) {
+      CAPTURE(file["normalizer"].dump());
+      CAPTURE(file["pre_tokenizer"].dump());
+      CAPTURE(reference["texts"][i].dump());
+      CHECK(t.encode(reference["texts"][i].get<std::string>()) == row["ids"][i].get<Ids>());
+    }
+  }
+}
+
+TEST_CASE("pretrained tokenizers: tokens and ids") {
+  const auto t = PretrainedTokenizer::load(kFolder + "roberta.json");
+  CHECK(t.id("<s>") == 0);
+  CHECK(t.token(0) == "<s>");
+  CHECK(t.token(*t.id("newest")) == "newest");
+  CHECK_FALSE(t.id("no such token").has_value());
+  CHECK_FALSE(t.token(t.size()).has_value());
+  CHECK_FALSE(t.token(-1).has_value());
+  CHECK_THROWS_AS(t.decode(Ids{t.size()}), Error);
+  // Bytes that are not UTF-8 are read as U+FFFD.
+  CHECK(t.encode("a\xFF") == t.encode("a\uFFFD"));
+}
+
+TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
+  using Change = void (*)(json&);
+  const std::vector<std::pair<const char*, Change>> rows = {
+      {"the model WordLevel is not covered", [](json& f) { f["model"]["type"] = "WordLevel"; }},
+      {"the normalizer Nmt is not covered",
+       [](json& f) {
+         f["normalizer"] = {{"type", "Nmt"}};
+       }},
+      {"the pre-tokenizer UnicodeScripts is not covered",
+       [](json& f) {
+         f["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
+       }},
+      {"the decoder CTC is not covered",
+       [](json& f) {
+         f["decoder"] = {{"type", "CTC"}};
+       }},
+      {"the post-processor Magic is not covered",
+       [](json& f) {
+         f["post_processor"] = {{"type", "Magic"}};
+       }},
+      {"the regular expression 'a+' is not covered",
+       [](json& f) {
+         f["pre_tokenizer"] = {
+             {"type", "Split"}, {"pattern", {{"Regex", "a+"}}}, {"behavior", "Isolated"}};
+       }},
+      {"the prepend_scheme 'last' is not covered",
+       [](json& f) {
+         f["pre_tokenizer"] = {
+             {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "last"}};
+       }},
+      {"there is no behavior 'Lost' of a split",
+       [](json& f) {
+         f["pre_tokenizer"] = {{"type", "Punctuation"}, {"behavior", "Lost"}};
+       }},
+      {"it has no model", [](json& f) { f.erase("model"); }},
+      {"key 'vocab' not found", [](json& f) { f["model"].erase("vocab"); }},
+      {"the id of 'zz' is -1", [](json& f) { f["model"]["vocab"]["zz"] = -1; }},
+      {"the unknown token 'zz' is not in the vocabulary",
+       [](json& f) { f["model"]["unk_token"] = "zz"; }},
+      {"the post-processor adds the token 999999",
+       [](json& f) { f["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {999999}; }},
+      {"TemplateProcessing: there is no token '[CLS]'",
+       [](json& f) { f["post_processor"]["special_tokens"].erase("[CLS]"); }},
+      {"a part has no type",
+       [](json& f) {
+         f["normalizer"] = {{"lowercase", true}};
+       }},
+      {"the id of 'zz' is no integer", [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
+      {"1.8e+77 is no whole number",
+       [](json& f) { f["model"]["max_input_chars_per_word"] = 1.8e77; }},
+      {"18446744073709551615 is no whole number",
+       [](json& f) { f["added_tokens"][0]["id"] = UINT64_MAX; }},
+      {"1.5 is no whole number",
+       [](json& f) { f["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {1.5}; }},
+      {"1e+77 is no whole number",
+       [](json& f) { f["post_processor"]["single"][0]["SpecialToken"]["type_id"] = 1e77; }},
+      {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
+      {"type must be", [](json& f) { f["added_tokens"][0]["content"] = 7; }},
+  };
+  for (const auto& row : rows) {
+    const std::string error = error_of("bert", row.second);
+    CHECK_MESSAGE(contains(error, row.first), row.first, " / ", error);
+  }
+  CHECK(contains(error_of("gpt2", [](json& f) { f["model"]["dropout"] = 0.1; }),
+                 "BPE: dropout is not covered"));
+  CHECK(contains(error_of("gpt2", [](json& f) { f["model"]["merges"].push_back("q"); }),
+                 "the merge 'q' has no space"));
+  CHECK(contains(error_of("gpt2",
+                          [](json& f) {
+                            f["model"]["merges"].push_back({"zz", "y"});
+                          }),
+                 "a token that is not there"));
+  CHECK(contains(error_of("unigram", [](json& f) { f["model"]["unk_id"] = 99999; }), "unk_id is"));
+  CHECK(contains(error_of("unigram", [](json& f) { f["model"]["vocab"] = json::array(); }),
+                 "there are no pieces"));
+  CHECK(contains(error_of("bert", [](json& f) { f["model"]["vocab"]["zz"] = 9000000; }),
+                 "the id of 'zz' is 9000000"));
+  CHECK(contains(error_of("bert", [](json& f) { f["added_tokens"][0]["id"] = 9000000; }),
+                 "has the id 9000000; there are"));
+  const auto charsmap = [](json& f) -> json& {
+    return f["normalizer"]["normalizers"][0]["precompiled_charsmap"];
+  };
+  CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "!"; }), "is no base64"));
+  CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "/////w"; }), "claims"));
+}
+
+TEST_CASE("pretrained tokenizers: normalizers cannot make texts of any length") {
+  const TempDir dir;
+  json file = read_json(kFolder + "plain.json");
+  json longer = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}};
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array()}};
+  for (int i = 0; i < 20; ++i) file["normalizer"]["normalizers"].push_back(longer);
+  const auto t = load(dir, file);
+  CHECK_THROWS_WITH_AS(t.encode("a"), doctest::Contains("more than 268435456 bytes"), Error);
+}
+
+TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has it") {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"abc", "abc"},
+      {"\xC3", "\uFFFD"},
+      {"\xE4\xBD", "\uFFFD"},
+      {"\xE4\xBDx", "\uFFFDx"},
+      {"\xF0\x9F\x91", "\uFFFD"},
+      {"\xF0\x9F\x91\xF0\x9F", "\uFFFD\uFFFD"},
+      {"\xED\xA0\x80", "\uFFFD\uFFFD\uFFFD"},
+      {"\xC0\xAF\xFF", "\uFFFD\uFFFD\uFFFD"},
+      {"\xF4\x8F\xBF", "\uFFFD"},
+      {"\xF4\x90\x80", "\uFFFD\uFFFD\uFFFD"},
+      {"\xE0\xA0", "\uFFFD"},
+      {"\xE0\x80", "\uFFFD\uFFFD"},
+      {"\xF1\x80\x80z", "\uFFFDz"},
+      {"\xEF\xBF\xBD\x80", "\uFFFD\uFFFD"},
+  };
+  for (const auto& [bytes, text] : rows) CHECK(detail::lossy_utf8(bytes) == text);
+}

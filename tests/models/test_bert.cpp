@@ -1,0 +1,367 @@
+// BERT: its heads, its losses, masks that are filled. Files of transformers: test_bert_files.cpp.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/models/bert.h"
+#include "tern/nn/check_module.h"
+#include "tern/optim/optim.h"
+#include "tern/tests/support/model_checks.h"
+
+namespace tern {
+namespace {
+
+using models::Bert, models::BertInput, models::BertLoss, models::BertOptions;
+using nn::Mask;
+using test::close;
+using test::same;
+
+constexpr int64_t kWords = 17;
+
+BertOptions tiny() {
+  return {.vocab = kWords,
+          .dim = 12,
+          .layers = 2,
+          .heads = 3,
+          .ffn = 20,
+          .positions = 9,
+          .dropout = 0,
+          .attention_dropout = 0};
+}
+
+/// All heads, each alone, none, other sizes.
+std::vector<BertOptions> forms() {
+  std::vector<BertOptions> out(6, tiny());
+  out[1].next_sentence = false;
+  out[2].masked_lm = false;
+  out[3].masked_lm = out[3].next_sentence = false;
+  out[3].classes = 5;
+  out[4].classes = 1;
+  out[4].activation = Activation::gelu_tanh;
+  out[5].layers = 1;
+  out[5].heads = 1;
+  out[5].pad = -1;
+  out[5].segments = 3;
+  return out;
+}
+
+/// Norms and biases away from 0 and 1, where they could hide.
+Bert make_model(const BertOptions& options, Rng& rng) {
+  Bert model(options, rng);
+  NoGradGuard no_grad;
+  for (const Tensor& p : nn::parameters(model)) add_(p, randn(p.shape(), rng, p.dtype()), 0.3);
+  return model;
+}
+
+struct Sample {
+  Tensor tokens, segments, lengths;
+  BertInput input() const { return {tokens, segments, Mask::lengths(lengths)}; }
+};
+
+Sample make_sample(Rng& rng) {
+  return {randint(0, kWords, {3, 7}, rng), randint(0, 2, {3, 7}, rng),
+          tensor<int64_t>({7, 2, 5}, {3})};
+}
+
+/// What every head says, joined, at the real tokens (the others are 0).
+Tensor answers(const Bert& model, const Sample& s) {
+  const Tensor hidden = model.bert(s.input());
+  const Bert::Output y = model.heads(hidden);
+  const Tensor real = unsqueeze(lt(arange(0, s.tokens.size(1)), unsqueeze(s.lengths, 1)), 2);
+  std::vector<Tensor> parts = {flatten(narrow(where(real, hidden, 0), 1, 0, 2), 1)};
+  if (y.words.defined()) parts.push_back(flatten(narrow(where(real, y.words, 0), 1, 0, 2), 1));
+  for (const Tensor& t : {y.next, y.classes})
+    if (t.defined()) parts.push_back(t);
+  return cat(parts, 1);
+}
+
+}  // namespace
+
+TEST_CASE("bert: numbers of weights") {
+  CHECK(models::bert_weights({}) == 110106428);
+  {
+    const ShapeOnlyScope nothing_is_allocated;
+    Rng rng(1);
+    CHECK(nn::num_parameters(Bert({}, rng)) == 110106428);
+  }
+  // Counted by transformers' BertForPreTraining and BertForSequenceClassification.
+  CHECK(models::bert_weights(models::bert_options("large")) == 336226108);
+  BertOptions tiny_classifier = models::bert_options("tiny");
+  tiny_classifier.masked_lm = tiny_classifier.next_sentence = false;
+  tiny_classifier.classes = 2;
+  CHECK(models::bert_weights(tiny_classifier) == 4386178);
+  for (const BertOptions& options : forms()) {
+    Rng rng(1);
+    CHECK(models::bert_weights(options) == nn::num_parameters(Bert(options, rng)));
+  }
+  CHECK(models::bert_names() ==
+        std::vector<std::string>{"base", "large", "medium", "small", "mini", "tiny"});
+  CHECK_THROWS_WITH_AS(models::bert_options("bas"), doctest::Contains("base, large"), Error);
+}
+
+TEST_CASE("bert: the loss of all heads reaches every parameter, and nothing else") {
+  for (const BertOptions& options : forms()) {
+    Rng rng(1);
+    const Bert model = make_model(options, rng);
+    const Bert::Output y = model(make_sample(rng).input());
+    Tensor loss = zeros({});
+    for (const auto& [logits, axis, size] : {std::tuple(y.words, options.masked_lm, kWords),
+                                             {y.next, options.next_sentence, 2},
+                                             {y.classes, options.classes > 0, options.classes}}) {
+      REQUIRE(logits.defined() == axis);
+      if (!logits.defined()) continue;
+      CHECK(logits.size(-1) == size);
+      loss = loss + sum(square(logits));
+    }
+    test::check_leaves(loss, model);
+  }
+}
+
+TEST_CASE("bert: padding changes nothing; a row alone is that row of a batch") {
+  for (const BertOptions& options : forms()) {
+    Rng rng(3);
+    const Bert model = make_model(options, rng);
+    Sample s = make_sample(rng);
+    const Tensor y = answers(model, s);
+    Sample other = s;
+    other.tokens = test::repad(s.tokens, s.lengths, kWords);
+    other.segments = test::repad(s.segments, s.lengths, 2);
+    CHECK(same(answers(model, other), y));
+    Sample longer = s;
+    longer.tokens = cat({s.tokens, randint(0, kWords, {3, 2}, rng)}, 1);
+    longer.segments = cat({s.segments, randint(0, 2, {3, 2}, rng)}, 1);
+    CHECK(close(answers(model, longer), y));
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t n = s.lengths[i].item<int64_t>();
+      const Sample row{narrow(narrow(s.tokens, 0, i, 1), 1, 0, n),
+                       narrow(narrow(s.segments, 0, i, 1), 1, 0, n), narrow(s.lengths, 0, i, 1)};
+      CHECK(close(answers(model, row), narrow(y, 0, i, 1)));
+    }
+    const Tensor keys = lt(arange(0, 7), unsqueeze(s.lengths, 1));
+    const Bert::Output a = model(s.input()),
+                       b = model({s.tokens, s.segments, Mask::key_padding(keys)});
+    if (a.words.defined()) CHECK(close(a.words, b.words));
+    if (a.next.defined()) CHECK(close(a.next, b.next));
+    const Bert::Output unmasked = model({s.tokens, s.segments});
+    if (a.next.defined()) CHECK_FALSE(close(unmasked.next, a.next));
+  }
+}
+
+TEST_CASE("bert: is as a module should be, with all its dropouts, in every form") {
+  for (BertOptions options : forms()) {
+    options.dropout = options.attention_dropout = 0.2;
+    options.pad = -1;  // its gradient as an input is left out on purpose
+    Rng rng(13);
+    const Bert model = make_model(options, rng);
+    const Sample s = make_sample(rng);
+    auto call = [](const Bert& m, const std::vector<Tensor>& x) {
+      const Bert::Output y = m({x[0], x[1], Mask::lengths(x[2])});
+      std::vector<Tensor> out;
+      for (const Tensor& t : {y.words, y.next, y.classes})
+        if (t.defined()) out.push_back(t);
+      return out;
+    };
+    nn::check_module(model, call, {s.tokens, s.segments, s.lengths});
+  }
+}
+
+TEST_CASE("bert: no segments are segments of 0; order, segments and words count") {
+  Rng rng(4);
+  const Bert model = make_model(tiny(), rng);
+  const Tensor tokens = randint(0, kWords, {2, 5}, rng);
+  const Tensor zero = zeros({2, 5}, DType::i64), y = model({tokens}).next;
+  CHECK(close(model({tokens, zero}).next, y));
+  CHECK_FALSE(close(model({tokens, zero + 1}).next, y));
+  CHECK_FALSE(close(model({roll(tokens, {1}, {1})}).next, y));
+  CHECK(model({zeros({0, 4}, DType::i64)}).words.shape() == Shape{0, 4, kWords});
+  CHECK(model({tensor<int64_t>({5}, {1, 1})}).words.shape() == Shape{1, 1, kWords});
+}
+
+TEST_CASE("bert: the loss at gathered places is that of all logits; f32 and f64") {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    Rng rng(5);
+    Bert a = make_model(tiny(), rng);
+    nn::to(a, dtype);
+    const Bert b = a;
+    const Sample s = make_sample(rng);
+    const Tensor places = tensor<int64_t>({1, 7, 8, 18}, {4}),
+                 words = tensor<int64_t>({3, 0, 16, 3}, {4}),
+                 next = tensor<int64_t>({1, 0, 1}, {3});
+    const BertLoss loss = models::pretraining_loss(a, s.input(), {places, words, next});
+    test::check_leaves(loss.total, a);
+    const Bert::Output y = b(s.input());
+    Tensor all = zeros({21}, DType::i64) - 100;
+    all = scatter_add(all, 0, places, words + 100);
+    const Tensor want = cross_entropy(flatten(y.words, 0, 1), all) + cross_entropy(y.next, next);
+    CHECK(close(loss.total, want));
+    CHECK(close(loss.masked + loss.next, want));
+    loss.total.backward();
+    want.backward();
+    const NamedTensors pa = nn::named_parameters(a), pb = nn::named_parameters(b);
+    for (size_t i = 0; i < pa.size(); ++i)
+      CHECK_MESSAGE(close(pa[i].second.grad(), pb[i].second.grad(), 1e-4, 1e-5), pa[i].first);
+  }
+}
+
+TEST_CASE("bert: losses without places, without relations, and of heads that are not there") {
+  Rng rng(6);
+  const Bert model = make_model(tiny(), rng);
+  const Sample s = make_sample(rng);
+  const Tensor none = zeros({0}, DType::i64), next = tensor<int64_t>({1, 0, 1}, {3});
+  const BertLoss empty = models::pretraining_loss(model, s.input(), {none, none, next});
+  CHECK(empty.masked.item() == 0);
+  CHECK(empty.total.item() == empty.next.item());
+  empty.total.backward();
+  for (const auto& p : nn::named_parameters(model))
+    if (p.second.grad().defined())
+      CHECK_MESSAGE(all(isfinite(p.second.grad())).item<int>() == 1, p.first);
+  const BertLoss words = models::pretraining_loss(
+      model, s.input(), {tensor<int64_t>({2}, {1}), tensor<int64_t>({9}, {1}), {}});
+  CHECK_FALSE(words.next.defined());
+  CHECK(words.total.item() == words.masked.item());
+
+  const Bert masked_only = make_model(forms()[1], rng), next_only = make_model(forms()[2], rng);
+  CHECK_THROWS_WITH_AS(models::pretraining_loss(masked_only, s.input(), {none, none, next}),
+                       doctest::Contains("next_sentence"), Error);
+  CHECK_THROWS_WITH_AS(models::pretraining_loss(next_only, s.input(), {none, none, next}),
+                       doctest::Contains("masked_lm"), Error);
+  CHECK_THROWS_AS(masked_only.bert.pooled(zeros({1, 2, 12})), Error);
+}
+
+TEST_CASE("bert: the padding word learns as an output alone") {
+  for (int64_t pad : {0, -1}) {
+    Rng rng(7);
+    BertOptions options = tiny();
+    options.pad = pad;
+    options.masked_lm = false;
+    const Bert model = make_model(options, rng);
+    sum(model({zeros({1, 3}, DType::i64)}).next).backward();
+    const Tensor grad = model.bert.embeddings.word_embeddings.weight.grad();
+    CHECK((sum(abs(select(grad, 0, 0))).item() == 0) == (pad == 0));
+  }
+  Rng rng(7);
+  const Bert fresh(tiny(), rng);
+  CHECK(sum(abs(select(fresh.bert.embeddings.word_embeddings.weight, 0, 0))).item() == 0);
+  CHECK(sum(abs(select(fresh.bert.embeddings.word_embeddings.weight, 0, 1))).item() > 0);
+}
+
+TEST_CASE("bert: each dropout drops in training; evaluation is the same each time") {
+  for (int which : {0, 1, 2}) {
+    Rng rng(8);
+    BertOptions options = tiny();
+    options.classes = 3;
+    (which == 0 ? options.dropout : options.attention_dropout) = which == 2 ? 0 : 0.5;
+    options.classifier_dropout = which == 2 ? 0.5 : 0;
+    Bert model = make_model(options, rng);
+    const Sample s = make_sample(rng);
+    auto classes = [&] { return model(s.input()).classes; };
+    CHECK_FALSE(same(classes(), classes()));
+    const auto generators = nn::generator_state(model);
+    const Tensor first = classes();
+    nn::load_generator_state(model, generators);
+    CHECK(same(classes(), first));
+    nn::set_training(model, false);
+    const Tensor y = classes();
+    CHECK(same(classes(), y));
+    CHECK_FALSE(same(y, first));
+  }
+}
+
+TEST_CASE("bert: attention looks at real tokens; weights do not change what comes out") {
+  Rng rng(9);
+  const Bert model = make_model(tiny(), rng);
+  const Sample s = make_sample(rng);
+  const std::vector<Tensor> weights = model.attend(s.input());
+  REQUIRE(weights.size() == 2);
+  for (const Tensor& w : weights) {
+    CHECK(w.shape() == Shape{3, 3, 7, 7});
+    CHECK(close(sum(w, -1), ones({3, 3, 7})));
+    CHECK(sum(narrow(select(w, 0, 1), -1, 2, 5)).item() == 0);
+  }
+  std::vector<Tensor> seen;
+  CHECK(close(model.bert(s.input(), &seen), model.bert(s.input())));
+  CHECK(seen.size() == 2);
+}
+
+TEST_CASE("bert: any number of threads gives the same loss and gradients") {
+  test::check_threads([] {
+    Rng rng(10);
+    const Bert model = make_model(tiny(), rng);
+    const Sample s = make_sample(rng);
+    const BertLoss loss = models::pretraining_loss(
+        model, s.input(),
+        {tensor<int64_t>({0, 20}, {2}), tensor<int64_t>({1, 2}, {2}), zeros({3}, DType::i64)});
+    loss.total.backward();
+    return test::with_gradients(loss.total, model);
+  });
+}
+
+TEST_CASE("bert: fills masks with what it has learned, and is in training as before") {
+  // Sentences n, n + 1, n + 2, n + 3 (from 5 to 14) between [CLS] and [SEP]; the mask is 4.
+  constexpr int64_t kClass = 2, kSeparator = 3, kMask = 4;
+  Rng rng(11);
+  Bert model(tiny(), rng);
+  optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.01});
+  for (int step = 0; step < 150; ++step) {
+    std::vector<int64_t> tokens, places, words;
+    for (int64_t b = 0; b < 16; ++b) {
+      const int64_t n = 5 + rng.below(7), hidden = rng.below(4);
+      for (int64_t t : {kClass, n, n + 1, n + 2, n + 3, kSeparator}) tokens.push_back(t);
+      places.push_back(6 * b + 1 + hidden);
+      words.push_back(n + hidden);
+      tokens[places.back()] = kMask;
+    }
+    models::pretraining_loss(model, {tensor(tokens, {16, 6})},
+                             {tensor(places, {16}), tensor(words, {16}), {}})
+        .total.backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const std::vector<int64_t> sentence = {kClass, 8, kMask, 10, kMask, kSeparator};
+  const auto filled = models::fill_mask(model, sentence, kMask, 3);
+  REQUIRE(filled.size() == 2);
+  CHECK(filled[0].position == 2);
+  CHECK(filled[1].position == 4);
+  REQUIRE(filled[0].guesses.size() == 3);
+  CHECK(filled[0].guesses[0].token == 9);
+  CHECK(filled[1].guesses[0].token == 11);
+  CHECK(filled[0].guesses[0].probability > 0.5);
+  CHECK(filled[0].guesses[1].probability <= filled[0].guesses[0].probability);
+  CHECK(model.dropout.training);
+  double total = 0;
+  const auto every = models::fill_mask(model, sentence, kMask, 1000);
+  CHECK(every[0].guesses.size() == kWords);
+  for (const auto& guess : every[0].guesses) total += guess.probability;
+  CHECK(total == doctest::Approx(1).epsilon(1e-5));
+  CHECK(models::fill_mask(model, std::vector<int64_t>{kClass, 8}, kMask).empty());
+  CHECK_THROWS_AS(models::fill_mask(model, sentence, kMask, 0), Error);
+}
+
+TEST_CASE("bert: refuses what it cannot be or take") {
+  Rng rng(12);
+  auto broken = [](auto change) {
+    BertOptions options = tiny();
+    change(options);
+    return options;
+  };
+  for (const BertOptions& options :
+       {broken([](auto& o) { o.heads = 5; }), broken([](auto& o) { o.heads = 0; }),
+        broken([](auto& o) { o.vocab = 0; }), broken([](auto& o) { o.layers = -1; }),
+        broken([](auto& o) { o.classes = -1; }), broken([](auto& o) { o.pad = kWords; })})
+    CHECK_THROWS_AS(Bert(options, rng), Error);
+  const Bert model(tiny(), rng);
+  const Tensor tokens = zeros({2, 3}, DType::i64);
+  CHECK_THROWS_WITH_AS(model({zeros({2, 10}, DType::i64)}), doctest::Contains("1 to 9"), Error);
+  CHECK_THROWS_AS(model({zeros({2, 0}, DType::i64)}), Error);
+  CHECK_THROWS_AS(model({zeros({2, 3})}), Error);
+  CHECK_THROWS_AS(model(BertInput{Tensor()}), Error);
+  CHECK_THROWS_AS(model({tokens, zeros({2, 4}, DType::i64)}), Error);
+  CHECK_THROWS_AS(model({tokens + kWords}), Error);
+  CHECK_THROWS_AS(model({tokens, tokens + 2}), Error);
+}
+
+}  // namespace tern

@@ -1,0 +1,366 @@
+// The Transformer: its layers, its stacks, the model.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/base/rng.h"
+#include "tern/models/transformer.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/model_checks.h"
+
+namespace tern {
+namespace {
+
+using models::Transformer, models::TransformerOptions, models::TransformerState;
+using nn::Mask;
+using test::close;
+using test::repad;
+using test::same;
+
+constexpr int64_t kSourceWords = 9, kTargetWords = 7;
+
+/// Post-norm and pre-norm, each plain and with grouped heads, GELU and no final norm.
+std::vector<TransformerOptions> forms() {
+  std::vector<TransformerOptions> out;
+  for (bool norm_first : {false, true})
+    for (bool other : {false, true}) {
+      TransformerOptions o{.source_vocab = kSourceWords, .target_vocab = kTargetWords};
+      o.encoder_layers = 2;
+      o.decoder_layers = other ? 1 : 2;
+      o.layer = {.dim = 16, .heads = 4, .ffn = 24, .kv_heads = other ? 2 : 0, .dropout = 0};
+      o.layer.norm_first = norm_first;
+      if (other) o.layer.activation = Activation::gelu;
+      o.final_norm = norm_first || !other;
+      out.push_back(o);
+    }
+  return out;
+}
+
+struct Batch {
+  Tensor source, lengths, target;
+};
+
+Batch make_batch(Rng& rng) {
+  return {randint(0, kSourceWords, {3, 6}, rng), tensor<int64_t>({6, 2, 4}, {3}),
+          randint(0, kTargetWords, {3, 5}, rng)};
+}
+
+/// Norms, biases and all else away from 0 and 1, where they could hide.
+template <class M>
+void randomise(M& m, Rng& rng) {
+  NoGradGuard no_grad;
+  for (const Tensor& p : nn::parameters(m)) add_(p, randn(p.shape(), rng, p.dtype()), 0.3);
+}
+
+Transformer make_model(const TransformerOptions& options, Rng& rng) {
+  Transformer model(options, rng);
+  randomise(model, rng);
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("transformer: every parameter is reached; names and shapes are torch.nn's") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(1);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    Tensor logits = model(b.source, b.lengths, b.target);
+    CHECK(logits.shape() == Shape{3, 5, kTargetWords});
+    test::check_leaves(sum(square(logits)), model);
+    test::check_leaves(sum(square(model.attend(b.source, b.lengths, b.target).logits)), model);
+    NamedTensors parameters = nn::named_parameters(model);
+    auto shape = [&](const std::string& name) {
+      for (const auto& [n, t] : parameters)
+        if (n == name) return t.shape();
+      return Shape{-1};
+    };
+    const int64_t qkv = options.layer.kv_heads ? 32 : 48;
+    CHECK(shape("src_embed.weight") == Shape{kSourceWords, 16});
+    CHECK(shape("tgt_embed.weight") == Shape{kTargetWords, 16});
+    CHECK(shape("transformer.encoder.layers.1.self_attn.in_proj_weight") == Shape{qkv, 16});
+    CHECK(shape("transformer.decoder.layers.0.multihead_attn.out_proj.bias") == Shape{16});
+    CHECK(shape("transformer.decoder.layers.0.linear2.weight") == Shape{16, 24});
+    CHECK(shape("transformer.decoder.layers.0.norm3.bias") == Shape{16});
+    CHECK(shape("transformer.encoder.norm.weight") == Shape{options.final_norm ? 16 : -1});
+    CHECK(shape("generator.weight") == Shape{kTargetWords, 16});
+    CHECK(shape("generator.bias") == Shape{kTargetWords});
+  }
+}
+
+TEST_CASE("transformer: later target tokens change nothing before, bit for bit") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(2);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    Tensor logits = model(b.source, b.lengths, b.target);
+    for (int64_t t = 1; t < 5; ++t) {
+      Tensor other = repad(b.target, tensor<int64_t>({t, t, t}, {3}), kTargetWords);
+      Tensor changed = model(b.source, b.lengths, other);
+      CHECK(same(narrow(changed, 1, 0, t), narrow(logits, 1, 0, t)));
+      CHECK_FALSE(same(select(changed, 1, t), select(logits, 1, t)));
+    }
+  }
+}
+
+TEST_CASE("transformer: padding changes nothing; a row alone is that row of a batch") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(3);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    Tensor logits = model(b.source, b.lengths, b.target);
+    CHECK(same(model(repad(b.source, b.lengths, kSourceWords), b.lengths, b.target), logits));
+    Tensor longer = cat({b.source, randint(0, kSourceWords, {3, 4}, rng)}, 1);
+    CHECK(close(model(longer, b.lengths, b.target), logits));
+    for (int64_t i = 0; i < 3; ++i) {
+      Tensor source = narrow(narrow(b.source, 0, i, 1), 1, 0, b.lengths[i].item<int64_t>());
+      Tensor alone = model(source, {}, narrow(b.target, 0, i, 1));
+      CHECK(close(alone, narrow(logits, 0, i, 1)));
+    }
+    CHECK_FALSE(close(model(b.source, {}, b.target), logits));
+  }
+}
+
+TEST_CASE("transformer: cached steps are the whole; a state is a value") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(4);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    Tensor logits = model(b.source, b.lengths, b.target);
+    for (bool recorded : {false, true}) {
+      std::optional<NoGradGuard> guard;
+      if (!recorded) guard.emplace();
+      std::vector<TransformerState> states = {model.encode(b.source, b.lengths)};
+      for (int64_t t = 0; t < 5; ++t) {
+        CHECK(states.back().position == t);
+        Transformer::Step step = model.step(states.back(), select(b.target, 1, t));
+        CHECK(close(step.logits, select(logits, 1, t)));
+        states.push_back(step.state);
+      }
+      // On from every state once more with other tokens; then as before.
+      for (int64_t t = 0; t < 5; ++t) {
+        const TransformerState& state = states[static_cast<size_t>(t)];
+        Tensor other = remainder(select(b.target, 1, t) + 1, kTargetWords);
+        Tensor target = cat({narrow(b.target, 1, 0, t), unsqueeze(other, 1)}, 1);
+        Tensor want = model(b.source, b.lengths, target);
+        CHECK(close(model.step(state, other).logits, select(want, 1, t)));
+        CHECK(close(model.step(state, select(b.target, 1, t)).logits, select(logits, 1, t)));
+      }
+      // Rows chosen anew, as beams do.
+      Tensor rows = tensor<int64_t>({2, 2, 0, 1}, {4});
+      TransformerState chosen = states[3].select_rows(rows);
+      Tensor next = index_select(select(b.target, 1, 3), 0, rows);
+      CHECK(close(model.step(chosen, next).logits, index_select(select(logits, 1, 3), 0, rows)));
+    }
+  }
+}
+
+TEST_CASE("transformer: attention of every layer and head; rows sum to 1 over what is seen") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(5);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    for (bool recorded : {false, true}) {
+      std::optional<NoGradGuard> guard;
+      if (!recorded) guard.emplace();
+      Transformer::Output out = model.attend(b.source, b.lengths, b.target);
+      CHECK(close(out.logits, model(b.source, b.lengths, b.target)));
+      auto check_weights = [](const std::vector<Tensor>& all, int64_t layers, const Mask& mask,
+                              const Shape& shape) {
+        CHECK(static_cast<int64_t>(all.size()) == layers);
+        for (const Tensor& w : all) {
+          CHECK(w.shape() == shape);
+          CHECK(close(sum(w, 3), ones({shape[0], shape[1], shape[2]}), 1e-6, 1e-6));
+          CHECK(max(where(mask.dense(shape), 0, w)).item() == 0);
+          CHECK(min(w).item() >= 0);
+        }
+      };
+      const Mask lengths = Mask::lengths(b.lengths);
+      check_weights(out.attention.encoder, options.encoder_layers, lengths, {3, 4, 6, 6});
+      check_weights(out.attention.decoder, options.decoder_layers, Mask::causal(), {3, 4, 5, 5});
+      check_weights(out.attention.cross, options.decoder_layers, lengths, {3, 4, 5, 6});
+    }
+  }
+}
+
+TEST_CASE("transformer: a source without tokens gives finite logits and gradients") {
+  for (const TransformerOptions& options : forms()) {
+    Rng rng(6);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    Tensor logits = model(b.source, tensor<int64_t>({6, 0, 4}, {3}), b.target);
+    sum(square(logits)).backward();
+    CHECK(all(isfinite(logits)).item() == 1);
+    for (const Tensor& p : nn::parameters(model)) CHECK(all(isfinite(p.grad())).item() == 1);
+    Tensor none = model(zeros({3, 0}, DType::i64), {}, b.target);
+    CHECK(close(none[1], logits[1].detach()));
+  }
+}
+
+TEST_CASE("transformer: tied weights are one, counted, saved and trained once") {
+  const int64_t words = 8;
+  for (bool tables : {false, true})
+    for (bool generator : {false, true}) {
+      TransformerOptions options = forms()[0];
+      options.source_vocab = options.target_vocab = words;
+      Rng rng(7);
+      const int64_t all = nn::num_parameters(Transformer(options, rng));
+      options.tie_source_target = tables;
+      options.tie_target_generator = generator;
+      Transformer model = make_model(options, rng);
+      CHECK(nn::num_parameters(model) == all - (tables + generator) * words * 16);
+      Tensor source = randint(0, words, {2, 4}, rng), target = randint(0, words, {2, 3}, rng);
+      test::check_leaves(sum(square(model(source, {}, target))), model);
+      test::TempDir folder;
+      nn::save_weights(folder / "model.safetensors", model);
+      Transformer other = make_model(options, rng);
+      Tensor want = model(source, {}, target);
+      CHECK_FALSE(same(other(source, {}, target), want));
+      nn::load_weights(folder / "model.safetensors", other);
+      CHECK(same(other(source, {}, target), want));
+      // A copy is a model of its own, tied within itself.
+      Transformer copy = model;
+      test::check_leaves(sum(square(copy(source, {}, target))), copy);
+      randomise(copy, rng);
+      CHECK(same(model(source, {}, target), want));
+    }
+}
+
+TEST_CASE("transformer: dropout in training only, of layers and of embeddings") {
+  for (bool embedding : {false, true}) {
+    TransformerOptions options = forms()[0];
+    (embedding ? options.embed_dropout.emplace() : options.layer.dropout) = 0.5;
+    if (!embedding) options.embed_dropout = 0;
+    Rng rng(8);
+    Transformer model = make_model(options, rng);
+    Batch b = make_batch(rng);
+    auto run = [&] { return model(b.source, b.lengths, b.target); };
+    CHECK_FALSE(same(run(), run()));
+    nn::set_training(model, false);
+    Tensor y = run();
+    CHECK(same(run(), y));
+    Transformer without = make_model(forms()[0], rng);
+    nn::load_state_dict(without, nn::state_dict(model));
+    CHECK(same(without(b.source, b.lengths, b.target), y));
+  }
+}
+
+TEST_CASE("transformer: the same bits for any number of threads") {
+  for (bool norm_first : {false, true})
+    test::check_threads([&] {
+      Rng rng(9);
+      TransformerOptions options = forms()[0];
+      options.layer = {.dim = 64, .heads = 4, .ffn = 128, .dropout = 0.1};
+      options.layer.norm_first = norm_first;
+      Transformer model(options, rng);
+      Tensor source = randint(0, kSourceWords, {12, 17}, rng);
+      Tensor target = randint(0, kTargetWords, {12, 13}, rng);
+      Tensor lengths = randint(1, 18, {12}, rng);
+      Tensor logits = model(source, lengths, target);
+      cross_entropy(flatten(logits, 0, 1), flatten(target)).backward();
+      return test::with_gradients(logits, model);
+    });
+}
+
+TEST_CASE("transformer: numbers of weights by formula; configurations by name") {
+  auto formula = [](int64_t layers, int64_t d, int64_t ffn, int64_t source, int64_t target) {
+    const int64_t attention = 4 * (d * d + d), network = 2 * d * ffn + ffn + d, norm = 2 * d;
+    return layers * (attention + network + 2 * norm) + norm +      // encoder
+           layers * (2 * attention + network + 3 * norm) + norm +  // decoder
+           (source + target) * d + (d + 1) * target;               // tables and generator
+  };
+  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // torch.nn.Transformer()'s
+  auto weights = [](const std::string& name, int64_t layers, int64_t source, int64_t target) {
+    TransformerOptions options = models::transformer_options(name);
+    CHECK(options.encoder_layers == layers);
+    CHECK(options.decoder_layers == layers);
+    if (layers > 3) options.encoder_layers = options.decoder_layers = 1;  // which is quicker
+    options.source_vocab = source;
+    options.target_vocab = target;
+    Rng rng(10);
+    return nn::num_parameters(Transformer(options, rng));
+  };
+  CHECK(weights("base", 6, 3, 2) == formula(1, 512, 2048, 3, 2));
+  CHECK(weights("multi30k", 3, 100, 50) == formula(3, 256, 512, 100, 50));
+  CHECK(weights("d2l", 2, 30, 20) == formula(2, 256, 64, 30, 20) - 4 * 256);  // no final norms
+  CHECK(models::transformer_names() == std::vector<std::string>{"base", "multi30k", "d2l"});
+  CHECK_THROWS_WITH_AS(models::transformer_options("bass"),
+                       doctest::Contains("'bass'; there are base, multi30k, d2l"), Error);
+}
+
+TEST_CASE("transformer layers: gradients; weights on request change nothing") {
+  for (bool norm_first : {false, true}) {
+    Rng rng(11);
+    nn::TransformerLayerOptions options{.dim = 4, .heads = 2, .ffn = 3, .dropout = 0};
+    options.norm_first = norm_first;
+    options.activation = Activation::gelu;
+    nn::TransformerEncoderLayer encoder(options, rng);
+    nn::TransformerDecoderLayer decoder(options, rng);
+    nn::to(encoder, DType::f64);
+    nn::to(decoder, DType::f64);
+    randomise(encoder, rng);
+    randomise(decoder, rng);
+    std::vector<Tensor> in = {randn({2, 3, 4}, rng, DType::f64), randn({2, 2, 4}, rng, DType::f64)};
+    for (const Tensor& t : in) t.set_requires_grad();
+    for (const Tensor& p : nn::parameters(encoder)) in.push_back(p);
+    for (const Tensor& p : nn::parameters(decoder)) in.push_back(p);
+    const Mask mask = Mask::lengths({3, 1});
+    auto run = [&](const std::vector<Tensor>& x) {
+      return decoder(x[1], encoder(x[0], mask), Mask::causal(), mask);
+    };
+    CHECK_NOTHROW(gradcheck(run, in));
+    Tensor weights;
+    nn::TransformerDecoderLayer::Weights both;
+    Tensor memory = encoder(in[0], mask, &weights);
+    Tensor y = decoder(in[1], memory, Mask::causal(), mask, &both);
+    CHECK(close(y, run(in), 1e-12, 1e-12));
+    CHECK(weights.shape() == Shape{2, 2, 3, 3});
+    CHECK(both.self.shape() == Shape{2, 2, 2, 2});
+    CHECK(both.memory.shape() == Shape{2, 2, 2, 3});
+  }
+}
+
+TEST_CASE("transformer: errors name the rule, the values and a way out") {
+  Rng rng(12);
+  auto refuses = [](auto&& call, const char* text) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(text), Error);
+  };
+  auto made_with = [&](auto&& change) {
+    TransformerOptions options = forms()[0];
+    change(options);
+    Transformer(options, rng);
+  };
+  refuses([&] { made_with([](auto& o) { o.source_vocab = 0; }); }, "set source_vocab");
+  refuses([&] { made_with([](auto& o) { o.target_vocab = -1; }); }, "of 9 and -1 words");
+  refuses([&] { made_with([](auto& o) { o.layer.heads = 3; }); }, "16 channels do not divide");
+  refuses([&] { made_with([](auto& o) { o.encoder_layers = -1; }); }, "-1 layers");
+  refuses([&] { made_with([](auto& o) { o.layer.dropout = 1; }); }, "[0, 1)");
+  refuses([&] { made_with([](auto& o) { o.layer.ffn = 0; }); }, "0 units");
+  refuses([&] { made_with([](auto& o) { o.layer.dim = 0; }); }, "0 channels");
+  refuses([&] { made_with([](auto& o) { o.tie_source_target = true; }); },
+          "one table for vocabularies of 9 and 7 words");
+  Transformer model(forms()[0], rng);
+  Batch b = make_batch(rng);
+  refuses([&] { model(b.source.to(DType::f32), {}, b.target); }, "the source is i64 (B, tokens)");
+  refuses([&] { model(b.source, {}, select(b.target, 0, 0)); }, "the target is i64 (B, tokens)");
+  refuses([&] { model(b.source, {}, narrow(b.target, 0, 0, 2)); },
+          "Transformer: 3 source and 2 target sentences");
+  refuses([&] { model(b.target, {}, b.source + 1); }, "embedding");
+  for (const Tensor& bad :
+       {tensor<int64_t>({6, 2}, {2}), tensor({6, 2, 4}, {3}), full({3, 6}, 6, DType::i64)}) {
+    refuses([&] { model(b.source, bad, b.target); }, "Transformer: lengths are i64 (3,), got ");
+    refuses([&] { model.encode(b.source, bad); }, "Transformer: lengths are i64 (3,), got ");
+  }
+  refuses([&] { model(b.source, tensor<int64_t>({6, 7, 4}, {3}), b.target); }, "a length is 7");
+  TransformerState state = model.encode(b.source, b.lengths);
+  refuses([&] { model.step(state, b.target); }, "one token a sentence, i64 (B)");
+  refuses([&] { model.step(state, zeros({3})); }, "i64 (B), got f32");
+  refuses([&] { model.step(state, zeros({2}, DType::i64)); }, "a state of 3 sentences, 2 tokens");
+  TransformerOptions shallow = forms()[0];
+  shallow.decoder_layers = 1;
+  refuses([&] { Transformer(shallow, rng).step(state, zeros({3}, DType::i64)); },
+          "a state of 2 layers for 1");
+}
+
+}  // namespace tern

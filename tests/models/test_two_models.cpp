@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/threads.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+namespace {
+
+/// The weights after a training of `steps`, as bits.
+std::vector<std::vector<float>> trained(int steps) {
+  Training t;
+  for (int i = 0; i < steps; ++i) t.step();
+  std::vector<std::vector<float>> weights;
+  for (const auto& [name, w] : nn::named_parameters(t.model))
+    weights.push_back(w.to_vector<float>());
+  return weights;
+}
+
+/// A step of everything whose loops take several threads: attention, convolution, norms, Adam.
+struct Wide {
+  nn::Linear up;
+  nn::MultiHeadAttention attention;
+  nn::LayerNorm norm;
+  nn::Conv2d conv;
+  explicit Wide(Rng& rng)
+      : up(32, 64, rng),
+        attention(64, rng, {.heads = 4}),
+        norm({64}),
+        conv(1, 4, 3, rng, {.padding = 1}) {}
+  Tensor operator()(const Tensor& x) const {
+    const Tensor h = norm(up(x));
+    const Tensor y = gelu(h + attention(h));
+    return sum(square(conv(unsqueeze(y, 1))), {1, 2, 3});
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("attention", m.attention);
+    visit("norm", m.norm);
+    visit("conv", m.conv);
+  }
+};
+
+std::vector<std::vector<float>> trained_wide() {
+  Rng rng(5);
+  Wide model(rng);
+  optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.01});
+  for (int i = 0; i < 3; ++i) {
+    mean(model(randn({16, 40, 32}, rng))).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  std::vector<std::vector<float>> weights;
+  for (const auto& [name, w] : nn::named_parameters(model)) weights.push_back(w.to_vector<float>());
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("two models: wide ones, whose loops take all threads") {
+  const auto alone = trained_wide();
+  std::vector<std::vector<float>> first, second;
+  std::thread other([&] { second = trained_wide(); });
+  first = trained_wide();
+  other.join();
+  CHECK(first == alone);
+  CHECK(second == alone);
+}
+
+TEST_CASE("two models: trained at once on two threads, each has the bits of one alone") {
+  const auto alone = trained(5);
+  std::vector<std::vector<float>> first, second;
+  std::thread other([&] { second = trained(5); });
+  first = trained(5);
+  other.join();
+  CHECK(first == alone);
+  CHECK(second == alone);
+}
+
+TEST_CASE("two models: one is read by two threads at once") {
+  Rng rng(1);
+  const nn::Linear layer(64, 256, rng);
+  const Tensor x = randn({512, 64}, rng);
+  const auto forward = [&] {
+    NoGradGuard no_grad;
+    return sum(gelu(layer(x))).item();
+  };
+  const double alone = forward();
+  double seen = 0;
+  std::thread other([&] {
+    for (int i = 0; i < 5; ++i) seen = forward();
+  });
+  for (int i = 0; i < 5; ++i) CHECK(forward() == alone);
+  other.join();
+  CHECK(seen == alone);
+}
+
+TEST_CASE("two models: tensors made on one thread are freed on another") {
+  std::vector<Tensor> made(100);
+  std::atomic<int> ready = 0;
+  std::thread maker([&] {
+    for (size_t i = 0; i < made.size(); ++i) {
+      made[i] = full({static_cast<int64_t>(1000 * (i % 7) + 1)}, static_cast<double>(i));
+      ready.store(static_cast<int>(i) + 1, std::memory_order_release);
+    }
+  });
+  for (size_t i = 0; i < made.size(); ++i) {
+    while (ready.load(std::memory_order_acquire) <= static_cast<int>(i)) std::this_thread::yield();
+    const Tensor mine = std::move(made[i]);
+    made[i] = {};
+    CHECK(mine[0].item() == static_cast<double>(i));
+    if (i % 10 == 0) trim_memory();
+  }
+  maker.join();
+}
+
+}  // namespace tern::test

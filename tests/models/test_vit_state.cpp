@@ -1,0 +1,109 @@
+// Vision Transformers from the states of timm's.
+#include <doctest/doctest.h>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/models/vit.h"
+#include "tern/tests/models/vit_forms.h"
+#include "tern/tests/support/model_checks.h"
+
+using namespace tern;
+using models::Vit, models::VitOptions, models::VitPositions;
+
+namespace {
+
+// The part of a state whose names begin with `prefix`, without it.
+NamedTensors part(const SafeTensors& file, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, t] : file.tensors)
+    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
+  return out;
+}
+
+std::string reference(const char* name) {
+  return std::string(TERN_SOURCE_DIR) + "/tests/reference/vit/" + name;
+}
+
+NamedTensors without(NamedTensors state, const std::string& name) {
+  std::erase_if(state, [&](const auto& t) { return t.first == name; });
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("vit: the states of timm's forms and of the slides load and give their logits") {
+  const SafeTensors file = load_safetensors(reference("forms.safetensors"));
+  const Tensor images = file.find("images");
+  for (const char* form : {"average", "registers", "clip", "patches"}) {
+    CAPTURE(form);
+    const NamedTensors state = part(file, fmt::format("{}/param.", form));
+    Rng rng(1);
+    Vit model(models::vit_options_of(state, 2), rng);
+    models::load_vit(model, state);
+    CHECK(nn::num_parameters(model) == models::vit_weights(model.options));
+    nn::set_training(model, false);
+    CHECK(test::close(model(images), file.find(fmt::format("{}/output", form)), 1e-5, 1e-5));
+  }
+  VitOptions o = models::vit_options("slides-vit");
+  o.patch = 8;
+  o.dim = 16;
+  o.layers = 2;
+  Rng rng(1);
+  Vit model(o, rng);
+  models::load_vit(model, part(file, "slides/param."));
+  nn::set_training(model, false);
+  CHECK(test::close(model(images), file.find("slides/output"), 1e-5, 1e-5));
+}
+
+TEST_CASE("vit: options come back from the shapes of a state") {
+  for (const auto& form : test::vit_forms()) {
+    const auto& name = form.first;
+    const auto& o = form.second;
+    CAPTURE(name);
+    Rng rng(3);
+    const NamedTensors state = nn::state_dict(Vit(o, rng));
+    VitOptions found = models::vit_options_of(state, o.heads);
+    if (o.positions == VitPositions::none) found.image = o.image;  // which no weight tells
+    Vit back(found, rng);
+    models::load_vit(back, state);
+    CHECK(found.layers == o.layers);
+    CHECK(found.patch == o.patch);
+  }
+  Rng rng(3);
+  const NamedTensors state = nn::state_dict(Vit(test::tiny_vit(), rng));
+  CHECK_THROWS_WITH_AS(models::vit_options_of(state), doctest::Contains("8 channels"), Error);
+  CHECK_THROWS_WITH_AS(models::vit_options_of(without(state, "blocks.0.mlp.fc1.weight"), 2),
+                       doctest::Contains("no blocks.0.mlp.fc1.weight"), Error);
+  CHECK_THROWS_WITH_AS(models::vit_options_of({}), doctest::Contains("patch_embed"), Error);
+  for (const auto& named : models::vit_configurations()) {
+    const VitOptions& o = named.second;
+    NamedTensors sizes = {{"patch_embed.proj.weight", zeros({o.dim, 3, o.patch, o.patch})},
+                          {"blocks.0.mlp.fc1.weight", zeros({4 * o.dim, 1})}};
+    CHECK_MESSAGE(models::vit_options_of(sizes).heads == o.heads, named.first);
+  }
+}
+
+TEST_CASE("vit: positions of another size of image are resized when a state loads") {
+  Rng rng(3);
+  VitOptions small = test::tiny_vit(), large = test::tiny_vit();
+  large.image = 20;
+  for (bool prefix : {true, false}) {
+    small.positions_on_prefix = large.positions_on_prefix = prefix;
+    const Vit from(small, rng);
+    Vit to(large, rng);
+    models::load_vit(to, nn::state_dict(from));
+    CHECK(to.pos_embed.shape() == Shape{1, 25 + prefix, 8});
+    const Tensor want = nn::resize_positions(squeeze(from.pos_embed, 0), 5, 5, {.prefix = prefix});
+    CHECK(test::same(squeeze(to.pos_embed, 0), want));
+    CHECK(test::same(to.blocks[1].fc2.weight, from.blocks[1].fc2.weight));
+    models::load_vit(to, nn::state_dict(to));
+    CHECK(test::same(squeeze(to.pos_embed, 0), want));
+  }
+  Vit model(small, rng);
+  NamedTensors state = nn::state_dict(model);
+  CHECK_THROWS_WITH_AS(models::load_vit(model, without(state, "norm.bias")),
+                       doctest::Contains("norm.bias"), Error);
+  for (auto& [name, t] : state)
+    if (name == "pos_embed") t = zeros({1, 8, 8});
+  CHECK_THROWS_WITH_AS(models::load_vit(model, state), doctest::Contains("pos_embed"), Error);
+}

@@ -1,0 +1,627 @@
+// check_module on every layer of nn and every model of the zoo; and on modules with a fault each.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/record.h"
+#include "tern/models/bahdanau.h"
+#include "tern/models/bert.h"
+#include "tern/models/gmlp.h"
+#include "tern/models/gpt.h"
+#include "tern/models/ntm.h"
+#include "tern/models/seq2seq.h"
+#include "tern/models/transformer.h"
+#include "tern/models/vit.h"
+#include "tern/nn/nn.h"
+#include "tern/tests/support/model_checks.h"
+
+namespace tern::test {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// A row of the table: a name, and the check of one module. To add one: a line.
+struct Row {
+  std::string name;
+  std::function<void(Rng&)> check;
+};
+
+Tensor ids(const Shape& shape, int64_t words, Rng& rng) { return randint(1, words, shape, rng); }
+
+Tensor lengths(const std::vector<int64_t>& n) { return tensor(n, {std::ssize(n)}); }
+
+const Shape kSequence = {3, 5, 8};
+const nn::CheckModuleOptions kMixes = {.batch = nn::BatchRule::mixed_in_training};
+/// Of states (layers, B, H) behind an output (B, T, H).
+const nn::CheckModuleOptions kStates = {.output_axes = {0, 1, 1}};
+
+/// A layer of one tensor of this shape.
+template <class M>
+Row row(std::string name, std::function<M(Rng&)> make, Shape shape,
+        nn::CheckModuleOptions options = {}) {
+  return {std::move(name),
+          [=](Rng& rng) { nn::check_module(make(rng), {randn(shape, rng)}, options); }};
+}
+
+template <class M>
+Row stateless(std::string name, Shape shape = kSequence) {
+  return row<M>(
+      std::move(name), [](Rng&) { return M(); }, shape);
+}
+
+Tensors all_of(const nn::RnnOutput& y) { return {y.output, y.state.h, y.state.c}; }
+Tensors all_of(const Attended& y) { return {y.context, y.weights}; }
+Tensors all_of(const nn::RnnState& y) { return {y.h, y.c}; }
+
+std::vector<Row> small_layers() {
+  using namespace nn;
+  return {
+      row<Linear>(
+          "Linear", [](Rng& r) { return Linear(8, 4, r); }, kSequence),
+      row<Linear>("Linear without bias", [](Rng& r) { return Linear(8, 1, r, Bias::no); }, {2, 8}),
+      row<LayerNorm>(
+          "LayerNorm", [](Rng&) { return LayerNorm({8}); }, kSequence),
+      row<LayerNorm>(
+          "LayerNorm of two axes",
+          [](Rng&) {
+            return LayerNorm({5, 8});
+          },
+          kSequence),
+      row<RmsNorm>(
+          "RmsNorm", [](Rng&) { return RmsNorm({8}); }, kSequence),
+      row<GroupNorm>("GroupNorm", [](Rng&) { return GroupNorm(2, 4); }, {2, 4, 3, 3}),
+      row<BatchNorm2d>(
+          "BatchNorm2d", [](Rng&) { return BatchNorm2d(3); }, {4, 3, 2, 5}, kMixes),
+      row<Conv1d>("Conv1d", [](Rng& r) { return Conv1d(4, 6, 3, r, {.padding = 1, .groups = 2}); },
+                  {2, 4, 7}),
+      row<Conv2d>("Conv2d", [](Rng& r) { return Conv2d(3, 4, 3, r, {.stride = 2, .padding = 1}); },
+                  {2, 3, 6, 7}),
+      row<Conv2d>("Conv2d of patches", [](Rng& r) { return Conv2d(3, 4, 4, r, {.stride = 4}); },
+                  {2, 3, 8, 8}),
+      row<Dropout>(
+          "Dropout", [](Rng& r) { return Dropout(0.3, r); }, kSequence),
+      row<DropPath>("DropPath", [](Rng& r) { return DropPath(0.3, r); }, {6, 2, 3}),
+      row<LearnedPositions>(
+          "LearnedPositions", [](Rng& r) { return LearnedPositions(6, 8, r); }, kSequence),
+      row<PositionWiseFfn>(
+          "PositionWiseFfn",
+          [](Rng& r) { return PositionWiseFfn(8, 16, r, Activation::gelu, 0.2); }, kSequence),
+      row<TinyAttention>(
+          "TinyAttention", [](Rng& r) { return TinyAttention(8, 6, 4, r); }, kSequence),
+      row<AttentionLayer>("AttentionLayer", [](Rng& r) { return AttentionLayer(4, 6, 3, r); },
+                          {2, 4, 5}),
+      stateless<Identity>("Identity"),
+      stateless<Relu>("Relu"),
+      stateless<nn::Gelu>("Gelu"),
+      stateless<GeluTanh>("GeluTanh"),
+      stateless<Silu>("Silu"),
+      stateless<Tanh>("Tanh"),
+      stateless<Sigmoid>("Sigmoid"),
+      stateless<Softplus>("Softplus"),
+      stateless<LeakyRelu>("LeakyRelu"),
+      stateless<Elu>("Elu"),
+      stateless<Flatten>("Flatten"),
+      {"Embedding",
+       [](Rng& rng) {
+         check_module(Embedding(9, 4, rng), {ids({3, 5}, 9, rng)});
+       }},
+      {"Sequential",
+       [](Rng& rng) {
+         Sequential mlp(Linear(8, 6, rng), Tanh(), Dropout(0.2, rng), Linear(6, 2, rng));
+         check_module(mlp, {randn(kSequence, rng)});
+       }},
+  };
+}
+
+// x (B, T, C) with lengths: output and states.
+template <class M>
+Row recurrent(std::string name, nn::RnnOptions options) {
+  auto call = [](const M& m, const Tensors& x) { return all_of(m(x[0], {.lengths = x[1]})); };
+  return {std::move(name), [=](Rng& rng) {
+            nn::check_module(M(4, 3, rng, options), call,
+                             {randn({3, 5, 4}, rng), lengths({5, 2, 4})}, kStates);
+          }};
+}
+
+std::vector<Row> recurrent_layers() {
+  using namespace nn;
+  return {
+      recurrent<Rnn>("Rnn", {}),
+      recurrent<Gru>("Gru", {.layers = 2, .bidirectional = true, .dropout = 0.2}),
+      recurrent<Lstm>("Lstm", {.layers = 2, .bidirectional = true, .dropout = 0.2}),
+      recurrent<Lstm>("Lstm without bias", {.bias = Bias::no}),
+      {"RnnCell",
+       [](Rng& rng) {
+         check_module(RnnCell(4, 3, rng), {randn({2, 4}, rng), randn({2, 3}, rng)});
+       }},
+      {"GruCell",
+       [](Rng& rng) {
+         check_module(GruCell(4, 3, rng), {randn({2, 4}, rng), randn({2, 3}, rng)});
+       }},
+      {"LstmCell",
+       [](Rng& rng) {
+         auto call = [](const LstmCell& m, const Tensors& x) {
+           return all_of(m(x[0], RnnState{x[1], x[2]}));
+         };
+         check_module(LstmCell(4, 3, rng), call,
+                      {randn({2, 4}, rng), randn({2, 3}, rng), randn({2, 3}, rng)});
+       }},
+  };
+}
+
+// query, key and value with a mask by lengths.
+template <class M>
+Row attention(std::string name, std::function<M(Rng&)> make) {
+  auto call = [](const M& m, const Tensors& x) {
+    return all_of(m(x[0], x[1], x[2], nn::Mask::lengths(x[3])));
+  };
+  return {std::move(name), [=](Rng& rng) {
+            nn::check_module(make(rng), call,
+                             {randn({2, 3, 4}, rng), randn({2, 5, 4}, rng), randn({2, 5, 6}, rng),
+                              lengths({5, 3})});
+          }};
+}
+
+std::vector<Row> attention_layers() {
+  using namespace nn;
+  return {
+      attention<DotAttention>("DotAttention", [](Rng& r) { return DotAttention({}, 0.2, r); }),
+      attention<ScaledDotAttention>("ScaledDotAttention",
+                                    [](Rng& r) { return ScaledDotAttention({}, 0, r); }),
+      attention<GeneralAttention>(
+          "GeneralAttention", [](Rng& r) { return GeneralAttention(GeneralScore(4, 4, r), 0, r); }),
+      attention<AdditiveAttention>(
+          "AdditiveAttention",
+          [](Rng& r) { return AdditiveAttention(AdditiveScore(4, 4, 3, r), 0.2, r); }),
+      attention<CosineAttention>("CosineAttention",
+                                 [](Rng& r) { return CosineAttention({.sharpness = 2}, 0, r); }),
+      attention<LocationAttention>(
+          "LocationAttention",
+          [](Rng& r) { return LocationAttention(LocationScore(4, 6, r), 0, r); }),
+      {"ContentAttention",
+       [](Rng& rng) {
+         auto call = [](const ContentAttention<>& m, const Tensors& x) { return all_of(m(x[0])); };
+         check_module(ContentAttention<>(3, 4, rng), call, {randn({2, 5, 4}, rng)});
+       }},
+      {"ContextAttention",
+       [](Rng& rng) {
+         auto call = [](const ContextAttention<>& m, const Tensors& x) {
+           return all_of(m(x[0], x[1]));
+         };
+         check_module(ContextAttention<>(rng), call,
+                      {randn({2, 3, 4}, rng), randn({2, 5, 4}, rng)});
+       }},
+      {"MultiHeadAttention",
+       [](Rng& rng) {
+         auto call = [](const MultiHeadAttention& m, const Tensors& x) {
+           return all_of(m.with_weights(x[0], x[1], x[2], Mask::lengths(x[3])));
+         };
+         check_module(MultiHeadAttention(8, rng, {.heads = 4, .kv_heads = 2, .dropout = 0.1}), call,
+                      {randn({2, 3, 8}, rng), randn({2, 5, 8}, rng), randn({2, 5, 8}, rng),
+                       lengths({5, 3})});
+       }},
+      {"MultiHeadAttention, causal",
+       [](Rng& rng) {
+         auto call = [](const MultiHeadAttention& m, const Tensors& x) {
+           return m(x[0], Mask::causal());
+         };
+         check_module(MultiHeadAttention(8, rng, {.heads = 2, .bias = Bias::no}), call,
+                      {randn(kSequence, rng)});
+       }},
+  };
+}
+
+Row gating(std::string name, nn::SpatialGatingOptions options) {
+  return row<nn::SpatialGatingUnit>(
+      "SpatialGatingUnit, " + name, [=](Rng& r) { return nn::SpatialGatingUnit(8, 5, r, options); },
+      kSequence);
+}
+
+std::vector<Row> blocks() {
+  using namespace nn;
+  const TransformerLayerOptions post = {.dim = 8, .heads = 2, .ffn = 12},
+                                pre = {.dim = 8,
+                                       .heads = 4,
+                                       .ffn = 12,
+                                       .kv_heads = 2,
+                                       .activation = Activation::gelu,
+                                       .norm_first = true};
+  auto decoder = [](const auto& m, const Tensors& x) { return m(x[0], x[1]); };
+  return {
+      gating("full", {}),
+      gating("unsplit", {.gate = Gate::linear, .split = false}),
+      gating("additive, heads", {.gate = Gate::additive, .heads = 2}),
+      gating("causal", {.causal = true}),
+      gating("Toeplitz", {.heads = 2, .matrix = SpatialMatrix::toeplitz, .causal = true}),
+      gating("circulant", {.matrix = SpatialMatrix::circulant}),
+      row<TransformerEncoderLayer>(
+          "TransformerEncoderLayer", [=](Rng& r) { return TransformerEncoderLayer(post, r); },
+          kSequence),
+      row<TransformerEncoder>(
+          "TransformerEncoder", [=](Rng& r) { return TransformerEncoder(2, pre, r); }, kSequence),
+      {"TransformerDecoderLayer",
+       [=](Rng& rng) {
+         check_module(TransformerDecoderLayer(pre, rng), decoder,
+                      {randn({2, 4, 8}, rng), randn({2, 5, 8}, rng)});
+       }},
+      {"TransformerDecoder",
+       [=](Rng& rng) {
+         check_module(TransformerDecoder(2, post, rng), decoder,
+                      {randn({2, 4, 8}, rng), randn({2, 5, 8}, rng)});
+       }},
+  };
+}
+
+// Source, lengths and target of a model of sentences.
+template <class M, class Options>
+Row sentences(std::string name, Options options) {
+  options.source_vocab = 9;
+  options.target_vocab = 7;
+  return {std::move(name), [=](Rng& rng) {
+            nn::check_module(M(options, rng),
+                             {ids({2, 5}, 9, rng), lengths({5, 3}), ids({2, 4}, 7, rng)});
+          }};
+}
+
+Row pictures(std::string name, models::GmlpOptions options, nn::CheckModuleOptions how = {}) {
+  options.image = 8;
+  options.patch = 4;
+  options.dim = 8;
+  options.layers = 2;
+  options.fc_dim = 6;
+  return row<models::Gmlp>(
+      "Gmlp, " + name, [=](Rng& r) { return models::Gmlp(options, r); }, {2, 3, 8, 8}, how);
+}
+
+Row vit(std::string name, models::VitOptions o) {
+  o.image = 8;
+  o.patch = 4;
+  o.dim = 8;
+  o.layers = 2;
+  o.heads = 2;
+  o.classes = 3;
+  return row<models::Vit>("Vit, " + name, [=](Rng& r) { return models::Vit(o, r); }, {2, 3, 8, 8});
+}
+
+Row ntm(std::string name, models::NtmOptions o) {
+  o.inputs = 3;
+  o.outputs = 2;
+  o.slots = 5;
+  o.width = 4;
+  o.hidden = 6;
+  return row<models::Ntm>("Ntm, " + name, [=](Rng& r) { return models::Ntm(o, r); }, {2, 4, 3});
+}
+
+Row gpt(std::string name, models::GptOptions o) {
+  o.vocab = 11;
+  o.context = 5;
+  o.dim = 8;
+  o.layers = 2;
+  o.heads = 2;
+  return {"Gpt, " + name, [=](Rng& rng) {
+            nn::check_module(models::Gpt(o, rng), {ids({2, 5}, 11, rng)});
+          }};
+}
+
+std::vector<Row> zoo() {
+  using namespace models;
+  const nn::TransformerLayerOptions layer = {.dim = 8, .heads = 2, .ffn = 12};
+  return {
+      pictures("the defaults", {}),
+      pictures("the paper's form",
+               {.class_token = false, .positions = false, .output_gelu = false, .drop_path = 0.2}),
+      pictures("a stem, heads, tiny attention",
+               {.stem = {{.channels = 4}}, .attention_dim = 4, .gate = {.heads = 2}}, kMixes),
+      sentences<Transformer>(
+          "Transformer",
+          TransformerOptions{.encoder_layers = 1, .decoder_layers = 2, .layer = layer}),
+      sentences<Transformer>("Transformer, tied", TransformerOptions{.encoder_layers = 1,
+                                                                     .decoder_layers = 1,
+                                                                     .layer = layer,
+                                                                     .tie_target_generator = true,
+                                                                     .final_norm = false}),
+      sentences<Bahdanau>("Bahdanau", BahdanauOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
+      sentences<Bahdanau>("Bahdanau, d2l's form", BahdanauOptions{.embed = 4,
+                                                                  .hidden = 3,
+                                                                  .form = BahdanauForm::d2l,
+                                                                  .layers = 2,
+                                                                  .layer_dropout = 0.1,
+                                                                  .attention_dropout = 0.1}),
+      sentences<LstmSeq2Seq>("LstmSeq2Seq",
+                             Seq2SeqOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
+      vit("the defaults", {.dropout = 0.1, .drop_path = 0.2}),
+      vit("averaged, registers, layer scale, post-norm", {.registers = 1,
+                                                          .positions = VitPositions::sincos,
+                                                          .pooling = VitPooling::average,
+                                                          .norm_first = false,
+                                                          .layer_scale = 0.1}),
+      ntm("an LSTM", {.start = NtmStart::learned}),
+      ntm("several heads",
+          {.controller = NtmController::feed_forward, .read_heads = 2, .write_heads = 2}),
+      ntm("without stages, a random start", {.layers = 2,
+                                             .addressing = {.interpolation = false, .shift = false},
+                                             .start = NtmStart::random}),
+      row<LstmBaseline>("LstmBaseline", [](Rng& r) { return LstmBaseline(3, 2, r, 4, 2); },
+                        {2, 4, 3}),
+      gpt("GPT-2's form", {.dropout = 0.1}),
+      gpt("Llama's form", llama_form({.kv_heads = 1, .ffn_dim = 12})),
+      {"Bert",
+       [](Rng& rng) {
+         const BertOptions options = {.vocab = 11,
+                                      .dim = 8,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .ffn = 12,
+                                      .positions = 5,
+                                      .classes = 3};
+         auto call = [](const Bert& m, const Tensors& x) {
+           const auto y = m({x[0], x[1], nn::Mask::lengths(x[2])});
+           return Tensors{y.words, y.next, y.classes};
+         };
+         nn::check_module(Bert(options, rng), call,
+                          {ids({2, 5}, 11, rng), randint(0, 2, {2, 5}, rng), lengths({5, 3})});
+       }},
+  };
+}
+
+void check_rows(const std::vector<Row>& rows) {
+  uint64_t seed = 0;
+  for (const Row& r : rows) {
+    CAPTURE(r.name);
+    Rng rng(++seed);
+    CHECK_NOTHROW(r.check(rng));
+  }
+}
+
+/// The words of the error that the check throws.
+std::string words(const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no fault";
+}
+
+template <class M>
+std::string fault_of(const M& module, const Tensors& inputs,
+                     const nn::CheckModuleOptions& options = {}) {
+  return words([&] { nn::check_module(module, inputs, options); });
+}
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("check module: the layers of nn") {
+  check_rows(small_layers());
+  check_rows(recurrent_layers());
+  check_rows(attention_layers());
+  check_rows(blocks());
+}
+
+TEST_CASE("check module: the models of the zoo") { check_rows(zoo()); }
+
+// ---- Faults ------------------------------------------------------------------------------------
+namespace {
+
+/// y = x W, and what the faults below have beside it.
+struct Faulty {
+  nn::Linear up;
+  nn::Parameter scale;
+  nn::Buffer seen;
+  bool training = true;
+  mutable Rng rng;
+  explicit Faulty(Rng& r) : up(4, 4, r), scale(ones({4})), seen(zeros({4})), rng(r.split()) {}
+};
+
+struct ForgottenField : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const { return up(x) * scale; }
+  static void fields(auto& m, auto&& visit) { visit("up", m.up); }
+};
+
+struct UnusedField : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const { return up(x); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("scale", m.scale);
+  }
+};
+
+struct UnusedModule : Faulty {
+  nn::Linear extra;
+  explicit UnusedModule(Rng& rng) : Faulty(rng), extra(4, 4, rng) {}
+  Tensor operator()(const Tensor& x) const { return up(x); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("extra", m.extra);
+  }
+};
+
+/// x^2 whose gradient is said to be x.
+Tensor wrong_square(const Tensor& x) {
+  Op op("wrong_square", x);
+  Tensor y;
+  {
+    NoGradGuard no_grad;
+    y = x.detach() * x.detach();
+  }
+  return op.record(Fresh::adopt(y), [x = save(x)](const Tensor& dy) { return dy * x.get(); });
+}
+
+struct WrongGradient : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const { return up(x) * wrong_square(scale); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("scale", m.scale);
+  }
+};
+
+/// Reads its input as if it were contiguous.
+struct IgnoresStrides {
+  Tensor operator()(const Tensor& x) const {
+    Tensor c = x.is_contiguous() ? x : view_of(x);
+    return c * 2;
+  }
+  static Tensor view_of(const Tensor& x) {
+    return Tensor(Fresh::view(x, Layout::contiguous(x.shape())).ref());
+  }
+  static void fields(auto&, auto&&) {}
+};
+
+/// Subtracts the mean of the batch.
+struct MixesBatch {
+  bool training = true;
+  bool always = false;
+  Tensor operator()(const Tensor& x) const { return training || always ? x - mean(x, 0, true) : x; }
+  static void fields(auto& m, auto&& visit) { visit("training", m.training); }
+};
+
+struct ForgottenMode : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const { return training ? dropout(x, 0.5, rng) : x; }
+  static void fields(auto& m, auto&& visit) { visit("rng", m.rng); }
+};
+
+struct ForgottenRng : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const { return training ? dropout(x, 0.5, rng) : x; }
+  static void fields(auto& m, auto&& visit) { visit("training", m.training); }
+};
+
+/// Adds a running mean, kept in training.
+struct ForgottenBuffer : Faulty {
+  using Faulty::Faulty;
+  Tensor operator()(const Tensor& x) const {
+    if (!training) return up(x) + seen.tensor().to(x.dtype());
+    NoGradGuard no_grad;
+    copy_(seen, mean(x.detach(), Dims{0, 1}).to(seen.dtype()));
+    EnableGradGuard again;
+    return up(x);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("training", m.training);
+  }
+};
+
+struct EvaluationWrites : ForgottenBuffer {
+  using ForgottenBuffer::ForgottenBuffer;
+  Tensor operator()(const Tensor& x) const {
+    NoGradGuard no_grad;
+    add_(seen, ones({4}, seen.dtype()));
+    EnableGradGuard again;
+    return up(x);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("seen", m.seen);
+    visit("training", m.training);
+  }
+};
+
+/// A layer behind a shared pointer: copies are the same layer.
+struct Shares {
+  std::shared_ptr<nn::Linear> up;
+  Tensor operator()(const Tensor& x) const { return (*up)(x); }
+  static void fields(auto& m, auto&& visit) { visit("up", *m.up); }
+};
+
+}  // namespace
+
+TEST_CASE("check module: a fault each, in words") {
+  Rng rng(0);
+  const Tensors x = {randn({3, 2, 4}, rng)};
+  std::string text = fault_of(ForgottenField(rng), x);
+  CHECK(
+      has(text, "fields: the output depends on a parameter of shape (4,) that `fields` does not"));
+  text = fault_of(UnusedField(rng), x);
+  CHECK(has(text, "fields: the output does not depend on parameter 'scale' of shape (4,)"));
+  CHECK(fault_of(UnusedField(rng), x, {.unused = {"scale"}}) == "no fault");
+  text = fault_of(UnusedField(rng), x, {.unused = {"scale", "no.such"}});
+  CHECK(has(text, "fields: .unused lists 'no.such', but no parameter has that name or prefix"));
+  // A module's name stands for all of its parameters, a part of a name for none.
+  CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra"}}) == "no fault");
+  CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra.weight", "extra.bias"}}) == "no fault");
+  CHECK(has(fault_of(UnusedModule(rng), x, {.unused = {"ext"}}), "lists 'ext'"));
+  CHECK(has(fault_of(UnusedModule(rng), x, {.unused = {"extra.bias"}}), "'extra.weight'"));
+  text = fault_of(WrongGradient(rng), x);
+  CHECK(has(text, "gradients: gradcheck: parameter 'scale' of shape (4,), element 0"));
+  text = fault_of(IgnoresStrides(), x);
+  CHECK(has(text, "strides: with transposed inputs output 0 of shape (3, 2, 4), element 1"));
+  text = fault_of(MixesBatch{}, x);
+  CHECK(has(text, "batch: in training row 0 of 3 gives another result alone: output 0 of shape"));
+  CHECK(has(text, "BatchRule::mixed_in_training"));
+  CHECK(fault_of(MixesBatch{}, x, kMixes) == "no fault");
+  text = fault_of(MixesBatch{.always = true}, x, kMixes);
+  CHECK(has(text, "batch: in evaluation row 0 of 3"));
+  CHECK(fault_of(MixesBatch{.always = true}, x, {.batch = nn::BatchRule::mixed}) == "no fault");
+  text = fault_of(ForgottenMode(rng), x);
+  CHECK(has(text, "determinism: two evaluations differ: output 0"));
+  text = fault_of(ForgottenRng(rng), x);
+  CHECK(has(text, "determinism: training from the same state of generators and buffers differs"));
+  text = fault_of(ForgottenBuffer(rng), x);
+  CHECK(has(text, "save and load: in evaluation the loaded module differs from the saved one"));
+  text = fault_of(EvaluationWrites(rng), x);
+  CHECK(has(text, "determinism: evaluation changes 'seen'"));
+}
+
+TEST_CASE("check module: copies that share their weights, which stay as they were") {
+  Rng rng(0);
+  Shares module{std::make_shared<nn::Linear>(4, 2, rng)};
+  const Tensor before = module.up->weight.tensor().detach().clone();
+  const std::string text = fault_of(module, {randn({3, 4}, rng)});
+  CHECK(has(text, "copies: what is written to 'up.weight' of a copy changes 'up.weight'"));
+  CHECK(same(module.up->weight, before));
+}
+
+TEST_CASE("check module: the module stays as it is") {
+  Rng rng(0);
+  const nn::Sequential model(nn::Conv2d(3, 4, 3, rng), nn::BatchNorm2d(4), nn::Dropout(0.5, rng));
+  const NamedTensors state = nn::state_dict(model), drawn = nn::generator_state(model);
+  std::vector<Tensor> before;
+  for (const auto& [name, t] : state) before.push_back(t.clone());
+  nn::check_module(model, {randn({2, 3, 4, 4}, rng)}, kMixes);
+  for (size_t i = 0; i < before.size(); ++i) CHECK(same(state[i].second, before[i]));
+  CHECK(same(nn::generator_state(model)[0].second, drawn[0].second));
+  CHECK(model.get<2>().training);
+  CHECK_FALSE(nn::named_parameters(model)[0].second.grad().defined());
+}
+
+TEST_CASE("check module: what it cannot check it says") {
+  Rng rng(0);
+  const nn::Linear layer(4, 2, rng);
+  CHECK(has(fault_of(layer, {randn({1, 4}, rng)}), "1 rows show nothing"));
+  CHECK(has(fault_of(layer, {randn({2, 4}, rng), randn({2, 4}, rng), randn({2, 4}, rng)}),
+            "cannot be called with 3 tensors"));
+  auto first = [](const nn::Linear& m, const Tensors& x) { return m(x[0]); };
+  const Tensors uneven = {randn({2, 4}, rng), randn({3, 4}, rng)};
+  CHECK(
+      has(words([&] { nn::check_module(layer, first, uneven); }), "input 1 has 3 rows, others 2"));
+  nn::check_module(layer, first, uneven, {.input_axes = {0, nn::kNoBatch}});
+}
+
+TEST_CASE("gradcheck: elements spread evenly, and names") {
+  Rng rng(0);
+  const Tensor x = randn({100}, rng, DType::f64).set_requires_grad();
+  int calls = 0;
+  auto fn = [&](const Tensors& in) {
+    ++calls;
+    return in[0] * 2;
+  };
+  gradcheck(fn, {x}, {.most = 7});
+  CHECK(calls == 1 + 2 * 7);
+  auto wrong = [](const Tensors& in) { return wrong_square(in[0]); };
+  CHECK(has(words([&] { gradcheck(wrong, {x}, {.names = {"the weight"}}); }),
+            "gradcheck: the weight of shape (100,), element 0: the gradient is"));
+}
+
+}  // namespace tern::test

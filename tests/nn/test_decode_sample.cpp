@@ -1,0 +1,145 @@
+// Sampling: frequencies of known distributions, and what may never be drawn.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tern/core/base/threads.h"
+#include "tern/tests/nn/decode_chain.h"
+
+using namespace tern;
+using nn::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
+    decode_test::Tokens;
+
+namespace {
+
+constexpr int64_t kDraws = 20000;
+
+std::vector<double> logits_of(std::vector<double> p) {
+  for (double& x : p) x = std::log(x) + 0.7;  // any constant
+  return p;
+}
+
+std::vector<int64_t> counts(const Chain& chain, nn::SampleOptions o, uint64_t seed = 1) {
+  o.begin = 0;
+  o.max_length = 1;
+  Rng rng(seed);
+  std::vector<int64_t> n(chain.table.size(1));
+  for (const Hypothesis& h : nn::sample(chain, Chain::State{kDraws}, o, rng)) ++n[h.tokens.front()];
+  return n;
+}
+
+/// Every count lies within 5 standard deviations of its binomial: one in some 10^6 does not.
+/// Exactly none where p is 0.
+void check_counts(const std::vector<int64_t>& n, std::vector<double> p) {
+  REQUIRE(n.size() == p.size());
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  for (size_t i = 0; i < p.size(); ++i) {
+    const double share = p[i] / total;
+    const double expected = share * kDraws;
+    CHECK(std::abs(static_cast<double>(n[i]) - expected) <= 5 * std::sqrt(expected * (1 - share)));
+  }
+}
+
+std::vector<Tokens> tokens_of(const std::vector<Hypothesis>& list) {
+  std::vector<Tokens> out;
+  for (const Hypothesis& h : list) out.push_back(h.tokens);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("decode: samples have the frequencies of their distribution") {
+  const std::vector<double> p{0.3, 0.05, 0.5, 0.15};
+  const Chain chain = constant(logits_of(p));
+  check_counts(counts(chain, {}), p);
+  check_counts(counts(chain, {.temperature = 0.5}), {0.09, 0.0025, 0.25, 0.0225});
+  check_counts(counts(chain, {.temperature = 1e9}), {1, 1, 1, 1});
+  check_counts(counts(chain, {.top_k = 3}), {0.3, 0, 0.5, 0.15});
+  check_counts(counts(chain, {.top_k = 9}), p);
+  check_counts(counts(chain, {.top_p = 0.45}), {0, 0, 1, 0});
+  check_counts(counts(chain, {.top_p = 0.6}), {0.3, 0, 0.5, 0});
+  check_counts(counts(chain, {.top_p = 0.9}), {0.3, 0, 0.5, 0.15});
+  // top_p is a share of what top_k left: 0.5 / 0.8 > 0.6.
+  check_counts(counts(chain, {.top_k = 2, .top_p = 0.6}), {0, 0, 1, 0});
+  check_counts(counts(chain, {.forbid = {2}}), {0.3, 0.05, 0, 0.15});
+  check_counts(counts(chain, {.top_k = 2, .forbid = {2}}), {0.3, 0, 0, 0.15});
+  check_counts(counts(chain, {.top_p = 0.55, .forbid = {2}}), {1, 0, 0, 0});
+  check_counts(counts(constant({1, kNever, 1, 1}), {}), {1, 0, 1, 1});
+  check_counts(counts({chain.table.to(DType::f32)}, {}), p);
+}
+
+TEST_CASE("decode: top_p among many tokens draws those of the nucleus and no other") {
+  Rng rng(7);
+  const int64_t words = 600;
+  const Tensor logits = randn({1, words}, rng, DType::f64) * 0.5;
+  std::vector<double> p = softmax(logits, -1).to_vector<double>();
+  std::vector<int64_t> order(words);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return p[a] > p[b]; });
+  double sum = 0;
+  int64_t size = 0;
+  while (sum < 0.7) sum += p[order[size++]];
+  REQUIRE(size > 256);  // more than the first tries hold
+  for (int64_t i = size; i < words; ++i) p[order[i]] = 0;
+  check_counts(counts({expand(logits, {words, words})}, {.top_p = 0.7}), p);
+}
+
+TEST_CASE("decode: sampling without choice is greedy") {
+  Rng rng(8);
+  const Chain chain{randn({9, 9}, rng)};
+  const Chain::State six{6};
+  const Tokens begin{0, 1, 2, 3, 4, 5};
+  const auto best = nn::greedy(chain, six, {.begin = begin, .end = 8, .max_length = 7});
+  const std::vector<nn::SampleOptions> certain{
+      {.temperature = 0}, {.temperature = 1e-6}, {.top_k = 1}, {.top_p = 1e-9}};
+  for (nn::SampleOptions o : certain) {
+    o.begin = begin;
+    o.end = 8;
+    o.max_length = 7;
+    const auto drawn = nn::sample(chain, six, o, rng);
+    CHECK(tokens_of(drawn) == tokens_of(best));
+    for (size_t s = 0; s < 6; ++s) CHECK(drawn[s].log_prob == best[s].log_prob);
+  }
+}
+
+TEST_CASE("decode: samples are those of their seed and sentence, for any number of threads") {
+  Rng random(9);
+  const int64_t words = 1500;  // a step is worth two threads
+  const Chain chain{randn({words, words}, random)};
+  const Tensor log_p = log_softmax(chain.table.to(DType::f64), -1);
+  const std::vector<nn::SampleOptions> ways{{}, {.top_k = 50, .top_p = 0.9}};
+  for (const nn::SampleOptions& cut : ways) {
+    nn::SampleOptions o = cut;
+    o.begin = 0;
+    o.max_length = 5;
+    auto draw = [&](int64_t sentences, uint64_t seed) {
+      Rng rng(seed);
+      return nn::sample(chain, Chain::State{sentences}, o, rng);
+    };
+    const auto drawn = draw(40, 1);
+    CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
+    CHECK(tokens_of(draw(40, 2)) != tokens_of(drawn));
+    CHECK(drawn[0].tokens != drawn[1].tokens);
+    const int threads = num_threads();
+    set_num_threads(threads == 1 ? 2 : 1);
+    CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
+    set_num_threads(threads);
+    const auto fewer = tokens_of(draw(3, 1)), all = tokens_of(drawn);
+    CHECK(std::equal(fewer.begin(), fewer.end(), all.begin()));
+    for (const Hypothesis& h : draw(3, 1)) {
+      double sum = 0;
+      int64_t last = 0;
+      for (int64_t t : h.tokens) {
+        sum += log_p[last][t].item();
+        last = t;
+      }
+      CHECK(std::abs(h.log_prob - sum) < 1e-5);  // five logarithms of sums in f32
+    }
+  }
+  Rng rng(3);
+  const nn::SampleOptions o{.begin = 0, .max_length = 5};
+  const auto first = nn::sample(chain, Chain::State{4}, o, rng);
+  CHECK(tokens_of(nn::sample(chain, Chain::State{4}, o, rng)) != tokens_of(first));
+}

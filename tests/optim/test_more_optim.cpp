@@ -1,0 +1,409 @@
+// The optimizers beside those of optimizer.h, and groups with settings of their own. Numbers are
+// PyTorch's and timm's: tests/reference/optim/make_more_optim.py.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
+#include "tern/tests/support/same_bits.h"
+
+using namespace tern;
+
+namespace {
+
+using Doubles = std::vector<double>;
+using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
+
+Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+
+template <class Kind>
+Make simple(const typename Kind::Options& options = {}) {
+  return [options](const NamedTensors& p) { return std::make_unique<Kind>(p, options); };
+}
+
+/// `b` has settings of its own, the others those of the defaults.
+template <class Kind>
+Make grouped(const typename Kind::Options& options, const typename Kind::Options& of_b) {
+  return [=](const NamedTensors& p) {
+    typename Kind::Group all{{}, options}, b{{}, of_b};
+    for (const auto& q : p) (q.first == "b" ? b : all).parameters.push_back(q);
+    return std::make_unique<Kind>(std::vector{all, b});
+  };
+}
+
+struct Case {
+  std::string name;
+  Make make;
+  bool matrices = false;
+};
+
+// The cases of make_more_optim.py.
+std::vector<Case> cases() {
+  return {
+      {"lion", simple<optim::Lion>()},
+      {"lion_options",
+       simple<optim::Lion>({.lr = .01, .beta1 = .8, .beta2 = .95, .weight_decay = .1})},
+      {"nadam", simple<optim::NAdam>()},
+      {"nadam_options", simple<optim::NAdam>({.lr = .01,
+                                              .beta1 = .8,
+                                              .beta2 = .95,
+                                              .eps = 1e-6,
+                                              .weight_decay = .1,
+                                              .momentum_decay = .1,
+                                              .decoupled_weight_decay = true})},
+      {"nadam_decay", simple<optim::NAdam>({.weight_decay = .1})},
+      {"radam", simple<optim::RAdam>()},
+      {"radam_options", simple<optim::RAdam>({.lr = .01,
+                                              .beta1 = .8,
+                                              .beta2 = .95,
+                                              .eps = 1e-6,
+                                              .weight_decay = .1,
+                                              .decoupled_weight_decay = true})},
+      {"radam_decay", simple<optim::RAdam>({.weight_decay = .1})},
+      {"lamb", simple<optim::Lamb>()},
+      {"lamb_options", simple<optim::Lamb>({.lr = .05,
+                                            .beta1 = .8,
+                                            .beta2 = .95,
+                                            .weight_decay = 0,
+                                            .trust_clip = true,
+                                            .always_adapt = true})},
+      {"lamb_plain", simple<optim::Lamb>({.lr = .05, .weight_decay = 0, .bias_correction = false})},
+      // float64's epsilon is the default of both.
+      {"adafactor", simple<optim::Adafactor>({.eps1 = std::numeric_limits<double>::epsilon()})},
+      {"adafactor_options",
+       simple<optim::Adafactor>(
+           {.lr = .3, .beta2_decay = -.5, .eps1 = 1e-4, .eps2 = .5, .d = 1.5, .weight_decay = .1})},
+      {"muon", simple<optim::Muon>(), true},
+      {"muon_options",
+       simple<optim::Muon>({.lr = .02,
+                            .weight_decay = .01,
+                            .momentum = .8,
+                            .nesterov = false,
+                            .eps = 1e-3,
+                            .ns_steps = 3,
+                            .rate = optim::MuonRate::match_rms_adamw}),
+       true},
+      {"muon_spectral",
+       simple<optim::Muon>({.lr = .02,
+                            .ns_coefficients = {2, -1.5, .5},
+                            .rate = optim::MuonRate::spectral_unclamped}),
+       true},
+      {"adamw_groups",
+       grouped<optim::AdamW>(
+           {.lr = .01}, {.lr = .01, .beta1 = .5, .beta2 = .7, .eps = 1e-3, .weight_decay = 0})},
+      {"sgd_groups", grouped<optim::Sgd>({.lr = .1}, {.lr = .1, .momentum = .9, .nesterov = true})},
+  };
+}
+
+const SafeTensors& reference() {
+  static const SafeTensors kFile =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/optim/more_optim.safetensors");
+  return kFile;
+}
+
+NamedTensors start(const Case& c, DType dtype = DType::f64) {
+  NamedTensors out;
+  for (const char* name : {"w", "tall", "b", "rare"}) {
+    Tensor t = reference().find(std::string("start.") + name).to(dtype);
+    if (!c.matrices || t.ndim() == 2) out.emplace_back(name, leaf(t));
+  }
+  return out;
+}
+
+void set_gradients(const NamedTensors& p, int64_t step) {
+  for (const auto& [name, t] : p) {
+    Tensor g = reference().find("gradient." + name)[step].to(t.dtype());
+    t.set_grad(name == "rare" && step % 2 ? Tensor() : g);
+  }
+}
+
+void steps(const Make& make, const NamedTensors& p, int64_t count) {
+  auto optimizer = make(p);
+  for (int64_t step = 0; step < count; ++step) set_gradients(p, step), optimizer->step();
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  return max(abs(a.detach().to(DType::f64) - b)).item();
+}
+
+Doubles all_of(const NamedTensors& tensors) {
+  Doubles out;
+  for (const auto& [name, t] : tensors)
+    for (double v : t.to_vector<double>()) out.push_back(v);
+  return out;
+}
+
+std::string complaint(auto fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// A model trained for some steps, in one of two ways, with averages.
+struct Trained {
+  Doubles weights, averages;
+};
+Trained trained(const Case& c, bool in_backward, bool with_ema) {
+  Rng rng(3);
+  const nn::Bias bias = c.matrices ? nn::Bias::no : nn::Bias::yes;
+  nn::Linear a(20, 30, rng, bias), b(30, 4, rng, bias);
+  NamedTensors p;
+  for (auto& [name, t] : nn::named_parameters(a)) p.emplace_back("a." + name, t);
+  for (auto& [name, t] : nn::named_parameters(b)) p.emplace_back("b." + name, t);
+  auto optimizer = c.make(p);
+  optim::Ema ema(p, {.decay = .9});
+  for (int step = 0; step < 6; ++step) {
+    optimizer->set_lr_factor(1.0 / (1 + step));
+    Tensor loss = mean(square(b(tanh(a(randn({8, 20}, rng))))));
+    if (in_backward)
+      backward(loss, {.on_ready = optimizer->step_in_backward()});
+    else
+      loss.backward();
+    optimizer->step();
+    optimizer->zero_grad();
+    if (!with_ema) continue;
+    ema.update();
+    optim::EmaScope averaged(ema);
+    sum(b(a(ones({1, 20})))).backward();
+    CHECK(has(complaint([&] { optimizer->step(); }), "holds averaged weights"));
+    optimizer->zero_grad();
+  }
+  return {all_of(p), all_of(ema.averages())};
+}
+
+}  // namespace
+
+TEST_CASE("more optimizers: 20 steps equal PyTorch's and timm's") {
+  for (const Case& c : cases())
+    for (DType dtype : {DType::f64, DType::f32}) {
+      const NamedTensors p = start(c, dtype);
+      steps(c.make, p, 20);
+      // f32: 20 roundings of numbers around 1; Newton-Schulz triples small singular values.
+      const double tolerance = dtype == DType::f64 ? 1e-11 : 2e-5;
+      for (const auto& q : p) {
+        const double difference =
+            largest_difference(q.second, reference().find(c.name + "." + q.first));
+        CHECK_MESSAGE(difference < tolerance, c.name, " ", q.first, ": ", difference);
+      }
+    }
+}
+
+TEST_CASE("more optimizers: state goes out and in by name; the continuation is exact") {
+  for (const Case& c : cases())
+    for (DType dtype : {DType::f64, DType::f32}) {
+      const NamedTensors p = start(c, dtype);
+      auto optimizer = c.make(p);
+      NamedTensors state, resumed;
+      for (int64_t step = 0; step < 20; ++step) {
+        if (step == 7) {
+          for (const auto& [n, t] : optimizer->state_dict()) state.emplace_back(n, t.clone());
+          for (const auto& [n, t] : p) resumed.emplace_back(n, leaf(t.detach()));
+        }
+        set_gradients(p, step);
+        optimizer->step();
+      }
+      auto other = c.make(resumed);
+      other->load_state_dict(state);
+      for (int64_t step = 7; step < 20; ++step) set_gradients(resumed, step), other->step();
+      CHECK_MESSAGE(all_of(p) == all_of(resumed), c.name);
+      CHECK_MESSAGE(all_of(optimizer->state_dict()) == all_of(other->state_dict()), c.name);
+      if (state.empty()) continue;
+      state.pop_back();
+      CHECK_MESSAGE(!complaint([&] { other->load_state_dict(state); }).empty(), c.name);
+    }
+}
+
+TEST_CASE(
+    "more optimizers: a step inside backward has the bits of a step after it, with averages") {
+  for (const Case& c : cases()) {
+    if (c.name.ends_with("groups")) continue;  // of other names
+    const Trained plain = trained(c, false, false), averaged = trained(c, false, true);
+    const Trained inside = trained(c, true, false), both = trained(c, true, true);
+    CHECK_MESSAGE(plain.weights == inside.weights, c.name);
+    CHECK_MESSAGE(plain.weights == averaged.weights, c.name);
+    CHECK_MESSAGE(plain.weights == both.weights, c.name);
+    CHECK_MESSAGE(averaged.averages == both.averages, c.name);
+    CHECK_MESSAGE(averaged.averages != averaged.weights, c.name);
+  }
+}
+
+TEST_CASE("more optimizers: the same for any number of threads; strided gradients, no elements") {
+  const int before = num_threads();
+  for (const Case& c : cases()) {
+    auto run = [&](int threads, bool strided) {
+      set_num_threads(threads);
+      Rng rng(4);
+      NamedTensors p = {{"w", leaf(randn({130, 200}, rng))}, {"none", leaf(zeros({0, 3}))}};
+      auto optimizer = c.make(p);
+      for (int step = 0; step < 3; ++step) {
+        Tensor g = randn({200, 130}, rng);
+        p[0].second.set_grad(strided ? transpose(g, 0, 1) : transpose(g, 0, 1).contiguous());
+        p[1].second.set_grad(zeros({0, 3}));
+        optimizer->step();
+      }
+      return all_of(p);
+    };
+    const Doubles one = run(1, false);
+    CHECK_MESSAGE(one == run(3, false), c.name);
+    CHECK_MESSAGE(one == run(1, true), c.name);
+    for (double v : one) REQUIRE(std::isfinite(v));
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("groups: every setting may differ; each group's state is its rule's") {
+  Tensor a = leaf(ones({2})), b = leaf(ones({3}));
+  optim::Sgd sgd(std::vector<optim::Sgd::Group>{
+      {.parameters = {{"a", a}}, .options = {.lr = .5}},
+      {.parameters = {{"b", b}}, .options = {.lr = .1, .momentum = .9, .weight_decay = .2}}});
+  CHECK(sgd.num_groups() == 2);
+  CHECK(sgd.lr(0) == .5);
+  CHECK(sgd.lr(1) == .1);
+  CHECK(sgd.weight_decay(1) == .2);
+  CHECK(sgd.rule(1).momentum == .9);
+  sgd.set_lr_factor(.5);
+  CHECK(sgd.lr(1) == .05);
+  a.set_grad(ones({2})), b.set_grad(ones({3}));
+  sgd.step();
+  std::vector<std::string> names;
+  for (const auto& [name, t] : sgd.state_dict()) names.push_back(name);
+  CHECK(names == std::vector<std::string>{"a.step", "b.step", "b.momentum_buffer"});
+  using Groups = std::vector<optim::AdamW::Group>;
+  CHECK(has(complaint([&] {
+              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.beta1 = 1}}});
+            }),
+            "AdamW: betas must lie in [0, 1)"));
+  CHECK(has(complaint([&] {
+              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.lr = -1}}});
+            }),
+            "lr and weight decay must not be negative"));
+  CHECK(has(complaint([&] {
+              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"a", b}}, {}}});
+            }),
+            "two parameters are called 'a'"));
+}
+
+TEST_CASE("Adafactor keeps a row and a column; NAdam's product is of one element") {
+  Tensor w = leaf(ones({2, 3, 4}));
+  w.set_grad(ones({2, 3, 4}));
+  optim::Adafactor factors(NamedTensors{{"w", w}});
+  factors.step();
+  const NamedTensors state = factors.state_dict();
+  REQUIRE(state.size() == 3);
+  CHECK(state[1].first == "w.row_var");
+  CHECK(state[1].second.shape() == Shape{2, 3, 1});
+  CHECK(state[2].first == "w.col_var");
+  CHECK(state[2].second.shape() == Shape{2, 1, 4});
+  // By default the bound is the type's own epsilon: a gradient of zeros does nothing.
+  Tensor still = leaf(ones({3, 3}));
+  still.set_grad(zeros({3, 3}));
+  optim::Adafactor(NamedTensors{{"still", still}}).step();
+  CHECK(all(eq(still, 1)).item<bool>());
+  optim::NAdam nadam(NamedTensors{{"w", w}});
+  nadam.step();
+  CHECK(nadam.state_dict()[3].first == "w.mu_product");
+  CHECK(nadam.state_dict()[3].second.shape() == Shape{});
+}
+
+TEST_CASE("Muon makes the momentum orthogonal, takes matrices alone, and fails as a whole") {
+  Rng rng(5);
+  Tensor w = leaf(zeros({30, 50}, DType::f64));
+  w.set_grad(randn({30, 50}, rng, DType::f64));
+  optim::Muon muon(NamedTensors{{"w", w}},
+                   {.lr = 1, .weight_decay = 0, .ns_coefficients = {2, -1.5, .5}, .ns_steps = 30});
+  muon.step();
+  Tensor gram = matmul(w.detach(), transpose(w.detach(), 0, 1));
+  CHECK(largest_difference(gram, eye(30, -1, DType::f64)) < 1e-9);  // these coefficients converge
+  CHECK(complaint([] {
+          optim::Muon(NamedTensors{{"bias", leaf(zeros({3}))}});
+        }) ==
+        "Muon: 'bias' of shape (3,): it is no matrix (rows, cols); give it to an optimizer of "
+        "another kind, as AdamW");
+
+  Tensor small = leaf(ones({2, 2})), large = leaf(ones({600, 600}));
+  small.set_grad(ones({2, 2})), large.set_grad(ones({600, 600}));
+  optim::Muon pair(NamedTensors{{"small", small}, {"large", large}});
+  set_memory_cap(memory_stats().live + (1 << 20));
+  CHECK_THROWS_AS(pair.step(), Error);
+  set_memory_cap(0);
+  CHECK(all(eq(small, 1)).item<bool>());
+  CHECK(pair.state_dict().empty());
+  pair.step();
+  CHECK(pair.state_dict().size() == 4);
+}
+
+TEST_CASE("Muon beside AdamW is what two optimizers would do, with one state") {
+  Rng rng(6);
+  const std::vector<std::pair<const char*, Shape>> shapes = {
+      {"embed.weight", {7, 4}},  {"blocks.0.fc.weight", {6, 4}},
+      {"blocks.0.fc.bias", {6}}, {"blocks.1.0.proj", {4, 6}},
+      {"2.weight", {3, 4}},      {"blocks.1.conv.weight", {2, 2, 3}}};
+  NamedTensors apart, together;
+  for (const auto& [name, shape] : shapes) {
+    apart.emplace_back(name, leaf(randn(shape, rng)));
+    together.emplace_back(name, leaf(apart.back().second.detach()));
+  }
+  const optim::MuonParameters of = optim::muon_parameters(together);
+  REQUIRE(of.hidden.size() == 2);
+  CHECK(of.hidden[0].first == "blocks.0.fc.weight");
+  CHECK(of.hidden[1].first == "blocks.1.0.proj");
+  const optim::MuonOptions muon{.lr = .02, .rate = optim::MuonRate::match_rms_adamw};
+  const optim::AdamWOptions adamw{.lr = .01, .weight_decay = .3};
+  optim::MuonWithAdamW one(
+      std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
+  const optim::MuonParameters divided = optim::muon_parameters(apart);
+  optim::Muon first(divided.hidden, muon);
+  optim::AdamW second(divided.others, adamw);
+  for (int step = 0; step < 4; ++step) {
+    for (size_t i = 0; i < apart.size(); ++i) {
+      apart[i].second.set_grad(randn(apart[i].second.shape(), rng));
+      together[i].second.set_grad(apart[i].second.grad().clone());
+    }
+    for (optim::Optimizer* o :
+         {static_cast<optim::Optimizer*>(&one), static_cast<optim::Optimizer*>(&first),
+          static_cast<optim::Optimizer*>(&second)}) {
+      o->set_lr_factor(1.0 / (1 + step));
+      o->step();
+    }
+    if (step == 1) {  // one state, which another of its kind takes over
+      optim::MuonWithAdamW other(
+          std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
+      other.load_state_dict(one.state_dict());
+      CHECK(other.state_dict().size() == 2 * 2 + 4 * 3);
+    }
+  }
+  for (size_t i = 0; i < apart.size(); ++i)
+    CHECK(test::same_bits(apart[i].second, together[i].second));
+  CHECK(complaint([&] {
+          optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
+        }).find("it is no matrix") != std::string::npos);
+  CHECK(has(complaint([&] {
+              optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
+                  {of.others, optim::AdamWOptions{.state_bits = 8}}});
+            }),
+            "in 32 bits, not in 8"));
+}
+
+TEST_CASE("more optimizers: settings that make no sense are refused by name") {
+  const NamedTensors p = {{"w", leaf(ones({2, 2}))}};
+  CHECK(has(complaint([&] { optim::Lion(p, {.beta2 = 1}); }), "Lion: betas"));
+  CHECK(has(complaint([&] { optim::NAdam(p, {.momentum_decay = -1}); }), "NAdam: momentum_decay"));
+  CHECK(has(complaint([&] { optim::RAdam(p, {.eps = -1}); }), "RAdam: betas"));
+  CHECK(has(complaint([&] { optim::Lamb(p, {.beta1 = -1}); }), "Lamb: betas"));
+  CHECK(has(complaint([&] { optim::Adafactor(p, {.d = 0}); }), "Adafactor: the bound d"));
+  CHECK(has(complaint([&] { optim::Adafactor(p, {.beta2_decay = .8}); }), "beta2_decay"));
+  CHECK(has(complaint([&] { optim::Muon(p, {.ns_steps = 100}); }), "Muon: ns_steps"));
+}

@@ -1,0 +1,277 @@
+// Optimizer state of 8 bits.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tern/core/base/allocator.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
+#include "tern/optim/quantized.h"
+#include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/same_bits.h"
+
+namespace tern::test {
+namespace {
+
+/// The table by the definition, as bitsandbytes' create_dynamic_map makes it.
+std::vector<double> table(bool non_negative) {
+  std::vector<double> t = {0, 1};
+  for (int i = 0; i < 7; ++i) {
+    const int n = 1 << (non_negative ? i + 1 : i);
+    for (int k = 0; k < n; ++k) {
+      const double low = 0.1 + 0.9 * k / n, high = 0.1 + 0.9 * (k + 1) / n;
+      const double v = std::pow(10, i - 6) * (low + high) / 2;
+      t.push_back(v);
+      if (!non_negative) t.push_back(-v);
+    }
+  }
+  std::sort(t.begin(), t.end());
+  return t;
+}
+
+template <class T>
+std::vector<T> round_trip(bool non_negative, const std::vector<T>& x) {
+  const auto n = std::ssize(x);
+  std::vector<uint8_t> codes(x.size());
+  std::vector<float> scales(x.size() / optim::kQuantizedBlock + 1);
+  std::vector<T> out(x.size());
+  optim::quantize(non_negative, x.data(), n, codes.data(), scales.data());
+  optim::dequantize(non_negative, codes.data(), scales.data(), out.data(), n);
+  return out;
+}
+
+optim::AdamWOptions of_bits(int bits, double lr = 1e-2) {
+  return {.lr = lr, .weight_decay = 0.01, .state_bits = bits};
+}
+
+/// Two layers, of which the first has a state of 8 bits and a rest in its last block.
+struct Net {
+  nn::Linear up, down;
+  explicit Net(Rng& rng) : up(67, 301, rng), down(301, 1, rng) {}
+  Tensor operator()(const Tensor& x) const { return down(tanh(up(x))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("down", m.down);
+  }
+};
+
+struct Training {
+  Rng rng;
+  Net net;
+  optim::AdamW optimizer;
+  std::vector<double> losses;
+
+  explicit Training(int bits, uint64_t seed = 1)
+      : rng(seed), net(rng), optimizer(nn::named_parameters(net), of_bits(bits)) {}
+  void steps(int n, bool in_backward = false) {
+    for (int i = 0; i < n; ++i) {
+      const Tensor x = randn({64, 67}, rng);
+      const Tensor y = sum(sin(narrow(x, 1, 0, 6)), {1}, true) * 0.5;
+      const Tensor loss = mean(square(net(x) - y));
+      losses.push_back(loss.item());
+      if (in_backward)
+        backward(loss, {.on_ready = optimizer.step_in_backward()});
+      else
+        backward(loss);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  }
+  NamedTensors everything() const {
+    NamedTensors out = nn::named_parameters(net);
+    for (const auto& t : optimizer.state_dict()) out.push_back(t);
+    return out;
+  }
+};
+
+void check_equal(const NamedTensors& a, const NamedTensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].first);
+    CHECK(a[i].first == b[i].first);
+    CHECK(same_bits(a[i].second, b[i].second));
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "8 bits: every value of the table is kept, all else becomes the nearest, nothing above 0 a "
+    "variance of 0") {
+  for (const bool non_negative : {true, false}) {
+    const std::vector<double> t = table(non_negative);
+    REQUIRE(t.size() == 256);
+    // A block's largest is 1, so that the scale is 1.
+    Rng rng(3);
+    std::vector<float> x = {1};
+    for (const double v : t) x.push_back(static_cast<float>(v));
+    for (int i = 0; i < 5000; ++i) {
+      const double magnitude = std::pow(10, rng.uniform(-8, 0));
+      x.push_back(static_cast<float>(non_negative || i % 2 ? magnitude : -magnitude));
+      if (x.size() % optim::kQuantizedBlock == 0) x.push_back(1);
+    }
+    const std::vector<float> got = round_trip(non_negative, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i];
+      double best = std::numeric_limits<double>::infinity();
+      for (const double c : t)
+        if (!non_negative || v == 0 || c > 0) best = std::min(best, std::abs(v - c));
+      // Within rounding of half of the way between two values.
+      CHECK(std::abs(v - static_cast<double>(got[i])) <= best + 2e-7 * std::abs(v) + 1e-13);
+    }
+  }
+}
+
+TEST_CASE("8 bits: scales are a block's own; zeros, tiny and huge numbers, f64") {
+  std::vector<float> x(600, 0.0f);
+  for (size_t i = 256; i < 512; ++i) x[i] = 1e-30f * static_cast<float>(i);
+  for (size_t i = 512; i < 600; ++i) x[i] = -3e38f;
+  const std::vector<float> y = round_trip(false, x);
+  for (size_t i = 0; i < 256; ++i) CHECK(y[i] == 0);
+  for (size_t i = 256; i < 512; ++i) CHECK(y[i] == doctest::Approx(x[i]).epsilon(0.02));
+  for (size_t i = 512; i < 600; ++i) CHECK(y[i] == doctest::Approx(x[i]).epsilon(0.01));
+  const std::vector<double> d = round_trip(true, std::vector<double>{1e-300, 0, 2, 1e-3});
+  CHECK(d[0] == 0);
+  CHECK(d[2] == 2);
+  CHECK(d[3] == doctest::Approx(1e-3).epsilon(0.05));
+}
+
+TEST_CASE("8 bits: a quarter of the state, small parameters as ever") {
+  Rng rng(0);
+  const nn::Linear layer(512, 512, rng);
+  auto bytes = [&](int bits) {
+    trim_memory();
+    const int64_t before = memory_stats().live;
+    optim::AdamW optimizer(nn::named_parameters(layer), of_bits(bits));
+    optimizer.allocate_state();
+    return memory_stats().live - before;
+  };
+  const int64_t full = bytes(32), eighth = bytes(8);
+  CHECK(full >= 2 * 4 * 512 * 512);
+  CHECK(eighth < full / 4 + full / 50);
+  optim::AdamW optimizer(nn::named_parameters(layer), of_bits(8));
+  for (const auto& [name, p] : nn::named_parameters(layer)) p.set_grad(ones(p.shape()));
+  optimizer.step();
+  const NamedTensors state = optimizer.state_dict();
+  auto find = [&](const std::string& name) {
+    const auto at = std::find_if(state.begin(), state.end(),
+                                 [&](const auto& named) { return named.first == name; });
+    REQUIRE(at != state.end());
+    return at->second;
+  };
+  CHECK(find("weight.exp_avg").dtype() == DType::u8);
+  CHECK(find("weight.exp_avg.scale").shape() == Shape{1024});
+  CHECK(find("weight.exp_avg_sq.scale").dtype() == DType::f32);
+  CHECK(find("bias.exp_avg").dtype() == DType::f32);
+}
+
+TEST_CASE("8 bits: the continuation is exact, from any state and into any") {
+  Training whole(8), first(8);
+  whole.steps(20);
+  first.steps(9);
+  NamedTensors state, weights;
+  for (const auto& [n, t] : first.optimizer.state_dict()) state.emplace_back(n, t.clone());
+  for (const auto& [n, t] : nn::named_parameters(first.net)) weights.emplace_back(n, t.clone());
+  Training second(8, 99);
+  second.steps(3);  // a state of its own, to be replaced
+  nn::load_state_dict(second.net, weights);
+  second.optimizer.load_state_dict(state);
+  second.rng = first.rng;
+  second.steps(11);
+  check_equal(whole.everything(), second.everything());
+  // A state of 32 bits is another.
+  Training other(32);
+  other.steps(1);
+  CHECK_THROWS_WITH_AS(second.optimizer.load_state_dict(other.optimizer.state_dict()),
+                       doctest::Contains("up.weight.exp_avg"), Error);
+}
+
+TEST_CASE("8 bits: steps inside backward and any number of threads have the same bits") {
+  Training after(8), inside(8);
+  after.steps(6);
+  inside.steps(6, true);
+  check_equal(after.everything(), inside.everything());
+  check_threads([] {
+    Training t(8);
+    t.steps(4);
+    std::vector<float> out;
+    for (const auto& [name, x] : t.everything())
+      for (const float v : x.to_vector<float>()) out.push_back(v);
+    return out;
+  });
+}
+
+TEST_CASE("8 bits: a small problem is learned as with 32") {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Training full(32, seed), eighth(8, seed);
+    full.steps(400);
+    eighth.steps(400);
+    auto end = [](const std::vector<double>& losses) {
+      double sum = 0;
+      for (size_t i = losses.size() - 50; i < losses.size(); ++i) sum += losses[i] / 50;
+      return sum;
+    };
+    CAPTURE(end(full.losses));
+    CAPTURE(end(eighth.losses));
+    CHECK(end(full.losses) < full.losses[0] / 4);
+    CHECK(end(eighth.losses) < 1.1 * end(full.losses));
+  }
+}
+
+TEST_CASE("8 bits: a rare gradient that is small beside others in its block moves as with 32") {
+  for (const double small : {1.0, 1e-2, 1e-3, 1e-4, 1e-5}) {
+    CAPTURE(small);
+    const Tensor table = zeros({64, 64}).set_requires_grad();  // a row is a quarter of a block
+    optim::Adam optimizer(NamedTensors{{"table", table}}, {.lr = 1e-3, .state_bits = 8});
+    for (int i = 0; i < 20; ++i) {
+      const double rare = i == 0 ? small : 0;
+      backward(sum(select(table, 0, 0)) + rare * sum(select(table, 0, 1)));
+      const Tensor before = table.detach().clone();
+      optimizer.step();
+      optimizer.zero_grad();
+      // With 32 bits the first steps of Adam are of one lr at most.
+      CHECK(max(abs(table.detach() - before)).item() < 1.5e-3);
+    }
+  }
+}
+
+TEST_CASE("8 bits: Adam, f64, and what is refused") {
+  Tensor w = (linspace(-1, 1, 5000, DType::f64)).set_requires_grad();
+  optim::Adam adam(std::vector<Tensor>{w}, {.lr = 0.1, .state_bits = 8});
+  for (int i = 0; i < 60; ++i) {
+    adam.zero_grad();
+    backward(sum(square(w)));
+    adam.step();
+  }
+  CHECK(sum(square(w)).item() < 20);  // of 1,667
+  CHECK_THROWS_WITH_AS(optim::Adam(std::vector<Tensor>{w}, {.state_bits = 4}),
+                       doctest::Contains("state_bits is 4; 32 or 8"), Error);
+}
+
+TEST_CASE("optimizers: a state that is replaced takes no second one") {
+  Training t(32);
+  t.steps(1);
+  NamedTensors state;
+  for (const auto& [n, x] : t.optimizer.state_dict()) state.emplace_back(n, x.clone());
+  const int64_t live = memory_stats().live;
+  reset_peak_memory();
+  t.optimizer.load_state_dict(state);
+  CHECK(memory_stats().live == live);
+  CHECK(memory_stats().peak < live + 4096);
+  // Of what a state does not have there is none left.
+  const NamedTensors up(state.begin(), state.begin() + 3);
+  t.optimizer.load_state_dict(up);
+  CHECK(t.optimizer.state_dict().size() == 3);
+  NamedTensors negative = state;
+  negative[0].second = scalar(-1, DType::i64);
+  const NamedTensors before = t.everything();
+  CHECK_THROWS_WITH_AS(t.optimizer.load_state_dict(negative), doctest::Contains("negative: -1"),
+                       Error);
+  check_equal(before, t.everything());
+}
+
+}  // namespace tern::test

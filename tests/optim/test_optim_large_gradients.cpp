@@ -1,0 +1,204 @@
+// Optimizers that keep nothing, those that look at a whole parameter, and states of 8 bits, with
+// gradients from 1e-30 to 1e30.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
+#include "tern/optim/optim.h"
+#include "tern/tests/support/numbers_with_error.h"
+
+using namespace tern;
+using test::average;
+using test::Number;
+using test::root;
+
+namespace {
+
+using Doubles = std::vector<double>;
+
+const Doubles kSizes = {1e-30, 1e-20, 1e-15, 1e-8, 1e-3, 1,    1e3,
+                        1e8,   1e12,  1e15,  1e18, 1e20, 1e25, 1e30};
+
+/// A matrix (2, 3) whose gradient is `size` times a pattern.
+Tensor pattern(double size) { return tensor(Doubles{1, -2, 0.5, 3, 0.25, -1}, {2, 3}) * size; }
+
+/// The step that the gradient pattern(last) makes after one of pattern(first), and without that:
+/// an optimizer that keeps nothing does the same.
+template <class Rule>
+void check_forgets(const Rule& rule, DType type) {
+  for (double first : kSizes)
+    for (double last : {-1.0, 1e-3, 1e12}) {
+      CAPTURE(std::string(Rule::name));
+      CAPTURE(first);
+      Tensor p = pattern(0.5).to(type).set_requires_grad();
+      optim::OptimizerOf<Rule> optimizer(std::vector<Tensor>{p}, rule);
+      p.set_grad(pattern(first).to(type));
+      optimizer.step();
+      Tensor fresh = p.detach().clone().set_requires_grad();
+      optim::OptimizerOf<Rule> other(std::vector<Tensor>{fresh}, rule);
+      p.set_grad(pattern(last).to(type));
+      fresh.set_grad(pattern(last).to(type));
+      optimizer.step();
+      other.step();
+      CHECK(p.to_vector<double>() == fresh.to_vector<double>());
+      CHECK(isfinite(p).to_vector<double>() == Doubles(6, 1));
+    }
+}
+
+TEST_CASE("what keeps nothing of the moments forgets the largest gradient, to the bit") {
+  for (DType type : {DType::f32, DType::f64}) {
+    check_forgets(optim::AdamOptions{.beta1 = 0, .beta2 = 0}, type);
+    check_forgets(optim::AdamWOptions{.beta1 = 0, .beta2 = 0}, type);
+    check_forgets(optim::RAdamOptions{.beta1 = 0, .beta2 = 0}, type);
+    check_forgets(optim::NAdamOptions{.beta1 = 0, .beta2 = 0}, type);
+    check_forgets(optim::LionOptions{.beta1 = 0, .beta2 = 0}, type);
+    check_forgets(optim::LambOptions{.beta1 = 0, .beta2 = 0, .always_adapt = true}, type);
+    check_forgets(optim::RmsPropOptions{.alpha = 0}, type);
+    check_forgets(optim::RmsPropOptions{.alpha = 0, .eps = 1, .centered = true}, type);
+    for (bool nesterov : {false, true})
+      check_forgets(optim::MuonOptions{.momentum = 0, .nesterov = nesterov}, type);
+  }
+}
+
+/// `steps` steps with gradients of one size after another; true if all stays finite.
+template <class Rule>
+bool stays_finite(const Rule& rule, const Shape& shape, const Doubles& sizes) {
+  Rng rng(7);
+  Tensor p = randn(shape, rng).set_requires_grad();
+  optim::OptimizerOf<Rule> optimizer(std::vector<Tensor>{p}, rule);
+  for (double size : sizes) {
+    // Sizes that differ from element to element, as far as 10^10.
+    const Tensor spread = exp(uniform(shape, -23, 0, rng));
+    p.set_grad(randn(shape, rng) * spread * size);
+    optimizer.step();
+  }
+  return all(isfinite(p)).item() != 0;
+}
+
+template <class Rule>
+void check_finite(const Rule& rule, const Shape& shape) {
+  for (double size : kSizes) {
+    CAPTURE(std::string(Rule::name));
+    CAPTURE(size);
+    CHECK(stays_finite(rule, shape, {size, size, 1, 1e-30}));
+    CHECK(stays_finite(rule, shape, {1, size, 1e-3, size}));
+  }
+}
+
+TEST_CASE("Lamb, Muon and Adafactor stay finite, as do states of 8 bits") {
+  for (double beta1 : {0.0, 0.9})
+    for (double beta2 : {0.0, 0.99})
+      for (double decay : {0.0, 1.0}) {
+        check_finite(optim::LambOptions{.beta1 = beta1, .beta2 = beta2, .weight_decay = decay},
+                     {40});
+        check_finite(
+            optim::AdamOptions{
+                .beta1 = beta1, .beta2 = beta2, .weight_decay = decay, .state_bits = 8},
+            {70, 83});
+        check_finite(
+            optim::AdamWOptions{
+                .beta1 = beta1, .beta2 = beta2, .weight_decay = decay, .state_bits = 8},
+            {70, 83});
+      }
+  for (double momentum : {0.0, 0.95, 1.0})
+    for (bool nesterov : {false, true})
+      check_finite(optim::MuonOptions{.momentum = momentum, .nesterov = nesterov}, {6, 4});
+  for (const Shape& shape : {Shape{40}, Shape{6, 4}, Shape{2, 6, 4}})
+    for (double beta2_decay : {-1.0, -0.8, 0.0})
+      for (double eps1 : {1e-30, 1.0})
+        for (double eps2 : {0.0, 1.0})
+          check_finite(
+              optim::AdafactorOptions{.beta2_decay = beta2_decay, .eps1 = eps1, .eps2 = eps2},
+              shape);
+}
+
+TEST_CASE("8 bits are 32 where nothing is kept") {
+  Rng rng(11);
+  const Tensor start = randn({70, 83}, rng);
+  auto trained = [&](int bits) {
+    Rng draws(12);
+    Tensor p = start.clone().set_requires_grad();
+    optim::AdamW optimizer(std::vector<Tensor>{p}, {.beta1 = 0, .beta2 = 0, .state_bits = bits});
+    for (double size : {1e12, 1.0, 1e30, 1e-8}) {
+      p.set_grad(randn({70, 83}, draws) * size);
+      optimizer.step();
+    }
+    return p.to_vector<double>();
+  };
+  CHECK(trained(8) == trained(32));
+}
+
+/// Adafactor on (R, C) by its definition, eps1 1e-3 and d 1.
+struct AdafactorByHand {
+  std::vector<Number> p, row, col;
+  size_t rows, cols;
+  double decay;
+
+  void step(const std::vector<Number>& g, double t) {
+    const double w = std::pow(t, decay), keep = 1 - w;
+    std::vector<Number> u;
+    Number squares, mean, of_p;
+    for (size_t r = 0; r < rows; ++r) {
+      Number sum;
+      for (size_t c = 0; c < cols; ++c) sum = sum + g[r * cols + c] * g[r * cols + c];
+      row[r] = average(row[r], sum / Number(static_cast<double>(cols)), keep);
+    }
+    for (size_t c = 0; c < cols; ++c) {
+      Number sum;
+      for (size_t r = 0; r < rows; ++r) sum = sum + g[r * cols + c] * g[r * cols + c];
+      col[c] = average(col[c], sum / Number(static_cast<double>(rows)), keep);
+    }
+    for (const Number& r : row) mean = mean + r / Number(static_cast<double>(rows));
+    if (mean.value < 1e-3) mean = Number(1e-3);
+    for (size_t i = 0; i < g.size(); ++i) {
+      Number v = row[i / cols] * (col[i % cols] / mean);
+      if (v.value < 1e-6) v = Number(1e-6, v.error);
+      u.push_back(g[i] / root(v));
+      squares = squares + u.back() * u.back() / Number(static_cast<double>(g.size()));
+      of_p = of_p + p[i] * p[i] / Number(static_cast<double>(g.size()));
+    }
+    const Number rms = root(squares), clip = rms.value > 1 ? rms : Number(1, rms.error);
+    const Number rate = Number(std::min(1e-2, 1 / std::sqrt(t))) * root(of_p) / clip;
+    for (size_t i = 0; i < g.size(); ++i) p[i] = p[i] - rate * u[i];
+  }
+};
+
+TEST_CASE("Adafactor with gradients of every size") {
+  Number::use_f32();
+  for (double decay : {-0.8, 0.0})
+    for (double first : kSizes)
+      for (double last : {-1.0, 1e-3, 1e12}) {
+        if (first * first > 1e36) continue;
+        CAPTURE(first);
+        CAPTURE(last);
+        Tensor p = pattern(0.5).to(DType::f32).set_requires_grad();
+        optim::Adafactor optimizer(std::vector<Tensor>{p}, {.beta2_decay = decay, .eps1 = 1e-3});
+        AdafactorByHand hand{{}, std::vector<Number>(2), std::vector<Number>(3), 2, 3, decay};
+        for (double v : p.to_vector<double>()) hand.p.emplace_back(v);
+        double t = 0;
+        for (double size : {first, last, first}) {
+          const Tensor g = pattern(size).to(DType::f32);
+          p.set_grad(g);
+          optimizer.step();
+          std::vector<Number> numbers;
+          for (double v : g.to_vector<double>()) numbers.emplace_back(v);
+          hand.step(numbers, ++t);
+          const Doubles got = p.to_vector<double>();
+          for (size_t i = 0; i < got.size(); ++i)
+            CHECK(std::abs(got[i] - hand.p[i].value) <= hand.p[i].error);
+        }
+      }
+}
+
+TEST_CASE("an average of weights that keeps nothing is the weights") {
+  const Tensor w = tensor(Doubles{1e12, -1e30, 3}).to(DType::f32);
+  optim::Ema ema({{"w", w}}, {.decay = 0});
+  copy_(w, tensor(Doubles{-1, 0.25, 1e-20}));
+  ema.update();
+  CHECK(ema.averages()[0].second.to_vector<double>() == w.to_vector<double>());
+}
+
+}  // namespace

@@ -1,0 +1,352 @@
+// Folders of runs that are moved, removed or replaced while a run is at work in them, and files in
+// them that are not what a run makes.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "tern/core/io/atomic_file.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Content = std::map<std::string, std::string>;
+
+// The files of a folder, which may not be there, with their bytes. Event files are left out: each
+// is one writer's alone.
+Content content(const std::string& folder) {
+  Content files;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; it != end; it.increment(error))
+    if (const std::string name = it->path().filename().string(); !name.starts_with("events."))
+      files[name] = read_file(it->path().string());
+  return files;
+}
+
+LoopOptions writes_everything(const std::string& folder) {
+  return {.folder = folder,
+          .best = {"rank", true},
+          .checkpoint_steps = 1,
+          .tensorboard = true,
+          .terminal = false};
+}
+
+// Another run that has begun in a folder.
+std::shared_ptr<const RunLock> begin_run(const std::string& folder) {
+  fs::create_directory(folder);
+  for (const char* name : {"checkpoint.safetensors", "model.safetensors", "log.jsonl"})
+    write_file(folder + "/" + name, "the other's");
+  return std::make_shared<const RunLock>(folder);
+}
+
+struct Happening {
+  std::string name;
+  // In a folder that has the run's as "run"; gives the lock of a run that has begun.
+  std::function<std::shared_ptr<const RunLock>(const TempDir&)> happen;
+};
+
+void move_away(const TempDir& dir) { fs::rename(dir / "run", dir / "moved"); }
+
+const std::vector<Happening>& happenings() {
+  static const std::vector<Happening> all = {
+      {"moved",
+       [](const TempDir& dir) {
+         move_away(dir);
+         return nullptr;
+       }},
+      {"removed",
+       [](const TempDir& dir) {
+         fs::remove_all(dir / "run");
+         return nullptr;
+       }},
+      {"moved, and another run begun",
+       [](const TempDir& dir) {
+         move_away(dir);
+         return begin_run(dir / "run");
+       }},
+      {"removed, and another run begun",
+       [](const TempDir& dir) {
+         fs::remove_all(dir / "run");
+         return begin_run(dir / "run");
+       }},
+      {"replaced by a link to the folder of another run",
+       [](const TempDir& dir) {
+         move_away(dir);
+         auto lock = begin_run(dir / "other");
+         fs::create_directory_symlink(dir / "other", dir / "run");
+         return lock;
+       }},
+      {"its lock removed, and another run begun",
+       [](const TempDir& dir) {
+         fs::remove(dir / "run/lock");
+         return begin_run(dir / "run");
+       }},
+  };
+  return all;
+}
+
+// Trains in dir / "run", and has `happen` called in the loss of a batch, or, of batch 0, in the
+// evaluation after the second epoch.
+template <class F>
+Outcome train_with(Training& t, int64_t batch, F happen) {
+  int64_t evaluations = 0;
+  t.before_batch = [&, batch](int64_t number) {
+    if (number == batch) happen();
+  };
+  t.evaluated = [&, batch] {
+    if (batch == 0 && ++evaluations == 2) happen();
+  };
+  return t.loop.run();
+}
+
+// One of each place between two files that a run writes: epochs have six batches, in two steps.
+const std::vector<int64_t> kMoments = {1, 5, 7, 18, 0};
+
+constexpr const char* kGone = "the folder of the run was moved or removed while it was at work";
+
+}  // namespace
+
+TEST_CASE("run folder: a run whose folder is gone ends, and touches nothing of another run") {
+  for (const Happening& h : happenings())
+    for (const int64_t moment : kMoments)
+      for (const bool programs_lock : {false, true}) {
+        if (programs_lock && moment != 7) continue;
+        CAPTURE(h.name);
+        CAPTURE(moment);
+        CAPTURE(programs_lock);
+        const TempDir dir;
+        const std::string folder = dir / "run";
+        Content before;
+        std::shared_ptr<const RunLock> other;
+        {
+          LoopOptions options = writes_everything(folder);
+          fs::create_directory(folder);
+          if (programs_lock) options.lock = std::make_shared<const RunLock>(folder);
+          Training t(options);
+          CHECK_THROWS_WITH_AS(train_with(t, moment,
+                                          [&] {
+                                            other = h.happen(dir);
+                                            before = content(folder);
+                                          }),
+                               doctest::Contains(kGone), WriteError);
+          if (programs_lock) CHECK_THROWS_AS(t.loop.folder_to_write(), WriteError);
+        }
+        CHECK(content(folder) == before);
+        CHECK(fs::exists(folder) == (other != nullptr));
+        if (other) CHECK(other->in_place());
+      }
+}
+
+TEST_CASE("run folder: where it was moved to the run can be resumed, and ends as an unbroken one") {
+  const TempDir dir;
+  Training whole(writes_everything(dir / "whole"));
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  {
+    Training t(writes_everything(dir / "run"));
+    CHECK_THROWS_AS(train_with(t, 8, [&] { move_away(dir); }), WriteError);
+  }
+  Training again(writes_everything(dir / "moved"));
+  REQUIRE(again.loop.resume());
+  REQUIRE(again.loop.run() == Outcome::finished);
+  CHECK(read_file(dir / "moved/model.safetensors") == read_file(dir / "whole/model.safetensors"));
+}
+
+TEST_CASE("run folder: one that is moved and linked back is the same folder") {
+  const TempDir dir;
+  Training t(writes_everything(dir / "run"));
+  CHECK(train_with(t, 8, [&] {
+          move_away(dir);
+          fs::create_directory_symlink(dir / "moved", dir / "run");
+        }) == Outcome::finished);
+  CHECK_FALSE(fs::exists(dir / "moved/lock"));
+}
+
+// ---- Files that are not what a run makes ------------------------------------------------------
+
+namespace {
+
+constexpr const char* kMine = "nobody may write here\n";
+
+struct Plant {
+  std::string name;
+  std::function<void(const TempDir&, const std::string& path)> put;
+};
+
+const std::vector<Plant>& plants() {
+  static const std::vector<Plant> all = {
+      {"a link to a file",
+       [](const TempDir& dir, const std::string& path) {
+         fs::create_symlink(write_file(dir / "mine", kMine), path);
+       }},
+      {"a link to nothing",
+       [](const TempDir& dir, const std::string& path) {
+         fs::create_symlink(dir / "nothing", path);
+       }},
+      {"a link to a pipe",
+       [](const TempDir& dir, const std::string& path) {
+         REQUIRE(::mkfifo((dir / "pipe").c_str(), 0666) == 0);
+         fs::create_symlink(dir / "pipe", path);
+       }},
+      {"a pipe",
+       [](const TempDir&, const std::string& path) { REQUIRE(::mkfifo(path.c_str(), 0666) == 0); }},
+      {"a folder", [](const TempDir&, const std::string& path) { fs::create_directory(path); }},
+  };
+  return all;
+}
+
+// What plants lead to is as it was.
+void check_untouched(const TempDir& dir) {
+  if (fs::exists(dir / "mine")) CHECK(read_file(dir / "mine") == kMine);
+  CHECK_FALSE(fs::exists(dir / "nothing"));
+  if (fs::exists(dir / "pipe")) CHECK(fs::is_fifo(dir / "pipe"));
+}
+
+}  // namespace
+
+TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
+  for (const Plant& plant : plants()) {
+    CAPTURE(plant.name);
+    const TempDir dir;
+    plant.put(dir, dir / "lock");
+    const fs::file_type type = fs::symlink_status(dir / "lock").type();
+    CHECK_NOTHROW(check_unlocked(dir.path()));
+    CHECK_THROWS_WITH_AS(RunLock{dir.path()},
+                         (dir / "lock is not a regular file").insert(0, "write: ").c_str(),
+                         IoError);
+    CHECK((fs::symlink_status(dir / "lock").type() == type));
+    check_untouched(dir);
+  }
+  for (const std::string text : {"mine\n", "4711 machine\nand more\n", "4711 a b\n", "-1 m\n"}) {
+    CAPTURE(text);
+    const TempDir dir;
+    write_file(dir / "lock", text);
+    CHECK_THROWS_WITH_AS(RunLock{dir.path()},
+                         doctest::Contains("this file is not the lock of a run"), IoError);
+    CHECK(read_file(dir / "lock") == text);
+  }
+  const TempDir dir;
+  const std::string large(100000, '1');
+  write_file(dir / "lock", large);
+  CHECK_THROWS_AS(RunLock{dir.path()}, IoError);
+  CHECK(read_file(dir / "lock") == large);
+  // What a process leaves that is killed while it writes its own is no obstacle.
+  for (const std::string text : {"", "4", "4711", "4711 ", "4711 mach", "4711 machine\n"}) {
+    CAPTURE(text);
+    write_file(dir / "lock", text);
+    const RunLock lock(dir.path());
+    CHECK(lock.found_abandoned() == !text.empty());
+  }
+  CHECK_FALSE(fs::exists(dir / "lock"));
+}
+
+TEST_CASE("run folder: files that are put in place of a run's are not written through") {
+  for (const std::string name :
+       {"log.jsonl", "checkpoint.safetensors", "model.safetensors", "best.safetensors"})
+    for (const Plant& plant : plants())
+      for (const int64_t moment : {5, 0}) {
+        CAPTURE(name);
+        CAPTURE(plant.name);
+        CAPTURE(moment);
+        const TempDir dir;
+        Training t(writes_everything(dir / "run"));
+        try {
+          const Outcome outcome = train_with(t, moment, [&] {
+            fs::remove(dir / "run/" + name);
+            plant.put(dir, dir / "run/" + name);
+          });
+          CHECK(outcome == Outcome::finished);
+        } catch (const IoError& e) {
+          CHECK(std::string(e.what()) ==
+                fmt::format("write: {} is not a regular file", dir / "run/" + name));
+        }
+        check_untouched(dir);
+      }
+}
+
+TEST_CASE("run folder: nor those that are there when a run is resumed") {
+  for (const std::string name : {"log.jsonl", "checkpoint.safetensors", "model.safetensors",
+                                 "best.safetensors", "events.out.tfevents.1.host.1.0"})
+    for (const Plant& plant : plants()) {
+      CAPTURE(name);
+      CAPTURE(plant.name);
+      const TempDir dir;
+      Training first(writes_everything(dir / "run"));
+      CHECK_THROWS(train_with(first, 8, [] { fail("stopped"); }));
+      fs::remove(dir / "run/" + name);
+      plant.put(dir, dir / "run/" + name);
+      Training again(writes_everything(dir / "run"));
+      try {
+        if (again.loop.resume()) {
+          const Outcome outcome = again.loop.run();
+          CHECK(outcome == Outcome::finished);
+        }
+      } catch (const IoError& e) {
+        CHECK(std::string(e.what()).find(dir / "run/" + name) != std::string::npos);
+      }
+      check_untouched(dir);
+    }
+}
+
+TEST_CASE("atomic files: temporary ones are new, whatever lies under their names") {
+  const TempDir dir;
+  const std::string target = dir / "file";
+  uint64_t number = 0;
+  {
+    AtomicFile probe(target);
+    const std::string name = content(dir.path()).begin()->first;  // file.PID.NUMBER.tmp
+    const size_t end = name.rfind('.'), begin = name.rfind('.', end - 1) + 1;
+    number = std::stoull(name.substr(begin, end - begin));
+  }
+  for (uint64_t i = 1; i <= plants().size(); ++i)
+    plants()[i - 1].put(dir, fmt::format("{}.{}.{}.tmp", target, ::getpid(), number + i));
+  AtomicFile file(target);
+  file.write("x");
+  file.commit();
+  CHECK(read_file(target) == "x");
+  check_untouched(dir);
+}
+
+TEST_CASE("atomic files: one that is begun reaches its place in the folder wherever that is") {
+  const TempDir dir;
+  fs::create_directory(dir / "run");
+  AtomicFile file(dir / "run/file");
+  file.write("new");
+  fs::rename(dir / "run", dir / "moved");
+  fs::create_directory(dir / "run");
+  write_file(dir / "run/file", "the other's");
+  file.commit();
+  CHECK(read_file(dir / "moved/file") == "new");
+  CHECK(content(dir / "run") == Content{{"file", "the other's"}});
+  { AtomicFile unfinished(dir / "run/other"); }
+  CHECK(content(dir / "run").size() == 1);
+}
+
+TEST_CASE(
+    "safetensors: a file that was begun is the folder's, and is not written if that is refused") {
+  const TempDir dir;
+  fs::create_directory(dir / "run");
+  const SafeTensors weights{{{"x", tensor({1, 2}, {2})}}, {}};
+  save_safetensors(dir / "run/file", weights, [&] {
+    fs::rename(dir / "run", dir / "moved");
+    fs::create_directory(dir / "run");
+  });
+  CHECK(content(dir / "run").empty());
+  CHECK(load_safetensors(dir / "moved/file").find("x").numel() == 2);
+  CHECK_THROWS_AS(save_safetensors(dir / "run/file", weights, [] { fail("refused"); }), Error);
+  CHECK(content(dir / "run").empty());
+}
+
+TEST_CASE("logs: a pipe is not waited for") {
+  const TempDir dir;
+  REQUIRE(::mkfifo((dir / "log.jsonl").c_str(), 0666) == 0);
+  CHECK_THROWS_WITH_AS(read_log(dir / "log.jsonl"), doctest::Contains("cannot be read"), IoError);
+}
+
+}  // namespace tern::test

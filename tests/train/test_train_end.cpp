@@ -1,0 +1,217 @@
+// Trainings that end before their last epoch, by patience or by their own word.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+namespace {
+
+/// Epochs that a run closes whose metric takes these values, one an epoch.
+struct Ranked : Training {
+  Ranked(const std::vector<double>& values, LoopOptions options) : Training(std::move(options)) {
+    metric = [this, values] { return values.at(static_cast<size_t>(loop.epoch() - 1)); };
+  }
+};
+
+LoopOptions patient(int64_t patience, bool largest = false, const std::string& folder = "") {
+  return {.epochs = 8, .folder = folder, .best = {"rank", largest}, .patience = patience};
+}
+
+int64_t epochs_of(const std::vector<double>& values, int64_t patience, bool largest = false) {
+  Ranked t(values, patient(patience, largest));
+  CHECK(t.loop.run() == Outcome::finished);
+  CHECK(t.loop.finished());
+  CHECK(t.loop.why_ended().empty() == (t.loop.history().size() == 8));
+  return std::ssize(t.loop.history());
+}
+
+const std::vector<double> kFalling = {8, 7, 6, 5, 4, 3, 2, 1};
+const std::vector<double> kValley = {5, 4, 3, 3, 4, 2, 9, 9};  // 2 epochs without, then 2 more
+
+TEST_CASE("patience: a run ends after so many epochs without a better value") {
+  CHECK(epochs_of(kFalling, 1) == 8);
+  CHECK(epochs_of(kFalling, 1, true) == 2);
+  CHECK(epochs_of(kFalling, 3, true) == 4);
+  CHECK(epochs_of(kValley, 0) == 8);
+  CHECK(epochs_of(kValley, 1) == 4);  // an equal value is not better
+  CHECK(epochs_of(kValley, 2) == 5);
+  CHECK(epochs_of(kValley, 3) == 8);                   // epoch 6 is the best, and two are left
+  CHECK(epochs_of({8, 7, 6, 5, 4, 3, 3, 3}, 2) == 8);  // no more were to come
+  CHECK(epochs_of({kNaN, kNaN, 1, 1, 1, 1, 1, 1}, 3) == 6);
+  CHECK(epochs_of({3, kNaN, kNaN, 2, 1, 1, 1, 1}, 2) == 3);  // NaN is never better
+  CHECK(epochs_of(std::vector<double>(8, kNaN), 2) == 2);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  CHECK(epochs_of({kInfinity, kInfinity, 1, 1, 1, 1, 1, 1}, 2) == 5);
+
+  const std::vector<EpochRecord> two = {{.epoch = 1, .metrics = {{"rank", 1}}},
+                                        {.epoch = 2, .metrics = {{"rank", 2}}}};
+  CHECK(epochs_since_best(two, {"rank"}) == 1);
+  CHECK(epochs_since_best(two, {"rank", true}) == 0);
+  CHECK(epochs_since_best({}, {"rank"}) == 0);
+}
+
+TEST_CASE("patience: the reason is printed, in the log, and there when the run is resumed") {
+  TempDir dir;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const std::string why = "rank was no better in 2 epochs than 3 in epoch 3";
+  Rng rng(1);
+  nn::Linear model(4, 3, rng);
+  for (const bool resumed : {false, true}) {
+    auto loader = points();
+    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+    Learner learner(model, optimizer);
+    LoopOptions options = patient(2, false, dir / "run");
+    options.output = output.get();
+    int64_t closed = 0;
+    Loop loop(learner, loader,
+              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); },
+               .evaluate =
+                   [&] {
+                     return Metrics{{"rank", kValley[size_t(closed++)]}};
+                   }},
+              options);
+    CHECK(loop.resume() == resumed);
+    CHECK(loop.finished() == resumed);
+    CHECK(loop.run() == Outcome::finished);
+    CHECK(loop.why_ended() == why);
+    CHECK(closed == (resumed ? 0 : 5));
+    CHECK(loop.history().size() == 5);
+    const RunLog log = read_log(loop.folder().log());
+    REQUIRE(log.epochs.size() == 5);
+    CHECK(log.epochs.back().ended == why);
+    CHECK(log.epochs[3].ended.empty());
+    const std::string text = read_file(loop.folder().log());
+    CHECK(contains(text, "\"ended\":\"" + why + "\"}\n"));
+  }
+  std::string said;
+  std::rewind(output.get());
+  for (int c; (c = std::fgetc(output.get())) != EOF;) said += static_cast<char>(c);
+  CHECK(contains(said, "ended after epoch 5 of 8: " + why + "\n"));
+  CHECK(contains(said, "ended after epoch 5 of 8 and 30 steps: " + why + "\n"));
+}
+
+TEST_CASE("patience: a run that is killed or stopped anywhere ends where the unbroken one does") {
+  Ranked whole(kValley, patient(2));
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  CHECK(whole.learner.steps() == 10);
+  for (int before = 0; before < 10; ++before) {
+    CAPTURE(before);
+    TempDir dir;
+    Ranked first(kValley, patient(2)), second(kValley, patient(2));
+    for (int i = 0; i < before; ++i) first.step();
+    first.loop.checkpoint().save(dir / "c");
+    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    CHECK(second.loop.run() == Outcome::finished);
+    CHECK(second.loop.history().size() == 5);
+    CHECK(second.loop.why_ended() == whole.loop.why_ended());
+    const NamedTensors a = whole.learner.weights(), b = second.learner.weights();
+    for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  }
+}
+
+TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
+  LearnerOptions learning;
+  learning.plateau = make_plateau({.name = "plateau", .plateau_patience = 1}, false);
+  const auto rates = [&](int64_t stopped_before, double& weight) {
+    TempDir dir;
+    LoopOptions options = patient(5, false, dir / "run");
+    auto run = std::make_unique<Training>(options, learning);
+    for (int i = 0; i < 2; ++i) {  // stopped, and then to the end
+      Training& t = *run;
+      t.metric = [&t] { return t.loop.epoch() == 2 ? -1.0 : 0.0; };
+      t.evaluated = [&t, &stopped_before] {
+        if (t.loop.epoch() == std::exchange(stopped_before, 0)) std::raise(SIGINT);
+      };
+      if (t.loop.run() == Outcome::finished) break;
+      run = std::make_unique<Training>(options, learning);
+      REQUIRE(run->loop.resume());
+    }
+    std::vector<double> found;
+    for (const EpochRecord& e : run->loop.history()) found.push_back(e.lr / 0.02);
+    weight = run->model.up.weight.tensor()[0][0].item();
+    return found;
+  };
+  // Epoch 2 is the best. 4 is the second that is no better, and 6 the second after that; 7 ends it.
+  double whole = 0, resumed = 0;
+  CHECK(rates(0, whole) == std::vector<double>{1, 1, 1, 1, .5, .5, .25});
+  for (int64_t epoch = 1; epoch <= 7; ++epoch) {
+    CHECK(rates(epoch, resumed) == std::vector<double>{1, 1, 1, 1, .5, .5, .25});
+    CHECK(resumed == whole);
+  }
+  LoopOptions largest = patient(5, true);
+  CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("give both the same"), Error);
+}
+
+TEST_CASE("patience: what it cannot be") {
+  LoopOptions nameless = patient(2);
+  nameless.best = {};
+  CHECK_THROWS_WITH_AS(Training t(nameless), doctest::Contains("needs a metric"), Error);
+  CHECK_THROWS_WITH_AS(Training t(patient(-1)), doctest::Contains("must not be negative"), Error);
+}
+
+TEST_CASE("a callback ends the loop, and a resumed run goes on only if that is taken back") {
+  TempDir dir;
+  LoopOptions options{.epochs = 4, .folder = dir / "run"};
+  Loop* loop = nullptr;
+  options.on_epoch = [&](const EpochRecord& e) {  // gives nothing, as callbacks did before
+    if (e.epoch == 2) loop->end("enough \"was\"\nlearned");
+  };
+  {
+    Training t(options);
+    loop = &t.loop;
+    CHECK_THROWS_WITH_AS(t.loop.end("now"), doctest::Contains("an epoch must be closed"), Error);
+    REQUIRE(t.loop.run() == Outcome::finished);
+    CHECK(t.loop.finished());
+    CHECK(t.loop.history().size() == 2);
+    CHECK(t.loop.why_ended() == "enough \"was\"\nlearned");
+    CHECK(read_log(t.loop.folder().log()).epochs.back().ended == t.loop.why_ended());
+  }
+  Training again(options);
+  loop = &again.loop;
+  REQUIRE(again.loop.resume());
+  CHECK(again.loop.finished());
+  CHECK(again.loop.run() == Outcome::finished);
+  CHECK(again.loop.history().size() == 2);
+
+  Training on(options), whole(LoopOptions{.epochs = 4});
+  loop = &on.loop;
+  REQUIRE(on.loop.resume());
+  on.loop.end("");
+  CHECK_FALSE(on.loop.finished());
+  REQUIRE(on.loop.run() == Outcome::finished);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  CHECK(on.loop.history().size() == 4);
+  CHECK_FALSE(contains(read_file(on.loop.folder().log()), "ended"));
+  const NamedTensors a = on.learner.weights(), b = whole.learner.weights();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+}
+
+TEST_CASE("a lambda that names its own loop may end it") {
+  Rng rng(1);
+  nn::Linear model(4, 3, rng);
+  auto loader = points();
+  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+  Learner learner(model, optimizer);
+  Loop loop(learner, loader,
+            {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); }},
+            {.epochs = 3, .terminal = false, .on_epoch = [&](const EpochRecord&) {
+               loop.end("one is enough");
+             }});
+  CHECK(loop.run() == Outcome::finished);
+  CHECK(learner.steps() == 6);
+  loop.end("");
+  loop.step();
+  CHECK_THROWS_WITH_AS(loop.end("in mid-epoch"), doctest::Contains("no step taken"), Error);
+}
+
+}  // namespace
+}  // namespace tern::test

@@ -1,0 +1,193 @@
+// The files of several epochs that a run keeps, and the way back to one of them.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+namespace {
+
+// Epoch 2 is the best of the first three, and then again the fifth.
+const std::vector<double> kRanks = {3, 2, 4, 4, 1, 5};
+
+struct Keeper : Training {
+  explicit Keeper(const std::string& folder, int64_t keep = 2, int64_t epochs = 6,
+                  bool only_best = false)
+      : Training({.epochs = epochs,
+                  .folder = folder,
+                  .best = {"rank"},
+                  .only_best = only_best,
+                  .keep = keep}) {
+    metric = [this] { return kRanks.at(static_cast<size_t>(loop.epoch() - 1)); };
+  }
+};
+
+/// The files that belong to single epochs: "checkpoint-5", "model-2".
+std::set<std::string> kept(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().stem().string();
+    if (name.find('-') != std::string::npos) names.insert(name);
+  }
+  return names;
+}
+
+void check_same_weights(const Training& a, const Training& b) {
+  const NamedTensors x = a.learner.weights(), y = b.learner.weights();
+  for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
+}
+
+/// Weights, best weights, kept weights and the log's numbers of two runs.
+void check_same_files(const std::string& a, const std::string& b) {
+  CHECK(kept(a) == kept(b));
+  for (const char* name : {"model", "best", "model-2", "model-5", "model-6"}) {
+    CAPTURE(name);
+    const std::string file = std::string("/") + name + ".safetensors";
+    REQUIRE(std::filesystem::exists(a + file) == std::filesystem::exists(b + file));
+    if (std::filesystem::exists(a + file)) CHECK(read_file(a + file) == read_file(b + file));
+  }
+  CHECK(read_log(a + "/log.jsonl").epochs.size() == read_log(b + "/log.jsonl").epochs.size());
+}
+
+TEST_CASE("keep: the last epochs have files of their own, and the best up to each its weights") {
+  TempDir dir;
+  Keeper t(dir / "run");
+  std::vector<std::set<std::string>> after;
+  t.evaluated = [&] {  // what the epochs before have left
+    after.push_back(kept(dir / "run"));
+    const int64_t closed = t.loop.epoch() - 1;
+    if (closed > 0)
+      CHECK(read_file(t.loop.folder().weights(closed)) == read_file(t.loop.folder().weights()));
+  };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  after.push_back(kept(dir / "run"));
+  using Names = std::set<std::string>;
+  CHECK(after[0] == Names{});
+  CHECK(after[1] == Names{"checkpoint-1", "model-1"});
+  CHECK(after[2] == Names{"checkpoint-1", "checkpoint-2", "model-1", "model-2"});
+  CHECK(after[3] == Names{"checkpoint-2", "checkpoint-3", "model-2", "model-3"});
+  CHECK(after[4] == Names{"checkpoint-3", "checkpoint-4", "model-2", "model-3", "model-4"});
+  CHECK(after[5] == Names{"checkpoint-4", "checkpoint-5", "model-2", "model-4", "model-5"});
+  CHECK(after[6] == Names{"checkpoint-5", "checkpoint-6", "model-5", "model-6"});
+}
+
+TEST_CASE("keep: files of those names that the run did not write stay") {
+  TempDir dir;
+  const RunFolder folder{dir / "run"};
+  folder.make();
+  for (const int64_t epoch : {int64_t{0}, int64_t{9}})
+    write_file(folder.checkpoint(epoch), "another's");
+  Keeper t(folder.path, 1);
+  REQUIRE(t.loop.run() == Outcome::finished);
+  CHECK(read_file(folder.checkpoint(0)) == "another's");
+  CHECK(read_file(folder.checkpoint(9)) == "another's");
+  CHECK(std::filesystem::exists(folder.checkpoint(6)));
+  CHECK_FALSE(std::filesystem::exists(folder.checkpoint(5)));
+  // Nor are those of the run when it goes on without keeping any.
+  Keeper without(folder.path, 0);
+  REQUIRE(without.loop.resume());
+  REQUIRE(without.loop.run() == Outcome::finished);
+  CHECK(std::filesystem::exists(folder.checkpoint(6)));
+}
+
+TEST_CASE("keep: from every kept epoch a run goes on to the files of an unbroken one") {
+  for (const bool only_best : {false, true}) {
+    TempDir dir;
+    Keeper whole(dir / "whole", 2, 6, only_best);
+    REQUIRE(whole.loop.run() == Outcome::finished);
+    for (int64_t length = 2; length <= 6; ++length)
+      for (int64_t epoch = length - 1; epoch <= length; ++epoch) {
+        CAPTURE(length);
+        CAPTURE(epoch);
+        const std::string folder = dir / fmt::format("{}-{}", length, epoch);
+        Keeper first(folder, 2, length, only_best);
+        REQUIRE(first.loop.run() == Outcome::finished);
+        Keeper second(folder, 2, 6, only_best);
+        second.loop.resume(epoch);
+        CHECK(std::ssize(second.loop.history()) == epoch);
+        CHECK(second.loop.epoch_trained() == false);
+        REQUIRE(second.loop.run() == Outcome::finished);
+        check_same_weights(whole, second);
+        check_same_files(whole.loop.folder().path, folder);
+      }
+  }
+}
+
+TEST_CASE("keep: weights and kept files are those of the epoch before another is trained") {
+  TempDir dir;
+  Keeper four(dir / "four", 2, 4), five(dir / "run", 2, 5);
+  REQUIRE(four.loop.run() == Outcome::finished);
+  REQUIRE(five.loop.run() == Outcome::finished);  // whose best is another
+  CHECK(read_file(five.loop.folder().best_weights()) !=
+        read_file(four.loop.folder().best_weights()));
+  Keeper back(dir / "run", 2, 6);
+  back.loop.resume(4);
+  back.before_batch = [&](int64_t number) {
+    if (number == 1) std::raise(SIGINT);
+  };
+  REQUIRE(back.loop.run() == Outcome::interrupted);
+  for (const char* name : {"best", "model", "model-2", "model-4"}) {
+    CAPTURE(name);
+    const std::string file = std::string(name) + ".safetensors";
+    CHECK(read_file(back.loop.folder().file(file)) == read_file(four.loop.folder().file(file)));
+  }
+  CHECK(kept(dir / "run") == std::set<std::string>{"checkpoint-4", "model-2", "model-4"});
+  CHECK(read_log(back.loop.folder().log()).epochs.size() == 4);
+  // And what was stopped goes on.
+  Keeper again(dir / "run", 2, 6), whole(dir / "whole");
+  REQUIRE(again.loop.resume());
+  REQUIRE(again.loop.run() == Outcome::finished);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  check_same_weights(whole, again);
+  check_same_files(dir / "whole", dir / "run");
+}
+
+TEST_CASE("keep: a kept checkpoint serves where the latest one is damaged, and what is refused") {
+  TempDir dir;
+  Keeper t(dir / "run", 2, 4), whole(dir / "whole");
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  write_file(t.loop.folder().checkpoint(), "damaged");
+  Keeper refused(dir / "run"), second(dir / "run");
+  CHECK_THROWS_AS(refused.loop.resume(), IoError);
+  CHECK_THROWS_WITH_AS(refused.loop.resume(2), doctest::Contains("no checkpoint of epoch 2"),
+                       IoError);
+  second.loop.resume(4);
+  REQUIRE(second.loop.run() == Outcome::finished);
+  check_same_weights(whole, second);
+
+  std::filesystem::remove(second.loop.folder().weights(5));
+  Keeper lost(dir / "run");
+  CHECK_THROWS_WITH_AS(lost.loop.resume(6), doctest::Contains("the weights of epoch 5"), IoError);
+  CHECK_THROWS_WITH_AS(Training({.keep = 1}), doctest::Contains("there is no folder"), Error);
+  CHECK_THROWS_WITH_AS(Training({.folder = "x", .keep = -1}), doctest::Contains("negative"), Error);
+}
+
+TEST_CASE("keep: a killed run and a stopped one end with the kept files of an unbroken run") {
+  TempDir dir;
+  Keeper whole(dir / "whole");
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  struct Killed {};
+  for (int64_t epoch = 1; epoch <= 6; ++epoch) {
+    CAPTURE(epoch);
+    const std::string folder = dir / std::to_string(epoch);
+    {
+      Keeper t(folder);
+      t.evaluated = [&] {  // weights of the epoch before are there, this one's are not
+        if (t.loop.epoch() == epoch) throw Killed();
+      };
+      CHECK_THROWS_AS(t.loop.run(), Killed);
+    }
+    Keeper again(folder);
+    REQUIRE(again.loop.resume());
+    REQUIRE(again.loop.run() == Outcome::finished);
+    check_same_files(whole.loop.folder().path, folder);
+  }
+}
+
+}  // namespace
+}  // namespace tern::test

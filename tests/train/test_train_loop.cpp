@@ -1,0 +1,227 @@
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+
+TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit for bit") {
+  Training whole;
+  for (int i = 0; i < 6; ++i) whole.step();
+  REQUIRE(whole.loop.history().size() == 2);
+  CHECK(whole.loop.history()[0].metrics[0].first == "train_loss");
+  for (int before = 0; before < 6; ++before) {
+    CAPTURE(before);
+    TempDir dir;
+    Training first, second;
+    for (int i = 0; i < before; ++i) first.step();
+    first.loop.checkpoint().save(dir / "c");
+    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    for (int i = before; i < 6; ++i) second.step();
+    check_same(whole.loop.state(), second.loop.state());
+  }
+}
+
+TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exactly") {
+  const LoopOptions options{.epochs = 5, .best = {"rank"}};  // which stays 0
+  LearnerOptions learning = Training::busy();
+  learning.plateau = optim::PlateauOptions{.factor = 0.5, .patience = 0};
+  Training whole(options, learning), flat(options);
+  for (int i = 0; i < 8; ++i) whole.step(), flat.step();
+  // The first of three closed epochs was the best; two were no better.
+  CHECK(whole.loop.history().size() == 3);
+  CHECK(whole.learner.lr() == doctest::Approx(flat.learner.lr() / 4));
+  for (int before = 0; before < 8; ++before) {
+    TempDir dir;
+    Training first(options, learning), second(options, learning);
+    for (int i = 0; i < before; ++i) first.step();
+    first.loop.checkpoint().save(dir / "c");
+    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    for (int i = before; i < 8; ++i) second.step();
+    check_same(whole.loop.state(), second.loop.state());
+    CHECK(second.learner.lr() == whole.learner.lr());
+  }
+  CHECK_THROWS_WITH_AS(Training({}, learning), doctest::Contains("needs a metric"), Error);
+}
+
+TEST_CASE("train: a killed run and a stopped one end with the files of an unbroken run") {
+  TempDir dir;
+  Training whole({.folder = dir / "whole", .best = {"valid_loss"}});
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  struct Killed {};
+  for (int64_t batch : {1, 2, 6, 8, 12, 13, 18}) {
+    for (const bool killed : {false, true}) {
+      CAPTURE(batch);
+      CAPTURE(killed);
+      const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
+                                .best = {"valid_loss"},
+                                .checkpoint_steps = killed ? 1 : 0};
+      int64_t steps = 0;
+      {
+        Training t(options);
+        t.before_batch = [&](int64_t number) {
+          if (number != batch) return;
+          if (killed) throw Killed();  // where the process would die: nothing is saved any more
+          std::raise(SIGINT);
+        };
+        if (killed) {
+          CHECK_THROWS_AS(t.loop.run(), Killed);
+        } else {
+          // After the last batch nothing asks for signals any more.
+          CHECK(t.loop.run() == (batch < 18 ? Outcome::interrupted : Outcome::finished));
+        }
+        steps = t.learner.steps();
+      }
+      Training again(options);
+      REQUIRE(again.loop.resume());
+      CHECK(again.learner.steps() == steps);  // nothing that was done is done again
+      REQUIRE(again.loop.run() == Outcome::finished);
+      for (const char* file : {"model.safetensors", "best.safetensors"})
+        CHECK(read_file(again.loop.folder().file(file)) ==
+              read_file(whole.loop.folder().file(file)));
+    }
+  }
+}
+
+TEST_CASE("train: a run's folder, its log, and what it refuses") {
+  TempDir dir;
+  const LoopOptions options{.folder = dir / "a/b", .best = {"valid_loss"}};
+  Training t(options);
+  CHECK_FALSE(t.loop.resume());
+  REQUIRE(t.loop.run() == Outcome::finished);
+  const std::string log = read_file(t.loop.folder().log());
+  CHECK(std::count(log.begin(), log.end(), '\n') == 6 + 3);  // two steps an epoch
+  CHECK(contains(log, "\n{\"epoch\":1,\"train_loss\":"));
+  CHECK(contains(log, "\"train_top1\":"));
+  CHECK(contains(log, "\"none\":null,\"rank\":0.0,\"batches_per_s\":"));
+
+  Training second(options);
+  CHECK_THROWS_WITH_AS(second.loop.run(), doctest::Contains("holds a run already"), Error);
+  REQUIRE(second.loop.resume());
+  CHECK(second.loop.finished());
+  CHECK(second.loop.run() == Outcome::finished);
+  CHECK(read_file(second.loop.folder().log()) == log);
+
+  LoopOptions shorter = options;
+  shorter.epochs = 2;
+  Training third(shorter);
+  CHECK_THROWS_WITH_AS(third.loop.resume(),
+                       doctest::Contains("the run is in epoch 3 already, and is to have 2"),
+                       IoError);
+  LoopOptions longer = options;
+  longer.epochs = 4;
+  Training fourth(longer), whole(LoopOptions{.epochs = 4});
+  REQUIRE(fourth.loop.resume());
+  REQUIRE(fourth.loop.run() == Outcome::finished);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  const NamedTensors a = fourth.learner.weights(), b = whole.learner.weights();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+}
+
+TEST_CASE("train: the weights that count are written after each epoch, and the best of them") {
+  TempDir dir;
+  const RunFolder folder{dir / "run"};
+  std::vector<std::string> written;
+  LoopOptions options{.folder = folder.path, .best = {"rank", true}};
+  options.on_epoch = [&](const EpochRecord&) { written.push_back(read_file(folder.weights())); };
+  Training t(options);
+  t.metric = [&] { return t.loop.epoch() == 2 ? 1.0 : 0.0; };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(written.size() == 3);
+  CHECK(written[1] != written[2]);
+  CHECK(read_file(folder.best_weights()) == written[1]);
+  const SafeTensors file = load_safetensors(folder.weights());
+  const auto now = t.model.up.weight.tensor().to_vector<float>();
+  CHECK(file.find("up.weight").to_vector<float>() != now);
+  Learner::Evaluation averaged(t.learner);
+  for (const auto& [name, x] : nn::state_dict(t.model)) CHECK(same_bits(file.find(name), x));
+}
+
+TEST_CASE("train: the weights of the best epoch alone, if that is asked for") {
+  TempDir dir;
+  const RunFolder folder{dir / "run"};
+  std::vector<std::string> written;
+  LoopOptions options{.folder = folder.path, .best = {"rank", true}, .only_best = true};
+  options.on_epoch = [&](const EpochRecord&) { written.push_back(read_file(folder.weights())); };
+  Training t(options);
+  t.metric = [&] { return t.loop.epoch() == 2 ? 1.0 : 0.0; };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(written.size() == 3);
+  CHECK(written[0] != written[1]);
+  CHECK(written[1] == written[2]);
+  CHECK_FALSE(std::filesystem::exists(folder.best_weights()));
+}
+
+TEST_CASE("train: a loader with other batches is refused") {
+  Training a, b;
+  a.step();
+  SafeTensors state = a.loop.state();
+  std::string& text = state.metadata.at("loop");
+  const size_t at = text.find("\"batches\":6");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 11, "\"batches\":7");
+  CHECK_THROWS_WITH_AS(b.loop.load_state(state, "file"),
+                       doctest::Contains("has 7 batches, but the loader's has 6"), IoError);
+}
+
+TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
+  Training t;
+  while (!t.loop.epoch_trained()) t.loop.step();
+  const SafeTensors before = t.loop.state();
+  std::vector<std::vector<float>> values;
+  for (const auto& [name, x] : before.tensors) values.push_back(x.to_vector<float>());
+  t.give_up = true;
+  CHECK_FALSE(t.loop.close_epoch());
+  const SafeTensors after = t.loop.state();
+  CHECK(before.metadata == after.metadata);
+  for (size_t i = 0; i < values.size(); ++i)
+    CHECK(after.tensors[i].second.to_vector<float>() == values[i]);
+}
+
+TEST_CASE("train: an evaluation that throws leaves weights and mode as they were") {
+  Training t;
+  while (!t.loop.epoch_trained()) t.loop.step();
+  t.model.norm.training = false;  // frozen by the program
+  const auto before = t.model.up.weight.tensor().to_vector<float>();
+  t.evaluated = [&] {
+    CHECK_FALSE(t.model.dropout.training);
+    CHECK(t.model.up.weight.tensor().to_vector<float>() != before);  // the averages
+    throw Error("no data");
+  };
+  CHECK_THROWS_WITH_AS(t.loop.close_epoch(), "no data", Error);
+  CHECK(t.model.up.weight.tensor().to_vector<float>() == before);
+  CHECK(t.model.dropout.training);
+  CHECK_FALSE(t.model.norm.training);
+}
+
+TEST_CASE("train: batches that are accumulated give the step of one large batch") {
+  struct Linear {
+    Rng rng{5};
+    nn::Linear model{4, 3, rng};
+    data::Loader<Points> loader = points();
+    optim::Sgd optimizer{nn::named_parameters(model), {.lr = 0.5}};
+    Learner learner{model, optimizer};
+  } a, b;
+  Task<Points> mean{.loss = [&](const Points& p) { return cross_entropy(a.model(p.x), p.label); },
+                    .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
+  Loop loop(a.learner, a.loader, mean, {.accumulate = 6, .terminal = false});
+  loop.step();
+  REQUIRE(loop.epoch_trained());
+  std::vector<Tensor> x, label;
+  for (Points& p : b.loader) {
+    x.push_back(p.x);
+    label.push_back(p.label);
+  }
+  const double loss = b.learner.backward(cross_entropy(b.model(cat(x, 0)), cat(label, 0)));
+  b.learner.step();
+  CHECK(loop.means().mean("loss") == doctest::Approx(loss).epsilon(1e-6));
+  CHECK(max(abs(a.model.weight.tensor() - b.model.weight.tensor())).item() < 1e-6);
+}
+
+}  // namespace tern::test

@@ -1,0 +1,120 @@
+// What a training says, and where.
+#include <doctest/doctest.h>
+#include <pty.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test {
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+std::string all_of(std::FILE* file) {
+  std::string text;
+  std::rewind(file);
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+
+/// What a run of two epochs of six steps says that is stopped in step `last`, or at its end.
+std::string said(const std::string& folder, bool resume, int64_t last) {
+  const File output(std::tmpfile(), std::fclose);
+  Rng rng(1);
+  nn::Linear model(4, 3, rng);
+  auto loader = points();
+  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+  Learner learner(model, optimizer);
+  auto loss = [&](const Points& p) {
+    if (learner.steps() + 1 == last) std::raise(SIGTERM);
+    return cross_entropy(model(p.x), p.label);
+  };
+  Loop loop(learner, loader, {.loss = loss},
+            {.epochs = 2, .folder = folder, .output = output.get()});
+  if (resume) REQUIRE(loop.resume());
+  loop.run();
+  return all_of(output.get());
+}
+
+/// Sets variables, and puts back what they were.
+class Environment {
+ public:
+  using Variables = std::map<std::string, const char*>;
+  explicit Environment(const Variables& variables) {
+    for (const auto& [name, value] : variables) {
+      const char* old = ::getenv(name.c_str());
+      before_[name] = old ? std::optional<std::string>(old) : std::nullopt;
+      set(name, value);
+    }
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_) set(name, value ? value->c_str() : nullptr);
+  }
+
+ private:
+  static void set(const std::string& name, const char* value) {
+    if (value)
+      ::setenv(name.c_str(), value, 1);
+    else
+      ::unsetenv(name.c_str());
+  }
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_CASE("train: a loop talks where it is told to, and says where it goes on") {
+  TempDir dir;
+  const std::string folder = dir / "run";
+  const std::string first = said(folder, false, 8);
+  CHECK(first.starts_with("epoch 1/2  train_loss "));
+  CHECK(first.ends_with("\nstopped in epoch 2 after 8 steps; to go on: run it again\n"));
+  const std::string second = said(folder, true, 0);
+  CHECK(second.starts_with("goes on in epoch 2/2, batch 3 of 6, after 8 steps\nepoch 2/2  "));
+  CHECK(said(folder, true, 0) == "all 2 epochs are done, after 12 steps\n");
+}
+
+TEST_CASE("train: the columns and colours of a terminal") {
+  int ends[2];
+  REQUIRE(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) == 0);
+  const File terminal(::fdopen(ends[1], "w"), std::fclose), none(std::tmpfile(), std::fclose);
+  auto resize = [&](unsigned short columns) {
+    winsize size{};
+    size.ws_col = columns;
+    REQUIRE(::ioctl(ends[0], TIOCSWINSZ, &size) == 0);
+  };
+  resize(60);
+  CHECK(terminal_columns(terminal.get()) == 60);
+  resize(132);
+  CHECK(terminal_columns(terminal.get()) == 132);
+  resize(0);
+  CHECK(terminal_columns(terminal.get()) == 80);
+  CHECK(terminal_columns(none.get()) == 0);
+  {
+    const Environment plain(Environment::Variables{{"TERM", "xterm"}, {"NO_COLOR", nullptr}});
+    CHECK(shows_colours(terminal.get()));
+    CHECK_FALSE(shows_colours(none.get()));
+    const Environment empty(Environment::Variables{{"NO_COLOR", ""}});  // which counts as not set
+    CHECK(shows_colours(terminal.get()));
+  }
+  for (const Environment::Variables& unwanted :
+       {Environment::Variables{{"TERM", "xterm"}, {"NO_COLOR", "1"}},
+        {{"TERM", "dumb"}, {"NO_COLOR", nullptr}},
+        {{"TERM", nullptr}, {"NO_COLOR", nullptr}}}) {
+    const Environment set(unwanted);
+    CHECK_FALSE(shows_colours(terminal.get()));
+  }
+  ::close(ends[0]);
+}
+
+}  // namespace
+}  // namespace tern::test

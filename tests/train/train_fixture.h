@@ -1,0 +1,123 @@
+// A small training with everything that has a state, for the tests of tern::train.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/nn/nn.h"
+#include "tern/tests/support/same_bits.h"
+#include "tern/train/train.h"
+
+namespace tern::test {
+
+using namespace tern::train;
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Dropout and batch norm: generators and buffers besides weights.
+struct Net {
+  nn::Linear up, down;
+  nn::BatchNorm2d norm;
+  nn::Dropout dropout;
+  explicit Net(Rng& rng) : up(4, 8, rng), down(8, 3, rng), norm(8), dropout(0.2, rng) {}
+  Tensor operator()(const Tensor& x) const {
+    const Tensor h = norm(reshape(up(x), {-1, 8, 1, 1}));
+    return down(dropout(gelu(reshape(h, {-1, 8}))));
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up);
+    visit("norm", m.norm);
+    visit("dropout", m.dropout);
+    visit("down", m.down);
+  }
+};
+
+struct Points {
+  Tensor x, label;
+};
+
+// 22 points in batches of 4: six batches, the last of 2.
+inline data::Loader<Points> points() {
+  return data::Loader<Points>(22,
+                              [](const data::BatchPlan& plan) {
+                                const int64_t n = std::ssize(plan.indices);
+                                Rng rng = plan.batch_rng();
+                                Points p{randn({n, 4}, rng), zeros({n}, DType::i64)};
+                                NoGradGuard no_grad;
+                                p.label = gt(sum(p.x, {1}), 0).to(DType::i64);
+                                return p;
+                              },
+                              {.batch = 4, .seed = 3});
+}
+
+// A training with everything that has a state: averages, a schedule, accumulation, a counter and a
+// generator of the program's own.
+struct Training {
+  Rng rng{7};
+  Net model{rng};
+  data::Loader<Points> loader = points();
+  optim::AdamW optimizer{nn::named_parameters(model), {.lr = 0.02}};
+  Learner learner;
+  int64_t seen = 0;
+  Rng noise{11};
+  // Hooks of the tests.
+  double poison = 0;  // added to the loss
+  bool quiet = false, give_up = false;
+  int64_t batches = 0;
+  std::function<void(int64_t number)> before_batch;
+  std::function<void(double loss)> watch;
+  std::function<Tensor()> extra;
+  std::function<void()> evaluated;
+  std::function<double()> metric;
+  Loop loop;
+
+  explicit Training(LoopOptions options = {}, LearnerOptions learning = busy())
+      : learner(model, optimizer, std::move(learning)),
+        loop(learner, loader, task(), with(options)) {
+    loop.checkpoint().add("seen", seen);
+    loop.checkpoint().add("noise", noise);
+  }
+  static LearnerOptions busy() {
+    return {.schedule = optim::cosine({.warmup = 2, .total = 20}), .clip = 1, .ema = 0.9};
+  }
+  static LoopOptions with(LoopOptions o) {
+    o.terminal = false;
+    if (o.epochs == 1) o.epochs = 3;
+    if (o.accumulate == 1) o.accumulate = 4;  // two steps an epoch, the second of two batches
+    return o;
+  }
+  Task<Points> task() {
+    return {.loss =
+                [this](const Points& p, Means& means) {
+                  if (before_batch) before_batch(++batches);
+                  seen += p.label.size(0);
+                  const Tensor logits = model(quiet ? p.x : p.x + 0.1 * noise.normal());
+                  const auto n = static_cast<double>(p.label.size(0));
+                  means.add("top1", sum(eq(argmax(logits.detach(), -1), p.label)).item(), n);
+                  Tensor loss = cross_entropy(logits, p.label);
+                  if (watch) watch(loss.item());
+                  if (extra) loss = loss + extra();
+                  return loss + poison;
+                },
+            .evaluate = [this]() -> std::optional<Metrics> {
+              if (evaluated) evaluated();
+              if (give_up) return std::nullopt;
+              const Points p{ones({5, 4}), zeros({5}, DType::i64)};
+              return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()},
+                             {"none", kNaN},
+                             {"rank", metric ? metric() : 0.0}};
+            },
+            .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
+  }
+  void step() {  // epochs are closed before the step after them
+    if (loop.epoch_trained()) REQUIRE(loop.close_epoch());
+    loop.step();
+  }
+};
+
+}  // namespace tern::test
