@@ -226,7 +226,8 @@ int run(int argc, char** argv) {
   for (const Axis& a : kAxes) axes.emplace_back(a.name);
   apps::add_choice(app, "--axis", flags.axis, "what is doubled", axes);
   apps::add_number(app, "--limit-mb", flags.limit_mb, "memory of a step", {.low = 1, .high = 1e9});
-  apps::add_number(app, "--seconds", flags.seconds, "the longest step of an axis", {.open = true});
+  apps::add_number(app, "--seconds", flags.seconds, "the longest step of an axis",
+                   {.open_low = true});
   apps::add_number(app, "--threads", flags.threads, "threads", {.low = 1, .high = 1024});
   apps::add_number(app, "--reps", flags.reps, "steps timed, after one that is not",
                    {.low = 1, .high = 1e6});

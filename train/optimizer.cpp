@@ -16,6 +16,7 @@ using Made = std::unique_ptr<optim::Optimizer>;
 struct Named {
   const char* name;
   Made (*make)(const OptimizerOptions&, const optim::ParameterGroups&);
+  bool has_beta2;
 };
 
 template <class Kind>
@@ -24,6 +25,7 @@ Made make(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
   rule.lr = o.lr;
   if constexpr (std::is_same_v<Kind, optim::Sgd>) rule.momentum = 0.9;
   if (o.weight_decay) rule.weight_decay = *o.weight_decay;
+  if constexpr (requires { rule.beta2; }) rule.beta2 = o.beta2.value_or(rule.beta2);
   if constexpr (requires { rule.state_bits; })
     rule.state_bits = o.state_bits;
   else
@@ -42,6 +44,7 @@ Made make_muon(const OptimizerOptions& o, const optim::ParameterGroups& groups) 
     found = found || !p.hidden.empty();
     auto add = [&](NamedTensors parameters, auto rule) {
       rule.lr = g.lr.value_or(o.lr);
+      if constexpr (requires { rule.beta2; }) rule.beta2 = o.beta2.value_or(rule.beta2);
       rule.weight_decay = g.weight_decay.value_or(o.weight_decay.value_or(rule.weight_decay));
       if (!parameters.empty()) parts.push_back({std::move(parameters), rule});
     };
@@ -52,19 +55,28 @@ Made make_muon(const OptimizerOptions& o, const optim::ParameterGroups& groups) 
   return std::make_unique<optim::MuonWithAdamW>(parts);
 }
 
+template <class Kind>
+constexpr Named named(const char* name) {
+  return {name, make<Kind>, requires(typename Kind::Options o){o.beta2;
+}
+};  // namespace
+}  // namespace tern::train
+
 constexpr Named kAll[] = {
-    {"adam", make<optim::Adam>},
-    {"adamw", make<optim::AdamW>},
-    {"sgd", make<optim::Sgd>},
-    {"rmsprop", make<optim::RmsProp>},
-    {"adadelta", make<optim::Adadelta>},
-    {"lion", make<optim::Lion>},
-    {"lamb", make<optim::Lamb>},
-    {"adafactor", make<optim::Adafactor>},
-    {"nadam", make<optim::NAdam>},
-    {"radam", make<optim::RAdam>},
-    {"muon", make_muon},
+    named<optim::Adam>("adam"),         named<optim::AdamW>("adamw"),
+    named<optim::Sgd>("sgd"),           named<optim::RmsProp>("rmsprop"),
+    named<optim::Adadelta>("adadelta"), named<optim::Lion>("lion"),
+    named<optim::Lamb>("lamb"),         named<optim::Adafactor>("adafactor"),
+    named<optim::NAdam>("nadam"),       named<optim::RAdam>("radam"),
+    {"muon", make_muon, true},
 };
+
+const Named& find(const std::string& name) {
+  for (const Named& n : kAll)
+    if (name == n.name) return n;
+  fail(fmt::format("optimizer: there is no '{}'; there are {}", name,
+                   fmt::join(optimizer_names(), ", ")));
+}
 
 }  // namespace
 
@@ -74,11 +86,12 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+bool has_beta2(const std::string& name) { return find(name).has_beta2; }
+
 Made make_optimizer(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
-  for (const Named& n : kAll)
-    if (o.name == n.name) return n.make(o, groups);
-  fail(fmt::format("optimizer: there is no '{}'; there are {}", o.name,
-                   fmt::join(optimizer_names(), ", ")));
+  const Named& n = find(o.name);
+  check(!o.beta2 || n.has_beta2, "{}: it has no beta2", o.name);
+  return n.make(o, groups);
 }
 
 }  // namespace tern::train

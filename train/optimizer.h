@@ -13,6 +13,7 @@ namespace tern::train {
 struct OptimizerOptions {
   std::string name = "adamw";  ///< one of optimizer_names()
   double lr = 1e-3;
+  std::optional<double> beta2 = {};         ///< none: the optimizer's own; see has_beta2()
   std::optional<double> weight_decay = {};  ///< none: the optimizer's own
   int state_bits = 32;                      ///< or 8: adam and adamw
 };
@@ -21,9 +22,11 @@ struct OptimizerOptions {
 /// radam, muon. What is not said is at its default. muon is optim::MuonWithAdamW on
 /// optim::muon_parameters, with one rate for both (MuonRate::match_rms_adamw).
 std::vector<std::string> optimizer_names();
+/// Whether it has a beta2, as Adam and its kin do. (muon's is that of its AdamW.)
+bool has_beta2(const std::string& name);
 
-/// Error if there is none of that name, if it keeps no state of so many bits, or if muon finds no
-/// matrix in a list of blocks.
+/// Error if there is none of that name, if it has no beta2 and one is given, if it keeps no state
+/// of so many bits, or if muon finds no matrix in a list of blocks.
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
                                                  const optim::ParameterGroups& groups);
 

@@ -22,7 +22,7 @@ void add_epoch_end_flags(CLI::App& app, EpochEndOptions& o) {
              any_count);
   add_number(app, "--plateau-factor", o.plateau_factor,
              "of --schedule plateau: after one more the rate is multiplied by this",
-             {.low = 0, .high = 0.999999, .open = true});
+             {.low = 0, .high = 0.999999, .open_low = true});
 }
 
 void check_plateau_flags(const CLI::App& app, const std::string& schedule) {

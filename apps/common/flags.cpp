@@ -100,12 +100,13 @@ CLI::Validator number_rule(const Bounds& bounds, bool whole) {
   auto rule = [bounds, whole](std::string& given) -> std::string {
     double v = 0;
     const bool decimal = given.find_first_of("xX") == std::string::npos;
-    const bool inside = decimal && CLI::detail::lexical_cast(given, v) && v <= bounds.high &&
-                        (bounds.open ? v > bounds.low : v >= bounds.low);
+    const bool inside = decimal && CLI::detail::lexical_cast(given, v) &&
+                        (bounds.open_high ? v < bounds.high : v <= bounds.high) &&
+                        (bounds.open_low ? v > bounds.low : v >= bounds.low);
     if (!inside || (whole && v != std::floor(v)))
-      return fmt::format("must be {}{} {:g} and at most {:g}, got '{}'",
-                         whole ? "a whole number, " : "", bounds.open ? "above" : "at least",
-                         bounds.low, bounds.high, given);
+      return fmt::format("must be {}{} {:g} and {} {:g}, got '{}'", whole ? "a whole number, " : "",
+                         bounds.open_low ? "above" : "at least", bounds.low,
+                         bounds.open_high ? "below" : "at most", bounds.high, given);
     if (whole) given = fmt::format("{:.0f}", v);  // 1000 for 1e3
     return "";
   };
@@ -125,17 +126,21 @@ template CLI::Option* add_number(CLI::App&, const char*, int&, const char*, cons
 template CLI::Option* add_number(CLI::App&, const char*, int64_t&, const char*, const Bounds&);
 template CLI::Option* add_number(CLI::App&, const char*, uint64_t&, const char*, const Bounds&);
 
-CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
-                        const std::vector<std::string>& choices) {
+CLI::Validator word_rule(const std::vector<std::string>& choices) {
   auto rule = [choices](std::string& given) -> std::string {
     if (std::find(choices.begin(), choices.end(), given) != choices.end()) return "";
     return fmt::format("there is no '{}'{} It is one of {}", given,
                        nearest_word(given, choices).empty() ? "." : did_you_mean(given, choices),
                        fmt::join(choices, ", "));
   };
+  return {rule, ""};
+}
+
+CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
+                        const std::vector<std::string>& choices) {
   return app.add_option(name, value, text)
       ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-      ->check(CLI::Validator(rule, ""));
+      ->check(word_rule(choices));
 }
 
 void add_precision(CLI::App& app, std::string& precision) {

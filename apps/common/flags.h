@@ -6,16 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/settings.h"
+
 namespace tern::apps {
 
-/// Numbers from `low` (or only above it) up to `high`. CLI11's own ranges read badly in --help.
-struct Bounds {
-  double low = 0, high = 1e15;
-  bool open = false;
-};
-
 /// A rule for values of flags, in which 1e3 is written as 1000 where the numbers are `whole`.
+/// (CLI11's own ranges read badly in --help.)
 CLI::Validator number_rule(const Bounds& bounds, bool whole);
+/// And one for words, which names the one that was likely meant.
+CLI::Validator word_rule(const std::vector<std::string>& words);
 
 /// REQUIRES: T is double, int, int64_t or uint64_t.
 template <class T>

@@ -40,7 +40,7 @@ std::string quoted(const std::string& word) {
   return s + "'";
 }
 
-void add_settings(const json& object, const std::string& before, Settings& out) {
+void add_settings(const json& object, const std::string& before, SettingTexts& out) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object())
       add_settings(value, before + key + ".", out);
@@ -82,8 +82,8 @@ std::string command_line(int argc, const char* const* argv) {
   return s;
 }
 
-Settings settings_of(const std::string& text) {
-  Settings out;
+SettingTexts settings_of(const std::string& text) {
+  SettingTexts out;
   add_settings(parse_json(text), "", out);
   return out;
 }

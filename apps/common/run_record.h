@@ -21,12 +21,12 @@ struct RunStart {
 };
 
 /// Names and texts: {"model.dim", "256"}.
-using Settings = std::vector<std::pair<std::string, std::string>>;
+using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 
 struct RunRecord {
   std::string program;           ///< "translate"
   std::vector<RunStart> starts;  ///< in order; the first may be missing in a folder of old
-  Settings settings;
+  SettingTexts settings;
   train::Best best;  ///< what says which epoch is the best
 };
 
@@ -34,7 +34,7 @@ struct RunRecord {
 std::string command_line(int argc, const char* const* argv);
 
 /// The settings in a JSON object; those of objects in it are called "outer.inner".
-Settings settings_of(const std::string& json);
+SettingTexts settings_of(const std::string& json);
 
 /// The record of the folder; nothing if it has none (runs of earlier versions). IoError if it is
 /// damaged.

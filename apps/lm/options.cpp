@@ -21,7 +21,7 @@ constexpr const char* kAbout =
     "up, and shows how it goes on with some. `lm COMMAND --help` lists a command's flags.";
 
 const Bounds kCount{.low = 1, .high = 1e9}, kAnyCount{.low = 0, .high = 1e9};
-const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open = true};
+const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open_low = true};
 
 // The defaults on stories that are made up: about a minute on two cores.
 TrainConfig story_defaults(TrainConfig c) {
@@ -149,7 +149,7 @@ CLI::App* add_generate(CLI::App& app, LmOptions& o) {
              {.low = 0, .high = 100});
   add_number(*command, "--top-k", g.top_k, "among the K likeliest tokens only; 0: all", kAnyCount);
   add_number(*command, "--top-p", g.top_p, "among the fewest tokens that have this share",
-             {.low = 0, .high = 1, .open = true});
+             {.low = 0, .high = 1, .open_low = true});
   command->add_option("--stop", g.stop, "end in front of this text; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false);  // or "[END]" would be taken for a list

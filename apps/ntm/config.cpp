@@ -1,27 +1,14 @@
 #include "tern/apps/ntm/config.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "tern/apps/common/json_config.h"
 #include "tern/core/base/error.h"
 #include "tern/train/optimizer.h"
-#include "tern/train/schedule.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps::ntm {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NtmConfig, task, baseline, controller, layers, hidden, slots,
-                                   width, read_heads, write_heads, shift, memory, without,
-                                   sequences, every, batch, optimizer, lr, schedule, warmup, clip,
-                                   ema, seed, precision, memory_use, epoch_end)
-
 namespace {
-
-bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 // How long a task is trained, in how large batches. Averaged weights read the right slots of longer
 // sequences where the last weights miss some.
@@ -73,9 +60,6 @@ NtmConfig default_config(const std::string& task, bool baseline, const std::stri
 
 models::NtmOptions model_options(const NtmConfig& c) {
   const data::SequenceTask task = data::sequence_task(c.task);
-  auto off = [&](const char* stage) {
-    return std::find(c.without.begin(), c.without.end(), stage) != c.without.end();
-  };
   return {.inputs = task.inputs,
           .outputs = task.outputs,
           .slots = c.slots,
@@ -87,59 +71,65 @@ models::NtmOptions model_options(const NtmConfig& c) {
           .read_heads = c.read_heads,
           .write_heads = c.write_heads,
           .shift = c.shift,
-          .addressing = {.content = !off("content"),
-                         .interpolation = !off("interpolation"),
-                         .shift = !off("shift"),
-                         .sharpening = !off("sharpening")},
+          .addressing = {.content = !c.leaves_out("content"),
+                         .interpolation = !c.leaves_out("interpolation"),
+                         .shift = !c.leaves_out("shift"),
+                         .sharpening = !c.leaves_out("sharpening")},
           .start = c.memory == "learned"  ? models::NtmStart::learned
                    : c.memory == "random" ? models::NtmStart::random
                                           : models::NtmStart::constant};
 }
 
-std::vector<std::string> optimizers() {
-  std::vector<std::string> names = train::optimizer_names();
-  std::erase(names, "muon");
-  return names;
+namespace {
+
+const std::vector<std::string> kStages = {"content", "interpolation", "shift", "sharpening"};
+
+void add_model(Settings& s, NtmConfig& c) {
+  const char* const none = "an LSTM has no memory";
+  s.word("task", c.task, data::sequence_task_names(), "what is learned");
+  s.toggle("baseline", c.baseline, "an LSTM without a memory instead");
+  s.word("controller", c.controller, {"lstm", "ff"}, "an LSTM or feed-forward")
+      .only_if(!c.baseline, none);
+  s.number("layers", c.layers, {1, 100}, "of the controller, or of the LSTM");
+  s.number("hidden", c.hidden, {1, 1 << 14}, "units of a layer");
+  s.number("slots", c.slots, {1, 1 << 16}, "of the memory").only_if(!c.baseline, none);
+  s.number("width", c.width, {1, 1 << 12}, "of a slot").only_if(!c.baseline, none);
+  s.number("read_heads", c.read_heads, {1, 64}, "").flag("");
+  s.number("write_heads", c.write_heads, {1, 64}, "").flag("");
+  s.number("shift", c.shift, {0, 1 << 10}, "slots that a head moves in a step, at most")
+      .only_if(!c.baseline, none)
+      .only_if(!c.leaves_out("shift"), "--without leaves that stage out");
+  s.word("memory", c.memory, {"constant", "learned", "random"},
+         "what the memory holds at the start")
+      .only_if(!c.baseline, none);
+  s.list("without", c.without, kStages, "STAGE,...",
+         "stages of addressing to leave out: content, interpolation, shift, sharpening")
+      .only_if(!c.baseline, none);
+}
+
+}  // namespace
+
+bool NtmConfig::leaves_out(const std::string& stage) const {
+  return std::find(without.begin(), without.end(), stage) != without.end();
+}
+
+void settings(Settings& s, NtmConfig& c) {
+  add_model(s, c);
+  s.number("sequences", c.sequences, kCount, "to train on")
+      .says(true, "{} sequences", train::grouped(c.sequences));
+  s.number("every", c.every, {1, 1e6}, "sequences from one validation to the next");
+  s.number("batch", c.batch, {1, 4096}, "sequences a step").says(true, "batches of {}", c.batch);
+  // muon is for models with lists of blocks.
+  std::vector<std::string> optimizers = train::optimizer_names();
+  std::erase(optimizers, "muon");
+  add_training_settings(s, c, {.optimizers = optimizers, .blocks = false, .decay = false});
 }
 
 void check_config(const NtmConfig& c) {
-  data::sequence_task(c.task);
-  auto choice = [](const char* name, const std::string& word,
-                   const std::vector<std::string>& words) {
-    check(is_one_of(word, words), "{} is '{}'; one of {}", name, word, fmt::join(words, ", "));
-  };
-  choice("controller", c.controller, {"lstm", "ff"});
-  choice("memory", c.memory, {"constant", "learned", "random"});
-  choice("optimizer", c.optimizer, optimizers());
-  choice("schedule", c.schedule, train::schedule_names(false));
-  choice("precision", c.precision, {"f32", "bf16"});
-  for (const std::string& stage : c.without)
-    choice("without", stage, {"content", "interpolation", "shift", "sharpening"});
-  auto size = [](const char* name, int64_t value, int64_t least, int64_t most) {
-    check(value >= least && value <= most, "{} is {}; {} to {}", name, value, least, most);
-  };
-  size("layers", c.layers, 1, 100);
-  size("hidden", c.hidden, 1, 1 << 14);
-  size("slots", c.slots, 1, 1 << 16);
-  size("width", c.width, 1, 1 << 12);
-  size("read_heads", c.read_heads, 1, 64);
-  size("write_heads", c.write_heads, 1, 64);
-  size("shift", c.shift, 0, 1 << 10);
-  size("sequences", c.sequences, 1, 1'000'000'000);
-  size("every", c.every, 1, 1'000'000);
-  size("batch", c.batch, 1, 4096);
-  size("warmup", c.warmup, 0, 1'000'000'000);
-  check(c.lr > 0 && c.lr <= 1e6, "lr is {}; above 0", c.lr);
-  check(c.clip >= 0 && c.clip <= 1e9, "clip is {}; 0 or more", c.clip);
-  check(c.ema >= 0 && c.ema < 1, "ema is {}; at least 0 and below 1", c.ema);
-  check_optimizer_bits(c.optimizer, c.memory_use);
-  check_memory(c.memory_use, c.clip, 1);
-}
-
-std::string to_json(const NtmConfig& config) { return config_json(config).dump(1); }
-
-NtmConfig config_from_json(const std::string& json) {
-  return parse_config<NtmConfig>(json, check_config);
+  check(!c.leaves_out("content") || !c.leaves_out("interpolation"),
+        "--without interpolation would change nothing: without content there is nothing to "
+        "interpolate");
+  check_training_options(c);
 }
 
 }  // namespace tern::apps::ntm

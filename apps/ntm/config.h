@@ -1,4 +1,4 @@
-// What is trained on which task, and how. Stored in a run's folder as config.json and in its
+// What is trained on which task, and how. Kept in a run's folder as config.json, and in its
 // checkpoint.
 #pragma once
 
@@ -6,15 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/epoch_end.h"
-#include "tern/apps/common/memory_options.h"
+#include "tern/apps/common/training_options.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/models/ntm.h"
-#include "tern/train/schedule.h"
 
 namespace tern::apps::ntm {
 
-struct NtmConfig {
+struct NtmConfig : TrainingOptions {
   std::string task = "copy";
   bool baseline = false;            ///< an LSTM without a memory
   std::string controller = "lstm";  ///< lstm or ff
@@ -28,40 +26,28 @@ struct NtmConfig {
   int64_t sequences = 30000;         ///< of training
   int64_t every = 1000;              ///< sequences from one validation to the next: an epoch
   int64_t batch = 2;
-  std::string optimizer = "adam";  ///< one of optimizers()
-  double lr = 1e-3;
-  std::string schedule = "cosine";  ///< see train::schedule_names
-  int64_t warmup = 0;
-  double clip = 1;
-  double ema = 0;
-  uint64_t seed = 0;
-  std::string precision = "f32";  ///< of matrix products
-  MemoryOptions memory_use;
-  EpochEndOptions epoch_end;
 
+  NtmConfig() { optimizer = "adam"; }
   /// "ntm-copy", "lstm-copy": the run's folder.
   std::string name() const;
-  int64_t epochs() const { return (sequences + every - 1) / every; }
+  /// Epochs: from one validation to the next.
+  int64_t validations() const { return (sequences + every - 1) / every; }
   /// Sequences of an epoch 0, 1, ...; the last may have fewer.
   int64_t epoch_sequences(int64_t epoch) const;
   /// Steps of the optimizer in the whole run.
   int64_t steps() const;
+  bool leaves_out(const std::string& stage) const;
 };
 
-/// train::optimizer_names() without muon: these models have no lists of blocks, which it is for.
-std::vector<std::string> optimizers();
+/// Its rows (apps/common/settings.h).
+void settings(Settings& settings, NtmConfig& config);
+/// Error where they do not go together.
+void check_config(const NtmConfig& config);
 
 /// The defaults of a task: sizes from the paper's tables 1 to 3, how long and how as measured here.
 NtmConfig default_config(const std::string& task, bool baseline, const std::string& controller);
 
 /// The model's options on the task's inputs and outputs. REQUIRES: !baseline.
 models::NtmOptions model_options(const NtmConfig& config);
-
-/// Error if a number is outside of what can be trained: files and flags may say anything.
-void check_config(const NtmConfig& config);
-
-/// As JSON; Error if the text is not such a configuration.
-std::string to_json(const NtmConfig& config);
-NtmConfig config_from_json(const std::string& json);
 
 }  // namespace tern::apps::ntm

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/lines.h"
 
 namespace tern::apps::ntm {
 namespace {
@@ -28,24 +25,6 @@ Tensor SequenceModel::operator()(const Tensor& input) const {
   return std::visit([&](const auto& n) { return n(input); }, network);
 }
 
-std::string config_file(const train::RunFolder& folder) { return folder.file("config.json"); }
-
-void save_config(const train::RunFolder& folder, const NtmConfig& config) {
-  write_file_atomically(config_file(folder), to_json(config) + "\n");
-}
-
-NtmConfig load_config(const train::RunFolder& folder) {
-  const std::string path = config_file(folder);
-  check_io(std::filesystem::exists(path), "{}: cannot be opened; is {} the folder of a run?", path,
-           folder.path);
-  const std::string text = data::read_text(path, {.max_bytes = 1 << 16});
-  try {
-    return config_from_json(text);
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
-}
-
 SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config) {
   const std::string path = folder.best_weights();
   const SafeTensors weights = load_safetensors(path);
@@ -56,8 +35,8 @@ SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& c
     nn::load_state_dict(model, weights.tensors, {.take = true});
     return model;
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights that {} describes: {}", path, config_file(folder),
-                        e.what()));
+    fail_io(fmt::format("{}: not the weights that {} describes: {}", path,
+                        folder.file("config.json"), e.what()));
   }
 }
 

@@ -23,12 +23,6 @@ struct SequenceModel {
   static void fields(auto& m, auto&& visit) { visit("", m.network); }
 };
 
-/// Where a run keeps its configuration.
-std::string config_file(const train::RunFolder& folder);
-void save_config(const train::RunFolder& folder, const NtmConfig& config);
-/// IoError if it is not there or damaged.
-NtmConfig load_config(const train::RunFolder& folder);
-
 /// A model of this configuration with the weights of the best epoch. IoError if they are not its
 /// own, which is seen before the model takes memory.
 SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config);

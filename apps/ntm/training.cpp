@@ -7,11 +7,9 @@
 #include <numeric>
 
 #include "tern/apps/common/board.h"
-#include "tern/apps/common/machine.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::ntm {
@@ -42,16 +40,6 @@ std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
   return s;
 }
 
-std::string describe_recipe(const NtmConfig& c) {
-  std::string s = fmt::format("{} sequences, batches of {}, {}, lr {:g} {}",
-                              train::grouped(c.sequences), c.batch, c.optimizer, c.lr, c.schedule);
-  if (c.warmup > 0) s += fmt::format(", warm-up {}", c.warmup);
-  if (c.clip > 0) s += fmt::format(", clip {:g}", c.clip);
-  if (c.ema > 0) s += fmt::format(", averaged weights {:g}", c.ema);
-  return s + fmt::format(", seed {}{}{}", c.seed, describe_memory(c.memory_use),
-                         describe_epoch_end(c.epoch_end, c.schedule));
-}
-
 }  // namespace
 
 data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
@@ -72,21 +60,13 @@ data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
   return {plan, draw, {.seed = c.seed, .workers = 0}};
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& c,
-                                                 const NamedTensors& parameters) {
-  if (c.optimizer != "rmsprop")
-    return train::make_optimizer({.name = c.optimizer,
-                                  .lr = c.lr,
-                                  .state_bits = static_cast<int>(c.memory_use.optimizer_bits)},
-                                 parameters);
+std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& c,
+                                                     const NamedTensors& parameters) {
+  if (c.optimizer != "rmsprop") return make_optimizer(c, parameters);
   // As in Graves 2013, section 4.2, which the paper refers to.
   return std::make_unique<optim::RmsProp>(
       parameters, optim::RmsPropOptions{
                       .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
-}
-
-train::LearnerOptions learner_options(const NtmConfig& c) {
-  return {.clip = c.clip, .ema = c.ema, .step_in_backward = c.memory_use.step_in_backward};
 }
 
 Facts describe(const NtmConfig& c, const SequenceModel& model) {
@@ -95,31 +75,16 @@ Facts describe(const NtmConfig& c, const SequenceModel& model) {
                                   ? fmt::format("{}", task.lengths.low)
                                   : fmt::format("{} to {}", task.lengths.low, task.lengths.high);
   return {{"task", fmt::format("{} of {} {}", c.task, lengths, task.unit)},
-          {"model", describe_model(c, model)},
-          {"recipe", describe_recipe(c)},
-          {"machine", describe_machine()}};
+          {"model", describe_model(c, model)}};
 }
-
-namespace {
-
-train::LearnerOptions scheduled(const NtmConfig& c) {
-  train::LearnerOptions options = learner_options(c);
-  const train::ScheduleOptions schedule =
-      with_plateau({.name = c.schedule, .warmup = c.warmup}, c.epoch_end);
-  options.schedule = train::make_schedule(schedule, c.steps());
-  options.plateau = train::make_plateau(schedule, false);
-  return options;
-}
-
-}  // namespace
 
 NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
     : config(c),
       task(data::sequence_task(c.task)),
       loader(training_batches(c)),
       model(c),
-      optimizer(make_optimizer(c, nn::named_parameters(model))),
-      learner(model, *optimizer, scheduled(c)),
+      optimizer(make_ntm_optimizer(c, nn::named_parameters(model))),
+      learner(model, *optimizer, learner_options(c, c.steps())),
       loop(learner, loader,
            {.loss =
                 [this](const data::SequenceBatch& b) {
@@ -128,14 +93,19 @@ NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
             .evaluate = [this] { return evaluate(); },
             .weight = [](const auto& b) { return static_cast<double>(b.input.size(0)); }},
            complete(std::move(loop_options))) {
-  loop.checkpoint().expect("configuration", to_json(c));
+  loop.checkpoint().add_text(
+      "configuration", [this] { return to_json(config); },
+      [this](const std::string& json) {
+        check_io(to_json(config_from_json<NtmConfig>(json)) == to_json(config),
+                 "the run was started with other configuration");
+      });
 }
 
 train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
-  o.epochs = config.epochs();
+  set_loop_options(o, config);
+  o.epochs = config.validations();
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
-  set_epoch_end(o, config.epoch_end);
   o.unit = "sequences";
   o.total = static_cast<double>(std::min(config.every, config.sequences));
   o.note = [](const train::Loop& l) {

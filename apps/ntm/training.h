@@ -13,10 +13,9 @@
 namespace tern::apps::ntm {
 
 data::Loader<data::SequenceBatch> training_batches(const NtmConfig& config);
-std::unique_ptr<optim::Optimizer> make_optimizer(const NtmConfig& config,
-                                                 const NamedTensors& parameters);
-/// Clipping and averages as the configuration says; without the schedule.
-train::LearnerOptions learner_options(const NtmConfig& config);
+/// rmsprop is the paper's; all others are train::make_optimizer()'s.
+std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
+                                                     const NamedTensors& parameters);
 
 /// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
@@ -40,7 +39,7 @@ struct NtmTraining {
   void add_pictures(train::EventWriter& events, int64_t step);
 };
 
-/// Task, model, recipe, machine: a heading and a text each.
+/// Task and model: a heading and a text each.
 Facts describe(const NtmConfig& config, const SequenceModel& model);
 
 }  // namespace tern::apps::ntm

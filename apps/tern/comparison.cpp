@@ -191,7 +191,7 @@ std::string settings(const std::vector<Run>& runs) {
   s = s.empty() ? "<p>None that all of them have.</p>\n"
                 : table(headings(runs) + s, "facts settings");
   if (others.empty()) return s;
-  return s + folded("Settings that not all of them have",
+  return s + folded("SettingTexts that not all of them have",
                     table(headings(runs) + others, "facts settings"));
 }
 
@@ -202,7 +202,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
       runs.size() == 1 ? "Run " + runs[0].name : fmt::format("{} runs side by side", runs.size());
   return html_page(title,
                    fmt::format("<h1>{}</h1>\n{}<h2>Curves</h2>\n{}<h2>What they reached</h2>\n{}"
-                               "<h2>Settings{}</h2>\n{}",
+                               "<h2>SettingTexts{}</h2>\n{}",
                                escape_html(title), what_they_are(runs), curves(runs), scores(runs),
                                runs.size() > 1 ? " that differ" : "", settings(runs)),
                    kGenerator);

@@ -65,7 +65,7 @@ void add_recipe(CLI::App& app, TrainOptions& o) {
   add_choice(app, "--optimizer", o.optimizer,
              "muon: Muon for the matrices of blocks, AdamW for the rest, at one rate",
              train::optimizer_names());
-  add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open = true});
+  add_number(app, "--lr", o.lr, "learning rate, its highest value", {.low = 0, .open_low = true});
   add_number(app, "--weight-decay", o.weight_decay, "of the optimizer, on all weights", any);
   add_choice(app, "--schedule", o.schedule, "of the learning rate", train::schedule_names(false));
   add_number(app, "--warmup", o.warmup, "steps in which the rate rises from 0", any_count);

@@ -20,7 +20,7 @@ constexpr const char* kAbout =
     "for less than a minute. `translate COMMAND --help` lists a command's flags.";
 
 const Bounds kCount{.low = 1, .high = 1e9}, kAnyCount{.low = 0, .high = 1e9};
-const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open = true};
+const Bounds kShare{.low = 0, .high = 0.999999}, kAbove{.low = 0, .open_low = true};
 
 void add_data(CLI::App& app, TrainConfig& c) {
   app.add_option("--pairs", c.pairs, "file of lines 'source TAB target'")->type_name("FILE");

@@ -4,9 +4,7 @@
 
 #include <filesystem>
 
-#include "tern/apps/ntm/commands.h"
-#include "tern/apps/ntm/dry_run.h"
-#include "tern/apps/ntm/training.h"
+#include "tern/apps/ntm/program.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::ntm {
@@ -16,7 +14,7 @@ namespace fs = std::filesystem;
 
 // All batches of an epoch are looked at.
 void check_run(const NtmConfig& c) {
-  const int64_t said = summary_of_run(c).cost.peak();
+  const int64_t said = NtmProgram(c).summary().cost.peak();
   test::check_peak(said, [&] {
     NtmTraining training(c, {.terminal = false});
     while (!training.loop.epoch_trained()) training.loop.step();
@@ -46,10 +44,11 @@ TEST_CASE("ntm dry run: it writes nothing") {
   const fs::path folder = fs::temp_directory_path() / fmt::format("tern_ntm_dry_{}", getpid());
   fs::create_directories(folder);
   fs::current_path(folder);
-  NtmCommand o;
+  NtmFlags o;
   std::vector<const char*> words = {"ntm", "train", "--dry-run", "--task", "recall"};
-  CHECK(parse_options(5, const_cast<char**>(words.data()), o));
-  CHECK(start_training(o) == 0);
+  char** const argv = const_cast<char**>(words.data());
+  CHECK(apps::parse(ntm_program(o, 5, argv), 5, argv) != nullptr);
+  CHECK(train_ntm(o) == 0);
   CHECK(fs::is_empty(folder));
   fs::current_path(before);
   fs::remove_all(folder);

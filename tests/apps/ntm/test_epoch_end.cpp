@@ -1,5 +1,5 @@
-#include "tern/apps/ntm/commands.h"
 #include "tern/apps/ntm/model.h"
+#include "tern/apps/ntm/program.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 
 namespace tern::apps::ntm {
@@ -7,7 +7,7 @@ namespace {
 
 TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
   test::TempDir dir;
-  NtmCommand o;
+  NtmFlags o;
   o.config = default_config("copy", false, "lstm");
   o.config.hidden = 6;
   o.config.slots = 9;
@@ -18,14 +18,14 @@ TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
   o.config.lr = test::kNoRate;
   o.config.schedule = "plateau";
   o.config.epoch_end = test::kEarlyEnd;
-  o.out = dir / "run";
-  REQUIRE(start_training(o) == 0);
-  test::check_ended_early({o.out}, "bits_per_sequence");
-  CHECK(load_config({o.out}).epoch_end == test::kEarlyEnd);
-  NtmCommand more;
-  more.resume = o.out;
-  REQUIRE(resume_training(more) == 0);
-  test::check_ended_early({o.out}, "bits_per_sequence");
+  o.train.out = dir / "run";
+  REQUIRE(train_ntm(o) == 0);
+  test::check_ended_early({o.train.out}, "bits_per_sequence");
+  CHECK(load_config({o.train.out}).epoch_end == test::kEarlyEnd);
+  NtmFlags more;
+  more.train.resume = o.train.out;
+  REQUIRE(train_ntm(more) == 0);
+  test::check_ended_early({o.train.out}, "bits_per_sequence");
 }
 
 }  // namespace

@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/ntm/commands.h"
+#include "tern/apps/ntm/program.h"
 #include "tern/apps/ntm/report.h"
-#include "tern/apps/ntm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
@@ -71,10 +70,12 @@ void step(NtmTraining& t) {
   if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
 }
 
-NtmCommand parse(std::vector<const char*> arguments) {
+NtmFlags parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "ntm");
-  NtmCommand o;
-  parse_options(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data()), o);
+  NtmFlags o;
+  const auto argc = static_cast<int>(arguments.size());
+  char** const argv = const_cast<char**>(arguments.data());
+  apps::parse(ntm_program(o, argc, argv), argc, argv);
   return o;
 }
 
@@ -82,7 +83,7 @@ NtmCommand parse(std::vector<const char*> arguments) {
 
 TEST_CASE("ntm: epochs, their sequences and steps") {
   const NtmConfig c = tiny("copy");
-  CHECK(c.epochs() == 3);
+  CHECK(c.validations() == 3);
   CHECK(c.epoch_sequences(0) == 7);
   CHECK(c.epoch_sequences(2) == 3);
   CHECK(c.epoch_sequences(3) == 0);
@@ -151,7 +152,7 @@ TEST_CASE("ntm: steps inside backward have the same bits; 8 bits are Adam's") {
   inside.clip = 1;
   CHECK_THROWS_WITH_AS(check_config(inside), doctest::Contains("--clip 1 needs the norm"), Error);
   c.memory_use.optimizer_bits = 8;
-  CHECK(config_from_json(to_json(c)).memory_use.optimizer_bits == 8);
+  CHECK(config_from_json<NtmConfig>(to_json(c)).memory_use.optimizer_bits == 8);
   c.optimizer = "rmsprop";
   CHECK_THROWS_WITH_AS(check_config(c), doctest::Contains("rmsprop keeps 32"), Error);
 }
@@ -159,7 +160,7 @@ TEST_CASE("ntm: steps inside backward have the same bits; 8 bits are Adam's") {
 TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
   NtmConfig c = tiny("sort");
   c.without = {"content", "shift"};
-  CHECK(to_json(config_from_json(to_json(c))) == to_json(c));
+  CHECK(to_json(config_from_json<NtmConfig>(to_json(c))) == to_json(c));
   auto damaged = [&](const char* key, const nlohmann::json& value) {
     nlohmann::json j = nlohmann::json::parse(to_json(c));
     j[key] = value;
@@ -175,11 +176,11 @@ TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
                                                            {"without", {"key"}},
                                                            {"every", 0},
                                                            {"batch", -3}})
-    CHECK_THROWS_AS(config_from_json(damaged(key, value)), Error);
-  CHECK_THROWS_AS(config_from_json("{"), Error);
+    CHECK_THROWS_AS(config_from_json<NtmConfig>(damaged(key, value)), Error);
+  CHECK_THROWS_AS(config_from_json<NtmConfig>("{"), Error);
   nlohmann::json before = nlohmann::json::parse(to_json(c));  // of a version without precisions
   before.erase("precision");
-  CHECK(to_json(config_from_json(before.dump())) == to_json(c));
+  CHECK(to_json(config_from_json<NtmConfig>(before.dump())) == to_json(c));
 }
 
 TEST_CASE("ntm: options that no flag could say are refused by name") {
@@ -187,8 +188,9 @@ TEST_CASE("ntm: options that no flag could say are refused by name") {
   c.memory_use.optimizer_bits = 8;
   c.epoch_end.keep = 3;
   test::check_every_option(
-      to_json(c), config_from_json, {"seed"},
-      {"task", "controller", "memory", "optimizer", "schedule", "precision", "recompute"});
+      to_json(c), config_from_json<NtmConfig>, {"seed"},
+      {"task", "controller", "memory", "optimizer", "schedule", "precision", "recompute"},
+      {"accumulate"});
 }
 
 TEST_CASE("ntm: every option of the model reaches it") {
@@ -216,10 +218,9 @@ TEST_CASE("ntm: every option of the model reaches it") {
 }
 
 TEST_CASE("ntm: flags") {
-  const NtmCommand plain = parse({});
-  CHECK(plain.name == NtmCommand::Name::train);
+  const NtmFlags plain = parse({});
   CHECK(to_json(plain.config) == to_json(default_config("copy", false, "lstm")));
-  const NtmCommand sort = parse({"train", "--task", "sort", "--controller=ff", "--heads", "4,1"});
+  const NtmFlags sort = parse({"train", "--task", "sort", "--controller=ff", "--heads", "4,1"});
   CHECK(sort.config.hidden == 512);
   CHECK(sort.config.read_heads == 4);
   CHECK(sort.config.write_heads == 1);
@@ -227,8 +228,7 @@ TEST_CASE("ntm: flags") {
   CHECK(parse({"train", "--baseline"}).config.layers == 3);
   CHECK(parse({"train", "--sequences", "300"}).config.every == 300);
   CHECK(parse({"train", "--without", "content,shift"}).config.without.size() == 2);
-  const NtmCommand eval = parse({"eval", "--lengths", "10,20,120", "--count", "7"});
-  CHECK(eval.name == NtmCommand::Name::eval);
+  const NtmFlags eval = parse({"eval", "--lengths", "10,20,120", "--count", "7"});
   CHECK(eval.lengths == std::vector<int64_t>{10, 20, 120});
   CHECK(eval.model == "runs/ntm-copy");
   for (const std::vector<const char*>& wrong :
@@ -318,42 +318,42 @@ TEST_CASE("ntm: an episode shows what happened") {
 
 TEST_CASE("ntm: a run in bf16 goes on in bf16, bit for bit") {
   TempFolder folder;
-  NtmCommand o;
+  NtmFlags o;
   o.config = tiny("copy");
-  o.out = folder.file("f32");
-  REQUIRE(start_training(o) == 0);
+  o.train.out = folder.file("f32");
+  REQUIRE(train_ntm(o) == 0);
   o.config.precision = "bf16";
-  o.out = folder.file("whole");
-  REQUIRE(start_training(o) == 0);
-  const train::RunFolder f32{folder.file("f32")}, whole{o.out}, broken{folder.file("broken")};
+  o.train.out = folder.file("whole");
+  REQUIRE(train_ntm(o) == 0);
+  const train::RunFolder f32{folder.file("f32")}, whole{o.train.out}, broken{folder.file("broken")};
   CHECK(slurp(f32.weights()) != slurp(whole.weights()));
   {
     const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
     fs::create_directories(broken.path);
-    save_config(broken, o.config);
+    save_config(broken.file("config.json"), settings_of(o.config));
     NtmTraining t(o.config, {.folder = broken.path});
     for (int i = 0; i < 4; ++i) step(t);
     t.loop.checkpoint().save(broken.checkpoint());
   }
   CHECK(matmul_precision() == MatmulPrecision::f32);
-  NtmCommand resume;
-  resume.resume = broken.path;
-  REQUIRE(resume_training(resume) == 0);
+  NtmFlags resume;
+  resume.train.resume = broken.path;
+  REQUIRE(train_ntm(resume) == 0);
   CHECK(slurp(broken.weights()) == slurp(whole.weights()));
   CHECK(slurp(broken.file("report.html")).find("products in bf16 by") != std::string::npos);
 }
 
 TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   TempFolder folder;
-  NtmCommand o;
+  NtmFlags o;
   o.config = tiny("copy");
-  o.out = folder.file("run");
-  o.tensorboard = true;
-  o.command_line = "ntm train <x>";
-  REQUIRE(start_training(o) == 0);
-  test::check_run_files(o.out, o.command_line, "weightings/");
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
-  const train::RunFolder run{o.out};
+  o.train.out = folder.file("run");
+  o.train.tensorboard = true;
+  o.train.command_line = "ntm train <x>";
+  REQUIRE(train_ntm(o) == 0);
+  test::check_run_files(o.train.out, o.train.command_line, "weightings/");
+  CHECK_THROWS_WITH_AS(train_ntm(o), doctest::Contains("holds a run already"), Error);
+  const train::RunFolder run{o.train.out};
   const std::string report = slurp(run.file("report.html"));
   CHECK(report.find("<svg") != std::string::npos);
   CHECK(report.find("read weightings") != std::string::npos);
@@ -367,13 +367,13 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   CHECK(log[1]["bits_per_sequence"].get<double>() ==
         doctest::Approx(log[1]["loss"].get<double>() / std::log(2.0)));
 
-  NtmCommand resume;  // finished: nothing changes
-  resume.resume = o.out;
-  CHECK(resume_training(resume) == 0);
+  NtmFlags resume;  // finished: nothing changes
+  resume.train.resume = o.train.out;
+  CHECK(train_ntm(resume) == 0);
   CHECK(slurp(run.file("report.html")).size() > report.size() / 2);
 
-  NtmCommand eval;
-  eval.model = o.out;
+  NtmFlags eval;
+  eval.model = o.train.out;
   eval.lengths = {3, 5};
   eval.count = 4;
   eval.attention = folder.file("weights.svg");
@@ -386,14 +386,13 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   NtmConfig huge = o.config;  // 32 GB
   huge.layers = 100;
   huge.hidden = 1 << 14;
-  save_config(run, huge);
+  save_config(run.file("config.json"), settings_of(huge));
   eval.repeats = 0;
-  eval.model = o.out;
+  eval.model = o.train.out;
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("of another form"), IoError);
-  CHECK_THROWS_WITH_AS(resume_training(resume), doctest::Contains("config.json: it describes"),
-                       IoError);
+  CHECK_THROWS_WITH_AS(train_ntm(resume), doctest::Contains("config.json: it describes"), IoError);
   std::ofstream(run.file("config.json")) << "{\"task\": 3}";
-  eval.model = o.out;
+  eval.model = o.train.out;
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("config.json: its configuration"),
                        IoError);
 }

@@ -1,0 +1,71 @@
+// The command line of a program: commands with their settings, and what was given.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/settings.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tern::apps {
+
+/// What a command line said.
+class Given {
+ public:
+  Given(const CLI::App& app, std::string text) : app_(app), text_(std::move(text)) {}
+  /// Whether it has the flag "--lr".
+  bool operator()(const std::string& flag) const;
+  /// Error "FLAG would change nothing: WHY" for each of the flags that it has.
+  void check_none(const std::vector<std::string>& flags, const std::string& why) const;
+  /// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.
+  void check_beside(const std::string& flag, const std::vector<std::string>& allowed,
+                    const std::string& why) const;
+  /// The whole line, as a shell takes it.
+  const std::string& text() const { return text_; }
+
+ private:
+  const CLI::App& app_;
+  std::string text_;
+};
+
+/// What a program does by one name: `lm generate`.
+struct Command {
+  std::string name;   ///< empty: of a program that does only this
+  std::string about;  ///< a sentence
+  std::function<void(Settings&)> settings;
+  /// Throws Error where flags do not go together. Rows of settings with only_if() need nothing.
+  std::function<void(const Given&)> check = {};
+  /// The exit code.
+  std::function<int()> run = {};
+};
+
+struct Program {
+  std::string name, about;
+  std::vector<Command> commands;  ///< the first is done where none is named
+};
+
+/// Reads the flags into what the settings point at and gives the command; nullptr if it asked for
+/// help or the version, which is then printed. Wrong flags throw Error.
+const Command* parse(const Program& program, int argc, char** argv);
+
+/// A whole program: parses, runs, and gives the exit code (see run_app).
+int run_program(const std::string& name, const std::function<Program()>& program, int argc,
+                char** argv);
+
+/// The value of a flag on a command line that is not parsed yet, for flags that decide the others'
+/// defaults; `otherwise` if it is not there.
+std::string value_of(const std::string& flag, int argc, char** argv,
+                     const std::string& otherwise = "");
+/// Whether it is there.
+bool has_flag(const std::string& flag, int argc, char** argv);
+
+/// The rows --threads and --precision. A command that has them runs with so many threads, and with
+/// its matrix products in that precision.
+Setting& add_threads(Settings& settings, int& threads);
+Setting& add_precision(Settings& settings, std::string& precision);
+
+}  // namespace tern::apps

@@ -1,0 +1,165 @@
+// The settings of a program, each described once. A configuration is a plain struct, and a function
+// lists what it holds:
+//
+//   void settings(Settings& s, NtmConfig& c) {
+//     s.number("layers", c.layers, {1, 100}, "of the controller, or of the LSTM");
+//     s.number("slots", c.slots, {1, 1 << 16}, "of the memory")
+//         .only_if(!c.baseline, "an LSTM has no memory");
+//     s.word("schedule", c.schedule, train::schedule_names(), "of the learning rate");
+//     s.number("clip", c.clip, {0, 1e9}, "largest norm of the gradient; 0: off")
+//         .says(c.clip > 0, "clip {:g}", c.clip);
+//   }
+//
+// All else is made of that list: the flag --layers with its bounds and help (and so completion and
+// the manual page), the member "layers" of a run's JSON file with the same bounds, the text of the
+// recipe, and the refusal of a flag that would change nothing. A list points at the configuration
+// and is made anew where it is used, so that conditions are about the values of that moment.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tern::apps {
+
+/// Numbers from `low` to `high`; where they are `open`, the ends themselves are none of them.
+struct Bounds {
+  double low = 0, high = 1e15;
+  bool open_low = false, open_high = false;
+};
+
+inline constexpr Bounds kCount{1, 1e9}, kAnyCount{0, 1e9};
+inline constexpr Bounds kShare{0, 1, false, true};  ///< at least 0 and below 1
+inline constexpr Bounds kAboveZero{0, 1e15, true, false};
+
+/// A row of the list.
+struct Setting {
+  std::string key;    ///< in files; "model.layers" is `layers` in the object `model`
+  std::string flags;  ///< "--layers", "--tie,!--no-tie"; empty: none
+  std::string about;  ///< for --help
+  std::string type;   ///< of the value for --help: "N", "DIR", "gpt|llama"
+  std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<std::string>*,
+               std::vector<int64_t>*>
+      value;
+  Bounds bounds = {};                   ///< of numbers
+  std::vector<std::string> words = {};  ///< that a text may be; none: any
+  bool counts = true;                   ///< whether the flag changes something, and
+  std::string why = {};                 ///< why not
+  std::string phrase = {};              ///< in the text of the recipe
+  bool in_files = true;                 ///< a member of the run's file
+  bool may_be_missing = false;          ///< older files may lack it: then it keeps its value
+  bool object_may_be_missing = false;   ///< or the whole object that it is in
+  bool required = false;                ///< the flag must be given
+  bool repeated = false;                ///< a flag of texts that is given once for each
+
+  /// Other names of the flag than --KEY; "" for none.
+  Setting& flag(std::string names) { return flags = std::move(names), *this; }
+  Setting& must_be_given() { return required = true, *this; }
+  Setting& one_each() { return repeated = true, *this; }
+  /// Error of the flag "--FLAG would change nothing: WHY" unless the condition holds.
+  Setting& only_if(bool condition, std::string reason);
+  /// What the recipe says of it, if the condition holds: fmt::format(text, args...).
+  template <class... Args>
+  Setting& says(bool condition, fmt::format_string<Args...> text, Args&&... args) {
+    if (condition) phrase = fmt::format(text, std::forward<Args>(args)...);
+    return *this;
+  }
+  Setting& not_in_files() { return in_files = false, *this; }
+  /// It came after the program's first runs.
+  Setting& came_later() { return may_be_missing = true, *this; }
+};
+
+/// The list. A number is a double, int, int64_t or uint64_t; its flag is --KEY with dashes for
+/// underscores.
+class Settings {
+ public:
+  template <class T>
+  Setting& number(const std::string& key, T& value, const Bounds& bounds, const char* about) {
+    Setting& s = add(key, &value, std::is_integral_v<T> ? "N" : "X", about);
+    s.bounds = bounds;
+    return s;
+  }
+  Setting& toggle(const std::string& key, bool& value, const char* about);
+  /// One of these words; several of them, with commas between.
+  Setting& word(const std::string& key, std::string& value, std::vector<std::string> words,
+                const char* about);
+  Setting& list(const std::string& key, std::vector<std::string>& value,
+                std::vector<std::string> words, const char* type, const char* about);
+  /// Any text, or several, each a word of the command line. `type`: "FILE", "DIR", "TEXT".
+  Setting& text(const std::string& key, std::string& value, const char* type,
+                const std::string& about);
+  Setting& texts(const std::string& key, std::vector<std::string>& value, const char* type,
+                 const std::string& about);
+  /// Several numbers, with commas between.
+  Setting& numbers(const std::string& key, std::vector<int64_t>& value, const Bounds& bounds,
+                   const char* type, const char* about);
+  /// The rows that `list` adds are members of the object `name` in files, which came later, or is
+  /// in files of all versions.
+  template <class List>
+  void inside(const std::string& name, List list, bool came_later = false) {
+    const std::string before = std::exchange(prefix_, prefix_ + name + ".");
+    const size_t first = rows_.size();
+    list();
+    prefix_ = before;
+    for (size_t i = first; i < rows_.size(); ++i) rows_[i].object_may_be_missing = came_later;
+  }
+
+  const std::deque<Setting>& rows() const { return rows_; }
+  /// The row of a key; nullptr if there is none.
+  Setting* find(const std::string& key);
+
+ private:
+  template <class T>
+  Setting& add(const std::string& key, T* value, const char* type, const std::string& about) {
+    return put({.key = prefix_ + key,
+                .flags = flag_of(key),
+                .about = about,
+                .type = type,
+                .value = value});
+  }
+  static std::string flag_of(const std::string& key);
+  Setting& put(Setting setting);
+
+  std::deque<Setting> rows_;
+  std::string prefix_;
+};
+
+/// What the rows say of the recipe, with commas between.
+std::string recipe_text(const Settings& settings);
+
+/// The members of a run's file as JSON.
+std::string settings_to_json(const Settings& settings);
+/// And back, into what the list points at. Error if the text is not such an object, if a member is
+/// missing or of another type, or out of its bounds.
+void settings_from_json(const std::string& json, const Settings& settings);
+
+/// The list of a configuration C, for which there are `settings(Settings&, C&)` and, beyond what
+/// the rows say, `check_config(const C&)`; its JSON; and a configuration of JSON, checked.
+template <class C>
+Settings settings_of(C& config) {
+  Settings list;
+  settings(list, config);
+  return list;
+}
+template <class C>
+std::string to_json(C config) {
+  return settings_to_json(settings_of(config));
+}
+template <class C>
+C config_from_json(const std::string& json) {
+  C config;
+  settings_from_json(json, settings_of(config));
+  check_config(config);
+  return config;
+}
+
+/// Error unless every value is within its bounds and one of its words: flags have seen to that, but
+/// what a program sets itself may be anything.
+void check_settings(const Settings& settings);
+
+}  // namespace tern::apps

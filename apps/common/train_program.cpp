@@ -1,0 +1,158 @@
+#include "tern/apps/common/train_program.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tern/apps/common/machine.h"
+#include "tern/apps/common/new_run.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/data/text/lines.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps {
+namespace {
+
+Settings rows_of(TrainingProgram& program) {
+  Settings list;
+  program.settings(list);
+  return list;
+}
+
+std::string config_path(const TrainingProgram& program, const train::RunFolder& folder) {
+  return folder.file(program.config_file());
+}
+
+// `more` stands behind the recipe.
+Facts facts_of(TrainingProgram& program, const Facts& more) {
+  Facts facts = program.describe();
+  facts.emplace_back("recipe", recipe_text(rows_of(program)));
+  facts.insert(facts.end(), more.begin(), more.end());
+  facts.emplace_back("machine", describe_machine());
+  return facts;
+}
+
+int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, const Facts& more) {
+  program.record =
+      record_start(loop, program.name(), flags.command_line, settings_to_json(rows_of(program)));
+  program.facts = facts_of(program, more);
+  return run_loop(program.name(), loop, program.facts, [&] { return program.finish(); });
+}
+
+int dry_run(TrainingProgram& program, const Facts& more) {
+  DryRunOptions options = program.dry_run_options();
+  options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
+  options.facts.insert(options.facts.end(), more.begin(), more.end());
+  options.facts.emplace_back("", fmt::format("{} steps; below, one on the largest batch",
+                                             train::grouped(program.steps())));
+  return report_dry_run(program.summary(), options);
+}
+
+train::ScheduleOptions schedule_of(TrainingProgram& program) {
+  return schedule_options(program.options(), program.width());
+}
+
+}  // namespace
+
+void save_config(const std::string& path, const Settings& settings) {
+  write_file_atomically(path, settings_to_json(settings) + "\n");
+}
+
+void load_config(const std::string& path, const Settings& settings,
+                 const std::function<void()>& check_all) {
+  check_io(std::filesystem::exists(path), "{}: cannot be opened; is {} the folder of a run?", path,
+           std::filesystem::path(path).parent_path().string());
+  const std::string text = data::read_text(path, {.max_bytes = 1 << 24});
+  try {
+    settings_from_json(text, settings);
+    if (check_all) check_all();
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+void TrainingProgram::read_config(const train::RunFolder& folder,
+                                  const std::optional<SafeTensors>&) {
+  load_config(config_path(*this, folder), rows_of(*this), [this] { check_config(); });
+}
+
+int start_training(TrainingProgram& program, const TrainFlags& flags) {
+  TrainingOptions& o = program.options();
+  const MatmulPrecisionScope precision(matmul_precision(o.precision));
+  if (!flags.out.empty()) check_new_folder(flags.out);
+  program.load(nullptr);
+  Facts more;
+  const int64_t steps = program.steps();
+  train::ScheduleOptions schedule = schedule_of(program);
+  if (!flags.warmup_given) fit_warmup(schedule, steps, more);
+  o.warmup = schedule.warmup;
+  train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+  if (flags.dry_run) return dry_run(program, more);
+  NewRunGuard guard(flags.out);
+  const LockedFolder folder = make_run_folder(flags.out, program.folder_name());
+  guard.made(folder.lock);
+  program.save(folder);
+  save_config(config_path(program, folder), rows_of(program));
+  train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), false);
+  guard.keep();
+  return run(program, loop, flags, more);
+}
+
+int resume_training(TrainingProgram& program, const TrainFlags& flags) {
+  const LockedFolder folder = resumed_folder(flags.resume, program.config_file());
+  std::optional<SafeTensors> state = load_resumed(folder);
+  program.read_config(folder, state);
+  TrainingOptions& o = program.options();
+  const int64_t started_with = o.epochs;
+  o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
+  const MatmulPrecisionScope precision(matmul_precision(o.precision));
+  const std::string path = config_path(program, folder);
+  if (state) program.check_fits(*state, path);
+  program.load(&folder);
+  train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), state.has_value());
+  if (state) loop.load_state(*state, folder.checkpoint());
+  state.reset();
+  if (o.epochs != started_with) {
+    loop.folder_to_write();  // still the run's
+    save_config(path, rows_of(program));
+  }
+  return run(program, loop, flags, {});
+}
+
+int train(TrainingProgram& program, const TrainFlags& flags) {
+  return flags.resume.empty() ? start_training(program, flags) : resume_training(program, flags);
+}
+
+Command train_command(TrainFlags& flags, const TrainingOptions& options, Command command,
+                      const std::vector<std::string>& more) {
+  Command train = command;
+  train.settings = [&flags, list = command.settings](Settings& s) {
+    list(s);
+    add_threads(s, flags.threads);
+    s.text("out", flags.out, "DIR", "folder of the run; default runs/NAME").not_in_files();
+    s.text("resume", flags.resume, "DIR", "folder of a run to go on with").not_in_files();
+    s.toggle("dry_run", flags.dry_run,
+             "say what the model and a step of training take and whether it fits this machine "
+             "(exit code 1: it does not); nothing is trained or written")
+        .not_in_files();
+    s.toggle("tensorboard", flags.tensorboard,
+             "write event files for TensorBoard into the run's folder")
+        .not_in_files();
+  };
+  train.check = [&flags, &options, more, check = command.check](const Given& given) {
+    flags.command_line = given.text();
+    flags.epochs = given("--epochs") ? options.epochs : 0;
+    flags.warmup_given = given("--warmup");
+    std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs"};
+    allowed.insert(allowed.end(), more.begin(), more.end());
+    if (!flags.resume.empty())
+      return given.check_beside("--resume", allowed, "the run goes on as it was started");
+    if (check) check(given);
+    check_training_options(options);
+  };
+  return train;
+}
+
+}  // namespace tern::apps

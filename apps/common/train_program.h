@@ -1,0 +1,88 @@
+// The driver of all training programs: flags, a run's folder and configuration, start, resume, dry
+// run, report and exit code stand here once. A program says what it trains: it derives from
+// TrainingProgram and adds the command `train` to its commands by train_command().
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/dry_run.h"
+#include "tern/apps/common/launch.h"
+#include "tern/apps/common/run_record.h"
+#include "tern/apps/common/training_options.h"
+#include "tern/train/loop.h"
+
+namespace tern::apps {
+
+/// The flags of `train` that are no part of what makes a run the run it is.
+struct TrainFlags {
+  std::string out, resume;
+  bool dry_run = false, tensorboard = false;
+  int threads = 0;           ///< 0: all cores
+  std::string command_line;  ///< as it was given
+  int64_t epochs = 0;        ///< --epochs, if it was given
+  bool warmup_given = false;
+};
+
+/// What is trained, on what. The driver calls these in the order in which they stand here.
+class TrainingProgram {
+ public:
+  virtual ~TrainingProgram() = default;
+
+  virtual std::string name() const = 0;  ///< "ntm"
+  /// The whole configuration, which is kept in the run's folder; its common part.
+  virtual void settings(Settings& settings) = 0;
+  virtual TrainingOptions& options() = 0;
+  /// Error where a configuration from a file cannot be, beyond what the rows say.
+  virtual void check_config() const {}
+  /// Where the folder keeps it.
+  virtual std::string config_file() const { return "config.json"; }
+  /// Reads it from a folder; `state` is its checkpoint, if it has one.
+  virtual void read_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
+
+  /// Loads the data, and completes the configuration by what they say. Of a run that goes on, what
+  /// it keeps of them is in `resumed`; else that is nullptr.
+  virtual void load(const train::RunFolder* resumed) = 0;
+  /// Steps of the whole run, and the width that the schedule noam asks for.
+  virtual int64_t steps() const = 0;
+  virtual int64_t width() const { return 0; }
+  /// What a step takes, for --dry-run. (Nothing of the model has memory yet.)
+  virtual Summary summary() const = 0;
+  virtual DryRunOptions dry_run_options() const = 0;
+  /// "ntm-copy": the run's folder is runs/NAME unless --out names it.
+  virtual std::string folder_name() const = 0;
+  /// What the folder keeps beside the configuration.
+  virtual void save(const train::RunFolder&) const {}
+  /// Error unless the checkpoint is of a model of this configuration (check_resumed_fits).
+  virtual void check_fits(const SafeTensors& checkpoint, const std::string& config_path) const = 0;
+  /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
+  /// checkpoint afterwards.
+  virtual train::Loop& make_loop(train::LoopOptions options, bool resumed) = 0;
+  /// Model and data: a heading and a text each. The recipe is the settings'.
+  virtual Facts describe() const = 0;
+  /// After the last epoch: says what was reached and writes the report. False: a signal stopped it.
+  virtual bool finish() = 0;
+
+  /// What runs, for reports: set before the loop runs.
+  Facts facts;
+  RunRecord record;
+};
+
+/// Trains in a folder of its own, or goes on with the run in flags.resume. Gives the exit code.
+int start_training(TrainingProgram& program, const TrainFlags& flags);
+int resume_training(TrainingProgram& program, const TrainFlags& flags);
+int train(TrainingProgram& program, const TrainFlags& flags);
+
+/// The command `train`: `settings` are the program's, `options` the common ones among them; `check`
+/// is asked of a new run alone. Flags that --resume may have beside it are those below and `more`.
+Command train_command(TrainFlags& flags, const TrainingOptions& options, Command command,
+                      const std::vector<std::string>& more = {});
+
+/// Writes and reads a configuration as a file of JSON. IoError if it is not there or damaged.
+void save_config(const std::string& path, const Settings& settings);
+void load_config(const std::string& path, const Settings& settings,
+                 const std::function<void()>& check = {});
+
+}  // namespace tern::apps

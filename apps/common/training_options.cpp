@@ -1,0 +1,137 @@
+#include "tern/apps/common/training_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tern/apps/common/command_line.h"
+#include "tern/core/base/error.h"
+#include "tern/nn/recompute.h"
+#include "tern/train/loop.h"
+#include "tern/train/optimizer.h"
+
+namespace tern::apps {
+namespace {
+
+bool has_beta2(const TrainingOptions& o) {
+  const std::vector<std::string> names = train::optimizer_names();
+  return std::find(names.begin(), names.end(), o.optimizer) != names.end() &&
+         train::has_beta2(o.optimizer);
+}
+
+void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
+  s.word("optimizer", o.optimizer, traits.optimizers,
+         "muon: Muon for the matrices of blocks, AdamW for the rest, at one rate")
+      .came_later()
+      .says(true, "{}", o.optimizer);
+  s.number("lr", o.lr, kAboveZero,
+           traits.noam ? "learning rate, its highest value; with noam a factor"
+                       : "learning rate, its highest value")
+      .says(true, "lr {:g} {}", o.lr, o.schedule);
+  s.word("schedule", o.schedule, train::schedule_names(traits.noam), "of the learning rate");
+  s.number("warmup", o.warmup, kAnyCount, "steps in which the rate rises from 0")
+      .says(o.warmup > 0, "warm-up {}", o.warmup);
+  if (!traits.decay) return;
+  s.number("beta2", o.beta2, kShare,
+           "decay of the mean of squares that Adam and its kin keep; 0: the optimizer's own")
+      .came_later()
+      .only_if(has_beta2(o), o.optimizer + " has none")
+      .says(has_beta2(o) && o.beta2 > 0, "beta2 {:g}", o.beta2);
+  s.number("weight_decay", o.weight_decay, {0, 1000}, "the optimizer's, in every step")
+      .came_later()
+      .says(o.weight_decay > 0, "weight decay {:g}", o.weight_decay);
+}
+
+void add_gradient(Settings& s, TrainingOptions& o) {
+  s.number("accumulate", o.accumulate, kCount, "batches a step")
+      .came_later()
+      .says(o.accumulate > 1, "batches a step {}", o.accumulate);
+  s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: off")
+      .says(o.clip > 0, "clip {:g}", o.clip);
+  s.number("ema", o.ema, kShare,
+           "decay of averaged weights, which are then what is tested and saved; 0: off")
+      .says(o.ema > 0, "averaged weights {:g}", o.ema);
+  s.number("seed", o.seed, {}, "random seed of weights, data and dropout")
+      .says(true, "seed {}", o.seed);
+  add_precision(s, o.precision).came_later();
+}
+
+void add_memory(Settings& s, MemoryOptions& m, const TrainingTraits& traits) {
+  s.toggle("step_in_backward", m.step_in_backward,
+           "step each weight as soon as its gradient is there, and free that: less memory, the "
+           "same numbers; needs --clip 0");
+  s.word("recompute", m.recompute, nn::recompute_names(),
+         "what is computed again in the backward pass rather than kept, with the same numbers: "
+         "selective, norms and GELU (1 to 2 % slower); full, whole blocks (a third)")
+      .flag(traits.blocks ? "--recompute" : "");
+  s.number("optimizer_bits", m.optimizer_bits, {8, 32},
+           "of Adam's state a weight and moment, 32 or 8; 8 takes a quarter of the memory")
+      .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2));
+}
+
+void add_epoch_end(Settings& s, TrainingOptions& o) {
+  EpochEndOptions& e = o.epoch_end;
+  const std::string why = "--schedule is " + o.schedule, text = describe_epoch_end(e, o.schedule);
+  s.number("patience", e.patience, kAnyCount,
+           "end the run after N epochs in a row that were no better on held-out data; 0: never")
+      .says(!text.empty(), "{}", text.empty() ? "" : text.substr(2));
+  s.number("keep", e.keep, kAnyCount,
+           "the last N epochs keep checkpoint and weights in files of their own; 0: none does");
+  s.number("plateau_patience", e.plateau_patience, kAnyCount,
+           "of --schedule plateau: epochs no better on held-out data that are let pass")
+      .only_if(o.schedule == "plateau", why);
+  s.number("plateau_factor", e.plateau_factor, {0, 1, true, true},
+           "of --schedule plateau: after one more the rate is multiplied by this")
+      .only_if(o.schedule == "plateau", why);
+}
+
+}  // namespace
+
+void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
+  add_optimizer(s, o, traits);
+  add_gradient(s, o);
+  s.inside(
+      "memory_use", [&] { add_memory(s, o.memory_use, traits); }, true);
+  s.inside(
+      "epoch_end", [&] { add_epoch_end(s, o); }, true);
+}
+
+void check_training_options(const TrainingOptions& o) {
+  check_memory(o.memory_use);
+  check_optimizer_bits(o.optimizer, o.memory_use);
+  check_memory(o.memory_use, o.clip, o.accumulate);
+}
+
+train::LearnerOptions learner_options(const TrainingOptions& o) {
+  return {.clip = o.clip, .ema = o.ema, .step_in_backward = o.memory_use.step_in_backward};
+}
+
+train::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width) {
+  return with_plateau({.name = o.schedule, .warmup = o.warmup, .dim = width}, o.epoch_end);
+}
+
+train::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, int64_t width,
+                                      bool largest) {
+  train::LearnerOptions options = learner_options(o);
+  options.schedule = train::make_schedule(schedule_options(o, width), steps);
+  options.plateau = train::make_plateau(schedule_options(o, width), largest);
+  return options;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
+                                                 const optim::ParameterGroups& groups) {
+  train::OptimizerOptions options{.name = o.optimizer,
+                                  .lr = o.lr,
+                                  .weight_decay = o.weight_decay,
+                                  .state_bits = static_cast<int>(o.memory_use.optimizer_bits)};
+  if (o.beta2 > 0 && train::has_beta2(o.optimizer)) options.beta2 = o.beta2;
+  return train::make_optimizer(options, groups);
+}
+
+void set_loop_options(train::LoopOptions& loop, const TrainingOptions& o) {
+  loop.epochs = o.epochs;
+  loop.accumulate = o.accumulate;
+  set_epoch_end(loop, o.epoch_end);
+}
+
+}  // namespace tern::apps

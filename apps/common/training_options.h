@@ -1,0 +1,67 @@
+// The recipe that all training programs share: optimizer, rate, gradient, memory, ends of epochs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/epoch_end.h"
+#include "tern/apps/common/memory_options.h"
+#include "tern/apps/common/settings.h"
+#include "tern/optim/optimizer.h"
+#include "tern/train/learner.h"
+#include "tern/train/schedule.h"
+
+namespace tern::train {
+struct LoopOptions;
+}
+
+namespace tern::apps {
+
+struct TrainingOptions {
+  int64_t epochs = 10;
+  std::string optimizer = "adamw";  ///< one of train::optimizer_names()
+  double lr = 1e-3;
+  std::string schedule = "cosine";  ///< one of train::schedule_names()
+  int64_t warmup = 0;               ///< steps
+  double beta2 = 0;                 ///< of Adam and its kin; 0: the optimizer's own
+  double weight_decay = 0;
+  int64_t accumulate = 1;  ///< batches a step
+  double clip = 1;         ///< largest norm of the gradient; 0: off
+  double ema = 0;          ///< decay of averaged weights; 0: off
+  uint64_t seed = 0;
+  std::string precision = "f32";  ///< of matrix products
+  MemoryOptions memory_use;
+  EpochEndOptions epoch_end;
+};
+
+/// What differs from program to program.
+struct TrainingTraits {
+  std::vector<std::string> optimizers;  ///< that suit the models
+  bool noam = false;                    ///< the models have a width, which that schedule asks for
+  bool blocks = true;                   ///< the models have blocks, which can be recomputed
+  bool decay = true;                    ///< --beta2 and --weight-decay
+};
+
+/// The rows of all but epochs.
+void add_training_settings(Settings& settings, TrainingOptions& options,
+                           const TrainingTraits& traits);
+/// Error where they do not go together.
+void check_training_options(const TrainingOptions& options);
+
+/// Clipping, averages and when weights are stepped; without the schedule.
+train::LearnerOptions learner_options(const TrainingOptions& options);
+/// The same with the schedule of a run of so many steps. `width` is noam's; with `largest` the
+/// metric that judges epochs is to become large.
+train::LearnerOptions learner_options(const TrainingOptions& options, int64_t steps,
+                                      int64_t width = 0, bool largest = false);
+train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
+                                                 const optim::ParameterGroups& groups);
+
+/// Epochs, batches a step, patience and kept epochs.
+void set_loop_options(train::LoopOptions& loop, const TrainingOptions& options);
+
+}  // namespace tern::apps

@@ -1,0 +1,196 @@
+#include "tern/apps/ntm/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/ntm/report.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/core/ops/ops.h"
+#include "tern/train/interrupt.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::ntm {
+namespace {
+
+constexpr const char* kAbout =
+    "Trains Neural Turing Machines on the tasks of their paper and tests how they generalise.\n"
+    "Without a command or flags it learns to copy, in a few minutes. `ntm COMMAND --help` lists a "
+    "command's flags.";
+
+constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
+constexpr int64_t kReportCount = 50;  // of each length
+
+// Lengths are drawn evenly from at most some dozens: the longest is soon among them.
+data::SequenceBatch longest_batch(const NtmConfig& c) {
+  constexpr int kLooked = 200;
+  data::Loader<data::SequenceBatch> loader = training_batches(c);
+  data::SequenceBatch longest;
+  for (int i = 0; i < kLooked; ++i) {
+    std::optional<data::SequenceBatch> batch = loader.next();
+    if (!batch) break;
+    if (!longest.input.defined() || batch->input.numel() > longest.input.numel())
+      longest = std::move(*batch);
+  }
+  return longest;
+}
+
+void add_train_settings(Settings& s, NtmFlags& f) {
+  settings(s, f.config);
+  s.numbers("heads", f.heads, {1, 64}, "N[,N]",
+            "reading and writing heads: one number for both, or two: 4,1")
+      .not_in_files()
+      .only_if(!f.config.baseline, "an LSTM has no memory");
+}
+
+void check_train(NtmFlags& f, const Given& given) {
+  NtmConfig& c = f.config;
+  check(f.heads.size() <= 2, "--heads takes one number or two");
+  if (!f.heads.empty()) {
+    c.read_heads = f.heads.front();
+    c.write_heads = f.heads.back();
+  }
+  check(!given("--every") || c.every <= c.sequences,
+        "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
+  c.every = std::min(c.every, c.sequences);
+  check_config(c);
+}
+
+void add_eval_settings(Settings& s, NtmFlags& f) {
+  s.text("model", f.model, "DIR", "folder of a run");
+  s.numbers("lengths", f.lengths, {1, 1 << 20}, "N,...",
+            "of sequences; default: up to six times the training's");
+  s.number("count", f.count, {1, 1e6}, "sequences of each length");
+  s.number("repeats", f.repeats, {0, 1000}, "of repeat-copy; 0: drawn as in training");
+  s.number("seed", f.seed, {}, "random seed of the sequences");
+  s.text("attention", f.attention, "FILE.html|svg|png",
+         "write the weightings over a sequence of the first length");
+  add_precision(s, f.config.precision);
+  add_threads(s, f.train.threads);
+}
+
+}  // namespace
+
+Program ntm_program(NtmFlags& f, int argc, char** argv) {
+  // These three change the defaults that the other flags then change.
+  f.config =
+      default_config(value_of("--task", argc, argv, "copy"), has_flag("--baseline", argc, argv),
+                     value_of("--controller", argc, argv, "lstm"));
+  Command train = train_command(f.train, f.config,
+                                {.name = "train",
+                                 .about = "Trains a model in a folder of its own.",
+                                 .settings = [&f](Settings& s) { add_train_settings(s, f); },
+                                 .check = [&f](const Given& given) { check_train(f, given); }});
+  train.run = [&f] { return train_ntm(f); };
+  Command eval{.name = "eval",
+               .about = "Tests a model on sequences of other lengths.",
+               .settings = [&f](Settings& s) { add_eval_settings(s, f); },
+               .check =
+                   [&f](const Given&) {
+                     if (!f.attention.empty()) check_attention_path(f.attention);
+                   },
+               .run = [&f] { return evaluate_model(f); }};
+  return {"ntm", kAbout, {train, eval}};
+}
+
+int train_ntm(const NtmFlags& f) {
+  NtmProgram program(f.config);
+  return train(program, f.train);
+}
+
+Summary NtmProgram::summary() const {
+  const data::SequenceBatch longest = longest_batch(config);
+  ShapeOnlyScope nothing;
+  const SequenceModel model(config);
+  data::SequenceBatch batch;
+  auto make_batch = [&] {
+    batch = {zeros_like(longest.input), zeros_like(longest.target), zeros_like(longest.mask)};
+  };
+  return tern::summary(
+      model, [&] { return data::cost_in_nats(model(batch.input), batch); },
+      {.batch = make_batch,
+       .optimizer = [&](const NamedTensors& p) { return make_ntm_optimizer(config, p); },
+       .learner = learner_options(config),
+       .accumulate = config.accumulate});
+}
+
+DryRunOptions NtmProgram::dry_run_options() const {
+  ShapeOnlyScope nothing;
+  return {.facts = ntm::describe(config, SequenceModel(config))};
+}
+
+void NtmProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
+  check_resumed_fits(checkpoint, path, [&] { return SequenceModel(config); });
+}
+
+train::Loop& NtmProgram::make_loop(train::LoopOptions options, bool) {
+  training = std::make_unique<NtmTraining>(config, std::move(options));
+  return training->loop;
+}
+
+// Lengths, sample sequences and the report, with the best weights.
+bool NtmProgram::finish() {
+  const NtmTraining& t = *training;
+  const train::RunFolder& folder = t.loop.folder();
+  const train::EpochRecord& best = t.loop.best_epoch();
+  const SequenceModel model = load_best_model(folder, config);
+  const auto lengths = score_lengths(model, t.task, report_lengths(t.task), kReportCount,
+                                     kReportSeed, [] { return !train::interrupted(); });
+  if (!lengths) return false;
+  NtmReport report{
+      .run = summary_of(fmt::format("{} on {}", config.baseline ? "LSTM" : "NTM", t.task.name),
+                        facts, record, t.loop),
+      .task = t.task,
+      .lengths = *lengths,
+      .episodes = {}};
+  for (int64_t length : {t.task.lengths.high, 2 * t.task.lengths.high})
+    report.episodes.push_back(observe(model, t.task, length, kReportSeed));
+  const std::string page = save_page(t.loop, make_report(report));
+  std::string reached =
+      fmt::format("best after {} sequences: {:.4f} bits a sequence, {:.3f} wrong bits",
+                  train::grouped(static_cast<int64_t>(best["sequences"])),
+                  best["bits_per_sequence"], best["wrong_bits"]);
+  if (best.has("best_predictor"))
+    reached += fmt::format("; the best predictor costs {:.4f} bits", best["best_predictor"]);
+  train::say(reached + "\n\n" + length_table(t.task, *lengths));
+  train::say(fmt::format("weights {}", folder.best_weights()));
+  train::say(fmt::format("report  {}", page));
+  return true;
+}
+
+NtmConfig load_config(const train::RunFolder& folder) {
+  NtmConfig c;
+  apps::load_config(folder.file("config.json"), settings_of(c), [&] { check_config(c); });
+  return c;
+}
+
+int evaluate_model(const NtmFlags& f) {
+  const train::RunFolder folder{f.model};
+  check_first_epoch_over(folder.best_weights());
+  const NtmConfig c = load_config(folder);
+  check(f.repeats == 0 || c.task == "repeat-copy", "--repeats would change nothing: {} learned {}",
+        folder.path, c.task);
+  check(f.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
+  SequenceModel model = load_best_model(folder, c);
+  const int64_t n = f.repeats;
+  const data::SequenceTask task =
+      n > 0 ? data::repeat_copy_task({.repeats = {n, n}}) : data::sequence_task(c.task);
+  const std::vector<int64_t> lengths = f.lengths.empty() ? report_lengths(task) : f.lengths;
+  for (const auto& [heading, text] : describe(c, model))
+    train::say(fmt::format("{:8} {}", heading, text), stderr);
+  const auto scores = score_lengths(model, task, lengths, f.count, f.seed);
+  print(length_table(task, *scores));
+  if (!f.attention.empty()) {
+    write_attention(f.attention, fmt::format("Weightings of {}", folder.path),
+                    {observe_weights(model, task, lengths.front(), f.seed)});
+    train::say(fmt::format("weightings {}", f.attention), stderr);
+  }
+  return 0;
+}
+
+}  // namespace tern::apps::ntm

@@ -1,0 +1,58 @@
+// The program ntm: its commands, and what it gives to the driver of trainings.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/train_program.h"
+#include "tern/apps/ntm/training.h"
+
+namespace tern::apps::ntm {
+
+/// What the flags say.
+struct NtmFlags {
+  NtmConfig config;                     ///< train
+  TrainFlags train;                     ///< train
+  std::vector<int64_t> heads;           ///< train: reading and writing heads, or both in one number
+  std::string model = "runs/ntm-copy";  ///< eval: folder of a run
+  std::vector<int64_t> lengths;         ///< eval
+  int64_t count = 100;                  ///< eval: sequences a length
+  int64_t repeats = 0;                  ///< eval: repeat-copy, so many and not drawn; 0: drawn
+  uint64_t seed = 0;                    ///< eval: of what is drawn
+  std::string attention;                ///< eval: page or picture of the weightings to write
+};
+
+/// The commands, with the defaults that --task, --baseline and --controller choose.
+Program ntm_program(NtmFlags& flags, int argc, char** argv);
+
+class NtmProgram : public TrainingProgram {
+ public:
+  explicit NtmProgram(NtmConfig c) : config(std::move(c)) {}
+
+  std::string name() const override { return "ntm"; }
+  void settings(Settings& s) override { ntm::settings(s, config); }
+  TrainingOptions& options() override { return config; }
+  void check_config() const override { ntm::check_config(config); }
+  void load(const train::RunFolder*) override {}
+  int64_t steps() const override { return config.steps(); }
+  Summary summary() const override;
+  DryRunOptions dry_run_options() const override;
+  std::string folder_name() const override { return config.name(); }
+  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
+  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  Facts describe() const override { return ntm::describe(config, training->model); }
+  bool finish() override;
+
+  NtmConfig config;
+  std::unique_ptr<NtmTraining> training;
+};
+
+/// The configuration of a run. IoError if it is not there or damaged.
+NtmConfig load_config(const train::RunFolder& folder);
+
+/// Trains, or goes on; tests the model of a run on other lengths.
+int train_ntm(const NtmFlags& flags);
+int evaluate_model(const NtmFlags& flags);
+
+}  // namespace tern::apps::ntm
