@@ -1,4 +1,4 @@
-// What was made of Adam: with Nesterov's momentum, with a rectified variance, and with steps as
+// Variants of Adam (adam.h): with Nesterov's momentum, with a rectified variance, and with steps as
 // long as the layer's weights. Definitions, defaults and names of the state are torch.optim's; of
 // LAMB timm.optim's.
 #pragma once

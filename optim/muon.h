@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 
 namespace tern::optim {
 

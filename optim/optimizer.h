@@ -1,87 +1,354 @@
-// The optimizers that everybody knows: their settings, as rules (rule.h). Adam's kin is in
-// adam_family.h, and lion.h, adafactor.h and muon.h have more.
+// Optimizers: they change parameters by their gradients. Definitions, defaults and names of the
+// state are torch.optim's.
 //
-// Those that divide by the root of an average of squares keep it in the parameter's type. In f32
-// the square of a gradient above 1.8e19 is infinite: that element stands still from then on (only
-// in that step where beta2, alpha or rho is 0; in 8 bits with its whole block). The square of one
-// below 2e-23 is 0: with an eps of 0 such a gradient makes an infinite step, and 0 makes NaN.
+//   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
+//   for (...) {
+//     Tensor loss = ...;
+//     loss.backward();
+//     optimizer.step();
+//     optimizer.zero_grad();
+//   }
+//
+// A step passes over all parameters once, in one parallel region; its results do not depend on
+// the number of threads. Parameters without a gradient are left alone. A step that cannot be taken
+// (no memory for the state, a model converted since) is an Error and changes nothing: neither the
+// parameters nor their state nor the steps counted.
+//
+// An optimizer of your own is a struct of its settings with update(), the arithmetic on a piece of
+// one parameter; groups, schedules, files, threads and steps inside backward come with OptimizerOf:
+//
+//   struct Lion {  // Chen et al. 2023, algorithm 2
+//     double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+//     static constexpr const char* name = "Lion";
+//     static constexpr std::array state_names = {"exp_avg"};
+//
+//     template <class T>
+//     void update(const optim::Piece<T>& p) const {
+//       for (int64_t i = 0; i < p.count; ++i) {
+//         T m = p.state[0][i], g = p.gradient[i], c = T(beta1) * m + T(1 - beta1) * g;
+//         T sign = T(c > 0) - T(c < 0);
+//         p.parameter[i] -= T(p.lr) * (sign + T(p.weight_decay) * p.parameter[i]);
+//         p.state[0][i] = T(beta2) * m + T(1 - beta2) * g;
+//       }
+//     }
+//   };
+//   optim::OptimizerOf<Lion> optimizer(nn::named_parameters(model), {.lr = 3e-4});
+//
+// Groups of parameters may differ in their rate and decay, or in every setting:
+//
+//   optim::AdamW optimizer(std::vector<optim::AdamW::Group>{
+//       {.parameters = slow, .options = {.lr = 1e-4, .beta1 = 0.8}}, {.parameters = others}});
+//
+// AdamW and the others are so (adam.h, sgd.h, rmsprop.h, adam_family.h, lion.h, adafactor.h,
+// muon.h); tern::simd (core/base/simd.h) makes the loop vector code.
 #pragma once
 
 #include <array>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "tern/optim/rule.h"
+#include "tern/core/io/state.h"
 
 namespace tern::optim {
 
-/// Adam with the weight decay applied to the parameters themselves (Loshchilov & Hutter 2019).
-///
-/// With state_bits = 8 the state of parameters of 4,096 elements and more is kept in a byte each
-/// and a scale (f32) for every 256: dynamic block-wise quantisation (Dettmers et al. 2022, "8-bit
-/// Optimizers via Block-wise Quantization", sections 1.2 and 2; optim/quantized.h). A quarter of
-/// the memory; the arithmetic of a step is that of 32 bits, and as deterministic.
-struct AdamWOptions {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
-  int state_bits = 32;  ///< or 8
-  static constexpr const char* name = "AdamW";
-  static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
-  static constexpr std::array non_negative = {"exp_avg_sq"};
-  void validate() const;
-  template <class T>
-  void update(const Piece<T>& piece) const;
-};
-using AdamW = OptimizerOf<AdamWOptions>;
+/// Tensors that an optimizer may keep for each parameter.
+constexpr size_t kMaxStates = 4;
 
-/// Kingma & Ba 2015; weight decay is added to the gradient.
-struct AdamOptions {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  int state_bits = 32;  ///< or 8: as AdamW's
-  static constexpr const char* name = "Adam";
-  static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
-  static constexpr std::array non_negative = {"exp_avg_sq"};
-  void validate() const;
-  template <class T>
-  void update(const Piece<T>& piece) const;
+/// A stretch of one parameter with its gradient and its state: contiguous, without overlap.
+template <class T>
+struct Piece {
+  T* parameter;
+  const T* gradient;
+  std::array<T*, kMaxStates>
+      state;  ///< as many as the optimizer has names; 0 before the first step
+  int64_t count;
+  double lr, weight_decay;       ///< now, and of this parameter's group
+  int64_t step;                  ///< of this parameter, from 1
+  const T* direction = nullptr;  ///< what the rule's direction() gave, if it has that
+  const Shape* shape = nullptr;  ///< of the whole parameter
 };
-using Adam = OptimizerOf<AdamOptions>;
 
-struct SgdOptions {
-  double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;  ///< needs momentum, and no dampening
-  static constexpr const char* name = "Sgd";
-  std::vector<const char*> state_names() const;  ///< momentum_buffer, if there is momentum
-  void validate() const;
-  template <class T>
-  void update(const Piece<T>& piece) const;
+/// A tensor that an optimizer keeps for a parameter.
+struct StateTensor {
+  const char* name;
+  Shape shape;
+  int bits = 32;              ///< or 8, if it has the parameter's shape and that is large
+  bool non_negative = false;  ///< in 8 bits: it has no use for a sign
 };
-using Sgd = OptimizerOf<SgdOptions>;
 
-struct RmsPropOptions {
-  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
-  bool centered = false;  ///< divides by the deviation from the mean gradient (Graves 2013)
-  static constexpr const char* name = "RmsProp";
-  void validate() const;
-  std::vector<const char*> state_names() const;
-  template <class T>
-  void update(const Piece<T>& piece) const;
+/// Parameters that share settings; what is not set here is as in the optimizer's options.
+struct ParameterGroup {
+  NamedTensors parameters;
+  std::optional<double> lr = {}, weight_decay = {};
 };
-using RmsProp = OptimizerOf<RmsPropOptions>;
 
-/// Zeiler 2012.
-struct AdadeltaOptions {
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;  ///< eps starts it: more than 0
-  static constexpr const char* name = "Adadelta";
-  static constexpr std::array state_names = {"square_avg", "acc_delta"};
-  void validate() const;
-  template <class T>
-  void update(const Piece<T>& piece) const;
+/// One group or several. Tensors without names (nn::parameters) are called 0, 1, ...
+struct ParameterGroups {
+  std::vector<ParameterGroup> list;
+  ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}       // NOLINT
+  ParameterGroups(const std::vector<Tensor>& parameters);                           // NOLINT
+  ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}  // NOLINT
 };
-using Adadelta = OptimizerOf<AdadeltaOptions>;
 
-extern template class OptimizerOf<AdamWOptions>;
-extern template class OptimizerOf<AdamOptions>;
-extern template class OptimizerOf<SgdOptions>;
-extern template class OptimizerOf<RmsPropOptions>;
-extern template class OptimizerOf<AdadeltaOptions>;
+/// Two groups: `weight_decay` for matrices and larger, none for biases and the weights of norms
+/// (up to one axis).
+ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
+
+struct StepOptions {
+  /// A step in which no parameter has a gradient does nothing, instead of being an Error.
+  bool allow_no_gradients = false;
+};
+
+/// What all optimizers have in common. It holds handles: the parameters must not be replaced by
+/// others (nn::to) while it lives.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Changes every parameter that has a gradient. An Error, and no change, also if the backward
+  /// pass of these gradients reached an nn::Parameter that nobody knows: one that a module's
+  /// `fields` forgets, or a copy of one; it would keep its first values and be in no file. An
+  /// Error, too, if no parameter has a gradient (nor was stepped inside backward).
+  void step(const StepOptions& options = {});
+  /// Clears the gradients.
+  void zero_grad();
+
+  /// Steps each parameter as soon as its gradient is complete, and frees the gradient at once, so
+  /// that never all of them are in memory. Same bits as step() afterwards.
+  ///
+  ///   backward(loss, {.on_ready = optimizer.step_in_backward()});
+  ///   optimizer.step();  // what was left, and the end of this step
+  ///
+  /// What needs all gradients at a time cannot be had with it and is refused by name:
+  /// clip_grad_norm, check_finite_gradients, and gradients of several backward passes, unless all
+  /// but the last are ordinary ones. A pass that throws leaves some parameters stepped, others not.
+  /// REQUIRES: the optimizer outlives what it returns.
+  std::function<void(const Tensor& leaf)> step_in_backward();
+
+  /// Makes the state of all parameters that require a gradient now rather than in their first
+  /// steps: before the first forward pass it lies where no activations will leave gaps, and takes
+  /// no blocks that are larger than it.
+  void allocate_state();
+
+  /// All learning rates are those of the groups times this factor: what a schedule sets.
+  void set_lr_factor(double factor) { lr_factor_ = factor; }
+  double lr_factor() const { return lr_factor_; }
+  /// The learning rate now, of a group.
+  double lr(size_t group = 0) const;
+  double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
+  size_t num_groups() const { return groups_.size(); }
+
+  /// The parameters of all groups, in order.
+  NamedTensors parameters() const;
+
+  /// State under "parameter.state" (exp_avg, momentum_buffer, ...; of 8 bits u8, beside its scales
+  /// under "parameter.state.scale") and the steps each parameter has taken under "parameter.step"
+  /// (i64); shares its elements with the optimizer. With the
+  /// parameters and the schedule's step it is what an exact continuation needs.
+  NamedTensors state_dict() const;
+  /// Takes such a state over; an Error that lists what does not fit otherwise, and no change.
+  void load_state_dict(const NamedTensors& state);
+
+ protected:
+  /// What OptimizerOf reads off a rule.
+  struct Traits {
+    const char* name;
+    bool whole_parameters;
+  };
+  struct Settings {
+    NamedTensors parameters;
+    double lr, weight_decay;
+  };
+  Optimizer(Traits traits, std::vector<Settings> groups);
+  /// Registers the parameters of the groups; what follows can be called by then.
+  void add_parameters();
+
+  // Of the rule of a group.
+  virtual void begin(size_t group, const Piece<float>& piece) const = 0;
+  virtual void begin(size_t group, const Piece<double>& piece) const = 0;
+  virtual void update(size_t group, const Piece<float>& piece) const = 0;
+  virtual void update(size_t group, const Piece<double>& piece) const = 0;
+  virtual std::vector<StateTensor> states(size_t group, const Shape& parameter) const = 0;
+  virtual std::string refuses(size_t group, const Shape& parameter) const = 0;
+  virtual Tensor direction(size_t group, const Tensor& gradient,
+                           const std::vector<Tensor>& state) const = 0;
+
+ private:
+  struct Entry {
+    std::string name;
+    Tensor parameter;
+    size_t group;
+    std::vector<StateTensor> kept;
+    bool quantized = false;  // its state is kept in 8 bits: two tensors each
+    int64_t steps = 0;
+    std::vector<Tensor> state = {};
+  };
+  struct Update;
+  static std::string state_name(const Entry& entry, size_t tensor);
+  template <class T>
+  void update_piece(const Update& update, int64_t begin, int64_t count) const;
+  void add(const std::string& name, const Tensor& parameter, size_t group);
+  void check_distinct() const;
+  static std::vector<Tensor> fresh_state(const Entry& entry);
+  Update prepare(size_t entry);
+  template <class T>
+  Piece<T> piece_of(const Update& update, int64_t begin, int64_t count) const;
+  void apply(std::vector<Update> updates);
+  void step_leaf(const Tensor& leaf);
+  void end_step();
+
+  Traits traits_;
+  std::vector<Settings> groups_;
+  std::vector<Entry> entries_;
+  std::unordered_map<const void*, size_t> entry_of_;  // by the tensor
+  double lr_factor_ = 1;
+};
+
+/// The settings of an optimizer with its arithmetic. Beside what is required here it may have
+///   double weight_decay;                            0 where there is none
+///   static constexpr const char* name;              for errors
+///   static constexpr std::array state_names;        of the tensors kept for each parameter, or
+///   std::vector<const char*> state_names() const;   if they depend on the settings, or
+///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
+///                                                   shape; none if none of these
+///   int state_bits;                                 32, or 8 for states in 8 bits (AdamWOptions).
+///                                                   Not beside states(), begin(), direction() and
+///                                                   whole_parameters
+///   static constexpr std::array non_negative;       names of states that are never negative: of 8
+///                                                   bits they have no use for a sign
+///   void validate() const;                          throws what is wrong with the settings
+///   std::string refuses(const Shape&) const;        why it takes no such parameter; empty: it does
+///   static constexpr bool whole_parameters = true;  a piece is always all of a parameter (for
+///                                                   norms of it, as in LAMB); a large one is one
+///                                                   thread's
+///   void begin(const Piece<T>& whole) const;        runs once a step for all of a parameter,
+///                                                   before update() gets pieces of it
+///   Tensor direction(const Tensor& gradient, const std::vector<Tensor>& state) const;
+///                                                   what update() finds as Piece::direction, of
+///                                                   the gradient's shape: the part of the
+///                                                   arithmetic that is written in ops. It changes
+///                                                   neither, and may throw
+/// update() runs in several threads at a time; neither it nor begin() may throw. A piece's state
+/// begins where the piece does if it is as large as the parameter, else with its first element.
+template <class R>
+concept Rule = std::copyable<R> &&
+    requires(const R& rule, const Piece<float>& floats, const Piece<double>& doubles) {
+  { rule.lr } -> std::convertible_to<double>;
+  rule.update(floats);
+  rule.update(doubles);
+};
+
+/// Parameters with settings of their own, all of them.
+template <class R>
+struct GroupOf {
+  NamedTensors parameters;
+  R options = {};
+};
+
+/// The optimizer that a rule makes.
+template <Rule R>
+class OptimizerOf final : public Optimizer {
+ public:
+  using Options = R;
+  using Group = GroupOf<R>;
+
+  explicit OptimizerOf(const ParameterGroups& groups, const R& rule = {})
+      : Optimizer(traits(), settings(groups, rule)), rules_(groups.list.size(), rule) {
+    validate();
+  }
+  explicit OptimizerOf(const std::vector<Group>& groups) : Optimizer(traits(), settings(groups)) {
+    for (const Group& g : groups) rules_.push_back(g.options);
+    validate();
+  }
+  const R& rule(size_t group = 0) const { return rules_.at(group); }
+
+ private:
+  static Traits traits() {
+    Traits t{"optimizer", false};
+    if constexpr (requires { R::name; }) t.name = R::name;
+    if constexpr (requires { R::whole_parameters; }) t.whole_parameters = R::whole_parameters;
+    return t;
+  }
+  static double decay_of(const R& rule) {
+    if constexpr (requires { rule.weight_decay; }) return rule.weight_decay;
+    return 0;
+  }
+  static std::vector<Settings> settings(const ParameterGroups& groups, const R& rule) {
+    std::vector<Settings> out;
+    for (const ParameterGroup& g : groups.list)
+      out.push_back(
+          {g.parameters, g.lr.value_or(rule.lr), g.weight_decay.value_or(decay_of(rule))});
+    return out;
+  }
+  static std::vector<Settings> settings(const std::vector<Group>& groups) {
+    std::vector<Settings> out;
+    for (const Group& g : groups) out.push_back({g.parameters, g.options.lr, decay_of(g.options)});
+    return out;
+  }
+  void validate() {
+    for ([[maybe_unused]] const R& rule : rules_)
+      if constexpr (requires { rule.validate(); }) rule.validate();
+    add_parameters();
+  }
+
+  template <class T>
+  void begin_of(size_t group, const Piece<T>& piece) const {
+    if constexpr (requires { rules_[group].begin(piece); }) rules_[group].begin(piece);
+  }
+  void begin(size_t group, const Piece<float>& piece) const override { begin_of(group, piece); }
+  void begin(size_t group, const Piece<double>& piece) const override { begin_of(group, piece); }
+  void update(size_t group, const Piece<float>& piece) const override {
+    rules_[group].update(piece);
+  }
+  void update(size_t group, const Piece<double>& piece) const override {
+    rules_[group].update(piece);
+  }
+  std::vector<StateTensor> states(size_t group, const Shape& parameter) const override {
+    [[maybe_unused]] const R& rule = rules_[group];
+    std::vector<StateTensor> out;
+    if constexpr (requires { rule.states(parameter); })
+      out = rule.states(parameter);
+    else if constexpr (requires { rule.state_names(); })
+      for (const char* name : rule.state_names()) out.push_back({name, parameter});
+    else if constexpr (requires { R::state_names; })
+      for (const char* name : R::state_names) out.push_back({name, parameter});
+    if constexpr (requires { rule.state_bits; })
+      for (StateTensor& s : out) {
+        s.bits = rule.state_bits;
+        if constexpr (requires { R::non_negative; })
+          for (const std::string_view name : R::non_negative)
+            s.non_negative = s.non_negative || name == s.name;
+      }
+    return out;
+  }
+  std::string refuses(size_t group, const Shape& parameter) const override {
+    if constexpr (requires { rules_[group].refuses(parameter); })
+      return rules_[group].refuses(parameter);
+    return {};
+  }
+  Tensor direction(size_t group, const Tensor& gradient,
+                   const std::vector<Tensor>& state) const override {
+    if constexpr (requires { rules_[group].direction(gradient, state); })
+      return rules_[group].direction(gradient, state);
+    return {};
+  }
+
+  // A state of 8 bits is unpacked piece by piece.
+  static_assert(!requires(const R& r) { r.state_bits; } ||
+                !(
+                    requires { R::whole_parameters; } ||
+                    requires(const R& r, const Piece<float>& p) { r.begin(p); } ||
+                    requires(const R& r, const Shape& s) { r.states(s); }));
+
+  std::vector<R> rules_;  // by group
+};
 
 }  // namespace tern::optim

@@ -4,9 +4,12 @@
 
 #include "tern/core/base/error.h"
 #include "tern/optim/adafactor.h"
+#include "tern/optim/adam.h"
 #include "tern/optim/adam_family.h"
 #include "tern/optim/lion.h"
 #include "tern/optim/muon.h"
+#include "tern/optim/rmsprop.h"
+#include "tern/optim/sgd.h"
 
 namespace tern::train {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/optim/adam.h"
 #include "tern/train/progress.h"
 
 namespace tern {

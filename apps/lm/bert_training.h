@@ -6,7 +6,7 @@
 #include "tern/apps/common/launch.h"
 #include "tern/apps/lm/bert_text.h"
 #include "tern/models/bert.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 #include "tern/train/loop.h"
 
 namespace tern::apps::lm {

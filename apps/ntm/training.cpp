@@ -10,6 +10,8 @@
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
+#include "tern/optim/rmsprop.h"
+#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::ntm {

@@ -15,6 +15,7 @@
 #include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
+#include "tern/optim/adam.h"
 #include "tern/train/progress.h"
 #include "tern/train/schedule.h"
 

@@ -12,7 +12,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/models/gpt.h"
 #include "tern/models/transformer.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 #include "tern/tests/support/same_bits.h"
 
 namespace tern {

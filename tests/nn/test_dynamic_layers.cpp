@@ -6,7 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/nn/nn.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern {

@@ -1,5 +1,5 @@
-// The optimizers beside those of optimizer.h, and groups with settings of their own. Numbers are
-// PyTorch's and timm's: tests/reference/optim/make_more_optim.py.
+// The optimizers beside Adam, SGD, RMSprop and Adadelta, and groups with settings of their own.
+// Numbers are PyTorch's and timm's: tests/reference/optim/make_more_optim.py.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -7,7 +7,7 @@
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/sequential.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/checkpoint.h"
 

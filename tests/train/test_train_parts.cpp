@@ -10,6 +10,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
+#include "tern/optim/sgd.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"

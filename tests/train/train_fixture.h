@@ -10,6 +10,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
+#include "tern/optim/optim.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/train.h"
 

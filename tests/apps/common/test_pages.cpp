@@ -14,6 +14,7 @@
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
 #include "tern/nn/nn.h"
+#include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps {

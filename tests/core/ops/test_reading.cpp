@@ -9,7 +9,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
 #include "tern/tests/core/ops/op_table.h"
 
 namespace tern {

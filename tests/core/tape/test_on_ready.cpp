@@ -12,7 +12,8 @@
 #include "tern/core/tape/record.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/module.h"
-#include "tern/optim/optimizer.h"
+#include "tern/optim/adam.h"
+#include "tern/optim/sgd.h"
 
 namespace tern {
 namespace {
