@@ -140,6 +140,7 @@ Tensor gelu(const Tensor& x, Gelu form) {
   check_defined("gelu", x);
   return form == Gelu::erf ? unary(x, detail::GeluErf()) : unary(x, detail::GeluTanh());
 }
+Tensor sigmoid(const Tensor& x) { return unary(x, detail::Sigmoid()); }
 Tensor silu(const Tensor& x) { return unary(x, detail::Silu()); }
 Tensor softplus(const Tensor& x) { return unary(x, Softplus()); }
 Tensor leaky_relu(const Tensor& x, double slope) { return unary(x, LeakyRelu{slope}); }

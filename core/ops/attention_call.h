@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/core/ops/attention.h"
-#include "tern/core/ops/operand.h"
+#include "tern/core/ops/saved_operand.h"
 
 namespace tern::detail {
 

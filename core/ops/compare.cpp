@@ -1,8 +1,10 @@
 // Comparison and logic: u8 tensors of 0 and 1.
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "tern/core/kernels/copy.h"
+#include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 
 namespace tern {
@@ -74,6 +76,15 @@ Tensor isnan(const Tensor& x) {
 Tensor isfinite(const Tensor& x) {
   check_defined("isfinite", x);
   return test("isfinite", x, [](auto v) { return v - v == 0; });
+}
+
+Tensor isinf(const Tensor& x) {
+  check_defined("isinf", x);
+  return test("isinf", x, [](auto v) {
+    if constexpr (std::is_floating_point_v<decltype(v)>)
+      return std::abs(v) > std::numeric_limits<decltype(v)>::max();
+    return false;
+  });
 }
 
 bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {

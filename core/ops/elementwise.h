@@ -18,7 +18,7 @@
 #include <array>
 
 #include "tern/core/kernels/elementwise.h"
-#include "tern/core/ops/operands.h"
+#include "tern/core/ops/kernel_inputs.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
-#include "tern/core/ops/operand.h"
+#include "tern/core/ops/saved_operand.h"
 
 namespace tern {
 

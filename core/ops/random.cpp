@@ -1,10 +1,36 @@
 // Random tensors: all numbers come from the generator that is passed.
+#include <limits>
+
 #include "tern/core/base/rng.h"
 #include "tern/core/kernels/create.h"
+#include "tern/core/ops/elementary.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/statistics.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
+namespace {
+
+void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
+  check(is_float(w.dtype()), "multinomial: needs floating weights, got {}; convert with .to()",
+        w.dtype());
+  check(w.ndim() == 1 || w.ndim() == 2, "multinomial: needs weights (C,) or (N, C), got {}",
+        w.shape());
+  check(n >= 1, "multinomial: draws {} indices, less than 1", n);
+  check(w.size(-1) > 0, "multinomial: no weights to draw by in shape {}", w.shape());
+  if (w.numel() == 0) return;
+  // Asked for what is wrong: in a ShapeOnlyScope every answer reads as 0.
+  check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,
+        "multinomial: weights must be finite and not negative");
+  const Tensor counts = sum(ne(w, 0), -1);
+  check(any(eq(counts, 0)).item<int>() == 0, "multinomial: a row of weights is all 0");
+  check(replacement || any(lt(counts, n)).item<int>() == 0,
+        "multinomial: draws {} of {} weights that are not 0; draw with replacement", n,
+        min(counts).item<int64_t>());
+}
+
+}  // namespace
 
 Tensor randn(const Shape& shape, Rng& rng, DType dtype) {
   Op op("randn");
@@ -56,6 +82,30 @@ Tensor randn_like(const Tensor& x, Rng& rng) {
 Tensor rand_like(const Tensor& x, Rng& rng) {
   check_defined("rand_like", x);
   return uniform(x.shape(), 0, 1, rng, x.dtype());
+}
+
+// Without replacement: the largest of log(u) / w, u even in (0, 1).
+Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement) {
+  check_defined("multinomial", weights);
+  NoGradGuard guard;
+  check_multinomial(weights, n, replacement);
+  const Tensor w = weights.detach().to(DType::f64);
+  if (!replacement) {
+    Tensor u = uniform(w.shape(), 0, 1, rng, DType::f64);
+    return topk(where(eq(w, 0), -std::numeric_limits<double>::infinity(),
+                      log1p(-u) / where(eq(w, 0), 1, w)),
+                n)
+        .indices;
+  }
+  // The last sum is what the others are measured by; a weight of 0 has no room.
+  Tensor sums = cumsum(w / amax(w, -1, true), -1);
+  Shape shape = w.shape();
+  shape[shape.size() - 1] = n;
+  Tensor u = uniform(shape, 0, 1, rng, DType::f64) * narrow(sums, -1, w.size(-1) - 1, 1);
+  Tensor drawn = searchsorted(sums, u, true);
+  // Rounded up to the whole sum: the last weight that is not 0.
+  Tensor last = searchsorted(sums, narrow(sums, -1, w.size(-1) - 1, 1), false);
+  return minimum(drawn, last);
 }
 
 }  // namespace tern

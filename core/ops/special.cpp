@@ -1,6 +1,6 @@
-// Error and gamma functions, in double whatever the type, one at a time. Method: the C library's
-// lgamma and erfc; Giles' polynomial (2010) and Halley's steps for erfinv; Cephes' psi and zeta
-// (Moshier) for the derivatives of lgamma.
+// Error and gamma functions, but for erf in double whatever the type, one at a time. Method: the C
+// library's lgamma and erfc; Giles' polynomial (2010) and Halley's steps for erfinv; Cephes' psi
+// and zeta (Moshier) for the derivatives of lgamma.
 #include <array>
 #include <numbers>
 
@@ -131,6 +131,20 @@ double polygamma_of(int64_t n, double x) {
   return n % 2 ? size : -size;
 }
 
+struct Erf {
+  static constexpr const char* kName = "erf";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return erf(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    constexpr double k2OverRootPi = 1.12837916709551257390;
+    return dy * (Constant<T>(k2OverRootPi) * exp(-(x * x)));
+  }
+};
+
 struct Erfc {
   static constexpr const char* kName = "erfc";
   static constexpr Keep kKeep = Keep::input;
@@ -188,6 +202,7 @@ struct Lgamma {
 
 }  // namespace
 
+Tensor erf(const Tensor& x) { return unary(x, Erf()); }
 Tensor erfc(const Tensor& x) { return unary(x, Erfc()); }
 Tensor erfinv(const Tensor& x) { return unary(x, Erfinv()); }
 Tensor lgamma(const Tensor& x) { return unary(x, Lgamma()); }

@@ -1,6 +1,6 @@
-// Tangents and their inverses, hyperbolic functions, logarithms to other bases. In f32 they are
-// computed in double or by the functions of vmath.h, as vector code; in f64 they are the C
-// library's, one at a time.
+// Sines, cosines, tangents and their inverses, hyperbolic functions, logarithms to other bases. In
+// f32 they are computed in double or by the functions of vmath.h, as vector code; in f64 they are
+// the C library's, one at a time.
 #include <numbers>
 
 #include "tern/core/ops/activations.h"
@@ -84,6 +84,32 @@ inline double log2(double x) { return std::log2(x); }
   return static_cast<float>(vmath::log(static_cast<double>(x)) * (1 / ln10));
 }
 inline double log10(double x) { return std::log10(x); }
+
+struct Sin {
+  static constexpr const char* kName = "sin";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return sin(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return dy * cos(x);
+  }
+};
+
+struct Cos {
+  static constexpr const char* kName = "cos";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return cos(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return -dy * sin(x);
+  }
+};
 
 struct Tan {
   static constexpr const char* kName = "tan";
@@ -206,11 +232,14 @@ struct LogAddExp {
 
 }  // namespace
 
+Tensor sin(const Tensor& x) { return unary(x, Sin()); }
+Tensor cos(const Tensor& x) { return unary(x, Cos()); }
 Tensor tan(const Tensor& x) { return unary(x, Tan()); }
 Tensor atan(const Tensor& x) { return unary(x, Atan()); }
 Tensor atan2(const Tensor& y, const Tensor& x) { return binary(y, x, Atan2()); }
 Tensor sinh(const Tensor& x) { return unary(x, Sinh()); }
 Tensor cosh(const Tensor& x) { return unary(x, Cosh()); }
+Tensor tanh(const Tensor& x) { return unary(x, detail::Tanh()); }
 Tensor log2(const Tensor& x) { return unary(x, Log2()); }
 Tensor log10(const Tensor& x) { return unary(x, Log10()); }
 Tensor logaddexp(const Tensor& a, const Tensor& b) { return binary(a, b, LogAddExp()); }

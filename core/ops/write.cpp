@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tern/core/kernels/copy.h"
-#include "tern/core/ops/operands.h"
+#include "tern/core/ops/kernel_inputs.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::detail {

@@ -1,9 +1,8 @@
-// Functions made of straight pieces: abs, sign, rounding, clamp, minimum, maximum.
+// clamp, minimum, maximum, nan_to_num.
 #include <algorithm>
 #include <limits>
 
-#include "tern/core/kernels/arithmetic.h"
-#include "tern/core/kernels/copy.h"
+#include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/formula.h"
 
@@ -16,75 +15,6 @@ using detail::Keep;
 using detail::Needs;
 using detail::scalar_for;
 using detail::unary;
-
-struct Abs {
-  static constexpr const char* kName = "abs";
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    if constexpr (std::is_unsigned_v<T>)
-      return x;
-    else if constexpr (std::is_floating_point_v<T>)
-      return std::abs(x);
-    else
-      return x < 0 ? kernels::Subtract()(T(0), x) : x;
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * sign(x);
-  }
-};
-
-/// Functions that are constant between jumps: the gradient is 0.
-struct Flat {
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::nothing;
-  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
-};
-
-struct Zero : Flat {
-  static constexpr const char* kName = "zero_gradient";
-  template <class T>
-  T f(T) const {
-    return 0;
-  }
-};
-
-struct Sign : Flat {
-  static constexpr const char* kName = "sign";
-  template <class T>
-  T f(T x) const {
-    return sign(x);
-  }
-};
-
-struct Floor : Flat {
-  static constexpr const char* kName = "floor";
-  template <class T>
-  T f(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::floor(x);
-    return x;
-  }
-};
-
-struct Ceil : Flat {
-  static constexpr const char* kName = "ceil";
-  template <class T>
-  T f(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::ceil(x);
-    return x;
-  }
-};
-
-struct Round : Flat {
-  static constexpr const char* kName = "round";
-  template <class T>
-  T f(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::nearbyint(x);
-    return x;
-  }
-};
 
 /// A bound of clamp: exact for floats and for integers; open ends hold nothing back.
 struct Bound {
@@ -129,12 +59,15 @@ struct Clamp {
 };
 
 /// What a bound of NaN makes of everything.
-struct AllNan : Flat {
+struct AllNan {
   static constexpr const char* kName = "clamp";
+  static constexpr bool kIntegers = true;
+  static constexpr Keep kKeep = Keep::nothing;
   template <class T>
   T f(T) const {
     return std::numeric_limits<T>::quiet_NaN();
   }
+  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
 };
 
 struct Minimum {
@@ -175,6 +108,25 @@ struct Maximum {
   }
 };
 
+struct NanToNum {
+  static constexpr const char* kName = "nan_to_num";
+  static constexpr Keep kKeep = Keep::input;
+  double nan;
+  std::optional<double> positive, negative;
+  template <class T>
+  T f(T x) const {
+    constexpr T kMost = std::numeric_limits<T>::max();
+    const T high = positive ? static_cast<T>(*positive) : kMost;
+    const T low = negative ? static_cast<T>(*negative) : -kMost;
+    const T finite = x > kMost ? high : x < -kMost ? low : x;
+    return x != x ? static_cast<T>(nan) : finite;
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return where(eq(x - x, Constant<T>(0)), dy, Constant<T>(0));
+  }
+};
+
 bool is_nan(std::optional<Scalar> s) { return s && std::isnan(s->value); }
 
 // The bound with which a u8 tensor cannot be clamped: it would become the result, and does not fit.
@@ -198,14 +150,6 @@ Tensor best_of(const char* op, const Tensor& a, Scalar b, bool smaller) {
 
 }  // namespace
 
-Tensor detail::zero_gradient(const Tensor& dy) { return unary(dy, Zero()); }
-
-Tensor abs(const Tensor& x) { return unary(x, Abs()); }
-Tensor sign(const Tensor& x) { return unary(x, Sign()); }
-Tensor floor(const Tensor& x) { return unary(x, Floor()); }
-Tensor ceil(const Tensor& x) { return unary(x, Ceil()); }
-Tensor round(const Tensor& x) { return unary(x, Round()); }
-
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   check_defined("clamp", x);
   check(low || high, "clamp: needs a lower bound, an upper bound, or both");
@@ -220,9 +164,23 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   return unary(in, Clamp{bound(low, -kInf, INT64_MIN), bound(high, kInf, INT64_MAX)});
 }
 
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  check_defined("clamp", x);
+  check(low.defined() || high.defined(), "clamp: needs a lower bound, an upper bound, or both");
+  Tensor y = low.defined() ? maximum(x, low) : x;
+  return high.defined() ? minimum(y, high) : y;
+}
+
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, Minimum()); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, Maximum()); }
 Tensor minimum(const Tensor& a, Scalar b) { return best_of("minimum", a, b, true); }
 Tensor maximum(const Tensor& a, Scalar b) { return best_of("maximum", a, b, false); }
+
+Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf,
+                  std::optional<double> neginf) {
+  check_defined("nan_to_num", x);
+  if (!is_float(x.dtype())) return x.clone();
+  return unary(x, NanToNum{nan, posinf, neginf});
+}
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-#include "tern/core/ops/operand.h"
+#include "tern/core/ops/saved_operand.h"
 
 #include <thread>
 

@@ -1,4 +1,4 @@
-#include "tern/core/ops/operands.h"
+#include "tern/core/ops/kernel_inputs.h"
 
 #include <array>
 
