@@ -1,6 +1,6 @@
-// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise; how
-// its elements can be made again, for who keeps that in their place; and who is left the elements
-// by their last holder.
+// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise. It
+// may know how to recompute its elements (Recomputation), and who takes it over when its last owner
+// lets go (Heir).
 #pragma once
 
 #include <atomic>
@@ -16,16 +16,17 @@ namespace tern {
 
 class Storage;
 
-/// Makes the elements of a storage again, to the last bit (RecomputeScope, core/tape/autograd.h).
-class Recipe : public Counted {
+/// How to recompute the elements of a storage, to the last bit: what is kept in their place in a
+/// RecomputeScope (core/tape/autograd.h).
+class Recomputation : public Counted {
  public:
-  Recipe() = default;
-  virtual ~Recipe();
-  Recipe(const Recipe&) = delete;
-  Recipe& operator=(const Recipe&) = delete;
-  /// Made at the first call, and kept as long as the recipe.
+  Recomputation() = default;
+  virtual ~Recomputation();
+  Recomputation(const Recomputation&) = delete;
+  Recomputation& operator=(const Recomputation&) = delete;
+  /// Made at the first call, and kept as long as this object.
   const Ref<Storage>& elements();
-  int64_t remakes = 0;  ///< recipes that it needs, one within the other, and itself
+  int64_t remakes = 0;  ///< recomputations that it needs, one within the other, and itself
 
  protected:
   virtual Ref<Storage> make() const = 0;
@@ -33,9 +34,9 @@ class Recipe : public Counted {
  private:
   Ref<Storage> made_;
 };
-inline void dispose(Recipe* r) { delete r; }
+inline void dispose(Recomputation* r) { delete r; }
 
-/// Is left a storage by its last holder: who needs the elements still, but perhaps not as they are.
+/// Takes over a storage when its last owner lets go, for example to keep its elements as bf16.
 class Heir : public Counted, public pool::Pooled {
  public:
   Heir() = default;
@@ -61,7 +62,7 @@ class Storage : public Counted, public pool::Pooled {
   uint64_t version() const { return version_; }
   void bump_version() {
     ++version_;
-    recipe_ = {};
+    recomputation_ = {};
   }
   /// Each has the other's elements, as if they had been written. Nobody may be at work on them.
   void exchange(Storage& other) {
@@ -71,11 +72,13 @@ class Storage : public Counted, public pool::Pooled {
     bump_version();
     other.bump_version();
   }
-  /// How the elements, as they are, can be made again; null: it is not known.
-  const Ref<Recipe>& recipe() const { return recipe_; }
-  void set_recipe(Ref<Recipe> recipe) { recipe_ = std::move(recipe); }
-  /// Who inherits the storage: once there is one, it stays, whatever is proposed. Threads may
-  /// propose at the same time.
+  /// How to recompute the elements as they are; null: it is not known.
+  const Ref<Recomputation>& recomputation() const { return recomputation_; }
+  void set_recomputation(Ref<Recomputation> recomputation) {
+    recomputation_ = std::move(recomputation);
+  }
+  /// The heir of the storage. The first that is proposed stays. Threads may propose at the same
+  /// time.
   Ref<Heir> propose_heir(Ref<Heir> proposed);
   Ref<Heir> heir() const { return Ref<Heir>(heir_.load(std::memory_order_acquire)); }
   Ref<Heir> take_heir();
@@ -100,7 +103,7 @@ class Storage : public Counted, public pool::Pooled {
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
   std::atomic<Heir*> heir_{nullptr};  // counted
-  Ref<Recipe> recipe_;
+  Ref<Recomputation> recomputation_;
 };
 
 void dispose(Storage* s);
@@ -108,8 +111,8 @@ void dispose(Storage* s);
 /// Whether nobody else holds the storage or inherits it.
 bool held_once(const Ref<Storage>& s);
 
-inline Recipe::~Recipe() = default;
-inline const Ref<Storage>& Recipe::elements() {
+inline Recomputation::~Recomputation() = default;
+inline const Ref<Storage>& Recomputation::elements() {
   if (!made_) made_ = make();
   return made_;
 }

@@ -99,7 +99,7 @@ RoundedElements::Found RoundedElements::find_f32() {
 bool SavedOperand::round(const TensorImpl& x) {
   const bool leaf = x.node() && x.node()->is_leaf();  // held by its model
   if (x.dtype != DType::f32 || leaf || matmul_precision() != MatmulPrecision::bf16 ||
-      (x.node() && x.storage->recipe()))
+      (x.node() && x.storage->recomputation()))
     return false;
   using detail::RoundedElements;
   Ref<Heir> heir = x.storage->heir();

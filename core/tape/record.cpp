@@ -94,16 +94,18 @@ Saved::Saved(Tensor t, bool is_output)
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
       is_output_(is_output) {
   // What was detached may live longer than what it would be made of: it is kept itself.
-  if (!tensor_.defined() || is_output || !tensor_.node() || !tensor_.ref()->storage->recipe())
+  if (!tensor_.defined() || is_output || !tensor_.node() ||
+      !tensor_.ref()->storage->recomputation())
     return;
-  remade_ = {tensor_.layout(), tensor_.dtype(), tensor_.node(), tensor_.ref()->storage->recipe()};
+  remade_ = {tensor_.layout(), tensor_.dtype(), tensor_.node(),
+             tensor_.ref()->storage->recomputation()};
   tensor_ = {};
 }
 
 Tensor Saved::get() const {
   if (remade_) {
     Tensor t(Ref<TensorImpl>(
-        new TensorImpl(remade_->layout, remade_->dtype, remade_->recipe->elements())));
+        new TensorImpl(remade_->layout, remade_->dtype, remade_->recomputation->elements())));
     t.ref()->set_node(remade_->node);
     return t;
   }
@@ -134,7 +136,7 @@ Saved Saved::detached() const {
   return alone;
 }
 
-std::vector<Saved> detail::ingredients(std::span<const Saved> from) {
+std::vector<Saved> detail::recomputation_inputs(std::span<const Saved> from) {
   constexpr int64_t kMost = 100;  // each takes some of the stack
   std::vector<Saved> kept;
   for (const Saved& s : from) {

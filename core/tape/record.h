@@ -126,14 +126,14 @@ class Saved {
   /// The same elements, without what they were computed by: derivatives of get() end there.
   Saved detached() const;
   /// How many others are made again, one from the other, before these elements can be.
-  int64_t remakes() const { return remade_ ? remade_->recipe->remakes : 0; }
+  int64_t remakes() const { return remade_ ? remade_->recomputation->remakes : 0; }
 
  private:
   struct Remade {
     Layout layout;
     DType dtype;
     Ref<Node> node;
-    Ref<Recipe> recipe;
+    Ref<Recomputation> recomputation;
   };
   Tensor tensor_;
   std::optional<Remade> remade_;
@@ -150,9 +150,10 @@ void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now);
 bool recomputing();
 
 template <class Make>
-class RecipeOf final : public Recipe {
+class RecomputationOf final : public Recomputation {
  public:
-  RecipeOf(std::vector<Saved> from, Make make) : from_(std::move(from)), make_(std::move(make)) {}
+  RecomputationOf(std::vector<Saved> from, Make make)
+      : from_(std::move(from)), make_(std::move(make)) {}
 
  private:
   Ref<Storage> make() const override {
@@ -164,9 +165,9 @@ class RecipeOf final : public Recipe {
   Make make_;
 };
 
-/// What recipes are made of: detached, so that who holds a result does not hold the graph behind
-/// it; empty if too many others would have to be made before, one within the other.
-std::vector<Saved> ingredients(std::span<const Saved> from);
+/// The inputs of a Recomputation: detached, so that a result that is held does not hold the graph
+/// behind it. Empty if too many others would have to be recomputed first, one within the other.
+std::vector<Saved> recomputation_inputs(std::span<const Saved> from);
 
 }  // namespace detail
 
@@ -174,13 +175,14 @@ std::vector<Saved> ingredients(std::span<const Saved> from);
 /// the same bits. `from` is saved anyway. To be called where recomputing(), before y is recorded.
 template <class Make>
 void recompute_by(const Fresh& y, std::span<const Saved> from, Make make) {
-  std::vector<Saved> kept = detail::ingredients(from);
+  std::vector<Saved> kept = detail::recomputation_inputs(from);
   if (kept.empty()) return;
   int64_t remakes = 0;
   for (const Saved& s : kept) remakes = std::max(remakes, s.remakes());
-  Ref<Recipe> recipe(new detail::RecipeOf<Make>(std::move(kept), std::move(make)));
-  recipe->remakes = remakes + 1;
-  y.ref()->storage->set_recipe(std::move(recipe));
+  Ref<Recomputation> recomputation(
+      new detail::RecomputationOf<Make>(std::move(kept), std::move(make)));
+  recomputation->remakes = remakes + 1;
+  y.ref()->storage->set_recomputation(std::move(recomputation));
 }
 
 /// Keeps an input (undefined is allowed).

@@ -90,10 +90,10 @@ void check_plan(const EpochPlan& plan, int64_t epoch) {
   }
 }
 
-// Everything that fixes what the batch at a position is.
-class Recipe {
+// Makes the batch at a position: holds everything that fixes what it is.
+class BatchMaker {
  public:
-  Recipe(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
+  BatchMaker(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
       : planner_(std::move(planner)), make_(std::move(make)), options_(options) {
     check(options.workers >= 0 && options.workers <= 256, "Loader: {} workers; 0 to 256",
           options.workers);
@@ -186,8 +186,8 @@ class Recipe {
 // the loader goes to another place: a thread is started once, not in every epoch.
 class Workers {
  public:
-  Workers(Recipe& recipe, int workers, int ahead)
-      : recipe_(recipe), slots_(static_cast<size_t>(ahead)) {
+  Workers(BatchMaker& maker, int workers, int ahead)
+      : maker_(maker), slots_(static_cast<size_t>(ahead)) {
     try {
       for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {  // the system has no more threads
@@ -252,10 +252,10 @@ class Workers {
       Slot done{nullptr, nullptr, true};
       try {
         // Not a batch ahead of need: what planning an epoch throws is not this epoch's.
-        if (number > 0) last_ = recipe_.after(last_);
+        if (number > 0) last_ = maker_.after(last_);
         const LoaderPosition position = last_;
         lock.unlock();
-        done.made = recipe_.make(position);
+        done.made = maker_.make(position);
       } catch (...) {
         done.error = std::current_exception();
       }
@@ -275,7 +275,7 @@ class Workers {
     for (std::thread& t : threads_) t.join();
   }
 
-  Recipe& recipe_;
+  BatchMaker& maker_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;
   std::vector<Slot> slots_;  // the batches are numbered; batch s is in slot s % size
@@ -296,18 +296,18 @@ void check_position(LoaderPosition position) {
 
 struct LoaderCore::Impl {
   Impl(Planner planner, Make make, const LoaderOptions& o)
-      : options(o), recipe(std::move(planner), std::move(make), o) {}
+      : options(o), maker(std::move(planner), std::move(make), o) {}
 
   Made next() {
-    if (position.batch >= recipe.batches_in(position.epoch)) {
+    if (position.batch >= maker.batches_in(position.epoch)) {
       position = {position.epoch + 1, 0};
       return nullptr;
     }
     Made made;
     if (options.workers == 0) {
-      made = recipe.make(position);
+      made = maker.make(position);
     } else {
-      if (!workers) workers = std::make_unique<Workers>(recipe, options.workers, options.prefetch);
+      if (!workers) workers = std::make_unique<Workers>(maker, options.workers, options.prefetch);
       if (workers->paused()) workers->start(position);
       try {
         made = workers->take();
@@ -321,7 +321,7 @@ struct LoaderCore::Impl {
   }
 
   LoaderOptions options;
-  Recipe recipe;
+  BatchMaker maker;
   LoaderPosition position;
   std::unique_ptr<Workers> workers;  // last: it ends before what it uses
 };
@@ -341,14 +341,14 @@ LoaderCore& LoaderCore::operator=(LoaderCore&&) noexcept = default;
 Made LoaderCore::next() { return impl_->next(); }
 LoaderPosition LoaderCore::position() const { return impl_->position; }
 int64_t LoaderCore::batches_per_epoch() const {
-  return impl_->recipe.batches_in(impl_->position.epoch);
+  return impl_->maker.batches_in(impl_->position.epoch);
 }
 
 NamedTensors LoaderCore::state_dict() const {
   const auto [epoch, batch] = impl_->position;
   return {{"epoch", full({}, epoch, DType::i64)},
           {"batch", full({}, batch, DType::i64)},
-          {"order", full({}, impl_->recipe.order_of(epoch), DType::i64)}};
+          {"order", full({}, impl_->maker.order_of(epoch), DType::i64)}};
 }
 
 void LoaderCore::load_state_dict(const NamedTensors& state) {
@@ -359,7 +359,7 @@ void LoaderCore::load_state_dict(const NamedTensors& state) {
   const auto value = [&](int i) { return here[i].second.item<int64_t>(); };
   const LoaderPosition saved{value(0), value(1)};
   check_position(saved);
-  check(value(2) == impl_->recipe.order_of(saved.epoch),
+  check(value(2) == impl_->maker.order_of(saved.epoch),
         "Loader::load_state_dict: the batches of epoch {} are others than where the state was "
         "saved; give the loader the same seed, samples and options",
         saved.epoch);
@@ -368,7 +368,7 @@ void LoaderCore::load_state_dict(const NamedTensors& state) {
 
 void LoaderCore::seek(LoaderPosition position) {
   check_position(position);
-  const int64_t batches = impl_->recipe.batches_in(position.epoch);
+  const int64_t batches = impl_->maker.batches_in(position.epoch);
   check(position.batch <= batches, "Loader::seek: there is no batch {}: epoch {} has {} batches",
         position.batch, position.epoch, batches);
   if (impl_->workers) impl_->workers->pause();
