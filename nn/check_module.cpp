@@ -69,9 +69,10 @@ std::string check_fields(const AnyModule& module, const Tensors& inputs,
                          name);
   std::erase_if(named, [](const auto& p) { return !p.second.requires_grad(); });
   const Tensor y = joined(subject.record(inputs));
-  const auto reached = y.defined() ? tern::detail::leaf_nodes(y) : std::vector<Ref<LeafNode>>();
-  auto is = [](const Tensor& t, const Ref<LeafNode>& leaf) { return leaf->owner == t.ref().get(); };
-  for (const Ref<LeafNode>& leaf : reached)
+  const auto reached = y.defined() ? tern::detail::leaf_nodes(y)
+                                   : std::vector<tern::detail::Ref<tern::detail::LeafNode>>();
+  auto is = [](const Tensor& t, const auto& leaf) { return leaf->owner == t.ref().get(); };
+  for (const auto& leaf : reached)
     if (std::none_of(named.begin(), named.end(), [&](const auto& p) { return is(p.second, leaf); }))
       return fmt::format(
           "fields: the output depends on a parameter {} that `fields` does not visit: it would "

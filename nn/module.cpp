@@ -65,8 +65,8 @@ void fail_derived(const std::string& name) {
 void mark_known(const Slots& slots) {
   for_each<Parameter>(slots, [](const std::string&, const Parameter& p) {
     if (!p.defined()) return;
-    if (const Ref<Node>& node = p.own().ref()->node_or_frozen())
-      static_cast<LeafNode*>(node.get())->known = true;
+    if (const auto& node = p.own().ref()->node_or_frozen())
+      static_cast<tern::detail::LeafNode*>(node.get())->known = true;
   });
 }
 

@@ -9,8 +9,8 @@
 namespace tern::nn {
 namespace {
 
-LeafNode* leaf_of(const Tensor& t) {
-  return static_cast<LeafNode*>(t.ref()->node_or_frozen().get());
+tern::detail::LeafNode* leaf_of(const Tensor& t) {
+  return static_cast<tern::detail::LeafNode*>(t.ref()->node_or_frozen().get());
 }
 
 Tensor leaf(const Tensor& elements, bool requires_grad) {
@@ -74,8 +74,8 @@ OwnedTensor::OwnedTensor(const OwnedTensor& other) {
   check_not_replaced("it cannot be copied", from);
   if (!from.defined()) return;
   tensor_ = leaf_like(from, from.detach().clone());
-  if (LeafNode* node = leaf_of(tensor_)) {
-    const Ref<Label>& name = from.ref()->label;
+  if (tern::detail::LeafNode* node = leaf_of(tensor_)) {
+    const tern::detail::Ref<tern::detail::PathLabel>& name = from.ref()->label;
     node->copy_of = name && name->of_parameter ? name : leaf_of(from)->copy_of;
   }
 }

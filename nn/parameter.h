@@ -57,7 +57,7 @@ class OwnedTensor {
   [[noreturn]] void fail_moved() const;
   Tensor tensor_;
   bool moved_ = false;  // tensor_ went elsewhere, and nothing was assigned since
-  Ref<Label> moved_name_;
+  tern::detail::Ref<tern::detail::PathLabel> moved_name_;
   Shape moved_shape_;
 };
 

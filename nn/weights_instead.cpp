@@ -44,7 +44,8 @@ Tensor named(const char* op, const std::string& name, const NamedTensors& parame
   return outer ? outer->parameter_of(it->second) : it->second;
 }
 
-Ref<Substitution> paired(const NamedTensors& parameters, const NamedTensors& instead) {
+tern::detail::Ref<Substitution> paired(const NamedTensors& parameters,
+                                       const NamedTensors& instead) {
   constexpr const char* kOp = "WeightsInstead";
   std::vector<Substitution::Pair> pairs;
   for (const auto& [name, t] : instead) {
@@ -58,12 +59,12 @@ Ref<Substitution> paired(const NamedTensors& parameters, const NamedTensors& ins
             "{}: '{}' and '{}' are one parameter; give it once", kOp, other.name, name);
     pairs.push_back({name, parameter, t});
   }
-  return Ref<Substitution>(new Substitution(pairs, tern::detail::substituting));
+  return tern::detail::Ref<Substitution>(new Substitution(pairs, tern::detail::substituting));
 }
 
 // The weight stands in for itself, so that it is known where it is used.
-Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weight,
-                         LinearHook::Fn fn) {
+tern::detail::Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weight,
+                                       LinearHook::Fn fn) {
   constexpr const char* kOp = "LinearHook";
   const Tensor parameter = named(kOp, weight, parameters);
   check(parameter.ndim() == 2, "{}: '{}' is {}, and linear() takes matrices", kOp, weight,
@@ -71,8 +72,9 @@ Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weig
   check(fn != nullptr, "{}: there is no function to call", kOp);
   Substitution* outer = tern::detail::substituting;
   const Tensor* instead = outer ? outer->look_up(parameter.ref().get()) : nullptr;
-  return Ref<Substitution>(new Substitution({{weight, parameter, instead ? *instead : parameter}},
-                                            outer, Substitution::OuterHooks::seen, std::move(fn)));
+  return tern::detail::Ref<Substitution>(
+      new Substitution({{weight, parameter, instead ? *instead : parameter}}, outer,
+                       Substitution::OuterHooks::seen, std::move(fn)));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 namespace tern::optim {
 
+using tern::detail::LeafNode;
+
 /// REQUIRES: p is a leaf that requires a gradient.
 inline LeafNode& leaf_of(const Tensor& p) { return *static_cast<LeafNode*>(p.node().get()); }
 
@@ -12,7 +14,7 @@ inline LeafNode& leaf_of(const Tensor& p) { return *static_cast<LeafNode*>(p.nod
 /// reached; null if there is none. It may be gone: a copy that lived for a forward pass alone.
 inline const LeafNode* unknown_beside(const LeafNode& leaf) {
   if (!leaf.pass) return nullptr;
-  for (const Ref<Node>& other : leaf.pass->unknown) {
+  for (const auto& other : leaf.pass->unknown) {
     const auto* node = static_cast<const LeafNode*>(other.get());
     if (!node->known && !node->frozen()) return node;
   }

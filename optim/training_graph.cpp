@@ -38,7 +38,7 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   NamedTensors optimized = optimizer.parameters();
   Set model = identities(parameters), stepped = identities(optimized), reached;
   std::vector<std::string> unknown;
-  for (const Ref<LeafNode>& leaf : tern::detail::leaf_nodes(loss)) {
+  for (const auto& leaf : tern::detail::leaf_nodes(loss)) {
     reached.insert(leaf->owner);
     if (!model.contains(leaf->owner)) unknown.push_back("a leaf " + tern::detail::describe(*leaf));
   }

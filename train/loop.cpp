@@ -249,7 +249,7 @@ Outcome Loop::run() {
     check(p.resumed || !p.folder.holds_run(),
           "{}: the folder holds a run already; resume that one, or choose another folder",
           p.folder.path);
-    if (lock->held()) remove_abandoned_files(p.folder.path);
+    if (lock->held()) tern::detail::remove_abandoned_files(p.folder.path);
   }
   if (p.in_folder() && !finished() &&
       (p.options.tensorboard || (p.resumed && has_event_files(p.folder.path))))

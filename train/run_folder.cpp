@@ -32,7 +32,9 @@ void RunFolder::write_log(const std::vector<std::string>& lines) const {
   write_file_atomically(log(), text);
 }
 
-void RunFolder::append_log(const std::string& line) const { append_to_file(log(), line + "\n"); }
+void RunFolder::append_log(const std::string& line) const {
+  tern::detail::append_to_file(log(), line + "\n");
+}
 
 RunFolder make_new_folder(const std::string& path) {
   fs::path above = fs::path(path).parent_path();

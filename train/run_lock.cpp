@@ -78,7 +78,7 @@ RunLock::RunLock(const std::string& folder) : folder_(folder), path_(RunFolder{f
   }
 }
 
-void RunLock::open() { fd_ = open_regular_file(path_, O_RDWR | O_CREAT); }
+void RunLock::open() { fd_ = tern::detail::open_regular_file(path_, O_RDWR | O_CREAT); }
 
 // False where there are no locks.
 bool RunLock::lock() {
@@ -110,7 +110,7 @@ void RunLock::write_owner() {
   const std::string owner = fmt::format("{} {}\n", ::getpid(), machine_name());
   if (::ftruncate(fd_, 0) != 0 ||
       ::pwrite(fd_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
-    fail_write(path_, "cannot write");
+    tern::detail::fail_write(path_, "cannot write");
 }
 
 RunLock::~RunLock() {

@@ -92,7 +92,7 @@ EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& op
   path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{}{}", folder, kPrefix, std::floor(wall_time()),
                       host_name(), ::getpid(), number++, options.suffix);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(path_, "cannot be made");
+  if (fd_ < 0) tern::detail::fail_write(path_, "cannot be made");
   constexpr std::string_view kVersion = "brain.Event:2";
   Message head;
   head.add_double(field::kWallTime, wall_time());

@@ -3,6 +3,9 @@
 #include "tern/core/base/out_of_memory.h"
 
 namespace tern {
+
+using detail::ErrorPlace;
+
 namespace {
 
 thread_local const ErrorPlace* innermost = nullptr;

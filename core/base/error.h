@@ -27,6 +27,8 @@ class IoError : public Error {
 /// Throws Error.
 [[noreturn]] void fail(const std::string& message);
 
+namespace detail {
+
 /// Where in the user's model this thread is at work (an op's scope, tape/op.h). While it lives,
 /// errors thrown by fail() and check() begin with its where(), if that says anything; of several
 /// the innermost that does.
@@ -40,10 +42,12 @@ class ErrorPlace {
   ~ErrorPlace();
 
  private:
-  friend void fail(const std::string& message);
+  friend void tern::fail(const std::string& message);
   virtual std::string where() const = 0;
   const ErrorPlace* outer_;
 };
+
+}  // namespace detail
 
 /// Throws Error with the formatted message unless `ok`. Arguments are formatted only on failure.
 template <class... Args>

@@ -7,7 +7,7 @@
 
 #include "tern/core/base/cpp20.h"
 
-namespace tern {
+namespace tern::detail {
 
 /// Base of counted objects. The count is atomic: tensors may be handed between threads.
 struct Counted {
@@ -53,4 +53,4 @@ class Ref {
   T* p_ = nullptr;
 };
 
-}  // namespace tern
+}  // namespace tern::detail

@@ -116,7 +116,7 @@ Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step) {
   return out;
 }
 
-Extent extent(const Layout& layout) {
+detail::Extent detail::extent(const Layout& layout) {
   if (layout.numel() == 0) return {layout.offset, layout.offset - 1};
   Extent e{layout.offset, layout.offset};
   for (int i = 0; i < layout.ndim(); ++i) {

@@ -52,10 +52,12 @@ Layout diagonal(const Layout& layout, int a, int b, int64_t shift);
 /// windows, a new last axis the elements in them. REQUIRES: 0 <= size <= shape[axis], step > 0.
 Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step);
 
+namespace detail {
 /// Lowest and highest element position that the layout reaches (empty layouts: offset, offset-1).
 struct Extent {
   int64_t first, last;
 };
 Extent extent(const Layout& layout);
+}  // namespace detail
 
 }  // namespace tern

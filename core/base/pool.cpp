@@ -3,7 +3,7 @@
 #include <array>
 #include <new>
 
-namespace tern::pool {
+namespace tern::detail::pool {
 namespace {
 
 constexpr std::size_t kStep = 64;     // size classes are multiples of a cache line
@@ -57,4 +57,4 @@ void release(void* p, std::size_t bytes) noexcept {
   ++lists.count[c];
 }
 
-}  // namespace tern::pool
+}  // namespace tern::detail::pool

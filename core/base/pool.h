@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace tern::pool {
+namespace tern::detail::pool {
 
 /// Memory for an object of `bytes`, aligned for any scalar type. Any thread may release it.
 void* acquire(std::size_t bytes);
@@ -13,7 +13,7 @@ void release(void* p, std::size_t bytes) noexcept;
 /// Base of classes whose objects live in the pool.
 struct Pooled {
   static void* operator new(std::size_t bytes) { return acquire(bytes); }
-  static void operator delete(void* p, std::size_t bytes) { release(p, bytes); }
+  static void operator delete(void* p, std::size_t bytes) { pool::release(p, bytes); }
 };
 
 /// Allocator for the standard containers.
@@ -24,8 +24,8 @@ struct Allocator {
   template <class U>
   Allocator(const Allocator<U>&) {}  // NOLINT: rebinding is implicit in the standard
   T* allocate(std::size_t n) { return static_cast<T*>(acquire(n * sizeof(T))); }
-  void deallocate(T* p, std::size_t n) { release(p, n * sizeof(T)); }
+  void deallocate(T* p, std::size_t n) { pool::release(p, n * sizeof(T)); }
   bool operator==(const Allocator&) const { return true; }
 };
 
-}  // namespace tern::pool
+}  // namespace tern::detail::pool

@@ -1,6 +1,6 @@
 #include "tern/core/base/storage.h"
 
-namespace tern {
+namespace tern::detail {
 
 Ref<Heir> Storage::propose_heir(Ref<Heir> proposed) {
   Heir* found = nullptr;
@@ -28,4 +28,4 @@ bool held_once(const Ref<Storage>& s) {
   return s.use_count() == 1 && (!heir || heir.use_count() == 2);
 }
 
-}  // namespace tern
+}  // namespace tern::detail

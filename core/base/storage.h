@@ -12,7 +12,7 @@
 #include "tern/core/base/intrusive.h"
 #include "tern/core/base/pool.h"
 
-namespace tern {
+namespace tern::detail {
 
 class Storage;
 
@@ -50,8 +50,8 @@ inline void dispose(Heir* heir) { delete heir; }
 
 class Storage : public Counted, public pool::Pooled {
  public:
-  explicit Storage(std::size_t size) : size_(size), bytes_(size), data_(detail::allocate(bytes_)) {}
-  ~Storage() { detail::deallocate(data_, bytes_); }
+  explicit Storage(std::size_t size) : size_(size), bytes_(size), data_(allocate(bytes_)) {}
+  ~Storage() { deallocate(data_, bytes_); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
@@ -117,4 +117,4 @@ inline const Ref<Storage>& Recomputation::elements() {
   return made_;
 }
 
-}  // namespace tern
+}  // namespace tern::detail

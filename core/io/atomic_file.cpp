@@ -15,6 +15,10 @@
 #include <utility>
 
 namespace tern {
+
+using detail::fail_write;
+using detail::open_regular_file;
+
 namespace {
 
 std::string folder_of(const std::string& path) {
@@ -45,7 +49,7 @@ bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; 
 
 }  // namespace
 
-void fail_write(const std::string& path, const char* what) {
+void detail::fail_write(const std::string& path, const char* what) {
   throw WriteError(fmt::format("write: {}: {}: {}", path, what, std::strerror(errno)));
 }
 
@@ -93,7 +97,7 @@ void AtomicFile::commit() {
   ::fsync(folder_);
 }
 
-int open_regular_file(const std::string& path, int flags) {
+int detail::open_regular_file(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   // What a link, a pipe without a reader or a socket, and a folder give.
   const bool other = fd < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
@@ -104,7 +108,7 @@ int open_regular_file(const std::string& path, int flags) {
   fail_io(fmt::format("write: {} is not a regular file", path));
 }
 
-void append_to_file(const std::string& path, std::string_view bytes) {
+void detail::append_to_file(const std::string& path, std::string_view bytes) {
   struct Open {
     int fd;
     ~Open() {
@@ -116,7 +120,7 @@ void append_to_file(const std::string& path, std::string_view bytes) {
   if (::close(std::exchange(file.fd, -1)) != 0) fail_write(path, "cannot close");
 }
 
-void remove_abandoned_files(const std::string& folder) {
+void detail::remove_abandoned_files(const std::string& folder) {
   static const std::regex temporary(R"(.+\.([0-9]{1,9})\.[0-9]+\.tmp)");
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder, error), end; it != end; it.increment(error)) {

@@ -16,9 +16,6 @@ class WriteError : public IoError {
   using IoError::IoError;
 };
 
-/// Throws WriteError "write: PATH: WHAT: " and what errno says.
-[[noreturn]] void fail_write(const std::string& path, const char* what);
-
 /// A file being written. Until commit() the target keeps its old content; a file that is never
 /// committed leaves nothing behind. It stays in the folder that it was begun in: if that is moved
 /// meanwhile, commit() puts the file there, and not into a new folder of the old name. Every
@@ -42,6 +39,11 @@ class AtomicFile {
   int folder_ = -1, fd_ = -1;
 };
 
+namespace detail {
+
+/// Throws WriteError "write: PATH: WHAT: " and what errno says.
+[[noreturn]] void fail_write(const std::string& path, const char* what);
+
 /// Opens a file to write in it where it lies (`flags` as for open(2)) and gives its descriptor.
 /// Only a regular file will do: a name that leads elsewhere, a link for one, would let whoever made
 /// it choose the file that is written, and a pipe would wait for a reader. IoError if it is
@@ -55,5 +57,7 @@ void append_to_file(const std::string& path, std::string_view bytes);
 /// Removes from a folder what processes that are gone were writing there when they ended: the
 /// temporary files of AtomicFile.
 void remove_abandoned_files(const std::string& folder);
+
+}  // namespace detail
 
 }  // namespace tern

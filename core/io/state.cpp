@@ -96,7 +96,7 @@ std::string complaint(const Match& m, const NamedTensors& targets, bool strict) 
 }
 
 bool whole(const Tensor& t) {
-  return t.is_contiguous() && t.layout().offset == 0 && held_once(t.ref()->storage);
+  return t.is_contiguous() && t.layout().offset == 0 && detail::held_once(t.ref()->storage);
 }
 
 // Of a source that is a part of more, the rest would stay in memory with the target.

@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "tern/core/base/dtype.h"
-#include "tern/core/base/loops.h"
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/loops.h"
 
 namespace tern::kernels {
 

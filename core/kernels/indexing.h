@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/dtype.h"
-#include "tern/core/base/loops.h"
+#include "tern/core/kernels/loops.h"
 
 namespace tern::kernels {
 

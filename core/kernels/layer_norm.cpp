@@ -148,7 +148,7 @@ void backward(const LayerNormBackward<T>& norm) {
     });
     return;
   }
-  Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
+  detail::Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
   T* shares = static_cast<T*>(scratch.data());
   parallel_for(blocks, grain(kBlockOfRows * n), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {

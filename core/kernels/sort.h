@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "tern/core/base/dtype.h"
-#include "tern/core/base/loops.h"
+#include "tern/core/kernels/loops.h"
 
 namespace tern::kernels {
 

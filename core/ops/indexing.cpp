@@ -42,7 +42,7 @@ Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
   from.shape = index.shape();
   from.strides[access.axis] = 0;
   if (y.numel() > 0)
-    kernels::gather(plan_loops(y.shape(), {&y.layout(), &index.layout(), &from}),
+    kernels::gather(kernels::plan_loops(y.shape(), {&y.layout(), &index.layout(), &from}),
                     item_size(x.dtype()), y.ref()->storage->data(), index.data<int64_t>(), bytes(x),
                     stride, access.read_zero);
   return op.record(y,

@@ -9,22 +9,22 @@ kernels::Input input_of(const Tensor& x) {
   return {data + x.layout().offset * item_size(x.dtype()), x.dtype()};
 }
 
-Loops plan(const char* op, const Layout& out,
-           std::initializer_list<std::reference_wrapper<const Tensor>> in) {
-  std::array<Layout, kMaxOperands> l;
+kernels::Loops plan(const char* op, const Layout& out,
+                    std::initializer_list<std::reference_wrapper<const Tensor>> in) {
+  std::array<Layout, kernels::kMaxOperands> l;
   size_t n = 0;
   l[n++] = out;
   for (const Tensor& t : in)
     l[n++] = t.shape() == out.shape ? t.layout() : expand(op, t.layout(), out.shape);
   switch (n) {
     case 2:
-      return plan_loops(out.shape, {&l[0], &l[1]});
+      return kernels::plan_loops(out.shape, {&l[0], &l[1]});
     case 3:
-      return plan_loops(out.shape, {&l[0], &l[1], &l[2]});
+      return kernels::plan_loops(out.shape, {&l[0], &l[1], &l[2]});
     case 4:
-      return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3]});
+      return kernels::plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3]});
     case 5:
-      return plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3], &l[4]});
+      return kernels::plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3], &l[4]});
   }
   fail(fmt::format("{}: a loop over {} operands", op, n));
 }

@@ -5,9 +5,9 @@
 #include <functional>
 #include <initializer_list>
 
-#include "tern/core/base/loops.h"
 #include "tern/core/kernels/elementwise.h"
 #include "tern/core/kernels/elementwise_many.h"
+#include "tern/core/kernels/loops.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern::detail {
@@ -16,8 +16,8 @@ namespace tern::detail {
 kernels::Input input_of(const Tensor& x);
 
 /// The loops over `out` and the inputs, broadcast to its shape.
-Loops plan(const char* op, const Layout& out,
-           std::initializer_list<std::reference_wrapper<const Tensor>> in);
+kernels::Loops plan(const char* op, const Layout& out,
+                    std::initializer_list<std::reference_wrapper<const Tensor>> in);
 
 /// A tensor broadcast to the shape of a pass.
 kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x);

@@ -228,7 +228,7 @@ Shape check_linear(const Tensor& x, const Tensor& w, const Tensor& b,
 Tensor hooked(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
               const std::vector<const detail::LinearHook*>& hooks) {
   using detail::Substitution;
-  const Ref<Substitution> unhooked(
+  const detail::Ref<Substitution> unhooked(
       new Substitution({}, detail::substituting, Substitution::OuterHooks::hidden));
   const detail::SubstitutionScope scope(unhooked);
   Tensor y = linear(x, w, b);

@@ -22,7 +22,7 @@ Tensor checked_index(const char* op, const Tensor& given, int64_t size, const Te
         given.dtype());
   Tensor index = given.to(DType::i64);
   if (index.numel() == 0) return index;
-  int64_t bad = kernels::first_out_of_range(plan_loops(index.shape(), {&index.layout()}),
+  int64_t bad = kernels::first_out_of_range(kernels::plan_loops(index.shape(), {&index.layout()}),
                                             index.data<int64_t>(), size);
   if (bad < 0) return index;
   const Tensor& told = shown.defined() ? shown : index;
@@ -59,7 +59,7 @@ void scatter_into(const char* op, kernels::Combine how, const Tensor& to_tensor,
   kernels::ScatterAxis axis{from.shape[a], to.strides[a], at.strides[a], from.strides[a]};
   to.shape = from.shape;  // nothing is written beyond the index
   Layout lines[] = {erase_axis(to, a), erase_axis(at, a), erase_axis(from, a)};
-  Loops loops = plan_loops(lines[0].shape, {&lines[0], &lines[1], &lines[2]});
+  kernels::Loops loops = kernels::plan_loops(lines[0].shape, {&lines[0], &lines[1], &lines[2]});
   to_tensor.begin_write(op);
   kernels::scatter(to_tensor.dtype(), how, loops, axis, bytes(to_tensor), index.data<int64_t>(),
                    bytes(source), skip);

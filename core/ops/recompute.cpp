@@ -111,7 +111,7 @@ struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
   std::vector<Rng> rngs_before;
-  Ref<detail::Substitution> substitution;  // that fn ran in first
+  detail::Ref<detail::Substitution> substitution;  // that fn ran in first
   detail::DrawLog draws = {};
   Shape shape = {};
   std::vector<Saved> inputs = {};
@@ -227,7 +227,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
   Op op("checkpoint", inputs);
-  Recompute recompute{fn, options.rngs, {}, Ref(detail::substituting)};
+  Recompute recompute{fn, options.rngs, {}, detail::Ref(detail::substituting)};
   for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
   // The first pass is recorded only to find what fn uses; its graph is dropped at once.
   std::vector<Tensor> args;

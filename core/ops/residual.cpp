@@ -27,7 +27,7 @@ Tensor with_history(const char* name, const Fresh& sum, const Tensor& x, const T
   auto vjp = [name, mask](const Tensor& dy, const Wants& wants) {
     return sum_gradients(name, mask, dy, wants);
   };
-  Ref<Node> node(new detail::OpNode<decltype(vjp)>(name, sum, vjp));
+  detail::Ref<detail::Node> node(new detail::OpNode<decltype(vjp)>(name, sum, vjp));
   for (const Tensor* t : {&x, &residual}) detail::connect(*node, *t);
   sum.ref()->set_node(std::move(node));
   return not_differentiable(sum);

@@ -9,6 +9,12 @@
 #include "tern/core/tape/autograd.h"
 
 namespace tern {
+
+using detail::Heir;
+using detail::Ref;
+using detail::Storage;
+using detail::TensorImpl;
+
 namespace {
 
 kernels::Bf16* words(const Ref<Storage>& s) { return static_cast<kernels::Bf16*>(s->data()); }

@@ -17,7 +17,8 @@ namespace tern {
 class Operand {
  public:
   Operand(Tensor t) : tensor_(std::move(t)) {}  // NOLINT: implicit on purpose
-  Operand(const Layout& layout, Ref<Storage> bf16) : layout_(layout), bf16_(std::move(bf16)) {}
+  Operand(const Layout& layout, detail::Ref<detail::Storage> bf16)
+      : layout_(layout), bf16_(std::move(bf16)) {}
 
   bool rounded() const { return static_cast<bool>(bf16_); }
   /// Undefined where rounded().
@@ -39,7 +40,7 @@ class Operand {
  private:
   Tensor tensor_;
   Layout layout_;
-  Ref<Storage> bf16_;
+  detail::Ref<detail::Storage> bf16_;
 };
 
 namespace detail {
@@ -89,13 +90,13 @@ class SavedOperand {
  private:
   struct Rounding {
     Layout layout;
-    Ref<Node> node;
-    Ref<detail::RoundedElements> elements;
+    detail::Ref<detail::Node> node;
+    detail::Ref<detail::RoundedElements> elements;
     uint64_t version;
   };
-  bool round(const TensorImpl& x);
+  bool round(const detail::TensorImpl& x);
   void check_version(uint64_t now) const;
-  Tensor tensor(Ref<Storage> f32) const;
+  Tensor tensor(detail::Ref<detail::Storage> f32) const;
 
   Saved saved_;
   std::optional<Rounding> rounding_;

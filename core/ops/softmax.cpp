@@ -16,7 +16,7 @@ enum class Form { plain, logarithm };
 kernels::RowMask row_mask(const Tensor& mask) {
   if (!mask.defined() || mask.numel() == 0) return {};
   Layout rows = erase_axis(mask.layout(), mask.ndim() - 1);
-  return {mask.data<uint8_t>(), plan_loops(rows.shape, {&rows})};
+  return {mask.data<uint8_t>(), kernels::plan_loops(rows.shape, {&rows})};
 }
 
 // `mask` in the shape of x, its last axis without gaps; undefined stays so.

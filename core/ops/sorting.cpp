@@ -21,7 +21,7 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
   if (values.numel() > 0) {
     Layout in = erase_axis(x.layout(), a), out = erase_axis(values.layout(), a);
     int64_t stride = values.layout().strides[a];
-    kernels::sort(x.dtype(), plan_loops(in.shape, {&in, &out, &out}),
+    kernels::sort(x.dtype(), kernels::plan_loops(in.shape, {&in, &out, &out}),
                   {size, x.strides()[a], stride, stride}, count, descending, bytes(x),
                   values.ref()->storage->data(), places.data<int64_t>());
   }
@@ -42,7 +42,7 @@ Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim
   Layout lines = erase_axis(x.layout(), a);
   Fresh y(lines.shape, DType::i64);
   if (y.numel() > 0)
-    kernels::arg_extreme(x.dtype(), plan_loops(lines.shape, {&lines, &y.layout()}), size,
+    kernels::arg_extreme(x.dtype(), kernels::plan_loops(lines.shape, {&lines, &y.layout()}), size,
                          x.strides()[a], greatest, bytes(x), y.data<int64_t>());
   Tensor found = op.not_differentiable(y);
   return keepdim ? unsqueeze(found, a) : found;

@@ -87,7 +87,7 @@ Tensor safe_source(const Tensor& to, const Tensor& from) {
   const Layout &t = to.layout(), &f = from.layout();
   if (to.ref()->storage != from.ref()->storage) return from;
   if (t.offset == f.offset && t.strides == f.strides && t.shape == f.shape) return from;
-  Extent a = extent(t), b = extent(f);
+  detail::Extent a = detail::extent(t), b = detail::extent(f);
   return a.last < b.first || b.last < a.first ? from : from.clone();
 }
 

@@ -9,6 +9,13 @@
 #include "tern/core/tape/segment.h"
 
 namespace tern {
+
+using detail::BackwardPass;
+using detail::LeafNode;
+using detail::Node;
+using detail::Ref;
+using detail::TensorImpl;
+
 namespace {
 
 std::atomic<uint64_t> next_run{1};

@@ -4,6 +4,12 @@
 
 namespace tern {
 
+using detail::LeafNode;
+using detail::Node;
+using detail::Ref;
+using detail::Storage;
+using detail::TensorImpl;
+
 TensorImpl::TensorImpl(Layout l, DType t, Ref<Storage> s)
     : layout(l), dtype(t), storage(std::move(s)) {}
 

@@ -6,6 +6,11 @@
 #include "tern/core/tape/segment.h"
 
 namespace tern {
+
+using detail::LeafNode;
+using detail::Node;
+using detail::TensorImpl;
+
 namespace {
 
 std::atomic<uint64_t> next_sequence{1};
@@ -22,7 +27,7 @@ thread_local Node* running = nullptr;
 
 }  // namespace
 
-void dispose(Node* node) {
+void detail::dispose(Node* node) {
   node->next_dead = trash.head;
   trash.head = node;
   if (trash.draining) return;

@@ -15,7 +15,9 @@ class Consumed;
 class Wants;
 
 /// The gradients a VJP returns, one per input; undefined where there is none.
-using Gradients = std::vector<Tensor, pool::Allocator<Tensor>>;
+using Gradients = std::vector<Tensor, detail::pool::Allocator<Tensor>>;
+
+namespace detail {
 
 /// A recorded op: what made a tensor, and how to send a gradient back to the inputs.
 class Node : public Counted, public pool::Pooled {
@@ -40,7 +42,7 @@ class Node : public Counted, public pool::Pooled {
   DType dtype;                                                ///< of the output
   std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: wants no gradient
   const MatmulPrecision precision;  ///< that the op was computed with; its VJP is, too
-  Ref<Label> origin;                ///< the module of the op, if it was watched
+  Ref<PathLabel> origin;            ///< the module of the op, if it was watched
   Tensor pending;                   ///< the engine's: gradient so far
   uint64_t mark = 0;                ///< the engine's: last run that needs it
   int64_t awaited = 0;              ///< the engine's: contributions still to come
@@ -75,13 +77,11 @@ class LeafNode final : public Node {
   std::recursive_mutex gathering;
   std::thread::id handing_over, asked_for;  ///< the threads of claim()
   bool known = true;                        ///< false: a parameter that no walk has found so far
-  Ref<Label> copy_of;                ///< the name of the parameter that an unknown one is a copy of
+  Ref<PathLabel> copy_of;            ///< the name of the parameter that an unknown one is a copy of
   Ref<BackwardPass> pass;            ///< the last one that reached it, if it was known
   uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
   const char* stepped_by = nullptr;  ///< the optimizer that took the gradient inside backward
 };
-
-namespace detail {
 
 /// The leaves that `output` depends on and that are not frozen: those of leaves(), and parameters
 /// whose tensors are gone (copies that lived for a forward pass alone).

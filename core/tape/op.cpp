@@ -7,6 +7,13 @@
 #include "tern/core/tape/node.h"
 
 namespace tern {
+
+using detail::LeafNode;
+using detail::Node;
+using detail::PathLabel;
+using detail::Ref;
+using detail::TensorImpl;
+
 namespace {
 
 thread_local const OpScope* innermost = nullptr;
@@ -18,9 +25,9 @@ thread_local const ModuleScope* working = nullptr;  // the innermost layer that 
 // Names are given and read rarely: by module walks, for errors, and while somebody watches.
 std::mutex labels;
 
-Ref<Label> label_of(const TensorImpl* t) {
+Ref<PathLabel> label_of(const TensorImpl* t) {
   std::lock_guard lock(labels);
-  return t ? t->label : Ref<Label>();
+  return t ? t->label : Ref<PathLabel>();
 }
 
 // "decoder.linear1" of "decoder.linear1.weight"; nothing of "weight".
@@ -92,7 +99,7 @@ void OpScope::tell_made(const Tensor& result, int index) {
 void OpScope::pass_module_on(const Tensor& result) const {
   std::string module = where();
   if (module.empty()) return;
-  Ref<Label> label(new Label(module, false));
+  Ref<PathLabel> label(new PathLabel(module, false));
   if (const Ref<Node>& node = result.node()) node->origin = label;
   std::lock_guard lock(labels);
   if (!result.ref()->label) result.ref()->label = std::move(label);
@@ -113,7 +120,7 @@ std::string OpScope::where() const {
   std::string inherited;
   uint64_t newest = 0;
   for (const TensorImpl* t : operands) {
-    Ref<Label> label = label_of(t);
+    Ref<PathLabel> label = label_of(t);
     if (label && label->of_parameter) return without_last(label->text, 1);
     const uint64_t made = t && t->node() ? t->node()->sequence : 0;
     if (!label || made < newest) continue;
@@ -164,20 +171,20 @@ bool observed() { return watching && !muted; }
 const OpScope* current_op() { return innermost; }
 
 std::string parameter_name(const Tensor& t) {
-  Ref<Label> label = t.defined() ? label_of(t.ref().get()) : Ref<Label>();
+  Ref<PathLabel> label = t.defined() ? label_of(t.ref().get()) : Ref<PathLabel>();
   return label && label->of_parameter ? label->text : "";
 }
 
 void set_parameter_name(const Tensor& t, const std::string& name) {
   std::lock_guard lock(labels);
-  Ref<Label>& label = t.ref()->label;
+  Ref<PathLabel>& label = t.ref()->label;
   if (name.empty()) {
     label = {};
     return;
   }
   if (label && label->of_parameter && (label->text == name || label->text.ends_with("." + name)))
     return;
-  label = Ref<Label>(new Label(name, true));
+  label = Ref<PathLabel>(new PathLabel(name, true));
 }
 
 }  // namespace tern

@@ -29,7 +29,7 @@ enum class Pass { forward, backward };
 bool observed();
 
 /// An op at work in this thread. Scopes nest: ops are made of ops, VJPs of ops.
-class OpScope : private ErrorPlace {
+class OpScope : private detail::ErrorPlace {
  public:
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
@@ -58,7 +58,7 @@ class OpScope : private ErrorPlace {
 
  protected:
   /// `node`: the one whose VJP runs; null: an op. `to_leaves`: leaves gather in their grad().
-  explicit OpScope(const char* name, const Node* node = nullptr, bool to_leaves = false);
+  explicit OpScope(const char* name, const detail::Node* node = nullptr, bool to_leaves = false);
   ~OpScope();
   void set_inputs(const Tensor* const* inputs, int count) {
     pointers_ = inputs;
@@ -84,7 +84,7 @@ class OpScope : private ErrorPlace {
   std::string where() const override;  // its own module alone
 
   const char* name_;
-  const Node* node_;
+  const detail::Node* node_;
   Pass pass_;
   bool to_leaves_;
   const Tensor* const* pointers_ = nullptr;  // of count_ inputs, or null: they are in list_
@@ -106,7 +106,7 @@ class Region : public OpScope {
 /// have no parameters of their own. For layers that check their input, or compute with views of
 /// their weights. `parts` of the parameter's name are left out: 1 for "weight", 2 for
 /// "proj.weight".
-class ModuleScope : private ErrorPlace {
+class ModuleScope : private detail::ErrorPlace {
  public:
   explicit ModuleScope(const Tensor& parameter, int parts = 1);
   ~ModuleScope();

@@ -8,6 +8,13 @@
 #include "tern/core/tape/segment.h"
 
 namespace tern {
+
+using detail::LeafNode;
+using detail::Node;
+using detail::Ref;
+using detail::Storage;
+using detail::TensorImpl;
+
 bool Wants::operator[](int input) const {
   const Ref<Node>& node = node_.inputs[static_cast<size_t>(input)];
   if (!node || !to_leaves_) return node && node->mark == run_;

@@ -57,7 +57,7 @@ class Consumed {
 /// Which inputs' gradients are asked for; a VJP may skip the others.
 class Wants {
  public:
-  Wants(const Node& node, uint64_t run, bool to_leaves, bool last)
+  Wants(const detail::Node& node, uint64_t run, bool to_leaves, bool last)
       : node_(node), run_(run), to_leaves_(to_leaves), last_(last) {}
   ~Wants() { release(); }
   Wants(const Wants&) = delete;
@@ -82,10 +82,10 @@ class Wants {
  private:
   Tensor& gathered(int input) const;
   std::unique_lock<std::recursive_mutex> lock(int input) const;
-  const Node& node_;
+  const detail::Node& node_;
   uint64_t run_;
   bool to_leaves_, last_;
-  mutable std::vector<LeafNode*, pool::Allocator<LeafNode*>> held_;
+  mutable std::vector<detail::LeafNode*, detail::pool::Allocator<detail::LeafNode*>> held_;
 };
 
 /// The result of an op before it is recorded: fresh memory, or a view of an input's.
@@ -106,11 +106,11 @@ class Fresh {
   T* data() const {
     return static_cast<T*>(impl_->storage->data()) + layout().offset;
   }
-  const Ref<TensorImpl>& ref() const { return impl_; }
+  const detail::Ref<detail::TensorImpl>& ref() const { return impl_; }
 
  private:
-  explicit Fresh(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
-  Ref<TensorImpl> impl_;
+  explicit Fresh(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
+  detail::Ref<detail::TensorImpl> impl_;
 };
 
 /// A tensor kept for the backward pass. get() fails if it was written to in between. Of an input
@@ -132,8 +132,8 @@ class Saved {
   struct Remade {
     Layout layout;
     DType dtype;
-    Ref<Node> node;
-    Ref<Recomputation> recomputation;
+    detail::Ref<detail::Node> node;
+    detail::Ref<detail::Recomputation> recomputation;
   };
   Tensor tensor_;
   std::optional<Remade> remade_;
@@ -179,7 +179,7 @@ void recompute_by(const Fresh& y, std::span<const Saved> from, Make make) {
   if (kept.empty()) return;
   int64_t remakes = 0;
   for (const Saved& s : kept) remakes = std::max(remakes, s.remakes());
-  Ref<Recomputation> recomputation(
+  detail::Ref<detail::Recomputation> recomputation(
       new detail::RecomputationOf<Make>(std::move(kept), std::move(make)));
   recomputation->remakes = remakes + 1;
   y.ref()->storage->set_recomputation(std::move(recomputation));
@@ -265,7 +265,7 @@ class Op : public OpScope {
   template <class Vjp>
   Tensor record(Fresh out, Vjp vjp) {
     if (!is_float(out.dtype()) || !recording()) return finish(std::move(out), {});
-    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    detail::Ref<detail::Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
     connect(*node);
     return finish(std::move(out), std::move(node));
   }
@@ -275,7 +275,7 @@ class Op : public OpScope {
   Tensor record(Fresh out, std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
                 Vjp vjp) {
     if (!is_float(out.dtype()) || !tern::recording(inputs)) return finish(std::move(out), {});
-    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    detail::Ref<detail::Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
     for (const Tensor& t : inputs) detail::connect(*node, t);
     return finish(std::move(out), std::move(node));
   }
@@ -283,7 +283,7 @@ class Op : public OpScope {
   template <class Vjp>
   Tensor record(Fresh out, std::span<const Tensor> inputs, Vjp vjp) {
     if (!is_float(out.dtype()) || !tern::recording(inputs)) return finish(std::move(out), {});
-    Ref<Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
+    detail::Ref<detail::Node> node(new detail::OpNode<Vjp>(name(), out, std::move(vjp)));
     for (const Tensor& t : inputs) detail::connect(*node, t);
     return finish(std::move(out), std::move(node));
   }
@@ -293,8 +293,8 @@ class Op : public OpScope {
 
  private:
   static constexpr size_t kMaxInputs = 8;
-  void connect(Node& node) const;
-  Tensor finish(Fresh out, Ref<Node> node);
+  void connect(detail::Node& node) const;
+  Tensor finish(Fresh out, detail::Ref<detail::Node> node);
   std::array<const Tensor*, kMaxInputs> addresses_{};
   int results_ = 0;
 };

@@ -18,17 +18,19 @@
 
 namespace tern {
 
+namespace detail {
+
 class Node;
 void dispose(Node* node);
 
 /// What belongs to which part of a model: the name of a parameter ("up.weight"), or the module that
 /// a result came from ("up"). See parameter_name() and OpScope::module() in op.h.
-struct Label : Counted {
-  Label(std::string t, bool p) : text(std::move(t)), of_parameter(p) {}
+struct PathLabel : Counted {
+  PathLabel(std::string t, bool p) : text(std::move(t)), of_parameter(p) {}
   std::string text;
   bool of_parameter;
 };
-inline void dispose(Label* label) { delete label; }
+inline void dispose(PathLabel* label) { delete label; }
 
 /// What a Tensor points to. For the inside of core only.
 struct TensorImpl : Counted, pool::Pooled {
@@ -49,7 +51,7 @@ struct TensorImpl : Counted, pool::Pooled {
   Layout layout;
   DType dtype;
   Ref<Storage> storage;
-  Ref<Label> label;  // null: unknown
+  Ref<PathLabel> label;  // null: unknown
 
  private:
   Ref<Node> node_;
@@ -57,11 +59,13 @@ struct TensorImpl : Counted, pool::Pooled {
 };
 inline void dispose(TensorImpl* impl) { delete impl; }
 
+}  // namespace detail
+
 class Tensor {
  public:
   /// An undefined tensor: no shape, no elements. Stands for "none" in optional arguments.
   Tensor() = default;
-  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+  explicit Tensor(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Layout& layout() const { return impl().layout; }
@@ -130,21 +134,21 @@ class Tensor {
   /// tern::backward(*this).
   void backward() const;
 
-  const Ref<TensorImpl>& ref() const { return impl_; }
-  const Ref<Node>& node() const { return impl().node(); }
+  const detail::Ref<detail::TensorImpl>& ref() const { return impl_; }
+  const detail::Ref<detail::Node>& node() const { return impl().node(); }
   /// Announces an in-place write by `op`: raises the version. In grad mode it is an error for a
   /// tensor that requires a gradient or shares its elements with one.
   void begin_write(const char* op) const;
 
  private:
-  TensorImpl& impl() const {
+  detail::TensorImpl& impl() const {
     if (!impl_) fail_undefined();
     return *impl_;
   }
   [[noreturn]] static void fail_undefined();
   void check_type(DType wanted) const;
   void check_one_element() const;
-  Ref<TensorImpl> impl_;
+  detail::Ref<detail::TensorImpl> impl_;
 };
 
 /// Readable elements, as PyTorch prints them; long axes are shortened.

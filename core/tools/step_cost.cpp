@@ -184,9 +184,9 @@ StepCost Ledger::cost(const NamedTensors& weights) const {
   cost.most = most();
   for (const Block& b : blocks_)
     if (b.born <= peak_event_ && b.dead > peak_event_) cost.at_peak[kind_of(b)] += b.bytes;
-  std::unordered_set<const Storage*> seen;
+  std::unordered_set<const detail::Storage*> seen;
   for (const auto& [name, t] : weights)
-    if (const Storage* s = t.ref()->storage.get(); seen.insert(s).second)
+    if (const detail::Storage* s = t.ref()->storage.get(); seen.insert(s).second)
       cost.at_peak[MemoryKind::weights] += static_cast<int64_t>(s->bytes());
   cost.most[MemoryKind::weights] = cost.at_peak[MemoryKind::weights];
   const std::string module = rows_.empty() ? "" : rows_[peak_row_].module;

@@ -114,7 +114,7 @@ TEST_CASE("run folder: what ended before its first checkpoint is no run; the dea
   const std::string dead = folder.checkpoint() + ".99999999.0.tmp";
   const std::string alive = fmt::format("{}.{}.0.tmp", folder.checkpoint(), ::getppid());
   const std::string users = folder.file("notes.tmp");
-  for (const std::string& file : {dead, alive, users}) append_to_file(file, "x");
+  for (const std::string& file : {dead, alive, users}) tern::detail::append_to_file(file, "x");
   Training t({.folder = folder.path});
   REQUIRE(t.loop.run() == Outcome::finished);
   CHECK_FALSE(fs::exists(dead));
@@ -129,21 +129,21 @@ TEST_CASE("run folder: what ended before its first checkpoint is no run; the dea
 TEST_CASE("atomic files: what cannot be written is a WriteError with path and reason") {
   const TempDir dir;
   const std::string nowhere = dir / "none/file";
-  for (const auto& write :
-       {std::function([&] { AtomicFile{nowhere}; }), {[&] { append_to_file(nowhere, "x"); }}})
+  for (const auto& write : {std::function([&] { AtomicFile{nowhere}; }),
+                            {[&] { tern::detail::append_to_file(nowhere, "x"); }}})
     CHECK_THROWS_WITH_AS(write(), doctest::Contains("none/file: c"), WriteError);
-  append_to_file(dir / "log", "a\n");
-  append_to_file(dir / "log", "b\n");
+  tern::detail::append_to_file(dir / "log", "a\n");
+  tern::detail::append_to_file(dir / "log", "b\n");
   CHECK(read_file(dir / "log") == "a\nb\n");
-  CHECK_THROWS_WITH_AS(append_to_file("/dev/full", "x"), "write: /dev/full is not a regular file",
-                       IoError);
+  CHECK_THROWS_WITH_AS(tern::detail::append_to_file("/dev/full", "x"),
+                       "write: /dev/full is not a regular file", IoError);
   {
     const auto before = std::signal(SIGXFSZ, SIG_IGN);
     rlimit limit = {};
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
     const rlimit four = {4, limit.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &four) == 0);
-    CHECK_THROWS_WITH_AS(append_to_file(dir / "log", "c\n"),
+    CHECK_THROWS_WITH_AS(tern::detail::append_to_file(dir / "log", "c\n"),
                          doctest::Contains("log: cannot write: File too large"), WriteError);
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
     std::signal(SIGXFSZ, before);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/layout.h"
-#include "tern/core/base/loops.h"
+#include "tern/core/kernels/loops.h"
 
 namespace tern {
 namespace {
@@ -125,7 +125,7 @@ TEST_CASE("layout: is_contiguous and extent against the positions") {
     for (size_t i = 0; i < p.size(); ++i) rising &= p[i] == p[0] + static_cast<int64_t>(i);
     INFO("shape ", to_string(l.shape), " strides ", to_string(l.strides));
     REQUIRE(l.is_contiguous() == rising);
-    Extent e = extent(l);
+    detail::Extent e = detail::extent(l);
     if (p.empty()) {
       REQUIRE(e.last == e.first - 1);
     } else {
@@ -166,13 +166,13 @@ TEST_CASE("loops: runs cover every element of every operand once, in order, from
     Layout c = Layout::contiguous(a.shape);
     b.shape = a.shape;  // any strides will do: positions are only computed
     b.strides.resize(a.ndim(), 5);
-    Loops loops = plan_loops(a.shape, {&a, &b, &c});
+    kernels::Loops loops = kernels::plan_loops(a.shape, {&a, &b, &c});
     REQUIRE(loops.numel == a.numel());
     if (a.is_contiguous() && a.numel() > 0)
-      REQUIRE(plan_loops(a.shape, {&a, &c}).sizes.size() == 1);
+      REQUIRE(kernels::plan_loops(a.shape, {&a, &c}).sizes.size() == 1);
     int64_t first = random.pick(0, loops.numel), last = random.pick(first, loops.numel);
     Positions got[3];
-    for_each_run(loops, first, last, [&](const Offsets& at, int64_t count) {
+    kernels::for_each_run(loops, first, last, [&](const kernels::Offsets& at, int64_t count) {
       REQUIRE(count > 0);
       for (int k = 0; k < 3; ++k)
         for (int64_t i = 0; i < count; ++i)

@@ -9,7 +9,7 @@
 
 #include "tern/core/base/layout.h"
 
-namespace tern {
+namespace tern::kernels {
 
 constexpr int kMaxOperands = 5;
 
@@ -58,4 +58,4 @@ void for_each_run(const Loops& loops, int64_t first, int64_t last, Body&& body) 
   }
 }
 
-}  // namespace tern
+}  // namespace tern::kernels

@@ -1,6 +1,6 @@
-#include "tern/core/base/loops.h"
+#include "tern/core/kernels/loops.h"
 
-namespace tern {
+namespace tern::kernels {
 
 Loops plan_loops(const Shape& shape, std::initializer_list<const Layout*> operands) {
   Loops loops;
@@ -52,4 +52,4 @@ Offsets seek(const Loops& loops, int64_t at, Dims& index) {
   return offsets;
 }
 
-}  // namespace tern
+}  // namespace tern::kernels
