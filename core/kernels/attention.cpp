@@ -98,8 +98,12 @@ class HeadForward {
       dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
       multiply_rows(tile, panels.factors, s.keys, panels.p, tiling_.ld);
     }
-    values.multiply(tile.rows, s.value_dim, tile.keys, {panels.p, {tiling_.ld, 1}},
-                    out_.at(tile.b, tile.h, tile.first), out_.row);
+    values.multiply({.m = tile.rows,
+                     .n = s.value_dim,
+                     .k = tile.keys,
+                     .a = {panels.p, {tiling_.ld, 1}},
+                     .c = out_.at(tile.b, tile.h, tile.first),
+                     .ldc = out_.row});
   }
 
   const AttentionInputs<T>& in_;
@@ -154,7 +158,8 @@ class HeadBackward {
     probabilities_again(in_, factors.keys_turned, tiling_, tile, panels,
                         kept_ + 2 * ((tile.b * s.heads + tile.h) * s.queries + tile.first));
     const Matrix<T> dout = matrix_of(dout_, tile.b, tile.h, tile.first);
-    factors.values_turned.multiply(tile.rows, tile.keys, s.value_dim, dout, d, ld);
+    factors.values_turned.multiply(
+        {.m = tile.rows, .n = tile.keys, .k = s.value_dim, .a = dout, .c = d, .ldc = ld});
     const T* dropout = nullptr;
     if (in_.dropout.first > 0) {
       dropout_factors(in_.dropout, tiling_, tile, s.keys, panels.factors);
@@ -168,8 +173,12 @@ class HeadBackward {
     const Matrix<T> q = matrix_of(in_.q, tile.b, tile.h, tile.first);
     add_keys(tile, g, first, ds, q, s.dim, dk_);
     if (dq_.data)
-      factors.keys.multiply(tile.rows, s.dim, tile.keys, ds, dq_.at(tile.b, tile.h, tile.first),
-                            dq_.row);
+      factors.keys.multiply({.m = tile.rows,
+                             .n = s.dim,
+                             .k = tile.keys,
+                             .a = ds,
+                             .c = dq_.at(tile.b, tile.h, tile.first),
+                             .ldc = dq_.row});
   }
 
   // to (keys, columns) += x^T y, or = where this is the first tile of its sums. x (rows, keys),

@@ -160,7 +160,8 @@ T scores(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling
     tile.keys = std::max(tile.keys, panels.counts[i]);
   }
   const Matrix<T> q{in.q.at(tile.b, tile.h, tile.first), {in.q.row, in.q.col}};
-  keys.multiply(tile.rows, tile.keys, in.size.dim, q, panels.p, tiling.ld);
+  keys.multiply(
+      {.m = tile.rows, .n = tile.keys, .k = in.size.dim, .a = q, .c = panels.p, .ldc = tiling.ld});
   if (!in.bias.data && !in.allowed.data) return in.scale;
   return add_masks(in, tile, panels, tiling.ld);
 }

@@ -45,13 +45,11 @@ T flushed(T x) {
 template <class T>
 class Run {
  public:
-  Run(const GemmPlan& plan, Elements<T> a, Elements<T> b, T* c, T beta, const PanelDone& done)
+  /// `whole`: the first of the plan's products.
+  Run(const GemmPlan& plan, const Product<T>& whole, const PanelDone& done)
       : p_(plan),
         g_(plan.g),
-        a_(a),
-        b_(b),
-        c_(c),
-        beta_(beta),
+        whole_(whole),
         done_(done),
         partial_((plan.splits - 1) * plan.batches * plan.g.m * plan.g.n) {}
 
@@ -80,26 +78,28 @@ class Run {
     const Offset at = locate(g_.batch, batch);
     const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
     const Panel out = panel_of(batch, panel);
-    MatrixProduct<T> part{out.rows,   out.cols,        0,         {{}, g_.a},
-                          {{}, g_.b}, c_ + out.offset, out.stride};
+    Product<T> part = whole_;
+    part.m = out.rows;
+    part.n = out.cols;
+    part.c += out.offset;
     if (split > 0) {
       part.c =
           partial_.data() + (split - 1) * p_.batches * g_.m * g_.n + (batch * g_.m + i) * g_.n + j;
       part.ldc = g_.n;
+      part.beta = 0;
     }
-    T beta = split == 0 ? beta_ : T(0);
     const int64_t units = g_.k == 0 ? 0 : p_.units();
     const int64_t first = split * units / p_.splits, last = (split + 1) * units / p_.splits;
-    if (first == last) scale(part.c, part.m, part.n, part.ldc, beta);
+    if (first == last) scale(part.c, part.m, part.n, part.ldc, part.beta);
     for (int64_t u = first; u < last; ++u) {
       const Offset term = locate(p_.sums, u / p_.k_blocks);
       const int64_t block = u % p_.k_blocks;
       const int64_t k0 = block * g_.k / p_.k_blocks, k1 = (block + 1) * g_.k / p_.k_blocks;
       part.k = k1 - k0;
-      part.beta = u == first ? beta : T(1);
-      part.a.data = moved(a_, at.a + term.a + i * g_.a.row + k0 * g_.a.col);
-      part.b.data = moved(b_, at.b + term.b + j * g_.b.col + k0 * g_.b.row);
+      part.a.data = moved(whole_.a.data, at.a + term.a + i * g_.a.row + k0 * g_.a.col);
+      part.b.data = moved(whole_.b.data, at.b + term.b + j * g_.b.col + k0 * g_.b.row);
       multiply(part);
+      part.beta = 1;
     }
     if (done_ && p_.splits == 1) done_(out);
   }
@@ -119,7 +119,7 @@ class Run {
         const T* part =
             partial_.data() + (s - 1) * p_.batches * g_.m * g_.n + (batch * g_.m + i) * g_.n + j;
         for (int64_t r = 0; r < out.rows; ++r) {
-          T* to = c_ + out.offset + r * out.stride;
+          T* to = whole_.c + out.offset + r * out.stride;
           const T* from = part + r * g_.n;
           simd([=, n = out.cols] {
             for (int64_t x = 0; x < n; ++x) to[x] += from[x];
@@ -134,9 +134,7 @@ class Run {
 
   const GemmPlan& p_;
   const Gemm& g_;
-  Elements<T> a_, b_;
-  T* c_;
-  T beta_;
+  const Product<T>& whole_;
   const PanelDone& done_;
   Scratch<T> partial_;
 };
@@ -149,9 +147,10 @@ bool together(const GemmPlan& p, bool tiles) {
          flops >= kWorthTogether;
 }
 
+}  // namespace
+
 template <class T>
-void run_gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta,
-              const PanelDone& done) {
+void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta, const PanelDone& done) {
   int64_t flops = 2 * shape.m * shape.n * shape.k;
   for (int64_t size : shape.batch.sizes) flops *= size;
   detail::CountFlops counted(flops);
@@ -161,35 +160,20 @@ void run_gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta,
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);
   const Gemm& g = plan.g;
+  const Product<T> whole{g.m, g.n, g.k, {a, g.a}, {b, g.b}, c, g.c.row, beta};
   if constexpr (std::is_same_v<T, float>) {
-    if (together(plan, tiles) && bf16)
-      return multiply_bf16_together(g.m, g.n, g.k, a, g.a, b, g.b, beta, c, g.c.row, done);
     if (together(plan, tiles))
-      return multiply_tiles_together(g.m, g.n, g.k, static_cast<const float*>(a.data), g.a,
-                                     static_cast<const float*>(b.data), g.b, beta, c, g.c.row,
-                                     done);
+      return bf16 ? multiply_bf16_together(whole, done) : multiply_tiles_together(whole, done);
   }
   if constexpr (std::is_floating_point_v<T>) {
     BlasScope blas;
-    Run<T>(plan, a, b, c, beta, done).run();
+    Run<T>(plan, whole, done).run();
   } else {
-    Run<T>(plan, a, b, c, beta, done).run();
+    Run<T>(plan, whole, done).run();
   }
 }
 
-}  // namespace
-
-template <class T>
-void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta, const PanelDone& done) {
-  run_gemm<T>(shape, a, b, c, beta, done);
-}
-
-void gemm_stored(const Gemm& shape, Factor a, Factor b, float* c, float beta,
-                 const PanelDone& done) {
-  run_gemm<float>(shape, a, b, c, beta, done);
-}
-
-template void gemm(const Gemm&, const float*, const float*, float*, float, const PanelDone&);
+template void gemm(const Gemm&, Factor, Factor, float*, float, const PanelDone&);
 template void gemm(const Gemm&, const double*, const double*, double*, double, const PanelDone&);
 template void gemm(const Gemm&, const int64_t*, const int64_t*, int64_t*, int64_t,
                    const PanelDone&);

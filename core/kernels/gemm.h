@@ -22,6 +22,7 @@ struct BatchAxes {
   void erase(int axis);
 };
 
+/// What decides how a batch of products is cut: all but the numbers.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   MatrixStrides a, b, c;
@@ -29,14 +30,11 @@ struct Gemm {
 };
 
 /// C = A B + beta C; with beta = 0 what C held does not matter. An empty sum gives beta C.
-/// T is float, double or int64_t (plain loops).
+/// T is float, double or int64_t (plain loops). Elements are stored as bfloat16 where
+/// matmul_precision() is bf16 alone.
 /// REQUIRES: blas_takes() A, B and C. With `done`: C has column stride 1.
 template <class T>
-void gemm(const Gemm& shape, const T* a, const T* b, T* c, T beta = 0, const PanelDone& done = {});
-
-/// The same for operands of which either or both are stored as bfloat16.
-/// REQUIRES: matmul_precision() is bf16.
-void gemm_stored(const Gemm& shape, Factor a, Factor b, float* c, float beta = 0,
-                 const PanelDone& done = {});
+void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta = 0,
+          const PanelDone& done = {});
 
 }  // namespace tern::kernels

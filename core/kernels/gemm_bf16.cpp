@@ -6,35 +6,30 @@
 namespace tern::kernels {
 namespace {
 
-void run(const Bf16Call& call) {
+void run(const Product<float>& p, const PanelDone* done) {
 #if defined(__x86_64__)
   switch (bf16_way()) {
     case Bf16Way::portable:
       break;
     case Bf16Way::avx2:
-      return run_avx2(call);
+      return run_avx2(p, done);
     case Bf16Way::avx512:
-      return run_avx512(call);
+      return run_avx512(p, done);
     case Bf16Way::avx512_bf16:
-      return run_avx512_bf16(call);
+      return run_avx512_bf16(p, done);
     case Bf16Way::amx:
-      return run_amx(call);
+      return run_amx(p, done);
   }
 #endif
-  run_portable(call);
+  run_portable(p, done);
 }
 
 }  // namespace
 
-void multiply_bf16(int64_t m, int64_t n, int64_t k, Factor a, MatrixStrides sa, Factor b,
-                   MatrixStrides sb, float beta, float* c, int64_t ldc) {
-  run({{m, n, k, a, b, c, sa, sb, ldc, scale_for(m, n, beta, c, ldc)}, nullptr});
-}
+void multiply_bf16(const Product<float>& p) { run(scaled(p), nullptr); }
 
-void multiply_bf16_together(int64_t m, int64_t n, int64_t k, Factor a, MatrixStrides sa, Factor b,
-                            MatrixStrides sb, float beta, float* c, int64_t ldc,
-                            const PanelDone& done) {
-  run({{m, n, k, a, b, c, sa, sb, ldc, scale_for(m, n, beta, c, ldc)}, &done});
+void multiply_bf16_together(const Product<float>& p, const PanelDone& done) {
+  run(scaled(p), &done);
 }
 
 }  // namespace tern::kernels

@@ -78,18 +78,19 @@ template <int kBands, int kStrips>
   if constexpr (kBands * kStrips == 4) _tile_stored(3, lower + 16, c_row);
 }
 
+using AmxTile = void (*)(int64_t, int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
+/// By bands of 16 rows less one and strips of 16 columns less one.
+constexpr AmxTile kAmxTiles[2][2] = {{amx_tile<1, 1>, amx_tile<1, 2>},
+                                     {amx_tile<2, 1>, amx_tile<2, 2>}};
+
 struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
   using Scope = AmxScope;
   static int64_t first_row(int64_t m, int64_t, int64_t t) { return std::min(m, t * kRows); }
 
   static void tile(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a,
                    const uint16_t* b, int64_t, float* c, int64_t ldc, bool add) {
-    const bool bands = rows > 16, strips = columns > kLanes;
-    auto run = [&](float* to, int64_t ld) {
-      (bands    ? strips ? amx_tile<2, 2> : amx_tile<2, 1>
-          : strips ? amx_tile<1, 2>
-                : amx_tile<1, 1>)(rows, depth, a, b, to, ld, add);
-    };
+    const AmxTile tile = kAmxTiles[rows > 16 ? 1 : 0][columns > kLanes ? 1 : 0];
+    auto run = [&](float* to, int64_t ld) { tile(rows, depth, a, b, to, ld, add); };
     if (columns % kLanes == 0 && rows % 16 == 0) return run(c, ldc);
     on_copy<kRows>(rows, columns, c, ldc, add, run);
   }
@@ -98,25 +99,30 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
 /// Few rows times a matrix whose columns lie in memory one after the other (weights of a linear
 /// layer): as C^T = B^T A^T, where B is packed as it lies.
 constexpr int64_t kFewRows = 16;
-void multiply_few_rows(const BlockedProduct& p) {
+void multiply_few_rows(const Product<float>& p) {
   Scratch<float> turned(p.n * p.m);
   float* t = turned.data();
-  for (int64_t i = 0; i < p.m && p.add; ++i)
+  for (int64_t i = 0; i < p.m && p.beta != 0; ++i)
     for (int64_t j = 0; j < p.n; ++j) t[j * p.m + i] = p.c[i * p.ldc + j];
-  multiply_alone<AmxPairs>(
-      {p.n, p.m, p.k, p.b, p.a, t, {p.sb.col, p.sb.row}, {p.sa.col, p.sa.row}, p.m, p.add});
+  multiply_alone<AmxPairs>({.m = p.n,
+                            .n = p.m,
+                            .k = p.k,
+                            .a = p.b.transposed(),
+                            .b = p.a.transposed(),
+                            .c = t,
+                            .ldc = p.m,
+                            .beta = p.beta});
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] = t[j * p.m + i];
 }
 
 }  // namespace
 
-void run_amx(const Bf16Call& call) {
-  const BlockedProduct& p = call.product;
-  if (!call.done && p.m <= kFewRows && p.n > p.m && p.sb.col != 1)
+void run_amx(const Product<float>& p, const PanelDone* done) {
+  if (!done && p.m <= kFewRows && p.n > p.m && p.b.strides.col != 1)
     multiply_few_rows(p);
   else
-    call.run<AmxPairs>();
+    multiply_blocks<AmxPairs>(p, done);
 }
 
 const Bf16Packing& packing_amx() {

@@ -109,7 +109,9 @@ struct DotPairs : Pairs</*kInOrder=*/false, kDotRows, 1024, /*kLooksAhead=*/true
 
 }  // namespace
 
-void run_avx512_bf16(const Bf16Call& call) { call.run<DotPairs>(); }
+void run_avx512_bf16(const Product<float>& p, const PanelDone* done) {
+  multiply_blocks<DotPairs>(p, done);
+}
 
 const Bf16Packing& packing_avx512_bf16() {
   static constexpr Bf16Packing kPacking = PackedKind<DotPairs>::packing();

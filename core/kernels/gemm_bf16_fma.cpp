@@ -255,14 +255,20 @@ using Fused256 = Fused<3, 16, kTiles256>;
 
 }  // namespace
 
-void run_portable(const Bf16Call& call) { call.run<Plain>(); }
+void run_portable(const Product<float>& p, const PanelDone* done) {
+  multiply_blocks<Plain>(p, done);
+}
 const Bf16Packing& packing_portable() {
   static constexpr Bf16Packing kPacking = PackedKind<Plain>::packing();
   return kPacking;
 }
 #if defined(__x86_64__)
-void run_avx2(const Bf16Call& call) { call.run<Fused256>(); }
-void run_avx512(const Bf16Call& call) { call.run<Fused512>(); }
+void run_avx2(const Product<float>& p, const PanelDone* done) {
+  multiply_blocks<Fused256>(p, done);
+}
+void run_avx512(const Product<float>& p, const PanelDone* done) {
+  multiply_blocks<Fused512>(p, done);
+}
 const Bf16Packing& packing_avx2() {
   static constexpr Bf16Packing kPacking = PackedKind<Fused256>::packing();
   return kPacking;

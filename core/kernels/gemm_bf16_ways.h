@@ -13,23 +13,18 @@ namespace tern::kernels {
 
 constexpr int64_t kBf16Group = 32;  ///< places of k that are summed apart
 
-/// One of the product's forms: multiply_alone or, with `done`, multiply_together.
-struct Bf16Call {
-  BlockedProduct product;
-  const PanelDone* done;  ///< null: in this thread
-
-  template <class K>
-  void run() const {
-    if (done)
-      multiply_together<K>(product, *done);
-    else
-      multiply_alone<K>(product);
-  }
-};
+/// In all threads or, where `done` is null, in this one.
+template <TileKind K>
+void multiply_blocks(const Product<float>& p, const PanelDone* done) {
+  if (done)
+    multiply_together<K>(p, *done);
+  else
+    multiply_alone<K>(p);
+}
 
 /// A kind of tiles on what is packed once. Tile by tile of rows and strip by strip of columns, each
 /// has all of k: block after block, as the product's other forms cut it.
-template <class K>
+template <TileKind K>
 struct PackedKind {
   using Packed = typename K::Packed;
   static constexpr int64_t kParts = kStrip / K::kColumns;  // of a strip of 32
@@ -109,7 +104,8 @@ struct PackedKind {
   }
 };
 
-void run_portable(const Bf16Call& call);
+/// The product, whose beta is 0 or 1, as by multiply_blocks.
+void run_portable(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_portable();
 #if defined(__x86_64__)
 /// Sums with results below the smallest normal number flushed to zero, and such operands read as
@@ -122,10 +118,10 @@ struct FlushScope {
   unsigned before;
 };
 
-void run_avx2(const Bf16Call& call);
-void run_avx512(const Bf16Call& call);
-void run_avx512_bf16(const Bf16Call& call);
-void run_amx(const Bf16Call& call);
+void run_avx2(const Product<float>& p, const PanelDone* done);
+void run_avx512(const Product<float>& p, const PanelDone* done);
+void run_avx512_bf16(const Product<float>& p, const PanelDone* done);
+void run_amx(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_avx2();
 const Bf16Packing& packing_avx512();
 const Bf16Packing& packing_avx512_bf16();

@@ -1,31 +1,11 @@
 // How a product is cut into blocks that stay in the caches, for tiles of any kind. After Goto & van
 // de Geijn (2008), "Anatomy of high-performance matrix multiplication": blocks of A and B are
-// copied
-// ("packed") to where the innermost loop, the tile, reads them without gaps.
-//
-// A kind of tiles, K, is a struct of constants and static functions:
-//   Packed               the type of packed elements
-//   kRows, kColumns      the largest tile of C
-//   kMaxDepth            the longest block of k
-//   kBlockTiles          tiles of rows that are packed together: they stay in the second cache
-//   kFewRows             rows of A up to which it is A that threads share (multiply_together)
-//   kReadsB              whether B may be read where it lies
-//   kTakesBf16           whether operands may be stored as bfloat16
-//   kGroup               a block of k may be packed in parts of so many places: part after part in
-//                        each tile, where size_a() and kColumns say
-//   room_a(tiles, depth), room_b(depth)  elements of Packed for so many tiles of rows, for one
-//                        strip of columns, of a block of k
-//   size_a(rows, depth)  elements that a tile's rows take
-//   first_row(m, tiles, t)  where tile t begins
-//   pack_a(from, stride, by_rows, rows, depth, to)     rows whose elements, or columns whose
-//   pack_b(from, stride, by_rows, columns, depth, to)  elements, lie next to each other; from is a
-//                                                      const float* and, if kTakesBf16, const Bf16*
-//   tile(rows, columns, depth, a, b, b_stride, c, ldc, add)
-//   Scope                held by a thread around calls of tile()
-// Inside of core only.
+// copied ("packed") to where the innermost loop, the tile, reads them without gaps. Inside of core
+// only.
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <utility>
 
 #include "tern/core/base/threads.h"
@@ -39,25 +19,62 @@ inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-using Range = std::pair<int64_t, int64_t>;  ///< tiles or strips: the first, one behind the last
-
-/// C = A B, or C += A B, as multiply_tiles has it.
-struct BlockedProduct {
-  int64_t m, n, k;
-  Factor a, b;
-  float* c;
-  MatrixStrides sa, sb;
-  int64_t ldc;
-  bool add;  ///< to C
+/// Packs rows of A and columns of B, `stride` apart, of `depth` places of k. by_rows: the elements
+/// of a row lie next to each other in memory, else those of a column.
+template <class K, class From>
+concept Packs = requires(const From* from, int64_t stride, bool by_rows, int64_t count,
+                         int64_t depth, typename K::Packed* to) {
+  K::pack_a(from, stride, by_rows, count, depth, to);
+  K::pack_b(from, stride, by_rows, count, depth, to);
 };
 
-/// One product, and the pieces that it is computed in: tiles of rows, strips of columns, and
-/// blocks of k.
+/// A kind of tiles: a struct of constants and static functions.
 template <class K>
-struct Blocks : BlockedProduct {
+concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_t n, int64_t i,
+                            const typename K::Packed* a, const typename K::Packed* b,
+                            int64_t stride, float* c, bool add) {
+  // The largest tile of C, and the longest block of k.
+  { K::kRows } -> std::same_as<const int64_t&>;
+  { K::kColumns } -> std::same_as<const int64_t&>;
+  { K::kMaxDepth } -> std::same_as<const int64_t&>;
+  // Tiles of rows that are packed together: they stay in the second cache.
+  { K::kBlockTiles } -> std::same_as<const int64_t&>;
+  // Up to so many rows of A, threads share A (multiply_together).
+  { K::kFewRows } -> std::same_as<const int64_t&>;
+  // A block of k may be packed in parts of so many places: part after part in each tile, where
+  // size_a() and kColumns say.
+  { K::kGroup } -> std::same_as<const int64_t&>;
+  // Whether B may be read where it lies, and whether operands may be stored as bfloat16.
+  { K::kReadsB } -> std::same_as<const bool&>;
+  { K::kTakesBf16 } -> std::same_as<const bool&>;
+
+  // Elements of Packed for n tiles of rows and for one strip of columns of a block of k.
+  { K::room_a(n, depth) } -> std::same_as<int64_t>;
+  { K::room_b(depth) } -> std::same_as<int64_t>;
+  // Elements of Packed that a tile of so many rows takes.
+  { K::size_a(rows, depth) } -> std::same_as<int64_t>;
+  // Where tile i of n begins among all rows, and block i of n among all places of k.
+  { K::first_row(rows, n, i) } -> std::same_as<int64_t>;
+  { K::first_depth(depth, n, i) } -> std::same_as<int64_t>;
+
+  // C = A B or, with `add`, C += A B for one tile. Rows of B lie b_stride apart, those of C ldc.
+  K::tile(rows, columns, depth, a, b, /*b_stride=*/stride, c, /*ldc=*/stride, add);
+  // A thread holds one around its calls of tile().
+  typename K::Scope;
+
+  requires Packs<K, float>;
+  requires !K::kTakesBf16 || Packs<K, Bf16>;
+};
+
+using Range = std::pair<int64_t, int64_t>;  ///< tiles or strips: the first, one behind the last
+
+/// One product, whose beta is 0 or 1, and the pieces that it is computed in: tiles of rows, strips
+/// of columns, and blocks of k.
+template <TileKind K>
+struct Blocks : Product<float> {
   using Packed = typename K::Packed;
 
-  explicit Blocks(const BlockedProduct& p) : BlockedProduct(p) {
+  explicit Blocks(const Product<float>& p) : Product<float>(p) {
     for (int64_t d = 0; d < depths(); ++d) deepest = std::max(deepest, depth(d));
   }
   int64_t deepest = 0;  ///< the longest block of k
@@ -72,7 +89,7 @@ struct Blocks : BlockedProduct {
   int64_t room_b() const { return K::room_b(deepest); }                      ///< of a strip
   int64_t width(int64_t strip) const { return std::min(K::kColumns, n - strip * K::kColumns); }
   Factor strip_of_b(int64_t strip, int64_t d) const {
-    return b.at(first(d) * sb.row + strip * K::kColumns * sb.col);
+    return b.data.at(first(d) * b.strides.row + strip * K::kColumns * b.strides.col);
   }
   /// fn(pointer) with the type of the operand's elements.
   template <class Fn>
@@ -84,13 +101,14 @@ struct Blocks : BlockedProduct {
   }
 
   void pack_a(int64_t begin, int64_t end, int64_t d, Packed* to) const {
-    const bool by_rows = sa.col == 1 || k == 1;
+    const MatrixStrides s = a.strides;
+    const bool by_rows = s.col == 1 || k == 1;
     each_part(by_rows, depth(d), [&](int64_t place, int64_t places) {
       Packed* tile = to;
       for (int64_t t = begin; t < end; ++t) {
         const int64_t rows = row(t + 1) - row(t);
-        visit(a.at(row(t) * sa.row + (first(d) + place) * sa.col), [&](auto from) {
-          K::pack_a(from, by_rows ? sa.row : sa.col, by_rows, rows, places,
+        visit(a.data.at(row(t) * s.row + (first(d) + place) * s.col), [&](auto from) {
+          K::pack_a(from, by_rows ? s.row : s.col, by_rows, rows, places,
                     tile + K::size_a(rows, place));
         });
         tile += K::size_a(rows, depth(d));
@@ -100,11 +118,12 @@ struct Blocks : BlockedProduct {
 
   /// Strips begin..end, each room_b() behind the one before.
   void pack_b(int64_t begin, int64_t end, int64_t d, Packed* to) const {
-    const bool by_rows = sb.col == 1 || n == 1;
+    const int64_t row = b.strides.row;
+    const bool by_rows = b.strides.col == 1 || n == 1;
     each_part(!by_rows, depth(d), [&](int64_t place, int64_t places) {
       for (int64_t s = begin; s < end; ++s)
-        visit(strip_of_b(s, d).at(place * sb.row), [&](auto from) {
-          K::pack_b(from, by_rows ? sb.row : sb.col, by_rows, width(s), places,
+        visit(strip_of_b(s, d).at(place * row), [&](auto from) {
+          K::pack_b(from, by_rows ? row : b.strides.col, by_rows, width(s), places,
                     to + (s - begin) * room_b() + place * K::kColumns);
         });
     });
@@ -125,29 +144,32 @@ struct Blocks : BlockedProduct {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t rows = row(t + 1) - row(t);
       K::tile(rows, width(strip), depth(d), packed_a, strip_b, b_stride,
-              c + row(t) * ldc + strip * K::kColumns, ldc, add || d > 0);
+              c + row(t) * ldc + strip * K::kColumns, ldc, beta != 0 || d > 0);
       packed_a += K::size_a(rows, depth(d));
     }
   }
 };
 
-/// C *= beta, and whether the product is to be added to it.
-inline bool scale_for(int64_t m, int64_t n, float beta, float* c, int64_t ldc) {
-  if (beta != 0 && beta != 1)
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] *= beta;
-  return beta != 0;
+/// Multiplies C by beta. What is left to compute has a beta of 0 or 1.
+inline Product<float> scaled(Product<float> p) {
+  const float beta = p.beta;
+  if (beta == 0 || beta == 1) return p;
+  p.beta = 1;
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] *= beta;
+  return p;
 }
 
 /// In this thread.
-template <class K>
-void multiply_alone(const BlockedProduct& product) {
+template <TileKind K>
+void multiply_alone(const Product<float>& product) {
   using Packed = typename K::Packed;
   const Blocks<K> p(product);
   const int64_t blocks = ceil_div(p.tiles(), K::kBlockTiles);
   // B is read where it lies if packing it would cost more than it saves.
-  const bool in_place = K::kReadsB && p.sb.col == 1 && (p.k == 1 || p.sb.row >= p.n) &&
-                        (p.tiles() <= 2 || p.k <= 128);
+  const MatrixStrides b = p.b.strides;
+  const bool in_place =
+      K::kReadsB && b.col == 1 && (p.k == 1 || b.row >= p.n) && (p.tiles() <= 2 || p.k <= 128);
   Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
   // A strip that no other block of A needs makes room for the next one, in the first cache.
   const bool kept = !in_place && blocks > 1;
@@ -165,7 +187,7 @@ void multiply_alone(const BlockedProduct& product) {
         const Packed* strip = packed;
         if constexpr (K::kReadsB)
           strip = here ? static_cast<const float*>(p.strip_of_b(s, d).data) : packed;
-        p.multiply(begin, end, s, d, packed_a.data(), strip, here ? p.sb.row : K::kColumns);
+        p.multiply(begin, end, s, d, packed_a.data(), strip, here ? b.row : K::kColumns);
       }
     }
 }
@@ -174,7 +196,7 @@ void multiply_alone(const BlockedProduct& product) {
 struct Panels {
   int64_t rows, columns;  ///< of panels, in tiles and strips
 
-  template <class K>
+  template <TileKind K>
   explicit Panels(const Blocks<K>& p) {
     constexpr int64_t kPanels = 8, kMinRows = 56;
     rows = std::clamp<int64_t>(p.tiles() * K::kRows / kMinRows, 1, kPanels);
@@ -184,7 +206,7 @@ struct Panels {
 };
 
 /// B packed for some strips and blocks of k.
-template <class K>
+template <TileKind K>
 struct SharedB {
   int64_t first_strip, strips, first_depth, depths;
   int64_t room;  ///< of a strip
@@ -196,7 +218,7 @@ struct SharedB {
 };
 
 /// Some tiles of rows times some of the strips.
-template <class K>
+template <TileKind K>
 void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB<K>& b) {
   Scratch<typename K::Packed> packed_a(p.room_a(tiles.second - tiles.first));
   [[maybe_unused]] const typename K::Scope scope;
@@ -208,7 +230,7 @@ void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB
 }
 
 /// A packed for some blocks of k, a few tiles together.
-template <class K>
+template <TileKind K>
 struct SharedA {
   static constexpr int64_t kTilesAtOnce = 4;
   int64_t tiles, first_depth, depths;
@@ -225,7 +247,7 @@ struct SharedA {
 };
 
 /// All tiles times some of the strips, which are packed here.
-template <class K>
+template <TileKind K>
 void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
   const int64_t count = strips.second - strips.first;
   Scratch<typename K::Packed> packed_b(count * p.room_b());
@@ -242,8 +264,8 @@ void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
 /// For an A of few rows, in all threads: they share the packed A, and each packs those strips of B
 /// that it multiplies by. So both are packed once, and B, the larger one, is in the second cache
 /// when it is needed.
-template <class K>
-void multiply_sharing_a(const BlockedProduct& product, const PanelDone& done) {
+template <TileKind K>
+void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
   constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // as many tasks, or a multiple
   constexpr int64_t kMostOfA = int64_t{1} << 19;    // elements that are packed together
   const Blocks<K> p(product);
@@ -270,8 +292,8 @@ void multiply_sharing_a(const BlockedProduct& product, const PanelDone& done) {
 }
 
 /// In all threads, which share the packed B.
-template <class K>
-void multiply_sharing_b(const BlockedProduct& product, const PanelDone& done) {
+template <TileKind K>
+void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
   constexpr int64_t kSharedStrips = 64;  // of a shared B that are packed together,
   constexpr int64_t kSharedBlocks = 64;  // and these times blocks of k: 4 MB;
   constexpr int64_t kStripsAtOnce = 4;   // by one thread
@@ -313,8 +335,8 @@ void multiply_sharing_b(const BlockedProduct& product, const PanelDone& done) {
 
 /// In all threads. Where A is shared, a task has all rows of its strips, which have to stay in the
 /// second cache; where B is, it is packed in wider pieces.
-template <class K>
-void multiply_together(const BlockedProduct& p, const PanelDone& done) {
+template <TileKind K>
+void multiply_together(const Product<float>& p, const PanelDone& done) {
   if (p.m <= K::kFewRows || (p.m <= 2 * K::kFewRows && 2 * p.m <= p.n))
     multiply_sharing_a<K>(p, done);
   else

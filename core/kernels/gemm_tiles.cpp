@@ -154,17 +154,10 @@ struct Float32 {
 
 bool tiles_available() { return tern::detail::vector_level == VectorLevel::kAvx512; }
 
-void multiply_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                    const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc) {
-  const bool add = scale_for(m, n, beta, c, ldc);
-  multiply_alone<Float32>({m, n, k, a, b, c, sa, sb, ldc, add});
-}
+void multiply_tiles(const Product<float>& p) { multiply_alone<Float32>(scaled(p)); }
 
-void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                             const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
-                             const PanelDone& done) {
-  const bool add = scale_for(m, n, beta, c, ldc);
-  multiply_together<Float32>({m, n, k, a, b, c, sa, sb, ldc, add}, done);
+void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
+  multiply_together<Float32>(scaled(p), done);
 }
 
 namespace {
@@ -175,13 +168,13 @@ struct Shared : Float32 {
 };
 
 /// B alone, as if it were multiplied by no rows.
-Blocks<Shared> blocks_of(const float* b, MatrixStrides sb, int64_t rows, int64_t columns) {
-  return Blocks<Shared>({0, columns, rows, {}, b, nullptr, {}, sb, 0, false});
+Blocks<Shared> blocks_of(const Matrix<float>& b, int64_t rows, int64_t columns) {
+  return Blocks<Shared>({.n = columns, .k = rows, .b = b});
 }
 
 /// Block of k after block of k, in each strip after strip.
 SharedB<Shared> packed_in(const PackedTiles& b) {
-  const Blocks<Shared> all = blocks_of(nullptr, {}, b.rows, b.columns);
+  const Blocks<Shared> all = blocks_of({}, b.rows, b.columns);
   return {0, all.strips(), 0, all.depths(), all.room_b(), all.strips() * all.room_b(), b.data};
 }
 
@@ -192,15 +185,14 @@ int64_t PackedTiles::size(int64_t rows, int64_t columns) {
   return packed.depths * packed.step;
 }
 
-void pack_tiles(const float* b, MatrixStrides sb, const PackedTiles& to) {
+void pack_tiles(const Matrix<float>& b, const PackedTiles& to) {
   const SharedB<Shared> packed = packed_in(to);
-  const Blocks<Shared> all = blocks_of(b, sb, to.rows, to.columns);
+  const Blocks<Shared> all = blocks_of(b, to.rows, to.columns);
   for (int64_t d = 0; d < packed.depths; ++d) all.pack_b(0, packed.strips, d, packed.strip(0, d));
 }
 
-void multiply_packed_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                           const PackedTiles& b, float* c, int64_t ldc) {
-  const Blocks<Shared> p({m, n, k, a, {}, c, sa, {}, ldc, false});
+void multiply_packed_tiles(const Product<float>& product, const PackedTiles& b) {
+  const Blocks<Shared> p(scaled(product));
   SharedB<Shared> packed = packed_in(b);
   packed.depths = p.depths();
   for (int64_t first = 0; first < p.tiles(); first += Shared::kBlockTiles)
@@ -214,16 +206,13 @@ bool tiles_available() { return false; }
 
 int64_t PackedTiles::size(int64_t, int64_t) { return 0; }
 
-void pack_tiles(const float*, MatrixStrides, const PackedTiles&) {}
+void pack_tiles(const Matrix<float>&, const PackedTiles&) {}
 
-void multiply_packed_tiles(int64_t, int64_t, int64_t, const float*, MatrixStrides,
-                           const PackedTiles&, float*, int64_t) {}
+void multiply_packed_tiles(const Product<float>&, const PackedTiles&) {}
 
-void multiply_tiles(int64_t, int64_t, int64_t, const float*, MatrixStrides, const float*,
-                    MatrixStrides, float, float*, int64_t) {}
+void multiply_tiles(const Product<float>&) {}
 
-void multiply_tiles_together(int64_t, int64_t, int64_t, const float*, MatrixStrides, const float*,
-                             MatrixStrides, float, float*, int64_t, const PanelDone&) {}
+void multiply_tiles_together(const Product<float>&, const PanelDone&) {}
 
 #endif
 

@@ -9,18 +9,14 @@ namespace tern::kernels {
 /// Whether multiply_tiles may be called: simd() runs AVX-512 code.
 bool tiles_available();
 
-/// C = A B + beta C in this thread, for m, n, k >= 1; C has column stride 1 and row stride ldc.
-/// Every element is summed in order of k by fused multiplications, in blocks that depend on k
-/// alone: its bits depend neither on the size of the product nor on its place in C.
-/// REQUIRES: blas_takes() A and B.
-void multiply_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                    const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc);
+/// In this thread, for m, n, k >= 1. Every element is summed in order of k by fused
+/// multiplications, in blocks that depend on k alone: its bits depend neither on the size of the
+/// product nor on its place in C. REQUIRES: blas_takes() A and B.
+void multiply_tiles(const Product<float>& p);
 
 /// The same in all threads, which share a packed A or B, with panels handed to `done` as they are
 /// complete: for products of at least kWorthTogether multiplications and additions.
-void multiply_tiles_together(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                             const float* b, MatrixStrides sb, float beta, float* c, int64_t ldc,
-                             const PanelDone& done);
+void multiply_tiles_together(const Product<float>& p, const PanelDone& done);
 constexpr double kWorthTogether = 2e7;
 
 /// A B (rows, columns) that several products share, packed before them.
@@ -30,13 +26,11 @@ struct PackedTiles {
   /// Numbers that `data` has room for.
   static int64_t size(int64_t rows, int64_t columns);
 };
-void pack_tiles(const float* b, MatrixStrides sb, const PackedTiles& to);
+void pack_tiles(const Matrix<float>& b, const PackedTiles& to);
 
-/// C (m, n) = A (m, k) B with the first k rows and n columns of what is packed, in this thread.
-/// Blocks of k are as long as they can be: the sums over some of the rows begin like those over
-/// all of them.
-void multiply_packed_tiles(int64_t m, int64_t n, int64_t k, const float* a, MatrixStrides sa,
-                           const PackedTiles& b, float* c, int64_t ldc);
+/// In this thread, with the first k rows and n columns of what is packed as B. Blocks of k are as
+/// long as they can be: the sums over some of the rows begin like those over all of them.
+void multiply_packed_tiles(const Product<float>& p, const PackedTiles& b);
 
 /// The most columns of C that multiply_tiles keeps in the cache; more are slower.
 constexpr int64_t kMaxTileColumns = 512;

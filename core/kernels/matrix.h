@@ -1,5 +1,5 @@
-// What matrix products take and give: where the elements of a matrix lie, and panels of a result.
-// Inside of core only.
+// What matrix products take and give: matrices, a product of two, panels of a result. Inside of
+// core only.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,25 @@ template <class T>
 const T* numbers(const T* x) {
   return x;
 }
+
+/// A matrix that a product reads.
+template <class T>
+struct Matrix {
+  Elements<T> data = {};
+  MatrixStrides strides = {};
+  Matrix transposed() const { return {data, {strides.col, strides.row}}; }
+};
+
+/// C = A B + beta C with A (m, k), B (k, n) and C (m, n), whose rows are without gaps and ldc
+/// apart. Every kernel for products takes this.
+template <class T>
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  Matrix<T> a = {}, b = {};
+  T* c = nullptr;
+  int64_t ldc = 0;
+  T beta = 0;  ///< then what C held does not matter
+};
 
 /// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
 /// over the first (the stride of an axis of size 1 does not count). Others must be copied first.

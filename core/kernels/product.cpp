@@ -83,13 +83,12 @@ void scale(T* c, int64_t rows, int64_t cols, int64_t ldc, T beta) {
 }
 
 template <class T>
-void multiply(const MatrixProduct<T>& p) {
+void multiply(const Product<T>& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) return scale(p.c, p.m, p.n, p.ldc, p.beta);
   const MatrixStrides sa = p.a.strides, sb = p.b.strides;
   if constexpr (std::is_same_v<T, float>) {
-    if (matmul_precision() == MatmulPrecision::bf16)
-      return multiply_bf16(p.m, p.n, p.k, p.a.data, sa, p.b.data, sb, p.beta, p.c, p.ldc);
+    if (matmul_precision() == MatmulPrecision::bf16) return multiply_bf16(p);
   }
   if (p.m == 1 || p.n == 1) {
     scale(p.c, p.m, p.n, p.ldc, p.beta);
@@ -101,9 +100,7 @@ void multiply(const MatrixProduct<T>& p) {
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    if (by_tiles<T>())
-      return multiply_tiles(p.m, p.n, p.k, numbers(p.a.data), sa, numbers(p.b.data), sb, p.beta,
-                            p.c, p.ldc);
+    if (by_tiles<T>()) return multiply_tiles(p);
   }
   call_gemm(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k),
             operand(numbers(p.a.data), p.m, p.k, sa), operand(numbers(p.b.data), p.k, p.n, sb),
@@ -111,7 +108,7 @@ void multiply(const MatrixProduct<T>& p) {
 }
 
 template <>
-void multiply(const MatrixProduct<int64_t>& p) {
+void multiply(const Product<int64_t>& p) {
   const MatrixStrides sa = p.a.strides, sb = p.b.strides;
   scale(p.c, p.m, p.n, p.ldc, p.beta);
   for (int64_t i = 0; i < p.m; ++i)
@@ -130,23 +127,22 @@ SharedFactor<T>::SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool sev
       packed_(several && k > 0 && n > 0 && by_tiles<T>()),
       numbers_(packed_ ? PackedTiles::size(k, n) : 0) {
   if constexpr (std::is_same_v<T, float>)
-    if (packed_) pack_tiles(numbers(b.data), b.strides, {k, n, numbers_.data()});
+    if (packed_) pack_tiles(b, {k, n, numbers_.data()});
 }
 
 template <class T>
-void SharedFactor<T>::multiply(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, T* c,
-                               int64_t ldc) const {
+void SharedFactor<T>::multiply(Product<T> p) const {
+  p.b = b_;
   if constexpr (std::is_same_v<T, float>)
-    if (packed_ && m > 0 && n > 0 && k > 0)
-      return multiply_packed_tiles(m, n, k, numbers(a.data), a.strides, {k_, n_, numbers_.data()},
-                                   c, ldc);
-  kernels::multiply<T>({m, n, k, a, b_, c, ldc});
+    if (packed_ && p.m > 0 && p.n > 0 && p.k > 0)
+      return multiply_packed_tiles(p, {k_, n_, numbers_.data()});
+  kernels::multiply(p);
 }
 
 template class SharedFactor<float>;
 template class SharedFactor<double>;
-template void multiply(const MatrixProduct<float>&);
-template void multiply(const MatrixProduct<double>&);
+template void multiply(const Product<float>&);
+template void multiply(const Product<double>&);
 template void scale(float*, int64_t, int64_t, int64_t, float);
 template void scale(double*, int64_t, int64_t, int64_t, double);
 template void scale(int64_t*, int64_t, int64_t, int64_t, int64_t);

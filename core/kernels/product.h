@@ -7,28 +7,11 @@
 
 namespace tern::kernels {
 
-template <class T>
-struct Matrix {
-  Elements<T> data;
-  MatrixStrides strides;
-  Matrix transposed() const { return {data, {strides.col, strides.row}}; }
-};
-
-/// C = A B + beta C with A (m, k), B (k, n) and C (m, n), whose rows are ldc apart.
-template <class T>
-struct MatrixProduct {
-  int64_t m, n, k;
-  Matrix<T> a, b;
-  T* c;
-  int64_t ldc;
-  T beta = 0;  ///< then what C held does not matter
-};
-
 /// An empty sum gives beta C. T is float, double or int64_t (plain loops). Elements are stored as
 /// bfloat16 where matmul_precision() is bf16 alone.
 /// REQUIRES: blas_takes() A and B; a BlasScope is held (not for int64_t).
 template <class T>
-void multiply(const MatrixProduct<T>& p);
+void multiply(const Product<T>& p);
 
 /// B (k, n) of products that read its first rows and columns, each. Where there are several of them
 /// and our own tiles compute them, it is packed once; else they are as multiply() has them.
@@ -36,8 +19,8 @@ template <class T>
 class SharedFactor {
  public:
   SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
-  /// C (m, n) = A (m, k) B with the first k rows and n columns of B.
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, T* c, int64_t ldc) const;
+  /// The product, of which this is B: its first k rows and n columns.
+  void multiply(Product<T> p) const;
 
  private:
   Matrix<T> b_;

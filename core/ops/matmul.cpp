@@ -56,12 +56,8 @@ namespace {
 void run(const Operand& a, const Operand& b, const Layout& c, DType dtype, void* out, double beta) {
   const Operand x = detail::for_blas(a), y = detail::for_blas(b);
   kernels::Gemm g = detail::gemm_of(x.layout(), y.layout(), c);
-  if (x.rounded() || y.rounded())
-    return kernels::gemm_stored(g, x.elements<float>(), y.elements<float>(),
-                                static_cast<float*>(out), static_cast<float>(beta));
   auto go = [&]<class T>() {
-    kernels::gemm(g, x.tensor().data<T>(), y.tensor().data<T>(), static_cast<T*>(out),
-                  static_cast<T>(beta));
+    kernels::gemm(g, x.elements<T>(), y.elements<T>(), static_cast<T*>(out), static_cast<T>(beta));
   };
   if (dtype == DType::i64)
     go.template operator()<int64_t>();

@@ -303,14 +303,16 @@ void check_together(const Gemm& g) {
        g.b.col);
   Problem p = make(g);
   std::vector<float> alone = p.c;
-  multiply_tiles(g.m, g.n, g.k, p.a.data(), g.a, p.b.data(), g.b, -0.5f, alone.data(), g.n);
+  Product<float> whole{g.m,          g.n, g.k,  {p.a.data(), g.a}, {p.b.data(), g.b},
+                       alone.data(), g.n, -0.5f};
+  multiply_tiles(whole);
   for (float& v : alone) v += 1;
-  multiply_tiles_together(g.m, g.n, g.k, p.a.data(), g.a, p.b.data(), g.b, -0.5f, p.c.data(), g.n,
-                          [&](const Panel& panel) {
-                            for (int64_t i = 0; i < panel.rows; ++i)
-                              for (int64_t j = 0; j < panel.cols; ++j)
-                                p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)] += 1;
-                          });
+  whole.c = p.c.data();
+  multiply_tiles_together(whole, [&](const Panel& panel) {
+    for (int64_t i = 0; i < panel.rows; ++i)
+      for (int64_t j = 0; j < panel.cols; ++j)
+        p.c[static_cast<size_t>(panel.offset + i * panel.stride + j)] += 1;
+  });
   CHECK(p.c == alone);
 }
 
@@ -318,10 +320,17 @@ void check_together(const Gemm& g) {
 void check_packed(const Problem& p, const PackedTiles& b, int64_t m, int64_t n, int64_t k) {
   INFO("B ", b.rows, "x", b.columns, " m ", m, " n ", n, " k ", k);
   std::vector<float> c(static_cast<size_t>(m * n), 7.f), apart = c;
-  multiply_packed_tiles(m, n, k, p.a.data(), p.g.a, b, c.data(), n);
+  multiply_packed_tiles({.m = m, .n = n, .k = k, .a = {p.a.data(), p.g.a}, .c = c.data(), .ldc = n},
+                        b);
   for (int64_t first = 0; first < k; first += 512)
-    multiply_tiles(m, n, std::min<int64_t>(512, k - first), p.a.data() + first * p.g.a.col, p.g.a,
-                   p.b.data() + first * p.g.b.row, p.g.b, first > 0 ? 1.f : 0.f, apart.data(), n);
+    multiply_tiles({m,
+                    n,
+                    std::min<int64_t>(512, k - first),
+                    {p.a.data() + first * p.g.a.col, p.g.a},
+                    {p.b.data() + first * p.g.b.row, p.g.b},
+                    apart.data(),
+                    n,
+                    first > 0 ? 1.f : 0.f});
   CHECK(c == apart);
 }
 
@@ -333,7 +342,7 @@ TEST_CASE("gemm: a packed B gives products with its first rows and columns") {
       const Problem p = make(product(70, columns, rows, Side::rows, side));
       std::vector<float> packed(static_cast<size_t>(PackedTiles::size(rows, columns)));
       const PackedTiles b{rows, columns, packed.data()};
-      pack_tiles(p.b.data(), p.g.b, b);
+      pack_tiles({p.b.data(), p.g.b}, b);
       check_packed(p, b, 70, columns, rows);
       check_packed(p, b, 14, 1, 1);
       check_packed(p, b, 1, columns - 1, rows - 1);

@@ -92,9 +92,9 @@ std::vector<float> product(Bf16Way way, Sizes z, Factor a, MatrixStrides sa, Fac
                            bool together = false) {
   const Bf16WayScope scope(way);
   if (together)
-    multiply_bf16_together(z.m, z.n, z.k, a, sa, b, sb, beta, c.data(), ldc, {});
+    multiply_bf16_together({z.m, z.n, z.k, {a, sa}, {b, sb}, c.data(), ldc, beta}, {});
   else
-    multiply_bf16(z.m, z.n, z.k, a, sa, b, sb, beta, c.data(), ldc);
+    multiply_bf16({z.m, z.n, z.k, {a, sa}, {b, sb}, c.data(), ldc, beta});
   return c;
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
       CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
       const std::vector<Bf16> a16 = stored(a), b16 = stored(b);
       std::fill(c.begin(), c.end(), 0.5f);
-      gemm_stored(g, a16.data(), b16.data(), c.data(), 1);
+      gemm<float>(g, a16.data(), b16.data(), c.data(), 1);
       CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
     }
   }
