@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/flops.h"
 #include "tern/core/base/threads.h"
@@ -24,7 +25,7 @@ template <class Fn>
 void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
   constexpr int64_t kTaskCost = 1 << 20;
   const int64_t each = std::clamp<int64_t>(kTaskCost / std::max<int64_t>(cost, 1), 1, 64);
-  parallel_blocks((n + each - 1) / each, n * cost,
+  parallel_blocks(ceil_div(n, each), n * cost,
                   [&](int64_t task) { fn(task * each, std::min(n, (task + 1) * each)); });
 }
 
@@ -60,7 +61,7 @@ class HeadForward {
     const int64_t heads = s.batch * s.heads, count = tiling_.count;
     // Few, since each packs its head's keys, but enough for all threads to end together.
     const int64_t wanted = int64_t{8} * num_threads();
-    const int64_t runs = std::clamp<int64_t>((wanted + heads - 1) / heads, 1, count);
+    const int64_t runs = std::clamp<int64_t>(ceil_div(wanted, heads), 1, count);
     in_tasks(heads * runs, head_cost(s) / runs, [&](int64_t begin, int64_t end) {
       const TileMemory<T> memory(tiling_, /*backward=*/false, in_.dropout.first > 0);
       for (int64_t i = begin; i < end; ++i) {

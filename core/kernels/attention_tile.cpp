@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/vmath.h"
@@ -14,8 +15,6 @@ namespace {
 constexpr int64_t kLanes = 16;
 template <class T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// In bf16 the digits that a log-sum-exp loses are beyond those of the products, and the results of
 /// a training stay the bits that they have been.
@@ -33,7 +32,7 @@ struct RowSoftmax {
 template <class T>
 [[gnu::always_inline]] inline RowSoftmax<T> softmax_row(T* x, int64_t n, int64_t end, T scale,
                                                         bool by_log_sum) {
-  const int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
+  const int64_t padded = ceil_div(n, kLanes) * kLanes;
   if (!(scale > T(0))) {  // else the largest stays the largest, and scaling can wait
     for (int64_t j = 0; j < n; ++j) x[j] *= scale;
     scale = 1;

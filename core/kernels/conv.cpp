@@ -3,6 +3,7 @@
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/flops.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
@@ -17,8 +18,6 @@ namespace {
 constexpr int64_t kTasks = 8;                      // enough for the threads of a small machine
 constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements of a block of columns: fits the cache
 constexpr int64_t kMinWidth = 256;  // columns that make packing the weights worthwhile
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Some channels of a group over some rows of the output of one image.
 struct Block {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/flops.h"
 #include "tern/core/base/precision.h"
@@ -55,7 +56,7 @@ class Run {
 
   void run() {
     const int64_t panels = p_.grid_rows * p_.grid_cols;
-    const int64_t groups = (p_.batches + p_.group - 1) / p_.group;
+    const int64_t groups = ceil_div(p_.batches, p_.group);
     const int64_t outputs = groups * panels;
     const int64_t work = p_.batches * p_.terms * g_.m * g_.n * g_.k;
     parallel_blocks(outputs * p_.splits, work, [&](int64_t task) {

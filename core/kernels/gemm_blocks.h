@@ -8,6 +8,7 @@
 #include <concepts>
 #include <utility>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/matrix.h"
 #include "tern/core/kernels/scratch.h"
@@ -16,8 +17,6 @@ namespace tern::kernels {
 
 /// A stretch of n cut into `parts`: where part i begins.
 inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Packs rows of A and columns of B, `stride` apart, of `depth` places of k. by_rows: the elements
 /// of a row lie next to each other in memory, else those of a column.

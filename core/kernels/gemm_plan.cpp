@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/kernels/gemm_tiles.h"
 
 namespace tern::kernels {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// Strides of one axis in two matrices that share it.

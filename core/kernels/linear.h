@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/bf16_elements.h"
@@ -67,8 +68,8 @@ template <class T, class Kept, class F>
 void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* dpre, T* dbias,
                      const DropMask* mask, F df) {
   constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
-  const int64_t step = std::max(kMinRows, (rows + kMaxBlocks - 1) / kMaxBlocks);
-  const int64_t blocks = (rows + step - 1) / step;
+  const int64_t step = std::max(kMinRows, ceil_div(rows, kMaxBlocks));
+  const int64_t blocks = ceil_div(rows, step);
   Scratch<T> sums(dbias ? blocks * n : 0);
   parallel_blocks(blocks, 30 * rows * n, [&](int64_t block) {
     T* sum = dbias ? sums.data() + block * n : nullptr;

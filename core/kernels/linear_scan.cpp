@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/scratch.h"
@@ -38,12 +39,13 @@ struct Cuts {
         lines(s.outer * s.inner),
         backwards(from_the_end),
         direct(s.inner >= kDirect) {
-    const int64_t of_lines = direct ? s.outer * in_one() : over(lines, kGathered);
-    blocks = of_lines < kStrips && n >= 2 * kBlock ? over(n, kBlock) : 1;
-    strips = direct ? blocks * of_lines : over(blocks * lines, kGathered);
+    const int64_t of_lines = direct ? s.outer * in_one() : ceil_div(lines, kGathered);
+    blocks = of_lines < kStrips && n >= 2 * kBlock ? ceil_div(n, kBlock) : 1;
+    strips = direct ? blocks * of_lines : ceil_div(blocks * lines, kGathered);
   }
-  static int64_t over(int64_t n, int64_t size) { return (n + size - 1) / size; }
-  int64_t in_one() const { return over(inner, kColumns); }  // strips of one outer index, if direct
+  int64_t in_one() const {
+    return ceil_div(inner, kColumns);
+  }  // strips of one outer index, if direct
   int64_t chains() const { return blocks * lines; }
   int64_t first_chain(int64_t strip) const {
     return direct ? strip / in_one() * inner + strip % in_one() * kColumns : strip * kGathered;
