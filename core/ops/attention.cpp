@@ -348,7 +348,7 @@ Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& 
                                 const AttentionOptions& options) {
   Op op("attention", q, k, v, options.mask.bias);
   AttentionCall call = call_on(q, k, v, options);
-  // Two results of one node there are not: where gradients are recorded, public ops do the work.
+  // A node has one output. Where gradients are recorded, public ops compute both.
   if (op.recording()) return detail::composed_attention(call);
   std::optional<Fresh> weights(std::in_place, call.scores(), q.dtype());
   Tensor context = op.not_differentiable(forward(call, weights, {}));

@@ -36,8 +36,8 @@ class BackwardScope : public OpScope {
 
 bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
-// All nodes that the roots depend on, roots included; of those not newer than `since` not what they
-// depend on in turn.
+// All nodes that the roots depend on, roots included. Does not look behind nodes made at or before
+// `since`.
 std::vector<Node*> reachable(const std::vector<Node*>& roots, uint64_t since = 0) {
   std::vector<Node*> stack, found;
   std::unordered_set<Node*> seen;
