@@ -43,7 +43,7 @@ Usage usage() {
 }
 
 void write_tokens(const std::string& path, const std::vector<std::vector<int64_t>>& sources,
-                  const std::vector<std::vector<nn::Hypothesis>>& found) {
+                  const std::vector<std::vector<decoding::Hypothesis>>& found) {
   std::ofstream out(path);
   for (size_t i = 0; i < sources.size(); ++i)
     out << fmt::format("{} ||| {}\n", fmt::join(sources[i], " "),

@@ -4,12 +4,13 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
-install(TARGETS tern_core tern_nn tern_optim tern_data tern_train tern_models tern_vector_code tern
+install(TARGETS tern_core tern_nn tern_optim tern_data tern_train tern_models tern_decode
+                tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
 # Headers that are not for users say so in their first lines: "Inside of core only."
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} core/*.h nn/*.h optim/*.h
-     data/*.h train/*.h models/*.h)
+     data/*.h train/*.h models/*.h decode/*.h)
 foreach(header ${headers})
   file(STRINGS ${header} internal REGEX "^//.*Inside of [a-z]+ only" LIMIT_COUNT 1)
   if(NOT internal)

@@ -11,12 +11,12 @@
 // stood behind it; with `lengths` what stands behind them changes no result before them. Positions
 // are known from the matrices: the paper adds none.
 //
-// Decoding, for a causal model, goes by nn/decode.h:
+// Decoding, for a causal model, goes by decode/step_model.h:
 //
 //   NoGradGuard guard;
 //   nn::set_training(model, false);
 //   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
-//   nn::sample(model, state, {.temperature = 0.8, .begin = last, .max_length = room}, rng);
+//   decoding::sample(model, state, {.temperature = 0.8, .begin = last, .max_length = room}, rng);
 //
 // The state keeps what each block's tokens give to later ones, LN(v), and of an aMLP the keys and
 // values: a step is one row of each W, not the text again. Row N - 1 is the last: a text cannot

@@ -23,7 +23,8 @@
 //   NoGradGuard guard;
 //   nn::set_training(model, false);
 //   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
-//   nn::sample(model, state, {.temperature = 0.8, .top_p = 0.9, .begin = last, .end = kEnd}, rng);
+//   decoding::sample(model, state, {.temperature = 0.8, .top_p = 0.9, .begin = last, .end = kEnd},
+//   rng);
 #pragma once
 
 #include <optional>

@@ -6,6 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode.h"
+#include "tern/decode/sampling.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -28,8 +29,8 @@ Tensor row(std::span<const int64_t> tokens) {
   return tensor(tokens, {1, static_cast<int64_t>(tokens.size())});
 }
 
-/// One text that is written on, for the algorithms of nn/decode.h.
-class Writer final : public nn::Stepper {
+/// One text that is written on, for the algorithms of decode/sampling.h.
+class Writer final : public decoding::Stepper {
  public:
   /// `written` is called with each token as soon as it is chosen, but for the last one.
   Writer(const LanguageModel& model, std::vector<int64_t> known,
@@ -146,14 +147,14 @@ Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
   try {
     Writer writer(model, std::move(known), written);
     Rng rng(o.seed);
-    const nn::SampleOptions sampling{.temperature = o.temperature,
-                                     .top_k = o.top_k,
-                                     .top_p = o.top_p,
-                                     .begin = begin,
-                                     .end = end.value_or(-1),
-                                     .max_length = o.max_tokens,
-                                     .forbid = unknown_ids(model, tokenizer)};
-    const nn::Hypothesis h = nn::sample(writer, sampling, rng).front();
+    const decoding::SampleOptions sampling{.temperature = o.temperature,
+                                           .top_k = o.top_k,
+                                           .top_p = o.top_p,
+                                           .begin = begin,
+                                           .end = end.value_or(-1),
+                                           .max_length = o.max_tokens,
+                                           .forbid = unknown_ids(model, tokenizer)};
+    const decoding::Hypothesis h = decoding::sample(writer, sampling, rng).front();
     // The last token was chosen, but no step came after it.
     if (std::ssize(h.tokens) > out.tokens) written(h.tokens.back());
     put(stream.finish());

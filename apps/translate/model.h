@@ -11,11 +11,11 @@
 #include "tern/apps/translate/config.h"
 #include "tern/data/text/lexicon.h"
 #include "tern/data/text/pair_loader.h"
+#include "tern/decode/packed_transformer.h"
+#include "tern/decode/step_model.h"
 #include "tern/models/bahdanau.h"
-#include "tern/models/packed_transformer.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
-#include "tern/nn/decode.h"
 
 namespace tern::apps::translate {
 
@@ -87,12 +87,12 @@ class Search {
   /// Translations of sources (ids without <eos>), best first, in their order. Lengths are limited
   /// by config.h's length_ratio; an empty source has one empty translation. Stopped by progress:
   /// empty.
-  std::vector<std::vector<nn::Hypothesis>> operator()(
+  std::vector<std::vector<decoding::Hypothesis>> operator()(
       std::span<const std::vector<int64_t>> sources,
       const TranslationProgress& progress = {}) const;
 
  private:
-  using Lists = std::vector<std::vector<nn::Hypothesis>>;
+  using Lists = std::vector<std::vector<decoding::Hypothesis>>;
   Lists in_slots(std::span<const std::vector<int64_t>> sources,
                  const TranslationProgress& progress) const;
   Lists in_batches(std::span<const std::vector<int64_t>> sources,
@@ -106,7 +106,7 @@ class Search {
   std::optional<TranslationModel> own_;
   const TranslationModel& model_;
   SearchOptions options_;
-  std::optional<models::PackedTransformer> packed_;
+  std::optional<decoding::PackedTransformer> packed_;
 };
 
 }  // namespace tern::apps::translate

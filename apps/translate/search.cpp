@@ -9,6 +9,8 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/decode/beam_search.h"
+#include "tern/decode/sampling.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -94,23 +96,23 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
   if (options_.shortlist > 0)
     for (const std::vector<int64_t>& s : sources)
       lists.push_back(options_.lexicon->candidates(s, options_.shortlist));
-  Lists found = nn::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
-                               {.beam = options_.beam,
-                                .alpha = options_.alpha,
-                                .n_best = options_.n_best,
-                                .begin = data::kBeginId,
-                                .end = data::kEndId,
-                                .max_length = limits,
-                                .forbid = forbidden(),
-                                .log_probs = options_.log_probs || options_.beam > 1,
-                                .shortlists = std::move(lists),
-                                .progress = progress});
+  Lists found = decoding::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
+                                     {.beam = options_.beam,
+                                      .alpha = options_.alpha,
+                                      .n_best = options_.n_best,
+                                      .begin = data::kBeginId,
+                                      .end = data::kEndId,
+                                      .max_length = limits,
+                                      .forbid = forbidden(),
+                                      .log_probs = options_.log_probs || options_.beam > 1,
+                                      .shortlists = std::move(lists),
+                                      .progress = progress});
   return found;
 }
 
 Search::Lists Search::in_batches(std::span<const std::vector<int64_t>> sources,
                                  const TranslationProgress& progress) const {
-  Lists out(sources.size(), {nn::Hypothesis{}});
+  Lists out(sources.size(), {decoding::Hypothesis{}});
   const std::vector<size_t> order = by_length(sources);
   for (size_t begin = 0; begin < order.size(); begin += kSentences) {
     if (progress && !progress(static_cast<int64_t>(begin))) return {};
@@ -132,20 +134,20 @@ Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) c
       [&](const auto& model) {
         auto state = model.encode(padded.tokens, padded.lengths);
         if (options_.beam > 1)
-          return nn::beam_search(model, std::move(state),
-                                 {.beam = options_.beam,
-                                  .alpha = options_.alpha,
-                                  .n_best = options_.n_best,
-                                  .begin = data::kBeginId,
-                                  .end = data::kEndId,
-                                  .max_length = limits,
-                                  .forbid = forbidden()});
+          return decoding::beam_search(model, std::move(state),
+                                       {.beam = options_.beam,
+                                        .alpha = options_.alpha,
+                                        .n_best = options_.n_best,
+                                        .begin = data::kBeginId,
+                                        .end = data::kEndId,
+                                        .max_length = limits,
+                                        .forbid = forbidden()});
         Lists out;
-        for (nn::Hypothesis& h : nn::greedy(model, std::move(state),
-                                            {.begin = data::kBeginId,
-                                            .end = data::kEndId,
-                                            .max_length = limits,
-                                            .forbid = forbidden()}))
+        for (decoding::Hypothesis& h : decoding::greedy(model, std::move(state),
+                                                        {.begin = data::kBeginId,
+                                                        .end = data::kEndId,
+                                                        .max_length = limits,
+                                                        .forbid = forbidden()}))
           out.push_back({std::move(h)});
         return out;
       },

@@ -38,9 +38,9 @@ std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
   std::vector<std::vector<int64_t>> sources;
   for (const std::string& line : lines) sources.push_back(tokenizers.source.encode(line));
   std::vector<std::vector<TranslatedText>> out;
-  for (const std::vector<nn::Hypothesis>& found : search(sources, progress)) {
+  for (const std::vector<decoding::Hypothesis>& found : search(sources, progress)) {
     std::vector<TranslatedText>& texts = out.emplace_back();
-    for (const nn::Hypothesis& h : found)
+    for (const decoding::Hypothesis& h : found)
       texts.push_back(
           {data::one_line(tokenizers.target.decode(h.tokens)), h.tokens, h.log_prob, h.score});
   }

@@ -1,5 +1,5 @@
 // Which tokens of one language translate which of another, learned from pairs of sentences: what
-// decoding needs to look at few words alone (nn::DecodeAllOptions::shortlists).
+// decoding needs to look at few words alone (decoding::DecodeAllOptions::shortlists).
 //
 //   auto lexicon = data::Lexicon::learn(*encoded.pairs, {.source_vocab = 8000, .target_vocab =
 //   8000}); std::vector<int64_t> list = lexicon.candidates(source, 20);

@@ -6,12 +6,13 @@
 
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/models/packed_transformer.h"
+#include "tern/decode/beam_search.h"
+#include "tern/decode/packed_transformer.h"
 #include "tern/nn/module.h"
 #include "tern/tests/support/heap_calls.h"
 
 using namespace tern;
-using nn::Hypothesis;
+using decoding::Hypothesis;
 using Tokens = std::vector<int64_t>;
 using Lists = std::vector<std::vector<Hypothesis>>;
 
@@ -49,7 +50,7 @@ std::vector<Tokens> make_sources(int64_t n) {
   return sources;
 }
 
-nn::DecodeAllOptions options_for(int64_t beam, const std::vector<Tokens>& sources) {
+decoding::DecodeAllOptions options_for(int64_t beam, const std::vector<Tokens>& sources) {
   std::vector<int64_t> limits;
   for (const Tokens& s : sources) limits.push_back(std::ssize(s) + 4);
   return {.beam = beam,
@@ -61,9 +62,9 @@ nn::DecodeAllOptions options_for(int64_t beam, const std::vector<Tokens>& source
           .forbid = {0, kBegin}};
 }
 
-Lists decode(const models::PackedTransformer& packed, const std::vector<Tokens>& sources,
-             const nn::DecodeAllOptions& options) {
-  return nn::decode_all([&] { return packed.decoder(); }, sources, options);
+Lists decode(const decoding::PackedTransformer& packed, const std::vector<Tokens>& sources,
+             const decoding::DecodeAllOptions& options) {
+  return decoding::decode_all([&] { return packed.decoder(); }, sources, options);
 }
 
 void check_same_bits(const Lists& a, const Lists& b) {
@@ -87,9 +88,9 @@ TEST_CASE("decode_all: a packed Transformer as beam_search with tensors") {
       for (const int64_t dim : {32, 64})  // heads of 8 and of 16 channels
         for (const int64_t beam : {1, 4}) {
           const models::Transformer model = make_model(norm_first, kv_heads, dim);
-          const models::PackedTransformer packed(model, PackedType::f32);
+          const decoding::PackedTransformer packed(model, PackedType::f32);
           const std::vector<Tokens> sources = make_sources(7);
-          const nn::DecodeAllOptions o = options_for(beam, sources);
+          const decoding::DecodeAllOptions o = options_for(beam, sources);
           const Lists found = decode(packed, sources, o);
           NoGradGuard guard;
           models::Transformer exact = model;
@@ -101,14 +102,14 @@ TEST_CASE("decode_all: a packed Transformer as beam_search with tensors") {
             CAPTURE(kv_heads);
             CAPTURE(norm_first);
             const Tensor source = tensor(sources[s], {1, std::ssize(sources[s])});
-            const auto expected = nn::beam_search(exact, exact.encode(source),
-                                                  {.beam = beam,
-                                                   .alpha = 0.6,
-                                                   .n_best = beam,
-                                                   .begin = kBegin,
-                                                   .end = kEnd,
-                                                   .max_length = o.max_length[s],
-                                                   .forbid = o.forbid});
+            const auto expected = decoding::beam_search(exact, exact.encode(source),
+                                                        {.beam = beam,
+                                                         .alpha = 0.6,
+                                                         .n_best = beam,
+                                                         .begin = kBegin,
+                                                         .end = kEnd,
+                                                         .max_length = o.max_length[s],
+                                                         .forbid = o.forbid});
             REQUIRE(found[s].size() == expected[0].size());
             for (size_t i = 0; i < found[s].size(); ++i) {
               CHECK(found[s][i].tokens == expected[0][i].tokens);
@@ -122,9 +123,9 @@ TEST_CASE("decode_all: a sentence's bits do not depend on its companions, slots 
   const models::Transformer model = make_model(true);
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
-      const models::PackedTransformer packed(model, type);
+      const decoding::PackedTransformer packed(model, type);
       const std::vector<Tokens> sources = make_sources(40);
-      nn::DecodeAllOptions o = options_for(beam, sources);
+      decoding::DecodeAllOptions o = options_for(beam, sources);
       const Lists all = decode(packed, sources, o);
       for (const int64_t rows : {1, 4, 19}) {
         o.rows = rows;
@@ -146,9 +147,9 @@ TEST_CASE("decode_all: a step allocates nothing") {
   const std::vector<Tokens> sources = make_sources(24);
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
-      const models::PackedTransformer packed(model, type);
+      const decoding::PackedTransformer packed(model, type);
       auto calls = [&](int64_t steps) {
-        nn::DecodeAllOptions o = options_for(beam, sources);
+        decoding::DecodeAllOptions o = options_for(beam, sources);
         o.end = -1;  // every sentence has as many steps
         o.max_length = steps;
         o.n_best = 1;
@@ -167,9 +168,9 @@ TEST_CASE("decode_all: a step allocates nothing") {
 }
 
 TEST_CASE("decode_all: without log probabilities greedy search says the same") {
-  const models::PackedTransformer packed(make_model(false), PackedType::f32);
+  const decoding::PackedTransformer packed(make_model(false), PackedType::f32);
   const std::vector<Tokens> sources = make_sources(9);
-  nn::DecodeAllOptions o = options_for(1, sources);
+  decoding::DecodeAllOptions o = options_for(1, sources);
   const Lists with = decode(packed, sources, o);
   o.log_probs = false;
   const Lists without = decode(packed, sources, o);
@@ -188,8 +189,8 @@ TEST_CASE("decode_all: shortlists; all tokens on the list are no list") {
   for (int64_t i = 0; i < kWords; ++i) every[static_cast<size_t>(i)] = i;
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8})
     for (const int64_t beam : {1, 3}) {
-      const models::PackedTransformer packed(model, type, Shortlists::yes);
-      nn::DecodeAllOptions o = options_for(beam, sources);
+      const decoding::PackedTransformer packed(model, type, Shortlists::yes);
+      decoding::DecodeAllOptions o = options_for(beam, sources);
       const Lists all = decode(packed, sources, o);
       o.shortlists.assign(sources.size(), every);
       const Lists same = decode(packed, sources, o);
@@ -209,9 +210,9 @@ TEST_CASE("decode_all: shortlists; all tokens on the list are no list") {
 TEST_CASE("decode_all: empty, stopped, and wrong") {
   models::Transformer model = make_model(true);
   std::vector<Tokens> sources = make_sources(12);
-  nn::DecodeAllOptions o = options_for(2, sources);
+  decoding::DecodeAllOptions o = options_for(2, sources);
   {
-    const models::PackedTransformer packed(model, PackedType::f32);
+    const decoding::PackedTransformer packed(model, PackedType::f32);
     CHECK(decode(packed, {}, options_for(2, {})).empty());
     o.progress = [](int64_t) { return false; };
     CHECK(decode(packed, sources, o).empty());
@@ -228,10 +229,10 @@ TEST_CASE("decode_all: empty, stopped, and wrong") {
   NoGradGuard guard;
   sources[1] = {4};
   model.generator_bias.tensor().mutable_data<float>()[7] = NAN;
-  const models::PackedTransformer broken(model, PackedType::f32);
+  const decoding::PackedTransformer broken(model, PackedType::f32);
   CHECK_THROWS_WITH_AS(decode(broken, sources, o), doctest::Contains("at step 1 have a NaN"),
                        Error);
   nn::to(model, DType::f64);
-  CHECK_THROWS_WITH_AS(models::PackedTransformer(model, PackedType::f32),
+  CHECK_THROWS_WITH_AS(decoding::PackedTransformer(model, PackedType::f32),
                        doctest::Contains("the model is f64"), Error);
 }

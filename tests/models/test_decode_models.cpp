@@ -7,12 +7,14 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/decode/beam_search.h"
+#include "tern/decode/sampling.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 
 using namespace tern;
-using nn::Hypothesis;
+using decoding::Hypothesis;
 using Tokens = std::vector<int64_t>;
 
 namespace {
@@ -84,21 +86,21 @@ void check_model(const M& model) {
   const Tokens lengths{6, 2, 4, 1, 5, 3};
   const Tensor source = randint(3, kWords, {sentences, 6}, rng);
   const auto state = model.encode(source, tensor(lengths, {sentences}));
-  const nn::GreedyOptions greedy{
+  const decoding::GreedyOptions greedy{
       .begin = kBegin, .end = kEnd, .max_length = kSteps, .forbid = kForbid};
-  nn::BeamOptions beam{.beam = 1,
-                       .alpha = 0.6,
-                       .begin = kBegin,
-                       .end = kEnd,
-                       .max_length = kSteps,
-                       .forbid = kForbid};
-  const auto best = nn::greedy(model, state, greedy);
-  const auto one = nn::beam_search(model, state, beam);
+  decoding::BeamOptions beam{.beam = 1,
+                             .alpha = 0.6,
+                             .begin = kBegin,
+                             .end = kEnd,
+                             .max_length = kSteps,
+                             .forbid = kForbid};
+  const auto best = decoding::greedy(model, state, greedy);
+  const auto one = decoding::beam_search(model, state, beam);
   beam.beam = beam.n_best = 4;
-  const auto lists = nn::beam_search(model, state, beam);
+  const auto lists = decoding::beam_search(model, state, beam);
   const int threads = num_threads();
   set_num_threads(threads == 1 ? 2 : 1);
-  const auto again = nn::beam_search(model, state, beam);
+  const auto again = decoding::beam_search(model, state, beam);
   set_num_threads(threads);
   bool differ = false;
   for (int64_t s = 0; s < sentences; ++s) {
@@ -109,8 +111,8 @@ void check_model(const M& model) {
     CHECK(best[s].log_prob == doctest::Approx(naive.log_prob).epsilon(1e-10));
     CHECK(one[s][0].tokens == best[s].tokens);
     CHECK(one[s][0].log_prob == best[s].log_prob);
-    check_same(nn::greedy(model, model.encode(alone), greedy), {best[s]});
-    check_same(nn::beam_search(model, model.encode(alone), beam).front(), lists[s]);
+    check_same(decoding::greedy(model, model.encode(alone), greedy), {best[s]});
+    check_same(decoding::beam_search(model, model.encode(alone), beam).front(), lists[s]);
     REQUIRE(lists[s].size() == 4);
     for (size_t i = 0; i < 4; ++i) {
       const Hypothesis& h = lists[s][i];

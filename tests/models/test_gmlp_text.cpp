@@ -7,6 +7,8 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/decode/beam_search.h"
+#include "tern/decode/sampling.h"
 #include "tern/models/gmlp_text.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
@@ -313,7 +315,7 @@ TEST_CASE("gmlp text: greedy, beam search and samples say what the whole model s
     const std::vector<int64_t> begin = select(prompts, 1, 1).to_vector<int64_t>();
     const auto state = model.encode(narrow(prompts, 1, 0, 1));
     const int64_t room = kContext - 1;
-    auto log_prob = [&](int64_t text, const nn::Hypothesis& h) {
+    auto log_prob = [&](int64_t text, const decoding::Hypothesis& h) {
       std::vector<int64_t> read = narrow(prompts, 0, text, 1).to_vector<int64_t>();
       read.insert(read.end(), h.tokens.begin(), h.tokens.end());
       const auto n = static_cast<int64_t>(read.size());
@@ -323,20 +325,20 @@ TEST_CASE("gmlp text: greedy, beam search and samples say what the whole model s
       for (int64_t t = 2; t < n; ++t) total += p[t - 1][read[static_cast<size_t>(t)]].item();
       return total;
     };
-    const auto best = nn::greedy(model, state, {.begin = begin, .max_length = room});
-    const auto lists =
-        nn::beam_search(model, state, {.beam = 3, .n_best = 3, .begin = begin, .max_length = room});
+    const auto best = decoding::greedy(model, state, {.begin = begin, .max_length = room});
+    const auto lists = decoding::beam_search(
+        model, state, {.beam = 3, .n_best = 3, .begin = begin, .max_length = room});
     Rng draws(9);
-    const auto drawn = nn::sample(model, state, {.begin = begin, .max_length = room}, draws);
+    const auto drawn = decoding::sample(model, state, {.begin = begin, .max_length = room}, draws);
     for (int64_t text = 0; text < 4; ++text) {
-      const nn::Hypothesis& greedy = best[static_cast<size_t>(text)];
+      const decoding::Hypothesis& greedy = best[static_cast<size_t>(text)];
       Tensor read = narrow(prompts, 0, text, 1);
       for (int64_t token : greedy.tokens) {
         CHECK(argmax(select(model(read), 1, read.size(1) - 1), -1).item<int64_t>() == token);
         if (read.size(1) < kContext) read = cat({read, tensor<int64_t>({token}, {1, 1})}, 1);
       }
       CHECK(std::ssize(greedy.tokens) == room);
-      for (const nn::Hypothesis& h :
+      for (const decoding::Hypothesis& h :
            {greedy, lists[static_cast<size_t>(text)][2], drawn[static_cast<size_t>(text)]})
         CHECK(h.log_prob == doctest::Approx(log_prob(text, h)).epsilon(1e-9));
     }

@@ -7,6 +7,7 @@
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/check_module.h"
 #include "tern/tests/support/model_checks.h"
@@ -204,21 +205,22 @@ TEST_CASE("Gpt: greedy and sampling stop at the end, a batch as its texts alone"
     const Tensor prompt = some_tokens(4, 3);
     const Tokens last = select(prompt, 1, 2).to_vector<int64_t>();
     const models::GptState state = model.encode(narrow(prompt, 1, 0, 2));
-    const nn::GreedyOptions greedy{.begin = last, .end = 7, .max_length = kContext - 2};
-    const auto best = nn::greedy(model, state, greedy);
-    nn::SampleOptions draw{.temperature = 0.7,
-                           .top_k = 9,
-                           .top_p = 0.9,
-                           .begin = last,
-                           .end = 7,
-                           .max_length = kContext - 2};
+    const decoding::GreedyOptions greedy{.begin = last, .end = 7, .max_length = kContext - 2};
+    const auto best = decoding::greedy(model, state, greedy);
+    decoding::SampleOptions draw{.temperature = 0.7,
+                                 .top_k = 9,
+                                 .top_p = 0.9,
+                                 .begin = last,
+                                 .end = 7,
+                                 .max_length = kContext - 2};
     Rng rng(3), again(3);
-    const auto drawn = nn::sample(model, state, draw, rng);
-    CHECK(drawn[2].tokens == nn::sample(model, state, draw, again)[2].tokens);
+    const auto drawn = decoding::sample(model, state, draw, rng);
+    CHECK(drawn[2].tokens == decoding::sample(model, state, draw, again)[2].tokens);
     bool differ = false;
     for (int64_t i = 0; i < 4; ++i) {
-      const auto alone = nn::greedy(model, model.encode(narrow(narrow(prompt, 0, i, 1), 1, 0, 2)),
-                                    {.begin = last[i], .end = 7, .max_length = kContext - 2});
+      const auto alone =
+          decoding::greedy(model, model.encode(narrow(narrow(prompt, 0, i, 1), 1, 0, 2)),
+                           {.begin = last[i], .end = 7, .max_length = kContext - 2});
       CHECK(alone[0].tokens == best[i].tokens);
       Tensor text = narrow(prompt, 0, i, 1);
       for (int64_t token : best[i].tokens) {  // no cache
@@ -284,7 +286,7 @@ TEST_CASE("Gpt: transformers' logits and greedy continuations, token by token") 
     const Tensor prompt = answers.find("prompt"), greedy = answers.find("greedy");
     NoGradGuard guard;
     CHECK(close(model(prompt), answers.find("logits"), 1e-4, 1e-4));
-    const auto made = nn::greedy(
+    const auto made = decoding::greedy(
         model, model.encode(narrow(prompt, 1, 0, 4)),
         {.begin = select(prompt, 1, 4).to_vector<int64_t>(), .max_length = greedy.size(1)});
     for (int64_t i = 0; i < prompt.size(0); ++i)

@@ -10,7 +10,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/nn/decode.h"
+#include "tern/decode/sampling.h"
 
 namespace decode_test {
 

@@ -9,14 +9,14 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/losses.h"
-#include "tern/nn/ctc_decode.h"
+#include "tern/decode/ctc.h"
 
 namespace tern {
 namespace {
 
-using nn::ctc_beam_search;
-using nn::ctc_greedy;
-using nn::CtcHypothesis;
+using decoding::ctc_beam_search;
+using decoding::ctc_greedy;
+using decoding::CtcHypothesis;
 using Symbols = std::vector<int64_t>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -6,11 +6,12 @@
 #include <functional>
 #include <string>
 
-#include "tern/nn/decode.h"
+#include "tern/decode/beam_search.h"
+#include "tern/decode/sampling.h"
 #include "tern/tests/nn/decode_chain.h"
 
 using namespace tern;
-using nn::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
+using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
     decode_test::Tokens;
 
 namespace {
@@ -91,7 +92,7 @@ std::vector<Hypothesis> every_sequence(const LogProbs& p, int64_t end, int64_t m
 }
 
 /// The search of decode.h word by word, but for its second stop rule, which changes nothing.
-std::vector<Hypothesis> naive_beam(const LogProbs& p, const nn::BeamOptions& o,
+std::vector<Hypothesis> naive_beam(const LogProbs& p, const decoding::BeamOptions& o,
                                    int64_t max_length) {
   std::vector<Hypothesis> running{{}}, ended;
   for (int64_t step = 1; step <= max_length; ++step) {
@@ -152,11 +153,11 @@ TEST_CASE("decode: a beam that holds every sequence finds them all in order") {
   const Tokens lengths{4, 3, 4, 1, 0};
   for (double alpha : {0.0, 0.6, 2.0}) {
     const Tree tree(3, 4, 5, rng);
-    nn::BeamOptions o{.beam = 81, .alpha = alpha, .n_best = 81, .begin = 3, .end = 1};
+    decoding::BeamOptions o{.beam = 81, .alpha = alpha, .n_best = 81, .begin = 3, .end = 1};
     o.max_length = lengths;
     for (int64_t n_best : {81, 3}) {
       o.n_best = n_best;
-      const auto lists = nn::beam_search(tree, tree.start(5), o);
+      const auto lists = decoding::beam_search(tree, tree.start(5), o);
       REQUIRE(lists.size() == 5);
       for (int64_t s = 0; s < 5; ++s) {
         auto p = [&](const Tokens& tokens) { return tree.log_probs(s, tokens); };
@@ -173,14 +174,14 @@ TEST_CASE("decode: beam search is the one that is described") {
   for (int64_t beam : {1, 2, 3, 5})
     for (double alpha : {0.0, 1.0}) {
       const Tree tree(5, 5, 20, rng);
-      nn::BeamOptions o{.beam = beam,
-                        .alpha = alpha,
-                        .n_best = std::min<int64_t>(beam, 2),
-                        .begin = 5,
-                        .end = 4,
-                        .max_length = 5};
+      decoding::BeamOptions o{.beam = beam,
+                              .alpha = alpha,
+                              .n_best = std::min<int64_t>(beam, 2),
+                              .begin = 5,
+                              .end = 4,
+                              .max_length = 5};
       o.forbid = {2};
-      const auto lists = nn::beam_search(tree, tree.start(20), o);
+      const auto lists = decoding::beam_search(tree, tree.start(20), o);
       for (int64_t s = 0; s < 20; ++s) {
         auto p = [&](const Tokens& tokens) { return tree.log_probs(s, tokens); };
         check_same(lists[s], naive_beam(p, o, 5));
@@ -197,9 +198,9 @@ TEST_CASE("decode: beam search among many tokens") {
     auto p = [&](const Tokens& tokens) {
       return log_p[tokens.empty() ? 0 : tokens.back()].to_vector<double>();
     };
-    const nn::BeamOptions o{
+    const decoding::BeamOptions o{
         .beam = 4, .alpha = 0.5, .n_best = 4, .begin = 0, .end = 1, .max_length = 6};
-    const auto got = nn::beam_search(chain, Chain::State{1}, o).front();
+    const auto got = decoding::beam_search(chain, Chain::State{1}, o).front();
     const auto wanted = naive_beam(p, o, 6);
     REQUIRE(got.size() == 4);
     for (size_t i = 0; i < 4; ++i) {
@@ -213,11 +214,12 @@ TEST_CASE("decode: beam search among many tokens") {
 TEST_CASE("decode: greedy is a beam of 1; a batch is its sentences one by one") {
   Rng rng(4);
   const Tree tree(4, 6, 30, rng);
-  const auto best = nn::greedy(tree, tree.start(30), {.begin = 4, .end = 0, .max_length = 6});
-  nn::BeamOptions one{.beam = 1, .alpha = 1, .begin = 4, .end = 0, .max_length = 6};
-  nn::BeamOptions three{.beam = 3, .alpha = 1, .n_best = 3, .begin = 4, .end = 0, .max_length = 6};
-  const auto lists = nn::beam_search(tree, tree.start(30), one);
-  const auto wide = nn::beam_search(tree, tree.start(30), three);
+  const auto best = decoding::greedy(tree, tree.start(30), {.begin = 4, .end = 0, .max_length = 6});
+  decoding::BeamOptions one{.beam = 1, .alpha = 1, .begin = 4, .end = 0, .max_length = 6};
+  decoding::BeamOptions three{
+      .beam = 3, .alpha = 1, .n_best = 3, .begin = 4, .end = 0, .max_length = 6};
+  const auto lists = decoding::beam_search(tree, tree.start(30), one);
+  const auto wide = decoding::beam_search(tree, tree.start(30), three);
   bool some_end = false, some_do_not = false;
   for (int64_t s = 0; s < 30; ++s) {
     REQUIRE(lists[s].size() == 1);
@@ -226,8 +228,8 @@ TEST_CASE("decode: greedy is a beam of 1; a batch is its sentences one by one") 
     CHECK(lists[s][0].finished == best[s].finished);
     CHECK(best[s].score == best[s].log_prob);
     const Tree::State alone = tree.start(30).select_rows(tensor(Tokens{s}, {1}));
-    check_same(nn::greedy(tree, alone, {.begin = 4, .end = 0, .max_length = 6}), {best[s]});
-    check_same(nn::beam_search(tree, alone, three).front(), wide[s]);
+    check_same(decoding::greedy(tree, alone, {.begin = 4, .end = 0, .max_length = 6}), {best[s]});
+    check_same(decoding::beam_search(tree, alone, three).front(), wide[s]);
     CHECK(wide[s][0].score >= wide[s][1].score);
     CHECK(wide[s][1].score >= wide[s][2].score);
     (best[s].finished ? some_end : some_do_not) = true;
@@ -239,8 +241,8 @@ TEST_CASE("decode: greedy is a beam of 1; a batch is its sentences one by one") 
 TEST_CASE("decode: sentences that are done leave the batch") {
   std::vector<int64_t> batches;
   Chain chain{tensor({0, 9, 0, 0, 0, 9, 9, 0, 0}, {3, 3}), &batches};  // 0 -> 1 -> 2 -> 0 ...
-  const auto best =
-      nn::greedy(chain, Chain::State{3}, {.begin = Tokens{0, 1, 2}, .end = 2, .max_length = 4});
+  const auto best = decoding::greedy(chain, Chain::State{3},
+                                     {.begin = Tokens{0, 1, 2}, .end = 2, .max_length = 4});
   CHECK(batches == Tokens{3, 2, 1});
   CHECK(best[0].tokens == Tokens{1});
   CHECK(best[1].tokens == Tokens{});
@@ -248,48 +250,49 @@ TEST_CASE("decode: sentences that are done leave the batch") {
   CHECK(best[2].tokens == Tokens{0, 1});
 
   batches.clear();  // a beam of 3 is 1 row, then 2: the third token ends
-  const auto lists =
-      nn::beam_search(chain, Chain::State{2},
-                      {.beam = 3, .begin = Tokens{0, 1}, .end = 2, .max_length = Tokens{4, 4}});
+  const auto lists = decoding::beam_search(
+      chain, Chain::State{2},
+      {.beam = 3, .begin = Tokens{0, 1}, .end = 2, .max_length = Tokens{4, 4}});
   CHECK(lists[0][0].tokens == Tokens{1});
   CHECK(lists[1][0].tokens == Tokens{});
   // The second sentence's first end is worth more than anything else can be: it makes one step.
   CHECK(batches == Tokens{2, 2});
 
   batches.clear();
-  const auto cut = nn::greedy(chain, Chain::State{3},
-                              {.begin = 0, .max_length = Tokens{2, 0, 1}});  // nothing ends
+  const auto cut = decoding::greedy(chain, Chain::State{3},
+                                    {.begin = 0, .max_length = Tokens{2, 0, 1}});  // nothing ends
   CHECK(batches == Tokens{2, 1});
   CHECK(cut[0].tokens == Tokens{1, 2});
   CHECK(cut[1].tokens == Tokens{});
   CHECK(cut[2].tokens == Tokens{1});
   for (const Hypothesis& h : cut) CHECK(!h.finished);
-  CHECK(nn::greedy(chain, Chain::State{0}, {.begin = 0, .end = 2}).empty());
-  CHECK(nn::beam_search(chain, Chain::State{0}, {.begin = 0, .end = 2}).empty());
+  CHECK(decoding::greedy(chain, Chain::State{0}, {.begin = 0, .end = 2}).empty());
+  CHECK(decoding::beam_search(chain, Chain::State{0}, {.begin = 0, .end = 2}).empty());
 }
 
 TEST_CASE("decode: equal tokens are taken by number, forbidden ones never") {
   const Chain even = constant({1, 1, 1, 1});
-  const auto best = nn::greedy(even, Chain::State{1}, {.begin = 0, .max_length = 2});
+  const auto best = decoding::greedy(even, Chain::State{1}, {.begin = 0, .max_length = 2});
   CHECK(best[0].tokens == Tokens{0, 0});
-  const nn::BeamOptions o{.beam = 3, .n_best = 3, .begin = 0, .max_length = 2, .forbid = {0, 2}};
-  const auto list = nn::beam_search(even, Chain::State{1}, o).front();
+  const decoding::BeamOptions o{
+      .beam = 3, .n_best = 3, .begin = 0, .max_length = 2, .forbid = {0, 2}};
+  const auto list = decoding::beam_search(even, Chain::State{1}, o).front();
   REQUIRE(list.size() == 3);
   CHECK(list[0].tokens == Tokens{1, 1});
   CHECK(list[1].tokens == Tokens{1, 3});
   CHECK(list[2].tokens == Tokens{3, 1});
   for (const Hypothesis& h : list)  // of all four tokens, as the model has it
     CHECK(h.log_prob == doctest::Approx(2 * std::log(0.25)));
-  const auto third = nn::greedy(constant({3, kNever, 2, 1}), Chain::State{1},
-                                {.begin = 0, .max_length = 1, .forbid = {0}});
+  const auto third = decoding::greedy(constant({3, kNever, 2, 1}), Chain::State{1},
+                                      {.begin = 0, .max_length = 1, .forbid = {0}});
   CHECK(third[0].tokens == Tokens{2});
 }
 
 TEST_CASE("decode: wrong options and logits say so") {
   const Chain chain = constant({1, 2, 3});
   const Chain::State two{2};
-  auto greedy = [&](const nn::GreedyOptions& o, const Chain& m) {
-    return error_of([&] { nn::greedy(m, two, o); });
+  auto greedy = [&](const decoding::GreedyOptions& o, const Chain& m) {
+    return error_of([&] { decoding::greedy(m, two, o); });
   };
   CHECK(contains(greedy({.end = 1}, chain), ".begin is -1"));
   CHECK(contains(greedy({.begin = 0, .end = 3}, chain), ".end is 3, but there are logits of 3"));
@@ -306,16 +309,16 @@ TEST_CASE("decode: wrong options and logits say so") {
   const Chain whole{zeros({3, 3}, DType::i64)};
   CHECK(contains(greedy({.begin = 0}, whole), "needs a floating tensor"));
 
-  auto beam = [&](const nn::BeamOptions& o) {
-    return error_of([&] { nn::beam_search(chain, two, o); });
+  auto beam = [&](const decoding::BeamOptions& o) {
+    return error_of([&] { decoding::beam_search(chain, two, o); });
   };
   CHECK(contains(beam({.beam = 0, .begin = 0}), ".beam is 0"));
   CHECK(contains(beam({.beam = 2, .n_best = 3, .begin = 0}), ".n_best is 3"));
   CHECK(contains(beam({.alpha = -1, .begin = 0}), ".alpha is -1"));
   CHECK(contains(beam({}), ".begin is -1"));
   Rng rng(1);
-  auto sample = [&](const nn::SampleOptions& o) {
-    return error_of([&] { nn::sample(chain, two, o, rng); });
+  auto sample = [&](const decoding::SampleOptions& o) {
+    return error_of([&] { decoding::sample(chain, two, o, rng); });
   };
   CHECK(contains(sample({.temperature = -1, .begin = 0}), ".temperature is -1"));
   CHECK(contains(sample({.top_k = -1, .begin = 0}), ".top_k is -1"));

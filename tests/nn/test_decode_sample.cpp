@@ -9,7 +9,7 @@
 #include "tern/tests/nn/decode_chain.h"
 
 using namespace tern;
-using nn::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
+using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
     decode_test::Tokens;
 
 namespace {
@@ -21,12 +21,13 @@ std::vector<double> logits_of(std::vector<double> p) {
   return p;
 }
 
-std::vector<int64_t> counts(const Chain& chain, nn::SampleOptions o, uint64_t seed = 1) {
+std::vector<int64_t> counts(const Chain& chain, decoding::SampleOptions o, uint64_t seed = 1) {
   o.begin = 0;
   o.max_length = 1;
   Rng rng(seed);
   std::vector<int64_t> n(chain.table.size(1));
-  for (const Hypothesis& h : nn::sample(chain, Chain::State{kDraws}, o, rng)) ++n[h.tokens.front()];
+  for (const Hypothesis& h : decoding::sample(chain, Chain::State{kDraws}, o, rng))
+    ++n[h.tokens.front()];
   return n;
 }
 
@@ -91,14 +92,14 @@ TEST_CASE("decode: sampling without choice is greedy") {
   const Chain chain{randn({9, 9}, rng)};
   const Chain::State six{6};
   const Tokens begin{0, 1, 2, 3, 4, 5};
-  const auto best = nn::greedy(chain, six, {.begin = begin, .end = 8, .max_length = 7});
-  const std::vector<nn::SampleOptions> certain{
+  const auto best = decoding::greedy(chain, six, {.begin = begin, .end = 8, .max_length = 7});
+  const std::vector<decoding::SampleOptions> certain{
       {.temperature = 0}, {.temperature = 1e-6}, {.top_k = 1}, {.top_p = 1e-9}};
-  for (nn::SampleOptions o : certain) {
+  for (decoding::SampleOptions o : certain) {
     o.begin = begin;
     o.end = 8;
     o.max_length = 7;
-    const auto drawn = nn::sample(chain, six, o, rng);
+    const auto drawn = decoding::sample(chain, six, o, rng);
     CHECK(tokens_of(drawn) == tokens_of(best));
     for (size_t s = 0; s < 6; ++s) CHECK(drawn[s].log_prob == best[s].log_prob);
   }
@@ -109,14 +110,14 @@ TEST_CASE("decode: samples are those of their seed and sentence, for any number 
   const int64_t words = 1500;  // a step is worth two threads
   const Chain chain{randn({words, words}, random)};
   const Tensor log_p = log_softmax(chain.table.to(DType::f64), -1);
-  const std::vector<nn::SampleOptions> ways{{}, {.top_k = 50, .top_p = 0.9}};
-  for (const nn::SampleOptions& cut : ways) {
-    nn::SampleOptions o = cut;
+  const std::vector<decoding::SampleOptions> ways{{}, {.top_k = 50, .top_p = 0.9}};
+  for (const decoding::SampleOptions& cut : ways) {
+    decoding::SampleOptions o = cut;
     o.begin = 0;
     o.max_length = 5;
     auto draw = [&](int64_t sentences, uint64_t seed) {
       Rng rng(seed);
-      return nn::sample(chain, Chain::State{sentences}, o, rng);
+      return decoding::sample(chain, Chain::State{sentences}, o, rng);
     };
     const auto drawn = draw(40, 1);
     CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
@@ -139,7 +140,7 @@ TEST_CASE("decode: samples are those of their seed and sentence, for any number 
     }
   }
   Rng rng(3);
-  const nn::SampleOptions o{.begin = 0, .max_length = 5};
-  const auto first = nn::sample(chain, Chain::State{4}, o, rng);
-  CHECK(tokens_of(nn::sample(chain, Chain::State{4}, o, rng)) != tokens_of(first));
+  const decoding::SampleOptions o{.begin = 0, .max_length = 5};
+  const auto first = decoding::sample(chain, Chain::State{4}, o, rng);
+  CHECK(tokens_of(decoding::sample(chain, Chain::State{4}, o, rng)) != tokens_of(first));
 }

@@ -10,9 +10,9 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
+#include "tern/decode/packed_layers.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/nn.h"
-#include "tern/nn/packed_layers.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/heap_calls.h"
 #include "tern/tests/support/same_bits.h"
@@ -359,7 +359,7 @@ TEST_CASE("weights instead: decoding and packing in the scope take what stands t
   CHECK(same_bits(model.step(model.encode(tokens), next).logits, want));
   const nn::LayerNorm norm({2});
   WeightsInstead twos(norm, {{"weight", full({2}, 2)}});
-  CHECK(nn::PackedNorm(norm).weight == std::vector<float>{2, 2});
+  CHECK(decoding::PackedNorm(norm).weight == std::vector<float>{2, 2});
 }
 
 TEST_CASE("weights instead: in bf16, where products take over what nobody else holds") {

@@ -1,13 +1,14 @@
+#include "tern/decode/beam_search.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "tern/core/tape/autograd.h"
-#include "tern/nn/beam.h"
-#include "tern/nn/decode.h"
-#include "tern/nn/decode_rows.h"
+#include "tern/decode/beam.h"
+#include "tern/decode/step_logits.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 namespace {
 
 using detail::Beam, detail::Rules, detail::StepLogits;
@@ -96,4 +97,4 @@ std::vector<std::vector<Hypothesis>> beam_search(Stepper& stepper, const BeamOpt
   return std::move(search.out);
 }
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

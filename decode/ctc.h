@@ -3,8 +3,8 @@
 // and blanks removed: a a _ a b spells a a b.
 //
 //   Tensor log_probs = log_softmax(model(x), -1);        // (T, N, C)
-//   auto best = nn::ctc_greedy(log_probs, lengths);
-//   auto lists = nn::ctc_beam_search(log_probs, lengths, {.beam = 16, .n_best = 3});
+//   auto best = decoding::ctc_greedy(log_probs, lengths);
+//   auto lists = decoding::ctc_beam_search(log_probs, lengths, {.beam = 16, .n_best = 3});
 //   lists[0][0].symbols;                                 // of the first sample
 //
 // log_probs (T, N, C) or (T, C) for one sample, floating, of any layout; lengths are the samples'
@@ -19,7 +19,7 @@
 
 #include "tern/core/tensor/tensor.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 
 struct CtcHypothesis {
   std::vector<int64_t> symbols;
@@ -50,4 +50,4 @@ std::vector<std::vector<CtcHypothesis>> ctc_beam_search(const Tensor& log_probs,
                                                         const std::vector<int64_t>& lengths = {},
                                                         const CtcBeamOptions& options = {});
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

@@ -1,4 +1,4 @@
-#include "tern/nn/ctc_decode.h"
+#include "tern/decode/ctc.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -203,4 +203,4 @@ std::vector<std::vector<CtcHypothesis>> ctc_beam_search(const Tensor& log_probs,
   return lists;
 }
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

@@ -1,5 +1,5 @@
 // Log-softmax and the best tokens of a row of logits in one pass: blocks of 256 logits are read
-// once, while they are in the cache. Inside of nn only.
+// once, while they are in the cache. Inside of decode only.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/vmath.h"
-#include "tern/nn/continuous_batching.h"
+#include "tern/decode/continuous_batching.h"
 
-namespace tern::nn::detail {
+namespace tern::decoding::detail {
 
 using Candidate = NextToken;
 
@@ -80,4 +80,4 @@ void scan_block(const T* x, int64_t n, int64_t first, const uint8_t* allowed, bo
   }
 }
 
-}  // namespace tern::nn::detail
+}  // namespace tern::decoding::detail

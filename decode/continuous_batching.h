@@ -1,11 +1,11 @@
 // Decoding many sentences in few slots: as soon as sentences end, the next take their places, so
 // that every step of the decoder is a full batch (continuous batching). Greedy and beam search as
-// in decode.h, for decoders that keep their sentences in slots.
+// in sampling.h and beam_search.h, for decoders that keep their sentences in slots.
 //
-//   models::PackedTransformer packed(model, PackedType::f32);
-//   auto lists = nn::decode_all([&] { return packed.decoder(); }, sources,
-//                               {.beam = 5, .alpha = 0.6, .begin = kBegin, .end = kEnd,
-//                                .max_length = limits});
+//   decoding::PackedTransformer packed(model, PackedType::f32);
+//   auto lists = decoding::decode_all(
+//       [&] { return packed.decoder(); }, sources,
+//       {.beam = 5, .alpha = 0.6, .begin = kBegin, .end = kEnd, .max_length = limits});
 //   lists[0][0].tokens;   // the best of sources[0], without begin and end
 //
 // Results are in the order of the sources. A decoder's row must depend on its own sentence alone,
@@ -20,9 +20,9 @@
 #include <span>
 #include <vector>
 
-#include "tern/nn/decode.h"
+#include "tern/decode/step_model.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 
 /// A hypothesis in a step: its slot, what it continues (0, 1, ... of the slot's hypotheses in the
 /// step before; 0 in the first), and its last token.
@@ -95,4 +95,4 @@ std::vector<std::vector<Hypothesis>> decode_all(const MakeSlotDecoder& make,
                                                 std::span<const std::vector<int64_t>> sources,
                                                 const DecodeAllOptions& options);
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

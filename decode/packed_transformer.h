@@ -1,8 +1,8 @@
 // The Transformer as decoding runs it: weights packed once, in f32, bf16 or as int8 with a scale
-// for each output (core/ops/packed_linear.h), sentences in slots (nn/continuous_batching.h).
+// for each output (core/ops/packed_linear.h), sentences in slots (continuous_batching.h).
 //
-//   models::PackedTransformer packed(model, PackedType::int8);
-//   auto found = nn::decode_all([&] { return packed.decoder(); }, sources, options);
+//   decoding::PackedTransformer packed(model, PackedType::int8);
+//   auto found = decoding::decode_all([&] { return packed.decoder(); }, sources, options);
 //
 // Keys and values of a source are kept once, whatever the beam. Those of target tokens are written
 // once as well: a hypothesis is a list of their places, and beams are reordered by those lists.
@@ -15,19 +15,20 @@
 #include <memory>
 
 #include "tern/core/ops/packed_linear.h"
+#include "tern/decode/continuous_batching.h"
 #include "tern/models/transformer.h"
-#include "tern/nn/continuous_batching.h"
 
-namespace tern::models {
+namespace tern::decoding {
 
 class PackedTransformer {
  public:
   /// A model of f32; dropout does not take place. With Shortlists::yes sentences may come with one.
-  PackedTransformer(const Transformer& model, PackedType type,
+  PackedTransformer(const models::Transformer& model, PackedType type,
                     Shortlists shortlists = Shortlists::no);
   /// The same of a model that is needed no more: each part's weights are freed as they are packed,
   /// so that both never lie in memory whole.
-  PackedTransformer(Transformer&& model, PackedType type, Shortlists shortlists = Shortlists::no);
+  PackedTransformer(models::Transformer&& model, PackedType type,
+                    Shortlists shortlists = Shortlists::no);
   ~PackedTransformer();
   PackedTransformer(PackedTransformer&&) noexcept;
   PackedTransformer& operator=(PackedTransformer&&) noexcept;
@@ -35,7 +36,7 @@ class PackedTransformer {
   int64_t bytes() const;  ///< of packed weights
   /// A decoder for one thread. REQUIRES: this outlives it. Its errors: a source or token that is
   /// not in the vocabulary, an empty source.
-  std::unique_ptr<nn::SlotDecoder> decoder() const;
+  std::unique_ptr<SlotDecoder> decoder() const;
 
   struct Weights;
 
@@ -43,4 +44,4 @@ class PackedTransformer {
   std::unique_ptr<Weights> weights_;
 };
 
-}  // namespace tern::models
+}  // namespace tern::decoding

@@ -1,4 +1,4 @@
-#include "tern/nn/continuous_batching.h"
+#include "tern/decode/continuous_batching.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "tern/core/base/threads.h"
-#include "tern/nn/beam.h"
-#include "tern/nn/decode_rows.h"
+#include "tern/decode/beam.h"
+#include "tern/decode/step_logits.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 namespace {
 
 constexpr const char* kName = "decode_all";
@@ -218,4 +218,4 @@ std::vector<std::vector<Hypothesis>> decode_all(const MakeSlotDecoder& make,
   return std::move(job.out);
 }
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

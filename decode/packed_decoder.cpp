@@ -1,4 +1,4 @@
-#include "tern/models/packed_decoder.h"
+#include "tern/decode/packed_decoder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern::models {
+namespace tern::decoding {
 namespace {
 
 constexpr int64_t kSourceTokens = 512;  // that are read together, at least a sentence
@@ -64,7 +64,7 @@ const PackedRows& PackedDecoder::packed(const float* x, int64_t width) {
 
 /// x = x + f(norm(x)), or norm(x + f(x)); f adds to x what it makes of its argument.
 template <class F>
-void PackedDecoder::sublayer(const nn::PackedNorm& norm, bool norm_first, F&& f) {
+void PackedDecoder::sublayer(const PackedNorm& norm, bool norm_first, F&& f) {
   if (norm_first) norm(x_.data(), count_, h_.data());
   f(norm_first ? h_.data() : x_.data());
   if (!norm_first) norm(x_.data(), count_, x_.data());
@@ -76,7 +76,7 @@ void PackedDecoder::run_ffn(const PackedFfn& ffn, const float* input) {
   ffn.linear2(packed(wide_.data(), ffn.linear1.outputs()), x_.data(), {.residual = x_.data()});
 }
 
-void PackedDecoder::begin_slot(const nn::SlotStart& s) {
+void PackedDecoder::begin_slot(const SlotStart& s) {
   check(!s.source.empty(), "PackedTransformer: a source without tokens");
   if (s.slot >= std::ssize(slots_)) slots_.resize(static_cast<size_t>(s.slot) + 1);
   Slot& slot = slots_[s.slot];
@@ -94,8 +94,8 @@ void PackedDecoder::begin_slot(const nn::SlotStart& s) {
   reserve_positions(std::max(slot.source, slot.room));
 }
 
-void PackedDecoder::start(std::span<const nn::SlotStart> sentences) {
-  for (const nn::SlotStart& s : sentences) begin_slot(s);
+void PackedDecoder::start(std::span<const SlotStart> sentences) {
+  for (const SlotStart& s : sentences) begin_slot(s);
   for (size_t first = 0; first < sentences.size();) {
     size_t last = first, tokens = 0;
     while (last < sentences.size() &&
@@ -106,12 +106,12 @@ void PackedDecoder::start(std::span<const nn::SlotStart> sentences) {
   }
 }
 
-void PackedDecoder::encode(std::span<const nn::SlotStart> sentences) {
+void PackedDecoder::encode(std::span<const SlotStart> sentences) {
   int64_t tokens = 0;
-  for (const nn::SlotStart& s : sentences) tokens += std::ssize(s.source);
+  for (const SlotStart& s : sentences) tokens += std::ssize(s.source);
   set_rows(tokens);
   int64_t row = 0;
-  for (const nn::SlotStart& s : sentences)
+  for (const SlotStart& s : sentences)
     for (int64_t t = 0; t < std::ssize(s.source); ++t)
       embed(weights_.source, row++, s.source[static_cast<size_t>(t)], t);
   for (const PackedEncoderLayer& layer : weights_.encoder) encode_layer(layer, sentences);
@@ -120,15 +120,15 @@ void PackedDecoder::encode(std::span<const nn::SlotStart> sentences) {
 }
 
 void PackedDecoder::encode_layer(const PackedEncoderLayer& layer,
-                                 std::span<const nn::SlotStart> sentences) {
-  const nn::PackedAttention& self = layer.self;
+                                 std::span<const SlotStart> sentences) {
+  const PackedAttention& self = layer.self;
   sublayer(layer.norm1, layer.norm_first, [&](const float* input) {
     const int64_t width = self.in.outputs();
     grow(wide_, count_ * width);
     grow(context_, count_ * self.queries());
     self.in(packed(input, weights_.dim), wide_.data());
     int64_t row = 0;
-    for (const nn::SlotStart& s : sentences) {
+    for (const SlotStart& s : sentences) {
       keys_.clear();
       for (size_t t = 0; t < s.source.size(); ++t)
         keys_.push_back(wide_.data() + (row + static_cast<int64_t>(t)) * width + self.queries());
@@ -140,7 +140,7 @@ void PackedDecoder::encode_layer(const PackedEncoderLayer& layer,
   sublayer(layer.norm2, layer.norm_first, [&](const float* input) { run_ffn(layer.ffn, input); });
 }
 
-void PackedDecoder::keep_memory(std::span<const nn::SlotStart> sentences) {
+void PackedDecoder::keep_memory(std::span<const SlotStart> sentences) {
   const PackedRows& memory = packed(x_.data(), weights_.dim);
   for (size_t l = 0; l < weights_.decoder.size(); ++l) {
     const PackedLinear& project = weights_.decoder[l].memory.memory;
@@ -148,7 +148,7 @@ void PackedDecoder::keep_memory(std::span<const nn::SlotStart> sentences) {
     grow(wide_, count_ * width);
     project(memory, wide_.data());
     const float* from = wide_.data();
-    for (const nn::SlotStart& s : sentences) {
+    for (const SlotStart& s : sentences) {
       Slot& slot = slots_[s.slot];
       const int64_t size = slot.source * width;
       std::copy_n(from, size, slot.memory.data() + static_cast<int64_t>(l) * size);
@@ -162,7 +162,7 @@ void PackedDecoder::finish(int64_t s) {
   slots_[s].cells.clear();
 }
 
-void PackedDecoder::give_places(std::span<const nn::SlotRow> rows) {
+void PackedDecoder::give_places(std::span<const SlotRow> rows) {
   rows_.clear();
   for (size_t first = 0; first < rows.size();) {
     Slot& slot = slots_[rows[first].slot];
@@ -186,7 +186,7 @@ void PackedDecoder::give_places(std::span<const nn::SlotRow> rows) {
   }
 }
 
-void PackedDecoder::step(std::span<const nn::SlotRow> rows, nn::NextTokens& next) {
+void PackedDecoder::step(std::span<const SlotRow> rows, NextTokens& next) {
   give_places(rows);
   set_rows(std::ssize(rows));
   for (int64_t r = 0; r < count_; ++r)
@@ -216,7 +216,7 @@ void PackedDecoder::decode_layer(int64_t l) {
 }
 
 void PackedDecoder::attend_self(const PackedDecoderLayer& layer, int64_t l) {
-  const nn::PackedAttention& self = layer.self;
+  const PackedAttention& self = layer.self;
   const int64_t width = self.in.outputs(), queries = self.queries();
   grow(context_, count_ * queries);
   for (int64_t r = 0; r < count_; ++r) {
@@ -234,7 +234,7 @@ void PackedDecoder::attend_self(const PackedDecoderLayer& layer, int64_t l) {
 }
 
 void PackedDecoder::attend_memory(const PackedDecoderLayer& layer, int64_t l) {
-  const nn::PackedAttention& memory = layer.memory;
+  const PackedAttention& memory = layer.memory;
   const int64_t queries = memory.queries(), width = 2 * memory.keys();
   grow(context_, count_ * queries);
   for (int64_t r = 0; r < count_; ++r) {
@@ -255,4 +255,4 @@ void PackedDecoder::attend_memory(const PackedDecoderLayer& layer, int64_t l) {
   memory.out(packed(context_.data(), queries), x_.data(), {.residual = x_.data()});
 }
 
-}  // namespace tern::models
+}  // namespace tern::decoding

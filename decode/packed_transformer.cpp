@@ -1,12 +1,12 @@
-#include "tern/models/packed_transformer.h"
+#include "tern/decode/packed_transformer.h"
 
 #include <algorithm>
 
 #include "tern/core/tape/autograd.h"
-#include "tern/models/packed_decoder.h"
-#include "tern/models/packed_weights.h"
+#include "tern/decode/packed_decoder.h"
+#include "tern/decode/packed_weights.h"
 
-namespace tern::models {
+namespace tern::decoding {
 namespace {
 
 PackedFfn packed(const nn::PositionWiseFfn& ffn, PackedType type) {
@@ -16,40 +16,41 @@ PackedFfn packed(const nn::PositionWiseFfn& ffn, PackedType type) {
 }
 
 PackedEncoderLayer packed(const nn::TransformerEncoderLayer& l, PackedType type) {
-  return {{l.self_attn, nn::PackedAttention::Kind::self, type},
+  return {{l.self_attn, PackedAttention::Kind::self, type},
           packed(l.ffn, type),
-          nn::PackedNorm(l.residual1.norm),
-          nn::PackedNorm(l.residual2.norm),
+          PackedNorm(l.residual1.norm),
+          PackedNorm(l.residual2.norm),
           l.residual1.norm_first};
 }
 
 PackedDecoderLayer packed(const nn::TransformerDecoderLayer& l, PackedType type) {
-  return {{l.self_attn, nn::PackedAttention::Kind::self, type},
-          {l.multihead_attn, nn::PackedAttention::Kind::memory, type},
+  return {{l.self_attn, PackedAttention::Kind::self, type},
+          {l.multihead_attn, PackedAttention::Kind::memory, type},
           packed(l.ffn, type),
-          nn::PackedNorm(l.residual1.norm),
-          nn::PackedNorm(l.residual2.norm),
-          nn::PackedNorm(l.residual3.norm),
+          PackedNorm(l.residual1.norm),
+          PackedNorm(l.residual2.norm),
+          PackedNorm(l.residual3.norm),
           l.residual1.norm_first};
 }
 
-nn::PackedNorm packed(const std::optional<nn::LayerNorm>& norm) {
-  return norm ? nn::PackedNorm(*norm) : nn::PackedNorm();
+PackedNorm packed(const std::optional<nn::LayerNorm>& norm) {
+  return norm ? PackedNorm(*norm) : PackedNorm();
 }
 
 int64_t bytes_of(const PackedFfn& ffn) { return ffn.linear1.bytes() + ffn.linear2.bytes(); }
 
-const Transformer& checked(const Transformer& model) {
+const models::Transformer& checked(const models::Transformer& model) {
   check(model.src_embed.weight.dtype() == DType::f32,
-        "PackedTransformer: the model is {}; decode models of f32, or others by nn::beam_search",
+        "PackedTransformer: the model is {}; decode models of f32, or others by "
+        "decoding::beam_search",
         model.src_embed.weight.dtype());
   return model;
 }
 
 }  // namespace
 
-PackedTransformer::Weights::Weights(const Transformer& m, PackedType t, Shortlists shortlists,
-                                    Transformer* taken)
+PackedTransformer::Weights::Weights(const models::Transformer& m, PackedType t,
+                                    Shortlists shortlists, models::Transformer* taken)
     : type(t),
       dim(checked(m).options.layer.dim),
       source{m.src_embed.weight.tensor().detach().contiguous()},
@@ -87,12 +88,13 @@ int32_t CellPool::take() {
   return cell;
 }
 
-PackedTransformer::PackedTransformer(const Transformer& model, PackedType type,
+PackedTransformer::PackedTransformer(const models::Transformer& model, PackedType type,
                                      Shortlists shortlists) {
   NoGradGuard no_grad;
   weights_ = std::make_unique<Weights>(model, type, shortlists, nullptr);
 }
-PackedTransformer::PackedTransformer(Transformer&& model, PackedType type, Shortlists shortlists) {
+PackedTransformer::PackedTransformer(models::Transformer&& model, PackedType type,
+                                     Shortlists shortlists) {
   NoGradGuard no_grad;
   weights_ = std::make_unique<Weights>(model, type, shortlists, &model);
 }
@@ -108,8 +110,8 @@ int64_t PackedTransformer::bytes() const {
   return sum;
 }
 
-std::unique_ptr<nn::SlotDecoder> PackedTransformer::decoder() const {
+std::unique_ptr<SlotDecoder> PackedTransformer::decoder() const {
   return std::make_unique<PackedDecoder>(*weights_);
 }
 
-}  // namespace tern::models
+}  // namespace tern::decoding

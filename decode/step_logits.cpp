@@ -1,4 +1,4 @@
-#include "tern/nn/decode_rows.h"
+#include "tern/decode/step_logits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,15 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 
-namespace tern::nn::detail {
+namespace tern::decoding {
+
+void PerSentence::check_values(const char* op, const char* option, int64_t batch) const {
+  check(for_all_ || std::ssize(values_) == batch, "{}: .{} has {} values for {} sentences", op,
+        option, values_.size(), batch);
+  for (int64_t v : values_) check(v >= 0, "{}: .{} is {}; give one of 0 or more", op, option, v);
+}
+
+namespace detail {
 namespace {
 
 constexpr int64_t kExpCost = 10;  // in the multiplications that parallel_blocks counts
@@ -113,4 +121,5 @@ void StepLogits::scan() {
   for (int64_t r = 0; r < rows(); ++r) check_found(rules_.op, sentence_[r], step_, counts_[r]);
 }
 
-}  // namespace tern::nn::detail
+}  // namespace detail
+}  // namespace tern::decoding

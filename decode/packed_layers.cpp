@@ -1,4 +1,4 @@
-#include "tern/nn/packed_layers.h"
+#include "tern/decode/packed_layers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 namespace {
 
 std::vector<float> numbers(const Tensor& x) {
@@ -119,7 +119,7 @@ template <int kVectors>
 
 }  // namespace
 
-PackedNorm::PackedNorm(const LayerNorm& norm)
+PackedNorm::PackedNorm(const nn::LayerNorm& norm)
     : weight(numbers(norm.weight)), bias(numbers(norm.bias)), eps(norm.eps) {}
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
@@ -140,7 +140,7 @@ void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   });
 }
 
-PackedAttention::PackedAttention(const MultiHeadAttention& a, Kind kind, PackedType type)
+PackedAttention::PackedAttention(const nn::MultiHeadAttention& a, Kind kind, PackedType type)
     : counts(a.counts), dim(a.in_proj_weight.size(0) / (counts.heads + 2 * counts.kv_heads)) {
   auto part = [&](int64_t first, int64_t rows) {
     const Tensor bias = a.in_proj_bias.defined()
@@ -239,4 +239,4 @@ void PackedGenerator::scan_list(const PackedRows& x, int64_t row, std::span<cons
     best[i].token = list[static_cast<size_t>(best[i].token)];
 }
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

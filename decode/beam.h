@@ -1,15 +1,15 @@
-// One sentence of beam_search (decode.h), step by step: which hypotheses run on, which have ended,
+// One sentence of beam_search, step by step: which hypotheses run on, which have ended,
 // and when it is done. Hypotheses are kept as pointers back, so that a step copies no tokens and
-// allocates nothing. A beam of 1 is greedy search. Inside of nn only.
+// allocates nothing. A beam of 1 is greedy search. Inside of decode only.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "tern/nn/decode.h"
-#include "tern/nn/token_scan.h"
+#include "tern/decode/step_model.h"
+#include "tern/decode/token_scan.h"
 
-namespace tern::nn::detail {
+namespace tern::decoding::detail {
 
 struct BeamRules {
   int64_t beam = 1;
@@ -66,4 +66,4 @@ class Beam {
   std::vector<double> scores_;
 };
 
-}  // namespace tern::nn::detail
+}  // namespace tern::decoding::detail

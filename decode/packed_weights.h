@@ -1,14 +1,14 @@
 // The weights of a PackedTransformer, and the places of its keys and values.
-// Inside of models only.
+// Inside of decode only.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "tern/models/packed_transformer.h"
-#include "tern/nn/packed_layers.h"
+#include "tern/decode/packed_layers.h"
+#include "tern/decode/packed_transformer.h"
 
-namespace tern::models {
+namespace tern::decoding {
 
 struct PackedFfn {
   PackedLinear linear1, linear2;
@@ -16,16 +16,16 @@ struct PackedFfn {
 };
 
 struct PackedEncoderLayer {
-  nn::PackedAttention self;
+  PackedAttention self;
   PackedFfn ffn;
-  nn::PackedNorm norm1, norm2;
+  PackedNorm norm1, norm2;
   bool norm_first;
 };
 
 struct PackedDecoderLayer {
-  nn::PackedAttention self, memory;
+  PackedAttention self, memory;
   PackedFfn ffn;
-  nn::PackedNorm norm1, norm2, norm3;
+  PackedNorm norm1, norm2, norm3;
   bool norm_first;
 };
 
@@ -41,11 +41,12 @@ struct PackedTransformer::Weights {
   PackedTable source, target;
   std::vector<PackedEncoderLayer> encoder;
   std::vector<PackedDecoderLayer> decoder;
-  nn::PackedNorm encoder_norm, decoder_norm;  ///< without weights where there is none
-  nn::PackedGenerator generator;
+  PackedNorm encoder_norm, decoder_norm;  ///< without weights where there is none
+  PackedGenerator generator;
 
   /// `taken`: the model itself where its weights may be freed, else null.
-  Weights(const Transformer& model, PackedType type, Shortlists shortlists, Transformer* taken);
+  Weights(const models::Transformer& model, PackedType type, Shortlists shortlists,
+          models::Transformer* taken);
 };
 
 /// Keys and values of target tokens. A cell holds one token's, of every layer; cells that are given
@@ -66,4 +67,4 @@ class CellPool {
   std::vector<int32_t> free_;
 };
 
-}  // namespace tern::models
+}  // namespace tern::decoding

@@ -1,10 +1,10 @@
-#include "tern/nn/beam.h"
+#include "tern/decode/beam.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
-namespace tern::nn::detail {
+namespace tern::decoding::detail {
 namespace {
 
 double penalty(int64_t tokens, double alpha) {
@@ -111,4 +111,4 @@ std::vector<Hypothesis> Beam::best() const {
   return out;
 }
 
-}  // namespace tern::nn::detail
+}  // namespace tern::decoding::detail

@@ -1,6 +1,6 @@
 // Layers with packed weights (core/ops/packed_linear.h) for decoding: rows of f32 behind pointers,
 // no tensors, no tape, nothing allocated. Every row is computed by itself: its bits do not depend
-// on the rows beside it. Inside of nn and models only.
+// on the rows beside it. Inside of decode only.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "tern/core/ops/packed_linear.h"
-#include "tern/nn/continuous_batching.h"
+#include "tern/decode/continuous_batching.h"
+#include "tern/decode/token_scan.h"
 #include "tern/nn/multihead_attention.h"
 #include "tern/nn/norm.h"
-#include "tern/nn/token_scan.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 
 /// LayerNorm of rows.
 struct PackedNorm {
@@ -21,7 +21,7 @@ struct PackedNorm {
   double eps = 1e-5;
 
   PackedNorm() = default;
-  explicit PackedNorm(const LayerNorm& norm);
+  explicit PackedNorm(const nn::LayerNorm& norm);
   /// y (rows, dim) of x; y may be x.
   void operator()(const float* x, int64_t rows, float* y) const;
 };
@@ -35,7 +35,7 @@ struct PackedAttention {
   HeadCounts counts;
   int64_t dim = 0;  ///< D
 
-  PackedAttention(const MultiHeadAttention& attention, Kind kind, PackedType type);
+  PackedAttention(const nn::MultiHeadAttention& attention, Kind kind, PackedType type);
   int64_t queries() const { return counts.heads * dim; }
   int64_t keys() const { return counts.kv_heads * dim; }  ///< and values: channels of each
   int64_t bytes() const { return in.bytes() + memory.bytes() + out.bytes(); }
@@ -80,4 +80,4 @@ class PackedGenerator {
   PackedLinear linear_;
 };
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

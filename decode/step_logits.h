@@ -1,15 +1,15 @@
 // What the ways of decoding share: their common options, and a step's logits row by row.
-// Inside of nn only.
+// Inside of decode only.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "tern/core/ops/ops.h"
-#include "tern/nn/decode.h"
-#include "tern/nn/token_scan.h"
+#include "tern/decode/step_model.h"
+#include "tern/decode/token_scan.h"
 
-namespace tern::nn::detail {
+namespace tern::decoding::detail {
 
 /// The options that all have in common; `op` names the function in errors.
 struct Rules {
@@ -79,4 +79,4 @@ class StepLogits {
 /// i64 (n).
 Tensor token_tensor(const std::vector<int64_t>& values);
 
-}  // namespace tern::nn::detail
+}  // namespace tern::decoding::detail

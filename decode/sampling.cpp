@@ -1,4 +1,4 @@
-#include "tern/nn/decode.h"
+#include "tern/decode/sampling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/nn/decode_rows.h"
+#include "tern/decode/step_logits.h"
 
-namespace tern::nn {
+namespace tern::decoding {
 namespace {
 
 using detail::Candidate, detail::Rules, detail::StepLogits;
@@ -140,12 +140,6 @@ int64_t draw_token(const Row<T>& row, const SampleOptions& o, Rng& rng) {
 
 }  // namespace
 
-void PerSentence::check_values(const char* op, const char* option, int64_t batch) const {
-  check(for_all_ || std::ssize(values_) == batch, "{}: .{} has {} values for {} sentences", op,
-        option, values_.size(), batch);
-  for (int64_t v : values_) check(v >= 0, "{}: .{} is {}; give one of 0 or more", op, option, v);
-}
-
 std::vector<Hypothesis> greedy(Stepper& stepper, const GreedyOptions& options) {
   return follow(stepper, Rules("greedy", options),
                 [](const StepLogits& logits, const auto&) { return most_likely(logits); });
@@ -177,4 +171,4 @@ std::vector<Hypothesis> sample(Stepper& stepper, const SampleOptions& o, Rng& rn
   return follow(stepper, Rules("sample", o), draw);
 }
 
-}  // namespace tern::nn
+}  // namespace tern::decoding

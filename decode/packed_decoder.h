@@ -1,21 +1,21 @@
-// One thread's slots of a PackedTransformer. Inside of models only.
+// One thread's slots of a PackedTransformer. Inside of decode only.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "tern/models/packed_weights.h"
+#include "tern/decode/packed_weights.h"
 
-namespace tern::models {
+namespace tern::decoding {
 
-class PackedDecoder final : public nn::SlotDecoder {
+class PackedDecoder final : public SlotDecoder {
  public:
   explicit PackedDecoder(const PackedTransformer::Weights& weights);
 
   int64_t vocab() const override { return weights_.generator.vocab(); }
-  void start(std::span<const nn::SlotStart> sentences) override;
+  void start(std::span<const SlotStart> sentences) override;
   void finish(int64_t slot) override;
-  void step(std::span<const nn::SlotRow> rows, nn::NextTokens& next) override;
+  void step(std::span<const SlotRow> rows, NextTokens& next) override;
 
  private:
   struct Slot {
@@ -34,16 +34,16 @@ class PackedDecoder final : public nn::SlotDecoder {
 
   void reserve_positions(int64_t tokens);
   void embed(const PackedTable& table, int64_t row, int64_t token, int64_t position);
-  void begin_slot(const nn::SlotStart& sentence);
-  void encode(std::span<const nn::SlotStart> sentences);
-  void encode_layer(const PackedEncoderLayer& layer, std::span<const nn::SlotStart> sentences);
-  void keep_memory(std::span<const nn::SlotStart> sentences);
-  void give_places(std::span<const nn::SlotRow> rows);
+  void begin_slot(const SlotStart& sentence);
+  void encode(std::span<const SlotStart> sentences);
+  void encode_layer(const PackedEncoderLayer& layer, std::span<const SlotStart> sentences);
+  void keep_memory(std::span<const SlotStart> sentences);
+  void give_places(std::span<const SlotRow> rows);
   void decode_layer(int64_t l);
   void attend_self(const PackedDecoderLayer& layer, int64_t l);
   void attend_memory(const PackedDecoderLayer& layer, int64_t l);
   template <class F>
-  void sublayer(const nn::PackedNorm& norm, bool norm_first, F&& f);
+  void sublayer(const PackedNorm& norm, bool norm_first, F&& f);
   void run_ffn(const PackedFfn& ffn, const float* input);
   void set_rows(int64_t rows);
   const PackedRows& packed(const float* x, int64_t width);
@@ -60,8 +60,8 @@ class PackedDecoder final : public nn::SlotDecoder {
   std::vector<const float*> keys_;
   std::vector<std::span<const int64_t>> lists_;
   PackedRows packed_;
-  nn::QueryAttention attention_;
-  nn::PackedGenerator::Room room_;
+  QueryAttention attention_;
+  PackedGenerator::Room room_;
 };
 
-}  // namespace tern::models
+}  // namespace tern::decoding

@@ -1,0 +1,54 @@
+// Greedy search and sampling with any model that decodes token by token (step_model.h).
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/decode/step_model.h"
+
+namespace tern::decoding {
+
+struct GreedyOptions {
+  PerSentence begin = -1;         ///< the token of the first step; must be given
+  int64_t end = -1;               ///< the token that ends a sentence; -1: there is none
+  PerSentence max_length = 100;   ///< steps at most, so tokens with the end
+  std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
+};
+
+struct SampleOptions {
+  double temperature = 1;  ///< divides the logits; 0: the most likely token, as greedy
+  int64_t top_k = 0;       ///< draws among the k most likely tokens only; 0: among all
+  double top_p = 1;        ///< then among the fewest most likely ones whose share is p or more
+  PerSentence begin = -1;
+  int64_t end = -1;
+  PerSentence max_length = 100;
+  std::vector<int64_t> forbid{};
+};
+
+/// The most likely token at every step, the lowest of equals. A Hypothesis a sentence.
+std::vector<Hypothesis> greedy(Stepper& stepper, const GreedyOptions& options);
+
+/// Draws every token from softmax(logits / temperature), cut to top_k and then top_p (Holtzman et
+/// al. 2019) and without the forbidden ones; of equal logits the lower token is the likelier.
+/// log_prob is the model's own, uncut and of temperature 1. `rng` is split once; sentence i then
+/// has a stream of its own, so that what it draws does not depend on the others.
+std::vector<Hypothesis> sample(Stepper& stepper, const SampleOptions& options, Rng& rng);
+
+/// The same for a model and the state to start from.
+template <class M, class S>
+requires StepModel<M, S> std::vector<Hypothesis> greedy(const M& model, S state,
+                                                        const GreedyOptions& options) {
+  detail::ModelStepper<M, S> stepper(model, std::move(state));
+  return greedy(stepper, options);
+}
+
+template <class M, class S>
+requires StepModel<M, S> std::vector<Hypothesis> sample(const M& model, S state,
+                                                        const SampleOptions& options, Rng& rng) {
+  detail::ModelStepper<M, S> stepper(model, std::move(state));
+  return sample(stepper, options, rng);
+}
+
+}  // namespace tern::decoding
