@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "tern/decode/layer_rows.h"
 #include "tern/decode/packed_weights.h"
 
 namespace tern::decoding {
@@ -33,34 +34,27 @@ class PackedDecoder final : public SlotDecoder {
   };
 
   void reserve_positions(int64_t tokens);
-  void embed(const PackedTable& table, int64_t row, int64_t token, int64_t position);
+  void embed(const Tensor& table, int64_t row, int64_t token, int64_t position);
+  /// Of one query to keys_.
+  void attend(const PackedAttention& sizes, const float* q, float* out);
   void begin_slot(const SlotStart& sentence);
   void encode(std::span<const SlotStart> sentences);
   void encode_layer(const PackedEncoderLayer& layer, std::span<const SlotStart> sentences);
   void keep_memory(std::span<const SlotStart> sentences);
   void give_places(std::span<const SlotRow> rows);
   void decode_layer(int64_t l);
-  void attend_self(const PackedDecoderLayer& layer, int64_t l);
-  void attend_memory(const PackedDecoderLayer& layer, int64_t l);
-  template <class F>
-  void sublayer(const PackedNorm& norm, bool norm_first, F&& f);
-  void run_ffn(const PackedFfn& ffn, const float* input);
-  void set_rows(int64_t rows);
-  const PackedRows& packed(const float* x, int64_t width);
+  void attend_self(const PackedAttention& self, int64_t l, const float* input);
+  void attend_memory(const PackedAttention& memory, int64_t l, const float* input);
 
   const PackedTransformer::Weights& weights_;
   CellPool pool_;
   std::vector<Slot> slots_;
   std::vector<Row> rows_;
-  int64_t count_ = 0;             // rows that are computed now
-  std::vector<float> x_, h_;      // (rows, D): what runs through the layers, and its norm
-  std::vector<float> wide_;       // (rows, the widest layer)
-  std::vector<float> context_;    // (rows, H D)
+  LayerRows layers_;
   std::vector<float> positions_;  // (tokens, D)
+  std::vector<float> scores_;     // of a query's head
   std::vector<const float*> keys_;
   std::vector<std::span<const int64_t>> lists_;
-  PackedRows packed_;
-  QueryAttention attention_;
   PackedGenerator::Room room_;
 };
 

@@ -8,6 +8,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
+#include "tern/core/ops/formula.h"
 
 namespace tern::decoding {
 namespace {
@@ -17,7 +18,7 @@ std::vector<float> numbers(const Tensor& x) {
   return {y.data<float>(), y.data<float>() + y.numel()};
 }
 
-constexpr int64_t kLanes = 16;  // the scores of a head are padded to these
+constexpr int64_t kLanes = 16;
 
 /// One head's query, with the addresses of its keys and values.
 struct Head {
@@ -120,17 +121,22 @@ template <int kVectors>
 }  // namespace
 
 PackedNorm::PackedNorm(const nn::LayerNorm& norm)
-    : weight(numbers(norm.weight)), bias(numbers(norm.bias)), eps(norm.eps) {}
+    : weight(numbers(norm.weight)),
+      bias(norm.bias.defined() ? numbers(norm.bias) : std::vector<float>(weight.size())),
+      eps(norm.eps) {}
+PackedNorm::PackedNorm(const nn::RmsNorm& norm)
+    : weight(numbers(norm.weight)), bias(weight.size()), eps(norm.eps), centred(false) {}
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   const auto n = static_cast<int64_t>(weight.size());
-  simd([=, w = weight.data(), b = bias.data(), e = eps] {
+  simd([=, w = weight.data(), b = bias.data(), e = eps, shift = centred] {
     const double count = static_cast<double>(n);
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = x + r * n;
       float* out = y + r * n;
-      const float mean = static_cast<float>(
-          kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; }) / count);
+      const double sum =
+          shift ? kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; }) : 0.0;
+      const float mean = static_cast<float>(sum / count);
       const double squares = kernels::blocked_sum<float>(
           n, [=](int64_t i) { return (row[i] - mean) * (row[i] - mean); });
       const float rstd = static_cast<float>(1 / __builtin_sqrt(squares / count + e));
@@ -154,23 +160,39 @@ PackedAttention::PackedAttention(const nn::MultiHeadAttention& a, Kind kind, Pac
   out = PackedLinear(a.out_proj.weight, a.out_proj.bias, type);
 }
 
-void QueryAttention::operator()(const PackedAttention& a, const float* q,
-                                std::span<const float* const> keys, float* out) {
+PackedAttention::PackedAttention(HeadCounts heads, PackedLinear project, PackedLinear join)
+    : in(std::move(project)),
+      out(std::move(join)),
+      counts(heads),
+      dim(in.outputs() / (counts.heads + 2 * counts.kv_heads)) {}
+
+void multiply_by_gate(float* y, int64_t rows, int64_t n) {
+  simd([=] {
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = y + 2 * r * n;
+      float* to = y + r * n;  // never behind what is still to be read
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) to[i] = row[i] * formula::sigmoid(row[i]) * row[n + i];
+    }
+  });
+}
+
+void QueryAttention::operator()(const PackedAttention& a, int64_t first, int64_t last,
+                                float* scores) const {
   const auto count = static_cast<int64_t>(keys.size());
-  const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
-  if (std::ssize(scores_) < padded) scores_.resize(static_cast<size_t>(padded));
   const float scale = 1 / std::sqrt(static_cast<float>(a.dim));
   auto run = [&]<int kVectors>() {
-    simd([=, dim = a.dim, heads = a.counts.heads, group = a.counts.heads / a.counts.kv_heads,
-          values = a.keys(), keys = keys.data(), scores = scores_.data()] {
-      for (int64_t h = 0, kv = 0; h < heads; ++h) {
-        const Head head{dim,   count,  padded,       q + h * dim, keys, kv * dim, values + kv * dim,
-                        scale, scores, out + h * dim};
-        score<kVectors>(head);
-        normalise(head);
-        sum_values<kVectors>(head);
-        if ((h + 1 - kv * group) == group) ++kv;
-      }
+    simd([=, dim = a.dim, group = a.counts.heads / a.counts.kv_heads, values = a.keys(),
+          padded = room(count), q = q, keys = keys.data(), offset = offset, out = out] {
+      for (int64_t kv = first; kv < last; ++kv)
+        for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+          const int64_t key = offset + kv * dim;
+          const Head head{dim, count,        padded, q + h * dim, keys,
+                          key, key + values, scale,  scores,      out + h * dim};
+          score<kVectors>(head);
+          normalise(head);
+          sum_values<kVectors>(head);
+        }
     });
   };
   if (a.dim == 16) return run.template operator()<1>();

@@ -15,13 +15,15 @@
 
 namespace tern::decoding {
 
-/// LayerNorm of rows.
+/// LayerNorm or RMSNorm of rows.
 struct PackedNorm {
   std::vector<float> weight, bias;
   double eps = 1e-5;
+  bool centred = true;  ///< the mean is taken off; false: RMSNorm, whose bias is 0
 
   PackedNorm() = default;
   explicit PackedNorm(const nn::LayerNorm& norm);
+  explicit PackedNorm(const nn::RmsNorm& norm);
   /// y (rows, dim) of x; y may be x.
   void operator()(const float* x, int64_t rows, float* y) const;
 };
@@ -36,21 +38,39 @@ struct PackedAttention {
   int64_t dim = 0;  ///< D
 
   PackedAttention(const nn::MultiHeadAttention& attention, Kind kind, PackedType type);
+  /// Self-attention. The weights and biases of queries, keys and values stand below each other.
+  PackedAttention(HeadCounts counts, PackedLinear in, PackedLinear out);
   int64_t queries() const { return counts.heads * dim; }
   int64_t keys() const { return counts.kv_heads * dim; }  ///< and values: channels of each
   int64_t bytes() const { return in.bytes() + memory.bytes() + out.bytes(); }
 };
 
-/// One query's attention: out = softmax(q k^T / sqrt(D)) v for every head, over the keys at the
-/// addresses `keys`, each G D channels followed by G D of its value.
-class QueryAttention {
- public:
-  /// q and out (H D).
-  void operator()(const PackedAttention& sizes, const float* q, std::span<const float* const> keys,
-                  float* out);
+/// W2 f(W1 x), or gated, as SwiGLU is: W2 (f(Wg x) * (W1 x)) with Wg and W1 below each other.
+struct PackedFfn {
+  PackedLinear linear1, linear2;
+  Activation activation;
+  bool gated = false;
+
+  int64_t bytes() const { return linear1.bytes() + linear2.bytes(); }
+};
+/// y (rows, 2 n) -> (rows, n) in its place: silu of the first n numbers of a row times the others.
+void multiply_by_gate(float* y, int64_t rows, int64_t n);
+
+/// One query's attention: out = softmax(q k^T / sqrt(D)) v over the keys at the addresses `keys`,
+/// each G D channels followed by G D of its value.
+struct QueryAttention {
+  const float* q;                      ///< (H D)
+  std::span<const float* const> keys;  ///< addresses, and what is added to each
+  int64_t offset = 0;
+  float* out;  ///< (H D)
+
+  /// Numbers of room that a head takes.
+  static int64_t room(int64_t keys) { return (keys + kLanes - 1) / kLanes * kLanes; }
+  /// The heads of keys and values first .. last with the queries that share them.
+  void operator()(const PackedAttention& sizes, int64_t first, int64_t last, float* scores) const;
 
  private:
-  std::vector<float> scores_;  // of a head, padded to vectors
+  static constexpr int64_t kLanes = 16;  // scores are padded to vectors
 };
 
 /// The last layer with log-softmax and the best tokens, without logits as a whole.

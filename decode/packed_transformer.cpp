@@ -37,8 +37,6 @@ PackedNorm packed(const std::optional<nn::LayerNorm>& norm) {
   return norm ? PackedNorm(*norm) : PackedNorm();
 }
 
-int64_t bytes_of(const PackedFfn& ffn) { return ffn.linear1.bytes() + ffn.linear2.bytes(); }
-
 const models::Transformer& checked(const models::Transformer& model) {
   check(model.src_embed.weight.dtype() == DType::f32,
         "PackedTransformer: the model is {}; decode models of f32, or others by "
@@ -54,11 +52,10 @@ PackedTransformer::Weights::Weights(const models::Transformer& m, PackedType t,
     : type(t),
       dim(checked(m).options.layer.dim),
       source{m.src_embed.weight.tensor().detach().contiguous()},
-      target{m.options.tie_source_target ? source.rows
-                                         : m.target_table.tensor().detach().contiguous()},
+      target{m.options.tie_source_target ? source : m.target_table.tensor().detach().contiguous()},
       encoder_norm(packed(m.transformer.encoder.norm)),
       decoder_norm(packed(m.transformer.decoder.norm)),
-      generator(m.options.tie_target_generator ? target.rows : m.generator_weight.tensor().detach(),
+      generator(m.options.tie_target_generator ? target : m.generator_weight.tensor().detach(),
                 m.generator_bias.tensor().detach(), t, shortlists) {
   // Layers one by one, from the last on: what is taken is popped.
   if (taken) const nn::Parameter gone = std::move(taken->generator_weight);
@@ -71,21 +68,6 @@ PackedTransformer::Weights::Weights(const models::Transformer& m, PackedType t,
   };
   pack(m.transformer.encoder.layers, taken ? &taken->transformer.encoder.layers : nullptr, encoder);
   pack(m.transformer.decoder.layers, taken ? &taken->transformer.decoder.layers : nullptr, decoder);
-}
-
-int32_t CellPool::take() {
-  if (free_.empty()) {
-    const int64_t first = std::ssize(chunks_) * kCells;
-    check(first + kCells <= std::numeric_limits<int32_t>::max(),
-          "PackedTransformer: more than {} tokens of hypotheses at a time; give fewer rows", first);
-    const auto numbers = static_cast<size_t>(layers_ * kCells * width_);
-    chunks_.push_back(std::make_unique_for_overwrite<float[]>(numbers));
-    free_.reserve(static_cast<size_t>(first + kCells));
-    for (int64_t i = kCells - 1; i >= 0; --i) free_.push_back(static_cast<int32_t>(first + i));
-  }
-  const int32_t cell = free_.back();
-  free_.pop_back();
-  return cell;
 }
 
 PackedTransformer::PackedTransformer(const models::Transformer& model, PackedType type,
@@ -104,9 +86,8 @@ PackedTransformer& PackedTransformer::operator=(PackedTransformer&&) noexcept = 
 
 int64_t PackedTransformer::bytes() const {
   int64_t sum = weights_->generator.bytes();
-  for (const auto& l : weights_->encoder) sum += l.self.bytes() + bytes_of(l.ffn);
-  for (const auto& l : weights_->decoder)
-    sum += l.self.bytes() + l.memory.bytes() + bytes_of(l.ffn);
+  for (const auto& l : weights_->encoder) sum += l.self.bytes() + l.ffn.bytes();
+  for (const auto& l : weights_->decoder) sum += l.self.bytes() + l.memory.bytes() + l.ffn.bytes();
   return sum;
 }
 

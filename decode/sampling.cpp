@@ -15,6 +15,25 @@ namespace {
 
 using detail::Candidate, detail::Rules, detail::StepLogits;
 
+/// The rows of the next step: whose they are, and their last tokens.
+struct Running {
+  std::vector<int64_t> sentences, tokens;
+  int64_t next;  ///< the sentence that begins next
+
+  void add(int64_t sentence, int64_t token) {
+    sentences.push_back(sentence);
+    tokens.push_back(token);
+  }
+  /// Begins sentences while there are slots.
+  void fill(Stepper& stepper, const Rules& rules, int64_t batch) {
+    const size_t first = sentences.size();
+    for (; next < batch && (rules.slots == 0 || std::ssize(sentences) < rules.slots); ++next)
+      if (rules.max_length[next] > 0) add(next, rules.begin[next]);
+    if (rules.slots > 0 && first < sentences.size())
+      stepper.begin(std::span(sentences).subspan(first));
+  }
+};
+
 /// One hypothesis a sentence: choose(logits, sentences) gives every row a token.
 template <class Choose>
 std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& choose) {
@@ -22,35 +41,34 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
   const int64_t batch = stepper.batch();
   rules.check_batch(batch);
   std::vector<Hypothesis> out(batch);
-  std::vector<int64_t> sentences, tokens;  // a row: whose it is, its last token
-  for (int64_t s = 0; s < batch; ++s) {
-    if (rules.max_length[s] == 0) continue;
-    sentences.push_back(s);
-    tokens.push_back(rules.begin[s]);
-  }
-  std::vector<int64_t> kept = sentences;  // rows of the state before
-  int64_t rows = batch;
-  for (int64_t step = 1; !sentences.empty(); ++step) {
-    if (std::ssize(kept) < rows) stepper.select_rows(detail::token_tensor(kept));
-    rows = std::ssize(kept);
-    const StepLogits logits(rules, stepper.step(detail::token_tensor(tokens)), sentences, step, 1);
-    const std::vector<Candidate> chosen = choose(logits, sentences);
-    std::vector<int64_t> running;
-    kept.clear();
-    tokens.clear();
+  Running now{{}, {}, 0};
+  now.fill(stepper, rules, batch);
+  if (rules.slots == 0 && !now.sentences.empty() && std::ssize(now.sentences) < batch)
+    stepper.select_rows(detail::token_tensor(now.sentences));
+  while (!now.sentences.empty()) {
+    const auto rows = static_cast<int64_t>(now.sentences.size());
+    std::vector<int64_t> steps;
+    for (const int64_t s : now.sentences) steps.push_back(std::ssize(out[s].tokens) + 1);
+    const StepLogits logits(rules, stepper.step(detail::token_tensor(now.tokens)), now.sentences,
+                            steps, 1);
+    const std::vector<Candidate> chosen = choose(logits, now.sentences);
+    Running running{{}, {}, now.next};
+    std::vector<int64_t> kept;
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t s = sentences[r], token = chosen[r].token;
+      const int64_t s = now.sentences[r], token = chosen[r].token;
       Hypothesis& h = out[s];
       h.score = h.log_prob += chosen[r].log_prob;
       h.finished = token == rules.end;
       if (h.finished) continue;
       h.tokens.push_back(token);
-      if (step == rules.max_length[s]) continue;
-      running.push_back(s);
+      if (steps[r] == rules.max_length[s]) continue;
+      running.add(s, token);
       kept.push_back(r);
-      tokens.push_back(token);
     }
-    sentences = std::move(running);
+    if (std::ssize(kept) < rows && (!kept.empty() || rules.slots > 0))
+      stepper.select_rows(detail::token_tensor(kept));
+    now = std::move(running);
+    now.fill(stepper, rules, batch);
   }
   return out;
 }

@@ -15,6 +15,8 @@ struct GreedyOptions {
   int64_t end = -1;               ///< the token that ends a sentence; -1: there is none
   PerSentence max_length = 100;   ///< steps at most, so tokens with the end
   std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
+  /// Sentences at a time: as one ends, Stepper::begin starts the next in its place. 0: all at once.
+  int64_t slots = 0;
 };
 
 struct SampleOptions {
@@ -25,6 +27,7 @@ struct SampleOptions {
   int64_t end = -1;
   PerSentence max_length = 100;
   std::vector<int64_t> forbid{};
+  int64_t slots = 0;  ///< as GreedyOptions'
 };
 
 /// The most likely token at every step, the lowest of equals. A Hypothesis a sentence.

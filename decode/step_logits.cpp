@@ -17,6 +17,16 @@ void PerSentence::check_values(const char* op, const char* option, int64_t batch
   for (int64_t v : values_) check(v >= 0, "{}: .{} is {}; give one of 0 or more", op, option, v);
 }
 
+void Stepper::begin(std::span<const int64_t>) {
+  fail("decoding: this model's sentences begin together; leave out .slots");
+}
+
+void PromptStepper::begin(std::span<const int64_t> sentences) {
+  std::vector<std::vector<int64_t>> texts;
+  for (const int64_t s : sentences) texts.push_back(prompts_[s]);
+  texts_.add(texts);
+}
+
 namespace detail {
 namespace {
 
@@ -30,6 +40,7 @@ Tensor token_tensor(const std::vector<int64_t>& values) {
 
 void Rules::check_batch(int64_t batch) const {
   check(end >= -1, "{}: .end is a token, or -1 for none, got {}", op, end);
+  check(slots >= 0, "{}: .slots is {}; give 1 or more, or 0 for all sentences at once", op, slots);
   begin.check_values(op, "begin", batch);
   max_length.check_values(op, "max_length", batch);
 }
@@ -79,8 +90,8 @@ void check_found(const char* op, int64_t sentence, int64_t step, int64_t found) 
 }
 
 StepLogits::StepLogits(const Rules& rules, const Tensor& logits,
-                       const std::vector<int64_t>& sentence, int64_t step, int64_t count)
-    : rules_(rules), sentence_(sentence), step_(step), count_(count) {
+                       const std::vector<int64_t>& sentence, PerSentence step, int64_t count)
+    : rules_(rules), sentence_(sentence), step_(std::move(step)), count_(count) {
   const auto n = static_cast<int64_t>(sentence.size());
   check(logits.defined() && logits.ndim() == 2 && logits.size(0) == n && logits.size(1) > 0,
         "{}: step() must give logits (B, V) with B = {}, got {}", rules.op, n,
@@ -117,8 +128,8 @@ void StepLogits::scan() {
       for (int64_t i = 0; i < scan.found; ++i) best[i].log_prob -= log_sum_[r];
     });
   });
-  for (int64_t r = 0; r < rows(); ++r) check_logits(rules_.op, sentence_[r], step_, log_sum_[r]);
-  for (int64_t r = 0; r < rows(); ++r) check_found(rules_.op, sentence_[r], step_, counts_[r]);
+  for (int64_t r = 0; r < rows(); ++r) check_logits(rules_.op, sentence_[r], step_[r], log_sum_[r]);
+  for (int64_t r = 0; r < rows(); ++r) check_found(rules_.op, sentence_[r], step_[r], counts_[r]);
 }
 
 }  // namespace detail

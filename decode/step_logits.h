@@ -18,10 +18,13 @@ struct Rules {
   int64_t end;
   PerSentence max_length;
   std::vector<int64_t> forbid;
+  int64_t slots = 0;
 
   template <class Options>
   Rules(const char* name, const Options& o)
-      : op(name), begin(o.begin), end(o.end), max_length(o.max_length), forbid(o.forbid) {}
+      : op(name), begin(o.begin), end(o.end), max_length(o.max_length), forbid(o.forbid) {
+    if constexpr (requires { o.slots; }) slots = o.slots;
+  }
 
   /// Errors for options that do not fit `batch` sentences.
   void check_batch(int64_t batch) const;
@@ -40,10 +43,10 @@ std::vector<int64_t> top_tokens(const T* x, int64_t n, int64_t count, const uint
 /// Logits (rows, V) of a step, checked, with the most likely tokens of every row.
 class StepLogits {
  public:
-  /// sentence[r] is what row r belongs to; `count` tokens are looked for.
+  /// sentence[r] is what row r belongs to, step[r] its step; `count` tokens are looked for.
   /// REQUIRES: rules and sentence outlive this.
   StepLogits(const Rules& rules, const Tensor& logits, const std::vector<int64_t>& sentence,
-             int64_t step, int64_t count);
+             PerSentence step, int64_t count);
 
   int64_t rows() const { return logits_.size(0); }
   int64_t vocab() const { return logits_.size(1); }
@@ -68,7 +71,8 @@ class StepLogits {
 
   const Rules& rules_;
   const std::vector<int64_t>& sentence_;
-  int64_t step_, count_;
+  PerSentence step_;
+  int64_t count_;
   Tensor logits_;
   std::vector<uint8_t> allowed_;
   std::vector<double> log_sum_;  // log sum exp of a row

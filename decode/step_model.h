@@ -40,6 +40,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -76,10 +77,37 @@ struct Hypothesis {
 class Stepper {
  public:
   virtual ~Stepper() = default;
-  virtual int64_t batch() const = 0;
+  virtual int64_t batch() const = 0;  ///< sentences
   /// Gives every sentence a token, i64 (B); logits (B, V) of the next.
   virtual Tensor step(const Tensor& tokens) = 0;
   virtual void select_rows(const Tensor& rows) = 0;
+  /// Begins sentences, whose rows come behind those there are: for .slots, where not all have
+  /// begun.
+  virtual void begin(std::span<const int64_t> sentences);
+};
+
+/// Texts that a language model writes, a row each. They may be of different lengths.
+class TextStepper : public Stepper {
+ public:
+  /// Reads the tokens of new texts, whose rows come behind those there are. A text may be empty.
+  virtual void add(std::span<const std::vector<int64_t>> texts) = 0;
+};
+
+/// Prompts that texts go on from, for .slots: as one ends, the next takes its place. The first step
+/// is given the last token of each, which is not among these.
+class PromptStepper final : public Stepper {
+ public:
+  /// REQUIRES: both outlive this; no texts yet.
+  PromptStepper(TextStepper& texts, std::span<const std::vector<int64_t>> prompts)
+      : texts_(texts), prompts_(prompts) {}
+  int64_t batch() const override { return std::ssize(prompts_); }
+  Tensor step(const Tensor& tokens) override { return texts_.step(tokens); }
+  void select_rows(const Tensor& rows) override { texts_.select_rows(rows); }
+  void begin(std::span<const int64_t> sentences) override;
+
+ private:
+  TextStepper& texts_;
+  std::span<const std::vector<int64_t>> prompts_;
 };
 
 /// A value that stands for a batch of sentences: batch() of them, and a choice of them.

@@ -10,71 +10,16 @@
 #include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/check_module.h"
+#include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/model_checks.h"
 
 using namespace tern;
 using models::Gpt, models::GptOptions;
-using test::close, test::same;
+using test::close, test::same, test::forms, test::sharp, test::small, test::small_llama,
+    test::some_tokens, test::kContext, test::kWords;
 using Tokens = std::vector<int64_t>;
 
 namespace {
-
-constexpr int64_t kWords = 19, kContext = 12;
-
-GptOptions small() {
-  return {.vocab = kWords, .context = kContext, .dim = 12, .layers = 2, .heads = 3, .dropout = 0};
-}
-
-GptOptions small_llama() {
-  GptOptions o = models::llama_form(small());
-  o.heads = 6;
-  o.kv_heads = 2;
-  o.ffn_dim = 20;
-  return o;
-}
-
-/// Every part changed for itself, under both names.
-std::vector<std::pair<std::string, GptOptions>> forms() {
-  std::vector<std::pair<std::string, GptOptions>> out = {{"gpt2", small()},
-                                                         {"llama", small_llama()}};
-  for (auto base : {small(), small_llama()}) {
-    auto add = [&](const std::string& name, auto change) {
-      GptOptions o = base;
-      change(o);
-      out.emplace_back((base.names == models::GptNames::gpt2 ? "gpt2 " : "llama ") + name, o);
-    };
-    using namespace models;
-    const bool gpt2 = base.names == GptNames::gpt2;
-    add("positions", [&](GptOptions& o) {
-      o.positions = gpt2 ? GptPositions::rotary : GptPositions::learned;
-      if (gpt2) o.dim = 24;
-    });
-    add("norm", [&](GptOptions& o) { o.norm = gpt2 ? GptNorm::rms : GptNorm::layer; });
-    add("ffn", [&](GptOptions& o) { o.ffn = gpt2 ? GptFfn::swiglu : GptFfn::gelu; });
-    add("bias", [&](GptOptions& o) { o.bias = gpt2 ? nn::Bias::no : nn::Bias::yes; });
-    add("head", [&](GptOptions& o) { o.tie_head = !o.tie_head; });
-    add("kv heads", [&](GptOptions& o) { o.kv_heads = gpt2 ? 1 : 0; });
-  }
-  return out;
-}
-
-/// Larger weights, so that what comes depends on what was read; in evaluation, f64.
-Gpt sharp(const GptOptions& options, uint64_t seed = 1) {
-  Rng rng(seed);
-  Gpt model(options, rng);
-  nn::to(model, DType::f64);
-  nn::set_training(model, false);
-  NoGradGuard guard;
-  for (const auto& [name, p] : nn::named_parameters(model))
-    if (p.ndim() > 1)
-      for (int64_t i = 0; i < p.numel(); ++i) p.mutable_data<double>()[i] *= 15;
-  return model;
-}
-
-Tensor some_tokens(int64_t texts, int64_t count, uint64_t seed = 3) {
-  Rng rng(seed);
-  return randint(0, kWords, {texts, count}, rng);
-}
 
 std::string reference(const std::string& name) {
   return std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/" + name;

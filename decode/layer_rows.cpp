@@ -1,0 +1,61 @@
+#include "tern/decode/layer_rows.h"
+
+#include <limits>
+
+#include "tern/core/base/simd.h"
+
+namespace tern::decoding {
+
+void LayerRows::resize(int64_t rows) {
+  count_ = rows;
+  grow(x_, rows * dim_);
+}
+
+void LayerRows::embed(const char* model, int64_t r, const Tensor& table, int64_t token, float scale,
+                      const float* position) {
+  check(token >= 0 && token < table.size(0), "{}: token {} of a vocabulary of {}", model, token,
+        table.size(0));
+  simd([=, dim = dim_, from = table.data<float>() + token * dim_, to = row(r)] {
+#pragma omp simd
+    for (int64_t i = 0; i < dim; ++i) to[i] = from[i] * scale + position[i];
+  });
+}
+
+const PackedRows& LayerRows::packed(const float* input, int64_t width) {
+  packed_.assign(input, count_, width, type_);
+  return packed_;
+}
+
+float* LayerRows::project(const PackedLinear& linear, const PackedRows& input) {
+  float* y = grown(wide_, linear.outputs());
+  linear(input, y);
+  return y;
+}
+
+void LayerRows::add_context(const PackedLinear& linear) {
+  linear(packed(context_.data(), linear.inputs()), x_.data(), {.residual = x_.data()});
+}
+
+void LayerRows::add_ffn(const PackedFfn& ffn, const float* input) {
+  float* y = grown(wide_, ffn.linear1.outputs());
+  ffn.linear1(packed(input, dim_), y, {.activation = ffn.activation});
+  if (ffn.gated) multiply_by_gate(y, count_, ffn.linear2.inputs());
+  ffn.linear2(packed(y, ffn.linear2.inputs()), x_.data(), {.residual = x_.data()});
+}
+
+int32_t CellPool::take() {
+  if (free_.empty()) {
+    const int64_t first = std::ssize(chunks_) * kCells;
+    check(first + kCells <= std::numeric_limits<int32_t>::max(),
+          "packed models: more than {} tokens at a time; give fewer rows", first);
+    const auto numbers = static_cast<size_t>(layers_ * kCells * width_);
+    chunks_.push_back(std::make_unique_for_overwrite<float[]>(numbers));
+    free_.reserve(static_cast<size_t>(first + kCells));
+    for (int64_t i = kCells - 1; i >= 0; --i) free_.push_back(static_cast<int32_t>(first + i));
+  }
+  const int32_t cell = free_.back();
+  free_.pop_back();
+  return cell;
+}
+
+}  // namespace tern::decoding

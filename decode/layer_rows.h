@@ -1,0 +1,91 @@
+// What decoders of packed models share: the rows of a step on their way through the layers, and
+// the places of keys and values. Inside of decode only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tern/decode/packed_layers.h"
+
+namespace tern::decoding {
+
+/// Makes room for at least n numbers.
+inline void grow(std::vector<float>& v, int64_t n) {
+  if (std::ssize(v) < n) v.resize(static_cast<size_t>(n));
+}
+
+/// Rows of D numbers that run through packed layers, with the room that the layers need. The room
+/// is used again: a step that is not larger than those before allocates nothing.
+class LayerRows {
+ public:
+  LayerRows(int64_t dim, PackedType type) : dim_(dim), type_(type) {}
+
+  /// The next products are made of this many rows.
+  void resize(int64_t rows);
+  int64_t count() const { return count_; }
+  float* row(int64_t r) { return x_.data() + r * dim_; }
+  /// row = table[token] * scale + position. Error, in the name of `model`: no such token.
+  void embed(const char* model, int64_t row, const Tensor& table, int64_t token, float scale,
+             const float* position);
+
+  /// x = x + f(norm(x)), or norm(x + f(x)). f is given its argument and adds to x.
+  template <class F>
+  void sublayer(const PackedNorm& norm, bool norm_first, F&& f) {
+    if (norm_first) norm(x_.data(), count_, grown(h_, dim_));
+    f(norm_first ? h_.data() : x_.data());
+    if (!norm_first) normalise(norm);
+  }
+  /// x = norm(x)
+  void normalise(const PackedNorm& norm) { norm(x_.data(), count_, x_.data()); }
+  /// linear(input) (rows, outputs), there until the next product.
+  float* project(const PackedLinear& linear, const PackedRows& input);
+  float* project(const PackedLinear& linear, const float* input) {
+    return project(linear, packed(input, linear.inputs()));
+  }
+  /// Room for the heads side by side (rows, width).
+  float* context(int64_t width) { return grown(context_, width); }
+  /// x = x + linear(context)
+  void add_context(const PackedLinear& linear);
+  /// x = x + ffn(input)
+  void add_ffn(const PackedFfn& ffn, const float* input);
+
+  /// (rows, width) as products read them; x itself.
+  const PackedRows& packed(const float* input, int64_t width);
+  const PackedRows& packed() { return packed(x_.data(), dim_); }
+
+ private:
+  float* grown(std::vector<float>& v, int64_t width) {
+    grow(v, count_ * width);
+    return v.data();
+  }
+
+  int64_t dim_, count_ = 0;
+  PackedType type_;
+  std::vector<float> x_, h_;    // (rows, D): what runs through the layers, and its norm
+  std::vector<float> wide_;     // (rows, the widest layer)
+  std::vector<float> context_;  // (rows, H D)
+  PackedRows packed_;
+};
+
+/// Keys and values of tokens. A cell holds one token's, of every layer; cells that are given back
+/// are used again, and chunks of them never move.
+class CellPool {
+ public:
+  /// `width` numbers a layer.
+  CellPool(int64_t layers, int64_t width) : layers_(layers), width_(width) {}
+  int32_t take();
+  void give_back(int32_t cell) { free_.push_back(cell); }
+  float* at(int64_t layer, int32_t cell) const {
+    return chunks_[cell / kCells].get() + layer * layer_stride() + cell % kCells * width_;
+  }
+  /// From a cell's numbers in a layer to those in the next.
+  int64_t layer_stride() const { return kCells * width_; }
+
+ private:
+  static constexpr int64_t kCells = 256;
+  int64_t layers_, width_;
+  std::vector<std::unique_ptr<float[]>> chunks_;
+  std::vector<int32_t> free_;
+};
+
+}  // namespace tern::decoding

@@ -1,0 +1,114 @@
+#include "tern/decode/packed_gpt.h"
+
+#include <algorithm>
+
+#include "tern/core/tape/autograd.h"
+#include "tern/decode/packed_gpt_texts.h"
+
+namespace tern::decoding {
+namespace {
+
+using models::GptLinear;
+
+/// The matrices of layers that are given the same, below each other.
+PackedLinear packed(const std::vector<const GptLinear*>& layers, PackedType type) {
+  std::vector<Tensor> weights, biases;
+  for (const GptLinear* l : layers) {
+    const Tensor w = l->weight.tensor().detach();
+    weights.push_back(l->transposed ? transpose(w, 0, 1) : w);
+    if (l->bias.defined()) biases.push_back(l->bias.tensor().detach());
+  }
+  if (layers.size() == 1) return {weights[0], biases.empty() ? Tensor() : biases[0], type};
+  return {cat(weights, 0), biases.empty() ? Tensor() : cat(biases, 0), type};
+}
+
+PackedNorm packed(const models::GptNormLayer& norm) {
+  return std::visit([](const auto& n) { return PackedNorm(n); }, norm);
+}
+
+PackedGptLayer packed(const models::GptBlock& b, PackedType type) {
+  const models::GptAttention& a = b.attention;
+  std::vector<const GptLinear*> in, hidden;
+  for (const auto* part : {&a.c_attn, &a.q_proj, &a.k_proj, &a.v_proj})
+    if (*part) in.push_back(&**part);
+  if (b.mlp.gate) hidden.push_back(&*b.mlp.gate);
+  hidden.push_back(&b.mlp.up);
+  const bool gated = b.mlp.gate.has_value();
+  return {packed(b.norm1),
+          packed(b.norm2),
+          {a.counts, packed(in, type), packed({&a.out}, type)},
+          {packed(hidden, type), packed({&b.mlp.down}, type),
+           gated ? Activation::none : Activation::gelu_tanh, gated}};
+}
+
+const models::Gpt& checked(const models::Gpt& model) {
+  check(model.body.embed.dtype() == DType::f32,
+        "PackedGpt: the model is {}; pack models of f32, or decode others as they are",
+        model.body.embed.dtype());
+  return model;
+}
+
+/// The cosines and sines that nn::rotary turns a head's pairs by: what it makes of (1, 0).
+Tensor turns_of(const models::GptOptions& o) {
+  const int64_t half = o.dim / o.heads / 2;
+  return nn::rotary(cat({ones({o.context, half}), zeros({o.context, half})}, 1),
+                    {.base = o.rope_base, .pairs = nn::RotaryPairs::halves});
+}
+
+}  // namespace
+
+PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* taken)
+    : type(t),
+      options(checked(m).options),
+      table(m.body.embed.tensor().detach().contiguous()),
+      positions(m.body.positions.defined() ? m.body.positions.tensor().detach().contiguous()
+                                           : zeros({1, options.dim})),
+      norm(packed(m.body.norm)),
+      head(options.tie_head ? table : m.head.tensor().detach(), Tensor(), t) {
+  if (options.positions == models::GptPositions::rotary) turns = turns_of(options);
+  if (taken) const nn::Parameter gone = std::move(taken->head);
+  // Blocks one by one, from the last on: what is taken is popped.
+  for (size_t i = m.body.blocks.size(); i-- > 0;) {
+    layers.push_back(packed(m.body.blocks[i], t));
+    if (taken) taken->body.blocks.pop_back();
+  }
+  std::reverse(layers.begin(), layers.end());
+}
+
+PackedGpt::PackedGpt(const models::Gpt& model, PackedType type) {
+  NoGradGuard no_grad;
+  weights_ = std::make_unique<Weights>(model, type, nullptr);
+}
+PackedGpt::PackedGpt(models::Gpt&& model, PackedType type) {
+  NoGradGuard no_grad;
+  weights_ = std::make_unique<Weights>(model, type, &model);
+}
+PackedGpt::~PackedGpt() = default;
+PackedGpt::PackedGpt(PackedGpt&&) noexcept = default;
+PackedGpt& PackedGpt::operator=(PackedGpt&&) noexcept = default;
+
+int64_t PackedGpt::bytes() const {
+  int64_t sum = weights_->head.bytes();
+  for (const PackedGptLayer& l : weights_->layers) sum += l.attention.bytes() + l.ffn.bytes();
+  return sum;
+}
+
+Tensor PackedGpt::operator()(const Tensor& tokens) const {
+  check(tokens.ndim() == 2 && tokens.dtype() == DType::i64,
+        "PackedGpt: tokens are i64 (B, T), got {} {}", tokens.dtype(), tokens.shape());
+  NoGradGuard no_grad;
+  const Tensor given = tokens.contiguous();
+  const int64_t batch = given.size(0), length = given.size(1), vocab = weights_->options.vocab;
+  Tensor logits = empty({batch, length, vocab});
+  for (int64_t b = 0; b < batch; ++b)
+    PackedGptTexts(*weights_).score(
+        {given.data<int64_t>() + b * length, static_cast<size_t>(length)},
+        logits.mutable_data<float>() + b * length * vocab);
+  return logits;
+}
+
+std::unique_ptr<TextStepper> PackedGpt::texts() const {
+  return std::make_unique<PackedGptTexts>(*weights_);
+}
+
+}  // namespace tern::decoding

@@ -1,0 +1,162 @@
+#include "tern/decode/packed_gpt_texts.h"
+
+#include <algorithm>
+
+#include "tern/core/base/simd.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/tape/autograd.h"
+
+namespace tern::decoding {
+namespace {
+
+constexpr int64_t kRows = 256;   // tokens that are read together
+constexpr int64_t kHeads = 256;  // queries' groups of heads that are attended to together
+
+}  // namespace
+
+PackedGptTexts::PackedGptTexts(const PackedGpt::Weights& weights)
+    : weights_(weights),
+      pool_(std::ssize(weights.layers),
+            weights.layers.empty() ? 1 : 2 * weights.layers[0].attention.keys()),
+      layers_(weights.options.dim, weights.type) {}
+
+void PackedGptTexts::push(size_t index, int64_t token) {
+  Text& text = texts_[index];
+  const int64_t position = std::ssize(text.cells);
+  check(position < weights_.options.context,
+        "PackedGpt: a token behind {} is more than the context; cut the text, or make the model "
+        "with a larger .context",
+        position);
+  const int32_t cell = pool_.take();
+  if (std::ssize(uses_) <= cell) uses_.resize(static_cast<size_t>(cell) + 1);
+  uses_[cell] = 1;
+  text.cells.push_back(cell);
+  text.keys.push_back(pool_.at(0, cell));
+  rows_.push_back({index, token, position});
+}
+
+void PackedGptTexts::add(std::span<const std::vector<int64_t>> texts) {
+  rows_.clear();
+  for (const std::vector<int64_t>& tokens : texts) {
+    texts_.emplace_back();
+    texts_.back().cells.reserve(static_cast<size_t>(weights_.options.context));
+    texts_.back().keys.reserve(static_cast<size_t>(weights_.options.context));
+    for (const int64_t token : tokens) {
+      push(texts_.size() - 1, token);
+      if (std::ssize(rows_) < kRows) continue;
+      run();
+      rows_.clear();
+    }
+  }
+  run();
+}
+
+void PackedGptTexts::score(std::span<const int64_t> tokens, float* logits) {
+  texts_.emplace_back();
+  for (size_t first = 0; first < tokens.size(); first += kRows) {
+    rows_.clear();
+    for (const int64_t token :
+         tokens.subspan(first).first(std::min<size_t>(kRows, tokens.size() - first)))
+      push(texts_.size() - 1, token);
+    run();
+    weights_.head(layers_.packed(), logits + static_cast<int64_t>(first) * weights_.options.vocab);
+  }
+}
+
+Tensor PackedGptTexts::step(const Tensor& tokens) {
+  check(tokens.ndim() == 1 && tokens.dtype() == DType::i64 && tokens.size(0) == batch(),
+        "PackedGpt: a step takes one token a text, i64 ({},), got {} {}", batch(), tokens.dtype(),
+        tokens.shape());
+  NoGradGuard no_grad;
+  const Tensor given = tokens.contiguous();
+  rows_.clear();
+  for (size_t i = 0; i < texts_.size(); ++i) push(i, given.data<int64_t>()[i]);
+  run();
+  Tensor logits = empty({batch(), weights_.options.vocab});
+  weights_.head(layers_.packed(), logits.mutable_data<float>());
+  return logits;
+}
+
+void PackedGptTexts::select_rows(const Tensor& rows) {
+  const Tensor wanted = rows.contiguous();
+  const std::span from(wanted.data<int64_t>(), static_cast<size_t>(wanted.numel()));
+  std::vector<int64_t> times(texts_.size());
+  for (const int64_t row : from) {
+    check(row >= 0 && row < batch(), "PackedGpt: row {} of {} texts", row, batch());
+    ++times[row];
+  }
+  for (size_t i = 0; i < texts_.size(); ++i)
+    for (const int32_t cell : texts_[i].cells)
+      if ((uses_[cell] += static_cast<int32_t>(times[i]) - 1) == 0) pool_.give_back(cell);
+  std::vector<Text> picked;
+  for (const int64_t row : from) {
+    if (--times[row] == 0)
+      picked.push_back(std::move(texts_[row]));
+    else
+      picked.push_back(texts_[row]);
+  }
+  texts_ = std::move(picked);
+}
+
+void PackedGptTexts::run() {
+  const PackedGpt::Weights& w = weights_;
+  layers_.resize(std::ssize(rows_));
+  if (rows_.empty()) return;
+  const int64_t stride = w.positions.size(0) == 1 ? 0 : w.options.dim;
+  for (int64_t r = 0; r < layers_.count(); ++r)
+    layers_.embed("PackedGpt", r, w.table, rows_[r].token, 1,
+                  w.positions.data<float>() + rows_[r].position * stride);
+  for (int64_t l = 0; l < std::ssize(w.layers); ++l) {
+    const PackedGptLayer& layer = w.layers[static_cast<size_t>(l)];
+    layers_.sublayer(layer.norm1, true, [&](const float* x) { attend(layer, l, x); });
+    layers_.sublayer(layer.norm2, true, [&](const float* x) { layers_.add_ffn(layer.ffn, x); });
+  }
+  layers_.normalise(w.norm);
+}
+
+void PackedGptTexts::turn(float* heads, int64_t count, int64_t position) const {
+  const int64_t dim = weights_.turns.size(1), half = dim / 2;
+  simd([=, c = weights_.turns.data<float>() + position * dim] {
+    for (float* a = heads; a < heads + count * dim; a += dim) {
+      float* b = a + half;
+#pragma omp simd
+      for (int64_t i = 0; i < half; ++i) {
+        const float x = a[i], y = b[i];
+        a[i] = x * c[i] - y * c[half + i];
+        b[i] = x * c[half + i] + y * c[i];
+      }
+    }
+  });
+}
+
+void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float* input) {
+  const PackedAttention& a = layer.attention;
+  const int64_t width = a.in.outputs(), queries = a.queries(), groups = a.counts.kv_heads;
+  float* wide = layers_.project(a.in, input);
+  float* context = layers_.context(queries);
+  int64_t longest = 0, keys = 0;
+  for (int64_t r = 0; r < layers_.count(); ++r) {
+    const Row& row = rows_[r];
+    float* own = wide + r * width;
+    if (weights_.turns.defined()) turn(own, a.counts.heads + groups, row.position);
+    std::copy_n(own + queries, 2 * a.keys(), pool_.at(l, texts_[row.text].cells[row.position]));
+    longest = std::max(longest, row.position + 1);
+    keys += row.position + 1;
+  }
+  const int64_t room = QueryAttention::room(longest), all = layers_.count() * groups;
+  grow(scores_, std::min(all, kHeads) * room);
+  for (int64_t first = 0; first < all; first += kHeads) {
+    const int64_t count = std::min(kHeads, all - first);
+    parallel_blocks(count, 2 * keys * queries * count / all, [&](int64_t i) {
+      const int64_t r = (first + i) / groups, group = (first + i) % groups;
+      const Row& row = rows_[r];
+      const std::span<const float* const> known(texts_[row.text].keys);
+      QueryAttention{wide + r * width, known.first(static_cast<size_t>(row.position + 1)),
+                     l * pool_.layer_stride(),
+                     context + r * queries}(a, group, group + 1, scores_.data() + i * room);
+    });
+  }
+  layers_.add_context(a.out);
+}
+
+}  // namespace tern::decoding

@@ -1,0 +1,68 @@
+// The weights of a PackedGpt, and the texts it writes. Inside of decode only.
+#pragma once
+
+#include <vector>
+
+#include "tern/decode/layer_rows.h"
+#include "tern/decode/packed_gpt.h"
+
+namespace tern::decoding {
+
+struct PackedGptLayer {
+  PackedNorm norm1, norm2;
+  PackedAttention attention;
+  PackedFfn ffn;
+};
+
+struct PackedGpt::Weights {
+  PackedType type;
+  models::GptOptions options;
+  Tensor table;      ///< f32 (V, D), the model's itself, without gaps
+  Tensor positions;  ///< (context, D), or a row of zeros for all
+  Tensor turns;      ///< rotary: (context, head), the cosines of a head's pairs, then the sines
+  std::vector<PackedGptLayer> layers;
+  PackedNorm norm;
+  PackedLinear head;
+
+  /// `taken`: the model itself where its weights may be freed, else null.
+  Weights(const models::Gpt& model, PackedType type, models::Gpt* taken);
+};
+
+class PackedGptTexts final : public TextStepper {
+ public:
+  explicit PackedGptTexts(const PackedGpt::Weights& weights);
+
+  int64_t batch() const override { return std::ssize(texts_); }
+  void add(std::span<const std::vector<int64_t>> texts) override;
+  Tensor step(const Tensor& tokens) override;
+  void select_rows(const Tensor& rows) override;
+
+  /// Adds one text and gives the logits (T, V) of what follows each of its tokens.
+  void score(std::span<const int64_t> tokens, float* logits);
+
+ private:
+  struct Text {
+    std::vector<int32_t> cells;      ///< of its tokens
+    std::vector<const float*> keys;  ///< and where their keys of the first layer are
+  };
+  /// A token that is read now.
+  struct Row {
+    size_t text;
+    int64_t token, position;
+  };
+
+  void push(size_t text, int64_t token);
+  void run();
+  void attend(const PackedGptLayer& layer, int64_t l, const float* input);
+  void turn(float* heads, int64_t count, int64_t position) const;
+
+  const PackedGpt::Weights& weights_;
+  CellPool pool_;
+  std::vector<int32_t> uses_;  // of each cell: how many texts it belongs to
+  std::vector<Text> texts_;
+  std::vector<Row> rows_;
+  LayerRows layers_;
+  std::vector<float> scores_;
+};
+
+}  // namespace tern::decoding
