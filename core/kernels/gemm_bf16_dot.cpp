@@ -33,9 +33,11 @@ template <int kRows, int kVectors>
         const int64_t pair = p + half * kPairs / 2;
         __m512bh row[kVectors];
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v)
-          row[v] = reinterpret_cast<__m512bh>(
-              _mm512_loadu_si512(b + 2 * (pair * kColumns + v * kLanes)));
+        for (int v = 0; v < kVectors; ++v) {
+          const uint16_t* from = b + 2 * (pair * kColumns + v * kLanes);
+          row[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
+          if constexpr (kRows <= kMemoryBound) fetch_ahead(from);
+        }
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
           int both;

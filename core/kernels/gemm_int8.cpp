@@ -65,6 +65,7 @@ template <int kRows>
   const uint8_t* b = p.strip;
   for (int64_t i = 0; i < p.quads; ++i, b += kStripBytes) {
     const __m512i low = _mm512_loadu_si512(b), high = _mm512_loadu_si512(b + 64);
+    if constexpr (kRows <= kMemoryBound) fetch_ahead(b), fetch_ahead(b + 64);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const __m512i a = _mm512_set1_epi32(quad(p, r, i));
@@ -89,6 +90,7 @@ template <int kRows>
     for (int64_t i = 0; i < p.quads; ++i, b += kStripBytes) {
       const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
       const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
+      if constexpr (kRows <= kMemoryBound) fetch_ahead(b);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m256i a = _mm256_set1_epi32(quad(p, r, i));
@@ -119,6 +121,7 @@ template <int kRows>
           _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b)));
       const __m256i high =
           _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 16)));
+      if constexpr (kRows <= kMemoryBound) fetch_ahead(b);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const __m256i a = _mm256_cvtepi8_epi16(_mm_set1_epi32(quad(p, r, i)));
@@ -324,7 +327,7 @@ void multiply_int8(Int8Way way, const StripRange& range, const Int8Rows& x, cons
     for (int64_t t = 0; t < count; ++t) {
       const int64_t row = range.rows * t / count, rows = range.rows * (t + 1) / count - row;
       const int64_t column = (s - range.first) * kStrip;
-      if (s + 1 < range.last)
+      if (s + 1 < range.last && range.rows > kMemoryBound)
         fetch_part(packed + (s + 1) * quads * kStripBytes, quads * kStripBytes, t, count);
       tiles.of_rows[rows - 1]({quads, x.q + row * stride, stride, x.begin + row,
                                packed + s * quads * kStripBytes, sums});

@@ -42,7 +42,10 @@ template <int kRows, int kVectors, class V>
   for (int64_t i = 0; i < p.k; ++i, b += kStrip) {
     V row[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) load(row[v], b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      load(row[v], b + v * kLanes);
+      if constexpr (kRows <= kMemoryBound) fetch_ahead(b + v * kLanes);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -164,7 +167,7 @@ void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, 
               end};
       p.end.bias += s * kStrip;
       if (end.residual) p.end.residual += row * end.residual_stride + column;
-      if (s + 1 < range.last)
+      if (s + 1 < range.last && range.rows > kMemoryBound)
         fetch_part(packed + (s + 1) * kStrip * range.k, kStrip * range.k * int64_t{sizeof(float)},
                    t, tiles);
       const Tile run = unit.tiles[rows - 1];

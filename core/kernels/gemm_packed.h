@@ -30,8 +30,16 @@ struct StripRange {
   int64_t width(int64_t strip) const { return std::min(kStrip, n - strip * kStrip); }
 };
 
-/// Asks for part i of n of `bytes` to be brought near: the strip after the one that is multiplied,
-/// piece by piece between its tiles, since packed weights seldom stay in the second cache.
+/// Up to so many rows a product is bound by memory: it reads W once, and its tiles ask for what
+/// they will read kAhead bytes later.
+constexpr int64_t kMemoryBound = 4, kAhead = 4096;
+[[gnu::always_inline]] inline void fetch_ahead(const void* at) {
+  __builtin_prefetch(static_cast<const char*>(at) + kAhead, 0, 2);
+}
+
+/// For more rows. Asks for part i of n of `bytes` to be brought near: the strip after the one that
+/// is multiplied, piece by piece between its tiles, since packed weights seldom stay in the second
+/// cache.
 inline void fetch_part(const void* data, int64_t bytes, int64_t i, int64_t n) {
   constexpr int64_t kLine = 64;
   const char* p = static_cast<const char*>(data);
