@@ -61,6 +61,7 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
       h.finished = token == rules.end;
       if (h.finished) continue;
       h.tokens.push_back(token);
+      if (rules.on_token && !rules.on_token(s, token)) continue;
       if (steps[r] == rules.max_length[s]) continue;
       running.add(s, token);
       kept.push_back(r);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct GreedyOptions {
   std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
   /// Sentences at a time: as one ends, Stepper::begin starts the next in its place. 0: all at once.
   int64_t slots = 0;
+  /// Told each token as soon as it is chosen, but for the end; false ends the sentence behind it.
+  std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
 
 struct SampleOptions {
@@ -27,7 +30,8 @@ struct SampleOptions {
   int64_t end = -1;
   PerSentence max_length = 100;
   std::vector<int64_t> forbid{};
-  int64_t slots = 0;  ///< as GreedyOptions'
+  int64_t slots = 0;  ///< and on_token: as GreedyOptions'
+  std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
 
 /// The most likely token at every step, the lowest of equals. A Hypothesis a sentence.

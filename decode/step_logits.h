@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tern/core/ops/ops.h"
@@ -19,11 +20,12 @@ struct Rules {
   PerSentence max_length;
   std::vector<int64_t> forbid;
   int64_t slots = 0;
+  std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 
   template <class Options>
   Rules(const char* name, const Options& o)
       : op(name), begin(o.begin), end(o.end), max_length(o.max_length), forbid(o.forbid) {
-    if constexpr (requires { o.slots; }) slots = o.slots;
+    if constexpr (requires { o.slots; }) slots = o.slots, on_token = o.on_token;
   }
 
   /// Errors for options that do not fit `batch` sentences.

@@ -144,3 +144,36 @@ TEST_CASE("decode: samples are those of their seed and sentence, for any number 
   const auto first = decoding::sample(chain, Chain::State{4}, o, rng);
   CHECK(tokens_of(decoding::sample(chain, Chain::State{4}, o, rng)) != tokens_of(first));
 }
+
+TEST_CASE("sample and greedy: each token is told at once, and may end its sentence") {
+  Rng rng(4);
+  const Chain chain{randn({9, 9}, rng)};
+  const Chain::State five{5};
+  const decoding::SampleOptions all{.begin = 0, .max_length = 6};
+  const Rng start(8);
+  Rng a = start, b = start;
+  const auto whole = decoding::sample(chain, five, all, a);
+  std::vector<std::vector<int64_t>> told(5);
+  decoding::SampleOptions cut = all;
+  cut.on_token = [&](int64_t sentence, int64_t token) {
+    told[sentence].push_back(token);
+    return std::ssize(told[sentence]) <= sentence;
+  };
+  const auto found = decoding::sample(chain, five, cut, b);
+  for (size_t s = 0; s < 5; ++s) {
+    const std::vector<int64_t> want(whole[s].tokens.begin(),
+                                    whole[s].tokens.begin() + static_cast<int64_t>(s) + 1);
+    CHECK(found[s].tokens == want);
+    CHECK(told[s] == want);
+    CHECK_FALSE(found[s].finished);
+  }
+  int64_t count = 0;
+  const auto best = decoding::greedy(
+      chain, five, {.begin = 0, .end = 8, .max_length = 3, .on_token = [&](int64_t, int64_t token) {
+                      CHECK(token != 8);
+                      return ++count > 0;
+                    }});
+  int64_t tokens = 0;
+  for (const auto& h : best) tokens += std::ssize(h.tokens);
+  CHECK(count == tokens);
+}
