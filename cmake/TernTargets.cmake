@@ -40,6 +40,33 @@ function(tern_flags target)
                                               $<INSTALL_INTERFACE:include>)
 endfunction()
 
+# tern_units(target bytes): the sources of a folder compile together, in units of about so many
+# bytes: most of what a file costs is reading its headers. Sources with flags of their own and those
+# of kernels/ stay alone. -DCMAKE_UNITY_BUILD=OFF has each file alone, for work on a few of them.
+function(tern_units target bytes)
+  if(DEFINED CMAKE_UNITY_BUILD AND NOT CMAKE_UNITY_BUILD)
+    return()
+  endif()
+  set(folder "")
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources EXCLUDE REGEX "/kernels/|^\\$")
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH parent)
+    file(SIZE ${source} size)
+    math(EXPR total "${total} + ${size}")
+    if(NOT parent STREQUAL folder OR total GREATER bytes)
+      set(folder ${parent})
+      set(total ${size})
+      math(EXPR unit "${unit} + 1")
+    endif()
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP unit${unit})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # g++ takes all but the unit's own file for headers, where it warns of types from anonymous
+  # namespaces.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # tern_library(name dependencies...): the static library tern::name from name/**/*.cpp.
 function(tern_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
@@ -51,6 +78,7 @@ function(tern_library name)
   endif()
   add_library(tern_${name} STATIC ${sources})
   tern_flags(tern_${name})
+  tern_units(tern_${name} 50000)
   target_link_libraries(tern_${name} PUBLIC ${ARGN})
   set_target_properties(tern_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   add_library(tern::${name} ALIAS tern_${name})

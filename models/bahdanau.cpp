@@ -21,22 +21,22 @@ Tensor dropped(const std::optional<nn::Dropout>& layer, const Tensor& x) {
 }
 
 /// Views of the decoder's weights that every step uses, made once.
-struct StepWeights {
+struct DecoderWeights {
   Tensor of_token, of_context;  // the columns of the first layer's weight_ih
   Tensor v;                     // (H)
 
-  explicit StepWeights(const BahdanauDecoder& d)
+  explicit DecoderWeights(const BahdanauDecoder& d)
       : of_token(narrow(d.rnn[0].parameters.weight_ih, 1, 0, d.options.embed)),
         of_context(narrow(d.rnn[0].parameters.weight_ih, 1, d.options.embed, d.options.memory())),
         v(flatten(d.attention.w_v.weight)) {}
 };
 
-struct Attended {
+struct Alignment {
   Tensor context;    // (B, M)
   Tensor alignment;  // (B, 1, S)
 };
 
-Attended attend(const BahdanauDecoder& d, const StepWeights& w, const BahdanauState& state) {
+Alignment attend(const BahdanauDecoder& d, const DecoderWeights& w, const BahdanauState& state) {
   Tensor query = unsqueeze(d.attention.w_q(state.hidden.back()), 1);
   Tensor alignment = softmax(additive_scores(query, state.keys, w.v), -1, state.mask);
   Tensor context = matmul(dropped(d.attention_dropout, alignment), state.memory);
@@ -45,7 +45,7 @@ Attended attend(const BahdanauDecoder& d, const StepWeights& w, const BahdanauSt
 
 /// The layers' states after one step; of_token (B, 3H) is the token's part of the first layer's
 /// gates, bias included.
-std::vector<Tensor> advance(const BahdanauDecoder& d, const StepWeights& w,
+std::vector<Tensor> advance(const BahdanauDecoder& d, const DecoderWeights& w,
                             const std::vector<Tensor>& hidden, const Tensor& of_token,
                             const Tensor& context) {
   const nn::RnnParameters& first = d.rnn[0].parameters;
@@ -116,14 +116,14 @@ BahdanauDecoder::Output BahdanauDecoder::hidden(const BahdanauState& start,
   check(tokens.ndim() == 2 && tokens.size(0) == start.memory.size(0) && tokens.size(1) > 0,
         "Bahdanau: the target must be tokens (B = {}, T > 0), got {}", start.memory.size(0),
         tokens.shape());
-  const StepWeights w(*this);
+  const DecoderWeights w(*this);
   BahdanauState state = start;
   // Time first, so that a step's part lies in one piece.
   Tensor y = dropped(dropout, embedding(transpose(tokens, 0, 1)));
   Tensor of_tokens = linear(y, w.of_token, rnn[0].parameters.bias_ih);
   std::vector<Tensor> hidden, contexts, alignments;
   for (int64_t t = 0; t < tokens.size(1); ++t) {
-    Attended a = attend(*this, w, state);
+    Alignment a = attend(*this, w, state);
     state.hidden = advance(*this, w, state.hidden, select(of_tokens, 0, t), a.context);
     hidden.push_back(state.hidden.back());
     contexts.push_back(a.context);

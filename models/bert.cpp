@@ -23,11 +23,6 @@ bool has_pooler(const BertOptions& o) { return o.next_sentence || o.classes > 0;
 
 nn::LayerNorm norm_of(const BertOptions& o) { return nn::LayerNorm(o.dim, {.eps = o.eps}); }
 
-/// (B, T, H C) -> (B, H, T, C)
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
-}
-
 void initialise(const Bert& model, Rng& rng) {
   for (const auto& [name, p] : nn::named_parameters(model)) {
     if (p.ndim() > 1) nn::init::normal(p, 0, kInitialStd, rng);
@@ -130,7 +125,7 @@ Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tens
   } else {
     y = attention(q, k, v, options);
   }
-  return flatten(transpose(y, 1, 2), 2);
+  return join_heads(y);
 }
 
 BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)

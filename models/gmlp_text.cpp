@@ -8,7 +8,7 @@
 namespace tern::models {
 namespace {
 
-const std::vector<std::pair<std::string, GmlpTextOptions>>& configurations() {
+const std::vector<std::pair<std::string, GmlpTextOptions>>& known_gmlps() {
   static const nn::SpatialGatingOptions kToeplitz = {.matrix = nn::SpatialMatrix::toeplitz,
                                                      .weight_bound = 1e-6};
   static const std::vector<std::pair<std::string, GmlpTextOptions>> kConfigurations = {
@@ -81,7 +81,7 @@ Tensor before(const Tensor& lengths, int64_t tokens) {
 }  // namespace
 
 GmlpTextOptions gmlp_text_options(const std::string& name) {
-  for (const auto& [n, options] : configurations())
+  for (const auto& [n, options] : known_gmlps())
     if (n == name) return options;
   fail(fmt::format("gmlp_text: no configuration '{}'; there are {}", name,
                    fmt::join(gmlp_text_names(), ", ")));
@@ -89,7 +89,7 @@ GmlpTextOptions gmlp_text_options(const std::string& name) {
 
 std::vector<std::string> gmlp_text_names() {
   std::vector<std::string> names;
-  for (const auto& [name, options] : configurations()) names.push_back(name);
+  for (const auto& [name, options] : known_gmlps()) names.push_back(name);
   return names;
 }
 

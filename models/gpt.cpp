@@ -57,11 +57,6 @@ void check_tokens(const Tensor& tokens) {
         tokens.dtype(), tokens.shape());
 }
 
-/// (B, T, H D) -> (B, H, T, D)
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
-}
-
 }  // namespace
 
 GptLinear::GptLinear(const GptOptions& o, int64_t in, int64_t out, double std, Rng& rng)
@@ -135,7 +130,7 @@ Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tenso
   } else {
     y = tern::attention(q, k, v, options(before));
   }
-  return flatten(transpose(y, 1, 2), 2);
+  return join_heads(y);
 }
 
 GptMlp::GptMlp(const GptOptions& o, Rng& rng)

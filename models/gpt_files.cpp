@@ -34,7 +34,7 @@ GptOptions tinyllama() {
 
 using Configurations = std::vector<std::pair<std::string, GptOptions>>;
 
-const Configurations& configurations() {
+const Configurations& known_gpts() {
   static const Configurations kConfigurations = {
       {"gpt2", {}},
       {"gpt2-medium", {.dim = 1024, .layers = 24, .heads = 16}},
@@ -90,7 +90,7 @@ void drop_tied_head(const GptOptions& o, NamedTensors& state) {
 
 GptOptions gpt_options(const std::string& name) {
   std::string known;
-  for (const auto& [n, options] : configurations()) {
+  for (const auto& [n, options] : known_gpts()) {
     if (n == name) return options;
     known += (known.empty() ? "" : ", ") + n;
   }
@@ -99,7 +99,7 @@ GptOptions gpt_options(const std::string& name) {
 
 std::vector<std::string> gpt_names() {
   std::vector<std::string> names;
-  for (const auto& [name, options] : configurations()) names.push_back(name);
+  for (const auto& [name, options] : known_gpts()) names.push_back(name);
   return names;
 }
 

@@ -31,12 +31,12 @@ Tensor drawn_memory(const NtmOptions& o, Rng& rng) {
 }
 
 /// Weights as every step uses them, made once.
-struct StepWeights {
+struct ControllerWeights {
   Tensor of_read;          // the columns of the controller's first weight for what was read
   Tensor heads, bias;      // of all heads, writing ones first
   Tensor of_input, start;  // the other columns, and the biases
 
-  explicit StepWeights(const Ntm& m) {
+  explicit ControllerWeights(const Ntm& m) {
     const NtmOptions& o = m.options;
     const Tensor& first = m.lstm.empty() ? m.dense[0].weight : m.lstm[0].parameters.weight_ih;
     of_input = narrow(first, 1, 0, o.inputs);
@@ -55,8 +55,8 @@ struct StepWeights {
 };
 
 /// The controller's output (B, C) of one step. of_input: the input's part of the first layer.
-Tensor control(const Ntm& m, const StepWeights& w, const Tensor& of_input, const Tensor& reads,
-               NtmState& state) {
+Tensor control(const Ntm& m, const ControllerWeights& w, const Tensor& of_input,
+               const Tensor& reads, NtmState& state) {
   Tensor x = linear(reads, w.of_read, {}, {.residual = of_input});
   if (m.lstm.empty()) {
     x = tanh(x);
@@ -142,7 +142,7 @@ NtmRun Ntm::run(const Tensor& x, const NtmRunOptions& run_options) const {
   NtmState state = run_options.state ? *run_options.state : start(x.size(0));
   check(state.batch() == x.size(0), "Ntm: the state is of {} sequences, the input of {}",
         state.batch(), x.size(0));
-  const StepWeights w(*this);
+  const ControllerWeights w(*this);
   // Time first, so that a step's part lies in one piece.
   Tensor of_inputs = linear(transpose(x, 0, 1), w.of_input, w.start);
   Tensor reads = ntm_reads(state.memory, memory);

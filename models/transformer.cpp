@@ -6,7 +6,7 @@
 namespace tern::models {
 namespace {
 
-const std::vector<std::pair<std::string, TransformerOptions>>& configurations() {
+const std::vector<std::pair<std::string, TransformerOptions>>& known_transformers() {
   static const std::vector<std::pair<std::string, TransformerOptions>> kConfigurations = {
       {"base", {}},
       {"multi30k",
@@ -59,7 +59,7 @@ const TransformerOptions& checked(const TransformerOptions& o) {
 
 TransformerOptions transformer_options(const std::string& name) {
   std::string known;
-  for (const auto& [n, options] : configurations()) {
+  for (const auto& [n, options] : known_transformers()) {
     if (n == name) return options;
     known += (known.empty() ? "" : ", ") + n;
   }
@@ -68,7 +68,7 @@ TransformerOptions transformer_options(const std::string& name) {
 
 std::vector<std::string> transformer_names() {
   std::vector<std::string> names;
-  for (const auto& [name, options] : configurations()) names.push_back(name);
+  for (const auto& [name, options] : known_transformers()) names.push_back(name);
   return names;
 }
 

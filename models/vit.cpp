@@ -28,11 +28,6 @@ bool pools_before_norm(const VitOptions& o) {
          (o.final_norm == VitFinalNorm::usual && o.pooling == VitPooling::average);
 }
 
-// (B, T, H D) -> (B, H, T, D)
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
-}
-
 }  // namespace
 
 VitAttention::VitAttention(const VitOptions& o, Rng& source)
@@ -50,7 +45,7 @@ Tensor VitAttention::context(const Tensor& x, int64_t count, Tensor* weights) co
     Attended y = attention_with_weights(split_heads(parts[0], heads), split_heads(parts[1], heads),
                                         split_heads(parts[2], heads), options);
     *weights = y.weights;
-    return flatten(transpose(y.context, 1, 2), 2);
+    return join_heads(y.context);
   }
   if (count == x.size(1)) return self_attention(qkv(x), {heads}, options);
   const int64_t dim = qkv.weight.size(1);

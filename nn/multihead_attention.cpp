@@ -33,14 +33,6 @@ void check_agree(const Tensor& query, const Tensor& key, const Tensor& value) {
         query.shape(), key.shape(), value.shape());
 }
 
-/// (B, T, H D) -> (B, H, T, D)
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
-}
-
-/// (B, H, T, D) -> (B, T, H D)
-Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
-
 /// Room for `capacity` tokens, the first ones those of `old` (undefined: none).
 Tensor with_room(const Tensor& old, const Tensor& like, int64_t length, int64_t capacity) {
   Tensor room = empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());

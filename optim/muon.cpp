@@ -25,7 +25,9 @@ double factor_of(MuonRate rate, const Shape& shape) {
 }
 
 // As of numbers (betas.h).
-Tensor averaged(const Tensor& m, const Tensor& x, double w) { return w == 1 ? x : m + (x - m) * w; }
+Tensor moved_toward(const Tensor& m, const Tensor& x, double w) {
+  return w == 1 ? x : m + (x - m) * w;
+}
 
 }  // namespace
 
@@ -44,8 +46,8 @@ std::string MuonOptions::refuses(const Shape& parameter) const {
 Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>& state) const {
   if (gradient.numel() == 0) return gradient;
   const Tensor& buffer = state[0];
-  Tensor x = averaged(buffer, gradient, 1 - momentum);
-  if (nesterov) x = averaged(gradient, x, momentum);
+  Tensor x = moved_toward(buffer, gradient, 1 - momentum);
+  if (nesterov) x = moved_toward(gradient, x, momentum);
   const bool tall = x.size(0) > x.size(1);
   if (tall) x = transpose(x, 0, 1);
   x = x / maximum(norm(x), eps);

@@ -20,7 +20,7 @@ constexpr uint64_t kLinesADoubling = 128;
 constexpr uint64_t kLargestFile = uint64_t{1} << 30;
 constexpr std::string_view kSpeed = "_per_s";
 
-double number(const json& j) {
+double number_or_nan(const json& j) {
   return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>();
 }
 
@@ -29,18 +29,18 @@ EpochRecord epoch_record(const json& j, std::string& unit) {
   for (const auto& [key, value] : j.items()) {
     if (key == "epoch") continue;
     if (key == "lr")
-      r.lr = number(value);
+      r.lr = number_or_nan(value);
     else if (key == "seconds")
-      r.seconds = number(value);
+      r.seconds = number_or_nan(value);
     else if (key == "steps")
       r.steps = whole_number(value);
     else if (key == "ended")
       r.ended = value.get<std::string>();
     else if (key.ends_with(kSpeed)) {
       unit = key.substr(0, key.size() - kSpeed.size());
-      r.speed = number(value);
+      r.speed = number_or_nan(value);
     } else {
-      r.metrics.emplace_back(key, number(value));
+      r.metrics.emplace_back(key, number_or_nan(value));
     }
   }
   return r;
@@ -56,8 +56,8 @@ void read_line(const std::string& line, RunLog& log) {
           "epoch {} comes out of order", epoch);
     return;
   }
-  const StepRecord r{whole_number(j.at("step")), number(j.at("loss")), number(j.at("lr")),
-                     number(j.at("grad_norm"))};
+  const StepRecord r{whole_number(j.at("step")), number_or_nan(j.at("loss")),
+                     number_or_nan(j.at("lr")), number_or_nan(j.at("grad_norm"))};
   check(r.step > (log.steps.empty() ? 0 : log.steps.back().step), "step {} comes out of order",
         r.step);
   log.steps.push_back(r);

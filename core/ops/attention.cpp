@@ -55,7 +55,7 @@ Heads<T> write(const std::optional<Fresh>& x) {
 }
 
 /// A mask's tensor in the shape of the scores, its last axis without gaps.
-Tensor spread(const Tensor& x, const Shape& scores) {
+Tensor spread_mask(const Tensor& x, const Shape& scores) {
   if (!x.defined() || numel(scores) == 0) return {};
   Tensor t = x.detach();
   for (int i = t.ndim(); i < 4; ++i) t = unsqueeze(t, 0);
@@ -95,8 +95,8 @@ struct Operands {
     size = {of_q[0], of_q[1], of_k[1], of_q[2], of_k[2], of_q[3], v.layout().shape[3]};
     const Shape scores = call.scores();
     lengths = spread_lengths(call.mask.lengths, scores);
-    allowed = spread(call.mask.allowed, scores);
-    bias = spread(call.mask.bias, scores);
+    allowed = spread_mask(call.mask.allowed, scores);
+    bias = spread_mask(call.mask.bias, scores);
   }
 
   template <class T>
@@ -179,11 +179,6 @@ Gradients fused_gradients(const AttentionCall& call, const Tensor& kept, const T
     g.push_back(dx ? not_differentiable(*dx) : Tensor());
   g.push_back(dbias ? not_differentiable(*dbias) : Tensor());
   return g;
-}
-
-/// (B, T, H D) as (B, H, T, D).
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
 }
 
 struct AttentionVjp {
@@ -334,10 +329,13 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
   return call;
 }
 
-/// (B, H, T, D) as (B, T, H D).
-Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
-
 }  // namespace
+
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
+}
+
+Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options) {

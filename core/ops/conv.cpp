@@ -16,7 +16,7 @@ namespace {
 
 using detail::ConvCall;
 
-constexpr const char* kName[] = {"conv1d", "conv2d", "conv3d"};
+constexpr const char* kConvNames[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* kInputGrad[] = {"conv1d_input_grad", "conv2d_input_grad",
                                       "conv3d_input_grad"};
 constexpr const char* kWeightGrad[] = {"conv1d_weight_grad", "conv2d_weight_grad",
@@ -36,7 +36,7 @@ Tensor weight_grad(const ConvCall& c, const Tensor& x, const Tensor& dy) {
   Op op(name_of(c, kWeightGrad), x, dy);
   Fresh dw(c.weight_shape(), x.dtype());
   Tensor xc = x.detach().contiguous(), d = dy.detach().contiguous();
-  dispatch_float(x.dtype(), name_of(c, kName), [&]<class T>() {
+  dispatch_float(x.dtype(), name_of(c, kConvNames), [&]<class T>() {
     kernels::conv_weight_grad(c, xc.data<T>(), d.data<T>(), dw.data<T>());
   });
   auto vjp = [c, x = save(x), dy = save(dy)](const Tensor& ddw, const Wants& wants) {
@@ -115,7 +115,7 @@ Dims pads_of(const char* op, const Tensor& w, const ConvOptions<Size>& o) {
 
 template <class Size>
 Tensor any_conv(const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions<Size>& o) {
-  const char* name = kName[detail::kAxes<Size> - 1];
+  const char* name = kConvNames[detail::kAxes<Size> - 1];
   Op scope(name, x, w, b);
   check_weight(name, x, w, b, o.groups);
   if (o.padding_mode != PaddingMode::zeros || o.same_padding) {
@@ -143,11 +143,11 @@ namespace detail {
 
 // y = x * w + b
 Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b) {
-  Op op(name_of(c, kName), x, w, b);
+  Op op(name_of(c, kConvNames), x, w, b);
   Fresh y(c.output_shape(), x.dtype());
   Tensor xc = x.detach().contiguous(), wc = w.detach().contiguous();
   Tensor bc = b.defined() ? b.detach().contiguous() : Tensor();
-  dispatch_float(x.dtype(), name_of(c, kName), [&]<class T>() {
+  dispatch_float(x.dtype(), name_of(c, kConvNames), [&]<class T>() {
     kernels::conv(c, xc.data<T>(), wc.data<T>(), bc.defined() ? bc.data<T>() : nullptr,
                   y.data<T>());
   });
@@ -168,7 +168,7 @@ Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w) {
   Op op(name_of(c, kInputGrad), dy, w);
   Fresh dx(c.input_shape(), dy.dtype());
   Tensor d = dy.detach().contiguous(), wc = w.detach().contiguous();
-  dispatch_float(dy.dtype(), name_of(c, kName), [&]<class T>() {
+  dispatch_float(dy.dtype(), name_of(c, kConvNames), [&]<class T>() {
     kernels::conv_input_grad(c, d.data<T>(), wc.data<T>(), dx.data<T>());
   });
   auto vjp = [c, dy = save(dy), w = save(w)](const Tensor& ddx, const Wants& wants) {

@@ -17,9 +17,10 @@ using detail::Pattern;
 using detail::PatternAxis;
 
 /// The sizes of all pieces: given, numbers, or what is left of an axis.
-class Sizes {
+class PatternSizes {
  public:
-  Sizes(const Pattern& pattern, const Shape& shape, const AxisSizes& given) : pattern_(pattern) {
+  PatternSizes(const Pattern& pattern, const Shape& shape, const AxisSizes& given)
+      : pattern_(pattern) {
     Names all = pattern.left.pieces();
     for (const std::string& name : pattern.right.pieces()) all.push_back(name);
     for (const auto& [name, size] : given) {
@@ -109,7 +110,7 @@ Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisS
   Pattern pattern(op, text);
   check_rules(pattern, rules);  // as written: '...' may stand for no axis, but not on one side
   pattern.expand_ellipsis(x.ndim());
-  const Sizes sizes(pattern, x.shape(), given);
+  const PatternSizes sizes(pattern, x.shape(), given);
 
   Names names = pattern.left.pieces();
   const Names right = pattern.right.pieces();

@@ -6,7 +6,7 @@
 namespace tern {
 namespace {
 
-void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
+void check_channels(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
   check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with an axis of space, got shape {}",
         x.shape());
   for (const Tensor* t : of_channels)
@@ -33,7 +33,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
                      const Tensor& weight, const Tensor& bias, const InstanceNormOptions& o) {
   check_defined("instance_norm", x);
   Op op("instance_norm", x, weight, bias);
-  check_arguments(x, {&running_mean, &running_var, &weight, &bias});
+  check_channels(x, {&running_mean, &running_var, &weight, &bias});
   if (!o.use_input_stats)
     return batch_norm(x, running_mean, running_var, weight, bias, {.eps = o.eps});
   const int64_t n = x.size(0), c = x.size(1);

@@ -14,9 +14,9 @@ namespace tern {
 namespace {
 
 using kernels::AxisMap;
-constexpr const char* kName = "interpolate";
-constexpr const char* kMode[] = {"nearest", "nearest_exact", "linear", "bilinear",
-                                 "bicubic", "trilinear",     "area"};
+constexpr const char* kInterpolate = "interpolate";
+constexpr const char* kInterpolateModes[] = {"nearest", "nearest_exact", "linear", "bilinear",
+                                             "bicubic", "trilinear",     "area"};
 
 /// One axis: its sizes and how positions are found.
 struct Axis {
@@ -138,11 +138,11 @@ int axes_of(Interpolation mode) {
 
 void check_options(const Tensor& x, const InterpolateOptions& o) {
   const int axes = x.ndim() - 2;
-  const char* mode = kMode[static_cast<int>(o.mode)];
+  const char* mode = kInterpolateModes[static_cast<int>(o.mode)];
   check(axes >= 1 && axes <= 3,
         "interpolate: the input must be (batch, channels, one to three axes of space), got {}",
         x.shape());
-  detail::check_space(kName, x, axes);
+  detail::check_space(kInterpolate, x, axes);
   check(axes_of(o.mode) == 0 || axes_of(o.mode) == axes,
         "interpolate: {} is for {} axes of space, the input {} has {}", mode, axes_of(o.mode),
         x.shape(), axes);
@@ -197,8 +197,8 @@ void check_shuffle(const char* op, const Tensor& x, int64_t r) {
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
-  check_defined(kName, x);
-  Op op(kName, x);
+  check_defined(kInterpolate, x);
+  Op op(kInterpolate, x);
   check_options(x, o);
   std::vector<Axis> axes;
   Shape shape = x.shape();
@@ -207,7 +207,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     shape[a + 2] = axes.back().out;
   }
   if (o.mode == Interpolation::area)  // (i + 1) * in fits
-    for (const Axis& axis : axes) checked_product(kName, axis.in, checked_sum(kName, axis.out, 1));
+    for (const Axis& axis : axes)
+      checked_product(kInterpolate, axis.in, checked_sum(kInterpolate, axis.out, 1));
   numel(shape);
   std::vector<int> order(axes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -220,7 +221,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   for (int a : order) {
     const Axis& axis = axes[static_cast<size_t>(a)];
     if (stays(axis, x.ndim() - 2, o)) continue;
-    y = detail::map_axis(kName, y, a + 2, axis.out, [&] { return map_of(axis, o); });
+    y = detail::map_axis(kInterpolate, y, a + 2, axis.out, [&] { return map_of(axis, o); });
   }
   return y.ref() == x.ref() ? x * 1 : y;
 }

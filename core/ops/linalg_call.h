@@ -7,6 +7,7 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/kernels/lapack.h"
 #include "tern/core/ops/linalg.h"
+#include "tern/core/ops/matmul.h"
 #include "tern/core/ops/memory.h"
 
 namespace tern::detail {
@@ -51,8 +52,6 @@ inline Tensor product(const Tensor& a, const Tensor& b) {
   MatmulPrecisionScope full(MatmulPrecision::f32);
   return matmul(a, b);
 }
-
-inline Tensor transposed(const Tensor& a) { return transpose(a, -2, -1); }
 
 /// A copy by columns: LAPACK's (m, n), a tensor (..., n, m).
 inline Tensor by_columns(const Tensor& a) { return transposed(a.detach()).clone(); }

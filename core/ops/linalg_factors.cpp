@@ -14,7 +14,6 @@ using detail::check_done;
 using detail::Matrices;
 using detail::product;
 using detail::RightSide;
-using detail::transposed;
 
 // S = L^-T P L^-1, P the lower triangle of L^T dL with half of its diagonal; da = (S + S^T) / 2.
 Tensor cholesky_gradient(const Tensor& l, const Tensor& dl) {

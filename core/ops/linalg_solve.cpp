@@ -16,7 +16,6 @@ using detail::Matrices;
 using detail::product;
 using detail::RightSide;
 using detail::square_matrices;
-using detail::transposed;
 
 std::string singular(int pivot) {
   return fmt::format("is singular: pivot {} of its LU factors is 0", pivot);

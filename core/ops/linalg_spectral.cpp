@@ -11,7 +11,6 @@ namespace lapack = kernels::lapack;
 using detail::check_done;
 using detail::Matrices;
 using detail::product;
-using detail::transposed;
 
 std::string unconverged(int info) {
   return fmt::format("did not converge (LAPACK's info is {})", info);

@@ -71,7 +71,7 @@ void check_operands(const Tensor& a, const Tensor& b, const Tensor& initial) {
         a.dtype());
 }
 
-Tensor spread(const Tensor& x, const Shape& shape) {
+Tensor spread_whole(const Tensor& x, const Shape& shape) {
   return (x.shape() == shape ? x : expand(x, shape)).contiguous();
 }
 
@@ -100,13 +100,13 @@ Tensor linear_scan(const Tensor& a_in, const Tensor& b_in, int64_t axis,
   const Shape shape = broadcast_shapes("linear_scan", a_in.shape(), b_in.shape());
   check(!shape.empty(), "linear_scan: needs an axis to scan, got two numbers");
   const int along = normalize_axis("linear_scan", axis, shape.size());
-  const Tensor a = spread(a_in, shape), b = spread(b_in, shape);
+  const Tensor a = spread_whole(a_in, shape), b = spread_whole(b_in, shape);
   const Shape of_state = without_axis(shape, along);
   if (o.initial.defined())
     check(broadcasts_to(o.initial.shape(), of_state),
           "linear_scan: the initial state {} does not broadcast to {}, a step of {}",
           o.initial.shape(), of_state, shape);
-  const Tensor initial = o.initial.defined() ? spread(o.initial, of_state) : Tensor();
+  const Tensor initial = o.initial.defined() ? spread_whole(o.initial, of_state) : Tensor();
   Fresh h(shape, a.dtype());
   if (h.numel() > 0)
     dispatch_float(a.dtype(), "linear_scan", [&]<class T>() {

@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-constexpr const char* kMode[] = {"zeros", "reflect", "replicate", "circular"};
+constexpr const char* kPaddingModes[] = {"zeros", "reflect", "replicate", "circular"};
 
 /// Which element stands at position i of an axis of n that goes on to both sides.
 int64_t source(PaddingMode mode, int64_t i, int64_t n) {
@@ -18,7 +18,7 @@ int64_t source(PaddingMode mode, int64_t i, int64_t n) {
 }
 
 void check_pads(PaddingMode mode, int64_t left, int64_t right, int64_t n, const Shape& shape) {
-  const char* name = kMode[static_cast<int>(mode)];
+  const char* name = kPaddingModes[static_cast<int>(mode)];
   const int64_t most = mode == PaddingMode::circular ? n : n - 1;
   if (mode != PaddingMode::replicate)
     check(left <= most && right <= most,

@@ -39,12 +39,12 @@ std::vector<T> shown_elements(const Tensor& x) {
   return out;
 }
 
-enum class Form { whole, fixed, scientific };
+enum class NumberForm { whole, fixed, scientific };
 
 // One form for all: whole numbers with a point, 4 decimals, or powers of ten where magnitudes
 // differ by more than 1000.
 template <class T>
-Form choose_form(const std::vector<T>& values) {
+NumberForm choose_form(const std::vector<T>& values) {
   double least = INFINITY, greatest = 0;
   bool whole = true;
   for (double v : values) {
@@ -53,17 +53,17 @@ Form choose_form(const std::vector<T>& values) {
     greatest = std::max(greatest, std::abs(v));
     whole &= v == std::ceil(v);
   }
-  if (greatest == 0) return Form::whole;
-  if (greatest / least > 1000 || greatest > 1e8) return Form::scientific;
-  if (whole) return Form::whole;
-  return least < 1e-4 ? Form::scientific : Form::fixed;
+  if (greatest == 0) return NumberForm::whole;
+  if (greatest / least > 1000 || greatest > 1e8) return NumberForm::scientific;
+  if (whole) return NumberForm::whole;
+  return least < 1e-4 ? NumberForm::scientific : NumberForm::fixed;
 }
 
-std::string format_float(double v, Form form) {
+std::string format_float(double v, NumberForm form) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
-  if (form == Form::scientific) return fmt::format("{:.4e}", v);
-  return form == Form::whole ? fmt::format("{:.0f}.", v) : fmt::format("{:.4f}", v);
+  if (form == NumberForm::scientific) return fmt::format("{:.4e}", v);
+  return form == NumberForm::whole ? fmt::format("{:.0f}.", v) : fmt::format("{:.4f}", v);
 }
 
 // Every shown element as text, all of one width.
@@ -72,7 +72,7 @@ std::vector<std::string> cells(const Tensor& x) {
   std::vector<T> values = shown_elements<T>(x);
   std::vector<std::string> out;
   if constexpr (std::is_floating_point_v<T>) {
-    Form form = choose_form(values);
+    NumberForm form = choose_form(values);
     for (T v : values) out.push_back(format_float(v, form));
   } else {
     for (T v : values) out.push_back(std::to_string(v));

@@ -16,9 +16,9 @@ using detail::with_axes;
 using kernels::Combine;
 
 /// The operands of a scatter after all checks: the index is i64, the source has its shape.
-struct Operands {
-  Operands(const char* op, const Tensor& x, int64_t along, const Tensor& given,
-           const Tensor& source)
+struct ScatterOperands {
+  ScatterOperands(const char* op, const Tensor& x, int64_t along, const Tensor& given,
+                  const Tensor& source)
       : axis(normalize_axis(op, along, x.ndim())) {
     check(x.dtype() == source.dtype(), "{}: writes {} to {}; convert one with .to()", op,
           source.dtype(), x.dtype());
@@ -31,7 +31,7 @@ struct Operands {
   Tensor index, used;
 };
 
-Fresh combined(const char* op, Combine how, const Tensor& x, const Operands& o) {
+Fresh combined(const char* op, Combine how, const Tensor& x, const ScatterOperands& o) {
   return filled(x.detach().clone(), [&](const Tensor& out) {
     detail::scatter_into(op, how, out, o.axis, o.index, o.used);
   });
@@ -66,7 +66,7 @@ Gradients product_gradients(const Tensor& dy, const Tensor& x, const Tensor& s, 
 
 Tensor product(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source) {
   Op op("scatter_reduce", x, source);
-  const Operands o("scatter_reduce", x, axis, given, source);
+  const ScatterOperands o("scatter_reduce", x, axis, given, source);
   Fresh y = combined("scatter_reduce", Combine::multiply, x, o);
   auto vjp = [a = o.axis, x = save(x), s = save(o.used), y = save(y), index = save(o.index)](
                  const Tensor& dy, const Wants& wants) {
@@ -78,7 +78,7 @@ Tensor product(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
 // All that equal the best share its gradient.
 Tensor best(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source, Combine how) {
   Op op("scatter_reduce", x, source);
-  const Operands o("scatter_reduce", x, axis, given, source);
+  const ScatterOperands o("scatter_reduce", x, axis, given, source);
   Fresh y = combined("scatter_reduce", how, x, o);
   auto vjp = [a = o.axis, x = save(x), s = save(o.used), y = save(y),
               at = save(o.index)](const Tensor& dy) {
@@ -117,7 +117,7 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
   check_defined("scatter", x, given, source);
   if (x.ndim() == 0)
     return reshape(scatter(with_axes(x), axis, with_axes(given), with_axes(source)), {});
-  const Operands o("scatter", x, axis, given, source);
+  const ScatterOperands o("scatter", x, axis, given, source);
   // Of several values for one element all get its gradient, as in PyTorch.
   Fresh y = combined("scatter", Combine::set, x, o);
   return op.record(y, {x, o.used},
@@ -142,7 +142,7 @@ Tensor scatter_reduce(const Tensor& x, int64_t axis, const Tensor& given, const 
     return reshape(scatter_reduce(with_axes(x), axis, with_axes(given), with_axes(source), reduce,
                                   include_self),
                    {});
-  const Operands o("scatter_reduce", x, axis, given, source);
+  const ScatterOperands o("scatter_reduce", x, axis, given, source);
   auto base = [&](Scalar start) { return include_self ? x : scatter(x, o.axis, o.index, start); };
   const bool largest = reduce == ScatterReduce::amax;
   switch (reduce) {

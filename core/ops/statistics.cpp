@@ -13,8 +13,6 @@ namespace {
 using detail::map;
 using detail::Reduced;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // One axis: halves multiplied until one element is left. Zeros need no special case, and the
 // derivatives of any order are those of mul.
 Tensor prod_over(const Tensor& x, int axis) {
@@ -145,6 +143,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
   Op op("logsumexp", x);
   Reduced r("logsumexp", x, axes, keepdim);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Fresh y = [&] {
     NoGradGuard guard;
     if (r.count == 0) return Fresh::adopt(full(r.out, -kInfinity, x.dtype()));

@@ -66,7 +66,7 @@ int first_read(const OpScope& op) {
   return name == "fill_" || name == "copy_" ? 1 : 0;
 }
 
-bool is_view(const OpScope& op, const Tensor& result) {
+bool is_view_of_input(const OpScope& op, const Tensor& result) {
   for (int i = 0; i < op.num_inputs() && !op.is_vjp(); ++i)
     if (op.input(i).defined() && op.input(i).ref()->storage == result.ref()->storage) return true;
   return false;
@@ -107,7 +107,7 @@ void AnomalyDetector::begin(const OpScope& op) {
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op) return;
   Open& open = open_.back();
-  if (is_view(op, result)) open.given.clear();  // of memory that may be written over yet
+  if (is_view_of_input(op, result)) open.given.clear();  // of memory that may be written over yet
   if (writes_given_values(op)) return;
   const bool vjp = op.is_vjp();
   const auto i = static_cast<size_t>(index);

@@ -18,7 +18,7 @@ enum class Phase { setup, batch, forward, backward, update };
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 /// A block of memory in the order of events: allocations, and what is given back.
-struct Block {
+struct StepBlock {
   int64_t bytes;
   Phase phase;
   int64_t born, dead = kNever;
@@ -70,7 +70,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
   void freed(void* p) noexcept override {
     auto it = alive_.find(p);
     if (it == alive_.end()) return;
-    Block& block = blocks_[it->second];
+    StepBlock& block = blocks_[it->second];
     block.dead = events_++;
     live_ -= block.bytes;
     alive_.erase(it);
@@ -117,12 +117,12 @@ class Ledger final : public Observer, public detail::AllocationListener {
     return phase_ == Phase::backward ? rows_[row].backward_flops : update_flops_;
   }
 
-  int64_t end_of_phase(const Block& b) const;
-  MemoryKind kind_of(const Block& b) const;
+  int64_t end_of_phase(const StepBlock& b) const;
+  MemoryKind kind_of(const StepBlock& b) const;
   MemoryByKind most() const;
 
   Phase phase_ = Phase::setup;
-  std::vector<Block> blocks_;
+  std::vector<StepBlock> blocks_;
   std::unordered_map<void*, size_t> alive_;
   std::vector<std::pair<Phase, int64_t>> ends_;  // of phases: the number of the next event
   int64_t events_ = 0, live_ = 0, peak_ = 0, peak_event_ = 0;
@@ -136,13 +136,13 @@ class Ledger final : public Observer, public detail::AllocationListener {
   std::unordered_map<std::string, size_t> row_of_;
 };
 
-int64_t Ledger::end_of_phase(const Block& b) const {
+int64_t Ledger::end_of_phase(const StepBlock& b) const {
   for (const auto& [phase, end] : ends_)
     if (phase == b.phase && end > b.born) return end;
   return kNever;
 }
 
-MemoryKind Ledger::kind_of(const Block& b) const {
+MemoryKind Ledger::kind_of(const StepBlock& b) const {
   const bool stays = b.dead >= end_of_phase(b);
   switch (b.phase) {
     case Phase::setup:
@@ -165,7 +165,7 @@ MemoryByKind Ledger::most() const {
     MemoryKind kind;
   };
   std::vector<Change> changes;
-  for (const Block& b : blocks_) {
+  for (const StepBlock& b : blocks_) {
     changes.push_back({b.born, b.bytes, kind_of(b)});
     if (b.dead != kNever) changes.push_back({b.dead, -b.bytes, kind_of(b)});
   }
@@ -182,7 +182,7 @@ MemoryByKind Ledger::most() const {
 StepCost Ledger::cost(const NamedTensors& weights) const {
   StepCost cost;
   cost.most = most();
-  for (const Block& b : blocks_)
+  for (const StepBlock& b : blocks_)
     if (b.born <= peak_event_ && b.dead > peak_event_) cost.at_peak[kind_of(b)] += b.bytes;
   std::unordered_set<const detail::Storage*> seen;
   for (const auto& [name, t] : weights)
@@ -197,7 +197,7 @@ StepCost Ledger::cost(const NamedTensors& weights) const {
   int64_t last_forward = -1;
   for (const auto& [phase, end] : ends_)
     if (phase == Phase::forward) last_forward = end;
-  for (const Block& b : blocks_)  // of the last forward pass
+  for (const StepBlock& b : blocks_)  // of the last forward pass
     if (kind_of(b) == MemoryKind::activations && end_of_phase(b) == last_forward)
       cost.modules[b.module].saved_bytes += b.bytes;
   for (const ModuleCost& m : cost.modules) {

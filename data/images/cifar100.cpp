@@ -11,12 +11,12 @@ namespace fs = std::filesystem;
 namespace tern::data {
 namespace {
 
-constexpr int64_t kRecord = 2 + kImageBytes;
+constexpr int64_t kCifar100Record = 2 + kImageBytes;
 constexpr int64_t kMaxRecords = 50000;
 constexpr int64_t kMaxNames = 1 << 16;
-constexpr int kClasses = 100, kGroups = 20;
-constexpr const char* kFolder = "cifar-100-binary";
-constexpr const char* kArchive = "cifar-100-binary.tar.gz";
+constexpr int kCifar100Classes = 100, kGroups = 20;
+constexpr const char* kCifar100Folder = "cifar-100-binary";
+constexpr const char* kCifar100Archive = "cifar-100-binary.tar.gz";
 constexpr const char *kTrain = "train.bin", *kTest = "test.bin";
 constexpr const char *kFine = "fine_label_names.txt", *kCoarse = "coarse_label_names.txt";
 
@@ -29,19 +29,20 @@ struct Parts {
 
 void read_records(const std::string& where, int64_t bytes, const Read& read, Parts& set) {
   check_io(set.groups.empty(), "{}: is there twice", where);
-  check_io(bytes > 0 && bytes % kRecord == 0 && bytes <= kMaxRecords * kRecord,
+  check_io(bytes > 0 && bytes % kCifar100Record == 0 && bytes <= kMaxRecords * kCifar100Record,
            "{}: {} bytes, but 1 to {} records of {} bytes were expected", where, bytes, kMaxRecords,
-           kRecord);
-  const auto count = static_cast<size_t>(bytes / kRecord);
+           kCifar100Record);
+  const auto count = static_cast<size_t>(bytes / kCifar100Record);
   set.images->images.resize(count);
   set.images->labels.resize(count);
   set.groups.resize(count);
   for (size_t i = 0; i < count; ++i) {
     uint8_t labels[2];
     read(labels, 2);
-    check_io(labels[0] < kGroups && labels[1] < kClasses,
+    check_io(labels[0] < kGroups && labels[1] < kCifar100Classes,
              "{}: record {} (at byte {}) has group {} and class {}, which go to {} and {}", where,
-             i, static_cast<int64_t>(i) * kRecord, labels[0], labels[1], kGroups - 1, kClasses - 1);
+             i, static_cast<int64_t>(i) * kCifar100Record, labels[0], labels[1], kGroups - 1,
+             kCifar100Classes - 1);
     set.groups[i] = labels[0];
     set.images->labels[i] = labels[1];
     read(set.images->images[i].data(), kImageBytes);
@@ -68,7 +69,7 @@ std::vector<std::string> read_names(const std::string& where, int64_t bytes, con
 }
 
 // What has been found so far, in whatever order the files come.
-struct Gatherer {
+struct Cifar100Gatherer {
   std::string source;
   Parts train, test;
   std::vector<std::string> fine, coarse;
@@ -77,21 +78,21 @@ struct Gatherer {
     const std::string where = source + "/" + name;
     if (name == kTrain) read_records(where, bytes, read, train);
     if (name == kTest) read_records(where, bytes, read, test);
-    if (name == kFine) fine = read_names(where, bytes, read, kClasses);
+    if (name == kFine) fine = read_names(where, bytes, read, kCifar100Classes);
     if (name == kCoarse) coarse = read_names(where, bytes, read, kGroups);
   }
 
   Cifar100 finish() {
     check_io(!train.groups.empty(), "{}: {} is missing", source, kTrain);
     check_io(!test.groups.empty(), "{}: {} is missing", source, kTest);
-    for (int i = 0; fine.size() < kClasses; ++i) fine.push_back(std::to_string(i));
+    for (int i = 0; fine.size() < kCifar100Classes; ++i) fine.push_back(std::to_string(i));
     for (int i = 0; coarse.size() < kGroups; ++i) coarse.push_back(std::to_string(i));
     return {train.images, test.images, train.groups, test.groups, fine, coarse};
   }
 };
 
-Cifar100 from_folder(const fs::path& folder) {
-  Gatherer all{folder.string(), {}, {}, {}, {}};
+Cifar100 cifar100_from_folder(const fs::path& folder) {
+  Cifar100Gatherer all{folder.string(), {}, {}, {}, {}};
   for (const char* name : {kTrain, kTest, kFine, kCoarse}) {
     std::error_code error;
     if (!fs::exists(folder / name, error)) continue;
@@ -102,9 +103,9 @@ Cifar100 from_folder(const fs::path& folder) {
   return all.finish();
 }
 
-Cifar100 from_archive(const std::string& path) {
-  Gatherer all{path, {}, {}, {}, {}};
-  TarReader tar(path, {.max_bytes = 3 * kMaxRecords * kRecord});
+Cifar100 cifar100_from_archive(const std::string& path) {
+  Cifar100Gatherer all{path, {}, {}, {}, {}};
+  TarReader tar(path, {.max_bytes = 3 * kMaxRecords * kCifar100Record});
   while (const auto member = tar.next())
     if (member->is_file)
       all.take(member->name.substr(member->name.rfind('/') + 1), member->size,
@@ -117,14 +118,15 @@ Cifar100 from_archive(const std::string& path) {
 Cifar100 load_cifar100(const std::string& path) {
   std::error_code error;
   check_io(fs::exists(path, error), "{}: no such file or folder", path);
-  if (!fs::is_directory(path, error)) return from_archive(path);
+  if (!fs::is_directory(path, error)) return cifar100_from_archive(path);
   const fs::path folder(path);
-  for (const fs::path& candidate : {folder, folder / kFolder})
+  for (const fs::path& candidate : {folder, folder / kCifar100Folder})
     if (fs::exists(candidate / kTrain, error) || fs::exists(candidate / kTest, error))
-      return from_folder(candidate);
-  if (fs::exists(folder / kArchive, error)) return from_archive((folder / kArchive).string());
+      return cifar100_from_folder(candidate);
+  if (fs::exists(folder / kCifar100Archive, error))
+    return cifar100_from_archive((folder / kCifar100Archive).string());
   fail_io(fmt::format("{}: holds no CIFAR-100: neither {} nor {}/ nor {} is in it", path, kTrain,
-                      kFolder, kArchive));
+                      kCifar100Folder, kCifar100Archive));
 }
 
 }  // namespace tern::data

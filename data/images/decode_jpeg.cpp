@@ -16,8 +16,8 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kPixelsPerByte = 2048;  // blocks of 64 pixels in a bit each, some to spare
-constexpr int kMaxScans = 500;            // real files have about ten
+constexpr int64_t kJpegPixelsPerByte = 2048;  // blocks of 64 pixels in a bit each, some to spare
+constexpr int kMaxScans = 500;                // real files have about ten
 
 struct Jpeg {
   jpeg_decompress_struct info = {};
@@ -111,7 +111,7 @@ Picture detail::decode_jpeg(std::span<const uint8_t> bytes, const std::string& n
   };
   if (!read_header(&self, bytes.data(), bytes.size())) damaged();
   Picture picture = allocate_picture(name, self.info.image_height, self.info.image_width,
-                                     std::ssize(bytes), kPixelsPerByte, options);
+                                     std::ssize(bytes), kJpegPixelsPerByte, options);
   if (self.info.out_color_space == JCS_RGB) {
     if (!read_rows(&self, picture.rgb.data(), static_cast<size_t>(3 * picture.width))) damaged();
     return picture;

@@ -13,7 +13,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kPixelsPerByte = 1032 * 8;  // deflate's best of pixels of one bit
+constexpr int64_t kPngPixelsPerByte = 1032 * 8;  // deflate's best of pixels of one bit
 
 struct Png {
   png_structp png = nullptr;
@@ -90,7 +90,7 @@ Picture detail::decode_png(std::span<const uint8_t> bytes, const std::string& na
   const int64_t height = png_get_image_height(self.png, self.info);
   const int64_t width = png_get_image_width(self.png, self.info);
   Picture picture =
-      allocate_picture(name, height, width, std::ssize(bytes), kPixelsPerByte, options);
+      allocate_picture(name, height, width, std::ssize(bytes), kPngPixelsPerByte, options);
   std::vector<png_bytep> rows(static_cast<size_t>(height));
   for (int64_t y = 0; y < height; ++y) rows[static_cast<size_t>(y)] = picture.row(y);
   if (!read_rows(&self, rows.data())) damaged();

@@ -14,7 +14,7 @@ namespace tern::data {
 namespace {
 
 constexpr int64_t kDeflateRatio = 1032;
-constexpr int64_t kBuffer = 64 * 1024;
+constexpr int64_t kMnistBuffer = 64 * 1024;
 
 uint32_t big_endian(const unsigned char* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
@@ -59,10 +59,10 @@ Shape read_shape(ByteReader& file, int axes, int64_t item) {
 template <class From, class To>
 void read_elements(ByteReader& file, const Fresh& out) {
   To* to = out.data<To>();
-  std::vector<unsigned char> buffer(kBuffer);
+  std::vector<unsigned char> buffer(kMnistBuffer);
   constexpr auto kItem = static_cast<int64_t>(sizeof(From));
   for (int64_t left = out.numel(); left > 0;) {
-    const int64_t count = std::min(left, kBuffer / kItem);
+    const int64_t count = std::min(left, kMnistBuffer / kItem);
     file.read_exactly(buffer.data(), count * kItem);
     for (int64_t i = 0; i < count; ++i) {
       From value;

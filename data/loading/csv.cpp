@@ -16,7 +16,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kBuffer = 64 * 1024;
+constexpr int64_t kCsvBuffer = 64 * 1024;
 constexpr size_t kMaxField = 1 << 20;
 constexpr size_t kMaxFields = 1 << 20;  // of a line
 
@@ -52,7 +52,7 @@ bool is_missing(std::string_view field) {
 class Records {
  public:
   Records(const std::string& path, char separator, int64_t max_bytes)
-      : file_(path, {.max_bytes = max_bytes}), separator_(separator), buffer_(kBuffer) {}
+      : file_(path, {.max_bytes = max_bytes}), separator_(separator), buffer_(kCsvBuffer) {}
 
   // False at the end. `line` is then where the record begins.
   bool next(std::vector<std::string>& fields) {

@@ -16,7 +16,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kBuffer = 256 * 1024;
+constexpr int64_t kFileBuffer = 256 * 1024;
 constexpr int64_t kFree = 16 << 20;  // bytes whatever the ratio
 constexpr int kGzipOnly = 15 + 16;   // zlib: largest window, gzip header and checksum
 
@@ -58,7 +58,7 @@ struct ByteReader::Impl {
              std::strerror(errno));
     check_io(S_ISREG(info.st_mode), "{}: is not a regular file", path);
     file_size = info.st_size;
-    buffer.resize(kBuffer);
+    buffer.resize(kFileBuffer);
     refill();
     if (end < 2 || buffer[0] != 0x1f || buffer[1] != 0x8b) return;
     check_io(inflateInit2(&z, kGzipOnly) == Z_OK, "{}: zlib has no memory", path);

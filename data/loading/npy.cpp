@@ -18,8 +18,8 @@ using detail::NpyHeader;
 using detail::NpyType;
 
 constexpr int64_t kMaxNpz = int64_t{1} << 36;
-constexpr int64_t kBuffer = 64 * 1024;
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr int64_t kNpyBuffer = 64 * 1024;
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 // Bytes of one array, wherever they come from.
 struct Source {
@@ -32,7 +32,7 @@ NpyHeader read_header(const Source& source) {
   unsigned char start[8], length[4] = {};
   if (source.size < 10) source.fail(0, "too short for an npy file");
   source.read(start, 8);
-  if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0) source.fail(0, "is no npy file");
+  if (std::memcmp(start, kNpyMagic.data(), kNpyMagic.size()) != 0) source.fail(0, "is no npy file");
   if (start[6] < 1 || start[6] > 3)
     source.fail(6, fmt::format("npy version {} is not known; there are 1 to 3", start[6]));
   const int64_t width = start[6] == 1 ? 2 : 4;
@@ -60,7 +60,7 @@ T swapped(T value) {
 template <class From, class To, class Convert>
 void read_as(const Source& source, bool swap, To* to, int64_t n, Convert convert) {
   std::vector<From> buffer(
-      static_cast<size_t>(std::min<int64_t>(n, kBuffer / static_cast<int64_t>(sizeof(From)))));
+      static_cast<size_t>(std::min<int64_t>(n, kNpyBuffer / static_cast<int64_t>(sizeof(From)))));
   while (n > 0) {
     const int64_t count = std::min(n, std::ssize(buffer));
     source.read(buffer.data(), count * static_cast<int64_t>(sizeof(From)));

@@ -4,11 +4,14 @@
 #include <charconv>
 
 #include "tern/core/ops/ops.h"
+#include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/detail/zip.h"
 #include "tern/data/loading/tar.h"
 
 namespace tern::data {
 namespace {
+
+using detail::printable;
 
 constexpr size_t kMaxNames = 1'000'000;
 constexpr size_t kMaxNameBytes = 1 << 26;
@@ -73,12 +76,6 @@ bool for_each_part(Parts& parts, std::string& key, Visit visit) {
   key = parts.name().key;
   for (; !parts.done() && parts.name().key == key; parts.advance()) visit(parts.name().part);
   return true;
-}
-
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 [[noreturn]] void fail_twice(const Parts& parts) {

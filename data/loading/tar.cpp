@@ -7,9 +7,12 @@
 #include <string_view>
 
 #include "tern/core/base/error.h"
+#include "tern/data/loading/detail/printable.h"
 
 namespace tern::data {
 namespace {
+
+using detail::printable;
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kMaxText = 1 << 20;  // of a long name or a pax header; real ones have < 10 kB
@@ -74,13 +77,6 @@ std::string name_of(const Block& block) {
   std::string name(text_of(block, kName));
   if (magic != "ustar" || prefix.empty()) return name;  // GNU's magic "ustar " has no prefix
   return std::string(prefix) + '/' + name;
-}
-
-// For messages: what a terminal might take for a command becomes '?'.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50
 constexpr int64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56,
                   kLocator64Size = 20;
 constexpr uint32_t kInExtra = 0xffffffff;  // the number is in the Zip64 extra field
-constexpr int64_t kBuffer = 64 * 1024;
+constexpr int64_t kZipBuffer = 64 * 1024;
 constexpr int64_t kDeflateRatio = 1032;
 
 // Numbers of a little-endian record.
@@ -140,7 +140,7 @@ std::vector<ZipEntry> read_zip_directory(const RandomFile& file) {
 }
 
 ZipMember::ZipMember(const RandomFile& file, const ZipEntry& entry)
-    : file_(file), entry_(entry), buffer_(kBuffer) {
+    : file_(file), entry_(entry), buffer_(kZipBuffer) {
   const Record r(file, entry.header, kLocalSize);
   at_ = entry.header + kLocalSize + r.get<uint16_t>(26) + r.get<uint16_t>(28);
   end_ = at_ + entry.packed;
@@ -158,7 +158,7 @@ void ZipMember::fail(const std::string& what) const {
 }
 
 int64_t ZipMember::refill() {
-  const int64_t count = std::min(kBuffer, end_ - at_);
+  const int64_t count = std::min(kZipBuffer, end_ - at_);
   file_.read(at_, buffer_.data(), count);
   at_ += count;
   return count;

@@ -13,6 +13,7 @@
 #include "tern/data/text/detail/bpe_chunks.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
@@ -22,21 +23,18 @@ namespace {
 using nlohmann::json;
 using Halves = std::pair<std::string, std::string>;  // of a merge, as they are spelt
 
-constexpr int64_t kMostTokens = 1 << 24;
-constexpr int64_t kMostBytes = 1 << 28;
-
 /// The tokens by their ids; "" where an id is of none.
 using Spellings = std::vector<std::string>;
 
 Spellings read_vocabulary(const std::string& path) {
-  const json file = parse_json(read_text(path, {.max_bytes = kMostBytes}));
+  const json file = parse_json(read_text(path, {.max_bytes = detail::kMostTokenBytes}));
   check(file.is_object() && !file.empty(), "it is no JSON object of tokens with their ids");
   Spellings tokens;
   for (const auto& [token, number] : file.items()) {
     check(number.is_number_integer(), "the id of '{}' is no integer", token);
     const int64_t id = whole_number(number);
-    check(id >= 0 && id < kMostTokens, "the id of '{}' is {}, it must be from 0 to {}", token, id,
-          kMostTokens - 1);
+    check(id >= 0 && id < detail::kMostTokens, "the id of '{}' is {}, it must be from 0 to {}",
+          token, id, detail::kMostTokens - 1);
     check(!token.empty(), "the token of id {} is empty", id);
     if (id >= std::ssize(tokens)) tokens.resize(id + 1);
     check(tokens[id].empty(), "the tokens '{}' and '{}' have one id, {}", tokens[id], token, id);
@@ -155,9 +153,9 @@ ByteBpe::ByteBpe() : impl_(std::make_shared<const Impl>(byte_tokens(), std::vect
 
 ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions& o) {
   const int64_t merges = o.size - 256 - std::ssize(o.specials);
-  check(merges >= 0 && o.size <= kMostTokens,
+  check(merges >= 0 && o.size <= detail::kMostTokens,
         "ByteBpe::learn: {} tokens with {} special ones; at least 256 more than those, at most {}",
-        o.size, o.specials.size(), kMostTokens);
+        o.size, o.specials.size(), detail::kMostTokens);
   // Bytes go by the numbers of their tokens, which decide between pairs that are equally frequent.
   std::array<char, 256> place{};
   for (int i = 0; i < 256; ++i) place[detail::byte_order()[i]] = static_cast<char>(i);

@@ -8,6 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_added.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/lines.h"
@@ -17,9 +18,6 @@ namespace tern::data {
 namespace {
 
 using nlohmann::json;
-
-constexpr int64_t kMostBytes = 1 << 28;
-constexpr int64_t kHoles = 1 << 20;  // ids of no token
 
 /// A key's value; null where it is not there.
 const json& part_of(const json& file, const char* key) {
@@ -46,7 +44,8 @@ struct PretrainedTokenizer::Impl {
         join(detail::read_decoder(part_of(file, "decoder"))),
         around(detail::read_template(part_of(file, "post_processor"))),
         added(part_of(file, "added_tokens"), normalize) {
-    const int64_t most = 2 * std::ssize(model.tokens) + std::ssize(added.ids()) + kHoles;
+    const int64_t most =
+        2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
     for (const auto& [content, id] : added.ids()) {
       check(id < most, "the added token '{}' has the id {}; there are {} tokens", content, id,
             model.tokens.size());
@@ -93,7 +92,7 @@ struct PretrainedTokenizer::Impl {
 };
 
 PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
-  const std::string text = read_text(path, {.max_bytes = kMostBytes});
+  const std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
   try {
     const json file = parse_json(text);
     check(file.is_object() && file.contains("model"), "it is no tokenizer.json: it has no model");

@@ -28,7 +28,7 @@ size_t past_apostrophe(std::string_view text, size_t begin, size_t at) {
   return class_at(text, next) == CharacterClass::letter ? next : at;
 }
 
-size_t chunk_end(std::string_view text, size_t begin) {
+size_t word_chunk_end(std::string_view text, size_t begin) {
   size_t word = begin;
   if (class_at(text, begin) == CharacterClass::space) {
     const size_t end = run_end(text, begin, begin + kLongestChunk);
@@ -47,7 +47,7 @@ size_t chunk_end(std::string_view text, size_t begin) {
 std::vector<std::string_view> bpe_chunks(std::string_view text) {
   std::vector<std::string_view> chunks;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = chunk_end(text, at);
+    const size_t end = word_chunk_end(text, at);
     chunks.push_back(text.substr(at, end - at));
     at = end;
   }

@@ -6,14 +6,13 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data::detail {
 namespace {
 
 using nlohmann::json;
-
-constexpr int64_t kMostTokens = 1 << 24;
 
 /// The place of the character that ends at text[end].
 size_t character_before(std::string_view text, size_t end) {

@@ -65,7 +65,7 @@ Tokens bytes_to_text(const Tokens& tokens) {
   return {lossy_utf8(bytes)};
 }
 
-Decoder metaspace(const json& part) {
+Decoder metaspace_decoder(const json& part) {
   const std::string mark = part.at("replacement");
   const auto scheme = part.find("prepend_scheme");
   const bool never = scheme == part.end() ? !part.value("add_prefix_space", true)
@@ -138,7 +138,7 @@ Decoder one_decoder(const json& part) {
   const std::string type = type_of(part);
   if (type == "WordPiece") return word_pieces(part);
   if (type == "ByteLevel") return bytes_to_text;
-  if (type == "Metaspace") return metaspace(part);
+  if (type == "Metaspace") return metaspace_decoder(part);
   if (type == "BPEDecoder") return pairs(part);
   if (type == "ByteFallback") return fallen_back;
   if (type == "Strip") return strip(part);

@@ -6,6 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/detail/pretrained_unigram.h"
 #include "tern/data/text/unicode.h"
@@ -16,9 +17,6 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<int64_t>;
 
-constexpr int64_t kMostTokens = 1 << 24;
-constexpr int64_t kHoles = 1 << 20;  // ids of no token, beside as many as there are tokens
-
 std::string text_or(const json& part, const char* key, const char* otherwise) {
   const auto found = part.find(key);
   return found == part.end() || found->is_null() ? otherwise : found->get<std::string>();
@@ -27,7 +25,7 @@ std::string text_or(const json& part, const char* key, const char* otherwise) {
 PretrainedModel read_vocabulary(const json& part) {
   PretrainedModel model;
   const json& vocabulary = part.at("vocab");
-  const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kHoles);
+  const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kMostHoles);
   for (const auto& [token, number] : vocabulary.items()) {
     check(number.is_number_integer(), "the id of '{}' is no integer", token);
     const int64_t id = whole_number(number);

@@ -165,7 +165,7 @@ PreTokenizer byte_level(const json& part) {
   };
 }
 
-PreTokenizer metaspace(const json& part) {
+PreTokenizer metaspace_splitter(const json& part) {
   const std::string mark = part.at("replacement");
   check(code_points(mark).size() == 1, "Metaspace: '{}' is not one character", mark);
   std::string scheme = part.value("add_prefix_space", true) ? "always" : "never";
@@ -227,7 +227,7 @@ PreTokenizer one_pre_tokenizer(const json& part) {
   if (type == "ByteLevel") return byte_level(part);
   if (type == "Whitespace") return words();
   if (type == "WhitespaceSplit") return spaces;
-  if (type == "Metaspace") return metaspace(part);
+  if (type == "Metaspace") return metaspace_splitter(part);
   if (type == "Punctuation")
     return splitting(characters(is_bert_mark), part.value("behavior", "Isolated"));
   if (type == "Digits")

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kUnknownPenalty = 10;
-constexpr size_t kMostBytes = 1 << 24;  // of all pieces: each takes a node of the tree
+constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces: each takes a node of the tree
 
 /// Pieces by their bytes.
 class Trie {
@@ -142,7 +142,7 @@ PretrainedModel read_unigram(const json& part) {
   size_t bytes = 0;
   for (const json& entry : vocabulary) {
     bytes += entry.at(0).get_ref<const std::string&>().size();
-    check(bytes <= kMostBytes, "Unigram: the pieces have more than {} bytes", kMostBytes);
+    check(bytes <= kMostPieceBytes, "Unigram: the pieces have more than {} bytes", kMostPieceBytes);
     model.tokens.push_back(entry.at(0));
     check(std::isfinite(entry.at(1).get<double>()), "Unigram: the score of '{}' is not finite",
           model.tokens.back());

@@ -7,6 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/json_text.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/lines.h"
 
 namespace tern::data::detail {
@@ -15,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kVersion = 1;
-constexpr int64_t kMostBytes = 1 << 28;
 
 int64_t checksum(const json& content) {
   const std::string text = content.dump();
@@ -71,7 +71,7 @@ void write_token_file(const std::string& path, const std::string& format, const 
 
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use) {
-  const std::string text = read_text(path, {.max_bytes = kMostBytes});
+  const std::string text = read_text(path, {.max_bytes = kMostTokenBytes});
   try {
     TokenTable table = parse(text, format);
     use(table);
