@@ -92,7 +92,7 @@ struct Prefix {
 };
 
 // What may be in the next beam: prefix number `from` as it is (symbol -1), or continued.
-struct Candidate {
+struct PrefixCandidate {
   double total;
   size_t from;
   int64_t symbol;
@@ -135,7 +135,7 @@ Stayed stayed(const PrefixTree& tree, const std::vector<Prefix>& beam, const dou
 std::vector<Prefix> next_beam(PrefixTree& tree, const std::vector<Prefix>& beam,
                               const double* log_probs, int64_t classes, const CtcBeamOptions& o) {
   const Stayed stay = stayed(tree, beam, log_probs, o.blank);
-  std::vector<Candidate> found;
+  std::vector<PrefixCandidate> found;
   auto offer = [&](double total, size_t from, int64_t symbol) {
     if (total != kNever) found.push_back({total, from, symbol});
   };
@@ -148,7 +148,7 @@ std::vector<Prefix> next_beam(PrefixTree& tree, const std::vector<Prefix>& beam,
       else if (c != o.blank)
         offer(continued(tree, beam[i], c, log_probs[c]), i, c);
   }
-  auto better = [](const Candidate& a, const Candidate& b) {
+  auto better = [](const PrefixCandidate& a, const PrefixCandidate& b) {
     return std::pair(-a.total, std::pair(a.from, a.symbol)) <
            std::pair(-b.total, std::pair(b.from, b.symbol));
   };
@@ -157,7 +157,7 @@ std::vector<Prefix> next_beam(PrefixTree& tree, const std::vector<Prefix>& beam,
                     better);
   std::vector<Prefix> next;
   for (size_t i = 0; i < kept; ++i) {
-    const Candidate& c = found[i];
+    const PrefixCandidate& c = found[i];
     next.push_back(c.symbol < 0 ? stay.prefixes[c.from]
                                 : Prefix{tree.child(beam[c.from].node, c.symbol), kNever, c.total});
   }

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <regex>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
@@ -17,6 +17,7 @@ namespace tern::train {
 namespace {
 
 constexpr size_t kMostOwner = 300;  // bytes: a number and the name of a machine
+constexpr size_t kMostDigits = 10;  // of the number
 
 std::string machine_name() {
   std::array<char, 256> name{};
@@ -38,8 +39,12 @@ std::string read_owner(int fd) {
 
 // Whether it is what a lock has: "4711 machine\n", or less where its writer was killed.
 bool is_owner(const std::string& text) {
-  static const std::regex owner(R"([0-9]{0,10}|[0-9]{1,10} [^\s]*\n?)");
-  return text.size() < kMostOwner && std::regex_match(text, owner);
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (text.size() >= kMostOwner || digits > kMostDigits) return false;
+  if (digits == text.size()) return true;
+  if (digits == 0 || text[digits] != ' ') return false;
+  const size_t space = text.find_first_of(" \t\n\v\f\r", digits + 1);
+  return space == std::string::npos || (space + 1 == text.size() && text[space] == '\n');
 }
 
 // "process 4711", or "process 4711 on another-machine".

@@ -10,14 +10,14 @@
 namespace tern::apps {
 namespace {
 
-constexpr int64_t kLeastWidth = 20, kLongestLabel = 18, kTallestHeading = 12, kCell = 2;
+constexpr int64_t kLeastWidth = 20, kLongestRowLabel = 18, kTallestHeading = 12, kCellColumns = 2;
 constexpr std::string_view kSeparator = " │";
 constexpr int64_t kSeparatorWidth = 2;
 
 constexpr std::string_view kBlocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
 // White to dark blue in the 6 x 6 x 6 colours of the 256, each darker than the one before.
-constexpr int kBlues[] = {231, 189, 153, 117, 75, 33, 26, 19, 17};
-constexpr int kGrey = 245;
+constexpr int kTerminalBlues[] = {231, 189, 153, 117, 75, 33, 26, 19, 17};
+constexpr int kTerminalGrey = 245;
 
 // `shade` on a scale of `count` steps.
 size_t step(double shade, size_t count) {
@@ -66,7 +66,7 @@ std::string heading(const std::vector<std::string>& tokens, int64_t indent) {
     for (const auto& stack : stacks) {
       const size_t gap = height - stack.size();
       const std::string_view g = y < gap ? std::string_view() : std::string_view(stack[y - gap]);
-      line += in_place(g) + spaces(kCell - data::display_width(g));
+      line += in_place(g) + spaces(kCellColumns - data::display_width(g));
     }
     strip_trailing_spaces(line);
     out += line + '\n';
@@ -84,10 +84,11 @@ std::string cells(const AttentionMatrix& m, size_t r, size_t begin, size_t end, 
       out += std::isnan(shade) ? "??" : kBlocks[step(shade, std::size(kBlocks))];
       continue;
     }
-    const int color = std::isnan(shade) ? kGrey : kBlues[step(shade, std::size(kBlues))];
+    const int color =
+        std::isnan(shade) ? kTerminalGrey : kTerminalBlues[step(shade, std::size(kTerminalBlues))];
     if (color != current) out += background(color);
     current = color;
-    out += spaces(kCell);
+    out += spaces(kCellColumns);
   }
   if (colour) {
     out += kReset;
@@ -99,14 +100,14 @@ std::string cells(const AttentionMatrix& m, size_t r, size_t begin, size_t end, 
 
 // Up to which weight each shade is used; in several lines where one has no room for all.
 std::string legend(int64_t width, bool colour) {
-  const size_t n = colour ? std::size(kBlues) : std::size(kBlocks);
+  const size_t n = colour ? std::size(kTerminalBlues) : std::size(kBlocks);
   std::string out = "weight to";
   int64_t used = std::ssize(out);
   for (size_t k = 0; k < n; ++k) {
     const std::string number =
         k + 1 == n ? "1" : fmt::format("{:.2g}", threshold(k + 1, n)).substr(1);
-    const std::string swatch =
-        colour ? fmt::format("{}  {}", background(kBlues[k]), kReset) : std::string(kBlocks[k]);
+    const std::string swatch = colour ? fmt::format("{}  {}", background(kTerminalBlues[k]), kReset)
+                                      : std::string(kBlocks[k]);
     const int64_t item = 2 + 5 + std::ssize(number);  // the gap, brackets, space and number
     if (used + item > width) out += '\n';
     used = used + item > width ? item - 2 : used + item;
@@ -127,11 +128,11 @@ std::string attention_text(const AttentionMatrix& m, int width, bool colour) {
   for (const std::string& token : m.columns) columns.push_back(printable(token, kOpenBox));
   for (const std::string& token : m.rows) {
     rows.push_back(
-        data::cut_to_width(printable(token, kOpenBox), std::min(kLongestLabel, room / 3)));
+        data::cut_to_width(printable(token, kOpenBox), std::min(kLongestRowLabel, room / 3)));
     label = std::max(label, data::display_width(rows.back()));
   }
   // Parts of about the same size.
-  const auto most = static_cast<size_t>((room - label - kSeparatorWidth) / kCell);
+  const auto most = static_cast<size_t>((room - label - kSeparatorWidth) / kCellColumns);
   const size_t parts = (columns.size() + most - 1) / most;
   const size_t part = (columns.size() + parts - 1) / parts;
   for (size_t begin = 0; begin < columns.size(); begin += part) {

@@ -7,7 +7,7 @@
 namespace tern::apps::lm {
 namespace {
 
-std::string curves(const RunSummary& run) {
+std::string bert_curves(const RunSummary& run) {
   return run_charts(run,
                     {.title = "Loss",
                      .lines = {{"train", "train_loss"}, {"validation", "valid_loss"}},
@@ -22,7 +22,7 @@ std::string curves(const RunSummary& run) {
                       .percent = true}});
 }
 
-std::string tables(const RunSummary& run) {
+std::string bert_tables(const RunSummary& run) {
   return epoch_table(run,
                      {{"train masked", "train_masked"},
                       {"train next", "train_next"},
@@ -52,14 +52,14 @@ std::string sample(const FilledSample& s) {
 }  // namespace
 
 std::string make_report(const BertReport& r) {
-  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + curves(r.run);
+  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + bert_curves(r.run);
   if (!r.samples.empty()) {
     s += "<h2>Gaps</h2>\n<p>What was given, in bold; filled with the likeliest words; and what "
          "stood there. Below it, the likeliest words for each gap.</p>\n";
     for (const FilledSample& one : r.samples) s += sample(one);
   }
   if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
-  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
+  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + bert_tables(r.run));
 }
 
 }  // namespace tern::apps::lm

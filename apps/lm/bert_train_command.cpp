@@ -19,7 +19,7 @@
 namespace tern::apps::lm {
 namespace {
 
-constexpr int64_t kSamples = 6, kSampleGuesses = 3;
+constexpr int64_t kSampleSentences = 6, kSampleGuesses = 3;
 
 /// A place of a sentence that a word begins at, if there is one: marks tell little.
 size_t place_to_mask(const std::vector<int64_t>& ids, const data::WordPiece& pieces, Rng& rng) {
@@ -36,7 +36,7 @@ size_t place_to_mask(const std::vector<int64_t>& ids, const data::WordPiece& pie
 /// Sentences from all over the text for validation, or of training, with a word masked in each.
 std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corpus) {
   const data::Documents& from = corpus.valid->sentences() > 0 ? *corpus.valid : *corpus.train;
-  const int64_t count = std::min(kSamples, from.sentences());
+  const int64_t count = std::min(kSampleSentences, from.sentences());
   std::vector<FilledSample> out;
   Rng rng(0);
   for (int64_t i = 0; i < count; ++i) {

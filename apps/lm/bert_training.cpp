@@ -20,8 +20,6 @@
 namespace tern::apps::lm {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 double share(int64_t part, int64_t of) {
   return static_cast<double>(part) / static_cast<double>(of);
 }
@@ -113,7 +111,7 @@ std::optional<train::Metrics> BertTraining::validate() const {
   train::Metrics none;
   for (const char* name :
        {"valid_loss", "valid_masked", "valid_ppl", "valid_words", "valid_next", "valid_pairs"})
-    none.emplace_back(name, kNaN);
+    none.emplace_back(name, std::numeric_limits<double>::quiet_NaN());
   if (corpus.valid->sentences() == 0) return none;
   data::BertLoaderOptions options = loader_options(config);
   options.shuffle = false;  // and the masks of its first epoch, the same each time
@@ -167,9 +165,10 @@ std::string bert_epoch_line(const train::EpochRecord& e, int64_t epochs) {
     return std::isnan(next) ? fmt::format("{:.4f}", masked)
                             : fmt::format("{:.4f} + {:.4f}", masked, next);
   };
-  std::string s =
-      fmt::format("epoch {:{}}/{}  train loss {}", e.epoch, fmt::formatted_size("{}", epochs),
-                  epochs, numbers(e["train_masked"], e.has("train_next") ? e["train_next"] : kNaN));
+  std::string s = fmt::format(
+      "epoch {:{}}/{}  train loss {}", e.epoch, fmt::formatted_size("{}", epochs), epochs,
+      numbers(e["train_masked"],
+              e.has("train_next") ? e["train_next"] : std::numeric_limits<double>::quiet_NaN()));
   if (!std::isnan(e["valid_loss"])) {
     s += fmt::format("  valid loss {} ppl {:.2f}, {:.1f} % of words",
                      numbers(e["valid_masked"], e["valid_next"]), e["valid_ppl"],

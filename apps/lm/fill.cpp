@@ -12,7 +12,7 @@
 namespace tern::apps::lm {
 namespace {
 
-constexpr size_t kMostShown = 40;  // tokens of a picture of attention
+constexpr size_t kMostFilledTokens = 40;  // tokens of a picture of attention
 
 }  // namespace
 
@@ -56,7 +56,8 @@ AttentionSentence explain_bert(const LoadedBert& bert, const std::string& text) 
   NoGradGuard no_grad;
   AttentionSentence s{text, "", "", {}};
   std::vector<int64_t> ids = data::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
-  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(bert.model.options.positions)}));
+  ids.resize(
+      std::min({ids.size(), kMostFilledTokens, static_cast<size_t>(bert.model.options.positions)}));
   std::vector<std::string> tokens;
   for (int64_t id : ids) tokens.push_back(bert.pieces.piece(id));
   const std::vector<Tensor> layers =

@@ -11,7 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <regex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace tern {
@@ -46,6 +47,24 @@ void write_all(int fd, const char* at, int64_t count, const std::string& path) {
 }
 
 bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
+
+// Cuts the number off the end of "name.4711", which becomes "name". Empty: there is none.
+std::string_view cut_number(std::string_view& name) {
+  const size_t point = name.find_last_not_of("0123456789");
+  if (point == std::string_view::npos || name[point] != '.') return {};
+  const std::string_view number = name.substr(point + 1);
+  name = name.substr(0, point);
+  return number;
+}
+
+// The process that wrote a temporary file, "name.process.count.tmp"; nothing for other names.
+std::optional<pid_t> writer_of(std::string_view name) {
+  if (!name.ends_with(".tmp")) return {};
+  name.remove_suffix(4);
+  const std::string_view count = cut_number(name), process = cut_number(name);
+  if (count.empty() || process.empty() || process.size() > 9 || name.empty()) return {};
+  return std::atoi(std::string(process).c_str());
+}
 
 }  // namespace
 
@@ -121,13 +140,10 @@ void detail::append_to_file(const std::string& path, std::string_view bytes) {
 }
 
 void detail::remove_abandoned_files(const std::string& folder) {
-  static const std::regex temporary(R"(.+\.([0-9]{1,9})\.[0-9]+\.tmp)");
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder, error), end; it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    std::smatch parts;
-    if (std::regex_match(name, parts, temporary) && is_gone(std::atoi(parts[1].str().c_str())))
-      ::unlink(it->path().c_str());
+    const std::optional<pid_t> writer = writer_of(it->path().filename().string());
+    if (writer && is_gone(*writer)) ::unlink(it->path().c_str());
     if (error) return;
   }
 }
