@@ -12,7 +12,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kDemoTrain = 10000, kDemoValid = 500;
+constexpr int64_t kDemoTrain = 4000, kDemoValid = 200;
 
 std::vector<data::SentencePair> take(data::Pairs read, const std::string& name,
                                      std::vector<std::string>& reports) {

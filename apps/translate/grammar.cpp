@@ -1,175 +1,231 @@
 #include "tern/apps/translate/grammar.h"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
-#include "tern/apps/translate/grammar_words.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
 
 namespace tern::apps::translate {
-namespace grammar {
 namespace {
 
-constexpr Phrase kTimes[][2] = {
-    {{"every day", "tous les jours"}, {"on Sundays", "le dimanche"}},
-    {{"now", "maintenant"}, {"at the moment", "en ce moment"}},
-    {{"yesterday", "hier"}, {"last week", "la semaine dernière"}},
-    {{"this morning", "ce matin"}, {"last night", "la nuit dernière"}},
-    {{"tomorrow", "demain"}, {"tonight", "ce soir"}},
+enum Gender { m, f };
+enum Kind { being, thing, place };
+
+struct Noun {
+  const char *english, *english_plural, *french, *french_plural;
+  Gender gender;
+  Kind kind;
 };
+constexpr Noun kNouns[] = {
+    {"man", "men", "homme", "hommes", m, being},
+    {"girl", "girls", "fille", "filles", f, being},
+    {"child", "children", "enfant", "enfants", m, being},
+    {"cat", "cats", "chat", "chats", m, being},
+    {"dog", "dogs", "chien", "chiens", m, being},
+    {"horse", "horses", "cheval", "chevaux", m, being},
+    {"bird", "birds", "oiseau", "oiseaux", m, being},
+    {"mouse", "mice", "souris", "souris", f, being},
+    {"apple", "apples", "pomme", "pommes", f, thing},
+    {"egg", "eggs", "œuf", "œufs", m, thing},
+    {"orange", "oranges", "orange", "oranges", f, thing},
+    {"book", "books", "livre", "livres", m, thing},
+    {"house", "houses", "maison", "maisons", f, place},
+    {"garden", "gardens", "jardin", "jardins", m, place},
+    {"school", "schools", "école", "écoles", f, place},
+    {"hotel", "hotels", "hôtel", "hôtels", m, place},
+    {"forest", "forests", "forêt", "forêts", f, place},
+};
+
+struct Adjective {
+  const char *english, *masculine, *before_vowel, *feminine, *masculine_plural;
+  bool before;  ///< stands before its noun in French
+};
+constexpr Adjective kAdjectives[] = {
+    {"big", "grand", "grand", "grande", "grands", true},
+    {"small", "petit", "petit", "petite", "petits", true},
+    {"old", "vieux", "vieil", "vieille", "vieux", true},
+    {"beautiful", "beau", "bel", "belle", "beaux", true},
+    {"strange", "étrange", "étrange", "étrange", "étranges", false},
+    {"quiet", "silencieux", "silencieux", "silencieuse", "silencieux", false},
+};
+
+struct Article {
+  const char *english, *english_plural;
+  const char *masculine, *masculine_vowel, *feminine, *feminine_vowel, *plural;
+};
+constexpr Article kArticles[] = {
+    {"the", "the", "le ", "l'", "la ", "l'", "les "},
+    {"my", "my", "mon ", "mon ", "ma ", "mon ", "mes "},
+    {"this", "these", "ce ", "cet ", "cette ", "cette ", "ces "},
+    {"a", nullptr, "un ", "un ", "une ", "une ", nullptr},  // the last one: without a plural
+};
+
+struct Verb {
+  const char *english[2], *past, *present[2], *future, *participle;  // for one, for several
+  bool has_object;
+};
+constexpr Verb kVerbs[] = {
+    {{"sleeps", "sleep"}, "slept", {"dort", "dorment"}, "dormir", "dormi", false},
+    {{"sings", "sing"}, "sang", {"chante", "chantent"}, "chanter", "chanté", false},
+    {{"sees", "see"}, "saw", {"voit", "voient"}, "verr", "vu", true},
+    {{"loses", "lose"}, "lost", {"perd", "perdent"}, "perdr", "perdu", true},
+    {{"draws", "draw"}, "drew", {"dessine", "dessinent"}, "dessiner", "dessiné", true},
+    {{"hears", "hear"}, "heard", {"entend", "entendent"}, "entendr", "entendu", true},
+    {{"forgets", "forget"}, "forgot", {"oublie", "oublient"}, "oublier", "oublié", true},
+    {{"looks for", "look for"},
+     "looked for",
+     {"cherche", "cherchent"},
+     "chercher",
+     "cherché",
+     true},
+};
+enum Tense { present, past, future };
+// By tense, for one and for several.
+constexpr const char* kBe[][2] = {{"is", "are"}, {"was", "were"}, {"will", "will"}};
+constexpr const char* kDo[][2] = {{"does", "do"}, {"did", "did"}, {"will", "will"}};
+constexpr const char* kEtre[][2] = {{"est", "sont"}, {"était", "étaient"}, {"sera", "seront"}};
+constexpr const char* kAvoir[] = {"a", "ont"};  // and the ends of every future
+
+struct Phrase {
+  std::string english, french;
+};
+const Phrase kNumbers[] = {{"two", "deux"}, {"three", "trois"}, {"six", "six"}, {"ten", "dix"}};
+const Phrase kPlaces[] = {{"in", "dans"}, {"behind", "derrière"}, {"in front of", "devant"}};
+const Phrase kDays[][2] = {{{"every day", "tous les jours"}, {"on Sundays", "le dimanche"}},
+                           {{"yesterday", "hier"}, {"last week", "la semaine dernière"}},
+                           {{"tomorrow", "demain"}, {"tonight", "ce soir"}}};
+
+struct NounPhrase {
+  Phrase words;
+  bool plural = false;
+  Gender gender = m;
+};
+const NounPhrase kPronouns[] = {
+    {{"he", "il"}}, {{"she", "elle"}, false, f}, {{"they", "ils"}, true}};
 
 bool chance(Rng& rng, double p) { return rng.uniform() < p; }
 
-template <class T>
-const T& pick(Rng& rng, std::span<const T> from) {
-  return from[static_cast<size_t>(rng.below(std::ssize(from)))];
+template <class T, size_t n>
+const T& pick(Rng& rng, const T (&from)[n]) {
+  return from[static_cast<size_t>(rng.below(static_cast<int64_t>(n)))];
 }
 
-// One that fits; there must be one.
-template <class T, class Fits>
-const T& pick_if(Rng& rng, std::span<const T> from, Fits fits) {
-  while (true) {
-    const T& one = pick(rng, from);
-    if (fits(one)) return one;
+// With spaces between; empty words are left out.
+std::string join(std::initializer_list<std::string_view> words) {
+  std::string line;
+  for (const std::string_view word : words)
+    if (!word.empty()) line.append(line.empty() ? "" : " ").append(word);
+  return line;
+}
+
+Phrase join(const Phrase& a, const Phrase& b) {
+  return {join({a.english, b.english}), join({a.french, b.french})};
+}
+
+// By the first byte. The h of French nouns is silent.
+bool vowel(std::string_view word) {
+  return std::string_view("aehioéœ").find(word[0]) != std::string_view::npos;
+}
+
+// ne + a = n'a. The first word ends in e.
+std::string elide(std::string word, const std::string& next) {
+  if (!vowel(next)) return word + " " + next;
+  word.back() = '\'';
+  return word + next;
+}
+
+std::string agree(const Adjective& a, const NounPhrase& noun, bool before_vowel = false) {
+  if (noun.gender == f) return std::string(a.feminine) + (noun.plural ? "s" : "");
+  return noun.plural ? a.masculine_plural : before_vowel ? a.before_vowel : a.masculine;
+}
+
+// After "not", "a" is "de": Il ne voit pas d'œuf.
+Phrase with_article(const Article& a, const NounPhrase& noun, bool negated) {
+  const auto& [english, french] = noun.words;
+  if (noun.plural) return {join({a.english_plural, english}), a.plural + french};
+  const bool last = &a == std::end(kArticles) - 1;
+  const bool an = last && vowel(english) && english[0] != 'h', short_form = vowel(french);
+  const char* article = noun.gender == f ? (short_form ? a.feminine_vowel : a.feminine)
+                                         : (short_form ? a.masculine_vowel : a.masculine);
+  return {join({an ? "an" : a.english, english}),
+          last && negated ? elide("de", french) : article + french};
+}
+
+NounPhrase random_noun(Rng& rng, Kind from, Kind to, bool negated = false) {
+  const Noun* noun = nullptr;
+  do noun = &pick(rng, kNouns);
+  while (noun->kind < from || noun->kind > to);
+  NounPhrase p{{noun->english, noun->french}, chance(rng, 0.4), noun->gender};
+  if (p.plural) p.words = {noun->english_plural, noun->french_plural};
+  if (chance(rng, 0.4)) {
+    const Adjective& a = pick(rng, kAdjectives);
+    const auto& [english, french] = p.words;
+    const std::string form = agree(a, p, a.before && vowel(french));
+    p.words = {join({a.english, english}), a.before ? join({form, french}) : join({french, form})};
   }
-}
-
-enum class Role { subject, object, negated_object, place };
-
-// Every determiner but "a" and numbers is definite.
-Determiner random_determiner(Rng& rng, bool definite) {
-  constexpr Determiner kOwn[] = {Determiner::my,  Determiner::your,  Determiner::his,
-                                 Determiner::our, Determiner::their, Determiner::this_};
-  const double u = rng.uniform();
-  if (u < 0.4) return Determiner::the;
-  if (u < 0.7 && !definite) return Determiner::a;
-  return kOwn[rng.below(std::ssize(kOwn))];
-}
-
-NounPhrase random_noun_phrase(Rng& rng, unsigned kinds, Role role, bool definite = false) {
-  NounPhrase np;
-  np.noun = &pick_if(rng, nouns(), [&](const Noun& n) { return (n.kind & kinds) != 0; });
-  np.plural = chance(rng, role == Role::place ? 0.2 : 0.4);
-  np.determiner = random_determiner(rng, definite);
-  if (np.plural && !definite && role != Role::negated_object && chance(rng, 0.3)) {
-    np.determiner = Determiner::number;
-    np.number = static_cast<int>(2 + rng.below(11));
-  }
-  // "Cats sleep" are all cats, in French with the article.
-  if (np.plural && np.determiner == Determiner::a && role == Role::subject)
-    np.determiner = Determiner::the;
-  if (chance(rng, 0.35))
-    np.adjective = &pick_if(rng, adjectives(),
-                            [&](const Adjective& a) { return (a.kinds & np.noun->kind) != 0; });
-  return np;
-}
-
-// Of I, you, we the gender is not known, which some French forms would show.
-Pronoun random_subject_pronoun(Rng& rng, bool third_person) {
-  constexpr Pronoun kAll[] = {Pronoun::he, Pronoun::she, Pronoun::they,
-                              Pronoun::i,  Pronoun::you, Pronoun::we};
-  return kAll[rng.below(third_person ? 3 : 6)];
-}
-
-Pronoun random_object_pronoun(Rng& rng, Pronoun subject) {
-  constexpr Pronoun kAll[] = {Pronoun::i,   Pronoun::you, Pronoun::he,
-                              Pronoun::she, Pronoun::we,  Pronoun::they};
-  const auto is_own = [](Pronoun p) {
-    return p == Pronoun::i || p == Pronoun::you || p == Pronoun::we;
-  };
-  // "I ... me" and "I ... us" would be reflexive.
-  return pick_if(rng, std::span<const Pronoun>(kAll),
-                 [&](Pronoun p) { return !is_own(p) || !is_own(subject); });
-}
-
-void add_predicate(Clause& c, Rng& rng) {
-  constexpr Tense kTenses[] = {Tense::present, Tense::past, Tense::future};
-  c.tense = kTenses[rng.below(3)];
-  unsigned kind = kPerson;
-  if (chance(rng, 0.3)) {
-    c.subject_pronoun = random_subject_pronoun(rng, true);
-  } else {
-    c.subject = random_noun_phrase(rng, kAlive | kGoods | kPlace, Role::subject);
-    kind = c.subject.noun->kind;
-  }
-  c.predicate = &pick_if(rng, adjectives(), [&](const Adjective& a) {
-    return a.predicative && (a.kinds & kind) != 0 && &a != c.subject.adjective;
-  });
-}
-
-void add_object(Clause& c, Rng& rng) {
-  const Verb& verb = *c.verb;
-  if ((verb.objects & kPerson) != 0 && chance(rng, 0.25)) {
-    c.object_pronoun = random_object_pronoun(rng, c.subject_pronoun);
-    // The participle would have to agree with someone whose gender is not known.
-    const bool known = c.object_pronoun == Pronoun::he || c.object_pronoun == Pronoun::she ||
-                       c.object_pronoun == Pronoun::they;
-    if (c.tense == Tense::past && !known) c.tense = Tense::present;
-  } else {
-    c.object = random_noun_phrase(
-        rng, verb.objects, c.negated ? Role::negated_object : Role::object, verb.only_definite);
-  }
-}
-
-void add_verb(Clause& c, Rng& rng) {
-  c.verb = &pick(rng, verbs());
-  const Verb& verb = *c.verb;
-  constexpr Tense kTenses[] = {Tense::present, Tense::past, Tense::future, Tense::progressive,
-                               Tense::past_progressive};
-  c.tense = kTenses[rng.below(verb.continuous ? 5 : 3)];
-  const bool agrees = verb.auxiliary == Auxiliary::etre && c.tense == Tense::past;
-  if (chance(rng, 0.4))
-    c.subject_pronoun = random_subject_pronoun(rng, agrees);
+  if (p.plural && chance(rng, 0.3))
+    p.words = join(pick(rng, kNumbers), p.words);
   else
-    c.subject = random_noun_phrase(rng, verb.subjects, Role::subject);
-  if (verb.objects != 0) add_object(c, rng);
-  const auto& places = prepositions();
-  if (verb.to_places)
-    c.place = Place{&places.back(), random_noun_phrase(rng, kPlace, Role::place)};
-  else if (chance(rng, verb.objects != 0 ? 0.15 : 0.5))
-    c.place = Place{&pick(rng, places.first(places.size() - 1)),
-                    random_noun_phrase(rng, kPlace, Role::place)};
-  if (verb.past_form == Past::composed && chance(rng, 0.25))
-    c.time = &kTimes[c.tense == Tense::present       ? 0
-                     : c.tense == Tense::progressive ? 1
-                     : c.tense == Tense::past        ? 2
-                     : c.tense == Tense::future      ? 4
-                                                     : 3][rng.below(2)];
+    p.words = with_article(kArticles[rng.below(p.plural ? 3 : 4)], p, negated);
+  return p;
 }
 
-Clause random_clause(Rng& rng, bool may_ask) {
-  Clause c;
-  c.negated = chance(rng, 0.2);
-  c.question = may_ask && !c.negated && chance(rng, 0.15);
-  if (chance(rng, 0.2))
-    add_predicate(c, rng);
-  else
-    add_verb(c, rng);
-  return c;
+data::SentencePair random_pair(Rng& rng) {
+  const Verb* verb = chance(rng, 0.8) ? &pick(rng, kVerbs) : nullptr;  // none: be
+  const auto tense = static_cast<Tense>(rng.below(3));
+  const bool negated = chance(rng, 0.25), question = !negated && chance(rng, 0.15);
+  const NounPhrase subject =
+      chance(rng, 0.3) ? pick(rng, kPronouns) : random_noun(rng, being, verb ? being : place);
+  const bool plural = subject.plural;
+  Phrase rest;
+  if (verb == nullptr) {
+    const Adjective* a = nullptr;
+    do a = &pick(rng, kAdjectives);
+    while (subject.words.english.find(a->english) != std::string::npos);
+    rest = {a->english, agree(*a, subject)};
+  } else {
+    if (verb->has_object) rest = random_noun(rng, being, thing, negated).words;
+    if (chance(rng, verb->has_object ? 0.2 : 0.6)) {
+      rest = join(rest, pick(rng, kPlaces));
+      rest = join(rest, random_noun(rng, place, place).words);
+    }
+    if (chance(rng, 0.3)) rest = join(rest, pick(rng, kDays[tense]));
+  }
+
+  std::string auxiliary, main, finite;
+  if (verb == nullptr) {
+    auxiliary = kBe[tense][plural];
+    main = tense == future ? "be" : "";
+    finite = kEtre[tense][plural];
+  } else {
+    const bool asks = negated || question || tense == future;
+    auxiliary = asks ? kDo[tense][plural] : "";
+    main = asks ? verb->english[1] : tense == past ? verb->past : verb->english[plural];
+    finite = tense == present ? verb->present[plural]
+                              : std::string(tense == future ? verb->future : "") + kAvoir[plural];
+    if (tense == past) rest.french = join({verb->participle, rest.french});
+  }
+  if (negated) finite = elide("ne", finite) + " pas";
+  const std::string french = join({subject.words.french, finite, rest.french});
+  if (question)
+    return {join({auxiliary, subject.words.english, main, rest.english}) + "?",
+            elide("est-ce que", french) + " ?"};
+  const char* no = negated ? "not" : "";
+  return {join({subject.words.english, auxiliary, no, main, rest.english}) + ".", french + "."};
 }
 
 }  // namespace
 
-Sentence random_sentence(Rng& rng) {
-  Sentence s;
-  const bool two = chance(rng, 0.15);
-  s.first = random_clause(rng, !two);
-  if (two) {
-    s.link = &pick(rng, links());
-    s.second = random_clause(rng, false);
-  }
-  return s;
-}
-
-}  // namespace grammar
-
 std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed) {
-  check(n >= 0, "generate_pairs: {} pairs", n);
+  check(n >= 0 && n <= 1'000'000, "generate_pairs: {} pairs; 0 to 1,000,000", n);
   Rng rng(seed);
   std::vector<data::SentencePair> pairs;
-  pairs.reserve(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) {
-    const grammar::Sentence sentence = grammar::random_sentence(rng);
-    pairs.push_back({grammar::english(sentence), grammar::french(sentence)});
+  std::unordered_set<std::string> seen;
+  while (std::ssize(pairs) < n) {
+    data::SentencePair pair = random_pair(rng);
+    for (std::string* line : {&pair.source, &pair.target}) line->front() += 'A' - 'a';
+    if (seen.insert(pair.source).second) pairs.push_back(std::move(pair));
   }
   return pairs;
 }

@@ -1,7 +1,6 @@
-// A small English-French grammar that makes pairs of sentences, for trying models without a file:
-// numbers, tenses, questions, negation, gender and agreement, elision and contraction, adjectives
-// before and after the noun, object pronouns before the verb. An English sentence always has the
-// same French one.
+// Made-up English sentences with their French translations, for trying models without a file:
+// "Did these birds sing in my school?", "Est-ce que ces oiseaux ont chanté dans mon école ?"
+// French asks for gender and number, adjectives before or behind the noun, tenses, and elision.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,8 @@
 
 namespace tern::apps::translate {
 
-/// n pairs, English the source. The same seed gives the same pairs; few of them are equal.
+/// n different pairs, English the source; at most a million. The same seed gives the same pairs,
+/// and fewer pairs are the first ones of more.
 std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed);
 
 }  // namespace tern::apps::translate

@@ -33,7 +33,7 @@ TrainConfig busy_config(const std::string& model) {
   c.model.tie = "all";
   c.model.dropout = 0.2;
   c.epochs = 3;
-  c.batch = 12;
+  c.batch = 9;
   c.lr = 0.5;
   c.schedule = "noam";
   c.warmup = 5;
@@ -170,7 +170,8 @@ TEST_CASE("translate: less memory by recomputation and steps inside backward, th
       c.memory_use.step_in_backward = less;
       c.memory_use.recompute = c.model.recompute =
           less && c.model.model == "transformer" ? "full" : "none";
-      auto t = Setup(c).training();
+      const Setup setup(c);
+      auto t = setup.training();
       for (int i = 0; i < 5; ++i) step(*t);
       return t->loop.state();
     };
@@ -355,7 +356,7 @@ TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is r
   TranslateOptions o = parse({"train", "--first", "40", "--epochs", "1", "--batch", "8"});
   o.train.model.dim = 16;
   o.out = dir / "short";
-  REQUIRE(o.train.warmup == 200);
+  REQUIRE(o.train.warmup == 100);
   CHECK(start_training(o) == 0);  // 5 steps
   CHECK(load_config({o.out}).warmup == 1);
   TranslateOptions more;
@@ -365,7 +366,7 @@ TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is r
   CHECK_THROWS_WITH_AS(resume_training(more), doctest::Contains("the cosine schedule"), Error);
   o.warmup_given = true;
   o.out = dir / "given";
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("a warm-up of 200 steps"), Error);
+  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("a warm-up of 100 steps"), Error);
   CHECK_FALSE(std::filesystem::exists(o.out));
 }
 
