@@ -1,5 +1,6 @@
 #include "tern/models/bert.h"
 
+#include "tern/core/ops/heads.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::models {
@@ -13,8 +14,7 @@ const BertOptions& checked(const BertOptions& o) {
       o.vocab > 0 && o.dim > 0 && o.ffn > 0 && o.layers >= 0 && o.positions > 0 && o.segments > 0,
       "Bert: vocab {}, dim {}, ffn {}, layers {}, positions {}, segments {}; all must be positive",
       o.vocab, o.dim, o.ffn, o.layers, o.positions, o.segments);
-  check(o.heads > 0 && o.dim % o.heads == 0, "Bert: {} channels do not divide into {} heads", o.dim,
-        o.heads);
+  detail::check_heads("Bert", o.dim, o.heads);
   check(o.classes >= 0, "Bert: {} classes; 0 for no classifier", o.classes);
   return o;
 }
@@ -116,6 +116,7 @@ Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tens
                                  .scale = {},
                                  .dropout = dropout.training ? dropout.p : 0,
                                  .rng = &dropout.rng};
+  using detail::split_heads;
   Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
          v = split_heads(value(x), heads), y;
   if (weights) {
@@ -125,7 +126,7 @@ Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tens
   } else {
     y = attention(q, k, v, options);
   }
-  return join_heads(y);
+  return detail::join_heads(y);
 }
 
 BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tern/core/ops/fused.h"
+#include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
 
 namespace tern::models {
@@ -19,7 +20,9 @@ double residual_std(const GptOptions& o) {
 
 int64_t ffn_dim(const GptOptions& o) { return o.ffn_dim ? o.ffn_dim : 4 * o.dim; }
 
-HeadCounts head_counts(const GptOptions& o) { return {o.heads, o.kv_heads ? o.kv_heads : o.heads}; }
+HeadCounts head_counts(const GptOptions& o) {
+  return detail::counted_heads("Gpt", o.heads, o.kv_heads);
+}
 
 nn::Parameter normal(const Shape& shape, double std, Rng& rng) {
   nn::Parameter p(empty(shape));
@@ -41,10 +44,8 @@ const GptOptions& checked(const GptOptions& o) {
   check(o.vocab > 0 && o.context > 0 && o.layers >= 0 && o.ffn_dim >= 0,
         "Gpt: {} words, a context of {} tokens, {} layers of {} hidden units", o.vocab, o.context,
         o.layers, o.ffn_dim);
-  check(o.heads > 0 && o.dim > 0 && o.dim % o.heads == 0,
-        "Gpt: {} channels do not divide into {} heads", o.dim, o.heads);
-  check(o.kv_heads >= 0 && o.heads % head_counts(o).kv_heads == 0,
-        "Gpt: {} heads of keys do not divide {} heads of queries", o.kv_heads, o.heads);
+  detail::check_heads("Gpt", o.dim, o.heads);
+  head_counts(o);
   check(o.positions == GptPositions::learned || o.dim / o.heads % 2 == 0,
         "Gpt: rotary positions turn pairs of channels, a head has {}", o.dim / o.heads);
   for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
@@ -109,6 +110,7 @@ Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tenso
   } else {
     q = (*q_proj)(x), k = (*k_proj)(x), v = (*v_proj)(x);
   }
+  using detail::split_heads;
   q = split_heads(q, counts.heads);
   k = split_heads(k, counts.kv_heads);
   v = split_heads(v, counts.kv_heads);
@@ -130,7 +132,7 @@ Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tenso
   } else {
     y = tern::attention(q, k, v, options(before));
   }
-  return join_heads(y);
+  return detail::join_heads(y);
 }
 
 GptMlp::GptMlp(const GptOptions& o, Rng& rng)

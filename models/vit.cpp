@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
 
 namespace tern::models {
@@ -41,11 +42,12 @@ Tensor VitAttention::context(const Tensor& x, int64_t count, Tensor* weights) co
   ModuleScope module(qkv.weight);
   const AttentionOptions options{.dropout = training ? dropout : 0, .rng = &rng};
   if (weights) {
+    using detail::split_heads;
     const std::vector<Tensor> parts = chunk(qkv(x), 3, -1);
     Attended y = attention_with_weights(split_heads(parts[0], heads), split_heads(parts[1], heads),
                                         split_heads(parts[2], heads), options);
     *weights = y.weights;
-    return join_heads(y.context);
+    return detail::join_heads(y.context);
   }
   if (count == x.size(1)) return self_attention(qkv(x), {heads}, options);
   const int64_t dim = qkv.weight.size(1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tern/core/ops/heads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"
@@ -10,15 +11,17 @@
 namespace tern::nn {
 namespace {
 
-int64_t kv_heads_of(const MultiHeadOptions& o) { return o.kv_heads ? o.kv_heads : o.heads; }
+using detail::join_heads;
+using detail::split_heads;
+
+HeadCounts counts_of(const MultiHeadOptions& o) {
+  return detail::counted_heads("MultiHeadAttention", o.heads, o.kv_heads);
+}
 
 /// dim, if a layer can be made of it.
 int64_t checked(int64_t dim, const MultiHeadOptions& o) {
-  const int64_t kv = kv_heads_of(o);
-  check(dim > 0 && o.heads > 0 && dim % o.heads == 0,
-        "MultiHeadAttention: {} channels do not divide into {} heads", dim, o.heads);
-  check(kv > 0 && o.heads % kv == 0,
-        "MultiHeadAttention: {} heads of keys do not divide {} heads of queries", kv, o.heads);
+  detail::check_heads("MultiHeadAttention", dim, o.heads);
+  counts_of(o);
   check(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), it is {}",
         o.dropout);
   return dim;
@@ -96,7 +99,7 @@ KeyValueCache KeyValueCache::select_rows(const Tensor& rows) const {
 
 MultiHeadAttention::MultiHeadAttention(int64_t dim, Rng& source, const MultiHeadOptions& o)
     : out_proj(checked(dim, o), dim, source, o.bias),
-      counts{o.heads, kv_heads_of(o)},
+      counts(counts_of(o)),
       dropout(o.dropout),
       rng(source.split()) {
   const int64_t rows = (o.heads + 2 * counts.kv_heads) * (dim / o.heads);

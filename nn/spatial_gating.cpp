@@ -1,6 +1,7 @@
 #include "tern/nn/spatial_gating.h"
 
 #include "tern/core/ops/fused.h"
+#include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
 #include "tern/nn/init.h"
 
@@ -125,8 +126,7 @@ Tensor SpatialGatingUnit::mixed(const Tensor& u, const Tensor& values, int64_t f
     f = f + b;
   } else {
     // (B,S,C) -> (B,H,S,C/H), (H,M,S) (B,H,S,C/H) + (H,M,1), and back
-    Tensor heads = transpose(unflatten(values, -1, {options.heads, -1}), 1, 2);
-    f = flatten(transpose(matmul(w, heads) + b, 1, 2), 2);
+    f = detail::join_heads(matmul(w, detail::split_heads(values, options.heads)) + b);
   }
   if (added.defined()) f = f + added;
   if (options.gate == Gate::linear) return f;

@@ -7,6 +7,7 @@
 #include "tern/core/kernels/product.h"
 #include "tern/core/ops/attention_call.h"
 #include "tern/core/ops/composed.h"
+#include "tern/core/ops/heads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -16,6 +17,8 @@ namespace {
 
 using detail::AttentionCall;
 using detail::HeadsOf;
+using detail::join_heads;
+using detail::split_heads;
 using kernels::Heads;
 
 /// x where BLAS can take the matrices of its last two axes as they lie, else a copy.
@@ -285,16 +288,9 @@ int64_t head_dim(const Tensor& x, int64_t parts) {
   return x.size(2) / parts;
 }
 
-int64_t kv_heads_of(const HeadCounts& counts) {
-  const int64_t kv = counts.kv_heads ? counts.kv_heads : counts.heads;
-  check(counts.heads > 0 && kv > 0 && counts.heads % kv == 0,
-        "attention: {} heads of keys do not divide {} heads of queries", kv, counts.heads);
-  return kv;
-}
-
 AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
-  const int64_t heads = counts.heads, kv = kv_heads_of(counts);
+  const auto [heads, kv] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
         "self_attention: {} channels are not queries of {} heads beside keys and values of {} "
         "each: they must be a multiple of {} + 2 * {}",
@@ -311,7 +307,7 @@ AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
 
 AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                          const AttentionOptions& options) {
-  const int64_t heads = counts.heads, kv_heads = kv_heads_of(counts);
+  const auto [heads, kv_heads] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   const int64_t dim = head_dim(q, heads);
   check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
         "cross_attention: {} channels are not keys and values of {} heads each: they must be a "

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "tern/core/ops/attention_call.h"
+#include "tern/core/ops/heads.h"
 #include "tern/core/ops/matmul.h"
 #include "tern/core/ops/ops.h"
 
@@ -61,7 +62,7 @@ Layout HeadsOf::layout(const Layout& x) const {
 Tensor HeadsOf::of(const std::vector<Operand>& inputs) const {
   const Tensor& x = inputs[static_cast<size_t>(input)].tensor();
   if (dim == 0) return x;
-  return transpose(unflatten(narrow(x, -1, first, heads * dim), -1, {heads, dim}), 1, 2);
+  return split_heads(narrow(x, -1, first, heads * dim), heads);
 }
 
 Shape AttentionCall::scores() const {

@@ -1,0 +1,31 @@
+// Inside of core, nn and models only: heads of attention, whose channels lie side by side on the
+// last axis or have an axis of their own.
+#pragma once
+
+#include "tern/core/ops/attention.h"
+#include "tern/core/ops/ops.h"
+
+namespace tern::detail {
+
+/// (B, T, H D) as (B, H, T, D).
+inline Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
+}
+
+/// (B, H, T, D) as (B, T, H D).
+inline Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
+
+inline void check_heads(const char* who, int64_t dim, int64_t heads) {
+  check(dim > 0 && heads > 0 && dim % heads == 0, "{}: {} channels do not divide into {} heads",
+        who, dim, heads);
+}
+
+/// With the heads of keys that kv_heads 0 stands for. Error: they do not divide the others.
+inline HeadCounts counted_heads(const char* who, int64_t heads, int64_t kv_heads) {
+  const int64_t kv = kv_heads != 0 ? kv_heads : heads;
+  check(heads > 0 && kv > 0 && heads % kv == 0,
+        "{}: {} heads of keys do not divide {} heads of queries", who, kv, heads);
+  return {heads, kv};
+}
+
+}  // namespace tern::detail
