@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/detail/wordpiece_names.h"
+#include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 

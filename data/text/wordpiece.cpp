@@ -6,7 +6,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/data/text/detail/wordpiece_names.h"
+#include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
@@ -95,29 +95,12 @@ bool WordPiece::is_special(int64_t id) const {
 }
 
 void WordPiece::append_word(const std::string& word, std::vector<int64_t>& ids) const {
-  const std::vector<std::string_view> letters = code_points(word);
-  const size_t before = ids.size();
-  size_t begin = 0;
-  std::string candidate;
-  while (begin < letters.size() && std::ssize(letters) <= options_.longest_word) {
-    size_t end = letters.size();
-    std::optional<int64_t> id;
-    for (; end > begin && !id; --end) {
-      const char* from = letters[begin].data();
-      const auto bytes =
-          static_cast<size_t>(letters[end - 1].data() + letters[end - 1].size() - from);
-      if (bytes > longest_piece_) continue;
-      candidate = begin > 0 ? kContinued : "";
-      candidate.append(from, bytes);
-      id = find(candidate);
-    }
-    if (!id) break;
-    ids.push_back(*id);
-    begin = end + 1;  // the loop went one on
-  }
-  if (begin == letters.size()) return;
-  ids.resize(before);
-  ids.push_back(unknown_id());
+  const auto pieces = detail::word_pieces(word, {kContinued, options_.longest_word, longest_piece_},
+                                          [&](std::string_view piece) { return find(piece); });
+  if (pieces)
+    ids.insert(ids.end(), pieces->begin(), pieces->end());
+  else
+    ids.push_back(unknown_id());
 }
 
 std::vector<int64_t> WordPiece::encode_plain(std::string_view text) const {

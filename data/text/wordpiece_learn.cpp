@@ -4,7 +4,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/merge_learner.h"
-#include "tern/data/text/detail/wordpiece_names.h"
+#include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/vocabulary.h"
 #include "tern/data/text/wordpiece.h"

@@ -9,6 +9,7 @@
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/detail/pretrained_unigram.h"
+#include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data::detail {
@@ -16,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using Ids = std::vector<int64_t>;
+using TokenIds = std::unordered_map<std::string, int64_t>;
 
 std::string text_or(const json& part, const char* key, const char* otherwise) {
   const auto found = part.find(key);
@@ -38,15 +40,15 @@ PretrainedModel read_vocabulary(const json& part) {
   return model;
 }
 
-std::optional<int64_t> find(const PretrainedModel& model, const std::string& token) {
-  const auto found = model.ids.find(token);
-  if (found == model.ids.end()) return std::nullopt;
+std::optional<int64_t> find(const TokenIds& ids, const std::string& token) {
+  const auto found = ids.find(token);
+  if (found == ids.end()) return std::nullopt;
   return found->second;
 }
 
 std::optional<int64_t> unknown_of(const PretrainedModel& model, const std::string& token) {
   if (token.empty()) return std::nullopt;
-  const std::optional<int64_t> id = find(model, token);
+  const std::optional<int64_t> id = find(model.ids, token);
   check(id.has_value(), "the unknown token '{}' is not in the vocabulary", token);
   return id;
 }
@@ -64,30 +66,13 @@ class WordPieces {
   }
 
   Ids operator()(std::string_view word) const {
-    const std::vector<std::string_view> letters = code_points(word);
-    if (std::ssize(letters) > longest_word_) return {*unknown_};
-    Ids ids;
-    for (size_t begin = 0; begin < letters.size();) {
-      size_t end = std::min(letters.size(), begin + longest_);
-      std::string piece;
-      for (; end > begin; --end) {
-        const char* from = letters[begin].data();
-        const char* to = letters[end - 1].data() + letters[end - 1].size();
-        if (static_cast<size_t>(to - from) > longest_) continue;
-        piece = (begin > 0 ? prefix_ : "") + std::string(from, to);
-        if (const auto found = ids_.find(piece); found != ids_.end()) {
-          ids.push_back(found->second);
-          break;
-        }
-      }
-      if (end == begin) return {*unknown_};
-      begin = end;
-    }
-    return ids;
+    return word_pieces(word, {prefix_, longest_word_, longest_},
+                       [&](const std::string& piece) { return find(ids_, piece); })
+        .value_or(Ids{*unknown_});
   }
 
  private:
-  std::unordered_map<std::string, int64_t> ids_;
+  TokenIds ids_;
   std::string prefix_;
   std::optional<int64_t> unknown_;
   int64_t longest_word_;
@@ -113,7 +98,7 @@ class Pairs {
 
   Ids operator()(std::string_view word) const {
     if (ignore_merges_)
-      if (const auto whole = find(model_, std::string(word))) return {*whole};
+      if (const auto whole = find(model_.ids, std::string(word))) return {*whole};
     return merges_.merge(characters(word));
   }
 
@@ -134,7 +119,7 @@ class Pairs {
     check(right.size() >= prefix_.size(), "BPE: the merge '{} {}' is shorter than the prefix", left,
           right);
     const std::string whole = left + right.substr(prefix_.size());
-    const auto a = find(model_, left), b = find(model_, right), c = find(model_, whole);
+    const auto a = find(model_.ids, left), b = find(model_.ids, right), c = find(model_.ids, whole);
     check(a && b && c, "BPE: the merge '{} {}' is of or into a token that is not there", left,
           right);
     check(merges_.add(*a, *b, *c), "BPE: the merge '{} {}' is there twice", left, right);
@@ -147,7 +132,7 @@ class Pairs {
     for (size_t i = 0; i < letters.size(); ++i) {
       const std::string token = (i > 0 ? prefix_ : "") + std::string(letters[i]) +
                                 (i + 1 == letters.size() ? suffix_ : "");
-      if (const auto id = find(model_, token)) {
+      if (const auto id = find(model_.ids, token)) {
         if (pending) ids.push_back(*unknown_);
         pending = false;
         ids.push_back(*id);
