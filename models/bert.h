@@ -5,8 +5,8 @@
 //   L layers: x = norm(x + dropout(attention(x)));  x = norm(x + dropout(ffn(x)))   post-norm
 //   pooled = tanh(pooler(x[:, 0]))                    the token [CLS]
 //   masked words:   logits = words' norm(gelu(dense(x)))^T + bias       the decoder is the table
-//   next sentence:  logits = seq_relationship(pooled)      0: B goes on where A ends, 1: it does
-//   not classes:        logits = classifier(dropout(pooled))
+//   next sentence:  logits = seq_relationship(pooled)     0: B goes on where A ends, 1: it does not
+//   classes:        logits = classifier(dropout(pooled))
 //
 // Training computes logits of words at the masked places alone:
 //
@@ -14,8 +14,8 @@
 //   models::Bert model(models::bert_options("tiny"), rng);
 //   for (data::BertBatch& b : loader) {                      // data/text/bert_loader.h
 //     models::BertLoss loss = models::pretraining_loss(
-//         model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)}, {b.places, b.words,
-//         b.next});
+//         model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)},
+//         {b.places, b.words, b.next});
 //     loss.total.backward(); ...
 //
 // Which heads there are is said by the options; a model for fine-tuning has .masked_lm =

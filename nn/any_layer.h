@@ -1,8 +1,10 @@
 // A layer whose type is chosen while the program runs: any module or function object that takes a
 // const Tensor& and gives a Tensor.
 //
-//   nn::AnyLayer layer = deep ? nn::AnyLayer(Mlp(8, 64, rng)) : nn::AnyLayer(nn::Linear(8, 8,
-//   rng)); Tensor y = layer(x); if (layer.is<Mlp>()) layer.as<Mlp>().up.weight ...
+//   nn::AnyLayer layer = nn::Linear(8, 8, rng);
+//   if (deep) layer = Mlp(8, 64, rng);
+//   Tensor y = layer(x);
+//   if (layer.is<Mlp>()) layer.as<Mlp>().up.weight ...
 //
 // It is a module as those are that it holds: every walk of module.h sees their fields under the
 // same names, and a copy has layers and weights of its own. Lists of them are in

@@ -50,8 +50,7 @@ class ModelState {
   std::vector<std::pair<Tensor, Tensor>> buffers_, gradients_;
 };
 
-// ---- The tree
-// ------------------------------------------------------------------------------------
+// ---- The tree ---------------------------------------------------------------------------------
 
 /// A module with what is below it in the sums.
 struct Branch {

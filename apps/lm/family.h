@@ -29,8 +29,8 @@ void load_by_name(const std::string& path, M& model) {
 
 /// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
 /// What it has beside that is used where it is there:
-///   loss(tokens, labels)                  cross entropy, without the logits of all tokens at a
-///   time encode(tokens), step(state, token)    the protocol of decode/step_model.h, with a cache
+///   loss(tokens, labels)                  cross entropy, without the logits of all tokens at once
+///   encode(tokens), step(state, token)    the protocol of decode/step_model.h, with a cache
 ///   attend(tokens).attention              weights (B, H, T, T) of every layer
 ///   heatmaps(tokens)                      models/heatmaps.h
 /// A module itself, and a handle: copies are the same model.

@@ -9,8 +9,9 @@
 // of the real tensors, to any order, and errors name the function.
 //
 //   // y = u * kernel, causal, of length n, by the convolution theorem (S4D: Gu et al. 2022)
-//   Tensor y = fft::irfft(complex_mul(fft::rfft(u, {.n = 2 * n}), fft::rfft(kernel, {.n = 2 *
-//   n}))); y = narrow(y, -1, 0, n);
+//   Tensor y = fft::irfft(
+//       complex_mul(fft::rfft(u, {.n = 2 * n}), fft::rfft(kernel, {.n = 2 * n})));
+//   y = narrow(y, -1, 0, n);
 #pragma once
 
 #include <string_view>

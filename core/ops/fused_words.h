@@ -60,8 +60,7 @@ template <Expression A>
   return a;
 }
 
-// ---- Functions of one expression: the value y, and what a slope is multiplied with
-// ---------------
+// ---- Functions of one expression: the value y, and what a slope is multiplied with -----------
 
 /// y with the slopes of x times slope(), which is asked for only where there are slopes.
 template <class V, unsigned kOn, class Slope>

@@ -1,11 +1,11 @@
 // Batches for the pre-training of BERT (Devlin et al. 2019, section 3.1 and appendix A.2): pairs of
 // text spans, half of which go on one with the other, and masked words in them.
 //
-//   WordPiece pieces = WordPiece::load("vocab.txt");                        // or learn
-//   auto text = std::make_shared<Documents>(read_documents(paths, pieces, {.longest_sentence =
-//   62})); Loader<BertBatch> loader = bert_loader(text, pieces, {.batch = 32, .max_tokens = 128});
-//   for (BertBatch& b : loader) ...                                         // models/bert.h goes
-//   on
+//   WordPiece pieces = WordPiece::load("vocab.txt");  // or learn
+//   auto text = std::make_shared<Documents>(
+//       read_documents(paths, pieces, {.longest_sentence = 62}));
+//   Loader<BertBatch> loader = bert_loader(text, pieces, {.batch = 32, .max_tokens = 128});
+//   for (BertBatch& b : loader) ...  // models/bert.h goes on
 //
 // An epoch goes through every document once. A span of sentences is taken until it has the tokens
 // of a sequence, and is cut in two at random, into A and B. In half of all pairs B is what follows

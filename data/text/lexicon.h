@@ -1,8 +1,9 @@
 // Which tokens of one language translate which of another, learned from pairs of sentences: what
 // decoding needs to look at few words alone (decoding::DecodeAllOptions::shortlists).
 //
-//   auto lexicon = data::Lexicon::learn(*encoded.pairs, {.source_vocab = 8000, .target_vocab =
-//   8000}); std::vector<int64_t> list = lexicon.candidates(source, 20);
+//   auto lexicon = data::Lexicon::learn(*encoded.pairs,
+//                                       {.source_vocab = 8000, .target_vocab = 8000});
+//   std::vector<int64_t> list = lexicon.candidates(source, 20);
 //
 // IBM Model 1 (Brown, Della Pietra, Della Pietra & Mercer 1993, "The Mathematics of Statistical
 // Machine Translation"): a target token is made by one of the source's tokens or by none, whichever

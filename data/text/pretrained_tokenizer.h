@@ -7,13 +7,11 @@
 //   normalizers     BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend,
 //                   Replace (of a string, or runs of spaces), Precompiled, Sequence
 //   pre-tokenizers  BertPreTokenizer, ByteLevel, Whitespace, WhitespaceSplit, Metaspace,
-//   Punctuation,
-//                   Digits, CharDelimiterSplit, Split (by a string, or by the patterns of GPT-2,
-//                   Llama 3 and Qwen 2), Sequence
+//                   Punctuation, Digits, CharDelimiterSplit, Split (by a string, or by the patterns
+//                   of GPT-2, Llama 3 and Qwen 2), Sequence
 //   post-processors TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
 //   decoders        WordPiece, ByteLevel, Metaspace, BPEDecoder, ByteFallback, Fuse, Strip,
-//   Replace,
-//                   Sequence
+//                   Replace, Sequence
 // Truncation and padding of the file are left to whoever makes batches. The tables of Unicode are
 // utf8proc's (data/text/unicode.h): characters newer than those, or than the package's own, may be
 // cut and normalised otherwise.
