@@ -11,16 +11,16 @@
 namespace tern::nn {
 namespace {
 
-using detail::join_heads;
-using detail::split_heads;
+using tern::detail::join_heads;
+using tern::detail::split_heads;
 
 HeadCounts counts_of(const MultiHeadOptions& o) {
-  return detail::counted_heads("MultiHeadAttention", o.heads, o.kv_heads);
+  return tern::detail::counted_heads("MultiHeadAttention", o.heads, o.kv_heads);
 }
 
 /// dim, if a layer can be made of it.
 int64_t checked(int64_t dim, const MultiHeadOptions& o) {
-  detail::check_heads("MultiHeadAttention", dim, o.heads);
+  tern::detail::check_heads("MultiHeadAttention", dim, o.heads);
   counts_of(o);
   check(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), it is {}",
         o.dropout);

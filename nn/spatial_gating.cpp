@@ -126,7 +126,7 @@ Tensor SpatialGatingUnit::mixed(const Tensor& u, const Tensor& values, int64_t f
     f = f + b;
   } else {
     // (B,S,C) -> (B,H,S,C/H), (H,M,S) (B,H,S,C/H) + (H,M,1), and back
-    f = detail::join_heads(matmul(w, detail::split_heads(values, options.heads)) + b);
+    f = tern::detail::join_heads(matmul(w, tern::detail::split_heads(values, options.heads)) + b);
   }
   if (added.defined()) f = f + added;
   if (options.gate == Gate::linear) return f;

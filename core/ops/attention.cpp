@@ -327,11 +327,6 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
 
 }  // namespace
 
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(unflatten(x, -1, {heads, -1}), 1, 2);
-}
-
-Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options) {

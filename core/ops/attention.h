@@ -59,11 +59,6 @@ Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
 Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                        const AttentionOptions& options = {});
 
-/// The heads of a projection on an axis of their own, as attention() takes them:
-/// (B, T, H D) -> (B, H, T, D), and back. Both are views where the layout allows it.
-Tensor split_heads(const Tensor& x, int64_t heads);
-Tensor join_heads(const Tensor& x);
-
 /// The mask as u8 that broadcasts to (B, H, T, S); undefined if every key is seen. A bias counts by
 /// its -inf.
 Tensor seen_keys(const AttentionMask& mask, const Shape& scores);

@@ -8,7 +8,7 @@
 
 #include "tern/decode/beam_search.h"
 #include "tern/decode/sampling.h"
-#include "tern/tests/nn/decode_chain.h"
+#include "tern/tests/decode/decode_chain.h"
 
 using namespace tern;
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,

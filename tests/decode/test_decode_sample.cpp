@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "tern/core/base/threads.h"
-#include "tern/tests/nn/decode_chain.h"
+#include "tern/tests/decode/decode_chain.h"
 
 using namespace tern;
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
