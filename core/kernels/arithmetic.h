@@ -1,5 +1,5 @@
 // Sums, differences and products of numbers of any element type. Integers wrap around, as they do
-// in PyTorch: without undefined behaviour. Inside of core only.
+// in PyTorch: without undefined behaviour.
 #pragma once
 
 #include <type_traits>

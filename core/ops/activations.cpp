@@ -12,19 +12,6 @@ using detail::rest_of_sigmoid;
 using detail::steady_sigmoid;
 using detail::unary;
 
-struct Softplus {
-  static constexpr const char* kName = "softplus";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return softplus(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * steady_sigmoid(x);
-  }
-};
-
 struct LeakyRelu {
   static constexpr const char* kName = "leaky_relu";
   static constexpr Keep kKeep = Keep::input;
@@ -142,7 +129,7 @@ Tensor gelu(const Tensor& x, Gelu form) {
 }
 Tensor sigmoid(const Tensor& x) { return unary(x, detail::Sigmoid()); }
 Tensor silu(const Tensor& x) { return unary(x, detail::Silu()); }
-Tensor softplus(const Tensor& x) { return unary(x, Softplus()); }
+Tensor softplus(const Tensor& x) { return unary(x, detail::Softplus()); }
 Tensor leaky_relu(const Tensor& x, double slope) { return unary(x, LeakyRelu{slope}); }
 Tensor elu(const Tensor& x, double alpha) { return unary(x, Elu{alpha}); }
 Tensor mish(const Tensor& x) { return unary(x, Mish()); }

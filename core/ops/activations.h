@@ -1,6 +1,7 @@
-// The activation functions as formulas: for their own ops and for linear, which applies them while
-// the product is in the cache. Where a formula has two branches, the one not taken stays finite,
-// so that its gradient (0 times it) is 0 in second derivatives too. Inside of core only.
+// Activation functions as ops (elementwise.h): for their own ops, for the words of fused()
+// (fused_words.h) and for linear, which applies them while the product is in the cache. Where a
+// formula has two branches, the one not taken stays finite, so that its gradient (0 times it) is 0
+// in second derivatives too.
 #pragma once
 
 #include "tern/core/ops/elementwise.h"
@@ -32,11 +33,11 @@ struct Relu {
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::output;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return x <= T(0) ? T(0) : x;  // NaN stays NaN
   }
   template <class T>
-  T df(const T& dy, const T& y) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     using namespace formula;
     return where(le(y, Constant<T>(0)), Constant<T>(0), dy);
   }
@@ -47,7 +48,7 @@ struct GeluErf {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return formula::gelu(x);
   }
   template <class T>
@@ -66,11 +67,11 @@ struct GeluTanh {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return formula::gelu_tanh(x);
   }
   template <class T>
-  T df(const T& dy, const T& x) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
     constexpr double kLinear = 2 * 0.79788456080286535588, kCubic = kLinear * 0.044715;
@@ -86,11 +87,11 @@ struct Silu {
   static constexpr const char* kName = "silu";
   static constexpr Keep kKeep = Keep::input;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return x * formula::sigmoid(x);
   }
   template <class T>
-  T df(const T& dy, const T& x) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
     T s = steady_sigmoid(x);
@@ -102,11 +103,11 @@ struct Tanh {
   static constexpr const char* kName = "tanh";
   static constexpr Keep kKeep = Keep::output;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return formula::tanh(x);
   }
   template <class T>
-  T df(const T& dy, const T& y) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy * (formula::Constant<T>(1) - y * y);
   }
 };
@@ -115,12 +116,25 @@ struct Sigmoid {
   static constexpr const char* kName = "sigmoid";
   static constexpr Keep kKeep = Keep::output;
   template <class T>
-  T f(T x) const {
+  [[gnu::always_inline]] T f(T x) const {
     return formula::sigmoid(x);
   }
   template <class T>
-  T df(const T& dy, const T& y) const {
+  [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy * (y * (formula::Constant<T>(1) - y));
+  }
+};
+
+struct Softplus {
+  static constexpr const char* kName = "softplus";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  [[gnu::always_inline]] T f(T x) const {
+    return formula::softplus(x);
+  }
+  template <class T>
+  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
+    return dy * steady_sigmoid(x);
   }
 };
 

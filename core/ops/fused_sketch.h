@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <string_view>
 
 #include "tern/core/base/dtype.h"
 
@@ -35,53 +36,40 @@ struct Sketch {
   }
 };
 
-/// The result of word number `word`.
-inline Sketch word(uint64_t word, const Sketch& a, const Sketch& b = {}, const Sketch& c = {}) {
-  const uint64_t print =
-      Sketch::mixed(Sketch::mixed(Sketch::mixed(word, a.print), b.print), c.print);
+/// What the word called `name` gives.
+inline Sketch sketch(std::string_view name, const Sketch& a, const Sketch& b = {},
+                     const Sketch& c = {}) {
+  uint64_t print = 0;
+  for (char letter : name) print = Sketch::mixed(print, static_cast<uint64_t>(letter));
+  for (const Sketch* x : {&a, &b, &c}) print = Sketch::mixed(print, x->print);
   return {print, a.reads | b.reads | c.reads};
 }
 
 // clang-format off
-inline Sketch operator+(const Sketch& a, const Sketch& b) { return word(10, a, b); }
-inline Sketch operator-(const Sketch& a, const Sketch& b) { return word(11, a, b); }
+inline Sketch operator+(const Sketch& a, const Sketch& b) { return sketch("+", a, b); }
+inline Sketch operator-(const Sketch& a, const Sketch& b) { return sketch("-", a, b); }
 inline Sketch operator*(const Sketch& a, const Sketch& b) {
   if (a == Sketch::one()) return b;
-  return b == Sketch::one() ? a : word(12, a, b);
+  return b == Sketch::one() ? a : sketch("*", a, b);
 }
 inline Sketch operator/(const Sketch& a, const Sketch& b) {
-  return b == Sketch::one() ? a : word(13, a, b);
+  return b == Sketch::one() ? a : sketch("/", a, b);
 }
-inline Sketch operator-(const Sketch& a) { return word(14, a); }
-inline Sketch pow(const Sketch& a, const Sketch& b) { return word(15, a, b); }
-inline Sketch minimum(const Sketch& a, const Sketch& b) { return word(16, a, b); }
-inline Sketch maximum(const Sketch& a, const Sketch& b) { return word(17, a, b); }
-inline Sketch where(const Sketch& c, const Sketch& a, const Sketch& b) { return word(18, c, a, b); }
-inline Sketch eq(const Sketch& a, const Sketch& b) { return word(19, a, b); }
-inline Sketch ne(const Sketch& a, const Sketch& b) { return word(20, a, b); }
-inline Sketch lt(const Sketch& a, const Sketch& b) { return word(21, a, b); }
-inline Sketch le(const Sketch& a, const Sketch& b) { return word(22, a, b); }
-inline Sketch gt(const Sketch& a, const Sketch& b) { return word(23, a, b); }
-inline Sketch ge(const Sketch& a, const Sketch& b) { return word(24, a, b); }
-inline Sketch logical_and(const Sketch& a, const Sketch& b) { return word(25, a, b); }
-inline Sketch logical_or(const Sketch& a, const Sketch& b) { return word(26, a, b); }
-inline Sketch logical_not(const Sketch& a) { return word(27, a); }
-inline Sketch abs(const Sketch& a) { return word(28, a); }
-inline Sketch sign(const Sketch& a) { return word(29, a); }
-inline Sketch exp(const Sketch& a) { return word(30, a); }
-inline Sketch expm1(const Sketch& a) { return word(31, a); }
-inline Sketch log(const Sketch& a) { return word(32, a); }
-inline Sketch log1p(const Sketch& a) { return word(33, a); }
-inline Sketch sqrt(const Sketch& a) { return word(34, a); }
-inline Sketch rsqrt(const Sketch& a) { return word(35, a); }
-inline Sketch sin(const Sketch& a) { return word(36, a); }
-inline Sketch cos(const Sketch& a) { return word(37, a); }
-inline Sketch tanh(const Sketch& a) { return word(38, a); }
-inline Sketch sigmoid(const Sketch& a) { return word(39, a); }
-inline Sketch softplus(const Sketch& a) { return word(40, a); }
-inline Sketch erf(const Sketch& a) { return word(41, a); }
-inline Sketch gelu(const Sketch& a) { return word(42, a); }
-inline Sketch gelu_tanh(const Sketch& a) { return word(43, a); }
+inline Sketch operator-(const Sketch& a) { return sketch("neg", a); }
+inline Sketch minimum(const Sketch& a, const Sketch& b) { return sketch("minimum", a, b); }
+inline Sketch maximum(const Sketch& a, const Sketch& b) { return sketch("maximum", a, b); }
+inline Sketch where(const Sketch& c, const Sketch& a, const Sketch& b) {
+  return sketch("where", c, a, b);
+}
+inline Sketch eq(const Sketch& a, const Sketch& b) { return sketch("eq", a, b); }
+inline Sketch ne(const Sketch& a, const Sketch& b) { return sketch("ne", a, b); }
+inline Sketch lt(const Sketch& a, const Sketch& b) { return sketch("lt", a, b); }
+inline Sketch le(const Sketch& a, const Sketch& b) { return sketch("le", a, b); }
+inline Sketch gt(const Sketch& a, const Sketch& b) { return sketch("gt", a, b); }
+inline Sketch ge(const Sketch& a, const Sketch& b) { return sketch("ge", a, b); }
+inline Sketch logical_and(const Sketch& a, const Sketch& b) { return sketch("and", a, b); }
+inline Sketch logical_or(const Sketch& a, const Sketch& b) { return sketch("or", a, b); }
+inline Sketch logical_not(const Sketch& a) { return sketch("not", a); }
 // clang-format on
 
 }  // namespace tern::detail::fusion

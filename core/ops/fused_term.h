@@ -14,13 +14,10 @@
 namespace tern::detail::fusion {
 
 // Words for numbers; those for Tensors and sketches are found by their arguments.
-using formula::abs, formula::cos, formula::erf, formula::exp, formula::expm1, formula::gelu,
-    formula::gelu_tanh, formula::log, formula::log1p, formula::pow, formula::rsqrt,
-    formula::sigmoid, formula::sin, formula::softplus, formula::tanh;
 using formula::Constant, formula::Number;
 using formula::eq, formula::ge, formula::gt, formula::le, formula::logical_and,
     formula::logical_not, formula::logical_or, formula::lt, formula::maximum, formula::minimum,
-    formula::ne, formula::sign, formula::where;
+    formula::ne, formula::where;
 
 /// A value, and its slope along input k for each bit k of kOn.
 template <class V, unsigned kOn>

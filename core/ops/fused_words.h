@@ -1,8 +1,12 @@
 // The words of fused()'s formulas (fused.h): operators, functions, conditions, each with its rule
-// for slopes. Found by argument-dependent lookup.
+// for slopes. Found by argument-dependent lookup. An op of one number becomes a word by a line here
+// once its struct stands in a header (unary.h, activations.h).
 #pragma once
 
+#include "tern/core/ops/activations.h"
+#include "tern/core/ops/fused_sketch.h"
 #include "tern/core/ops/fused_term.h"
+#include "tern/core/ops/unary.h"
 
 namespace tern::detail::fusion {
 
@@ -60,149 +64,109 @@ template <Expression A>
   return a;
 }
 
-// ---- Functions of one expression: the value y, and what a slope is multiplied with -----------
+// ---- Functions of one expression, by the structs of their ops --------------------------------
 
-/// y with the slopes of x times slope(), which is asked for only where there are slopes.
-template <class V, unsigned kOn, class Slope>
-[[gnu::always_inline]] inline Term<V, kOn> scaled(const Term<V, kOn>& x, const V& y, Slope slope) {
-  if constexpr (kOn == 0) {
-    return {y, {}};
+/// An op, whose struct may hold one number, on x.
+template <class Formula>
+Sketch sketch_of([[maybe_unused]] const Formula& op, const Sketch& x) {
+  if constexpr (std::is_empty_v<Formula>)
+    return sketch(__PRETTY_FUNCTION__, x);
+  else
+    return sketch(__PRETTY_FUNCTION__, x, Sketch(std::bit_cast<double>(op)));
+}
+
+/// f of an op for numbers; the op itself for Tensors.
+template <class Formula, class V, class Op>
+[[gnu::always_inline]] inline V result(const Formula& formula, const Op& op, const V& x) {
+  if constexpr (std::is_same_v<V, Tensor>)
+    return op(x);
+  else if constexpr (std::is_same_v<V, Sketch>)
+    return sketch_of(formula, x);
+  else
+    return formula.f(x);
+}
+
+/// d times the slope at x, where the result is y.
+template <class Formula, class V>
+[[gnu::always_inline]] inline V gradient(const Formula& formula, const V& d, const V& x,
+                                         const V& y) {
+  if constexpr (std::is_same_v<V, Sketch>)
+    return d * sketch("slope", y);
+  else
+    return formula.df(d, Formula::kKeep == Keep::input ? x : y);
+}
+
+/// An op, Tensor -> Tensor, and its struct as a word. Numbers have one slope, computed once for all
+/// inputs, unless the op has kPieces: where() chooses each, since 0 times an infinity is not 0.
+template <class Formula, bool kPieces = false, class V, unsigned kOn,
+          class Op = Tensor (*)(const Tensor&)>
+[[gnu::always_inline]] inline Term<V, kOn> word(const Term<V, kOn>& x, Op op,
+                                                const Formula& formula = {}) {
+  const V y = result(formula, op, x.value);
+  auto df = [&](const V& d) __attribute__((always_inline)) {
+    return gradient(formula, d, x.value, y);
+  };
+  if constexpr (kOn == 0 || kPieces || !Number<V>) {
+    return chain(x, y, df);
   } else {
-    const V s = slope();
-    return chain(x, y, [&](const V& d) { return V(s * d); });
+    const V slope = df(V(1));
+    return chain(x, y, [&](const V& d) { return V(slope * d); });
   }
 }
 
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto exp(const Term<V, kOn>& x) {
-  const V y = exp(x.value);
-  return scaled(x, y, [&] { return y; });
+// clang-format off
+template <Expression X>
+[[gnu::always_inline]] inline X exp(const X& x) { return word<Exp>(x, tern::exp); }
+template <Expression X>
+[[gnu::always_inline]] inline X expm1(const X& x) { return word<Expm1>(x, tern::expm1); }
+template <Expression X>
+[[gnu::always_inline]] inline X log(const X& x) { return word<Log>(x, tern::log); }
+template <Expression X>
+[[gnu::always_inline]] inline X log1p(const X& x) { return word<Log1p>(x, tern::log1p); }
+template <Expression X>
+[[gnu::always_inline]] inline X sqrt(const X& x) { return word<Sqrt>(x, tern::sqrt); }
+template <Expression X>
+[[gnu::always_inline]] inline X rsqrt(const X& x) { return word<Rsqrt>(x, tern::rsqrt); }
+template <Expression X>
+[[gnu::always_inline]] inline X square(const X& x) { return word<Square>(x, tern::square); }
+template <Expression X>
+[[gnu::always_inline]] inline X abs(const X& x) { return word<Abs>(x, tern::abs); }
+template <Expression X>
+[[gnu::always_inline]] inline X sin(const X& x) { return word<Sin>(x, tern::sin); }
+template <Expression X>
+[[gnu::always_inline]] inline X cos(const X& x) { return word<Cos>(x, tern::cos); }
+template <Expression X>
+[[gnu::always_inline]] inline X erf(const X& x) { return word<Erf>(x, tern::erf); }
+template <Expression X>
+[[gnu::always_inline]] inline X tanh(const X& x) { return word<Tanh>(x, tern::tanh); }
+template <Expression X>
+[[gnu::always_inline]] inline X sigmoid(const X& x) { return word<Sigmoid>(x, tern::sigmoid); }
+template <Expression X>
+[[gnu::always_inline]] inline X softplus(const X& x) { return word<Softplus>(x, tern::softplus); }
+template <Expression X>
+[[gnu::always_inline]] inline X silu(const X& x) { return word<Silu>(x, tern::silu); }
+// clang-format on
+
+template <Expression X>
+[[gnu::always_inline]] inline X relu(const X& x) {
+  return word<Relu, /*kPieces=*/true>(x, tern::relu);
 }
 
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto expm1(const Term<V, kOn>& x) {
-  const V y = expm1(x.value);
-  return scaled(x, y, [&] { return V(y + Constant<V>(1)); });
+template <Expression X>
+[[gnu::always_inline]] inline X gelu(const X& x) {
+  return word<GeluErf>(x, [](const Tensor& t) { return tern::gelu(t); });
 }
 
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto log(const Term<V, kOn>& x) {
-  return scaled(x, V(log(x.value)), [&] { return V(Constant<V>(1) / x.value); });
+template <Expression X>
+[[gnu::always_inline]] inline X gelu_tanh(const X& x) {
+  return word<GeluTanh>(x, [](const Tensor& t) { return tern::gelu(t, Gelu::tanh); });
 }
 
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto log1p(const Term<V, kOn>& x) {
-  using C = Constant<V>;
-  return scaled(x, V(log1p(x.value)), [&] { return V(C(1) / (x.value + C(1))); });
-}
-
-template <class V>
-[[gnu::always_inline]] inline V root(const V& x) {
-  if constexpr (std::is_same_v<V, float>)
-    return __builtin_sqrtf(x);
-  else if constexpr (std::is_same_v<V, double>)
-    return __builtin_sqrt(x);
-  else
-    return sqrt(x);
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto sqrt(const Term<V, kOn>& x) {
-  const V y = root(x.value);
-  return scaled(x, y, [&] { return V(Constant<V>(0.5) / y); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto rsqrt(const Term<V, kOn>& x) {
-  const V y = rsqrt(x.value);
-  return scaled(x, y, [&] { return V(Constant<V>(-0.5) * y / x.value); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto square(const Term<V, kOn>& x) {
-  return scaled(x, V(x.value * x.value), [&] { return V(Constant<V>(2) * x.value); });
-}
-
-/// x^p for a number p; the slope of x^0 is 0.
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto pow(const Term<V, kOn>& x, Number auto p) {
-  using C = Constant<V>;
-  const double exponent = static_cast<double>(p);
-  return scaled(x, V(pow(x.value, C(exponent))),
-                [&] { return V(C(exponent) * pow(x.value, C(exponent == 0 ? 0 : exponent - 1))); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto tanh(const Term<V, kOn>& x) {
-  const V y = tanh(x.value);
-  return scaled(x, y, [&] { return V(Constant<V>(1) - y * y); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto sigmoid(const Term<V, kOn>& x) {
-  const V y = sigmoid(x.value);
-  return scaled(x, y, [&] { return V(y * (Constant<V>(1) - y)); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto silu(const Term<V, kOn>& x) {
-  using C = Constant<V>;
-  const V s = sigmoid(x.value);
-  return scaled(x, V(x.value * s), [&] { return V(s * (C(1) + x.value * (C(1) - s))); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto softplus(const Term<V, kOn>& x) {
-  return scaled(x, V(softplus(x.value)), [&] { return V(sigmoid(x.value)); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto sin(const Term<V, kOn>& x) {
-  return scaled(x, V(sin(x.value)), [&] { return V(cos(x.value)); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto cos(const Term<V, kOn>& x) {
-  return scaled(x, V(cos(x.value)), [&] { return V(-sin(x.value)); });
-}
-
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto erf(const Term<V, kOn>& x) {
-  constexpr double k2OverRootPi = 1.12837916709551257390;
-  return scaled(x, V(erf(x.value)),
-                [&] { return V(Constant<V>(k2OverRootPi) * exp(-(x.value * x.value))); });
-}
-
-/// Phi(x) + x phi(x), as in core/ops/activations.h.
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto gelu(const Term<V, kOn>& x) {
-  using C = Constant<V>;
-  return scaled(x, V(gelu(x.value)), [&] {
-    const V cdf = C(0.5) + C(0.5) * erf(C(0.70710678118654752440) * x.value);
-    const V pdf = C(0.39894228040143267794) * exp(C(-0.5) * x.value * x.value);
-    return V(cdf + x.value * pdf);
-  });
-}
-
-template <class V>
-[[gnu::always_inline]] inline V gelu_tanh_of(const V& x) {
-  if constexpr (std::is_same_v<V, Tensor>)
-    return gelu(x, Gelu::tanh);
-  else
-    return gelu_tanh(x);
-}
-
-/// s + x s (1 - s) u', as there.
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto gelu_tanh(const Term<V, kOn>& x) {
-  using C = Constant<V>;
-  return scaled(x, gelu_tanh_of(x.value), [&] {
-    constexpr double kLinear = 2 * 0.79788456080286535588, kCubic = kLinear * 0.044715;
-    const V square = x.value * x.value;
-    const V s = sigmoid(x.value * (C(kLinear) + C(kCubic) * square));
-    const V slope = C(kLinear) + C(3 * kCubic) * square;
-    return V(s + x.value * slope * (s * (C(1) - s)));
-  });
+/// x^p for a number p.
+template <Expression X>
+[[gnu::always_inline]] inline X pow(const X& x, Number auto p) {
+  return word(
+      x, [=](const Tensor& t) { return tern::pow(t, p); }, FixedPower{static_cast<double>(p)});
 }
 
 // ---- Conditions ------------------------------------------------------------------------------
@@ -300,21 +264,7 @@ template <class V, Operand A, Operand B>
   }
 }
 
-// ---- Functions made of pieces ----------------------------------------------------------------
-
-/// NaN stays; the slope is 0 at 0.
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto relu(const Term<V, kOn>& x) {
-  using C = Constant<V>;
-  const auto off = le(x.value, C(0));
-  return chain(x, V(where(off, C(0), x.value)), [&](const V& d) { return V(where(off, C(0), d)); });
-}
-
-/// The slope is 0 at 0.
-template <class V, unsigned kOn>
-[[gnu::always_inline]] inline auto abs(const Term<V, kOn>& x) {
-  return scaled(x, V(abs(x.value)), [&] { return V(sign(x.value)); });
-}
+// ---- Bounds ----------------------------------------------------------------------------------
 
 /// The slope is 1 strictly between the bounds, else 0.
 template <class V, unsigned kOn>

@@ -1,8 +1,7 @@
 // Powers, and division that rounds down.
 #include "tern/core/kernels/copy.h"
 #include "tern/core/kernels/division.h"
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+#include "tern/core/ops/unary.h"
 
 namespace tern {
 namespace {
@@ -39,22 +38,6 @@ struct Power {
     using C = Constant<T>;
     auto flat = logical_and(eq(a, C(0)), ge(b, C(0)));
     return where(flat, C(0), dy * (pow(a, b) * log(where(flat, C(1), a))));
-  }
-};
-
-/// x^p for a number p that is not 0.
-struct FixedPower {
-  static constexpr const char* kName = "pow";
-  static constexpr Keep kKeep = Keep::input;
-  double p;
-  template <class T>
-  T f(T x) const {
-    return pow(x, static_cast<T>(p));
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    using C = Constant<T>;
-    return dy * (C(p) * pow(x, C(p - 1)));
   }
 };
 
@@ -137,7 +120,7 @@ Tensor pow(const Tensor& a, Scalar b) {
   if (b.value == 0.5) return sqrt(a);
   if (b.value == -0.5) return rsqrt(a);
   if (b.value == -1) return reciprocal(a);
-  return unary(a, FixedPower{b.value});
+  return unary(a, detail::FixedPower{b.value});
 }
 
 Tensor pow(Scalar a, const Tensor& b) { return pow(scalar_for(b, a), b); }

@@ -1,10 +1,8 @@
 // abs, sign, floor, ceil, round, trunc, and the remainder fmod.
-#include "tern/core/kernels/arithmetic.h"
 #include "tern/core/kernels/copy.h"
 #include "tern/core/kernels/division.h"
 #include "tern/core/ops/elementary.h"
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+#include "tern/core/ops/unary.h"
 
 namespace tern {
 namespace {
@@ -15,25 +13,6 @@ using detail::exact_scalar_for;
 using detail::Keep;
 using detail::Needs;
 using detail::unary;
-
-struct Abs {
-  static constexpr const char* kName = "abs";
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    if constexpr (std::is_unsigned_v<T>)
-      return x;
-    else if constexpr (std::is_floating_point_v<T>)
-      return std::abs(x);
-    else
-      return x < 0 ? kernels::Subtract()(T(0), x) : x;
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * sign(x);
-  }
-};
 
 /// Functions that are constant between jumps: the gradient is 0.
 struct Flat {
@@ -122,7 +101,7 @@ struct Fmod {
 
 Tensor detail::zero_gradient(const Tensor& dy) { return unary(dy, Zero()); }
 
-Tensor abs(const Tensor& x) { return unary(x, Abs()); }
+Tensor abs(const Tensor& x) { return unary(x, detail::Abs()); }
 Tensor sign(const Tensor& x) { return unary(x, Sign()); }
 Tensor floor(const Tensor& x) { return unary(x, Floor()); }
 Tensor ceil(const Tensor& x) { return unary(x, Ceil()); }

@@ -5,8 +5,7 @@
 #include <numbers>
 
 #include "tern/core/ops/elementary.h"
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+#include "tern/core/ops/unary.h"
 
 namespace tern {
 namespace {
@@ -131,20 +130,6 @@ double polygamma_of(int64_t n, double x) {
   return n % 2 ? size : -size;
 }
 
-struct Erf {
-  static constexpr const char* kName = "erf";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return erf(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    constexpr double k2OverRootPi = 1.12837916709551257390;
-    return dy * (Constant<T>(k2OverRootPi) * exp(-(x * x)));
-  }
-};
-
 struct Erfc {
   static constexpr const char* kName = "erfc";
   static constexpr Keep kKeep = Keep::input;
@@ -202,7 +187,7 @@ struct Lgamma {
 
 }  // namespace
 
-Tensor erf(const Tensor& x) { return unary(x, Erf()); }
+Tensor erf(const Tensor& x) { return unary(x, detail::Erf()); }
 Tensor erfc(const Tensor& x) { return unary(x, Erfc()); }
 Tensor erfinv(const Tensor& x) { return unary(x, Erfinv()); }
 Tensor lgamma(const Tensor& x) { return unary(x, Lgamma()); }

@@ -5,8 +5,7 @@
 
 #include "tern/core/ops/activations.h"
 #include "tern/core/ops/elementary.h"
-#include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/formula.h"
+#include "tern/core/ops/unary.h"
 
 namespace tern {
 namespace {
@@ -84,32 +83,6 @@ inline double log2(double x) { return std::log2(x); }
   return static_cast<float>(vmath::log(static_cast<double>(x)) * (1 / ln10));
 }
 inline double log10(double x) { return std::log10(x); }
-
-struct Sin {
-  static constexpr const char* kName = "sin";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return sin(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * cos(x);
-  }
-};
-
-struct Cos {
-  static constexpr const char* kName = "cos";
-  static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return cos(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return -dy * sin(x);
-  }
-};
 
 struct Tan {
   static constexpr const char* kName = "tan";
@@ -232,8 +205,8 @@ struct LogAddExp {
 
 }  // namespace
 
-Tensor sin(const Tensor& x) { return unary(x, Sin()); }
-Tensor cos(const Tensor& x) { return unary(x, Cos()); }
+Tensor sin(const Tensor& x) { return unary(x, detail::Sin()); }
+Tensor cos(const Tensor& x) { return unary(x, detail::Cos()); }
 Tensor tan(const Tensor& x) { return unary(x, Tan()); }
 Tensor atan(const Tensor& x) { return unary(x, Atan()); }
 Tensor atan2(const Tensor& y, const Tensor& x) { return binary(y, x, Atan2()); }

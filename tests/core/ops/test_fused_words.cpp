@@ -216,5 +216,29 @@ TEST_CASE("fused words at their edges are the ops") {
       "pow, 3", [](auto x) { return pow(x, 3.0); }, [](const Tensor& x) { return pow(x, 3.0); });
 }
 
+// Where a sigmoid rounds to 0 or 1, its derivatives still have all their digits, as the ops' do.
+template <class Formula>
+void same_second(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
+  INFO(name);
+  Tensor x = tensor({40, 25, 18, -18, -25, -40}, {6}).set_requires_grad();
+  auto second = [&](const Tensor& y) {
+    const Tensor first = grad({sum(y)}, {x}, {.create_graph = true})[0];
+    return grad({sum(first)}, {x})[0].to_vector<double>();
+  };
+  const auto got = second(fused("far", formula, x)), want = second(op(x));
+  for (size_t i = 0; i < got.size(); ++i) {
+    INFO("element ", i);
+    CHECK(want[i] != 0);
+    CHECK(std::abs(got[i] - want[i]) <= 1e-5 * std::abs(want[i]));  // tens of roundings in f32
+  }
+}
+
+TEST_CASE("fused words: second derivatives far out are the ops'") {
+  same_second(
+      "silu", [](auto x) { return silu(x); }, silu);
+  same_second(
+      "softplus", [](auto x) { return softplus(x); }, softplus);
+}
+
 }  // namespace
 }  // namespace tern
