@@ -79,7 +79,7 @@ template <int kBands, int kStrips>
 }
 
 using AmxTile = void (*)(int64_t, int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
-/// By bands of 16 rows less one and strips of 16 columns less one.
+/// [bands of 16 rows - 1][strips of 16 columns - 1]
 constexpr AmxTile kAmxTiles[2][2] = {{amx_tile<1, 1>, amx_tile<1, 2>},
                                      {amx_tile<2, 1>, amx_tile<2, 2>}};
 

@@ -293,9 +293,9 @@ void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
 /// In all threads, which share the packed B.
 template <TileKind K>
 void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
-  constexpr int64_t kSharedStrips = 64;  // of a shared B that are packed together,
-  constexpr int64_t kSharedBlocks = 64;  // and these times blocks of k: 4 MB;
-  constexpr int64_t kStripsAtOnce = 4;   // by one thread
+  constexpr int64_t kSharedStrips = 64;  // strips of B that are packed together at most
+  constexpr int64_t kSharedBlocks = 64;  // the same, counted once for each block of k: 4 MB
+  constexpr int64_t kStripsAtOnce = 4;   // strips that one task packs
   const Blocks<K> p(product);
   // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
   const int64_t most = std::min(p.strips(), kSharedStrips);

@@ -19,7 +19,7 @@ template <class T>
 class SharedFactor {
  public:
   SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
-  /// The product, of which this is B: its first k rows and n columns.
+  /// p, whose B is the first k rows and n columns of this one.
   void multiply(Product<T> p) const;
 
  private:
