@@ -98,7 +98,7 @@ template <class T>
 Tensor lay_out(const Array& a, Placing placing) {
   Layout l = make_layout(a.shape, a.numel() ? placing.kind : Placing::contiguous);
   using Limits = std::numeric_limits<T>;
-  std::vector<T> buffer(static_cast<size_t>(extent(l).last + 1),
+  std::vector<T> buffer(static_cast<size_t>(detail::extent(l).last + 1),
                         Limits::has_quiet_NaN ? Limits::quiet_NaN() : Limits::max());
   for_each_index(a.shape, [&](const Dims& index) {
     int64_t p = l.offset;
