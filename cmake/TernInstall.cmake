@@ -4,8 +4,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
-install(TARGETS tern_core tern_nn tern_optim tern_data tern_train tern_models tern_decode
-                tern_vector_code tern
+get_property(libraries GLOBAL PROPERTY TERN_LIBRARIES)
+install(TARGETS ${libraries} tern_data tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
 # Headers that are not for users say so in their first lines: "Inside of core only."

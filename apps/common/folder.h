@@ -1,4 +1,4 @@
-// Folders that a command line names.
+// Folders that a command line names, and small files in them.
 #pragma once
 
 #include <string>
@@ -8,5 +8,9 @@ namespace tern::apps {
 /// IoError unless there is a folder at `path`: that there is none, that it is a file, or why the
 /// system cannot say. `name` begins the message: "--model runs/a".
 void check_folder(const std::string& path, const std::string& name);
+
+/// The bytes of a small file that a run keeps. IoError if it cannot be read, or is so large that it
+/// can be no such file.
+std::string read_small_file(const std::string& path);
 
 }  // namespace tern::apps

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
@@ -19,8 +18,6 @@ namespace tern::apps {
 namespace {
 
 using nlohmann::json;
-
-constexpr uint64_t kLargestFile = 1 << 24;
 
 std::string path_of(const train::RunFolder& folder) { return folder.file("run.json"); }
 
@@ -92,10 +89,7 @@ std::optional<RunRecord> load_run_record(const train::RunFolder& folder) {
   const std::string path = path_of(folder);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
-  const uint64_t size = std::filesystem::file_size(path, error);
-  check_io(!error && size <= kLargestFile, "{}: no record of a run has {} bytes", path, size);
-  std::ifstream in(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const std::string text = read_small_file(path);
   try {
     return from_json(parse_json(text));
   } catch (const json::exception& e) {

@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/lines.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -64,7 +64,7 @@ void load_config(const std::string& path, const Settings& settings,
                  const std::function<void()>& check_all) {
   check_io(std::filesystem::exists(path), "{}: cannot be opened; is {} the folder of a run?", path,
            std::filesystem::path(path).parent_path().string());
-  const std::string text = data::read_text(path, {.max_bytes = 1 << 24});
+  const std::string text = read_small_file(path);
   try {
     settings_from_json(text, settings);
     if (check_all) check_all();
