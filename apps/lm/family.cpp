@@ -134,6 +134,45 @@ LanguageModel load_model(const ModelConfig& config, const std::string& path) {
   return model;
 }
 
+namespace {
+
+/// Texts of a model that writes one at a time.
+class SingleTexts final : public decoding::TextStepper {
+ public:
+  explicit SingleTexts(const LanguageModel& model) : model_(model) {}
+  int64_t batch() const override { return std::ssize(texts_); }
+  void add(std::span<const std::vector<int64_t>> texts) override {
+    for (const std::vector<int64_t>& tokens : texts)
+      texts_.push_back(model_.start(tensor(tokens, {1, std::ssize(tokens)})));
+  }
+  Tensor step(const Tensor& tokens) override {
+    std::vector<Tensor> logits;
+    for (int64_t i = 0; i < batch(); ++i) logits.push_back(texts_[i](narrow(tokens, 0, i, 1)));
+    return logits.size() == 1 ? logits[0] : cat(logits, 0);
+  }
+  void select_rows(const Tensor& rows) override {
+    std::vector<Continue> picked;
+    for (const int64_t row : rows.to_vector<int64_t>()) picked.push_back(texts_[row]);
+    texts_ = std::move(picked);
+  }
+
+ private:
+  const LanguageModel& model_;
+  std::vector<Continue> texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<decoding::TextStepper> LanguageModel::texts() const {
+  if (packed_) return packed_->texts();
+  return std::make_unique<SingleTexts>(*this);
+}
+
+void LanguageModel::pack(PackedType type, bool keep) {
+  packed_ = std::make_shared<decoding::PackedGpt>(pack_(type, keep));
+  forward_ = [packed = packed_](const Tensor& tokens) { return (*packed)(tokens); };
+}
+
 Continue detail::without_cache(const std::function<Tensor(const Tensor&)>& forward,
                                const Tensor& tokens) {
   return [forward, text = tokens](const Tensor& token) mutable {

@@ -11,6 +11,7 @@
 #include "tern/apps/lm/config.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
+#include "tern/decode/packed_gpt.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
 
@@ -51,6 +52,13 @@ class LanguageModel {
   /// Goes on behind these tokens (1, n), n < context; at most context tokens in all. In evaluation,
   /// gradients off.
   Continue start(const Tensor& tokens) const { return start_(tokens); }
+  /// Texts side by side, none at first. In evaluation, gradients off.
+  std::unique_ptr<decoding::TextStepper> texts() const;
+  bool can_pack() const { return pack_ != nullptr; }
+  /// From now on texts are written, and tokens scored, with packed weights (decode/packed_gpt.h).
+  /// keep: the model stays beside them, for attention(); else its weights are freed, and it is of
+  /// no other use, nor are its copies. REQUIRES: can_pack().
+  void pack(PackedType type, bool keep);
   bool has_cache() const { return has_cache_; }
   bool has_attention() const { return attention_ != nullptr; }
   /// None where the model has no attention.
@@ -73,6 +81,8 @@ class LanguageModel {
   std::function<void(const std::string&)> load_;
   nn::ModuleRef module_;
   std::function<Continue(const Tensor&)> start_;
+  std::function<decoding::PackedGpt(PackedType, bool keep)> pack_;
+  std::shared_ptr<decoding::PackedGpt> packed_;
   bool has_cache_ = false;
   std::function<std::vector<Tensor>(const Tensor&)> attention_;
   std::function<models::Heatmaps(const Tensor&)> heatmaps_;
@@ -143,6 +153,11 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
       return detail::without_cache(forward, tokens);
     };
   }
+  if constexpr (requires { decoding::PackedGpt(*model, PackedType::f32); })
+    pack_ = [model](PackedType type, bool keep) {
+      return keep ? decoding::PackedGpt(*model, type)
+                  : decoding::PackedGpt(std::move(*model), type);
+    };
   if constexpr (requires(Tensor x) { model->attend(x).attention; })
     attention_ = [model](const Tensor& tokens) { return model->attend(tokens).attention; };
   if constexpr (requires(Tensor x) { model->heatmaps(x); })

@@ -22,53 +22,122 @@ size_t unfinished(std::string_view bytes) {
   return 0;
 }
 
-/// Thrown out of a step: enough was written.
-struct Enough {};
+/// Thrown out of a step: no more is wanted.
+struct Interrupted {};
 
-Tensor row(std::span<const int64_t> tokens) {
-  return tensor(tokens, {1, static_cast<int64_t>(tokens.size())});
-}
-
-/// One text that is written on, for the algorithms of decode/sampling.h.
+/// Texts that are written on, for decode/sampling.h, past the model's context too.
 class Writer final : public decoding::Stepper {
  public:
-  /// `written` is called with each token as soon as it is chosen, but for the last one.
-  Writer(const LanguageModel& model, std::vector<int64_t> known,
-         std::function<void(int64_t)> written)
-      : model_(model),
-        context_(model.config().context),
-        known_(std::move(known)),
-        written_(std::move(written)) {
-    const int64_t most = context_ - 1;
-    read(std::min<int64_t>(most, std::ssize(known_)));
-  }
+  /// `known` are the tokens of each text but for the last, which is what its first step is given.
+  Writer(const LanguageModel& model, std::vector<std::vector<int64_t>> known)
+      : context_(model.config().context), known_(std::move(known)), texts_(model.texts()) {}
 
-  int64_t batch() const override { return 1; }
-  void select_rows(const Tensor&) override {}
+  int64_t batch() const override { return std::ssize(known_); }
+  void begin(std::span<const int64_t> sentences) override {
+    std::vector<std::vector<int64_t>> texts;
+    for (const int64_t s : sentences) texts.push_back(start(s, context_ - 1));
+    texts_->add(texts);
+  }
+  void select_rows(const Tensor& rows) override {
+    texts_->select_rows(rows);
+    std::vector<Row> picked;
+    for (const int64_t row : rows.to_vector<int64_t>()) picked.push_back(rows_[row]);
+    rows_ = std::move(picked);
+  }
   Tensor step(const Tensor& tokens) override {
-    const int64_t token = tokens.item<int64_t>();
-    if (begun_) written_(token);
-    begun_ = true;
-    if (length_ == context_)
-      read(std::min(std::max<int64_t>(context_ / 2, 1) - 1, std::ssize(known_)));
-    known_.push_back(token);
-    ++length_;
-    return continue_(tokens);
+    for (int64_t r = 0; r < std::ssize(rows_); ++r)
+      if (rows_[r].length == context_) restart(r);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      known_[rows_[r].text].push_back(tokens.data<int64_t>()[r]);
+      ++rows_[r].length;
+    }
+    return texts_->step(tokens);
   }
 
  private:
-  /// Starts anew from the last `count` tokens.
-  void read(int64_t count) {
-    continue_ = model_.start(row(std::span(known_).last(static_cast<size_t>(count))));
-    length_ = count;
+  struct Row {
+    int64_t text, length;  ///< and how many tokens the model has read
+  };
+
+  /// A row that begins with the last tokens of a text, `most` of them.
+  std::vector<int64_t> start(int64_t text, int64_t most) {
+    const std::vector<int64_t>& all = known_[text];
+    const int64_t count = std::min(most, std::ssize(all));
+    rows_.push_back({text, count});
+    return {all.end() - count, all.end()};
   }
 
-  const LanguageModel& model_;
-  int64_t context_, length_ = 0;  // tokens that the model has read
-  std::vector<int64_t> known_;
-  std::function<void(int64_t)> written_;
-  Continue continue_;
-  bool begun_ = false;
+  /// Puts row r, which is full, in its place anew, from the last half of the context.
+  void restart(int64_t r) {
+    const std::vector<int64_t> half = start(rows_[r].text, std::max<int64_t>(context_ / 2, 1) - 1);
+    texts_->add(std::span(&half, 1));
+    Tensor order = arange(0, std::ssize(rows_) - 1);
+    order.mutable_data<int64_t>()[r] = std::ssize(rows_) - 1;
+    select_rows(order);
+  }
+
+  int64_t context_;
+  std::vector<std::vector<int64_t>> known_;
+  std::unique_ptr<decoding::TextStepper> texts_;
+  std::vector<Row> rows_;
+};
+
+/// What is written of all texts, shown in their order.
+class Shown {
+ public:
+  Shown(size_t texts, const data::ByteBpe& tokenizer, const GenerateOptions& options,
+        const std::function<bool(int64_t, std::string_view)>& show)
+      : tokenizer_(tokenizer),
+        end_(tokenizer.id(kEndOfText)),
+        most_(options.max_tokens),
+        show_(show),
+        texts_(texts),
+        streams_(texts, TextStream(options.stop)),
+        pending_(texts),
+        done_(texts) {}
+
+  /// False: the text is at its end.
+  bool add(int64_t text, int64_t token) {
+    const bool end = token == end_;
+    if (!end) {
+      ++texts_[text].tokens;
+      put(text, streams_[text].add(tokenizer_.decode(std::span(&token, 1))));
+    }
+    const bool over = end || streams_[text].stopped() || texts_[text].tokens == most_;
+    if (over) finish(text);
+    return !over;
+  }
+  std::vector<Generated>& texts() { return texts_; }
+
+ private:
+  void finish(int64_t text) {
+    put(text, streams_[text].finish());
+    done_[text] = true;
+    for (; now_ < std::ssize(done_) && done_[now_]; ++now_)
+      if (now_ + 1 < std::ssize(done_)) tell(now_ + 1, std::exchange(pending_[now_ + 1], {}));
+  }
+  void put(int64_t text, const std::string& piece) {
+    texts_[text].text += piece;
+    if (text == now_)
+      tell(text, piece);
+    else
+      pending_[text] += piece;
+  }
+  void tell(int64_t text, const std::string& piece) {
+    if (piece.empty() || !show_ || show_(text, piece)) return;
+    texts_[text].interrupted = true;
+    throw Interrupted();
+  }
+
+  const data::ByteBpe& tokenizer_;
+  std::optional<int64_t> end_;
+  int64_t most_;
+  const std::function<bool(int64_t, std::string_view)>& show_;
+  std::vector<Generated> texts_;
+  std::vector<TextStream> streams_;
+  std::vector<std::string> pending_;  // of texts behind the one that is shown
+  std::vector<bool> done_;
+  int64_t now_ = 0;  // the text that is shown
 };
 
 /// Ids that the model knows and the tokenizer does not.
@@ -123,44 +192,48 @@ std::string TextStream::finish() {
 Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
                    const std::string& prompt, const GenerateOptions& o,
                    const std::function<bool(std::string_view)>& show) {
+  std::function<bool(int64_t, std::string_view)> one;
+  if (show) one = [&](int64_t, std::string_view piece) { return show(piece); };
+  return generate_all(model, tokenizer, std::span(&prompt, 1), o, one).front();
+}
+
+std::vector<Generated> generate_all(
+    const LanguageModel& model, const data::ByteBpe& tokenizer,
+    std::span<const std::string> prompts, const GenerateOptions& o,
+    const std::function<bool(int64_t text, std::string_view)>& show) {
+  constexpr int64_t kSlots = 16;  // more hardly make more tokens a second
   NoGradGuard no_grad;
   const std::optional<int64_t> end = tokenizer.id(kEndOfText);
-  std::vector<int64_t> known = tokenizer.encode(prompt);
-  if (known.empty()) {
-    check(end.has_value(), "the prompt is empty, and the tokenizer has no {} to begin with",
-          kEndOfText);
-    known.push_back(*end);
+  std::vector<std::vector<int64_t>> known;
+  std::vector<int64_t> begin;
+  for (const std::string& prompt : prompts) {
+    std::vector<int64_t> tokens = tokenizer.encode(prompt);
+    check(!tokens.empty() || end.has_value(),
+          "the prompt is empty, and the tokenizer has no {} to begin with", kEndOfText);
+    if (tokens.empty()) tokens.push_back(*end);
+    begin.push_back(tokens.back());
+    tokens.pop_back();
+    known.push_back(std::move(tokens));
   }
-  const int64_t begin = known.back();
-  known.pop_back();
-  Generated out;
-  TextStream stream(o.stop);
-  auto put = [&](const std::string& text) {
-    out.text += text;
-    if (!text.empty() && show && !show(text)) out.interrupted = true;
-    if (stream.stopped() || out.interrupted) throw Enough();
-  };
-  auto written = [&](int64_t token) {
-    ++out.tokens;
-    put(stream.add(tokenizer.decode(std::span(&token, 1))));
-  };
+  Shown shown(prompts.size(), tokenizer, o, show);
   try {
-    Writer writer(model, std::move(known), written);
+    Writer writer(model, std::move(known));
     Rng rng(o.seed);
-    const decoding::SampleOptions sampling{.temperature = o.temperature,
-                                           .top_k = o.top_k,
-                                           .top_p = o.top_p,
-                                           .begin = begin,
-                                           .end = end.value_or(-1),
-                                           .max_length = o.max_tokens,
-                                           .forbid = unknown_ids(model, tokenizer)};
-    const decoding::Hypothesis h = decoding::sample(writer, sampling, rng).front();
-    // The last token was chosen, but no step came after it.
-    if (std::ssize(h.tokens) > out.tokens) written(h.tokens.back());
-    put(stream.finish());
-  } catch (const Enough&) {
+    decoding::sample(
+        writer,
+        {.temperature = o.temperature,
+         .top_k = o.top_k,
+         .top_p = o.top_p,
+         .begin = begin,
+         .end = end.value_or(-1),
+         .max_length = o.max_tokens,
+         .forbid = unknown_ids(model, tokenizer),
+         .slots = kSlots,
+         .on_token = [&](int64_t text, int64_t token) { return shown.add(text, token); }},
+        rng);
+  } catch (const Interrupted&) {
   }
-  return out;
+  return std::move(shown.texts());
 }
 
 }  // namespace tern::apps::lm

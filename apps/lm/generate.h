@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,5 +59,13 @@ struct Generated {
 Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
                    const std::string& prompt, const GenerateOptions& options,
                    const std::function<bool(std::string_view)>& show = {});
+
+/// The same for several prompts side by side; as a text ends, the next prompt takes its place.
+/// Prompt i draws from stream i of the seed. `show` gets text after text, in their order; once it
+/// says false, what was written by then is returned.
+std::vector<Generated> generate_all(
+    const LanguageModel& model, const data::ByteBpe& tokenizer,
+    std::span<const std::string> prompts, const GenerateOptions& options,
+    const std::function<bool(int64_t text, std::string_view)>& show = {});
 
 }  // namespace tern::apps::lm

@@ -134,6 +134,74 @@ TEST_CASE("lm: writes until the end, a stop, or the last token; past the context
                        doctest::Contains("begin with"), Error);
 }
 
+TEST_CASE("lm: several prompts are written as each alone, and shown in their order") {
+  const data::ByteBpe bpe = bytes();
+  std::vector<std::string> prompts = {"uvw", "", "f", std::string(50, 'k'), "yz"};
+  for (int i = 0; i < 20; ++i) prompts.push_back(std::string(1, static_cast<char>('a' + i)));
+  for (const int64_t context : {2, 5, 100}) {
+    const LanguageModel model = alphabet(bpe, context);
+    const GenerateOptions o{.max_tokens = 11, .temperature = 0, .stop = {"pq", "jkl"}};
+    std::vector<std::string> shown(prompts.size());
+    int64_t last = 0;
+    const auto texts =
+        generate_all(model, bpe, prompts, o, [&](int64_t text, std::string_view piece) {
+          CHECK(text >= last);
+          last = text;
+          shown[static_cast<size_t>(text)] += piece;
+          return true;
+        });
+    REQUIRE(texts.size() == prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const Generated alone = generate(model, bpe, prompts[i], o);
+      CHECK(texts[i].text == alone.text);
+      CHECK(texts[i].tokens == alone.tokens);
+      CHECK(shown[i] == alone.text);
+    }
+    const auto stopped = generate_all(model, bpe, prompts, o,
+                                      [](int64_t text, std::string_view) { return text < 2; });
+    CHECK(std::count_if(stopped.begin(), stopped.end(),
+                        [](const Generated& g) { return g.interrupted; }) == 1);
+    CHECK(stopped[2].interrupted);
+  }
+}
+
+TEST_CASE("lm: packed models write past their context as the model itself, whatever the company") {
+  const data::ByteBpe bpe = bytes();
+  std::vector<std::string> prompts;
+  for (int i = 0; i < 19; ++i) prompts.push_back(std::string(static_cast<size_t>(i), 'b') + "ca");
+  const GenerateOptions greedy{.max_tokens = 40, .temperature = 0};
+  const GenerateOptions drawn{.max_tokens = 40, .temperature = 2, .seed = 5};
+  NoGradGuard guard;
+  const Tensor tokens = tensor(Ids{1, 2, 3, 4, 5}, {1, 5});
+  for (const bool keep : {true, false})
+    for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
+      const LanguageModel model = small_gpt(300, 16);
+      const Tensor logits = model(tokens);
+      LanguageModel packed = model;
+      REQUIRE(packed.can_pack());
+      const std::string alone = generate(model, bpe, prompts[0], drawn).text;
+      std::vector<std::string> want;
+      for (const std::string& prompt : prompts)
+        want.push_back(generate(model, bpe, prompt, greedy).text);
+      packed.pack(type, keep);
+      const auto texts = generate_all(packed, bpe, prompts, greedy);
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        CHECK(texts[i].tokens == 40);
+        if (type == PackedType::f32) CHECK(texts[i].text == want[i]);
+        CHECK(generate(packed, bpe, prompts[i], greedy).text == texts[i].text);
+      }
+      CHECK(generate_all(packed, bpe, prompts, drawn)[0].text ==
+            generate(packed, bpe, prompts[0], drawn).text);
+      if (type == PackedType::f32) CHECK(generate(packed, bpe, prompts[0], drawn).text == alone);
+      const Tensor rounded = packed(tokens);
+      CHECK(rounded.shape() == logits.shape());
+      CHECK(max(abs(rounded - logits)).item<float>() < 0.1 * max(abs(logits)).item<float>());
+      if (keep) CHECK(packed.attention(tokens).size() == 2);
+    }
+  LanguageModel without = alphabet(bpe, 5);
+  CHECK_FALSE(without.can_pack());
+}
+
 TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
   const data::ByteBpe bpe = bytes();
   const LanguageModel model = small_gpt(300, 16);  // 43 tokens more than there are
