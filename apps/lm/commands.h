@@ -11,7 +11,8 @@ namespace tern::apps::lm {
 int start_training(const LmOptions& options);
 /// Goes on with the run in the folder options.resume.
 int resume_training(const LmOptions& options);
-/// Writes the prompt and what comes after it, token by token. Ctrl-C ends the text.
+/// Writes the prompt and what comes after it, token by token; of several prompts one text after the
+/// other, with an empty line between. Ctrl-C ends it.
 int generate_text(const LmOptions& options, std::ostream& out);
 int evaluate_model(const LmOptions& options);
 

@@ -17,10 +17,12 @@ struct LmOptions {
   bool tensorboard = false;  ///< train
   std::string command_line;  ///< as it was given
   bool epochs_given = false, warmup_given = false;
-  int threads = 0;                ///< 0: all cores
-  std::string precision = "f32";  ///< of matrix products: generate, fill, eval
-  std::string model;              ///< folder: generate, fill, eval
-  std::string prompt;
+  int threads = 0;                  ///< 0: all cores
+  std::string precision = "f32";    ///< of matrix products: generate, fill, eval
+  std::string model;                ///< folder: generate, fill, eval
+  bool int8 = false;                ///< generate, eval: packed weights
+  std::vector<std::string> prompt;  ///< generate
+  std::string prompts;              ///< generate: a file of them
   GenerateOptions generate;
   std::string gaps;               ///< fill: a text with [MASK]
   int64_t guesses = 5;            ///< fill

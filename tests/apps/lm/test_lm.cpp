@@ -234,7 +234,7 @@ TEST_CASE("lm: a model folder, and what is done with it") {
 
     o = {};
     o.model = folder;
-    o.prompt = "the \xFF cat";
+    o.prompt = {"the \xFF cat"};
     o.generate.max_tokens = 30;
     if (!gmlp) o.attention = dir / "attention.html";
     std::ostringstream out;
@@ -249,6 +249,25 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
     o.text = {dir / "text"};
     CHECK(evaluate_model(o) == 0);
+    // Packed weights, several prompts.
+    o.int8 = true;
+    o.attention.clear();
+    test::write_file(dir / "prompts", "the cat\n\nthe dog\n");
+    o.prompt.clear();
+    o.prompts = dir / "prompts";
+    std::ostringstream all;
+    if (gmlp) {
+      CHECK_THROWS_WITH_AS(generate_text(o, all), doctest::Contains("not a gmlp"), Error);
+      CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("not a gmlp"), Error);
+      o.int8 = false;
+    }
+    CHECK(generate_text(o, all) == 0);
+    CHECK(all.str().starts_with("the cat"));
+    CHECK(test::contains(all.str(), "\n\nthe dog"));
+    CHECK(evaluate_model(o) == 0);
+    o.attention = dir / "attention.html";
+    if (!gmlp)
+      CHECK_THROWS_WITH_AS(generate_text(o, all), doctest::Contains("there are 3 prompts"), Error);
     o.stride = 13;
     CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("context of 12"), Error);
 
@@ -405,6 +424,9 @@ TEST_CASE("lm: flags") {
       {"generate", "--model", "m", "--temperature", "-1"},
       {"generate", "--model", "m", "--top-p", "0"},
       {"generate", "--model", "m", "--stop", ""},
+      {"generate", "--model", "m", "--int8", "--precision", "bf16"},
+      {"generate", "--model", "m", "--prompt", "a", "--prompts", "f"},
+      {"eval", "--model", "m", "--text", "t", "--int8", "--precision", "bf16"},
       {"eval", "--model", "m"},
   };
   for (const auto& words : wrong) {
