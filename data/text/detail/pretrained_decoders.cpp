@@ -44,7 +44,7 @@ std::string clean(std::string text) {
   return text;
 }
 
-Decoder word_pieces(const json& part) {
+Decoder joined_word_pieces(const json& part) {
   const std::string prefix = part.value("prefix", "##");
   const bool cleanup = part.value("cleanup", true);
   return [=](Tokens tokens) {
@@ -136,7 +136,7 @@ Decoder strip(const json& part) {
 
 Decoder one_decoder(const json& part) {
   const std::string type = type_of(part);
-  if (type == "WordPiece") return word_pieces(part);
+  if (type == "WordPiece") return joined_word_pieces(part);
   if (type == "ByteLevel") return bytes_to_text;
   if (type == "Metaspace") return metaspace_decoder(part);
   if (type == "BPEDecoder") return pairs(part);
