@@ -59,10 +59,10 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
       Hypothesis& h = out[s];
       h.score = h.log_prob += chosen[r].log_prob;
       h.finished = token == rules.end;
+      const bool more = !rules.on_token || rules.on_token(s, token);
       if (h.finished) continue;
       h.tokens.push_back(token);
-      if (rules.on_token && !rules.on_token(s, token)) continue;
-      if (steps[r] == rules.max_length[s]) continue;
+      if (!more || steps[r] == rules.max_length[s]) continue;
       running.add(s, token);
       kept.push_back(r);
     }

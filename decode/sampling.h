@@ -18,7 +18,7 @@ struct GreedyOptions {
   std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
   /// Sentences at a time: as one ends, Stepper::begin starts the next in its place. 0: all at once.
   int64_t slots = 0;
-  /// Told each token as soon as it is chosen, but for the end; false ends the sentence behind it.
+  /// Told each token as soon as it is chosen, the end too; false ends the sentence behind it.
   std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
 

@@ -167,13 +167,14 @@ TEST_CASE("sample and greedy: each token is told at once, and may end its senten
     CHECK(told[s] == want);
     CHECK_FALSE(found[s].finished);
   }
-  int64_t count = 0;
-  const auto best = decoding::greedy(
-      chain, five, {.begin = 0, .end = 8, .max_length = 3, .on_token = [&](int64_t, int64_t token) {
-                      CHECK(token != 8);
-                      return ++count > 0;
-                    }});
-  int64_t tokens = 0;
-  for (const auto& h : best) tokens += std::ssize(h.tokens);
+  int64_t count = 0, tokens = 0;
+  const auto best =
+      decoding::greedy(chain, five,
+                       {.begin = std::vector<int64_t>{0, 1, 2, 3, 4},
+                        .end = argmax(narrow(chain.table, 0, 3, 1), 1).item<int64_t>(),
+                        .max_length = 3,
+                        .on_token = [&](int64_t, int64_t) { return ++count > 0; }});
+  for (const auto& h : best) tokens += std::ssize(h.tokens) + (h.finished ? 1 : 0);
+  CHECK(best[3].finished);
   CHECK(count == tokens);
 }
