@@ -76,9 +76,9 @@ std::vector<Tensor> steps_of(const PackedGpt& packed, const Tokens& tokens) {
 
 TEST_CASE("packed gpt: logits are the model's, in every form and type") {
   NoGradGuard guard;
-  for (const auto& [name, options] : all_forms()) {
-    CAPTURE(name);
-    const Models m = make(options);
+  for (const auto& form : all_forms()) {
+    CAPTURE(form.first);
+    const Models m = make(form.second);
     const Tensor tokens = test::some_tokens(3, kContext);
     const Tensor exact = m.exact(tokens);
     // Some ten products follow each other, with sums of at most 64 terms: the square root of these
@@ -98,10 +98,10 @@ TEST_CASE("packed gpt: logits are the model's, in every form and type") {
 TEST_CASE("packed gpt: a text's bits do not depend on others, threads, or pieces") {
   NoGradGuard guard;
   const int threads = num_threads();
-  for (const auto& [name, options] : all_forms())
+  for (const auto& form : all_forms())
     for (const PackedType type : kTypes) {
-      CAPTURE(name);
-      const Models m = make(options);
+      CAPTURE(form.first);
+      const Models m = make(form.second);
       const PackedGpt packed(m.single, type);
       const Tensor tokens = test::some_tokens(1, kContext);
       const Tokens text = tokens.to_vector<int64_t>();
@@ -146,9 +146,9 @@ TEST_CASE("packed gpt: many tokens together, in several pieces") {
 
 TEST_CASE("packed gpt: greedy, beam search and samples as of the model itself") {
   NoGradGuard guard;
-  for (const auto& [name, options] : all_forms()) {
-    CAPTURE(name);
-    const Models m = make(options);
+  for (const auto& form : all_forms()) {
+    CAPTURE(form.first);
+    const Models m = make(form.second);
     const PackedGpt packed(m.single, PackedType::f32);
     const Tensor prompt = test::some_tokens(3, 3, 8);
     const Tokens all = prompt.to_vector<int64_t>();
@@ -239,10 +239,10 @@ TEST_CASE("packed gpt: prompts in slots are as prompts together, and as each alo
 
 TEST_CASE("packed gpt: a model that is given away, and what it takes") {
   NoGradGuard guard;
-  for (const auto& [name, options] : all_forms())
+  for (const auto& form : all_forms())
     for (const PackedType type : kTypes) {
-      CAPTURE(name);
-      models::Gpt model = make(options).single;
+      CAPTURE(form.first);
+      models::Gpt model = make(form.second).single;
       const Tensor tokens = test::some_tokens(2, 5);
       const PackedGpt copy(model, type);
       const Tensor want = copy(tokens);
