@@ -7,13 +7,16 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/train/detail/loop_impl.h"
+#include "tern/train/detail/loop_board.h"
+#include "tern/train/detail/loop_state.h"
 #include "tern/train/progress.h"
 
 namespace tern::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kLoss = "loss";  // the name of its mean
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -22,12 +25,12 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options)
-    : impl_(new Impl{.learner = learner,
-                     .evaluate = std::move(evaluate),
-                     .feed = std::move(feed),
-                     .options = std::move(options),
-                     .folder = {}}) {
-  const LoopOptions& o = impl_->options;
+    : learner_(learner),
+      evaluate_(std::move(evaluate)),
+      feed_(std::move(feed)),
+      options_(std::move(options)),
+      held_(options_.lock) {
+  const LoopOptions& o = options_;
   check(o.epochs >= 1 && o.accumulate >= 1,
         "Loop: there must be at least one epoch, and one batch a step; they are {} and {}",
         o.epochs, o.accumulate);
@@ -48,116 +51,257 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
-  impl_->folder.path = o.folder;
-  if (impl_->options.weight_unit.empty()) impl_->options.weight_unit = o.unit;
-  impl_->feed.seek({});
-  impl_->start_epoch();
-  check(impl_->state.batches > 0, "Loop: the loader has no batches");
-  impl_->checkpoint.add_text(
-      "loop", [this] { return to_json(impl_->state); },
-      [this](const std::string& json) { impl_->load(json); });
-  learner.add_to(impl_->checkpoint);
+  folder_.path = o.folder;
+  if (options_.weight_unit.empty()) options_.weight_unit = o.unit;
+  feed_.seek({});
+  start_epoch();
+  check(state_.batches > 0, "Loop: the loader has no batches");
+  checkpoint_.add_text(
+      "loop", [this] { return to_json(state_); }, [this](const std::string& json) { load(json); });
+  learner.add_to(checkpoint_);
 }
 
 Loop::~Loop() = default;
 
-Checkpoint& Loop::checkpoint() { return impl_->checkpoint; }
-SafeTensors Loop::state() const { return impl_->checkpoint.state(); }
-int64_t Loop::epoch() const { return impl_->epoch(); }
-int64_t Loop::epochs() const { return impl_->options.epochs; }
-bool Loop::epoch_trained() const { return impl_->state.batch >= impl_->state.batches; }
-bool Loop::finished() const { return std::ssize(history()) >= epochs() || !why_ended().empty(); }
-std::string Loop::why_ended() const { return history().empty() ? "" : history().back().ended; }
-const std::vector<EpochRecord>& Loop::history() const { return impl_->state.history; }
-const std::vector<StepRecord>& Loop::step_history() const { return impl_->state.steps.records(); }
-const Best& Loop::best() const { return impl_->options.best; }
-EventWriter* Loop::events() const { return impl_->board ? &impl_->board->events() : nullptr; }
-const Means& Loop::means() const { return impl_->state.means; }
-const RunFolder& Loop::folder() const { return impl_->folder; }
-const RunFolder& Loop::folder_to_write() const { return impl_->folder_to_write(); }
-std::FILE* Loop::output() const { return impl_->options.output; }
-Learner& Loop::learner() const { return impl_->learner; }
+EventWriter* Loop::events() const { return board_ ? &board_->events() : nullptr; }
 
 double Loop::speed() const {
-  const LoopState& s = impl_->state;
-  return s.train_seconds > 0 ? s.means.count(kLoss) / s.train_seconds : 0;
+  return state_.train_seconds > 0 ? state_.means.count(kLoss) / state_.train_seconds : 0;
 }
 
-const EpochRecord& Loop::best_epoch() const {
-  return train::best_epoch(history(), impl_->options.best);
+void Loop::load(const std::string& json) {
+  LoopState s = loop_state_from_json(json);
+  const int64_t closed = std::ssize(s.history);
+  check(closed + (s.batch > 0) <= options_.epochs,
+        "the run is in epoch {} already, and is to have {}", closed + (s.batch > 0),
+        options_.epochs);
+  feed_.seek({.epoch = closed, .batch = 0});
+  check(
+      s.batches == feed_.batches(),
+      "its epoch {} has {} batches, but the loader's has {}; go on with the same data and size of "
+      "batches",
+      closed + 1, s.batches, feed_.batches());
+  check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
+  feed_.seek({.epoch = closed, .batch = s.batch});
+  if (s.batch == s.batches) check(!feed_.take(), "an epoch has more than {} batches", s.batches);
+  state_ = std::move(s);
+  logged_steps_ = state_.steps.records().size();
+}
+
+void Loop::take_lock() {
+  if (lock_) return;
+  lock_ = options_.lock ? options_.lock : std::make_shared<const RunLock>(folder_.path);
+  held_ = lock_;
+  if (!lock_->held() && options_.terminal && !options_.lock) say(lock_->warning(), options_.output);
 }
 
 bool Loop::resume() {
-  if (!impl_->in_folder() || !std::filesystem::exists(impl_->folder.checkpoint())) return false;
-  impl_->take_lock();
-  const std::string path = impl_->folder.checkpoint();
+  if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return false;
+  take_lock();
+  const std::string path = folder_.checkpoint();
   try {
     load_state(load_checkpoint(path), path);
   } catch (...) {
-    impl_->lock.reset();
+    lock_.reset();
     throw;
   }
   return true;
 }
 
 void Loop::load_state(const SafeTensors& state, const std::string& path) {
-  impl_->checkpoint.load_state(state, path);
-  impl_->resumed = true;
-  impl_->saved_step = impl_->learner.steps();
+  checkpoint_.load_state(state, path);
+  resumed_ = true;
+  saved_step_ = learner_.steps();
 }
 
 void Loop::end(const std::string& reason) {
-  check(!history().empty() && impl_->state.batch == 0,
+  check(!history().empty() && state_.batch == 0,
         "Loop: end() is for LoopOptions::on_epoch: an epoch must be closed, and no step taken "
         "since");
-  impl_->state.history.back().ended = reason;
+  state_.history.back().ended = reason;
+}
+
+// ---- A step ----------------------------------------------------------------------------------
+
+// The loss comes first among the means.
+void Loop::start_epoch() {
+  state_ = {.history = std::move(state_.history),
+            .steps = std::move(state_.steps),
+            .kept = std::move(state_.kept)};
+  state_.means.add(kLoss, 0, 0);
+  state_.batches = feed_.batches();
+}
+
+// Takes the batches of a step; at the end of the epoch the loader goes on to the next.
+size_t Loop::take_batches() {
+  const int64_t count = std::min(options_.accumulate, state_.batches - state_.batch);
+  for (int64_t i = 0; i < count; ++i)
+    check(feed_.take(), "Loop: epoch {} ended after {} of {} batches", epoch(), state_.batch + i,
+          state_.batches);
+  if (state_.batch + count == state_.batches)
+    check(!feed_.take(), "Loop: epoch {} has more than {} batches", epoch(), state_.batches);
+  return static_cast<size_t>(count);
+}
+
+void Loop::take_step(size_t count) {
+  double weight = 0, loss = 0, done = 0;
+  for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
+  const bool last = state_.batch + static_cast<int64_t>(count) == state_.batches;
+  const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
+  check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0",
+        learner_.steps() + 1, weight);
+  for (size_t i = 0; i < count; ++i) {
+    // The mean over what all batches hold.
+    loss +=
+        learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
+    done += feed_.progress(i);
+  }
+  learner_.step();
+  if (state_.steps.add({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}) && board_)
+    board_->add(state_.steps.records().back());
+  state_.means.add(kLoss, loss * weight, weight);
+  state_.progress += done;
+  state_.batch += static_cast<int64_t>(count);
+}
+
+std::string Loop::diagnose(size_t count) {
+  return diagnosis(options_.diagnose, [&] {
+    learner_.load_generators(generators_);
+    learner_.clear_gradients();
+    Means means;
+    double weight = 0;
+    for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
+    for (size_t i = 0; i < count; ++i) {
+      const Tensor loss = feed_.loss(i, means);
+      tern::backward(count > 1 ? loss * (feed_.weight(i) / weight) : loss);
+    }
+  });
+}
+
+// As if the step had not been begun.
+void Loop::undo_step() {
+  learner_.clear_gradients();
+  learner_.load_generators(generators_);
+  state_.means = means_;
+  feed_.clear();
+  feed_.seek({.epoch = std::ssize(state_.history), .batch = state_.batch});
 }
 
 void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch is to be evaluated and closed before another step");
-  Impl& p = *impl_;
-  p.learner.save_generators(p.generators);
-  p.means = p.state.means;
+  learner_.save_generators(generators_);
+  means_ = state_.means;
   size_t count = 0;
   try {
-    count = p.take_batches();
-    p.take_step(count);
+    count = take_batches();
+    take_step(count);
   } catch (const Diverged& e) {
-    const std::string cause = p.diagnose(count);
-    p.undo_step();
+    const std::string cause = diagnose(count);
+    undo_step();
     throw Diverged(fmt::format("{} (epoch {}){}", e.what(), epoch(), cause));
   } catch (...) {
-    p.undo_step();
+    undo_step();
     throw;
   }
-  p.feed.clear();
+  feed_.clear();
+}
+
+// ---- The end of an epoch ----------------------------------------------------------------------
+
+void Loop::end_if_no_better() {
+  const int64_t closed = std::ssize(state_.history);
+  if (options_.patience == 0 || closed >= options_.epochs) return;
+  const int64_t since = epochs_since_best(state_.history, options_.best);
+  if (since < options_.patience) return;
+  const std::string& metric = options_.best.metric;
+  std::string reason = fmt::format("there was no {} in {} epochs", metric, since);
+  if (since < closed) {
+    const EpochRecord& best = state_.history[static_cast<size_t>(closed - since - 1)];
+    reason = fmt::format("{} was no better in {} epoch{} than {:.6g} in epoch {}", metric, since,
+                         since == 1 ? "" : "s", best[metric], best.epoch);
+  }
+  state_.history.back().ended = reason;
+}
+
+std::optional<Metrics> Loop::evaluate_weights() {
+  NoGradGuard no_grad;
+  Learner::Evaluation scope(learner_);
+  try {
+    return evaluate_();
+  } catch (const Diverged& e) {
+    throw Diverged(fmt::format("{} (after step {}){}", e.what(), learner_.steps(),
+                               diagnosis(options_.diagnose, [this] { evaluate_(); })));
+  }
+}
+
+Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
+  Metrics all;
+  for (const Means::Entry& e : state_.means.entries())
+    all.emplace_back("train_" + e.name, e.sum / e.count);
+  all.insert(all.end(), evaluated.begin(), evaluated.end());
+  return all;
 }
 
 bool Loop::close_epoch() {
   check(epoch_trained(), "Loop: the epoch is not over");
-  Impl& p = *impl_;
-  p.learner.check_finite_state();
+  learner_.check_finite_state();
   Metrics evaluated;
-  if (p.evaluate) {
+  if (evaluate_) {
     const auto start = Clock::now();
-    std::optional<Metrics> result = p.evaluate_weights();
+    std::optional<Metrics> result = evaluate_weights();
     if (!result) return false;
     evaluated = std::move(*result);
-    if (p.timed) p.state.evaluate_seconds += seconds_since(start);
+    if (timed_) state_.evaluate_seconds += seconds_since(start);
   }
-  p.state.history.push_back({.epoch = epoch(),
-                             .metrics = p.metrics(evaluated),
-                             .speed = speed(),
-                             .lr = p.learner.lr(),
-                             .seconds = p.state.train_seconds + p.state.evaluate_seconds,
-                             .steps = p.learner.steps()});
-  if (p.board) p.board->add(history().back(), p.options.weight_unit, p.learner);
-  if (p.learner.options().plateau) p.learner.report(history().back()[p.options.best.metric]);
-  p.start_epoch();
-  p.end_if_no_better();
-  p.save_weights();
-  if (p.options.on_epoch) p.options.on_epoch(history().back());
+  state_.history.push_back({.epoch = epoch(),
+                            .metrics = epoch_metrics(evaluated),
+                            .speed = speed(),
+                            .lr = learner_.lr(),
+                            .seconds = state_.train_seconds + state_.evaluate_seconds,
+                            .steps = learner_.steps()});
+  if (board_) board_->add(history().back(), options_.weight_unit, learner_);
+  if (learner_.options().plateau) learner_.report(history().back()[options_.best.metric]);
+  start_epoch();
+  end_if_no_better();
+  save_weights();
+  if (options_.on_epoch) options_.on_epoch(history().back());
   return true;
+}
+
+// ---- Files ------------------------------------------------------------------------------------
+
+// To be asked anew before each file: WriteError if the folder is no longer this run's.
+const RunFolder& Loop::folder_to_write() const {
+  if (const auto taken = held_.lock()) taken->check_in_place();
+  return folder_;
+}
+
+// The same, to be asked once a file is begun in a folder. What a file holds takes a while to
+// gather, and another run's folder may have taken this one's place by then.
+std::function<void()> Loop::still_ours() const {
+  return [this] { folder_to_write(); };
+}
+
+void Loop::save() {
+  if (!in_folder()) return;
+  save_checkpoint(folder_to_write().checkpoint(), checkpoint_.state(), still_ours());
+  last_save_ = Clock::now();
+  saved_step_ = learner_.steps();
+  append_steps(folder_to_write(), state_.steps, logged_steps_);
+  if (board_) board_->events().flush();
+}
+
+void Loop::save_weights() {
+  if (!in_folder() || !options_.save_weights) return;
+  const auto save = [this](const std::string& path) {
+    learner_.save_weights(path, options_.weights_metadata, still_ours());
+  };
+  if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
+  const bool best =
+      train::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
+  if (best || !options_.only_best) save(folder_to_write().weights());
+  if (best && !options_.only_best && !options_.best.metric.empty())
+    save(folder_to_write().best_weights());
 }
 
 // ---- run() ------------------------------------------------------------------------------------
@@ -173,15 +317,49 @@ std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& 
 
 }  // namespace
 
+// Where a run that was resumed goes on.
+std::string Loop::place() const {
+  const std::string steps = grouped(learner_.steps());
+  if (!state_.history.empty() && !state_.history.back().ended.empty())
+    return fmt::format("ended after epoch {} of {} and {} steps: {}", epoch() - 1, options_.epochs,
+                       steps, state_.history.back().ended);
+  if (std::ssize(state_.history) >= options_.epochs)
+    return fmt::format("all {} epochs are done, after {} steps", options_.epochs, steps);
+  const std::string batch =
+      state_.batch == state_.batches
+          ? "to be evaluated"
+          : fmt::format("batch {} of {}", grouped(state_.batch + 1), grouped(state_.batches));
+  return fmt::format("goes on in epoch {}/{}, {}, after {} steps", epoch(), options_.epochs, batch,
+                     steps);
+}
+
+// Which files of the run hold what was learned before.
+std::string Loop::what_is_good() const {
+  if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return "";
+  std::string text =
+      fmt::format("; {} keeps the state after step {}", folder_.checkpoint(), saved_step_);
+  if (state_.history.empty() || !options_.save_weights) return text;
+  const EpochRecord& e =
+      options_.only_best ? train::best_epoch(state_.history, options_.best) : state_.history.back();
+  return text + fmt::format(", {} the weights of epoch {}", folder_.weights(), e.epoch);
+}
+
+bool Loop::wants_save() const {
+  if (!in_folder()) return false;
+  const bool often = options_.checkpoint_steps > 0;
+  return (often && learner_.steps() % options_.checkpoint_steps == 0) ||
+         std::chrono::duration<double>(Clock::now() - last_save_).count() >
+             options_.checkpoint_seconds;
+}
+
 bool Loop::train_epoch() {  // false where a signal stopped it
-  Impl& p = *impl_;
-  const LoopOptions& o = p.options;
+  const LoopOptions& o = options_;
   const bool counts = o.total > 0;
   std::optional<Progress> bar;
   if (o.terminal) {
     bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
-                counts ? static_cast<int64_t>(o.total) : p.state.batches,
-                counts ? static_cast<int64_t>(p.state.progress) : p.state.batch, o.output);
+                counts ? static_cast<int64_t>(o.total) : state_.batches,
+                counts ? static_cast<int64_t>(state_.progress) : state_.batch, o.output);
     bar->set_parts_to_come(
         {.count = epochs() - epoch(), .seconds = history().empty() ? 0 : history().back().seconds});
   }
@@ -189,47 +367,45 @@ bool Loop::train_epoch() {  // false where a signal stopped it
     if (interrupted()) return false;
     const auto start = Clock::now();
     step();
-    p.state.train_seconds += seconds_since(start);
+    state_.train_seconds += seconds_since(start);
     if (bar)
-      bar->update(counts ? static_cast<int64_t>(p.state.progress) : p.state.batch, [&] {
+      bar->update(counts ? static_cast<int64_t>(state_.progress) : state_.batch, [&] {
         return o.note ? o.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
       });
-    if (p.wants_save()) p.save();
+    if (wants_save()) save();
   }
   return true;
 }
 
 Outcome Loop::stop() {
-  Impl& p = *impl_;
-  p.save();
-  if (p.options.terminal)
-    say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(p.learner.steps()),
-                    p.in_folder() ? "; to go on: " + p.options.how_to_resume : ""),
-        p.options.output);
+  save();
+  if (options_.terminal)
+    say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(learner_.steps()),
+                    in_folder() ? "; to go on: " + options_.how_to_resume : ""),
+        options_.output);
   return Outcome::interrupted;
 }
 
 Outcome Loop::train_all() {
-  Impl& p = *impl_;
-  const LoopOptions& o = p.options;
-  p.save();  // first of all: from here on there is a run in the folder, which can be resumed
-  if (p.in_folder()) {
-    p.folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
-    p.logged_steps = step_history().size();
+  const LoopOptions& o = options_;
+  save();  // first of all: from here on there is a run in the folder, which can be resumed
+  if (in_folder()) {
+    folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
+    logged_steps_ = step_history().size();
   }
-  p.put_back_weights();
-  p.drop_kept();
-  if (p.resumed && o.terminal) say(p.place(), o.output);
+  put_back_weights();
+  drop_kept();
+  if (resumed_ && o.terminal) say(place(), o.output);
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
     // same.
     const EpochRecord& e = history().back();
-    if (p.in_folder()) append_steps(p.folder_to_write(), p.state.steps, p.logged_steps);
-    if (p.in_folder()) p.folder_to_write().append_log(log_line(e, o.weight_unit));
-    p.keep_checkpoint();
-    p.save();
-    p.drop_kept();
+    if (in_folder()) append_steps(folder_to_write(), state_.steps, logged_steps_);
+    if (in_folder()) folder_to_write().append_log(log_line(e, o.weight_unit));
+    keep_checkpoint();
+    save();
+    drop_kept();
     if (o.terminal)
       say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit), o.output);
     if (o.terminal && !why_ended().empty())
@@ -239,28 +415,27 @@ Outcome Loop::train_all() {
 }
 
 Outcome Loop::run() {
-  Impl& p = *impl_;
-  if (p.in_folder()) {
-    p.folder_to_write().make();
-    p.take_lock();
+  if (in_folder()) {
+    folder_to_write().make();
+    take_lock();
   }
-  const std::shared_ptr<const RunLock> lock = std::exchange(p.lock, {});  // until the end
+  const std::shared_ptr<const RunLock> lock = std::exchange(lock_, {});  // until the end
   if (lock) {
-    check(p.resumed || !p.folder.holds_run(),
+    check(resumed_ || !folder_.holds_run(),
           "{}: the folder holds a run already; resume that one, or choose another folder",
-          p.folder.path);
-    if (lock->held()) tern::detail::remove_abandoned_files(p.folder.path);
+          folder_.path);
+    if (lock->held()) tern::detail::remove_abandoned_files(folder_.path);
   }
-  if (p.in_folder() && !finished() &&
-      (p.options.tensorboard || (p.resumed && has_event_files(p.folder.path))))
-    p.board = std::make_unique<LoopBoard>(p.folder.path, p.learner.steps(),
-                                          epoch_trained() ? &p.state.steps : nullptr);
+  if (in_folder() && !finished() &&
+      (options_.tensorboard || (resumed_ && has_event_files(folder_.path))))
+    board_ = std::make_unique<LoopBoard>(folder_.path, learner_.steps(),
+                                         epoch_trained() ? &state_.steps : nullptr);
   InterruptScope signals;
-  p.timed = true;
+  timed_ = true;
   try {
     return train_all();
   } catch (const Diverged& e) {
-    throw Diverged(e.what() + p.what_is_good());
+    throw Diverged(e.what() + what_is_good());
   }
 }
 

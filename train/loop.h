@@ -20,6 +20,7 @@
 // do not fit, take learner.h, checkpoint.h, interrupt.h and progress.h and write your own loop.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -31,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/rng.h"
 #include "tern/data/loading/loader.h"
 #include "tern/train/checkpoint.h"
 #include "tern/train/diagnose.h"
@@ -161,6 +163,22 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
 
 }  // namespace detail
 
+/// What a loop must keep beside the learner to go on exactly.
+struct LoopState {
+  // Of the epoch in progress:
+  int64_t batch = 0, batches = 0;  // done, and to be done
+  double progress = 0;             // what Task::progress gave for them
+  double train_seconds = 0, evaluate_seconds = 0;
+  Means means = {};
+  // The epochs before:
+  std::vector<EpochRecord> history = {};
+  // All along:
+  StepLog steps = {};
+  std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
+};
+
+class LoopBoard;
+
 class Loop {
  public:
   /// Learner and loader must outlive it, and belong to it while it runs.
@@ -179,7 +197,7 @@ class Loop {
   Outcome run();
 
   /// Everything that is saved; add what else belongs to the run before resume() or run().
-  Checkpoint& checkpoint();
+  Checkpoint& checkpoint() { return checkpoint_; }
   /// Goes on with the run in the folder; false if there is no checkpoint in it. IoError if the
   /// checkpoint is damaged or does not fit.
   bool resume();
@@ -199,44 +217,87 @@ class Loop {
   /// where that throws. REQUIRES: !epoch_trained().
   void step();
   /// All batches of the epoch in progress are done: it is to be evaluated and closed.
-  bool epoch_trained() const;
+  bool epoch_trained() const { return state_.batch >= state_.batches; }
   /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
   /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
   /// the evaluation throws that. REQUIRES: epoch_trained().
   bool close_epoch();
-  bool finished() const;          ///< all epochs are closed, or the run has ended
-  std::string why_ended() const;  ///< before its last epoch; empty: it has not
+  /// All epochs are closed, or the run has ended.
+  bool finished() const { return std::ssize(history()) >= epochs() || !why_ended().empty(); }
+  /// Before its last epoch; empty: it has not.
+  std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
   /// The state in memory (the tensors are the parts' own), and back; `path` is for errors.
-  SafeTensors state() const;
+  SafeTensors state() const { return checkpoint_.state(); }
   void load_state(const SafeTensors& state, const std::string& path);
 
-  int64_t epoch() const;                                ///< the one in progress: 1, 2, ...
-  int64_t epochs() const;                               ///< how many there are to be
-  const std::vector<EpochRecord>& history() const;      ///< of the epochs closed
-  const std::vector<StepRecord>& step_history() const;  ///< of the steps that have a record
-  const Best& best() const;                             ///< the options'
-  const EpochRecord& best_epoch() const;                ///< by that
+  int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
+  int64_t epochs() const { return options_.epochs; }           ///< how many there are to be
+  const std::vector<EpochRecord>& history() const { return state_.history; }  ///< epochs closed
+  /// Of the steps that have a record.
+  const std::vector<StepRecord>& step_history() const { return state_.steps.records(); }
+  const Best& best() const { return options_.best; }
+  const EpochRecord& best_epoch() const { return train::best_epoch(history(), best()); }
   /// What writes event files, while run() does; else nullptr.
   EventWriter* events() const;
-  const Means& means() const;  ///< of the epoch in progress
-  double speed() const;        ///< weight a second in it, in run()
-  const RunFolder& folder() const;
+  const Means& means() const { return state_.means; }  ///< of the epoch in progress
+  double speed() const;                                ///< weight a second in it, in run()
+  const RunFolder& folder() const { return folder_; }
   /// The same for a program that writes a file of its own there. WriteError if the loop, or the
   /// program, has the folder's lock and that is not in its place any more (run_lock.h): the folder
   /// was moved or removed, and another run may have begun under its name.
   const RunFolder& folder_to_write() const;
-  std::FILE* output() const;  ///< LoopOptions::output
-  Learner& learner() const;
+  std::FILE* output() const { return options_.output; }
+  Learner& learner() const { return learner_; }
 
  private:
   Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options);
+
+  // A step:
+  void start_epoch();
+  size_t take_batches();
+  void take_step(size_t count);
+  std::string diagnose(size_t count);
+  void undo_step();
+  // The end of an epoch:
+  std::optional<Metrics> evaluate_weights();
+  Metrics epoch_metrics(const Metrics& evaluated) const;
+  void end_if_no_better();
+  // Files:
+  void load(const std::string& json);
+  void take_lock();
+  bool in_folder() const { return !folder_.path.empty(); }
+  std::function<void()> still_ours() const;
+  bool wants_save() const;
+  void save();
+  void save_weights();
+  void keep_checkpoint();
+  bool is_best_of_kept(int64_t epoch) const;
+  void drop_kept();
+  void put_back_weights();
+  // run():
   Outcome train_all();
   bool train_epoch();
   Outcome stop();
+  std::string place() const;
+  std::string what_is_good() const;
 
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Learner& learner_;
+  Evaluate evaluate_;
+  detail::Feed feed_;
+  LoopOptions options_;
+  RunFolder folder_;
+  Checkpoint checkpoint_;
+  LoopState state_;
+  bool resumed_ = false, timed_ = false;
+  std::shared_ptr<const RunLock> lock_;  // between resume() and run()
+  std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own
+  std::vector<Rng> generators_;          // before the step,
+  Means means_;                          // and these
+  std::chrono::steady_clock::time_point last_save_;
+  int64_t saved_step_ = 0;
+  size_t logged_steps_ = 0;  // records that are in the log
+  std::unique_ptr<LoopBoard> board_;
 };
 
 /// Steps of the optimizer in an epoch: what a schedule wants to know.

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace tern::test {
 namespace {
 
-constexpr size_t kMaxFileLines = 400;
+constexpr size_t kMaxFileLines = 600;  // about 400, more where a cut would split one idea
 constexpr size_t kMaxFunctionLines = 60;
 constexpr size_t kMaxColumns = 100;
 
@@ -106,7 +106,7 @@ TEST_CASE("repository: sizes of files and functions, columns, no macros, headers
 TEST_CASE("repository: the style checks find what they look for") {
   CHECK(style("core/x.h", {"#define TERN_X 1"}).size() == 1);
   CHECK(style("core/x.h", {std::string(101, '/')}).size() == 1);
-  CHECK(style("core/x.h", std::vector<std::string>(401)).size() == 1);
+  CHECK(style("core/x.h", std::vector<std::string>(601)).size() == 1);
   CHECK(style("core/x.h", {"fmt::join(x, y)"}).size() == 1);
   CHECK(style("core/x.h", {"// fmt::join(x, y)"}).empty());
   CHECK(style("core/x.h", {"#include <fmt/format.h>", "fmt::join(x, y)"}).empty());

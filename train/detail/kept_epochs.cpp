@@ -6,7 +6,8 @@
 #include <filesystem>
 
 #include "tern/core/io/atomic_file.h"
-#include "tern/train/detail/loop_impl.h"
+#include "tern/train/detail/loop_state.h"
+#include "tern/train/loop.h"
 
 namespace tern::train {
 namespace {
@@ -36,49 +37,48 @@ std::vector<int64_t> epochs_kept(const std::string& checkpoint) {
 }  // namespace
 
 void Loop::resume(int64_t epoch) {
-  Impl& p = *impl_;
-  const std::string path = p.folder.checkpoint(epoch);
-  check_io(p.in_folder() && fs::exists(path),
+  const std::string path = folder_.checkpoint(epoch);
+  check_io(in_folder() && fs::exists(path),
            "{}: there is no checkpoint of epoch {}; a run keeps those of its last epochs, as many "
            "as LoopOptions::keep says",
            path, epoch);
-  p.take_lock();
+  take_lock();
   try {
-    const std::vector<int64_t> kept = epochs_kept(p.folder.checkpoint());
+    const std::vector<int64_t> kept = epochs_kept(folder_.checkpoint());
     load_state(load_checkpoint(path), path);
     for (int64_t other : kept)  // to be removed by run()
-      if (!is_in(p.state.kept, other)) p.state.kept.push_back(other);
+      if (!is_in(state_.kept, other)) state_.kept.push_back(other);
     for (int64_t needed : {epoch, best_epoch().epoch})
-      check_io(!p.options.save_weights || fs::exists(p.folder.weights(needed)),
+      check_io(!options_.save_weights || fs::exists(folder_.weights(needed)),
                "{}: the weights of epoch {} are needed to go on after epoch {}",
-               p.folder.weights(needed), needed, epoch);
+               folder_.weights(needed), needed, epoch);
   } catch (...) {
-    p.lock.reset();
+    lock_.reset();
     throw;
   }
 }
 
-void Loop::Impl::keep_checkpoint() {
-  if (options.keep == 0) return;
-  const int64_t closed = state.history.back().epoch;
-  if (!is_in(state.kept, closed)) state.kept.push_back(closed);
-  save_checkpoint(folder_to_write().checkpoint(closed), checkpoint.state(), still_ours());
+void Loop::keep_checkpoint() {
+  if (options_.keep == 0) return;
+  const int64_t closed = state_.history.back().epoch;
+  if (!is_in(state_.kept, closed)) state_.kept.push_back(closed);
+  save_checkpoint(folder_to_write().checkpoint(closed), checkpoint_.state(), still_ours());
 }
 
 // Up to one of the last epochs.
-bool Loop::Impl::is_best_of_kept(int64_t epoch) const {
-  const int64_t closed = std::ssize(state.history);
-  for (int64_t last = std::max<int64_t>(1, closed - options.keep + 1); last <= closed; ++last)
-    if (train::best_epoch({state.history.begin(), state.history.begin() + last}, options.best)
+bool Loop::is_best_of_kept(int64_t epoch) const {
+  const int64_t closed = std::ssize(state_.history);
+  for (int64_t last = std::max<int64_t>(1, closed - options_.keep + 1); last <= closed; ++last)
+    if (train::best_epoch({state_.history.begin(), state_.history.begin() + last}, options_.best)
             .epoch == epoch)
       return true;
   return false;
 }
 
-void Loop::Impl::drop_kept() {
-  const int64_t closed = std::ssize(state.history);
-  std::erase_if(state.kept, [&](int64_t epoch) {
-    const bool old = options.keep > 0 && epoch <= closed - options.keep;
+void Loop::drop_kept() {
+  const int64_t closed = std::ssize(state_.history);
+  std::erase_if(state_.kept, [&](int64_t epoch) {
+    const bool old = options_.keep > 0 && epoch <= closed - options_.keep;
     if (epoch <= closed && !old) return false;
     remove_file(folder_to_write().checkpoint(epoch));
     if (old && is_best_of_kept(epoch)) return false;
@@ -88,16 +88,16 @@ void Loop::Impl::drop_kept() {
 }
 
 // After resume(epoch) the weights in the folder are those of later epochs.
-void Loop::Impl::put_back_weights() {
-  if (state.history.empty() || !options.save_weights) return;
-  const int64_t last = state.history.back().epoch,
-                best = train::best_epoch(state.history, options.best).epoch;
+void Loop::put_back_weights() {
+  if (state_.history.empty() || !options_.save_weights) return;
+  const int64_t last = state_.history.back().epoch,
+                best = train::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {
-    if (is_in(state.kept, epoch) && fs::exists(folder.weights(epoch)))
-      save_safetensors(path, load_safetensors(folder.weights(epoch)), still_ours());
+    if (is_in(state_.kept, epoch) && fs::exists(folder_.weights(epoch)))
+      save_safetensors(path, load_safetensors(folder_.weights(epoch)), still_ours());
   };
-  put_back(options.only_best ? best : last, folder_to_write().weights());
-  if (!options.only_best && !options.best.metric.empty())
+  put_back(options_.only_best ? best : last, folder_to_write().weights());
+  if (!options_.only_best && !options_.best.metric.empty())
     put_back(best, folder_to_write().best_weights());
 }
 

@@ -1,28 +1,11 @@
-// What a loop must keep beside the learner to go on exactly. Inside of train only.
+// What a LoopState (loop.h) is in files. Inside of train only.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "tern/train/metrics.h"
-#include "tern/train/run_folder.h"
-#include "tern/train/run_log.h"
+#include "tern/train/loop.h"
 
 namespace tern::train {
-
-struct LoopState {
-  // Of the epoch in progress:
-  int64_t batch = 0, batches = 0;  // done, and to be done
-  double progress = 0;             // what Task::progress gave for them
-  double train_seconds = 0, evaluate_seconds = 0;
-  Means means = {};
-  // The epochs before:
-  std::vector<EpochRecord> history = {};
-  // All along:
-  StepLog steps = {};
-  std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
-};
 
 /// Adds the records of steps to the folder's log that are not among the `logged` first, which then
 /// are all.
