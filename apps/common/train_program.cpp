@@ -104,8 +104,8 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   const LockedFolder folder = resumed_folder(flags.resume, program.config_file());
   std::optional<SafeTensors> state = load_resumed(folder);
   program.read_config(folder, state);
+  const std::string kept = settings_to_json(rows_of(program));
   TrainingOptions& o = program.options();
-  const int64_t started_with = o.epochs;
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
   const MatmulPrecisionScope precision(matmul_precision(o.precision));
   const std::string path = config_path(program, folder);
@@ -114,7 +114,7 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), state.has_value());
   if (state) loop.load_state(*state, folder.checkpoint());
   state.reset();
-  if (o.epochs != started_with) {
+  if (settings_to_json(rows_of(program)) != kept) {
     loop.folder_to_write();  // still the run's
     save_config(path, rows_of(program));
   }
