@@ -18,27 +18,29 @@ std::vector<ClassifierEntry> joined(std::initializer_list<std::vector<Classifier
 }
 
 // Deep stacks on patches need small steps at first, and more pictures than there are.
-Recipe deep_recipe() {
-  return {.batch = 64,
-          .lr = 1e-3,
-          .weight_decay = 0.05,
-          .schedule = "cosine",
-          .warmup = 500,
-          .label_smoothing = 0.1,
-          .augment = "standard",
-          .clip = 1};
+TrainOptions deep_recipe() {
+  TrainOptions r;
+  r.batch = 64;
+  r.lr = 1e-3;
+  r.weight_decay = 0.05;
+  r.schedule = "cosine";
+  r.warmup = 500;
+  r.label_smoothing = 0.1;
+  r.augment = "standard";
+  r.clip = 1;
+  return r;
 }
 
 // After an epoch with strong augmentation the top-1 is 45 %, with AdamW at 1e-3 27 %.
-Recipe muon_recipe() {
-  Recipe r = deep_recipe();
+TrainOptions muon_recipe() {
+  TrainOptions r = deep_recipe();
   r.optimizer = "muon";
   r.lr = 2e-3;
   return r;
 }
 
 std::vector<ClassifierEntry> with_recipe(std::vector<ClassifierEntry> all, const std::string& name,
-                                         const Recipe& recipe) {
+                                         const TrainOptions& recipe) {
   for (ClassifierEntry& e : all)
     if (e.name == name) e.recipe = recipe;
   return all;
@@ -63,9 +65,14 @@ std::vector<std::string> classifier_names() {
   return names;
 }
 
-const ClassifierEntry& find_classifier(const std::string& name) {
+const ClassifierEntry* look_up_classifier(const std::string& name) {
   for (const ClassifierEntry& e : classifiers())
-    if (e.name == name) return e;
+    if (e.name == name) return &e;
+  return nullptr;
+}
+
+const ClassifierEntry& find_classifier(const std::string& name) {
+  if (const ClassifierEntry* found = look_up_classifier(name)) return *found;
   fail(fmt::format("there is no model '{}'; there are {}", name,
                    fmt::join(classifier_names(), ", ")));
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/apps/train_cifar/options.h"
+#include "tern/apps/train_cifar/config.h"
 #include "tern/core/base/rng.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
@@ -53,7 +53,7 @@ struct ClassifierEntry {
   double dropout;    ///< the model's own
   bool has_dropout;  ///< whether another can be set
   std::function<ImageClassifier(double dropout, Rng& rng, nn::Recompute recompute)> build;
-  Recipe recipe = {};          ///< how it is trained where no flag says otherwise
+  TrainOptions recipe = {};    ///< how it is trained where no flag says otherwise
   bool has_recompute = false;  ///< whether its blocks can be computed again in backward
 
   ImageClassifier make(double p, Rng& rng, nn::Recompute recompute = nn::Recompute::none) const {
@@ -64,7 +64,8 @@ struct ClassifierEntry {
 /// All there are.
 const std::vector<ClassifierEntry>& classifiers();
 std::vector<std::string> classifier_names();
-/// Error that lists the names if there is none of that name.
+/// The one of that name: nullptr, or an Error that lists the names, if there is none.
+const ClassifierEntry* look_up_classifier(const std::string& name);
 const ClassifierEntry& find_classifier(const std::string& name);
 
 /// Loads a safetensors file into the model. IoError if it does not fit.
@@ -73,7 +74,7 @@ void load_weights_of(const std::string& path, ImageClassifier& model);
 /// The entries of models M, made from (options, rng), by names.
 template <class M, class Options>
 std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named,
-                                     const Recipe& recipe = {});
+                                     const TrainOptions& recipe = {});
 
 template <class M>
 ImageClassifier::ImageClassifier(std::string name, M model)
@@ -94,7 +95,7 @@ ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model)
 
 template <class M, class Options>
 std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named,
-                                     const Recipe& recipe) {
+                                     const TrainOptions& recipe) {
   std::vector<ClassifierEntry> out;
   for (const auto& [name, options] : named) {
     constexpr bool kHasDropout = requires(Options o) { o.dropout = 0.5; };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "tern/apps/common/machine.h"
 #include "tern/core/base/error.h"
 #include "tern/nn/module.h"
 #include "tern/train/progress.h"
@@ -14,34 +13,6 @@ namespace {
 
 constexpr size_t kPredictions = 12;
 constexpr int64_t kPictures = 4;  // with maps of their patches
-
-std::string describe_model(const ImageClassifier& model) {
-  const std::string summary = model.summary();
-  return fmt::format("{}, {} weights{}{}", model.name(), train::grouped(nn::num_parameters(model)),
-                     summary.empty() ? "" : ": ", summary);
-}
-
-std::string describe_recipe(const CifarTraining& t) {
-  const TrainOptions& o = t.options;
-  std::string s =
-      fmt::format("{} epoch{} of {} steps, batch {}, {}, lr {:g} {}, weight decay {:g}", o.epochs,
-                  o.epochs == 1 ? "" : "s", train::grouped(train::steps_per_epoch(t.loader)),
-                  o.batch, o.optimizer, o.lr, o.schedule, o.weight_decay);
-  auto add = [&](bool on, const char* name, double value) {
-    if (on) s += fmt::format(", {} {:g}", name, value);
-  };
-  add(o.warmup > 0, "warm-up", static_cast<double>(o.warmup));
-  add(o.label_smoothing > 0, "label smoothing", o.label_smoothing);
-  if (o.augment != "none") s += ", augmentation " + o.augment;
-  add(o.mixup > 0, "mixup", o.mixup);
-  add(o.cutmix > 0, "cutmix", o.cutmix);
-  add(o.ema > 0, "averaged weights", o.ema);
-  add(o.clip > 0, "clip", o.clip);
-  add(o.hold_out > 0, "hold-out", o.hold_out);
-  s += fmt::format(", dropout {:g}, seed {}{}{}", o.dropout, o.seed, describe_memory(o.memory_use),
-                   describe_epoch_end(o.epoch_end, o.schedule));
-  return o.init.empty() ? s : s + ", weights from " + o.init;
-}
 
 Picture to_picture(const data::Image& image) {
   return {data::kImageSide, data::kImageSide, {image.begin(), image.end()}};
@@ -110,15 +81,20 @@ void add_pictures(ReportData& d, const CifarTraining& t) {
 
 }  // namespace
 
+std::string describe_model(const ImageClassifier& model) {
+  const std::string summary = model.summary();
+  return fmt::format("{}, {} weights{}{}", model.name(), train::grouped(nn::num_parameters(model)),
+                     summary.empty() ? "" : ": ", summary);
+}
+
 Facts describe(const CifarTraining& t, const std::string& data_path) {
   const std::string held =
       t.held_set.size() > 0 ? fmt::format(", {} held-out", train::grouped(t.held_set.size())) : "";
   return {{"model", describe_model(t.model)},
-          {"data", fmt::format("{}: {} training{} and {} test images", data_path,
-                               train::grouped(t.train_set.size()), held,
-                               train::grouped(t.test_set.size()))},
-          {"recipe", describe_recipe(t)},
-          {"machine", describe_machine()}};
+          {"data",
+           fmt::format("{}: {} training{} and {} test images, {} steps an epoch", data_path,
+                       train::grouped(t.train_set.size()), held, train::grouped(t.test_set.size()),
+                       train::grouped(train::steps_per_epoch(t.loader, t.options.accumulate)))}};
 }
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,

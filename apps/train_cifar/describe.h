@@ -10,7 +10,10 @@
 
 namespace tern::apps::train_cifar {
 
-/// Model, data (read from `data_path`), recipe, machine: a heading and a text each.
+/// "gmlp-small, 86,602 weights: ..."
+std::string describe_model(const ImageClassifier& model);
+
+/// Model and data (read from `data_path`): a heading and a text each.
 Facts describe(const CifarTraining& training, const std::string& data_path);
 
 /// The data of the report, as far as the training's history goes, with the model as it is.

@@ -126,12 +126,4 @@ data::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed) {
   return drawn;
 }
 
-void write_drawn_cifar(const std::string& dir, int64_t train_n, int64_t test_n, uint64_t seed) {
-  check(train_n >= 5 && train_n <= 50000 && train_n % 5 == 0 && test_n >= 1 && test_n <= 10000,
-        "write_drawn_cifar: {} training pictures (5, 10, ... 50000) and {} test pictures (1 to "
-        "10000)",
-        train_n, test_n);
-  data::write_cifar10(dir, draw_cifar10(train_n, test_n, seed));
-}
-
 }  // namespace tern::apps::train_cifar

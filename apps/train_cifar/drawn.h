@@ -20,8 +20,4 @@ data::Image draw_image(int64_t label, Rng rng);
 /// Both sets with as many pictures of each class as possible; the same for the same seed.
 data::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed);
 
-/// Writes them with write_cifar10, to be read by load_cifar10. train_n is a multiple of 5, up to
-/// 50,000; test_n is up to 10,000.
-void write_drawn_cifar(const std::string& dir, int64_t train_n, int64_t test_n, uint64_t seed);
-
 }  // namespace tern::apps::train_cifar

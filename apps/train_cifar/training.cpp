@@ -11,9 +11,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/train/optimizer.h"
 #include "tern/train/progress.h"
-#include "tern/train/schedule.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -29,15 +27,6 @@ NamedTensors numbered(const models::Heatmaps& maps) {
   for (const models::Heatmap& m : maps.maps)
     out.emplace_back(fmt::format("{}", out.size()), m.values);
   return out;
-}
-
-train::LearnerOptions scheduled(const TrainOptions& o, int64_t images) {  // of the whole set
-  train::LearnerOptions options = learner_options(o);
-  const train::ScheduleOptions schedule =
-      with_plateau({.name = o.schedule, .warmup = o.warmup}, o.epoch_end);
-  options.schedule = train::make_schedule(schedule, total_steps(o, images));
-  options.plateau = train::make_plateau(schedule, true);
-  return options;
 }
 
 }  // namespace
@@ -56,20 +45,8 @@ int64_t trained_images(const TrainOptions& o, int64_t images) {
 }
 
 int64_t total_steps(const TrainOptions& o, int64_t images) {
-  return o.epochs * ((trained_images(o, images) + o.batch - 1) / o.batch);
-}
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& o,
-                                                 const NamedTensors& parameters) {
-  return train::make_optimizer({.name = o.optimizer,
-                                .lr = o.lr,
-                                .weight_decay = o.weight_decay,
-                                .state_bits = static_cast<int>(o.memory_use.optimizer_bits)},
-                               parameters);
-}
-
-train::LearnerOptions learner_options(const TrainOptions& o) {
-  return {.clip = o.clip, .ema = o.ema, .step_in_backward = o.memory_use.step_in_backward};
+  const int64_t batches = (trained_images(o, images) + o.batch - 1) / o.batch;
+  return o.epochs * ((batches + o.accumulate - 1) / o.accumulate);
 }
 
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const data::Batch& b,
@@ -92,7 +69,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
       loader(data::image_loader(train_set, loader_options(o))),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
-      learner(model, *optimizer, scheduled(o, data.train->size())),
+      learner(model, *optimizer, learner_options(o, total_steps(o, data.train->size()), 0, true)),
       initial(heatmaps()),
       loop(learner, loader,
            {.loss = [this](const data::Batch& b,
@@ -104,14 +81,13 @@ CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, I
       "heatmaps", [this] { return numbered(initial); },
       [this](const NamedTensors& s) { load_state("heatmaps", numbered(initial), s); });
   loop.checkpoint().add_text(
-      "options", [this] { return options_to_json(options); }, [](const std::string&) {});
+      "options", [this] { return to_json(options); }, [](const std::string&) {});
   loop.checkpoint().expect("data", data_checksum(data));
 }
 
 train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
-  o.epochs = options.epochs;
+  set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
-  set_epoch_end(o, options.epoch_end);
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
   o.output = stderr;  // standard output carries the accuracies
   o.unit = "images";

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tern/apps/train_cifar/classifier.h"
+#include "tern/apps/train_cifar/config.h"
 #include "tern/apps/train_cifar/evaluate.h"
-#include "tern/apps/train_cifar/options.h"
 #include "tern/data/images/cifar10.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"
@@ -22,11 +22,6 @@ ImageClassifier make_model(const TrainOptions& options);
 /// How many a run trains on of a set of so many images, and the steps of the whole run.
 int64_t trained_images(const TrainOptions& options, int64_t images);
 int64_t total_steps(const TrainOptions& options, int64_t images);
-
-/// The optimizer, clipping and averages as the options say; without the schedule.
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                 const NamedTensors& parameters);
-train::LearnerOptions learner_options(const TrainOptions& options);
 
 /// What is minimised; top-1 goes to `means`.
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,

@@ -4,10 +4,8 @@
 
 #include <filesystem>
 
-#include "tern/apps/train_cifar/commands.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/dry_run.h"
-#include "tern/apps/train_cifar/training.h"
+#include "tern/apps/train_cifar/program.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::train_cifar {
@@ -28,7 +26,9 @@ TEST_CASE("train_cifar dry run: every model takes what it says") {
     o.cutmix = 1;
     o.clip = 1;
     o.ema = entry.name == "gmlp-small" ? 0.9 : 0;
-    test::check_peak(summary_of_run(o, 40).cost.peak(), [&] {
+    CifarProgram program(o);
+    program.data = data;
+    test::check_peak(program.summary().cost.peak(), [&] {
       CifarTraining training(o, data, make_model(o), {.terminal = false});
       training.loop.step();
       training.loop.step();
@@ -41,26 +41,27 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
   const fs::path folder = fs::temp_directory_path() / fmt::format("tern_cifar_dry_{}", getpid());
   fs::create_directories(folder);
   fs::current_path(folder);
-  TrainOptions o;
-  o.model = "gmlp-small";
-  o.out = "run";
-  CHECK(dry_run(o) == 0);
+  CifarFlags f;
+  f.options.model = "gmlp-small";
+  f.train.out = "run";
+  f.train.dry_run = true;
+  CHECK(train_classifier(f) == 0);
   CHECK(fs::is_empty(folder));
-  o.batch = 1'000'000'000;
-  o.data = "";
-  CHECK(dry_run(o) == 0);  // there are no more than 10,000 images
+  f.options.batch = 1'000'000'000;
+  CHECK(train_classifier(f) == 0);  // there are no more than 10,000 images
   fs::current_path(before);
   fs::remove_all(folder);
 }
 
 TEST_CASE("train_cifar dry run: flags") {
-  TrainOptions o;
-  std::vector<const char*> words = {"train_cifar", "--dry-run", "--batch", "7"};
-  CHECK(parse_options(4, const_cast<char**>(words.data()), o));
-  CHECK(o.dry_run);
-  words = {"train_cifar", "--dry-run", "--resume", "runs/x"};
-  TrainOptions other;
-  CHECK_THROWS_AS(parse_options(4, const_cast<char**>(words.data()), other), Error);
+  const auto parsed = [](std::vector<const char*> words) {
+    CifarFlags f;
+    char** const argv = const_cast<char**>(words.data());
+    apps::parse(cifar_program(f, 4, argv), 4, argv);
+    return f.train.dry_run;
+  };
+  CHECK(parsed({"train_cifar", "--dry-run", "--batch", "7"}));
+  CHECK_THROWS_AS(parsed({"train_cifar", "--dry-run", "--resume", "runs/x"}), Error);
 }
 
 }  // namespace tern::apps::train_cifar

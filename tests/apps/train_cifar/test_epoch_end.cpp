@@ -1,56 +1,53 @@
-#include "tern/apps/train_cifar/commands.h"
 #include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
-#include "tern/train/checkpoint.h"
 
 namespace tern::apps::train_cifar {
 namespace {
 
-TrainOptions parse(std::vector<std::string> words) {
+CifarFlags parse(std::vector<std::string> words) {
   words.insert(words.begin(), "train_cifar");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
-  TrainOptions o;
-  parse_options(static_cast<int>(argv.size()), argv.data(), o);
-  return o;
+  const auto argc = static_cast<int>(argv.size());
+  CifarFlags f;
+  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
+  return f;
 }
 
 TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, and stays ended") {
   test::TempDir dir;
   data::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
-  TrainOptions o = parse({"--data",
-                          dir / "data",
-                          "--model",
-                          "gmlp-small",
-                          "--epochs",
-                          "6",
-                          "--batch",
-                          "8",
-                          "--schedule",
-                          "plateau",
-                          "--plateau-patience",
-                          "0",
-                          "--plateau-factor",
-                          "0.25",
-                          "--patience",
-                          "3",
-                          "--keep",
-                          "2",
-                          "--hold-out",
-                          "0.25",
-                          "--out",
-                          dir / "run"});
-  CHECK(o.epoch_end == test::kEarlyEnd);
-  o.lr = test::kNoRate;
-  REQUIRE(start_run(o) == 0);
-  test::check_ended_early({o.out}, "valid_top1");
-  const std::string path = train::RunFolder{o.out}.checkpoint();
-  TrainOptions stored;
-  options_from_json(train::checkpoint_text(train::load_checkpoint(path), "options", path), stored);
-  CHECK(stored.epoch_end == test::kEarlyEnd);
-  REQUIRE(resume_run(parse({"--resume", o.out})) == 0);
-  test::check_ended_early({o.out}, "valid_top1");
+  CifarFlags o = parse({"--data",
+                        dir / "data",
+                        "--model",
+                        "gmlp-small",
+                        "--epochs",
+                        "6",
+                        "--batch",
+                        "8",
+                        "--schedule",
+                        "plateau",
+                        "--plateau-patience",
+                        "0",
+                        "--plateau-factor",
+                        "0.25",
+                        "--patience",
+                        "3",
+                        "--keep",
+                        "2",
+                        "--hold-out",
+                        "0.25",
+                        "--out",
+                        dir / "run"});
+  CHECK(o.options.epoch_end == test::kEarlyEnd);
+  o.options.lr = test::kNoRate;
+  REQUIRE(train_classifier(o) == 0);
+  test::check_ended_early({o.train.out}, "valid_top1");
+  CHECK(load_config({o.train.out}, std::nullopt).epoch_end == test::kEarlyEnd);
+  REQUIRE(train_classifier(parse({"--resume", o.train.out})) == 0);
+  test::check_ended_early({o.train.out}, "valid_top1");
 }
 
 TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does not") {
@@ -60,8 +57,8 @@ TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does
                        doctest::Contains("--schedule plateau needs held-out data"), Error);
   CHECK_THROWS_WITH_AS(parse({"--plateau-factor", "0.5"}),
                        doctest::Contains("--plateau-factor would change nothing"), Error);
-  CHECK(parse({"--patience", "2", "--hold-out", "0.1"}).epoch_end.patience == 2);
-  CHECK(parse({"--keep", "4"}).epoch_end.keep == 4);
+  CHECK(parse({"--patience", "2", "--hold-out", "0.1"}).options.epoch_end.patience == 2);
+  CHECK(parse({"--keep", "4"}).options.epoch_end.keep == 4);
 }
 
 }  // namespace

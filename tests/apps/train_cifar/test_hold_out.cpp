@@ -7,11 +7,10 @@
 #include <set>
 
 #include "tern/apps/common/run_record.h"
-#include "tern/apps/train_cifar/commands.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
-#include "tern/apps/train_cifar/training.h"
+#include "tern/apps/train_cifar/program.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
@@ -37,12 +36,20 @@ TrainOptions wild_options(double share) {
   return o;
 }
 
-TrainOptions in_folder(const test::TempDir& dir, const char* name, double share) {
-  TrainOptions o = wild_options(share);
-  o.data = dir / "data";
-  o.out = dir / name;
-  if (!std::filesystem::exists(o.data)) data::write_cifar10(o.data, tiny_data());
-  return o;
+CifarFlags in_folder(const test::TempDir& dir, const char* name, double share) {
+  CifarFlags f;
+  f.options = wild_options(share);
+  f.options.data = dir / "data";
+  f.train.out = dir / name;
+  if (!std::filesystem::exists(f.options.data)) data::write_cifar10(f.options.data, tiny_data());
+  return f;
+}
+
+CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
+  CifarFlags f;
+  f.train.resume = run.train.out;
+  f.train.epochs = epochs;
+  return f;
 }
 
 std::set<const data::Image*> pictures(const data::Dataset<data::ImageSample>& set) {
@@ -84,9 +91,10 @@ TEST_CASE("train_cifar: a share of the training images is held out, by the seed"
 
 TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
   const test::TempDir dir;
-  const TrainOptions o = in_folder(dir, "run", 0);
-  REQUIRE(start_run(o) == 0);
-  const train::RunFolder run{o.out};
+  const CifarFlags f = in_folder(dir, "run", 0);
+  const TrainOptions& o = f.options;
+  REQUIRE(train_classifier(f) == 0);
+  const train::RunFolder run{f.train.out};
   const train::RunLog log = train::read_log(run.log());
   REQUIRE(log.epochs.size() == 4);
   // The test set would have chosen another.
@@ -105,9 +113,10 @@ TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
 TEST_CASE(
     "train_cifar: with --hold-out the images held out choose, and the test set is seen once") {
   const test::TempDir dir;
-  const TrainOptions o = in_folder(dir, "run", 0.25);
-  REQUIRE(start_run(o) == 0);
-  const train::RunFolder run{o.out};
+  const CifarFlags f = in_folder(dir, "run", 0.25);
+  const TrainOptions& o = f.options;
+  REQUIRE(train_classifier(f) == 0);
+  const train::RunFolder run{f.train.out};
   const train::RunLog log = train::read_log(run.log());
   REQUIRE(log.epochs.size() == 4);
   for (const train::EpochRecord& e : log.epochs) {
@@ -134,26 +143,22 @@ TEST_CASE(
   CHECK(test::contains(page, "hold-out 0.25"));
 
   std::filesystem::remove(run.file("report.html"));
-  TrainOptions again;
-  again.resume = o.out;
-  CHECK(resume_run(again) == 0);  // it is finished: the chosen weights are tested once more
+  CHECK(train_classifier(to_resume(f)) ==
+        0);  // it is finished: the chosen weights are tested once more
   CHECK(test::contains(test::read_file(run.file("report.html")),
                        fmt::format("best epoch ({}), test images", best.epoch)));
 }
 
 TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the same ones") {
   const test::TempDir dir;
-  const TrainOptions o = in_folder(dir, "whole", 0.25);
-  REQUIRE(start_run(o) == 0);
-  TrainOptions part = in_folder(dir, "part", 0.25);
-  part.epochs = 2;
-  REQUIRE(start_run(part) == 0);
-  TrainOptions more;
-  more.resume = part.out;
-  more.epochs = 4;
-  more.epochs_given = true;
-  REQUIRE(resume_run(more) == 0);
-  const train::RunFolder a{o.out}, b{part.out};
+  const CifarFlags f = in_folder(dir, "whole", 0.25);
+  const TrainOptions& o = f.options;
+  REQUIRE(train_classifier(f) == 0);
+  CifarFlags part = in_folder(dir, "part", 0.25);
+  part.options.epochs = 2;
+  REQUIRE(train_classifier(part) == 0);
+  REQUIRE(train_classifier(to_resume(part, 4)) == 0);
+  const train::RunFolder a{f.train.out}, b{part.train.out};
   CHECK(test::read_file(a.weights()) == test::read_file(b.weights()));
   CHECK(test::read_file(a.best_weights()) == test::read_file(b.best_weights()));
 
@@ -168,8 +173,7 @@ TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the
   for (int i = 0; i < 3; ++i) step(first);
   first.loop.checkpoint().save(dir / "c");
   const SafeTensors saved = train::load_checkpoint(dir / "c");
-  TrainOptions read;
-  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
+  const auto read = config_from_json<TrainOptions>(train::checkpoint_text(saved, "options", "c"));
   CHECK(read.hold_out == 0.25);
   CifarTraining second(read, tiny_data(), make_model(read));
   second.loop.load_state(saved, "c");
@@ -187,19 +191,19 @@ TEST_CASE("train_cifar: --hold-out counts in the steps, its default is what runs
   CHECK(total_steps(o, 40) == 4 * 5);
   o.limit = 20;  // of these 15 are trained on
   CHECK(total_steps(o, 40) == 4 * 3);
-  nlohmann::json older = nlohmann::json::parse(options_to_json(o));
+  nlohmann::json older = nlohmann::json::parse(to_json(o));
   CHECK(older.erase("hold_out") == 1);
-  TrainOptions read;
-  options_from_json(older.dump(), read);
+  const auto read = config_from_json<TrainOptions>(older.dump());
   CHECK(read.hold_out == 0);
   CHECK(total_steps(read, 40) == 4 * 4);
 
   const auto parsed = [](std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "train_cifar");
-    TrainOptions options;
-    parse_options(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data()),
-                  options);
-    return options.hold_out;
+    CifarFlags f;
+    const auto argc = static_cast<int>(arguments.size());
+    char** const argv = const_cast<char**>(arguments.data());
+    apps::parse(cifar_program(f, argc, argv), argc, argv);
+    return f.options.hold_out;
   };
   CHECK(parsed({"--hold-out", ".1"}) == 0.1);
   CHECK(parsed({}) == 0);

@@ -8,10 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/train_cifar/commands.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/training.h"
+#include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -83,8 +82,7 @@ void check_resumes(const char* model, int stop_at, int steps) {
   first.loop.checkpoint().save(folder.file("c"));
 
   SafeTensors saved = train::load_checkpoint(folder.file("c"));
-  TrainOptions read;
-  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
+  const auto read = config_from_json<TrainOptions>(train::checkpoint_text(saved, "options", "c"));
   CifarTraining second(read, tiny_data(), make_model(read));
   second.loop.load_state(saved, "c");
   for (int i = stop_at; i < steps; ++i) step(second);
@@ -146,13 +144,11 @@ TEST_CASE("train_cifar: a state of another model or of other data is refused") {
 
 TEST_CASE("train_cifar: options that no flag could say are refused") {
   const TrainOptions fine = busy_options("gmlp-small");
-  TrainOptions read;
-  options_from_json(options_to_json(fine), read);
-  CHECK(options_to_json(read) == options_to_json(fine));
+  CHECK(to_json(config_from_json<TrainOptions>(to_json(fine))) == to_json(fine));
   auto senseless = [&](auto change) {
     TrainOptions o = fine;
     change(o);
-    CHECK_THROWS_AS(options_from_json(options_to_json(o), read), IoError);
+    CHECK_THROWS_AS(config_from_json<TrainOptions>(to_json(o)), Error);
   };
   senseless([](TrainOptions& o) { o.mixup = -1; });
   senseless([](TrainOptions& o) { o.cutmix = -0.1; });
@@ -164,16 +160,15 @@ TEST_CASE("train_cifar: options that no flag could say are refused") {
   senseless([](TrainOptions& o) { o.epochs = -1; });
   senseless([](TrainOptions& o) { o.augment = "weak"; });
   senseless([](TrainOptions& o) { o.model = "oracle"; });
-  CHECK_THROWS_AS(options_from_json("[[[[", read), IoError);
+  CHECK_THROWS_AS(config_from_json<TrainOptions>("[[[["), Error);
 }
 
 TEST_CASE("train_cifar: every option is refused by name") {
   TrainOptions o = busy_options("gmlp-small");
   o.memory_use.optimizer_bits = 8;
-  TrainOptions read;
-  test::check_every_option(
-      options_to_json(o), [&](const std::string& json) { options_from_json(json, read); }, {"seed"},
-      {"model", "schedule", "augment", "precision", "recompute"}, {"hold_out"});
+  test::check_every_option(to_json(o), config_from_json<TrainOptions>, {"seed"},
+                           {"model", "schedule", "augment", "precision", "recompute"},
+                           {"hold_out", "accumulate", "beta2", "weight_decay"});
 }
 
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
@@ -233,42 +228,49 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
 }
 
 TEST_CASE("train_cifar: options come back from text bit for bit") {
-  TrainOptions o = busy_options("gmlp-stem"), back;
-  options_from_json(options_to_json(o), back);
-  CHECK(options_to_json(back) == options_to_json(o));
+  TrainOptions o = busy_options("gmlp-stem");
+  TrainOptions back = config_from_json<TrainOptions>(to_json(o));
+  CHECK(to_json(back) == to_json(o));
   CHECK(back.mixup == 0.2);
-  CHECK(options_to_json(o).find("memory_use") == std::string::npos);
   CHECK(back.optimizer == "muon");
   o.optimizer = "adamw";
   o.memory_use = {.recompute = "full", .optimizer_bits = 8};
-  options_from_json(options_to_json(o), back);
+  back = config_from_json<TrainOptions>(to_json(o));
   CHECK(back.memory_use == o.memory_use);
-  CHECK_THROWS_AS(options_from_json("{\"lr\": \"x\"}", back), IoError);
-  nlohmann::json older = nlohmann::json::parse(options_to_json(o));
-  older.erase("optimizer");
-  options_from_json(older.dump(), back);
+  CHECK_THROWS_AS(config_from_json<TrainOptions>("{\"lr\": \"x\"}"), Error);
+  nlohmann::json older = nlohmann::json::parse(to_json(o));
+  for (const char* later : {"optimizer", "memory_use", "epoch_end"}) older.erase(later);
+  back = config_from_json<TrainOptions>(older.dump());
   CHECK(back.optimizer == "adamw");
+  CHECK(back.memory_use == MemoryOptions{});
 }
 
-TrainOptions parse(std::vector<const char*> arguments) {
+CifarFlags parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "train_cifar");
-  TrainOptions o;
-  parse_options(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data()), o);
-  return o;
+  CifarFlags f;
+  const auto argc = static_cast<int>(arguments.size());
+  char** const argv = const_cast<char**>(arguments.data());
+  apps::parse(cifar_program(f, argc, argv), argc, argv);
+  return f;
 }
 
 TEST_CASE("train_cifar: flags") {
-  TrainOptions post = parse({"--data", "x"});
+  const TrainOptions post = parse({"--data", "x"}).options;
   CHECK(post.model == "gmlp-4m");
   CHECK(post.epochs == 10);
   CHECK(post.batch == 32);
   CHECK(post.lr == 1e-4);
   CHECK(post.dropout == 0.1);
-  CHECK(parse({}).model == "gmlp-small");
-  CHECK(parse({"--model", "gmlp-stem"}).dropout == 0);
-  CHECK(parse({"--model", "gmlp-stem", "--dropout", ".3"}).dropout == 0.3);
-  const TrainOptions vit = parse({"--data", "x", "--model", "vit-lite-7-4", "--lr", ".01"});
-  CHECK(vit.model_given);
+  const TrainOptions drawn = parse({}).options;
+  CHECK(drawn.model == "gmlp-small");
+  CHECK(drawn.schedule == "cosine");
+  CHECK(drawn.warmup == 100);
+  CHECK(drawn.lr == 1e-3);
+  CHECK(parse({"--model", "gmlp-stem"}).options.dropout == 0);
+  CHECK(parse({"--model", "gmlp-stem", "--dropout", ".3"}).options.dropout == 0.3);
+  const CifarFlags with_vit = parse({"--data", "x", "--model", "vit-lite-7-4", "--lr", ".01"});
+  const TrainOptions& vit = with_vit.options;
+  CHECK(with_vit.model_given);
   CHECK(vit.lr == 0.01);
   CHECK(vit.batch == 64);
   CHECK(vit.optimizer == "muon");
@@ -276,18 +278,18 @@ TEST_CASE("train_cifar: flags") {
   CHECK(vit.warmup == 500);
   CHECK(vit.augment == "standard");
   CHECK(vit.dropout == 0);
-  const TrainOptions constant = parse({"--model", "slides-vit", "--schedule", "constant"});
+  const TrainOptions constant = parse({"--model", "slides-vit", "--schedule", "constant"}).options;
   CHECK(constant.schedule == "constant");
   CHECK(constant.warmup == 500);
   CHECK(constant.lr == 1e-3);
   CHECK(constant.optimizer == "adamw");
   CHECK(constant.epochs == 6);
-  CHECK(parse({"--optimizer", "muon"}).optimizer == "muon");
-  CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).resume == "d");
-  CHECK(parse({"--resume", "d", "--tensorboard"}).tensorboard);
-  CHECK_FALSE(parse({"--resume", "a b"}).tensorboard);
-  CHECK(parse({"--resume", "a b"}).command_line == "train_cifar --resume 'a b'");
-  CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).limit == 9);
+  CHECK(parse({"--optimizer", "muon"}).options.optimizer == "muon");
+  CHECK(parse({"--resume", "d", "--threads", "2", "--data", "x"}).train.resume == "d");
+  CHECK(parse({"--resume", "d", "--tensorboard"}).train.tensorboard);
+  CHECK_FALSE(parse({"--resume", "a b"}).train.tensorboard);
+  CHECK(parse({"--resume", "a b"}).train.command_line == "train_cifar --resume 'a b'");
+  CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).options.limit == 9);
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--no-such-flag"},
                                              {"--eval", "w", "--data", "x", "--epochs", "4"},
@@ -311,17 +313,19 @@ TEST_CASE("train_cifar: flags") {
 
 TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   TempFolder folder;
-  TrainOptions o = busy_options("gmlp-small");
+  CifarFlags f;
+  TrainOptions& o = f.options;
+  o = busy_options("gmlp-small");
   o.data = folder.file("data");
-  o.out = folder.file("run");
+  f.train.out = folder.file("run");
   data::write_cifar10(o.data, tiny_data());
-  o.tensorboard = true;
-  o.command_line = "train_cifar <x>";
-  REQUIRE(start_run(o) == 0);
-  test::check_run_files(o.out, o.command_line, "Spatial weights/", false);
-  CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("holds a run already"), Error);
+  f.train.tensorboard = true;
+  f.train.command_line = "train_cifar <x>";
+  REQUIRE(train_classifier(f) == 0);
+  test::check_run_files(f.train.out, f.train.command_line, "Spatial weights/", false);
+  CHECK_THROWS_WITH_AS(train_classifier(f), doctest::Contains("holds a run already"), Error);
 
-  train::RunFolder run{o.out};
+  train::RunFolder run{f.train.out};
   CHECK(slurp(run.file("report.html")).find("<svg") != std::string::npos);
   std::string log = slurp(run.log());
   std::istringstream lines(log);
@@ -341,67 +345,99 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   load_weights_of(run.weights(), model);
   nn::EvalScope evaluating(model);
   CHECK(evaluate(model, data::image_dataset(tiny_data().test))->loss == line.at("test_loss"));
-  o.eval = run.best_weights();
-  CHECK(evaluate_weights(o) == 0);
+  f.eval = run.best_weights();
+  CHECK(evaluate_weights(f) == 0);
 
-  TrainOptions again;
-  again.resume = o.out;
-  CHECK(resume_run(again) == 0);  // it is finished: nothing but the report is made again
+  CifarFlags again;
+  again.train.resume = f.train.out;
+  CHECK(train_classifier(again) == 0);  // it is finished: nothing but the report is made again
   CHECK(slurp(run.log()) == log);
   std::string checkpoint = slurp(run.checkpoint());
   std::string half = checkpoint.substr(0, checkpoint.size() / 2);
   std::ofstream(run.checkpoint(), std::ios::binary) << half;
-  CHECK_THROWS_AS(resume_run(again), IoError);
+  CHECK_THROWS_AS(train_classifier(again), IoError);
   CHECK(slurp(run.checkpoint()) == half);
 }
 
 // A constant rate, so that a run may be made longer.
-TrainOptions plain_options(const TempFolder& folder, const char* name, int64_t epochs) {
-  TrainOptions o = busy_options("gmlp-small");
-  o.schedule = "constant";
-  o.warmup = 2;  // fits two epochs as well as three
-  o.epochs = epochs;
-  o.data = folder.file("data");
-  o.out = folder.file(name);
-  return o;
+CifarFlags plain_run(const TempFolder& folder, const char* name, int64_t epochs) {
+  CifarFlags f;
+  f.options = busy_options("gmlp-small");
+  f.options.schedule = "constant";
+  f.options.warmup = 2;  // fits two epochs as well as three
+  f.options.epochs = epochs;
+  f.options.data = folder.file("data");
+  f.train.out = folder.file(name);
+  return f;
 }
 
 TEST_CASE("train_cifar: a run with a constant rate can be made longer, one with cosine cannot") {
   TempFolder folder;
   data::write_cifar10(folder.file("data"), tiny_data());
-  REQUIRE(start_run(plain_options(folder, "whole", 3)) == 0);
-  REQUIRE(start_run(plain_options(folder, "part", 2)) == 0);
-  TrainOptions more = parse({"--resume", "d", "--epochs", "3"});
-  more.resume = folder.file("part");
-  REQUIRE(resume_run(more) == 0);
+  REQUIRE(train_classifier(plain_run(folder, "whole", 3)) == 0);
+  REQUIRE(train_classifier(plain_run(folder, "part", 2)) == 0);
+  CifarFlags more = parse({"--resume", "d", "--epochs", "3"});
+  more.train.resume = folder.file("part");
+  REQUIRE(train_classifier(more) == 0);
   const train::RunFolder whole{folder.file("whole")}, part{folder.file("part")};
   CHECK(slurp(part.weights()) == slurp(whole.weights()));
   CHECK(slurp(part.best_weights()) == slurp(whole.best_weights()));
-  more.epochs = 2;
-  CHECK_THROWS_WITH_AS(resume_run(more), doctest::Contains("in epoch 3 already"), IoError);
+  more.train.epochs = 2;
+  CHECK_THROWS_WITH_AS(train_classifier(more), doctest::Contains("in epoch 3 already"), IoError);
 
-  TrainOptions cosine = plain_options(folder, "cosine", 1);
-  cosine.schedule = "cosine";
-  cosine.warmup = 1;
-  REQUIRE(start_run(cosine) == 0);
-  more.resume = cosine.out;
-  CHECK_THROWS_WITH_AS(resume_run(more), doctest::Contains("the cosine schedule"), Error);
+  CifarFlags cosine = plain_run(folder, "cosine", 1);
+  cosine.options.schedule = "cosine";
+  cosine.options.warmup = 1;
+  REQUIRE(train_classifier(cosine) == 0);
+  more.train.resume = cosine.train.out;
+  CHECK_THROWS_WITH_AS(train_classifier(more), doctest::Contains("the cosine schedule"), Error);
 }
 
 TEST_CASE("train_cifar: the default warm-up is cut to a short run, a given one is refused") {
   TempFolder folder;
   data::write_cifar10(folder.file("data"), tiny_data());
-  TrainOptions o = plain_options(folder, "short", 1);
-  o.schedule = "cosine";
-  o.warmup = 100;
-  CHECK(start_run(o) == 0);  // 4 steps
-  const SafeTensors saved = train::load_checkpoint(train::RunFolder{o.out}.checkpoint());
-  TrainOptions read;
-  options_from_json(train::checkpoint_text(saved, "options", "c"), read);
-  CHECK(read.warmup == 1);
-  o.out = folder.file("given");
-  o.warmup_given = true;
-  CHECK_THROWS_WITH_AS(start_run(o), doctest::Contains("a warm-up of 100 steps"), Error);
+  CifarFlags f = plain_run(folder, "short", 1);
+  f.options.schedule = "cosine";
+  f.options.warmup = 100;
+  CHECK(train_classifier(f) == 0);  // 4 steps
+  CHECK(load_config({f.train.out}, std::nullopt).warmup == 1);
+  f.train.out = folder.file("given");
+  f.train.warmup_given = true;
+  CHECK_THROWS_WITH_AS(train_classifier(f), doctest::Contains("a warm-up of 100 steps"), Error);
+}
+
+TEST_CASE("train_cifar: the folder of an earlier version, without a configuration, goes on") {
+  TempFolder folder;
+  data::write_cifar10(folder.file("data"), tiny_data());
+  REQUIRE(train_classifier(plain_run(folder, "whole", 3)) == 0);
+  const CifarFlags part = plain_run(folder, "part", 2);
+  REQUIRE(train_classifier(part) == 0);
+  const train::RunFolder run{part.train.out};
+  fs::remove(run.file("config.json"));
+  // As its checkpoint had them: no member that is younger.
+  SafeTensors saved = train::load_checkpoint(run.checkpoint());
+  nlohmann::json older =
+      nlohmann::json::parse(train::checkpoint_text(saved, "options", run.checkpoint()));
+  for (const char* later :
+       {"memory_use", "epoch_end", "optimizer", "hold_out", "precision", "accumulate", "beta2"})
+    older.erase(later);
+  CHECK(older.size() == 18);
+  const TrainOptions read = config_from_json<TrainOptions>(older.dump());
+  CHECK(to_json(read) == to_json(load_config(run, saved)));
+
+  fs::rename(folder.file("data"), folder.file("moved"));
+  CifarFlags more = parse({"--resume", "d", "--epochs", "3"});
+  more.train.resume = run.path;
+  CHECK_THROWS_WITH_AS(train_classifier(more), doctest::Contains("data: no such file"), IoError);
+  more.options.data = folder.file("moved");
+  REQUIRE(train_classifier(more) == 0);
+  CHECK(load_config(run, std::nullopt).epochs == 3);
+  CHECK(load_config(run, std::nullopt).data == folder.file("moved"));
+  const train::RunFolder whole{folder.file("whole")};
+  CHECK(slurp(run.weights()) == slurp(whole.weights()));
+  more.train.epochs = 0;
+  more.options.data = "";
+  CHECK(train_classifier(more) == 0);  // the data are found where they are now
 }
 
 // A classifier that tells nothing of itself.

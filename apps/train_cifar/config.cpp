@@ -1,0 +1,91 @@
+#include "tern/apps/train_cifar/config.h"
+
+#include <algorithm>
+
+#include "tern/apps/common/run_record.h"
+#include "tern/apps/train_cifar/classifier.h"
+#include "tern/train/optimizer.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+constexpr Bounds kAlpha{0, 1000};
+
+void add_data(Settings& s, TrainOptions& o) {
+  s.text("data", o.data, "DIR|TAR.GZ", "folder or .tar.gz with CIFAR-10's binary files");
+  s.number("limit", o.limit, kAnyCount, "train and test on the first N images only; 0: all");
+  s.number("hold_out", o.hold_out, kShare,
+           "share of the training images that chooses the best epoch's weights, which alone are "
+           "tested, at the end; 0: nothing is chosen, and the last epoch's count")
+      .came_later()
+      .says(o.hold_out > 0, "hold-out {:g}", o.hold_out);
+  s.number("label_smoothing", o.label_smoothing, kShare, "share spread over all classes")
+      .says(o.label_smoothing > 0, "label smoothing {:g}", o.label_smoothing);
+  s.word("augment", o.augment, {"none", "standard", "strong"},
+         "of the training images: standard crops and flips, strong adds RandAugment and cutout")
+      .says(o.augment != "none", "augmentation {}", o.augment);
+  s.number("mixup", o.mixup, kAlpha, "alpha of mixup; 0: off")
+      .says(o.mixup > 0, "mixup {:g}", o.mixup);
+  s.number("cutmix", o.cutmix, kAlpha, "alpha of cutmix; 0: off")
+      .says(o.cutmix > 0, "cutmix {:g}", o.cutmix);
+}
+
+}  // namespace
+
+TrainOptions::TrainOptions() {
+  lr = 1e-4;
+  schedule = "constant";
+  weight_decay = 0.01;
+  clip = 0;
+}
+
+void settings(Settings& s, TrainOptions& o) {
+  const ClassifierEntry* const model = look_up_classifier(o.model);
+  s.word("model", o.model, classifier_names(), "what to train");
+  s.number("epochs", o.epochs, kCount, "passes over the training images")
+      .says(true, "{} epoch{}", o.epochs, o.epochs == 1 ? "" : "s");
+  s.number("batch", o.batch, kCount, "images a step").says(true, "batch {}", o.batch);
+  add_data(s, o);
+  s.number("dropout", o.dropout, kShare, "of the model; default: its own")
+      .only_if(!model || model->has_dropout, o.model + " has none")
+      .says(true, "dropout {:g}", o.dropout);
+  add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+  s.find("memory_use.recompute")
+      ->only_if(!model || model->has_recompute, o.model + " has no blocks");
+  s.text("init", o.init, "FILE", "weights to start from")
+      .says(!o.init.empty(), "weights from {}", o.init);
+}
+
+void check_config(const TrainOptions& o) {
+  check_training_options(o);
+  check_held_out(o.epoch_end, o.schedule, o.hold_out > 0, "--hold-out");
+}
+
+TrainOptions default_options(const std::string& name) {
+  const ClassifierEntry* const model = look_up_classifier(name);
+  if (!model) return {};
+  TrainOptions o = model->recipe;
+  o.model = name;
+  o.dropout = model->dropout;
+  return o;
+}
+
+std::string other_defaults() {
+  const SettingTexts usual = settings_of(to_json(TrainOptions{}));
+  std::string text, previous;
+  for (const ClassifierEntry& e : classifiers()) {
+    const SettingTexts own = settings_of(to_json(e.recipe));
+    std::string flags;
+    for (size_t i = 0; i < own.size(); ++i)
+      if (own[i] != usual[i]) flags += " --" + own[i].first + " " + own[i].second;
+    std::replace(flags.begin(), flags.end(), '_', '-');
+    if (!flags.empty() && flags == previous)
+      text.insert(text.rfind(": --"), ", " + e.name);
+    else if (!flags.empty())
+      text += "\n" + e.name + ":" + flags;
+    previous = flags;
+  }
+  return text.empty() ? "" : "\nOther models have other defaults:" + text;
+}
+
+}  // namespace tern::apps::train_cifar

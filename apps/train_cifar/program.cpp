@@ -1,0 +1,221 @@
+#include "tern/apps/train_cifar/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/images.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/core/ops/ops.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAbout =
+    "Trains an image classifier on CIFAR-10.\n"
+    "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
+    "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
+    "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
+    "saves it, --resume goes on. The defaults below are gmlp-4m's.";
+
+// Where the run's drawn pictures lie.
+std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
+
+// The drawn set is easy: a small model learns it in seconds.
+void use_drawn_defaults(TrainOptions& o, const Given& given) {
+  if (!given("--model")) o.model = "gmlp-small";  // whose other defaults are gmlp-4m's
+  if (!given("--epochs")) o.epochs = 6;
+  if (!given("--lr")) o.lr = 1e-3;
+  if (given("--schedule") || given("--warmup")) return;
+  o.schedule = "cosine";
+  o.warmup = 100;
+}
+
+// The model of weights from anywhere: named by the user, by the file, or train_cifar's own.
+std::string model_of(const CifarFlags& f) {
+  if (f.model_given) return f.options.model;
+  SafeTensors file = load_safetensors(f.eval);
+  auto named = file.metadata.find("model");
+  return named == file.metadata.end() ? "gmlp-4m" : named->second;
+}
+
+void add_settings(Settings& s, CifarFlags& f) {
+  settings(s, f.options);
+  s.text("eval", f.eval, "FILE", "only test these weights").not_in_files();
+}
+
+}  // namespace
+
+Program cifar_program(CifarFlags& f, int argc, char** argv) {
+  f.options = default_options(value_of("--model", argc, argv));
+  Command command = train_command(f.train, f.options,
+                                  {.name = "",
+                                   .about = "",
+                                   .settings = [&f](Settings& s) { add_settings(s, f); },
+                                   .check =
+                                       [&f](const Given& given) {
+                                         if (f.options.data.empty())
+                                           use_drawn_defaults(f.options, given);
+                                         check_config(f.options);
+                                       }},
+                                  {"--data"});
+  command.check = [&f, check_training = command.check](const Given& given) {
+    f.model_given = given("--model");
+    if (f.eval.empty()) return check_training(given);
+    given.check_beside("--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
+                       "nothing is trained");
+  };
+  command.run = [&f] { return f.eval.empty() ? train_classifier(f) : evaluate_weights(f); };
+  return {"train_cifar", kAbout + other_defaults(), {command}};
+}
+
+int train_classifier(const CifarFlags& f) {
+  CifarProgram program(f.options, f.train.resume.empty() ? "" : f.options.data);
+  return train(program, f.train);
+}
+
+TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state) {
+  CifarProgram program({});
+  program.read_config(folder, state);
+  return program.config;
+}
+
+void CifarProgram::read_config(const train::RunFolder& folder,
+                               const std::optional<SafeTensors>& state) {
+  if (!state || fs::exists(folder.file(config_file())))
+    return TrainingProgram::read_config(folder, state);
+  try {  // runs of earlier versions have it in the checkpoint alone
+    config = config_from_json<TrainOptions>(
+        train::checkpoint_text(*state, "options", folder.checkpoint()));
+  } catch (const IoError&) {
+    throw;
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}", folder.checkpoint(), e.what()));
+  }
+}
+
+void CifarProgram::load(const train::RunFolder* resumed) {
+  if (!moved_data_.empty()) config.data = moved_data_;
+  make_absolute(config.data);
+  if (!config.data.empty())
+    data = data::load_cifar10(config.data);
+  else if (resumed)
+    data = data::load_cifar10(drawn_data(*resumed));
+  else
+    data = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
+}
+
+void CifarProgram::save(const train::RunFolder& folder) const {
+  if (!config.data.empty()) return;
+  const std::string path = drawn_data(folder);
+  check_io(!fs::is_symlink(path),
+           "{}: this is a link; pictures are drawn into the run's own folder alone", path);
+  data::write_cifar10(path, data);
+}
+
+Summary CifarProgram::summary() const {
+  std::optional<ShapeOnlyScope> nothing;
+  if (config.init.empty()) nothing.emplace();
+  const ImageClassifier model = make_model(config);
+  const int64_t count = std::min(config.batch, trained_images(config, data.train->size()));
+  data::Batch batch;
+  train::Means means;
+  auto make_batch = [&] {
+    batch.images = zeros({count, data::kImageChannels, data::kImageSide, data::kImageSide});
+    batch.labels = zeros({count}, DType::i64);
+    if (config.mixup + config.cutmix > 0) batch.targets = zeros({count, 10});
+  };
+  return tern::summary(
+      model, [&] { return training_loss(model, config, batch, means); },
+      {.batch = make_batch,
+       .optimizer = [&](const NamedTensors& p) { return make_optimizer(config, p); },
+       .learner = learner_options(config),
+       .accumulate = config.accumulate});
+}
+
+DryRunOptions CifarProgram::dry_run_options() const {
+  TrainOptions drawn = config;
+  drawn.init.clear();
+  ShapeOnlyScope nothing;
+  return {.facts = {{"model", describe_model(make_model(drawn))}},
+          .waiting_batches = data::LoaderOptions().prefetch};
+}
+
+void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
+  TrainOptions drawn = config;
+  drawn.init.clear();
+  check_resumed_fits(checkpoint, path, [&] { return make_model(drawn); });
+}
+
+train::Loop& CifarProgram::make_loop(train::LoopOptions options, bool resumed) {
+  TrainOptions start = config;
+  if (resumed) start.init.clear();  // the checkpoint has the weights
+  data_path_ = config.data.empty() ? drawn_data({options.folder}) : config.data;
+  options.on_epoch = [this](const train::EpochRecord&) { write_report(); };
+  training = std::make_unique<CifarTraining>(config, data, make_model(start), std::move(options));
+  return training->loop;
+}
+
+bool CifarProgram::finish() {
+  CifarTraining& t = *training;
+  if (config.hold_out > 0) {
+    if (!t.test_best()) return false;
+    write_report();
+  } else if (!t.evaluation) {  // a run that was finished before
+    {
+      train::Learner::Evaluation scope(t.learner);
+      t.evaluation = t.test("testing");
+    }
+    if (!t.evaluation) return false;
+    write_report();
+  }
+  for (const std::string& line : result_lines(t)) train::say(line, t.loop.output());
+  train::say(fmt::format("report {}", report_path_), t.loop.output());
+  print(accuracy_lines(t.evaluation->top));
+  return true;
+}
+
+void CifarProgram::write_report() {
+  std::optional<train::Learner::Evaluation> scope;
+  if (!training->best_tested) scope.emplace(training->learner);
+  report_path_ = save_page(training->loop,
+                           make_report(report_data(*training, facts, data.class_names, record)));
+}
+
+int evaluate_weights(const CifarFlags& f) {
+  check(!f.options.data.empty(), "--eval needs --data, the images to test on");
+  check_first_epoch_over(f.eval);
+  Rng rng(0);
+  const ClassifierEntry& entry = find_classifier(model_of(f));
+  ImageClassifier model = entry.make(entry.dropout, rng);
+  load_weights_of(f.eval, model);
+  nn::EvalScope evaluating(model);
+  data::Cifar10 data = data::load_cifar10(f.options.data);
+  data::Dataset<data::ImageSample> test = limited(data.test, f.options.limit);
+  std::optional<Evaluation> e;
+  {
+    train::Progress bar("testing", "images", test.size(), 0, stderr);
+    e = evaluate(model, test, [&](int64_t done) {
+      bar.update(done);
+      return true;
+    });
+  }
+  train::say(fmt::format("{} of {} on {} test images of {}", entry.name, f.eval,
+                         train::grouped(e->images), f.options.data),
+             stderr);
+  train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
+  print(accuracy_lines(e->top));
+  return 0;
+}
+
+}  // namespace tern::apps::train_cifar
