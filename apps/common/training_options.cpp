@@ -65,8 +65,9 @@ void add_memory(Settings& s, MemoryOptions& m, const TrainingTraits& traits) {
          "selective, norms and GELU (1 to 2 % slower); full, whole blocks (a third)")
       .flag(traits.blocks ? "--recompute" : "");
   s.number("optimizer_bits", m.optimizer_bits, {8, 32},
-           "of Adam's state a weight and moment, 32 or 8; 8 takes a quarter of the memory")
-      .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2));
+           "of Adam's state a weight and moment; 8 takes a quarter of the memory")
+      .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2))
+      .type = "32|8";  // no others between them: check_memory
 }
 
 void add_epoch_end(Settings& s, TrainingOptions& o) {
