@@ -4,79 +4,135 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
-#include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/board.h"
-#include "tern/apps/common/machine.h"
-#include "tern/apps/lm/bert_score.h"
-#include "tern/apps/lm/describe.h"
+#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/lm/fill.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/report.h"
+#include "tern/apps/lm/score.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
-#include "tern/train/schedule.h"
 
 namespace tern::apps::lm {
 namespace {
+
+constexpr int64_t kSampleSentences = 6, kSampleGuesses = 3;
 
 double share(int64_t part, int64_t of) {
   return static_cast<double>(part) / static_cast<double>(of);
 }
 
+std::string bert_losses(const train::EpochRecord& e) {
+  auto numbers = [](double masked, double next) {
+    return std::isnan(next) ? fmt::format("{:.4f}", masked)
+                            : fmt::format("{:.4f} + {:.4f}", masked, next);
+  };
+  std::string s = numbers(e["train_masked"], e.has("train_next") ? e["train_next"] : kNaN);
+  if (!std::isnan(e["valid_loss"])) {
+    s += fmt::format("  valid loss {} ppl {:.2f}, {:.1f} % of words",
+                     numbers(e["valid_masked"], e["valid_next"]), e["valid_ppl"],
+                     100 * e["valid_words"]);
+    if (!std::isnan(e["valid_pairs"]))
+      s += fmt::format(", {:.1f} % of pairs", 100 * e["valid_pairs"]);
+  }
+  return s;
+}
+
+models::Bert drawn_bert(const TrainConfig& c, const data::WordPiece& pieces) {
+  Rng rng(c.seed);
+  return {bert_sizes(c, pieces), rng};
+}
+
+models::Bert first_bert(const TrainConfig& c, const data::WordPiece& pieces) {
+  models::Bert model = drawn_bert(c, pieces);
+  if (c.from.empty()) return model;
+  const std::string path = ModelFiles{c.from}.weights();
+  models::load_bert_weights(path, model);
+  check_finite_weights(path, nn::named_parameters(model));
+  return model;
+}
+
+/// Sizes and heads of the model that --from names.
+void take_sizes(TrainConfig& c) {
+  const models::BertOptions o = load_bert_folder(c.from).model.options;
+  check_io(o.masked_lm && o.segments == 2 && o.activation == Activation::gelu,
+           "{}: training goes on with a head for masked words, two segments and gelu only", c.from);
+  c.model.vocab = o.vocab;
+  c.model.context = o.positions;
+  c.model.layers = o.layers;
+  c.model.dim = o.dim;
+  c.model.heads = o.heads;
+  c.model.ffn = o.ffn;
+  c.model.eps = o.eps;
+  c.pairs = o.next_sentence;
+}
+
+/// A place of a sentence that a word begins at, if there is one: marks tell little.
+size_t place_to_mask(const std::vector<int64_t>& ids, const data::WordPiece& pieces, Rng& rng) {
+  std::vector<size_t> words;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    size_t at = 0;
+    const auto kind = data::classify(data::next_code_point(pieces.piece(ids[i]), at));
+    if (kind == data::CharacterClass::letter) words.push_back(i);
+  }
+  if (words.empty()) return 0;
+  return words[static_cast<size_t>(rng.below(std::ssize(words)))];
+}
+
+/// Sentences from all over the text for validation, or of training, with a word masked in each.
+std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corpus) {
+  const data::Documents& from = corpus.valid->sentences() > 0 ? *corpus.valid : *corpus.train;
+  const int64_t count = std::min(kSampleSentences, from.sentences());
+  std::vector<FilledSample> out;
+  Rng rng(0);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto sentence = from.sentence(i * from.sentences() / count);
+    std::vector<int64_t> ids(sentence.begin(), sentence.end());
+    const std::string whole = bert.pieces.decode(ids);
+    ids[place_to_mask(ids, bert.pieces, rng)] = bert.pieces.mask_id();
+    const std::string masked = bert.pieces.decode(ids);
+    out.push_back({masked, whole, fill_ids(bert, ids, kSampleGuesses)});
+  }
+  return out;
+}
+
+data::BertBatch copy_of(const data::BertBatch& b) {
+  data::BertBatch copy = b;
+  for (Tensor* t :
+       {&copy.tokens, &copy.segments, &copy.lengths, &copy.places, &copy.words, &copy.next})
+    *t = lm::copy_of(*t);
+  return copy;
+}
+
 }  // namespace
 
 int64_t total_steps(const TrainConfig& c, const BertCorpus& corpus, const data::WordPiece& pieces) {
-  const auto loader = data::bert_loader(corpus.train, pieces, loader_options(c));
-  return c.epochs * train::steps_per_epoch(loader, c.accumulate);
+  return c.epochs * train::steps_per_epoch(training_batches(c, corpus, pieces), c.accumulate);
 }
 
 BertTraining::BertTraining(const TrainConfig& c, const BertCorpus& text, const data::WordPiece& p,
-                           models::Bert m, train::LoopOptions loop_options)
+                           models::Bert m, train::LoopOptions options)
     : config(c),
       corpus(text),
       pieces(p),
       model(std::move(m)),
-      loader(data::bert_loader(text.train, p, loader_options(c))),
-      optimizer(optim::decay_groups(nn::named_parameters(model), c.weight_decay),
-                {.lr = c.lr,
-                 .beta2 = c.beta2,
-                 .state_bits = static_cast<int>(c.memory_use.optimizer_bits)}),
-      learner(model, optimizer,
-              {.schedule = train::make_schedule(schedule_options(c), total_steps(c, text, p)),
-               .plateau = train::make_plateau(schedule_options(c), false),
-               .clip = c.clip,
-               .ema = c.ema,
-               .step_in_backward = c.memory_use.step_in_backward}),
+      loader(training_batches(c, text, p)),
+      optimizer(make_optimizer(c, nn::named_parameters(model))),
+      learner(model, *optimizer, learner_options(c, total_steps(c, text, p), c.model.dim)),
       loop(learner, loader,
            {.loss = [this](const data::BertBatch& b, train::Means& m) { return loss(b, m); },
             .evaluate = [this] { return validate(); },
             .weight = [](const auto& b) { return sum(b.lengths).item(); },
             .progress = [](const auto&) { return 1.0; }},
-           complete(std::move(loop_options))) {
+           loop_options(std::move(options), c, bert_losses, [this](const train::EpochRecord& e) {
+             if (loop.events()) add_pictures(*loop.events(), e.steps);
+           })) {
   loop.checkpoint().expect("data", corpus.checksum);
-}
-
-train::LoopOptions BertTraining::complete(train::LoopOptions o) {
-  o.epochs = config.epochs;
-  o.accumulate = config.accumulate;
-  o.best = {"valid_loss"};
-  o.only_best = true;
-  o.unit = "batches";
-  set_epoch_end(o, config.epoch_end);
-  o.weight_unit = "tokens";
-  o.note = [](const train::Loop& l) {
-    return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
-  };
-  o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) {
-    return bert_epoch_line(e, epochs);
-  };
-  o.how_to_resume = "--resume " + o.folder;
-  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
-    if (loop.events()) add_pictures(*loop.events(), e.steps);
-    if (next) next(e);
-  };
-  return o;
 }
 
 // Of a sentence for validation, or of training.
@@ -88,12 +144,9 @@ void BertTraining::add_pictures(train::EventWriter& events, int64_t step) {
   train::Learner::Evaluation scope(learner);
   NoGradGuard no_grad;
   const std::vector<std::string> names(static_cast<size_t>(n));
-  AttentionSentence s;
-  const std::vector<Tensor> layers = model.attend(
-      {.tokens = tensor(std::vector<int64_t>(sentence.begin(), sentence.begin() + n), {1, n})});
-  for (size_t i = 0; i < layers.size(); ++i)
-    record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], names, names);
-  add_attention(events, s, step);
+  const Tensor tokens =
+      tensor(std::vector<int64_t>(sentence.begin(), sentence.begin() + n), {1, n});
+  add_attention(events, self_attention("", model.attend({.tokens = tokens}), names), step);
 }
 
 Tensor BertTraining::loss(const data::BertBatch& b, train::Means& means) const {
@@ -111,7 +164,7 @@ std::optional<train::Metrics> BertTraining::validate() const {
   train::Metrics none;
   for (const char* name :
        {"valid_loss", "valid_masked", "valid_ppl", "valid_words", "valid_next", "valid_pairs"})
-    none.emplace_back(name, std::numeric_limits<double>::quiet_NaN());
+    none.emplace_back(name, kNaN);
   if (corpus.valid->sentences() == 0) return none;
   data::BertLoaderOptions options = loader_options(config);
   options.shuffle = false;  // and the masks of its first epoch, the same each time
@@ -123,13 +176,92 @@ std::optional<train::Metrics> BertTraining::validate() const {
     return !train::interrupted();
   });
   if (train::interrupted()) return std::nullopt;
-  if (!std::isfinite(s.masked_nats + s.next_nats))
-    throw train::Diverged(
-        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), s.loss()));
+  check_validation(loop, s.masked_nats + s.next_nats, s.loss());
   return train::Metrics{
       {"valid_loss", s.loss()},      {"valid_masked", s.masked_loss()},
       {"valid_ppl", s.perplexity()}, {"valid_words", share(s.masked_right, s.masked)},
       {"valid_next", s.next_loss()}, {"valid_pairs", share(s.pairs_right, s.pairs)}};
+}
+
+void BertProgram::read_config(const train::RunFolder& folder,
+                              const std::optional<SafeTensors>& state) {
+  LmProgram::read_config(folder, state);
+  pieces = load_pieces({folder.path});
+}
+
+bool BertProgram::encode(bool resumed) {
+  check(resumed || config.parts == 1,
+        "--parts would change nothing: an epoch of a bert is a pass over the text");
+  const Lines lines = lines_of(config, texts);
+  if (!resumed) {
+    pieces = make_pieces(config, lines);
+    if (!config.from.empty())
+      take_sizes(config);
+    else
+      config.model.vocab = pieces->size();
+  }
+  corpus = encode_documents(config, lines, *pieces);
+  return corpus.valid->sentences() > 0;
+}
+
+Summary BertProgram::summary() const {
+  data::Loader<data::BertBatch> loader = training_batches(config, corpus, *pieces);
+  const int64_t batches = loader.batches_per_epoch();
+  data::BertBatch largest, batch;
+  for (data::BertBatch& b : loader)
+    if (!largest.tokens.defined() || b.tokens.numel() > largest.tokens.numel())
+      largest = std::move(b);
+  ShapeOnlyScope nothing;
+  const models::Bert model = drawn_bert(config, *pieces);
+  auto loss = [&] {
+    return models::pretraining_loss(model, input_of(batch), targets_of(batch)).total;
+  };
+  return tern::summary(model, loss, step_options(batches, [&] { batch = copy_of(largest); }));
+}
+
+void BertProgram::save(const train::RunFolder& folder) const {
+  save_description({folder.path}, config, *pieces);
+}
+
+void BertProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
+  check_resumed_fits(checkpoint, path, [&] { return drawn_bert(config, *pieces); });
+}
+
+train::Loop& BertProgram::make_loop(train::LoopOptions options, bool resumed) {
+  training = std::make_unique<BertTraining>(
+      config, corpus, *pieces, resumed ? drawn_bert(config, *pieces) : first_bert(config, *pieces),
+      std::move(options));
+  return training->loop;
+}
+
+std::string BertProgram::model_text() const {
+  ShapeOnlyScope nothing;
+  return describe_model(drawn_bert(config, *pieces));
+}
+
+std::string BertProgram::data_text() const {
+  const data::Documents& text = *corpus.train;
+  return fmt::format(
+      "{} training and {} validation tokens of {} pieces, {} documents of {} sentences",
+      train::grouped(std::ssize(text.tokens)), train::grouped(std::ssize(corpus.valid->tokens)),
+      train::grouped(pieces->size()), train::grouped(text.size()),
+      train::grouped(text.sentences()));
+}
+
+LmProgram::Ending BertProgram::ending(const RunSummary& run) const {
+  const std::string& folder = loop().folder().path;
+  const LoadedBert bert = load_bert_folder(folder);
+  BertReport report{.run = run, .samples = samples(bert, corpus)};
+  if (!report.samples.empty()) report.attention = explain(bert, report.samples[0].masked);
+  Ending end{
+      .page = make_report(report),
+      .attention = !report.attention.groups.empty(),
+      .reached =
+          fmt::format(" of masked words, {:.1f} % right", 100 * loop().best_epoch()["valid_words"]),
+      .use = fmt::format("to fill gaps with it: lm fill --model {} \"... [MASK] ...\"", folder)};
+  for (const FilledSample& s : report.samples)
+    end.samples.push_back(s.masked + "\n" + describe_filled(s.filled));
+  return end;
 }
 
 std::string describe_model(const models::Bert& model) {
@@ -140,44 +272,6 @@ std::string describe_model(const models::Bert& model) {
       "{}",
       train::grouped(nn::num_parameters(model)), o.layers, o.dim, o.heads, o.ffn, o.positions,
       o.dropout, o.next_sentence ? ", with the next sentence" : "");
-}
-
-Facts describe(const BertTraining& t, const Texts& texts) {
-  const BertCorpus& c = t.corpus;
-  Facts facts = {
-      {"model", describe_model(t.model)},
-      {"data",
-       fmt::format("{}: {} training and {} validation tokens of {} pieces, {} "
-                   "documents of {} sentences",
-                   texts.description, train::grouped(std::ssize(c.train->tokens)),
-                   train::grouped(std::ssize(c.valid->tokens)), train::grouped(t.pieces.size()),
-                   train::grouped(c.train->size()), train::grouped(c.train->sentences()))}};
-  if (!t.config.from.empty()) facts.emplace_back("", "starts from the weights of " + t.config.from);
-  facts.emplace_back("recipe",
-                     describe_recipe(t.config, fmt::format("sequences of {} tokens at most",
-                                                           t.config.model.context)));
-  facts.emplace_back("machine", describe_machine());
-  return facts;
-}
-
-std::string bert_epoch_line(const train::EpochRecord& e, int64_t epochs) {
-  auto numbers = [](double masked, double next) {
-    return std::isnan(next) ? fmt::format("{:.4f}", masked)
-                            : fmt::format("{:.4f} + {:.4f}", masked, next);
-  };
-  std::string s = fmt::format(
-      "epoch {:{}}/{}  train loss {}", e.epoch, fmt::formatted_size("{}", epochs), epochs,
-      numbers(e["train_masked"],
-              e.has("train_next") ? e["train_next"] : std::numeric_limits<double>::quiet_NaN()));
-  if (!std::isnan(e["valid_loss"])) {
-    s += fmt::format("  valid loss {} ppl {:.2f}, {:.1f} % of words",
-                     numbers(e["valid_masked"], e["valid_next"]), e["valid_ppl"],
-                     100 * e["valid_words"]);
-    if (!std::isnan(e["valid_pairs"]))
-      s += fmt::format(", {:.1f} % of pairs", 100 * e["valid_pairs"]);
-  }
-  return s + fmt::format("  {:.0f} tokens/s  lr {:.3g}  {}", e.speed, e.lr,
-                         train::clock_time(e.seconds));
 }
 
 }  // namespace tern::apps::lm

@@ -1,13 +1,13 @@
-// The training of a BERT: what of it the loop (train/loop.h) cannot know.
+// The training of a BERT: what of it the loop (train/loop.h) and the driver
+// (apps/common/train_program.h) cannot know.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 
-#include "tern/apps/common/launch.h"
-#include "tern/apps/lm/bert_text.h"
+#include "tern/apps/lm/training.h"
 #include "tern/models/bert.h"
-#include "tern/optim/adam.h"
-#include "tern/train/loop.h"
 
 namespace tern::apps::lm {
 
@@ -32,22 +32,41 @@ struct BertTraining {
   const data::WordPiece& pieces;
   models::Bert model;
   data::Loader<data::BertBatch> loader;
-  optim::AdamW optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   train::Loop loop;
 
  private:
   Tensor loss(const data::BertBatch& batch, train::Means& means) const;
   std::optional<train::Metrics> validate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options);
   void add_pictures(train::EventWriter& events, int64_t step);
 };
 
-/// Model, data, recipe, machine: a heading and a text each.
-Facts describe(const BertTraining& training, const Texts& texts);
+class BertProgram : public LmProgram {
+ public:
+  using LmProgram::LmProgram;
+
+  void read_config(const train::RunFolder& folder,
+                   const std::optional<SafeTensors>& state) override;
+  int64_t steps() const override { return total_steps(config, corpus, *pieces); }
+  Summary summary() const override;
+  void save(const train::RunFolder& folder) const override;
+  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
+  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+
+  std::optional<data::WordPiece> pieces;
+  BertCorpus corpus;
+  std::unique_ptr<BertTraining> training;
+
+ private:
+  bool encode(bool resumed) override;
+  std::string model_text() const override;
+  std::string data_text() const override;
+  const train::Loop& loop() const override { return training->loop; }
+  Ending ending(const RunSummary& run) const override;
+};
+
 /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
 std::string describe_model(const models::Bert& model);
-/// One line on an epoch.
-std::string bert_epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
 }  // namespace tern::apps::lm

@@ -1,6 +1,4 @@
-// lm generate, lm eval.
-#include "tern/apps/lm/commands.h"
-
+// lm generate, lm fill, lm eval.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,52 +7,87 @@
 #include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/new_run.h"
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/lm/bert_commands.h"
-#include "tern/apps/lm/bert_folder.h"
-#include "tern/apps/lm/describe.h"
+#include "tern/apps/lm/bert_training.h"
+#include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/gpt_training.h"
+#include "tern/apps/lm/program.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
-#include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {
-
 namespace {
 
-std::vector<std::string> prompts_of(const LmOptions& o) {
-  std::vector<std::string> prompts = o.prompts.empty() ? o.prompt : data::read_lines(o.prompts);
-  check(o.prompts.empty() || !prompts.empty(), "{}: there is no prompt in it", o.prompts);
+std::vector<std::string> prompts_of(const LmFlags& f) {
+  std::vector<std::string> prompts = f.prompts.empty() ? f.prompt : data::read_lines(f.prompts);
+  check(f.prompts.empty() || !prompts.empty(), "{}: there is no prompt in it", f.prompts);
   if (prompts.empty()) prompts.emplace_back();
   for (std::string& prompt : prompts) prompt = data::replace_invalid_utf8(prompt);
   return prompts;
 }
 
 /// keep: the model is still needed.
-void pack(LanguageModel& model, const LmOptions& o, bool keep) {
-  check(!o.int8 || model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
+void pack(LanguageModel& model, const LmFlags& f, bool keep) {
+  check(!f.int8 || model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
         model.config().model);
   if (!model.can_pack()) return;
   const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
-  model.pack(o.int8 ? PackedType::int8 : bf16 ? PackedType::bf16 : PackedType::f32, keep);
+  model.pack(f.int8 ? PackedType::int8 : bf16 ? PackedType::bf16 : PackedType::f32, keep);
+}
+
+int evaluate_bert(const LmFlags& f) {
+  check(f.stride == 0, "--stride would change nothing: a bert reads lines, not windows");
+  const LoadedBert bert = load_bert_folder(f.model);
+  const int64_t context = bert.model.options.positions;
+  std::string all;
+  for (const std::string& path : f.text) all += data::read_text(path) + "\n\n";
+  auto text = std::make_shared<data::Documents>(documents_of(all, bert.pieces, context));
+  check(text->sentences() > 0, "--text: there is no word to mask");
+  train::say(describe_model(bert.model), stderr);
+  train::InterruptScope signals;
+  BertScore score;
+  {
+    const bool pairs = bert.model.options.next_sentence && has_pairs(*text);
+    auto batches = data::bert_loader(text, bert.pieces,
+                                     {.max_tokens = context, .pairs = pairs, .shuffle = false});
+    train::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
+    score = score_batches(bert.model, batches, [&](int64_t done) {
+      bar.update(done);
+      return !train::interrupted();
+    });
+  }
+  if (train::interrupted()) return train::kExitInterrupted;
+  print(fmt::format(
+      "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
+      train::grouped(score.masked_right), train::grouped(score.masked),
+      100 * static_cast<double>(score.masked_right) / static_cast<double>(score.masked),
+      score.masked_loss(), score.perplexity()));
+  if (score.pairs > 0)
+    print(
+        fmt::format("{} of {} pairs of sentences are told apart ({:.1f} %), loss of one {:.4f}\n",
+                    train::grouped(score.pairs_right), train::grouped(score.pairs),
+                    100 * static_cast<double>(score.pairs_right) / static_cast<double>(score.pairs),
+                    score.next_loss()));
+  return 0;
 }
 
 }  // namespace
 
-int generate_text(const LmOptions& o, std::ostream& out) {
-  if (!o.attention.empty()) check_attention_path(o.attention);
-  LoadedModel m = load_folder(o.model);
-  check(o.attention.empty() || m.model.has_attention(),
+int generate_text(const LmFlags& f, std::ostream& out) {
+  if (!f.attention.empty()) check_attention_path(f.attention);
+  LoadedModel m = load_folder(f.model);
+  check(f.attention.empty() || m.model.has_attention(),
         "--attention: there is nothing to show, a {} has none", m.model.config().model);
-  const std::vector<std::string> prompts = prompts_of(o);
-  check(o.attention.empty() || prompts.size() == 1,
+  const std::vector<std::string> prompts = prompts_of(f);
+  check(f.attention.empty() || prompts.size() == 1,
         "--attention shows one text, and there are {} prompts", prompts.size());
-  pack(m.model, o, /*keep=*/!o.attention.empty());
+  pack(m.model, f, /*keep=*/!f.attention.empty());
   train::InterruptScope signals;
   int64_t shown = -1;
   auto begin_up_to = [&](int64_t text) {
@@ -64,7 +97,7 @@ int generate_text(const LmOptions& o, std::ostream& out) {
   begin_up_to(0);
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Generated> texts = generate_all(
-      m.model, m.tokenizer, prompts, o.generate, [&](int64_t text, std::string_view piece) {
+      m.model, m.tokenizer, prompts, f.generate, [&](int64_t text, std::string_view piece) {
         begin_up_to(text);
         out << for_standard_output(piece) << std::flush;
         return out.good() && !train::interrupted();
@@ -81,31 +114,41 @@ int generate_text(const LmOptions& o, std::ostream& out) {
   check_written(out);
   complain(fmt::format("lm: {} tokens, {:.0f} a second", tokens,
                        static_cast<double>(tokens) / seconds.count()));
-  if (!o.attention.empty()) {
+  if (!f.attention.empty()) {
     const AttentionSentence picture = explain(m.model, m.tokenizer, prompts[0] + texts[0].text);
     check(!picture.groups.empty(), "--attention: there is nothing to show");
-    write_attention(o.attention, "Attention of " + o.model, {picture});
+    write_attention(f.attention, "Attention of " + f.model, {picture});
   }
   return interrupted ? train::kExitInterrupted : 0;
 }
 
-int evaluate_model(const LmOptions& o) {
-  check_first_epoch_over(ModelFiles{o.model}.weights());
-  if (is_bert_folder(o.model)) {
-    check(!o.int8, "--int8: a gpt or llama can be packed so, not a {}", kBert);
-    return evaluate_bert(o);
+int fill_gaps(const LmFlags& f, std::ostream& out) {
+  if (!f.attention.empty()) check_attention_path(f.attention);
+  const LoadedBert bert = load_bert_folder(f.model);
+  out << for_standard_output(describe_filled(fill_text(bert, f.gaps, f.guesses))) << '\n';
+  check_written(out);
+  if (!f.attention.empty())
+    write_attention(f.attention, "Attention of " + f.model, {explain(bert, f.gaps)});
+  return 0;
+}
+
+int evaluate_model(const LmFlags& f) {
+  check_first_epoch_over(ModelFiles{f.model}.weights());
+  if (is_bert_folder(f.model)) {
+    check(!f.int8, "--int8: a gpt or llama can be packed so, not a {}", kBert);
+    return evaluate_bert(f);
   }
-  LoadedModel m = load_folder(o.model);
+  LoadedModel m = load_folder(f.model);
   std::vector<std::string> texts;
-  for (const std::string& path : o.text) texts.push_back(data::read_text(path));
+  for (const std::string& path : f.text) texts.push_back(data::read_text(path));
   const EncodedTexts encoded = encode_texts(texts, m.tokenizer);
   check(encoded.tokens > 0, "--text: there is no token to predict");
   const int64_t context = m.model.config().context;
-  const int64_t stride = o.stride ? o.stride : std::max<int64_t>(1, context / 2);
+  const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
   train::say(describe_model(m.model), stderr);
   // In f32 large products are as fast without, and the same as in training.
-  if (o.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, o, /*keep=*/false);
+  if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
   train::InterruptScope signals;
   Score score;
   double speed = 0;

@@ -2,76 +2,115 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "tern/apps/common/config_checks.h"
-#include "tern/apps/common/json_config.h"
 #include "tern/apps/lm/family.h"
-#include "tern/core/base/error.h"
+#include "tern/train/optimizer.h"
 
 namespace tern::apps::lm {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, model, vocab, context, layers, dim, heads, kv_heads,
-                                   attention_dim, ffn, dropout, tie, bias, eps, rope_base)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, text, valid, hold_out, vocab_size, tokenizer, from,
-                                   cased, pairs, model, epochs, parts, batch, accumulate, lr,
-                                   schedule, warmup, beta2, weight_decay, clip, ema, seed,
-                                   precision, memory_use, epoch_end)
-
-train::ScheduleOptions schedule_options(const TrainConfig& c) {
-  return with_plateau({.name = c.schedule, .warmup = c.warmup, .dim = c.model.dim}, c.epoch_end);
-}
-
-void check_sizes(const ModelConfig& m) {
-  if (m.model != kBert) find_family(m.model);
-  auto size = [](const char* name, int64_t value, int64_t least, int64_t most) {
-    check(value >= least && value <= most, "{} is {}; {} to {}", name, value, least, most);
-  };
-  size("vocab", m.vocab, 1, 1 << 24);
-  size("context", m.context, 1, 1 << 24);
-  size("layers", m.layers, 1, 1000);
-  size("dim", m.dim, 1, 1 << 16);
-  size("heads", m.heads, 1, 1 << 16);
-  size("kv_heads", m.kv_heads, 0, 1 << 16);
-  size("attention_dim", m.attention_dim, 0, 1 << 16);
-  size("ffn", m.ffn, 0, 1 << 20);
-  check(m.dropout >= 0 && m.dropout < 1, "dropout is {}; at least 0 and below 1", m.dropout);
-  check(m.eps > 0 && m.eps < 1, "eps is {}; above 0 and below 1", m.eps);
-  check(m.rope_base > 1 && m.rope_base < 1e12, "rope_base is {}; above 1", m.rope_base);
+TrainConfig story_defaults(TrainConfig c) {
+  c.vocab_size = 512;
+  c.epochs = c.model.model == kBert ? 4 : 8;
+  c.lr = 2e-3;
+  if (c.model.model == kBert) return c;
+  // Small batches, because it takes some thousand steps until it remembers who lost what where.
+  c.batch = 4;
+  c.lr = 3e-3;
+  c.model.dropout = 0;
+  return c;
 }
 
 namespace {
 
-// The bounds of the flags.
-void check_recipe(const TrainConfig& c) {
-  check_choice("schedule", c.schedule, train::schedule_names(true));
-  check_choice("precision", c.precision, {"f32", "bf16"});
-  for (const auto& [name, value] : {std::pair("vocab_size", c.vocab_size),
-                                    {"epochs", c.epochs},
-                                    {"parts", c.parts},
-                                    {"batch", c.batch},
-                                    {"accumulate", c.accumulate}})
-    check_count(name, static_cast<double>(value));
-  check_any_count("warmup", static_cast<double>(c.warmup));
-  for (const auto& [name, value] :
-       {std::pair("hold_out", c.hold_out), {"beta2", c.beta2}, {"ema", c.ema}})
-    check_share(name, value);
-  check_above_zero("lr", c.lr);
-  check_range("weight_decay", c.weight_decay, 0, 1000);
-  check_range("clip", c.clip, 0, 1e9);
+std::string story_flags(const char* model) {
+  TrainConfig c;
+  c.model.model = model;
+  c = story_defaults(c);
+  return fmt::format("--vocab {} --epochs {} --batch {} --lr {:g} --dropout {:g}", c.vocab_size,
+                     c.epochs, c.batch, c.lr, c.model.dropout);
+}
+
+void add_data(Settings& s, TrainConfig& c) {
+  const bool learned = c.tokenizer.empty() && c.from.empty();
+  s.texts("text", c.text, "FILE...",
+          fmt::format("files of text, plain or .gz; without, stories are made up and the defaults "
+                      "are {}, for bert {}",
+                      story_flags("gpt"), story_flags(kBert)));
+  s.texts("valid", c.valid, "FILE...", "files of text for validation");
+  s.number("hold_out", c.hold_out, {0, 0.9},
+           "share of the text kept for validation where no files are; 0: none")
+      .only_if(!is_demo(c), "stories for validation are made up too")
+      .only_if(c.valid.empty(), "there are files for validation");
+  s.number("vocab_size", c.vocab_size, {257, 1 << 24},
+           "tokens of the byte-level BPE, for bert of WordPiece, that is learned")
+      .flag("--vocab")
+      .only_if(learned, "there is a tokenizer already");
+  s.toggle("cased", c.cased, "bert: WordPiece keeps capitals and accents")
+      .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model))
+      .only_if(learned, "there is a tokenizer already");
+  s.toggle("pairs", c.pairs,
+           "bert: learns whether lines follow one another; blank lines are between documents")
+      .flag("--pairs,!--no-pairs")
+      .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model));
+  s.text("tokenizer", c.tokenizer, "DIR",
+         "folder with vocab.json and merges.txt, for bert with vocab.txt, instead")
+      .only_if(c.from.empty(), "a model brings its own");
+  s.text("from", c.from, "DIR", "folder of a model to go on training, with its tokenizer");
 }
 
 }  // namespace
 
-std::string to_json(const TrainConfig& config) { return config_json(config).dump(1); }
+void settings(Settings& s, ModelConfig& m) {
+  const std::string none = fmt::format("a {} has none", m.model);
+  std::vector<std::string> names = family_names();
+  names.emplace_back(kBert);
+  s.word("model", m.model, names, "what to train");
+  s.number("vocab", m.vocab, {1, 1 << 24}, "").flag("");
+  s.number("context", m.context, {2, 1 << 24}, "tokens at most that a token is told from");
+  s.number("layers", m.layers, {1, 1000}, "blocks");
+  s.number("dim", m.dim, {1, 1 << 16}, "channels");
+  s.number("heads", m.heads, {1, 1 << 16}, "of attention")
+      .only_if(has_size(m.model, "--heads"), none);
+  s.number("kv_heads", m.kv_heads, {0, 1 << 16}, "of keys and values; 0: as many as --heads")
+      .only_if(has_size(m.model, "--kv-heads"), none);
+  s.number("ffn", m.ffn, {0, 1 << 20},
+           "hidden units; 0: four times --dim, or what has as many weights");
+  s.number("dropout", m.dropout, kShare, "on embeddings, sublayers and attention");
+  s.number("attention_dim", m.attention_dim, {0, 1 << 16},
+           "channels of the tiny attention that makes a gmlp an aMLP (64); 0: none")
+      .only_if(has_size(m.model, "--attention-dim"), none);
+  s.toggle("tie", m.tie, "the head is the table of embeddings")
+      .flag("--tie,!--no-tie")
+      .only_if(has_size(m.model, "--tie"), none);
+  s.toggle("bias", m.bias, "").flag("");
+  s.number("eps", m.eps, {0, 1, true, true}, "").flag("");
+  s.number("rope_base", m.rope_base, {1, 1e12, true, true}, "").flag("");
+}
 
-TrainConfig config_from_json(const std::string& json) {
-  TrainConfig c = parse_config<TrainConfig>(json, [](const TrainConfig& read) {
-    check_sizes(read.model);
-    check_recipe(read);
-  });
-  c.model.recompute = c.memory_use.recompute;
-  return c;
+void settings(Settings& s, TrainConfig& c) {
+  const bool bert = c.model.model == kBert;
+  add_data(s, c);
+  s.inside("model", [&] { settings(s, c.model); });
+  for (const char* key :
+       {"pairs", "model.model", "model.context", "model.layers", "model.dim", "model.heads",
+        "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
+    s.find(key)->only_if(c.from.empty(), "the model of --from has its sizes");
+  s.number("epochs", c.epochs, kCount, "passes over the text, or parts of it")
+      .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
+  s.number("parts", c.parts, kCount, "epochs that a pass is cut into")
+      .only_if(!bert, "a bert has none")
+      .says(c.parts > 1, "{} to a pass", c.parts);
+  s.number("batch", c.batch, kCount, "windows of --context tokens in a batch")
+      .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
+            c.model.context, bert ? " at most" : "");
+  add_training_settings(s, c, {.optimizers = train::optimizer_names(), .noam = true});
+  s.find("weight_decay")->about = "of matrices";
+}
+
+void check_config(const TrainConfig& c) { check_training_options(c); }
+
+void check_sizes(const ModelConfig& config) {
+  ModelConfig m = config;
+  check_settings(settings_of(m));
 }
 
 }  // namespace tern::apps::lm

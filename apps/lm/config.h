@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/epoch_end.h"
-#include "tern/apps/common/memory_options.h"
-#include "tern/train/schedule.h"
+#include "tern/apps/common/training_options.h"
 
 namespace tern::apps::lm {
 
@@ -33,7 +31,7 @@ struct ModelConfig {
 };
 
 /// What is trained on what, and how.
-struct TrainConfig {
+struct TrainConfig : TrainingOptions {
   std::vector<std::string> text, valid;  ///< files; none: text is made up; some is held out
   double hold_out = 0.05;                ///< share of the text that is held out for validation
   int64_t vocab_size = 2048;             ///< tokens that are learned, <|endoftext|> included
@@ -42,31 +40,29 @@ struct TrainConfig {
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
   bool pairs = true;                     ///< bert: learns the next sentence too
   ModelConfig model;
-  int64_t epochs = 10;
   int64_t parts = 1;  ///< epochs that a pass over the text is cut into
-  int64_t batch = 16, accumulate = 1;
-  double lr = 1e-3;
-  std::string schedule = "cosine";
-  int64_t warmup = 100;  ///< steps
-  double beta2 = 0.99, weight_decay = 0.1;
-  double clip = 1, ema = 0;
-  uint64_t seed = 0;
-  std::string precision = "f32";  ///< of matrix products
-  MemoryOptions memory_use;
-  EpochEndOptions epoch_end;
+  int64_t batch = 16;
+
+  TrainConfig() {
+    warmup = 100;
+    beta2 = 0.99;
+    weight_decay = 0.1;
+  }
 };
 
 /// Text made up by grammar.h, if no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }
 
-/// How the learning rate goes.
-train::ScheduleOptions schedule_options(const TrainConfig& config);
+/// The defaults on such stories: about a minute on two cores.
+TrainConfig story_defaults(TrainConfig config);
 
-/// Error unless a model of these sizes could be made: they may come from a file.
+/// Their rows (apps/common/settings.h).
+void settings(Settings& settings, ModelConfig& config);
+void settings(Settings& settings, TrainConfig& config);
+/// Error where they do not go together.
+void check_config(const TrainConfig& config);
+
+/// Error unless a model of these sizes could be made: they may come from a file of others.
 void check_sizes(const ModelConfig& config);
-
-/// As JSON; Error if the text is not such a configuration.
-std::string to_json(const TrainConfig& config);
-TrainConfig config_from_json(const std::string& json);
 
 }  // namespace tern::apps::lm

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tern/apps/common/weights_fit.h"
@@ -113,9 +114,22 @@ const Family& find_family(const std::string& name) {
   fail(fmt::format("there is no model '{}'; there are {}", name, fmt::join(family_names(), ", ")));
 }
 
+bool has_size(const std::string& name, const std::string& flag) {
+  if (name == kBert) return flag == "--heads";
+  for (const Family& f : families())
+    if (f.name == name) return std::find(f.flags.begin(), f.flags.end(), flag) != f.flags.end();
+  return false;
+}
+
 LanguageModel make_model(const ModelConfig& config, uint64_t seed) {
   Rng rng(seed);
   return find_family(config.model).make(config, rng);
+}
+
+LanguageModel make_model(const TrainConfig& config) {
+  ModelConfig sizes = config.model;
+  sizes.recompute = config.memory_use.recompute;
+  return make_model(sizes, config.seed);
 }
 
 LanguageModel load_model(const ModelConfig& config, const std::string& path) {

@@ -105,9 +105,13 @@ const std::vector<Family>& families();
 std::vector<std::string> family_names();
 /// Error that lists the names if there is none of that name.
 const Family& find_family(const std::string& name);
+/// Whether models of that name, bert included, know the size that this flag sets.
+bool has_size(const std::string& name, const std::string& flag);
 
 /// A model with weights drawn from `seed`.
 LanguageModel make_model(const ModelConfig& config, uint64_t seed);
+/// The one that a training begins with, or its like.
+LanguageModel make_model(const TrainConfig& config);
 
 /// A model with the weights of a file, in evaluation; of the sizes first of all their product is
 /// compared with the file, before anything is made. IoError if it does not fit.

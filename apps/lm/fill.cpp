@@ -2,20 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "tern/apps/common/attention_record.h"
 #include "tern/core/base/error.h"
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 
 namespace tern::apps::lm {
-namespace {
-
-constexpr size_t kMostFilledTokens = 40;  // tokens of a picture of attention
-
-}  // namespace
-
 FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int64_t guesses) {
   const data::WordPiece& pieces = bert.pieces;
   data::BertTokens in = data::bert_tokens(pieces, ids);
@@ -50,22 +39,6 @@ std::string describe_filled(const FilledText& filled) {
       out += fmt::format("\n  {:6.2f} %  {}", 100 * g.probability, g.piece);
   }
   return out;
-}
-
-AttentionSentence explain_bert(const LoadedBert& bert, const std::string& text) {
-  NoGradGuard no_grad;
-  AttentionSentence s{text, "", "", {}};
-  std::vector<int64_t> ids = data::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
-  ids.resize(
-      std::min({ids.size(), kMostFilledTokens, static_cast<size_t>(bert.model.options.positions)}));
-  std::vector<std::string> tokens;
-  for (int64_t id : ids) tokens.push_back(bert.pieces.piece(id));
-  const std::vector<Tensor> layers =
-      bert.model.attend({.tokens = tensor(ids, {1, std::ssize(ids)})});
-  for (size_t i = 0; i < layers.size(); ++i)
-    record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], tokens,
-                     tokens);
-  return s;
 }
 
 }  // namespace tern::apps::lm

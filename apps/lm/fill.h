@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention_view.h"
-#include "tern/apps/lm/bert_folder.h"
+#include "tern/apps/lm/folder.h"
 
 namespace tern::apps::lm {
 
@@ -26,9 +25,5 @@ FilledText fill_text(const LoadedBert& bert, const std::string& text, int64_t gu
 
 /// Lines for a terminal: the text filled, and below it the guesses for each gap.
 std::string describe_filled(const FilledText& filled);
-
-/// What each token of a text, [CLS] and [SEP] included, looked at in every layer and head; of a
-/// long text its beginning.
-AttentionSentence explain_bert(const LoadedBert& bert, const std::string& text);
 
 }  // namespace tern::apps::lm

@@ -6,6 +6,8 @@
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
@@ -26,35 +28,81 @@ auto parsed(const std::string& path, Parse parse) {
   }
 }
 
+/// Whether lm.json is there; else config.json is.
+bool is_ours(const ModelFiles& files) {
+  check_folder(files.folder, files.folder);
+  if (std::filesystem::exists(files.config())) return true;
+  check_io(std::filesystem::exists(files.foreign_config()),
+           "{}: it holds neither lm.json nor config.json", files.folder);
+  return false;
+}
+
+/// A table of embeddings may be longer than the vocabulary: some are filled up to a round number.
+void check_known(const std::string& path, int64_t tokens, const char* what, int64_t known) {
+  check_io(tokens <= known, "{}: there are {} {}, the model knows {}", path, tokens, what, known);
+}
+
 }  // namespace
 
-void save_config(const ModelFiles& files, const TrainConfig& config) {
-  write_file_atomically(files.config(), to_json(config) + "\n");
+models::BertOptions bert_sizes(const TrainConfig& c, const data::WordPiece& pieces) {
+  const ModelConfig& m = c.model;
+  return {.vocab = m.vocab,
+          .dim = m.dim,
+          .layers = m.layers,
+          .heads = m.heads,
+          .ffn = m.ffn ? m.ffn : 4 * m.dim,
+          .positions = m.context,
+          .dropout = m.dropout,
+          .attention_dropout = m.dropout,
+          .eps = m.eps,
+          .pad = pieces.pad_id(),
+          .next_sentence = c.pairs,
+          .recompute = nn::recompute_named(c.memory_use.recompute)};
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& config,
                       const data::ByteBpe& tokenizer) {
-  std::filesystem::remove(files.config());  // the last to come: a run that has it has all
+  std::filesystem::remove(files.config());
   tokenizer.save(files.vocabulary(), files.merges());
   if (const auto foreign = sizes_to_transformers(config.model, tokenizer.id(kEndOfText)))
     write_file_atomically(files.foreign_config(), *foreign);
-  save_config(files, config);
+}
+
+void save_description(const ModelFiles& files, const TrainConfig& c,
+                      const data::WordPiece& pieces) {
+  std::filesystem::remove(files.config());
+  pieces.save(files.pieces());
+  write_file_atomically(files.tokenizer_config(),
+                        pieces_to_transformers(pieces.options(), c.model.context));
+  write_file_atomically(files.foreign_config(), bert_to_transformers(bert_sizes(c, pieces)));
 }
 
 TrainConfig load_config(const ModelFiles& files) {
-  return parsed(files.config(), config_from_json);
+  TrainConfig c;
+  apps::load_config(files.config(), settings_of(c), [&] { check_config(c); });
+  return c;
 }
 
 data::ByteBpe load_tokenizer(const ModelFiles& files) {
   return data::ByteBpe::load(files.vocabulary(), files.merges());
 }
 
+data::WordPiece load_pieces(const ModelFiles& files) {
+  const std::string config = files.tokenizer_config();
+  return data::WordPiece::load(files.pieces(), std::filesystem::exists(config)
+                                                   ? parsed(config, pieces_from_transformers)
+                                                   : data::WordPieceOptions{});
+}
+
 ModelConfig load_sizes(const ModelFiles& files) {
-  check_folder(files.folder, files.folder);
-  if (std::filesystem::exists(files.config())) return load_config(files).model;
-  check_io(std::filesystem::exists(files.foreign_config()),
-           "{}: it holds neither lm.json nor config.json", files.folder);
-  return parsed(files.foreign_config(), sizes_from_transformers);
+  return is_ours(files) ? load_config(files).model
+                        : parsed(files.foreign_config(), sizes_from_transformers);
+}
+
+bool is_bert_folder(const std::string& folder) {
+  const ModelFiles files{folder};
+  return kBert == (is_ours(files) ? load_config(files).model.model
+                                  : parsed(files.foreign_config(), transformers_model));
 }
 
 LoadedModel load_folder(const std::string& folder) {
@@ -64,10 +112,30 @@ LoadedModel load_folder(const std::string& folder) {
   check_io(sizes.model != kBert, "{}: a {} does not go on with texts, it fills gaps: lm fill",
            folder, sizes.model);
   data::ByteBpe tokenizer = load_tokenizer(files);
-  // A table of embeddings may be longer than the vocabulary: some are filled up to a round number.
-  check_io(tokenizer.size() <= sizes.vocab, "{}: there are {} tokens, the model knows {}",
-           files.vocabulary(), tokenizer.size(), sizes.vocab);
+  check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
   return {std::move(tokenizer), load_model(sizes, files.weights())};
+}
+
+LoadedBert load_bert_folder(const std::string& folder) {
+  const ModelFiles files{folder};
+  check_first_epoch_over(files.weights());
+  check_io(is_bert_folder(folder), "{}: it is no bert, which alone fills masks", folder);
+  const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
+  data::WordPiece pieces = load_pieces(files);
+  models::Bert model = [&] {
+    try {
+      Rng rng(0);
+      return models::load_bert(files.weights(), rng, rest);
+    } catch (const IoError&) {
+      throw;
+    } catch (const Error& e) {  // heads, say, that do not divide the channels
+      fail_io(fmt::format("{}: {}", files.foreign_config(), e.what()));
+    }
+  }();
+  check_finite_weights(files.weights(), nn::named_parameters(model));
+  check_known(files.pieces(), pieces.size(), "pieces", model.options.vocab);
+  nn::set_training(model, false);
+  return {std::move(pieces), std::move(model)};
 }
 
 }  // namespace tern::apps::lm

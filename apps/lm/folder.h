@@ -1,6 +1,7 @@
-// A language model as a folder: model.safetensors, vocab.json and merges.txt as transformers has
-// them, beside lm.json, what lm itself knows. Folders of transformers' GPT2LMHeadModel and
-// LlamaForCausalLM (config.json instead of lm.json) are read too.
+// A language model as a folder: model.safetensors, tokenizer (vocab.json and merges.txt; a BERT's
+// vocab.txt and tokenizer_config.json) and config.json as transformers has them, so that the folder
+// is one of its own, and lm.json, what lm itself knows. Folders of transformers' GPT2LMHeadModel,
+// LlamaForCausalLM, BertForPreTraining and BertForMaskedLM are read too.
 #pragma once
 
 #include <string>
@@ -8,6 +9,8 @@
 #include "tern/apps/lm/config.h"
 #include "tern/apps/lm/family.h"
 #include "tern/data/text/byte_bpe.h"
+#include "tern/data/text/wordpiece.h"
+#include "tern/models/bert.h"
 
 namespace tern::apps::lm {
 
@@ -18,17 +21,25 @@ struct ModelFiles {
   std::string foreign_config() const { return folder + "/config.json"; }
   std::string vocabulary() const { return folder + "/vocab.json"; }
   std::string merges() const { return folder + "/merges.txt"; }
+  std::string pieces() const { return folder + "/vocab.txt"; }
+  std::string tokenizer_config() const { return folder + "/tokenizer_config.json"; }
 };
 
-/// Writes lm.json and the tokenizer; and, for families that transformers has, its config.json, so
-/// that the folder is one of its own too.
+/// The sizes of a BERT as the model has them.
+models::BertOptions bert_sizes(const TrainConfig& config, const data::WordPiece& pieces);
+
+/// Writes tokenizer and config.json, where transformers has the family. A lm.json that is there
+/// goes: it is the last to come, so that a run that has it has all.
 void save_description(const ModelFiles& files, const TrainConfig& config,
                       const data::ByteBpe& tokenizer);
-/// lm.json alone.
-void save_config(const ModelFiles& files, const TrainConfig& config);
-/// IoError if it is missing or damaged.
+void save_description(const ModelFiles& files, const TrainConfig& config,
+                      const data::WordPiece& pieces);
+
+/// lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
 data::ByteBpe load_tokenizer(const ModelFiles& files);
+/// vocab.txt, cased or not as tokenizer_config.json says; without that file lower case.
+data::WordPiece load_pieces(const ModelFiles& files);
 /// The sizes alone: from lm.json, or from transformers' config.json.
 ModelConfig load_sizes(const ModelFiles& files);
 
@@ -36,7 +47,15 @@ struct LoadedModel {
   data::ByteBpe tokenizer;
   LanguageModel model;  ///< in evaluation
 };
-/// Loads a model folder; IoError names the part that is missing or does not fit.
+struct LoadedBert {
+  data::WordPiece pieces;
+  models::Bert model;  ///< in evaluation
+};
+/// Load a model folder; IoError names the part that is missing or does not fit, or says that it is
+/// of the other kind.
 LoadedModel load_folder(const std::string& folder);
+LoadedBert load_bert_folder(const std::string& folder);
+/// Whether lm.json, or config.json, says that it is one. IoError: neither is there.
+bool is_bert_folder(const std::string& folder);
 
 }  // namespace tern::apps::lm

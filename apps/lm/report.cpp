@@ -71,23 +71,78 @@ std::string layer_maps(const models::Heatmap& before, const models::Heatmap& aft
          "</div>\n";
 }
 
+std::string bert_curves(const RunSummary& run) {
+  return run_charts(run,
+                    {.title = "Loss",
+                     .lines = {{"train", "train_loss"}, {"validation", "valid_loss"}},
+                     .logs = true},
+                    {{.title = "Loss of a masked word",
+                      .lines = {{"train", "train_masked"}, {"validation", "valid_masked"}},
+                      .logs = true},
+                     {.title = "Loss of a pair",
+                      .lines = {{"train", "train_next"}, {"validation", "valid_next"}}},
+                     {.title = "Right in validation",
+                      .lines = {{"words", "valid_words"}, {"pairs", "valid_pairs"}},
+                      .percent = true}});
+}
+
+std::string bert_tables(const RunSummary& run) {
+  return epoch_table(run,
+                     {{"train masked", "train_masked"},
+                      {"train next", "train_next"},
+                      {"valid masked", "valid_masked"},
+                      {"perplexity", "valid_ppl", 2},
+                      {"words right", "valid_words", 1, 100, "%"},
+                      {"valid next", "valid_next"},
+                      {"pairs right", "valid_pairs", 1, 100, "%"},
+                      {"lr", "lr", 6}},
+                     "tokens") +
+         settings_table(run);
+}
+
+std::string sample(const FilledSample& s) {
+  std::string out =
+      fmt::format("<p dir=\"auto\"><strong>{}</strong><br>{}<br><em>{}</em></p>\n<ul>\n",
+                  escape_html(s.masked), escape_html(s.filled.text), escape_html(s.whole));
+  for (const auto& gap : s.filled.gaps) {
+    std::string line;
+    for (const FilledText::Guess& g : gap)
+      line += fmt::format("{}{} {:.1f} %", line.empty() ? "" : ", ", g.piece, 100 * g.probability);
+    out += "<li>" + escape_html(line) + "</li>\n";
+  }
+  return out + "</ul>\n";
+}
+
 }  // namespace
 
-AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& tokenizer,
-                          const std::string& text) {
-  NoGradGuard no_grad;
+AttentionSentence self_attention(const std::string& text, const std::vector<Tensor>& layers,
+                                 const std::vector<std::string>& tokens) {
   AttentionSentence s{text, "", "", {}};
-  std::vector<int64_t> ids = tokenizer.encode(text);
-  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.config().context)}));
-  if (ids.empty()) return s;
-  std::vector<std::string> tokens;
-  for (int64_t id : ids) tokens.push_back(tokenizer.decode(std::span(&id, 1)));
-  const std::vector<Tensor> layers = model.attention(tensor(ids, {1, std::ssize(ids)}));
-  if (layers.empty()) return s;
   for (size_t i = 0; i < layers.size(); ++i)
     record_attention(s, "Self-attention", static_cast<int64_t>(i) + 1, layers[i][0], tokens,
                      tokens);
   return s;
+}
+
+AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& tokenizer,
+                          const std::string& text) {
+  NoGradGuard no_grad;
+  std::vector<int64_t> ids = tokenizer.encode(text);
+  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.config().context)}));
+  std::vector<std::string> tokens;
+  for (int64_t id : ids) tokens.push_back(tokenizer.decode(std::span(&id, 1)));
+  if (ids.empty()) return self_attention(text, {}, {});
+  return self_attention(text, model.attention(tensor(ids, {1, std::ssize(ids)})), tokens);
+}
+
+AttentionSentence explain(const LoadedBert& bert, const std::string& text) {
+  NoGradGuard no_grad;
+  std::vector<int64_t> ids = data::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
+  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(bert.model.options.positions)}));
+  std::vector<std::string> tokens;
+  for (int64_t id : ids) tokens.push_back(bert.pieces.piece(id));
+  return self_attention(text, bert.model.attend({.tokens = tensor(ids, {1, std::ssize(ids)})}),
+                        tokens);
 }
 
 std::string make_report(const LmReport& r) {
@@ -105,6 +160,17 @@ std::string make_report(const LmReport& r) {
   }
   if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
   return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
+}
+
+std::string make_report(const BertReport& r) {
+  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + bert_curves(r.run);
+  if (!r.samples.empty()) {
+    s += "<h2>Gaps</h2>\n<p>What was given, in bold; filled with the likeliest words; and what "
+         "stood there. Below it, the likeliest words for each gap.</p>\n";
+    for (const FilledSample& one : r.samples) s += sample(one);
+  }
+  if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
+  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + bert_tables(r.run));
 }
 
 }  // namespace tern::apps::lm

@@ -1,4 +1,4 @@
-// report.html of a language model: one self-contained page.
+// report.html of a language model or a BERT: one self-contained page.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "tern/apps/common/attention_view.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/lm/family.h"
+#include "tern/apps/lm/fill.h"
 #include "tern/data/text/byte_bpe.h"
 
 namespace tern::apps::lm {
@@ -22,11 +23,28 @@ struct LmReport {
   models::Heatmaps before = {}, after = {};  ///< training; may have none
 };
 
-/// What each token of the text looked at; no groups where the model has no attention.
+/// How tokens attended to each other, with weights (1, H, T, T) of every layer.
+AttentionSentence self_attention(const std::string& text, const std::vector<Tensor>& layers,
+                                 const std::vector<std::string>& tokens);
+/// What each token of the text, to a BERT with [CLS] and [SEP], looked at; of a long text its
+/// beginning. No groups where the model has no attention.
 AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& tokenizer,
                           const std::string& text);
+AttentionSentence explain(const LoadedBert& bert, const std::string& text);
+
+struct FilledSample {
+  std::string masked, whole;  ///< what was given, and what stood there
+  FilledText filled;
+};
+
+struct BertReport {
+  RunSummary run;  ///< its best epoch: whose weights were kept
+  std::vector<FilledSample> samples;
+  AttentionSentence attention = {};  ///< may have no groups
+};
 
 /// The page as text (write it with write_file_atomically).
 std::string make_report(const LmReport& report);
+std::string make_report(const BertReport& report);
 
 }  // namespace tern::apps::lm

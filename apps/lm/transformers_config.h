@@ -1,12 +1,18 @@
-// The config.json of transformers' GPT2LMHeadModel and LlamaForCausalLM, from and to sizes of ours.
+// The config.json of transformers' GPT2LMHeadModel, LlamaForCausalLM and BERTs, and the BERTs'
+// tokenizer_config.json, from and to options of ours.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "tern/apps/lm/config.h"
+#include "tern/data/text/wordpiece.h"
+#include "tern/models/bert.h"
 
 namespace tern::apps::lm {
+
+/// "gpt2", "llama", "bert", ...; "none" where it does not say.
+std::string transformers_model(const std::string& json);
 
 /// Error: another model, or an option that ours has not (scaled attention, another activation,
 /// scaled rotary positions, heads of another width, biases here and not there).
@@ -15,5 +21,13 @@ ModelConfig sizes_from_transformers(const std::string& json);
 /// Nothing for families that transformers has not. `end` is the id of <|endoftext|>.
 std::optional<std::string> sizes_to_transformers(const ModelConfig& config,
                                                  std::optional<int64_t> end);
+
+/// What the shapes of a BERT's weights do not say. Error as above.
+models::BertOptions bert_from_transformers(const std::string& json);
+std::string bert_to_transformers(const models::BertOptions& options);
+
+data::WordPieceOptions pieces_from_transformers(const std::string& json);
+/// `context`: tokens at most.
+std::string pieces_to_transformers(const data::WordPieceOptions& options, int64_t context);
 
 }  // namespace tern::apps::lm

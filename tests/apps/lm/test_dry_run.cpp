@@ -4,11 +4,10 @@
 
 #include <filesystem>
 
-#include "tern/apps/lm/bert_folder.h"
 #include "tern/apps/lm/bert_training.h"
-#include "tern/apps/lm/commands.h"
-#include "tern/apps/lm/dry_run.h"
-#include "tern/apps/lm/training.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/gpt_training.h"
+#include "tern/apps/lm/program.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::lm {
@@ -55,9 +54,10 @@ TEST_CASE("lm dry run: every family takes what it says") {
       if (model == "gmlp" && ema > 0) c.model.attention_dim = 16;
       const data::ByteBpe tokenizer = make_tokenizer(c, texts);
       c.model.vocab = tokenizer.size();
-      const Corpus corpus = encode_corpus(texts, tokenizer);
-      test::check_peak(summary_of_run(c, corpus).cost.peak(), [&] {
-        LmTraining training(c, corpus, make_model(c.model, c.seed), {.terminal = false});
+      GptProgram program(c);
+      program.corpus = encode_corpus(texts, tokenizer);
+      test::check_peak(program.summary().cost.peak(), [&] {
+        LmTraining training(c, program.corpus, make_model(c), {.terminal = false});
         three_steps(training);
       });
     }
@@ -69,10 +69,12 @@ TEST_CASE("lm dry run: bert takes what it says") {
   const Lines lines = lines_of(c, some_texts());
   const data::WordPiece pieces = make_pieces(c, lines);
   c.model.vocab = pieces.size();
-  const BertCorpus corpus = encode_documents(c, lines, pieces);
-  test::check_peak(summary_of_run(c, corpus, pieces).cost.peak(), [&] {
+  BertProgram program(c);
+  program.pieces = pieces;
+  program.corpus = encode_documents(c, lines, pieces);
+  test::check_peak(program.summary().cost.peak(), [&] {
     Rng rng(c.seed);
-    BertTraining training(c, corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
+    BertTraining training(c, program.corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
                           {.terminal = false});
     three_steps(training);
   });
@@ -84,11 +86,13 @@ TEST_CASE("lm dry run: it writes nothing") {
   fs::create_directories(folder);
   fs::current_path(folder);
   for (const char* model : {"gpt", "bert"}) {
-    LmOptions o;
+    LmFlags o;
     std::vector<const char*> words = {"lm",    "train", "--dry-run", "--model", model,
                                       "--dim", "32",    "--out",     "run"};
-    CHECK(parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), o));
-    CHECK(start_training(o) == 0);
+    const auto argc = static_cast<int>(words.size());
+    char** const argv = const_cast<char**>(words.data());
+    CHECK(apps::parse(lm_program(o, argc, argv), argc, argv) != nullptr);
+    CHECK(train_lm(o) == 0);
     CHECK(fs::is_empty(folder));
   }
   fs::current_path(before);

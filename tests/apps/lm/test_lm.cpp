@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/lm/commands.h"
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/training.h"
+#include "tern/apps/lm/gpt_training.h"
+#include "tern/apps/lm/program.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
@@ -71,7 +71,7 @@ struct Setup {
     corpus = encode_corpus(texts, tokenizer);
   }
   std::unique_ptr<LmTraining> training() const {
-    return std::make_unique<LmTraining>(config, corpus, make_model(config.model, config.seed));
+    return std::make_unique<LmTraining>(config, corpus, make_model(config));
   }
 };
 
@@ -89,24 +89,25 @@ void check_same_state(const LmTraining& a, const LmTraining& b) {
     CHECK(a.loop.history()[i]["valid_bits_per_byte"] == b.loop.history()[i]["valid_bits_per_byte"]);
 }
 
-LmOptions parse(std::vector<std::string> words) {
+LmFlags parse(std::vector<std::string> words) {
   words.insert(words.begin(), "lm");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
-  LmOptions o;
-  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  LmFlags o;
+  const auto argc = static_cast<int>(argv.size());
+  apps::parse(lm_program(o, argc, argv.data()), argc, argv.data());
   return o;
 }
 
 // A model folder made by short epochs.
 std::string trained_folder(const TempDir& dir, const std::string& model) {
-  LmOptions o;
-  o.train = busy_config(model, some_text(dir));
-  o.out = dir / model;
-  o.tensorboard = true;
-  o.command_line = "lm train <x>";
-  REQUIRE(start_training(o) == 0);
-  return o.out;
+  LmFlags o;
+  o.config = busy_config(model, some_text(dir));
+  o.train.out = dir / model;
+  o.train.tensorboard = true;
+  o.train.command_line = "lm train <x>";
+  REQUIRE(train_lm(o) == 0);
+  return o.train.out;
 }
 
 }  // namespace
@@ -152,7 +153,6 @@ TEST_CASE("lm: less memory by recomputation and steps inside backward, the same 
       TrainConfig c = busy_config(model, some_text(dir));
       c.accumulate = 1;
       c.clip = 0;
-      c.model.recompute = recompute;
       c.memory_use = {.step_in_backward = inside, .recompute = recompute};
       auto t = Setup(c).training();
       for (int i = 0; i < 4; ++i) step(*t);
@@ -208,10 +208,10 @@ TEST_CASE("lm: a model folder, and what is done with it") {
   for (const std::string& model : family_names()) {
     CAPTURE(model);
     const std::string folder = trained_folder(dir, model);
-    LmOptions o;
-    o.out = folder;
-    o.train = busy_config(model, dir / "text");
-    CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
+    LmFlags o;
+    o.train.out = folder;
+    o.config = busy_config(model, dir / "text");
+    CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("holds a run already"), Error);
 
     std::istringstream log(read_file(folder + "/log.jsonl"));
     int64_t epochs = 0;
@@ -281,9 +281,9 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     CHECK(same_bits(ours.model(tokens), theirs.model(tokens)));
     std::filesystem::rename(dir / "lm.json", folder + "/lm.json");
 
-    LmOptions resumed;
-    resumed.resume = folder;
-    CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+    LmFlags resumed;
+    resumed.train.resume = folder;
+    CHECK(train_lm(resumed) == 0);  // it is finished: nothing but the report is made again
     for (const char* part : {"model.safetensors", "lm.json", "vocab.json", "merges.txt"}) {
       const std::string bytes = read_file(folder + "/" + part);
       write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
@@ -298,7 +298,7 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     TrainConfig large = load_config({folder});
     large.model.layers = 1000;
     large.model.dim = 1 << 16;
-    save_config({folder}, large);
+    apps::save_config(ModelFiles{folder}.config(), settings_of(large));
     CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains("bytes can hold"), IoError);
   }
 }
@@ -306,15 +306,15 @@ TEST_CASE("lm: a model folder, and what is done with it") {
 TEST_CASE("lm: training goes on from a model, with its tokenizer and sizes") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "llama");
-  LmOptions o;
-  o.train = busy_config("gpt", dir / "text");
-  o.train.from = folder;
-  o.train.lr = 1e-9;
-  o.train.ema = 0;
-  o.train.epochs = 1;
-  o.out = dir / "more";
-  CHECK(start_training(o) == 0);
-  const LoadedModel before = load_folder(folder), after = load_folder(o.out);
+  LmFlags o;
+  o.config = busy_config("gpt", dir / "text");
+  o.config.from = folder;
+  o.config.lr = 1e-9;
+  o.config.ema = 0;
+  o.config.epochs = 1;
+  o.train.out = dir / "more";
+  CHECK(train_lm(o) == 0);
+  const LoadedModel before = load_folder(folder), after = load_folder(o.train.out);
   CHECK(after.model.config().model == "llama");
   const Tensor tokens = tensor(std::vector<int64_t>{5, 6, 7}, {1, 3});
   CHECK(all_close(before.model(tokens), after.model(tokens), 1e-4, 1e-4));
@@ -325,17 +325,16 @@ TEST_CASE("lm: a run whose rate does not depend on its length can be made longer
   TempDir dir;
   some_text(dir);
   auto run = [&](const char* name, int64_t epochs) {
-    LmOptions o;
-    o.train = busy_config("gpt", dir / "text");
-    o.train.schedule = "inverse-sqrt";
-    o.train.epochs = epochs;
-    o.out = dir / name;
-    REQUIRE(start_training(o) == 0);
-    return o.out;
+    LmFlags o;
+    o.config = busy_config("gpt", dir / "text");
+    o.config.schedule = "inverse-sqrt";
+    o.config.epochs = epochs;
+    o.train.out = dir / name;
+    REQUIRE(train_lm(o) == 0);
+    return o.train.out;
   };
   const std::string whole = run("whole", 3), part = run("part", 2);
-  REQUIRE(resume_training(parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"})) ==
-          0);
+  REQUIRE(train_lm(parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"})) == 0);
   for (const char* file : {"/model.safetensors", "/lm.json"})
     CHECK(read_file(part + file) == read_file(whole + file));
 }
@@ -345,35 +344,36 @@ TEST_CASE("lm: options that no flag could say are refused by name") {
   c.model.vocab = 100;
   c.memory_use.optimizer_bits = 8;
   c.epoch_end.keep = 3;
-  tern::test::check_every_option(to_json(c), config_from_json, {"seed"},
-                                 {"schedule", "precision", "recompute"});
+  tern::test::check_every_option(to_json(c), config_from_json<TrainConfig>, {"seed"},
+                                 {"schedule", "precision", "recompute", "optimizer"},
+                                 {"accumulate", "beta2", "weight_decay"});
 }
 
 TEST_CASE("lm: flags") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"train"}}) {
-    const TrainConfig stories = parse(words).train;
+    const TrainConfig stories = parse(words).config;
     CHECK(is_demo(stories));
     CHECK(stories.vocab_size == 512);
     CHECK(stories.lr == 3e-3);
     CHECK(stories.model.dropout == 0);
   }
-  const TrainConfig given = parse({"train", "--lr", "0.5", "--dropout=0.25"}).train;
+  const TrainConfig given = parse({"train", "--lr", "0.5", "--dropout=0.25"}).config;
   CHECK(given.lr == 0.5);
   CHECK(given.model.dropout == 0.25);
   CHECK(given.batch == 4);
-  CHECK(parse({"train", "--text", "a"}).train.batch == 16);
-  CHECK(parse({"train", "--text", "a", "b"}).train.text == std::vector<std::string>{"a", "b"});
-  const ModelConfig llama = parse({"train", "--text", "a", "--model", "llama"}).train.model;
+  CHECK(parse({"train", "--text", "a"}).config.batch == 16);
+  CHECK(parse({"train", "--text", "a", "b"}).config.text == std::vector<std::string>{"a", "b"});
+  const ModelConfig llama = parse({"train", "--text", "a", "--model", "llama"}).config.model;
   CHECK_FALSE(llama.tie);
   CHECK_FALSE(llama.bias);
-  CHECK(parse({"train", "--text", "a", "--model=llama", "--tie"}).train.model.tie);
-  TrainConfig sized = parse({"train", "--text", "a"}).train;
+  CHECK(parse({"train", "--text", "a", "--model=llama", "--tie"}).config.model.tie);
+  TrainConfig sized = parse({"train", "--text", "a"}).config;
   sized.model.vocab = 100;
-  CHECK(to_json(config_from_json(to_json(sized))) == to_json(sized));
+  CHECK(to_json(config_from_json<TrainConfig>(to_json(sized))) == to_json(sized));
   auto refused = [&](auto change) {
     TrainConfig c = sized;
     change(c.model);
-    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+    CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
   refused([](ModelConfig& m) { m.layers = -1; });
   refused([](ModelConfig& m) { m.dim = int64_t{1} << 40; });
@@ -382,15 +382,15 @@ TEST_CASE("lm: flags") {
   refused([](ModelConfig& m) { m.vocab = 0; });
   refused([](ModelConfig& m) { m.model = "oracle"; });
   const TrainConfig less =
-      parse({"train", "--text", "a", "--recompute", "full", "--optimizer-bits", "8"}).train;
-  CHECK(less.model.recompute == "full");
+      parse({"train", "--text", "a", "--recompute", "full", "--optimizer-bits", "8"}).config;
+  CHECK(less.memory_use.recompute == "full");
   sized.memory_use = less.memory_use;
-  CHECK(config_from_json(to_json(sized)).model.recompute == "full");
-  CHECK(config_from_json(to_json(sized)).memory_use.optimizer_bits == 8);
+  CHECK(config_from_json<TrainConfig>(to_json(sized)).memory_use.recompute == "full");
+  CHECK(config_from_json<TrainConfig>(to_json(sized)).memory_use.optimizer_bits == 8);
   auto senseless = [&](auto change) {
     TrainConfig c = sized;
     change(c);
-    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+    CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
   senseless([](TrainConfig& c) { c.ema = 1; });
   senseless([](TrainConfig& c) { c.clip = -1; });
@@ -399,8 +399,8 @@ TEST_CASE("lm: flags") {
   senseless([](TrainConfig& c) { c.hold_out = 1; });
   senseless([](TrainConfig& c) { c.lr = std::nan(""); });
   senseless([](TrainConfig& c) { c.schedule = "upwards"; });
-  CHECK_THROWS_AS(config_from_json("{}"), Error);
-  CHECK_THROWS_AS(config_from_json("[[[["), Error);
+  CHECK_THROWS_AS(config_from_json<TrainConfig>("{}"), Error);
+  CHECK_THROWS_AS(config_from_json<TrainConfig>("[[[["), Error);
   const std::vector<std::vector<std::string>> wrong = {
       {"fly"},
       {"train", "--model", "oracle"},

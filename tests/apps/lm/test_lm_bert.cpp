@@ -5,12 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/lm/bert_commands.h"
-#include "tern/apps/lm/bert_folder.h"
-#include "tern/apps/lm/bert_score.h"
 #include "tern/apps/lm/bert_training.h"
-#include "tern/apps/lm/commands.h"
 #include "tern/apps/lm/fill.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/program.h"
+#include "tern/apps/lm/score.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"
@@ -39,7 +38,7 @@ TrainConfig busy_config(const std::string& text) {
   TrainConfig c;
   c.text = {text};
   c.hold_out = 0.2;
-  c.vocab_size = 120;
+  c.vocab_size = 257;
   c.model.model = kBert;
   c.model.context = 20;
   c.model.layers = 2;
@@ -79,28 +78,29 @@ void step(BertTraining& t) {
   t.loop.step();
 }
 
-LmOptions parse(std::vector<std::string> words) {
+LmFlags parse(std::vector<std::string> words) {
   words.insert(words.begin(), "lm");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
-  LmOptions o;
-  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  LmFlags o;
+  const auto argc = static_cast<int>(argv.size());
+  apps::parse(lm_program(o, argc, argv.data()), argc, argv.data());
   return o;
 }
 
 std::string trained_folder(const TempDir& dir, const TrainConfig& config,
                            const char* name = "run") {
-  LmOptions o;
-  o.train = config;
-  o.out = dir / name;
-  o.tensorboard = true;
-  o.command_line = "lm train <x>";
-  REQUIRE(start_training(o) == 0);
-  return o.out;
+  LmFlags o;
+  o.config = config;
+  o.train.out = dir / name;
+  o.train.tensorboard = true;
+  o.train.command_line = "lm train <x>";
+  REQUIRE(train_lm(o) == 0);
+  return o.train.out;
 }
 
 std::string filled(const std::string& folder, const std::string& text) {
-  LmOptions o;
+  LmFlags o;
   o.model = folder;
   o.gaps = text;
   std::ostringstream out;
@@ -208,9 +208,8 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
   for (const char* part : {"Loss of a pair", "Gaps", "[MASK]", "Self-attention", "head 4"})
     CHECK(report.find(part) != std::string::npos);
 
-  LmOptions o = parse({"fill", "--model", folder, "[MASK] [MASK]", "--guesses", "3", "--attention",
-                       dir / "attention.html"});
-  CHECK(o.command == LmOptions::Command::fill);
+  LmFlags o = parse({"fill", "--model", folder, "[MASK] [MASK]", "--guesses", "3", "--attention",
+                     dir / "attention.html"});
   std::ostringstream out;
   CHECK(fill_gaps(o, out) == 0);
   CHECK(std::ranges::count(out.str(), '%') == 6);
@@ -233,9 +232,9 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
   CHECK_THROWS_AS(evaluate_model(o), Error);
   CHECK_THROWS_WITH_AS(generate_text(o, out), doctest::Contains("lm fill"), IoError);
 
-  LmOptions resumed;
-  resumed.resume = folder;
-  CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+  LmFlags resumed;
+  resumed.train.resume = folder;
+  CHECK(train_lm(resumed) == 0);  // it is finished: nothing but the report is made again
   for (const char* part : {"model.safetensors", "lm.json", "config.json", "vocab.txt"}) {
     const std::string bytes = read_file(folder + "/" + part);
     write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
@@ -258,22 +257,22 @@ TEST_CASE("lm bert: training goes on from a model, cased or not, with or without
   const LoadedBert before = load_bert_folder(folder);
   CHECK_FALSE(before.pieces.options().lower);
   CHECK_FALSE(before.model.options.next_sentence);
-  LmOptions o;
-  o.train.text = {dir / "text"};
-  o.train.from = folder;
-  o.train.lr = 1e-9;
-  o.train.epochs = 1;
-  o.out = dir / "more";
-  CHECK(start_training(o) == 0);
-  const LoadedBert after = load_bert_folder(o.out);
+  LmFlags o;
+  o.config.text = {dir / "text"};
+  o.config.from = folder;
+  o.config.lr = 1e-9;
+  o.config.epochs = 1;
+  o.train.out = dir / "more";
+  CHECK(train_lm(o) == 0);
+  const LoadedBert after = load_bert_folder(o.train.out);
   CHECK_FALSE(after.pieces.options().lower);
   const Tensor tokens = tensor<int64_t>({5, 6, 7}, {1, 3});
   const Tensor x = before.model({tokens}).words, y = after.model({tokens}).words;
   CHECK(all_close(x, y, 1e-4, 1e-4));
   CHECK_FALSE(same_bits(x, y));
-  o.out = dir / "parts";
-  o.train.parts = 2;
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("--parts"), Error);
+  o.train.out = dir / "parts";
+  o.config.parts = 2;
+  CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
 }
 
 TEST_CASE("lm bert: a folder of transformers") {
@@ -321,21 +320,21 @@ TEST_CASE("lm bert: text as lines") {
   TempDir dir;
   TrainConfig alone = busy_config(write_file(dir / "alone", "a b c\n\nd e f\n\ng h i\n"));
   alone.hold_out = 0;
-  LmOptions o;
-  o.train = alone;
-  o.out = dir / "run";
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("--no-pairs"), Error);
-  CHECK_FALSE(std::filesystem::exists(o.out));
+  LmFlags o;
+  o.config = alone;
+  o.train.out = dir / "run";
+  CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--no-pairs"), Error);
+  CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
 TEST_CASE("lm bert: flags") {
   const TrainConfig c =
-      parse({"train", "--model", "bert", "--text", "a", "--cased", "--no-pairs"}).train;
+      parse({"train", "--model", "bert", "--text", "a", "--cased", "--no-pairs"}).config;
   CHECK(c.cased);
   CHECK_FALSE(c.pairs);
   CHECK(c.model.eps == 1e-12);
-  CHECK(parse({"train", "--model", "bert", "--text", "a", "--heads", "2"}).train.pairs);
-  const TrainConfig stories = parse({"train", "--model", "bert", "--epochs", "3"}).train;
+  CHECK(parse({"train", "--model", "bert", "--text", "a", "--heads", "2"}).config.pairs);
+  const TrainConfig stories = parse({"train", "--model", "bert", "--epochs", "3"}).config;
   CHECK(stories.epochs == 3);
   CHECK(stories.lr == 2e-3);
   CHECK(stories.batch == 16);

@@ -1,0 +1,149 @@
+#include "tern/apps/lm/program.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "tern/apps/common/attention_record.h"
+#include "tern/apps/lm/bert_training.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/gpt_training.h"
+#include "tern/core/base/error.h"
+
+namespace tern::apps::lm {
+namespace {
+
+constexpr const char* kAbout =
+    "Trains language models on text, writes with them or fills the gaps of a text.\n"
+    "Without a command or files it trains a small GPT for about a minute on stories that it makes "
+    "up, and shows how it goes on with some. `lm COMMAND --help` lists a command's flags.";
+
+void add_model(Settings& s, LmFlags& f, const char* about) {
+  s.text("model", f.model, "DIR", about).must_be_given();
+  add_precision(s, f.config.precision);
+  add_threads(s, f.train.threads);
+}
+
+void add_int8(Settings& s, LmFlags& f) {
+  s.toggle("int8", f.int8,
+           "rounds the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
+}
+
+void add_generate_settings(Settings& s, LmFlags& f) {
+  GenerateOptions& g = f.generate;
+  const char *const no_heat = "with --temperature 0 nothing is drawn",
+                    *const one = "with --top-k 1 nothing is drawn";
+  const bool heat = g.temperature > 0, several = g.top_k != 1;
+  add_model(s, f, "folder of a trained model, or of transformers' GPT-2 or Llama");
+  add_int8(s, f);
+  s.texts("prompt", f.prompt, "TEXT",
+          "what to go on with; empty: any beginning; may be given several times")
+      .one_each();
+  s.text("prompts", f.prompts, "FILE", "file with a prompt a line, plain or .gz");
+  s.number("max_tokens", g.max_tokens, kCount, "tokens at most");
+  s.number("temperature", g.temperature, {0, 100},
+           "below 1 likely tokens are likelier still; 0: always the likeliest")
+      .only_if(several || !heat, one);
+  s.number("top_k", g.top_k, kAnyCount, "among the K likeliest tokens only; 0: all")
+      .only_if(heat, no_heat);
+  s.number("top_p", g.top_p, {0, 1, true}, "among the fewest tokens that have this share")
+      .only_if(heat, no_heat)
+      .only_if(several, one);
+  s.texts("stop", g.stop, "TEXT", "end in front of this text; may be given several times")
+      .one_each();
+  s.number("seed", g.seed, {}, "of the draws").only_if(heat, no_heat).only_if(several, one);
+  s.text("attention", f.attention, "FILE.html|.svg|.png", "what each token looked at");
+}
+
+void add_fill_settings(Settings& s, LmFlags& f) {
+  add_model(s, f, "folder of a trained bert, or of transformers' BERT");
+  s.text("gaps", f.gaps, "TEXT", "\"the [MASK] sat\"").flag("text").must_be_given();
+  s.number("guesses", f.guesses, kCount, "for each [MASK]");
+  s.text("attention", f.attention, "FILE.html|.svg|.png", "page with what each token looked at");
+}
+
+void add_eval_settings(Settings& s, LmFlags& f) {
+  add_model(s, f, "folder of a trained model, or of transformers' GPT-2, Llama or BERT");
+  add_int8(s, f);
+  s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
+  s.number("stride", f.stride, kAnyCount,
+           "tokens from one window to the next; 0: half of the model's context");
+}
+
+void check_train(TrainConfig& c, const Given& given) {
+  if (is_demo(c)) {
+    const TrainConfig stories = story_defaults(c);
+    auto unless_given = [&](const char* flag, auto& value, auto story_value) {
+      if (!given(flag)) value = story_value;
+    };
+    unless_given("--vocab", c.vocab_size, stories.vocab_size);
+    unless_given("--epochs", c.epochs, stories.epochs);
+    unless_given("--batch", c.batch, stories.batch);
+    unless_given("--lr", c.lr, stories.lr);
+    unless_given("--dropout", c.model.dropout, stories.model.dropout);
+  }
+  check(c.valid.empty() || !is_demo(c), "--valid without --text");
+  const ModelConfig& m = c.model;
+  check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);
+  check(m.kv_heads == 0 || m.heads % m.kv_heads == 0,
+        "--heads {} is not a multiple of --kv-heads {}", m.heads, m.kv_heads);
+}
+
+void check_packed(const LmFlags& f) {
+  check(!f.int8 || f.config.precision == "f32",
+        "--int8 and --precision bf16 each say what weights are rounded to: choose one");
+}
+
+void check_generate(const LmFlags& f) {
+  check_packed(f);
+  check(f.prompts.empty() || f.prompt.empty(), "give --prompt or --prompts, not both");
+  for (const std::string& stop : f.generate.stop) check(!stop.empty(), "--stop: the text is empty");
+}
+
+}  // namespace
+
+Program lm_program(LmFlags& f, int argc, char** argv) {
+  // A family changes defaults, which the other flags then change.
+  const std::string model = value_of("--model", argc, argv);
+  for (const Family& family : families())
+    if (family.name == model) family.defaults(f.config.model);
+  if (model == kBert) f.config.model.eps = 1e-12;
+  Command train =
+      train_command(f.train, f.config,
+                    {.name = "train",
+                     .about = "Trains a model in a folder of its own.",
+                     .settings = [&f](Settings& s) { settings(s, f.config); },
+                     .check = [&f](const Given& given) { check_train(f.config, given); }});
+  train.run = [&f] { return train_lm(f); };
+  Command generate{.name = "generate",
+                   .about = "Goes on with a text, as it comes.",
+                   .settings = [&f](Settings& s) { add_generate_settings(s, f); },
+                   .check = [&f](const Given&) { check_generate(f); },
+                   .run = [&f] { return generate_text(f, std::cout); }};
+  Command fill{.name = "fill",
+               .about = "Says what may stand at each [MASK] of a text.",
+               .settings = [&f](Settings& s) { add_fill_settings(s, f); },
+               .run = [&f] { return fill_gaps(f, std::cout); }};
+  Command eval{.name = "eval",
+               .about = "Perplexity and bits a byte of texts.",
+               .settings = [&f](Settings& s) { add_eval_settings(s, f); },
+               .check = [&f](const Given&) { check_packed(f); },
+               .run = [&f] { return evaluate_model(f); }};
+  return {"lm", kAbout, {train, generate, fill, eval}};
+}
+
+int train_lm(const LmFlags& f) {
+  TrainConfig c = f.config;
+  const ModelFiles resumed{f.train.resume};
+  if (resumed.folder.empty()) {
+    for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
+    for (std::vector<std::string>* list : {&c.text, &c.valid})
+      for (std::string& path : *list) make_absolute(path);
+    if (!c.from.empty() && is_bert_folder(c.from)) c.model.model = kBert;
+  } else if (std::filesystem::exists(resumed.config())) {
+    c.model.model = load_config(resumed).model.model;
+  }
+  auto run = [&](LmProgram&& program) { return train(program, f.train); };
+  return c.model.model == kBert ? run(BertProgram(c)) : run(GptProgram(c));
+}
+
+}  // namespace tern::apps::lm

@@ -1,0 +1,46 @@
+// The program lm: its flags and commands.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/train_program.h"
+#include "tern/apps/lm/config.h"
+#include "tern/apps/lm/generate.h"
+
+namespace tern::apps::lm {
+
+/// What the flags say.
+struct LmFlags {
+  TrainConfig config;               ///< train; --precision of all commands
+  TrainFlags train;                 ///< train; --threads of all commands
+  std::string model;                ///< folder: generate, fill, eval
+  bool int8 = false;                ///< generate, eval: packed weights
+  std::vector<std::string> prompt;  ///< generate
+  std::string prompts;              ///< generate: a file of them
+  GenerateOptions generate;
+  std::string gaps;               ///< fill: a text with [MASK]
+  int64_t guesses = 5;            ///< fill
+  std::string attention;          ///< generate, fill: page to write
+  std::vector<std::string> text;  ///< eval
+  int64_t stride = 0;             ///< eval; 0: half of the context
+};
+
+/// The commands, with the defaults that --model chooses.
+Program lm_program(LmFlags& flags, int argc, char** argv);
+
+// Each gives the program's exit code.
+
+/// Trains, or goes on.
+int train_lm(const LmFlags& flags);
+/// Writes the prompt and what comes after it, token by token; of several prompts one text after the
+/// other, with an empty line between. Ctrl-C ends it.
+int generate_text(const LmFlags& flags, std::ostream& out);
+/// Writes what may stand at each [MASK].
+int fill_gaps(const LmFlags& flags, std::ostream& out);
+/// How well a model knows texts. Of a bert's words some are masked as in training, always the same
+/// ones, and it says how many are found.
+int evaluate_model(const LmFlags& flags);
+
+}  // namespace tern::apps::lm
