@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -56,6 +57,8 @@ struct Setting {
   bool object_may_be_missing = false;   ///< or the whole object that it is in
   bool required = false;                ///< the flag must be given
   bool repeated = false;                ///< a flag of texts that is given once for each
+  /// Called after a file was read that lacks it.
+  std::function<void()> if_missing = {};
 
   /// Other names of the flag than --KEY; "" for none.
   Setting& flag(std::string names) { return flags = std::move(names), *this; }
@@ -72,6 +75,10 @@ struct Setting {
   Setting& not_in_files() { return in_files = false, *this; }
   /// It came after the program's first runs.
   Setting& came_later() { return may_be_missing = true, *this; }
+  /// And what older runs meant without it.
+  Setting& came_later(std::function<void()> otherwise) {
+    return if_missing = std::move(otherwise), came_later();
+  }
 };
 
 /// The list. A number is a double, int, int64_t or uint64_t; its flag is --KEY with dashes for

@@ -39,11 +39,13 @@ void add_missing(json& object, const json& defaults, const Settings& settings) {
 }
 
 void read_members(json object, const Settings& settings) {
-  const json expected = to_object(settings);
+  const json expected = to_object(settings), given = object;
   if (object.is_object()) add_missing(object, expected, settings);
   check_types(object, expected);
   for (const Setting& s : settings.rows())
     if (s.in_files) std::visit([&](auto* value) { object[pointer_to(s)].get_to(*value); }, s.value);
+  for (const Setting& s : settings.rows())
+    if (s.if_missing && !given.contains(pointer_to(s))) s.if_missing();
   check_settings(settings);
 }
 
