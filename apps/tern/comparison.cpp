@@ -215,4 +215,31 @@ void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   write_file_atomically(path, comparison_page(runs));
 }
 
+Program tern_program(ReportFlags& f) {
+  const auto settings = [&f](Settings& s) {
+    s.texts("runs", f.runs, "DIR", "folders of runs, of any of the training programs")
+        .flag("runs")
+        .must_be_given();
+    s.text("out", f.out, "FILE", "the page; one of its own from before is replaced");
+  };
+  const auto check_flags = [&f](const Given&) {
+    check(!f.runs.empty(), "tern report: give the folders of runs");
+    check(!f.out.empty(), "--out: the name of the page is empty");
+  };
+  const auto run = [&f] {
+    write_comparison(f.out, load_runs(f.runs));
+    train::say("report " + f.out);
+    return 0;
+  };
+  return {"tern",
+          "Looks at runs that the training programs have left. `tern report A B C` sets them side "
+          "by side on one page.",
+          {{.name = "report",
+            .about = "writes a page that compares runs: their curves over each other, the settings "
+                     "that differ, and what they reached",
+            .settings = settings,
+            .check = check_flags,
+            .run = run}}};
+}
+
 }  // namespace tern::apps::program

@@ -5,7 +5,6 @@
 
 #include "tern/apps/common/html.h"
 #include "tern/apps/tern/comparison.h"
-#include "tern/apps/tern/options.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::program {
@@ -50,10 +49,10 @@ std::string record_of(const std::string& program, const std::string& lr) {
       program, lr);
 }
 
-ReportOptions parsed(std::vector<const char*> words) {
+ReportFlags parsed(std::vector<const char*> words) {
   words.insert(words.begin(), "tern");
-  ReportOptions o;
-  parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), o);
+  ReportFlags o;
+  apps::parse(tern_program(o), static_cast<int>(words.size()), const_cast<char**>(words.data()));
   return o;
 }
 
@@ -61,7 +60,7 @@ ReportOptions parsed(std::vector<const char*> words) {
 
 TEST_CASE("tern report: the flags") {
   CHECK(parsed({"report", "a"}).out == "comparison.html");
-  const ReportOptions o = parsed({"report", "a", "b", "--out", "c.html"});
+  const ReportFlags o = parsed({"report", "a", "b", "--out", "c.html"});
   CHECK(o.runs == std::vector<std::string>{"a", "b"});
   CHECK(o.out == "c.html");
   CHECK_THROWS_AS(parsed({"report"}), Error);
