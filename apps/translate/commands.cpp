@@ -1,9 +1,9 @@
-// translate run, eval, score, plot.
-#include "tern/apps/translate/commands.h"
+// translate run, eval, score, plot, shortlist.
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <istream>
@@ -11,10 +11,12 @@
 
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/input.h"
+#include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/data/text/lexicon.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
@@ -100,16 +102,35 @@ void check_has_attention(const Translator& t) {
   check(t.config.model.model != "seq2seq", "a seq2seq model has no attention to show");
 }
 
+/// What is said of lists of so many translations a token.
+struct Coverage {
+  double found;   ///< share of the target tokens that are on their sentences' lists
+  double length;  ///< of a list, in the mean
+};
+
+Coverage coverage(const data::Lexicon& lexicon, const std::vector<data::EncodedPair>& pairs,
+                  int64_t best) {
+  int64_t found = 0, tokens = 0, length = 0;
+  for (const data::EncodedPair& p : pairs) {
+    const std::vector<int64_t> list = lexicon.candidates(p.source, best);
+    for (const int64_t t : p.target) found += std::binary_search(list.begin(), list.end(), t);
+    tokens += std::ssize(p.target);
+    length += std::ssize(list);
+  }
+  return {static_cast<double>(found) / static_cast<double>(tokens),
+          static_cast<double>(length) / static_cast<double>(pairs.size())};
+}
+
 }  // namespace
 
-int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& out) {
-  if (!o.attention.empty()) check_attention_path(o.attention);
-  Translator t = load_translator(o.model);
-  const SearchOptions options = with_lexicon(for_texts(o.search), o.model, t.config);
-  if (!o.attention.empty()) check_has_attention(t);
+int run_translations(const TranslateFlags& f, std::istream& in, std::ostream& out) {
+  if (!f.attention.empty()) check_attention_path(f.attention);
+  Translator t = load_translator(f.model);
+  const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
+  if (!f.attention.empty()) check_has_attention(t);
   // Pictures are made with the model itself.
   const Search search =
-      o.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
+      f.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
@@ -129,30 +150,30 @@ int run_translations(const TranslateOptions& o, std::istream& in, std::ostream& 
     const auto found = translate_lines(search, t.tokenizers, sentences);
     size_t at = 0;
     for (const size_t count : counts) {
-      const auto best = join_translations(std::span(found).subspan(at, count), o.search.n_best);
-      write_translations(out, best, number++, o.search.n_best > 1);
-      for (size_t i = at; i < at + count && !o.attention.empty(); ++i)
+      const auto best = join_translations(std::span(found).subspan(at, count), f.search.n_best);
+      write_translations(out, best, number++, f.search.n_best > 1);
+      for (size_t i = at; i < at + count && !f.attention.empty(); ++i)
         pictures.push_back(explain(t.model, t.tokenizers, sentences[i], found[i][0]));
       at += count;
     }
     check_written(out);
   }
   input.finish();
-  if (!o.attention.empty()) write_attention(o.attention, "Attention of " + o.model, pictures);
+  if (!f.attention.empty()) write_attention(f.attention, "Attention of " + f.model, pictures);
   return 0;
 }
 
-int evaluate_model(const TranslateOptions& o) {
-  const Translator t = load_translator(o.model);
-  const SearchOptions options = with_lexicon(for_texts(o.search), o.model, t.config);
-  const auto [sources, references] = data::read_aligned(o.source, o.target);
+int evaluate_model(const TranslateFlags& f) {
+  const Translator t = load_translator(f.model);
+  const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
+  const auto [sources, references] = data::read_aligned(f.source, f.target);
   const std::vector<data::SentencePair> text = zip(sources, references);
   const data::EncodedPairs pairs =
       data::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
-  const bool lower = t.config.lowercase || t.config.tokens == "d2l";
-  const data::BleuOptions bleu{.lowercase = o.lowercase_given ? o.lowercase : lower};
-  train::say(fmt::format("{}: {} sentences, {}", o.model, train::grouped(std::ssize(sources)),
-                         search_text(o.search)),
+  const data::BleuOptions bleu{.lowercase =
+                                   f.lowercase_given ? f.lowercase : is_lowercase(t.config)};
+  train::say(fmt::format("{}: {} sentences, {}", f.model, train::grouped(std::ssize(sources)),
+                         search_text(f.search)),
              stderr);
   if (pairs.report.empty > 0)
     train::say(fmt::format("loss without {} with an empty side",
@@ -161,57 +182,89 @@ int evaluate_model(const TranslateOptions& o) {
                                : fmt::format("{} pairs", train::grouped(pairs.report.empty))),
                stderr);
   if (!pairs.pairs->empty()) {
-    const double loss = token_loss(t.model, pairs);
+    data::Loader<data::PairBatch> batches = loss_batches(pairs);
+    const double loss = token_loss(t.model, batches);
     train::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
-                    o.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
+                    f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
   }
   std::vector<std::string> translations;
   double seconds = 0;
   {
     train::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
-    for (auto& best : translate_lines(t.model, t.tokenizers, sources, options, [&](int64_t done) {
+    for (auto& best :
+         translate_lines(Search(t.model, options), t.tokenizers, sources, [&](int64_t done) {
            bar.update(done, "");
            return true;
          }))
       translations.push_back(best[0].text);
     seconds = bar.seconds();
   }
-  for (size_t i = 0; i < std::min<size_t>(o.show, text.size()); ++i)
+  for (size_t i = 0; i < std::min<size_t>(f.show, text.size()); ++i)
     train::say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
                            text[i].target, d2l_score(translations[i], text[i].target)));
-  print(to_text(score_lines(translations, references, bleu)));
+  print(score_text(translations, references, bleu));
   train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
              stderr);
   return 0;
 }
 
-int score_files(const TranslateOptions& o) {
-  const auto [hypotheses, references] = data::read_aligned(o.hypotheses, o.reference);
-  data::BleuOptions options{.lowercase = o.lowercase};
-  if (o.tokenize == "char") options.tokens = data::BleuTokens::character;
-  if (o.tokenize == "none") options.tokens = data::BleuTokens::none;
-  print(to_text(score_lines(hypotheses, references, options)));
+int score_files(const TranslateFlags& f) {
+  const auto [hypotheses, references] = data::read_aligned(f.hypotheses, f.reference);
+  data::BleuOptions options{.lowercase = f.lowercase};
+  if (f.tokenize == "char") options.tokens = data::BleuTokens::character;
+  if (f.tokenize == "none") options.tokens = data::BleuTokens::none;
+  print(score_text(hypotheses, references, options));
   return 0;
 }
 
-int plot_attention(const TranslateOptions& o) {
-  const std::string path = o.attention.empty() ? "attention.html" : o.attention;
+int plot_attention(const TranslateFlags& f) {
+  const std::string path = f.attention.empty() ? "attention.html" : f.attention;
   check_attention_path(path);
   std::error_code error;
-  check(!o.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
+  check(!f.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
         "{} is there, and no page of tern's; choose another by --attention", path);
-  const Translator t = load_translator(o.model);
+  const Translator t = load_translator(f.model);
   check_has_attention(t);
-  const std::vector<std::string> lines = {o.sentence};
-  const auto found = translate_lines(t.model, t.tokenizers, lines, o.search);
-  const AttentionSentence picture = explain(t.model, t.tokenizers, o.sentence, found[0][0]);
+  const std::vector<std::string> lines = {f.sentence};
+  const auto found = translate_lines(Search(t.model, f.search), t.tokenizers, lines);
+  const AttentionSentence picture = explain(t.model, t.tokenizers, f.sentence, found[0][0]);
   // Has colours; its words are cleaned one by one.
   fmt::print("{}", explain_text(picture, text_width(), train::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
-  write_attention(path, "Attention of " + o.model, {picture});
+  write_attention(path, "Attention of " + f.model, {picture});
   train::say(fmt::format(
       "{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures", path));
+  return 0;
+}
+
+int learn_shortlist(const TranslateFlags& f) {
+  const TrainConfig config = load_config({f.model});
+  const Tokenizers tokenizers = load_tokenizers({f.model}, config);
+  const std::string path = lexicon_path({f.model});
+  check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
+        f.model, config.model.model);
+  data::PairReport read;
+  const data::EncodedPairs pairs = [&] {
+    const data::Pairs text = data::read_pairs(f.source, f.target);
+    read = text.report;
+    return data::encode_pairs(text.pairs, tokenizers.source, tokenizers.target);
+  }();
+  for (const data::PairReport& report : {read, pairs.report})
+    if (report.kept < report.lines) train::say(report.summary(), stderr);
+  check(!pairs.pairs->empty(), "--source, --target: there is no pair with tokens on both sides");
+  const auto lexicon = data::Lexicon::learn(
+      *pairs.pairs,
+      {.source_vocab = tokenizers.source.size(), .target_vocab = tokenizers.target.size()});
+  save_safetensors(path, lexicon.state());
+  train::say(
+      fmt::format("{}: learned from {} pairs", path, train::grouped(std::ssize(*pairs.pairs))));
+  for (const int64_t best : {10, 20, 50, 100}) {
+    const Coverage c = coverage(lexicon, *pairs.pairs, best);
+    train::say(
+        fmt::format("--shortlist {:<4} {:.2f} % of these pairs' words, lists of {:.0f} of {}", best,
+                    100 * c.found, c.length, tokenizers.target.size()));
+  }
   return 0;
 }
 

@@ -1,14 +1,12 @@
-// What a translation model is: its kind and sizes, and the recipe that trained it. Stored in a
-// model folder as config.json and in checkpoints.
+// What a translation model is: its kind and sizes, its pairs, and the recipe that trained it. A
+// model folder keeps it as config.json.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/epoch_end.h"
-#include "tern/apps/common/memory_options.h"
-#include "tern/train/schedule.h"
+#include "tern/apps/common/training_options.h"
 
 namespace tern::apps::translate {
 
@@ -29,11 +27,10 @@ struct ModelConfig {
   /// A translation of S tokens has at most length_ratio S + 6 tokens, the end included. Measured on
   /// the training pairs.
   double length_ratio = 2;
-  std::string recompute = "none";  ///< nn::Recompute; in files it is TrainConfig::memory_use's
 };
 
 /// What is trained on what, and how.
-struct TrainConfig {
+struct TrainConfig : TrainingOptions {
   std::string pairs;                       ///< TSV file
   std::string source, target;              ///< line-aligned files, instead of pairs
   std::string valid_source, valid_target;  ///< empty: pairs are held out
@@ -48,35 +45,28 @@ struct TrainConfig {
   bool lowercase = true;
   std::string preset;
   ModelConfig model;
-  int64_t epochs = 10, batch = 128, batch_tokens = 0;
-  double lr = 5e-4;
-  std::string schedule = "constant";  ///< see train::schedule_names
-  int64_t warmup = 0;                 ///< steps
-  double beta2 = 0.999, weight_decay = 0;
+  int64_t batch = 128, batch_tokens = 0;
   double label_smoothing = 0;
-  double clip = 1;
-  double ema = 0;
-  int64_t accumulate = 1;
-  std::string best =
-      "loss";  ///< of the validation, what decides which weights are kept: loss, bleu
-  uint64_t seed = 0;
-  std::string precision = "f32";  ///< of matrix products
-  MemoryOptions memory_use;
-  EpochEndOptions epoch_end;
+  std::string best = "loss";  ///< metric of the validation that says which weights are kept
+
+  TrainConfig() {
+    optimizer = "adam";
+    lr = 5e-4;
+    schedule = "constant";
+  }
 };
+
+/// Its rows (apps/common/settings.h).
+void settings(Settings& settings, TrainConfig& config);
+/// Error where they do not go together.
+void check_config(const TrainConfig& config);
 
 /// Pairs made up by grammar.h, if no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
+inline bool is_lowercase(const TrainConfig& c) { return c.lowercase || c.tokens == "d2l"; }
 
-/// How the learning rate goes.
-train::ScheduleOptions schedule_options(const TrainConfig& config);
-
-/// Sets what a preset sets; Error if there is none of that name.
+/// Sets what a preset sets; nothing if there is none of that name.
 void apply_preset(const std::string& name, TrainConfig& config);
 std::vector<std::string> preset_names();
-
-/// As JSON; Error if the text is not such a configuration.
-std::string to_json(const TrainConfig& config);
-TrainConfig config_from_json(const std::string& json);
 
 }  // namespace tern::apps::translate

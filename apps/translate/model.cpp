@@ -14,7 +14,7 @@ constexpr int64_t kMoreTokens = 6;  // what any source may have, its end include
 
 using AnyModel = std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq>;
 
-models::TransformerOptions transformer_options(const ModelConfig& c) {
+models::TransformerOptions transformer_options(const ModelConfig& c, const std::string& recompute) {
   models::TransformerOptions o;
   o.source_vocab = c.source_vocab;
   o.target_vocab = c.target_vocab;
@@ -24,7 +24,7 @@ models::TransformerOptions transformer_options(const ModelConfig& c) {
              .ffn = c.ffn,
              .dropout = c.dropout,
              .norm_first = c.norm_first,
-             .recompute = nn::recompute_named(c.recompute)};
+             .recompute = nn::recompute_named(recompute)};
   o.tie_source_target = c.tie == "all";
   o.tie_target_generator = c.tie != "none";
   o.final_norm = c.final_norm || c.norm_first;  // pre-norm layers need one
@@ -46,8 +46,8 @@ models::BahdanauOptions bahdanau_options(const ModelConfig& c) {
   return o;
 }
 
-AnyModel make_model(const ModelConfig& c, Rng rng) {
-  if (c.model == "transformer") return models::Transformer(transformer_options(c), rng);
+AnyModel make_model(const ModelConfig& c, const std::string& recompute, Rng rng) {
+  if (c.model == "transformer") return models::Transformer(transformer_options(c, recompute), rng);
   if (c.model == "bahdanau") return models::Bahdanau(bahdanau_options(c), rng);
   check(c.model == "seq2seq", "there is no model '{}'", c.model);
   return models::LstmSeq2Seq({.source_vocab = c.source_vocab,
@@ -67,15 +67,11 @@ std::vector<int64_t> with_end(std::vector<int64_t> tokens) {
 
 Tensor row(const std::vector<int64_t>& tokens) { return tensor(tokens, {1, std::ssize(tokens)}); }
 
-// weights (1, ...) of layer 0, 1, ...
-AttentionMap to_map(const char* kind, size_t layer, const Tensor& weights) {
-  return {kind, static_cast<int64_t>(layer) + 1, weights[0]};
-}
-
 }  // namespace
 
-TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed)
-    : config_(config), model_(make_model(config, Rng(seed))) {}
+TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed,
+                                   const std::string& recompute)
+    : config_(config), model_(make_model(config, recompute, Rng(seed))) {}
 
 Tensor TranslationModel::logits(const data::PairBatch& b) const {
   return std::visit(
@@ -97,15 +93,17 @@ std::vector<AttentionMap> TranslationModel::attention(const std::vector<int64_t>
   said.insert(said.begin(), data::kBeginId);
   const Tensor x = row(with_end(source)), y = row(said);
   std::vector<AttentionMap> maps;
+  const auto add = [&](const char* kind, const std::vector<Tensor>& layers) {
+    for (size_t i = 0; i < layers.size(); ++i)  // weights (1, ...)
+      maps.push_back({kind, static_cast<int64_t>(i) + 1, layers[i][0]});
+  };
   if (auto* m = std::get_if<models::Bahdanau>(&model_))
-    maps.push_back(to_map("alignment", 0, m->align(x, {}, y).alignments));
+    add("Alignment", {m->align(x, {}, y).alignments});
   if (auto* m = std::get_if<models::Transformer>(&model_)) {
     const models::TransformerAttention a = m->attend(x, {}, y).attention;
-    for (size_t i = 0; i < a.encoder.size(); ++i)
-      maps.push_back(to_map("encoder", i, a.encoder[i]));
-    for (size_t i = 0; i < a.decoder.size(); ++i)
-      maps.push_back(to_map("decoder", i, a.decoder[i]));
-    for (size_t i = 0; i < a.cross.size(); ++i) maps.push_back(to_map("cross", i, a.cross[i]));
+    add("Encoder", a.encoder);
+    add("Decoder", a.decoder);
+    add("Cross attention", a.cross);
   }
   return maps;
 }

@@ -1,53 +1,32 @@
 // The models that translate can train, behind one type.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "tern/apps/translate/config.h"
-#include "tern/data/text/lexicon.h"
 #include "tern/data/text/pair_loader.h"
-#include "tern/decode/packed_transformer.h"
-#include "tern/decode/step_model.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 
 namespace tern::apps::translate {
 
-/// How a translation is looked for.
-struct SearchOptions {
-  int64_t beam = 1;    ///< 1: greedy
-  double alpha = 0.6;  ///< of the length penalty
-  int64_t n_best = 1;
-  bool unknown = false;  ///< whether <unk> may be said
-  bool int8 = false;     ///< transformer: products of rounded numbers
-  /// Transformer: only words that the lexicon gives so many a source token of are looked at; 0:
-  /// all.
-  int64_t shortlist = 0;
-  std::shared_ptr<const data::Lexicon> lexicon{};
-  /// false: greedy search of a transformer leaves out log_prob and score, which costs less; NaN
-  bool log_probs = true;
-};
-
-/// How many sentences are begun; false stops.
-using TranslationProgress = std::function<bool(int64_t done)>;
-
 /// Attention of one kind in one layer, 1, 2, ...
 struct AttentionMap {
-  std::string kind;  ///< encoder, decoder, cross, alignment
+  std::string kind;  ///< Encoder, Decoder, Cross attention, Alignment
   int64_t layer;
   Tensor weights;  ///< (H, T, S), of an alignment (T, S): T target tokens, S source tokens
 };
 
 class TranslationModel {
  public:
-  /// Weights drawn from `seed`.
-  TranslationModel(const ModelConfig& config, uint64_t seed);
+  /// Weights drawn from `seed`; a transformer may recompute (nn::recompute_names).
+  TranslationModel(const ModelConfig& config, uint64_t seed, const std::string& recompute = "none");
+  /// What a training starts with.
+  explicit TranslationModel(const TrainConfig& c)
+      : TranslationModel(c.model, c.seed, c.memory_use.recompute) {}
 
   /// (B, T, V) for the tokens of a batch.
   Tensor logits(const data::PairBatch& batch) const;
@@ -69,44 +48,6 @@ class TranslationModel {
   friend class Search;
   ModelConfig config_;
   std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq> model_;
-};
-
-/// A way to translate with a model as it is now: a transformer's weights are packed once, for all
-/// sentences that follow, as int8 or in the matmul_precision() of the thread that makes this.
-class Search {
- public:
-  /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 or a shortlist of a
-  /// model that is no transformer, int8 in bf16, a shortlist without a lexicon of the vocabularies.
-  Search(const TranslationModel& model, const SearchOptions& options);
-  /// The same of a model that does nothing else from now on: a transformer's weights are freed as
-  /// they are packed.
-  Search(TranslationModel&& model, const SearchOptions& options);
-  Search(const Search&) = delete;
-  Search& operator=(const Search&) = delete;
-
-  /// Translations of sources (ids without <eos>), best first, in their order. Lengths are limited
-  /// by config.h's length_ratio; an empty source has one empty translation. Stopped by progress:
-  /// empty.
-  std::vector<std::vector<decoding::Hypothesis>> operator()(
-      std::span<const std::vector<int64_t>> sources,
-      const TranslationProgress& progress = {}) const;
-
- private:
-  using Lists = std::vector<std::vector<decoding::Hypothesis>>;
-  Lists in_slots(std::span<const std::vector<int64_t>> sources,
-                 const TranslationProgress& progress) const;
-  Lists in_batches(std::span<const std::vector<int64_t>> sources,
-                   const TranslationProgress& progress) const;
-  Lists one_batch(std::span<const std::vector<int64_t>> sources) const;
-  std::vector<int64_t> forbidden() const;
-  void check_options() const;
-  PackedType packed_type() const;
-  Shortlists shortlists() const;
-
-  std::optional<TranslationModel> own_;
-  const TranslationModel& model_;
-  SearchOptions options_;
-  std::optional<decoding::PackedTransformer> packed_;
 };
 
 }  // namespace tern::apps::translate

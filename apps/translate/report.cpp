@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tern/apps/common/html.h"
 
 namespace tern::apps::translate {
@@ -41,17 +43,35 @@ std::string sample_table(const std::vector<SampleTranslation>& samples) {
 
 }  // namespace
 
-std::string make_report(const TranslationReport& r) {
-  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + curves(r.run);
-  if (!r.samples.empty())
+std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
+                                                   const Tokenizers& tokenizers,
+                                                   const std::vector<data::SentencePair>& pairs,
+                                                   size_t count) {
+  constexpr size_t kPictures = 2;
+  std::vector<std::string> sources;
+  for (size_t i = 0; i < std::min(count, pairs.size()); ++i) sources.push_back(pairs[i].source);
+  const auto found = translate_lines(Search(model, {}), tokenizers, sources);
+  std::vector<SampleTranslation> samples;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const TranslatedText& best = found[i][0];
+    samples.push_back(
+        {sources[i], pairs[i].target, best.text, d2l_score(best.text, pairs[i].target),
+         i < kPictures ? explain(model, tokenizers, sources[i], best) : AttentionSentence{}});
+  }
+  return samples;
+}
+
+std::string make_report(const RunSummary& run, const std::vector<SampleTranslation>& samples) {
+  std::string s = page_head(run) + "<h2>Training</h2>\n" + curves(run);
+  if (!samples.empty())
     s += "<h2>Translations</h2>\n<p>Validation pairs, greedy, with the weights that were "
          "kept.</p>\n" +
-         sample_table(r.samples);
+         sample_table(samples);
   std::vector<AttentionSentence> pictures;
-  for (const SampleTranslation& t : r.samples)
+  for (const SampleTranslation& t : samples)
     if (!t.attention.groups.empty()) pictures.push_back(t.attention);
   if (!pictures.empty()) s += attention_page("Attention", pictures);
-  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
+  return html_page(run.title, s + "<h2>Numbers</h2>\n" + tables(run));
 }
 
 }  // namespace tern::apps::translate

@@ -1,10 +1,11 @@
-// How sentences are translated: transformers in slots with packed weights, other models in batches
-// of sentences of similar length.
+// Transformers translate in slots with packed weights, other models in batches of sentences of
+// similar length.
+#include "tern/apps/translate/search.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "tern/apps/translate/model.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
@@ -33,20 +34,32 @@ std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
   return order;
 }
 
+std::vector<int64_t> forbidden(const SearchOptions& options) {
+  if (options.unknown) return {data::kPadId, data::kBeginId};
+  return {data::kPadId, data::kBeginId, data::kUnknownId};
+}
+
 }  // namespace
+
+void Search::pack(auto&& transformer) {
+  const PackedType rounded =
+      matmul_precision() == MatmulPrecision::bf16 ? PackedType::bf16 : PackedType::f32;
+  packed_.emplace(std::forward<decltype(transformer)>(transformer),
+                  options_.int8 ? PackedType::int8 : rounded,
+                  options_.shortlist > 0 ? Shortlists::yes : Shortlists::no);
+}
 
 Search::Search(const TranslationModel& model, const SearchOptions& options)
     : model_(model), options_(options) {
   check_options();
-  if (const auto* transformer = std::get_if<models::Transformer>(&model.model_))
-    packed_.emplace(*transformer, packed_type(), shortlists());
+  if (const auto* transformer = std::get_if<models::Transformer>(&model.model_)) pack(*transformer);
 }
 
 Search::Search(TranslationModel&& model, const SearchOptions& options)
     : own_(std::move(model)), model_(*own_), options_(options) {
   check_options();
   if (auto* transformer = std::get_if<models::Transformer>(&own_->model_))
-    packed_.emplace(std::move(*transformer), packed_type(), shortlists());
+    pack(std::move(*transformer));
   trim_memory();  // searching takes little of tensors' memory, and much of other kinds
 }
 
@@ -66,21 +79,6 @@ void Search::check_options() const {
         lexicon.source_vocab(), lexicon.target_vocab(), m.source_vocab, m.target_vocab);
 }
 
-Shortlists Search::shortlists() const {
-  return options_.shortlist > 0 ? Shortlists::yes : Shortlists::no;
-}
-
-PackedType Search::packed_type() const {
-  if (options_.int8) return PackedType::int8;
-  return matmul_precision() == MatmulPrecision::bf16 ? PackedType::bf16 : PackedType::f32;
-}
-
-std::vector<int64_t> Search::forbidden() const {
-  std::vector<int64_t> never = {data::kPadId, data::kBeginId};
-  if (!options_.unknown) never.push_back(data::kUnknownId);
-  return never;
-}
-
 Search::Lists Search::operator()(std::span<const std::vector<int64_t>> sources,
                                  const TranslationProgress& progress) const {
   NoGradGuard no_grad;
@@ -96,18 +94,17 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
   if (options_.shortlist > 0)
     for (const std::vector<int64_t>& s : sources)
       lists.push_back(options_.lexicon->candidates(s, options_.shortlist));
-  Lists found = decoding::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
-                                     {.beam = options_.beam,
-                                      .alpha = options_.alpha,
-                                      .n_best = options_.n_best,
-                                      .begin = data::kBeginId,
-                                      .end = data::kEndId,
-                                      .max_length = limits,
-                                      .forbid = forbidden(),
-                                      .log_probs = options_.log_probs || options_.beam > 1,
-                                      .shortlists = std::move(lists),
-                                      .progress = progress});
-  return found;
+  return decoding::decode_all([&] { return packed_->decoder(); }, with_ends(sources),
+                              {.beam = options_.beam,
+                               .alpha = options_.alpha,
+                               .n_best = options_.n_best,
+                               .begin = data::kBeginId,
+                               .end = data::kEndId,
+                               .max_length = limits,
+                               .forbid = forbidden(options_),
+                               .log_probs = options_.log_probs || options_.beam > 1,
+                               .shortlists = std::move(lists),
+                               .progress = progress});
 }
 
 Search::Lists Search::in_batches(std::span<const std::vector<int64_t>> sources,
@@ -141,13 +138,13 @@ Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) c
                                         .begin = data::kBeginId,
                                         .end = data::kEndId,
                                         .max_length = limits,
-                                        .forbid = forbidden()});
+                                        .forbid = forbidden(options_)});
         Lists out;
         for (decoding::Hypothesis& h : decoding::greedy(model, std::move(state),
                                                         {.begin = data::kBeginId,
                                                         .end = data::kEndId,
                                                         .max_length = limits,
-                                                        .forbid = forbidden()}))
+                                                        .forbid = forbidden(options_)}))
           out.push_back({std::move(h)});
         return out;
       },

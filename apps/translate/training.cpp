@@ -2,22 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "tern/apps/common/board.h"
-#include "tern/apps/common/machine.h"
-#include "tern/apps/translate/commands.h"
-#include "tern/apps/translate/describe.h"
-#include "tern/apps/translate/explain.h"
 #include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
-#include "tern/optim/adam.h"
 #include "tern/train/progress.h"
-#include "tern/train/schedule.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -26,27 +18,17 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 bool by_bleu(const TrainConfig& c) { return c.best == "bleu"; }
 
-train::LearnerOptions scheduled(const TrainConfig& c, const Corpus& corpus) {
-  train::LearnerOptions options = learner_options(c);
-  options.schedule = train::make_schedule(schedule_options(c), total_steps(c, corpus));
-  options.plateau = train::make_plateau(schedule_options(c), by_bleu(c));
-  return options;
+std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
+  std::string s = fmt::format("epoch {:{}}/{}  train loss {:.4f}", e.epoch,
+                              fmt::formatted_size("{}", epochs), epochs, e["train_loss"]);
+  if (!std::isnan(e["valid_loss"]))
+    s += fmt::format("  valid loss {:.4f} ppl {:.2f} BLEU {:.2f}", e["valid_loss"], e["valid_ppl"],
+                     e["valid_bleu"]);
+  return s + fmt::format("  {:.0f} tokens/s  lr {:.3g}  {}", e.speed, e.lr,
+                         train::clock_time(e.seconds));
 }
 
 }  // namespace
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
-                                                 const NamedTensors& parameters) {
-  return std::make_unique<optim::AdamW>(
-      parameters, optim::AdamWOptions{.lr = c.lr,
-                                      .beta2 = c.beta2,
-                                      .weight_decay = c.weight_decay,
-                                      .state_bits = static_cast<int>(c.memory_use.optimizer_bits)});
-}
-
-train::LearnerOptions learner_options(const TrainConfig& c) {
-  return {.clip = c.clip, .ema = c.ema, .step_in_backward = c.memory_use.step_in_backward};
-}
 
 data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
   return data::pair_loader(corpus.train.pairs,
@@ -63,15 +45,16 @@ int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
 }
 
 TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pairs,
-                                         const Tokenizers& t, TranslationModel m,
-                                         train::LoopOptions loop_options)
+                                         const Tokenizers& t, train::LoopOptions loop_options)
     : config(c),
       corpus(pairs),
       tokenizers(t),
-      model(std::move(m)),
+      model(c),
       loader(training_batches(c, pairs)),
+      valid_loader(loss_batches(pairs.valid)),
       optimizer(make_optimizer(c, nn::named_parameters(model))),
-      learner(model, *optimizer, scheduled(c, pairs)),
+      learner(model, *optimizer,
+              learner_options(c, total_steps(c, pairs), c.model.dim, by_bleu(c))),
       loop(learner, loader,
            {.loss = [this](const data::PairBatch& b) { return training_loss(model, config, b); },
             .evaluate = [this] { return validate(); },
@@ -82,12 +65,10 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
 }
 
 train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
-  o.epochs = config.epochs;
-  o.accumulate = config.accumulate;
+  set_loop_options(o, config);
   o.best = {by_bleu(config) ? "valid_bleu" : "valid_loss", by_bleu(config)};
   o.only_best = true;
   o.unit = "pairs";
-  set_epoch_end(o, config.epoch_end);
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
   o.note = [](const train::Loop& l) {
@@ -104,23 +85,13 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
 
 // The attention of the first validation pairs, as the report shows it.
 void TranslationTraining::add_pictures(train::EventWriter& events, int64_t step) {
-  constexpr size_t kPictures = 2;
   train::Learner::Evaluation scope(learner);
-  std::vector<std::string> sources;
-  for (const data::SentencePair& p : corpus.valid_text)
-    if (sources.size() < kPictures) sources.push_back(p.source);
-  if (sources.empty()) return;
-  const auto found = translate_lines(model, tokenizers, sources, {.log_probs = false});
-  for (size_t i = 0; i < sources.size(); ++i)
-    add_attention(events, explain(model, tokenizers, sources[i], found[i][0]), step,
-                  fmt::format("attention {}", i + 1));
+  int64_t number = 0;
+  for (const auto& sample : sample_translations(model, tokenizers, corpus.valid_text, 2))
+    add_attention(events, sample.attention, step, fmt::format("attention {}", ++number));
 }
 
-data::BleuOptions TranslationTraining::bleu_options() const {
-  return {.lowercase = config.lowercase || config.tokens == "d2l"};
-}
-
-std::optional<train::Metrics> TranslationTraining::validate() const {
+std::optional<train::Metrics> TranslationTraining::validate() {
   train::Metrics none = {{"valid_loss", kNaN}, {"valid_ppl", kNaN}, {"valid_bleu", kNaN}};
   const int64_t pairs = std::ssize(*corpus.valid.pairs);
   if (pairs == 0) return none;
@@ -132,7 +103,7 @@ std::optional<train::Metrics> TranslationTraining::validate() const {
       return !train::interrupted();
     };
   };
-  const double loss = token_loss(model, corpus.valid, watch(0));
+  const double loss = token_loss(model, valid_loader, watch(0));
   if (train::interrupted()) return std::nullopt;
   if (!std::isfinite(loss))
     throw train::Diverged(
@@ -142,10 +113,12 @@ std::optional<train::Metrics> TranslationTraining::validate() const {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
-  for (auto& best : translate_lines(model, tokenizers, sources, {.log_probs = false}, watch(pairs)))
+  const Search greedy(model, {.log_probs = false});
+  for (auto& best : translate_lines(greedy, tokenizers, sources, watch(pairs)))
     translations.push_back(best[0].text);
   if (train::interrupted()) return std::nullopt;
-  const double bleu = data::corpus_bleu(translations, references, bleu_options()).score;
+  const double bleu =
+      data::corpus_bleu(translations, references, {.lowercase = is_lowercase(config)}).score;
   return train::Metrics{{"valid_loss", loss}, {"valid_ppl", std::exp(loss)}, {"valid_bleu", bleu}};
 }
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "tern/apps/translate/translator.h"
 #include "tern/optim/optimizer.h"
@@ -11,14 +10,9 @@
 
 namespace tern::apps::translate {
 
+data::Loader<data::PairBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 /// Of the whole run, on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
-
-/// Adam, clipping and averages as the configuration says; without the schedule.
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
-                                                 const NamedTensors& parameters);
-train::LearnerOptions learner_options(const TrainConfig& config);
-data::Loader<data::PairBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 
 /// What is minimised.
 Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
@@ -31,23 +25,21 @@ struct TranslationTraining {
   /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
   /// epoch are written as model.safetensors.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
-                      TranslationModel model, train::LoopOptions loop_options = {});
+                      train::LoopOptions loop_options = {});
   TranslationTraining(const TranslationTraining&) = delete;
   TranslationTraining& operator=(const TranslationTraining&) = delete;
-
-  data::BleuOptions bleu_options() const;
 
   TrainConfig config;
   const Corpus& corpus;
   const Tokenizers& tokenizers;
   TranslationModel model;
-  data::Loader<data::PairBatch> loader;
+  data::Loader<data::PairBatch> loader, valid_loader;
   std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   train::Loop loop;
 
  private:
-  std::optional<train::Metrics> validate() const;
+  std::optional<train::Metrics> validate();
   train::LoopOptions complete(train::LoopOptions loop_options);
   void add_pictures(train::EventWriter& events, int64_t step);
 };

@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/new_run.h"
+#include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::apps::translate {
@@ -29,15 +28,21 @@ TranslationModel without_weights(const ModelConfig& config) {
   return TranslationModel(config, 0);
 }
 
+std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
+  ids.push_back(data::kEndId);
+  std::vector<std::string> out;
+  for (int64_t id : ids) out.push_back(tokenizer.piece(id));
+  return out;
+}
+
 }  // namespace
 
-std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
-                                                         const Tokenizers& tokenizers,
-                                                         std::span<const std::string> lines,
-                                                         const TranslationProgress& progress) {
+Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
+                             std::span<const std::string> lines,
+                             const TranslationProgress& progress) {
   std::vector<std::vector<int64_t>> sources;
   for (const std::string& line : lines) sources.push_back(tokenizers.source.encode(line));
-  std::vector<std::vector<TranslatedText>> out;
+  Translations out;
   for (const std::vector<decoding::Hypothesis>& found : search(sources, progress)) {
     std::vector<TranslatedText>& texts = out.emplace_back();
     for (const decoding::Hypothesis& h : found)
@@ -47,25 +52,46 @@ std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
   return out;
 }
 
-std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
-                                                         const Tokenizers& tokenizers,
-                                                         std::span<const std::string> lines,
-                                                         const SearchOptions& search,
-                                                         const TranslationProgress& progress) {
-  return translate_lines(Search(model, search), tokenizers, lines, progress);
+AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
+                          const std::string& source, const TranslatedText& translation) {
+  AttentionSentence s{source, translation.text, "", {}};
+  const std::vector<int64_t> ids = t.source.encode(source);
+  if (ids.empty()) return s;
+  const std::vector<std::string> from = pieces(t.source, ids);
+  const std::vector<std::string> to = pieces(t.target, translation.tokens);
+  for (const AttentionMap& map : model.attention(ids, translation.tokens)) {
+    std::vector<std::string> columns = map.kind == "Decoder" ? to : from;
+    if (map.kind == "Decoder") {  // it looks at what was said before
+      columns.pop_back();
+      columns.insert(columns.begin(), std::string(data::special_name(data::kBeginId)));
+    }
+    record_attention(s, map.kind, map.layer, map.weights, map.kind == "Encoder" ? from : to,
+                     columns);
+  }
+  return s;
 }
 
-double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
-                  const TranslationProgress& progress) {
-  NoGradGuard no_grad;
+std::string explain_text(const AttentionSentence& s, int width, bool colour) {
+  std::vector<AttentionGroup> shown;
+  for (const AttentionGroup& g : s.groups)
+    if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
+  return attention_means_text(s, shown, width, colour);
+}
+
+data::Loader<data::PairBatch> loss_batches(const data::EncodedPairs& pairs) {
   int64_t longest = 1;
   for (const data::EncodedPair& p : *pairs.pairs)
     longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
-  data::Loader<data::PairBatch> loader = data::pair_loader(
-      pairs.pairs, {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
+  return data::pair_loader(pairs.pairs,
+                           {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
+}
+
+double token_loss(const TranslationModel& model, data::Loader<data::PairBatch>& batches,
+                  const TranslationProgress& progress) {
+  NoGradGuard no_grad;
   double sum = 0;
   int64_t tokens = 0, done = 0;
-  for (data::PairBatch& b : loader) {
+  for (data::PairBatch& b : batches) {
     if (progress && !progress(done)) return 0;
     const Tensor logits = model.logits(b);
     sum += cross_entropy(flatten(logits, 0, 1), flatten(b.target_out),
@@ -82,61 +108,52 @@ double d2l_score(const std::string& hypothesis, const std::string& reference) {
   return data::d2l_bleu(data::normalize(hypothesis, form), data::normalize(reference, form), 2);
 }
 
-Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
-                   const data::BleuOptions& options) {
-  Scores s{.bleu = data::corpus_bleu(hypotheses, references, options), .options = options};
-  s.chrf = data::corpus_chrf(hypotheses, references, {.lowercase = options.lowercase});
-  for (size_t i = 0; i < hypotheses.size(); ++i) s.d2l += d2l_score(hypotheses[i], references[i]);
-  s.d2l /= static_cast<double>(hypotheses.size());
-  return s;
-}
-
-std::string to_text(const Scores& s) {
+std::string score_text(std::span<const std::string> hypotheses,
+                       std::span<const std::string> references, const data::BleuOptions& options) {
+  const data::ChrfOptions chrf{.lowercase = options.lowercase};
+  double d2l = 0;
+  for (size_t i = 0; i < hypotheses.size(); ++i) d2l += d2l_score(hypotheses[i], references[i]);
   return fmt::format("{}\nchrF2|{} = {:.2f}\nd2l bleu (k = 2, mean over sentences) = {:.3f}\n",
-                     to_string(s.bleu, s.options),
-                     data::chrf_signature({.lowercase = s.options.lowercase}), s.chrf, s.d2l);
+                     to_string(data::corpus_bleu(hypotheses, references, options), options),
+                     data::chrf_signature(chrf), data::corpus_chrf(hypotheses, references, chrf),
+                     d2l / static_cast<double>(hypotheses.size()));
 }
 
-void save_config(const ModelFiles& files, const TrainConfig& config) {
-  write_file_atomically(files.config(), to_json(config) + "\n");
+std::string config_path(const train::RunFolder& folder) { return folder.file("config.json"); }
+
+std::string lexicon_path(const train::RunFolder& folder) {
+  return folder.file("shortlist.safetensors");
 }
 
-void save_description(const ModelFiles& files, const TrainConfig& config, const Tokenizers& t) {
-  std::filesystem::remove(files.config());  // the last to come: a run that has it has all
-  if (config.shared) {
-    t.source.save(files.vocabulary("vocabulary"));
-  } else {
-    t.source.save(files.vocabulary("source"));
-    t.target.save(files.vocabulary("target"));
-  }
-  save_config(files, config);
+TrainConfig load_config(const train::RunFolder& folder) {
+  TrainConfig c;
+  apps::load_config(config_path(folder), settings_of(c), [&] { check_config(c); });
+  return c;
 }
 
-TrainConfig load_config(const ModelFiles& files) {
-  const std::string text = data::read_text(files.config(), {.max_bytes = 1 << 20});
-  try {
-    return config_from_json(text);
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", files.config(), e.what()));
-  }
+void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
+                     const Tokenizers& t) {
+  if (config.shared) return t.source.save(folder.file("vocabulary.json"));
+  t.source.save(folder.file("source.json"));
+  t.target.save(folder.file("target.json"));
 }
 
-Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config) {
+Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config) {
   if (!config.shared)
-    return {data::Tokenizer::load(files.vocabulary("source")),
-            data::Tokenizer::load(files.vocabulary("target"))};
-  data::Tokenizer both = data::Tokenizer::load(files.vocabulary("vocabulary"));
+    return {data::Tokenizer::load(folder.file("source.json")),
+            data::Tokenizer::load(folder.file("target.json"))};
+  data::Tokenizer both = data::Tokenizer::load(folder.file("vocabulary.json"));
   return {both, both};
 }
 
-SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
+SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
                            const TrainConfig& config) {
   if (search.shortlist == 0 || config.model.model != "transformer") return search;
-  const std::string path = ModelFiles{folder}.lexicon();
+  const std::string path = lexicon_path(folder);
   check_io(std::filesystem::exists(path),
            "--shortlist: {} has no lexicon; learn one with translate shortlist --model {} "
            "--source FILE --target FILE",
-           folder, folder);
+           folder.path, folder.path);
   const SafeTensors state = load_safetensors(path);
   try {
     search.lexicon = std::make_shared<data::Lexicon>(data::Lexicon::from_state(state));
@@ -149,16 +166,16 @@ SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
   return search;
 }
 
-Translator load_translator(const std::string& folder) {
-  const ModelFiles files{folder};
-  check_folder(folder, "--model " + folder);
+Translator load_translator(const std::string& path) {
+  const train::RunFolder files{path};
+  check_folder(path, "--model " + path);
   check_first_epoch_over(files.weights());
   TrainConfig config = load_config(files);
   Tokenizers tokenizers = load_tokenizers(files, config);
   const ModelConfig& m = config.model;
   check_io(m.source_vocab == tokenizers.source.size() && m.target_vocab == tokenizers.target.size(),
            "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
-           files.config(), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
+           config_path(files), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
            m.target_vocab);
   SafeTensors weights = load_safetensors(files.weights());
   check_finite_weights(files.weights(), weights.tensors);
@@ -169,7 +186,7 @@ Translator load_translator(const std::string& folder) {
     return {config, std::move(tokenizers), std::move(model)};
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),
-                        files.config(), e.what()));
+                        config_path(files), e.what()));
   }
 }
 

@@ -1,15 +1,17 @@
-// A model with its tokenizers: text in, translations out. A model folder holds it as
-// model.safetensors, config.json, source.json and target.json (one vocabulary.json where both sides
-// share it), and shortlist.safetensors where `translate shortlist` was there.
+// A model with its tokenizers: text in, translations and their attention out. A model folder holds
+// it as model.safetensors, config.json, source.json and target.json (one vocabulary.json where both
+// sides share it), and shortlist.safetensors where `translate shortlist` was there.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/attention_record.h"
 #include "tern/apps/translate/corpus.h"
-#include "tern/apps/translate/model.h"
+#include "tern/apps/translate/search.h"
 #include "tern/data/scores/bleu.h"
+#include "tern/train/run_folder.h"
 
 namespace tern::apps::translate {
 
@@ -20,53 +22,41 @@ struct TranslatedText {
   double log_prob = 0, score = 0;  ///< NaN: left out
 };
 
+/// Of every line, best first.
+using Translations = std::vector<std::vector<TranslatedText>>;
+
 /// The best translations of every line, each of them one line that a terminal can show, in the
 /// order of the lines. A line without tokens has one empty translation. Stopped: empty.
-std::vector<std::vector<TranslatedText>> translate_lines(const Search& search,
-                                                         const Tokenizers& tokenizers,
-                                                         std::span<const std::string> lines,
-                                                         const TranslationProgress& progress = {});
-/// The same for a model as it is now.
-std::vector<std::vector<TranslatedText>> translate_lines(const TranslationModel& model,
-                                                         const Tokenizers& tokenizers,
-                                                         std::span<const std::string> lines,
-                                                         const SearchOptions& search,
-                                                         const TranslationProgress& progress = {});
+Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
+                             std::span<const std::string> lines,
+                             const TranslationProgress& progress = {});
 
-/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs.
-double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+/// All attention of a line and its translation, with words beside the numbers; no groups where a
+/// side has no tokens, or the model no attention (seq2seq).
+AttentionSentence explain(const TranslationModel& model, const Tokenizers& tokenizers,
+                          const std::string& source, const TranslatedText& translation);
+/// What a terminal shows: the alignment, or the cross attention of each layer averaged over heads.
+std::string explain_text(const AttentionSentence& sentence, int width, bool colour);
+
+/// Batches in which a loss takes little memory, the same in every epoch.
+data::Loader<data::PairBatch> loss_batches(const data::EncodedPairs& pairs);
+/// Mean loss of a token of such batches, <eos> counted, without smoothing; NaN without pairs.
+double token_loss(const TranslationModel& model, data::Loader<data::PairBatch>& batches,
                   const TranslationProgress& progress = {});
 
-/// What is said of translations.
-struct Scores {
-  data::BleuScore bleu;
-  data::BleuOptions options;
-  double chrf = 0;  ///< 0 to 100
-  double d2l = 0;   ///< mean of d2l.ai's score with k = 2, 0 to 1
-};
-Scores score_lines(std::span<const std::string> hypotheses, std::span<const std::string> references,
-                   const data::BleuOptions& options);
 /// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
 double d2l_score(const std::string& hypothesis, const std::string& reference);
-/// A line each: BLEU with its signature, chrF, d2l bleu.
-std::string to_text(const Scores& scores);
+/// A line each: BLEU with its signature, chrF, the mean of d2l.ai's scores.
+std::string score_text(std::span<const std::string> hypotheses,
+                       std::span<const std::string> references, const data::BleuOptions& options);
 
-/// Files of a model folder.
-struct ModelFiles {
-  std::string folder;
-  std::string weights() const { return folder + "/model.safetensors"; }
-  std::string config() const { return folder + "/config.json"; }
-  std::string lexicon() const { return folder + "/shortlist.safetensors"; }
-  std::string vocabulary(const char* side) const { return folder + "/" + side + ".json"; }
-};
-
-/// Writes config.json and the tokenizers.
-void save_description(const ModelFiles& files, const TrainConfig& config,
-                      const Tokenizers& tokenizers);
-/// config.json alone.
-void save_config(const ModelFiles& files, const TrainConfig& config);
-TrainConfig load_config(const ModelFiles& files);
-Tokenizers load_tokenizers(const ModelFiles& files, const TrainConfig& config);
+/// Parts of a model folder.
+void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
+                     const Tokenizers& tokenizers);
+Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config);
+std::string config_path(const train::RunFolder& folder);
+TrainConfig load_config(const train::RunFolder& folder);
+std::string lexicon_path(const train::RunFolder& folder);
 
 struct Translator {
   TrainConfig config;
@@ -76,7 +66,7 @@ struct Translator {
 
 /// A transformer's folder's lexicon where the search has a shortlist; IoError if there is none, an
 /// Error if it has fewer translations of a token.
-SearchOptions with_lexicon(SearchOptions search, const std::string& folder,
+SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
                            const TrainConfig& config);
 
 /// Loads a model folder; IoError names the part that is missing or does not fit.

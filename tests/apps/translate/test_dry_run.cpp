@@ -4,9 +4,7 @@
 
 #include <filesystem>
 
-#include "tern/apps/translate/commands.h"
-#include "tern/apps/translate/dry_run.h"
-#include "tern/apps/translate/training.h"
+#include "tern/apps/translate/program.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::translate {
@@ -27,13 +25,10 @@ void check_preset(const std::string& preset) {
   if (c.accumulate > 1) c.accumulate = 2;
   c.warmup = 0;
   c.schedule = "constant";
-  const PairFiles files = read_pair_files(c);
-  const Tokenizers tokenizers = learn_tokenizers(c, files.train);
-  c.model.source_vocab = tokenizers.source.size();
-  c.model.target_vocab = tokenizers.target.size();
-  const Corpus corpus = encode_corpus(c, files, tokenizers);
-  test::check_peak(summary_of_run(c, corpus).cost.peak(), [&] {
-    TranslationTraining training(c, corpus, tokenizers, TranslationModel(c.model, c.seed),
+  TranslateProgram program(c);
+  program.load(nullptr);
+  test::check_peak(program.summary().cost.peak(), [&] {
+    TranslationTraining training(program.config, program.corpus, program.tokenizers,
                                  {.terminal = false});
     for (int epoch = 0; epoch < 2; ++epoch) {
       while (!training.loop.epoch_trained()) training.loop.step();
@@ -55,11 +50,12 @@ TEST_CASE("translate dry run: it writes nothing") {
       fs::temp_directory_path() / fmt::format("tern_translate_dry_{}", getpid());
   fs::create_directories(folder);
   fs::current_path(folder);
-  TranslateOptions o;
+  TranslateFlags o;
   std::vector<const char*> words = {"translate", "train", "--dry-run", "--first",
                                     "200",       "--out", "run"};
-  CHECK(parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), o));
-  CHECK(start_training(o) == 0);
+  char** const argv = const_cast<char**>(words.data());
+  CHECK(apps::parse(translate_program(o, 7, argv), 7, argv) != nullptr);
+  CHECK(train_translation(o) == 0);
   CHECK(fs::is_empty(folder));
   fs::current_path(before);
   fs::remove_all(folder);

@@ -73,7 +73,8 @@ TEST_CASE("translate: translations are single lines, whatever pieces a model put
   std::vector<std::string> lines;
   for (const data::SentencePair& p : read_pair_files(t.config).train) lines.push_back(p.source);
   int64_t raw = 0;
-  for (const auto& best : translate_lines(t.model, t.tokenizers, lines, {.beam = 4, .n_best = 4}))
+  for (const auto& best :
+       translate_lines(Search(t.model, {.beam = 4, .n_best = 4}), t.tokenizers, lines))
     for (const TranslatedText& text : best) {
       const std::string decoded = t.tokenizers.target.decode(text.tokens);
       raw += decoded != text.text;

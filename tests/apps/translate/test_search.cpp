@@ -5,8 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "tern/apps/translate/commands.h"
-#include "tern/apps/translate/model.h"
+#include "tern/apps/translate/program.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
@@ -148,14 +147,14 @@ TEST_CASE("search: a shortlist is refused where it cannot be") {
 
 TEST_CASE("translate shortlist: learns from files, in the model's folder") {
   test::TempDir dir;
-  TranslateOptions o;
-  o.train.first = 30;
-  o.train.model = {.layers = 1, .dim = 16, .heads = 2, .ffn = 20};
-  o.train.tokens = "words";
-  o.train.min_freq = 1;
-  o.train.epochs = 1;
-  o.out = o.model = dir / "model";
-  REQUIRE(start_training(o) == 0);
+  TranslateFlags o;
+  o.config.first = 30;
+  o.config.model = {.layers = 1, .dim = 16, .heads = 2, .ffn = 20};
+  o.config.tokens = "words";
+  o.config.min_freq = 1;
+  o.config.epochs = 1;
+  o.train.out = o.model = dir / "model";
+  REQUIRE(train_translation(o) == 0);
   o.search.shortlist = 20;
   std::istringstream in("A cat sleeps.");
   std::ostringstream out;
@@ -175,9 +174,9 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
                        doctest::Contains("shortlist.safetensors: Lexicon: needs"), IoError);
   test::write_file(o.source, "\n\n\n");
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("no pair"), Error);
-  o.train.model = {.model = "seq2seq", .layers = 1, .dim = 16, .hidden = 12};
-  o.out = o.model = dir / "recurrent";
-  REQUIRE(start_training(o) == 0);
+  o.config.model = {.model = "seq2seq", .layers = 1, .dim = 16, .hidden = 12};
+  o.train.out = o.model = dir / "recurrent";
+  REQUIRE(train_translation(o) == 0);
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
   o.search.shortlist = 20;
   CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("only a transformer"),

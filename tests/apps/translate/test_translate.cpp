@@ -3,16 +3,17 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
-#include "tern/apps/translate/commands.h"
-#include "tern/apps/translate/training.h"
+#include "tern/apps/translate/program.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
+#include "tern/train/optimizer.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -40,6 +41,7 @@ TrainConfig busy_config(const std::string& model) {
   c.label_smoothing = 0.1;
   c.ema = 0.9;
   c.accumulate = 2;
+  c.optimizer = "adamw";
   c.weight_decay = 0.01;
   c.seed = 3;
   return c;
@@ -59,8 +61,7 @@ struct Setup {
     corpus = encode_corpus(config, files, tokenizers);
   }
   std::unique_ptr<TranslationTraining> training() const {
-    return std::make_unique<TranslationTraining>(config, corpus, tokenizers,
-                                                 TranslationModel(config.model, config.seed));
+    return std::make_unique<TranslationTraining>(config, corpus, tokenizers);
   }
 };
 
@@ -81,24 +82,25 @@ void check_same_state(const TranslationTraining& a, const TranslationTraining& b
   }
 }
 
-TranslateOptions parse(std::vector<std::string> words) {
+TranslateFlags parse(std::vector<std::string> words) {
   words.insert(words.begin(), "translate");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
-  TranslateOptions o;
-  parse_options(static_cast<int>(argv.size()), argv.data(), o);
+  TranslateFlags o;
+  const auto argc = static_cast<int>(argv.size());
+  apps::parse(translate_program(o, argc, argv.data()), argc, argv.data());
   return o;
 }
 
 // A model folder made by three short epochs.
 std::string trained_folder(const TempDir& dir, const std::string& model) {
-  TranslateOptions o;
-  o.train = busy_config(model);
-  o.out = dir / model;
-  o.tensorboard = true;
-  o.command_line = "translate train <x>";
-  REQUIRE(start_training(o) == 0);
-  return o.out;
+  TranslateFlags o;
+  o.config = busy_config(model);
+  o.train.out = dir / model;
+  o.train.tensorboard = true;
+  o.train.command_line = "translate train <x>";
+  REQUIRE(train_translation(o) == 0);
+  return o.train.out;
 }
 
 }  // namespace
@@ -168,8 +170,7 @@ TEST_CASE("translate: less memory by recomputation and steps inside backward, th
       c.accumulate = 1;
       c.clip = 0;
       c.memory_use.step_in_backward = less;
-      c.memory_use.recompute = c.model.recompute =
-          less && c.model.model == "transformer" ? "full" : "none";
+      c.memory_use.recompute = less && c.model.model == "transformer" ? "full" : "none";
       const Setup setup(c);
       auto t = setup.training();
       for (int i = 0; i < 5; ++i) step(*t);
@@ -195,6 +196,51 @@ TEST_CASE("translate: optimizer state of 8 bits trains, resumes bit for bit, and
   bool packed = false;
   for (const auto& [name, t] : whole->optimizer->state_dict()) packed |= t.dtype() == DType::u8;
   CHECK(packed);
+}
+
+TEST_CASE("translate: every optimizer trains by its name, each in its own way") {
+  TrainConfig c = busy_config("transformer");
+  c.lr = 1e-3;
+  c.schedule = "constant";
+  c.warmup = 0;
+  std::set<std::vector<float>> seen;
+  for (const std::string& name : train::optimizer_names()) {
+    CAPTURE(name);
+    c.optimizer = name;
+    const Setup setup(c);
+    auto t = setup.training();
+    for (int i = 0; i < 4; ++i) step(*t);  // an epoch's validation too
+    std::vector<float> weights;
+    for (const auto& [at, w] : nn::named_parameters(t->model))
+      for (const float v : w.to_vector<float>()) weights.push_back(v);
+    CHECK(seen.insert(weights).second);
+    CHECK(parse({"train", "--optimizer", name}).config.optimizer == name);
+  }
+}
+
+TEST_CASE("translate: which optimizer is meant where none is named") {
+  auto parsed = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "train");
+    return parse(words).config.optimizer;
+  };
+  CHECK(parsed({}) == "adam");
+  CHECK(parsed({"--preset", "multi30k-best"}) == "adam");
+  CHECK(parsed({"--weight-decay", "0.1"}) == "adamw");
+  CHECK(parsed({"--weight-decay", "0.1", "--optimizer", "adam"}) == "adam");
+  CHECK(parsed({"--weight-decay", "0.1", "--optimizer", "sgd"}) == "sgd");
+  CHECK_THROWS_WITH_AS(parsed({"--optimizer", "sgd", "--beta2", "0.9"}),
+                       doctest::Contains("--beta2 would change nothing: sgd has none"), Error);
+  TrainConfig c;
+  c.model.source_vocab = c.model.target_vocab = 100;
+  auto read = [&](double decay, bool named) {  // files of before had no name
+    c.weight_decay = decay;
+    nlohmann::json j = nlohmann::json::parse(to_json(c));
+    if (!named) j.erase("optimizer");
+    return config_from_json<TrainConfig>(j.dump()).optimizer;
+  };
+  CHECK(read(0, false) == "adam");
+  CHECK(read(0.1, false) == "adamw");
+  CHECK(read(0.1, true) == "adam");
 }
 
 TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refused") {
@@ -241,9 +287,9 @@ TEST_CASE("translate: a small model learns the generated pairs") {
     references.push_back(p.target);
   }
   train::Learner::Evaluation scope(t->learner);
-  for (auto& best : translate_lines(t->model, setup.tokenizers, sources, {}))
+  for (auto& best : translate_lines(Search(t->model, {}), setup.tokenizers, sources))
     found.push_back(best[0].text);
-  CHECK(data::corpus_bleu(found, references, t->bleu_options()).score > 90);
+  CHECK(data::corpus_bleu(found, references, {.lowercase = is_lowercase(setup.config)}).score > 90);
 }
 
 namespace {
@@ -263,10 +309,10 @@ struct Endless : std::streambuf {
 TEST_CASE("translate: a model folder, and what is done with it") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "transformer");
-  TranslateOptions o;
-  o.out = folder;
-  o.train = busy_config("transformer");
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("holds a run already"), Error);
+  TranslateFlags o;
+  o.train.out = folder;
+  o.config = busy_config("transformer");
+  CHECK_THROWS_WITH_AS(train_translation(o), doctest::Contains("holds a run already"), Error);
 
   std::istringstream log(read_file(folder + "/log.jsonl"));
   int64_t epochs = 0;
@@ -281,7 +327,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
   test::check_run_files(folder, "translate train <x>", "attention 1/Cross attention");
 
-  o = TranslateOptions();
+  o = TranslateFlags();
   o.model = folder;
   std::istringstream in("A cat sleeps.\n\n\xff unseen \xf0\x9f\x90\xa6 words\n  \nThe end");
   std::ostringstream out;
@@ -319,9 +365,9 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains(".html, .svg or .png"), Error);
   CHECK_FALSE(std::filesystem::exists(o.attention));
 
-  TranslateOptions resumed;
-  resumed.resume = folder;
-  CHECK(resume_training(resumed) == 0);  // it is finished: nothing but the report is made again
+  TranslateFlags resumed;
+  resumed.train.resume = folder;
+  CHECK(train_translation(resumed) == 0);  // it is finished: nothing but the report is made again
   for (const char* part : {"model.safetensors", "config.json", "vocabulary.json"}) {
     const std::string bytes = read_file(folder + "/" + part);
     std::filesystem::remove(folder + "/" + part);
@@ -335,39 +381,38 @@ TEST_CASE("translate: a model folder, and what is done with it") {
 TEST_CASE("translate: a run with noam's rate can be made longer, bit for bit") {
   TempDir dir;
   auto run = [&](const char* name, int64_t epochs) {
-    TranslateOptions o;
-    o.train = busy_config("transformer");
-    o.train.epochs = epochs;
-    o.out = dir / name;
-    REQUIRE(start_training(o) == 0);
-    return o.out;
+    TranslateFlags o;
+    o.config = busy_config("transformer");
+    o.config.epochs = epochs;
+    o.train.out = dir / name;
+    REQUIRE(train_translation(o) == 0);
+    return o.train.out;
   };
   const std::string whole = run("whole", 3), part = run("part", 2);
-  TranslateOptions more = parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"});
-  REQUIRE(resume_training(more) == 0);
+  TranslateFlags more = parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"});
+  REQUIRE(train_translation(more) == 0);
   for (const char* file : {"/model.safetensors", "/config.json"})
     CHECK(read_file(part + file) == read_file(whole + file));
   more.train.epochs = 1;
-  CHECK_THROWS_WITH_AS(resume_training(more), doctest::Contains("in epoch 3 already"), IoError);
+  CHECK_THROWS_WITH_AS(train_translation(more), doctest::Contains("in epoch 3 already"), IoError);
 }
 
 TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is refused") {
   TempDir dir;
-  TranslateOptions o = parse({"train", "--first", "40", "--epochs", "1", "--batch", "8"});
-  o.train.model.dim = 16;
-  o.out = dir / "short";
-  REQUIRE(o.train.warmup == 100);
-  CHECK(start_training(o) == 0);  // 5 steps
-  CHECK(load_config({o.out}).warmup == 1);
-  TranslateOptions more;
-  more.resume = o.out;
+  TranslateFlags o = parse({"train", "--first", "40", "--epochs", "1", "--batch", "8"});
+  o.config.model.dim = 16;
+  o.train.out = dir / "short";
+  REQUIRE(o.config.warmup == 100);
+  CHECK(train_translation(o) == 0);  // 5 steps
+  CHECK(load_config({o.train.out}).warmup == 1);
+  TranslateFlags more;
+  more.train.resume = o.train.out;
   more.train.epochs = 2;
-  more.epochs_given = true;
-  CHECK_THROWS_WITH_AS(resume_training(more), doctest::Contains("the cosine schedule"), Error);
-  o.warmup_given = true;
-  o.out = dir / "given";
-  CHECK_THROWS_WITH_AS(start_training(o), doctest::Contains("a warm-up of 100 steps"), Error);
-  CHECK_FALSE(std::filesystem::exists(o.out));
+  CHECK_THROWS_WITH_AS(train_translation(more), doctest::Contains("the cosine schedule"), Error);
+  o.train.warmup_given = true;
+  o.train.out = dir / "given";
+  CHECK_THROWS_WITH_AS(train_translation(o), doctest::Contains("a warm-up of 100 steps"), Error);
+  CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
 TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
@@ -381,30 +426,36 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
     lines.insert(lines.begin() + 2, "");
     train::Learner::Evaluation scope(t->learner);
     for (int64_t beam : {1, 3}) {
-      const auto all = translate_lines(t->model, setup.tokenizers, lines, {.beam = beam});
+      const Search search(t->model, {.beam = beam});
+      const auto all = translate_lines(search, setup.tokenizers, lines);
       REQUIRE(all.size() == lines.size());
       CHECK(all[2][0].text.empty());
       for (size_t i = 0; i < lines.size(); ++i) {
-        const auto one =
-            translate_lines(t->model, setup.tokenizers, {&lines[i], 1}, {.beam = beam});
+        const auto one = translate_lines(search, setup.tokenizers, {&lines[i], 1});
         CHECK(one[0][0].text == all[i][0].text);
         CHECK(one[0][0].log_prob == doctest::Approx(all[i][0].log_prob).epsilon(1e-4));
       }
     }
-    // The mean over tokens does not depend on how they are batched.
+    // The mean over tokens does not depend on how they are batched, nor on earlier epochs.
+    const auto loss_of = [&](const data::EncodedPairs& pairs) {
+      data::Loader<data::PairBatch> batches = loss_batches(pairs);
+      const double first = token_loss(t->model, batches), second = token_loss(t->model, batches);
+      CHECK((first == second || pairs.pairs->empty()));
+      return second;
+    };
     double sum = 0;
     int64_t tokens = 0;
     for (const data::EncodedPair& p : *setup.corpus.valid.pairs) {
       data::EncodedPairs one;
       one.pairs = std::make_shared<std::vector<data::EncodedPair>>(1, p);
       const int64_t n = std::ssize(p.target) + 1;
-      sum += token_loss(t->model, one) * static_cast<double>(n);
+      sum += loss_of(one) * static_cast<double>(n);
       tokens += n;
     }
     data::EncodedPairs none;
     none.pairs = std::make_shared<std::vector<data::EncodedPair>>();
-    CHECK(std::isnan(token_loss(t->model, none)));
-    CHECK(token_loss(t->model, setup.corpus.valid) ==
+    CHECK(std::isnan(loss_of(none)));
+    CHECK(loss_of(setup.corpus.valid) ==
           doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
   }
 }
@@ -415,26 +466,27 @@ TEST_CASE("translate: options that no flag could say are refused by name") {
   c.memory_use.optimizer_bits = 8;
   c.epoch_end.keep = 3;
   tern::test::check_every_option(
-      to_json(c), config_from_json, {"seed"},
-      {"tokens", "schedule", "precision", "recompute", "best", "form", "tie"});
+      to_json(c), config_from_json<TrainConfig>, {"seed"},
+      {"tokens", "optimizer", "schedule", "precision", "recompute", "best", "form", "tie"},
+      {"beta2", "weight_decay", "accumulate"});
 }
 
 TEST_CASE("translate: flags and presets") {
-  CHECK(parse({}).train.preset == "demo");
-  CHECK(is_demo(parse({"train", "--epochs", "2"}).train));
+  CHECK(parse({}).config.preset == "demo");
+  CHECK(is_demo(parse({"train", "--epochs", "2"}).config));
   const TrainConfig best = parse({"train", "--preset", "multi30k-best", "--source", "a", "--target",
                                   "b", "--ema", "0.5"})
-                               .train;
+                               .config;
   CHECK(best.model.tie == "all");
   CHECK(best.ema == 0.5);
-  CHECK(parse({"train", "--pairs", "p"}).train.preset == "multi30k-transformer");
+  CHECK(parse({"train", "--pairs", "p"}).config.preset == "multi30k-transformer");
   TrainConfig sized = best;
   sized.model.source_vocab = sized.model.target_vocab = 100;
-  CHECK(to_json(config_from_json(to_json(sized))) == to_json(sized));
+  CHECK(to_json(config_from_json<TrainConfig>(to_json(sized))) == to_json(sized));
   auto refused = [&](auto change) {
     TrainConfig c = sized;
     change(c.model);
-    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+    CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
   refused([](ModelConfig& m) { m.layers = -1; });
   refused([](ModelConfig& m) { m.layers = 1 << 30; });
@@ -445,7 +497,7 @@ TEST_CASE("translate: flags and presets") {
   auto senseless = [&](auto change) {
     TrainConfig c = sized;
     change(c);
-    CHECK_THROWS_AS(config_from_json(to_json(c)), Error);
+    CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
   senseless([](TrainConfig& c) { c.ema = -0.5; });
   senseless([](TrainConfig& c) { c.label_smoothing = 1; });
@@ -456,21 +508,20 @@ TEST_CASE("translate: flags and presets") {
   senseless([](TrainConfig& c) { c.hold_out = -2; });
   senseless([](TrainConfig& c) { c.tokens = "bytes"; });
   senseless([](TrainConfig& c) { c.best = "luck"; });
-  CHECK_THROWS_AS(config_from_json("{}"), Error);
-  CHECK_THROWS_AS(config_from_json("[[[["), Error);
-  // What takes less memory is in a file only where it was asked for.
-  CHECK(to_json(sized).find("memory_use") == std::string::npos);
+  CHECK_THROWS_AS(config_from_json<TrainConfig>("{}"), Error);
+  CHECK_THROWS_AS(config_from_json<TrainConfig>("[[[["), Error);
   const TrainConfig less = parse({"train", "--pairs", "p", "--clip", "0", "--step-in-backward",
                                   "--recompute", "selective", "--optimizer-bits", "8"})
-                               .train;
+                               .config;
   CHECK(less.memory_use.step_in_backward);
-  CHECK(less.model.recompute == "selective");
+  CHECK(less.memory_use.recompute == "selective");
   sized.memory_use = less.memory_use;
-  const TrainConfig again = config_from_json(to_json(sized));
+  sized.clip = 0;
+  const TrainConfig again = config_from_json<TrainConfig>(to_json(sized));
   CHECK(again.memory_use == less.memory_use);
-  CHECK(again.model.recompute == "selective");
-  sized.memory_use.optimizer_bits = 7;
-  CHECK_THROWS_WITH_AS(config_from_json(to_json(sized)), "optimizer_bits is 7; 32 or 8", Error);
+  sized.memory_use.optimizer_bits = 9;
+  CHECK_THROWS_WITH_AS(config_from_json<TrainConfig>(to_json(sized)),
+                       "optimizer_bits is 9; 32 or 8", Error);
   CHECK_THROWS_WITH_AS(parse({"train", "--pairs", "p", "--step-in-backward"}),
                        doctest::Contains("--clip 1 needs the norm of all of them"), Error);
   CHECK_THROWS_WITH_AS(
@@ -520,19 +571,19 @@ TEST_CASE("translate: sizes that the weights do not have are seen before they ta
     TrainConfig c = load_config({folder});
     const std::string checkpoint = folder + "/checkpoint.safetensors";
     REQUIRE(std::filesystem::exists(checkpoint));
-    TranslateOptions resumed;
-    resumed.resume = folder;
+    TranslateFlags resumed;
+    resumed.train.resume = folder;
     for (int64_t layers : {int64_t{1}, int64_t{20}}) {
       c.model.layers = layers;
       c.model.dim = c.model.hidden = 1 << 15;  // 12 GB a layer, and more
-      save_config({folder}, c);
+      save_config(folder + "/config.json", settings_of(c));
       CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("of another form"), IoError);
-      CHECK_THROWS_WITH_AS(resume_training(resumed), doctest::Contains("config.json: it describes"),
-                           IoError);
+      CHECK_THROWS_WITH_AS(train_translation(resumed),
+                           doctest::Contains("config.json: it describes"), IoError);
     }
     c.model.layers = 1000;  // more than there are addresses
     c.model.dim = c.model.hidden = 1 << 16;
-    save_config({folder}, c);
+    save_config(folder + "/config.json", settings_of(c));
     CHECK_THROWS_AS(load_translator(folder), IoError);
   }
 }
@@ -553,7 +604,7 @@ TEST_CASE("translate: files that do not fit say how") {
   CHECK(files.train == std::vector<data::SentencePair>{{"one", "un"}});
   REQUIRE(files.reports.size() == 1);
   CHECK(files.reports[0].find("1 of 2 pairs") != std::string::npos);
-  TranslateOptions o;
+  TranslateFlags o;
   o.model = dir / "nowhere";
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("no such folder"), IoError);
 }

@@ -1,0 +1,307 @@
+#include "tern/apps/translate/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/translate/report.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
+#include "tern/core/ops/ops.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::translate {
+namespace {
+
+constexpr const char* kAbout =
+    "Trains translation models and translates with them.\n"
+    "Without a command or files it trains a small Transformer on generated English-French pairs, "
+    "for less than a minute. `translate COMMAND --help` lists a command's flags.";
+
+void add_train_settings(Settings& s, TranslateFlags& f) {
+  s.word("preset", f.config.preset, preset_names(),
+         "settings by name; without it multi30k-transformer, and demo without files. Other flags "
+         "change what it sets")
+      .not_in_files();
+  settings(s, f.config);
+}
+
+void check_train(TrainConfig& c, const Given& given) {
+  if (!given("--optimizer") && c.weight_decay > 0) c.optimizer = "adamw";
+  check_config(c);
+}
+
+void add_model(Settings& s, TranslateFlags& f) {
+  s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
+  add_precision(s, f.config.precision);
+  add_threads(s, f.train.threads);
+}
+
+void add_search(Settings& s, SearchOptions& o) {
+  s.number("beam", o.beam, {1, 1000}, "hypotheses followed a sentence; 1: greedy");
+  s.number("alpha", o.alpha, {0, 10}, "strength of the length penalty")
+      .only_if(o.beam > 1, "greedy search has no length penalty; give --beam");
+  s.toggle("unknown", o.unknown, "say <unk> where it is likeliest, else the next best word");
+  s.toggle("int8", o.int8,
+           "of a transformer: weights and what goes into products rounded to 8 bits");
+}
+
+void add_shortlist(Settings& s, SearchOptions& o) {
+  s.number("shortlist", o.shortlist, {0, 1e6},
+           "of a transformer: only look at so many translations of each token, from `translate "
+           "shortlist`; 0: at all words");
+}
+
+void add_attention(Settings& s, TranslateFlags& f, const char* about) {
+  s.text("attention", f.attention, "FILE.html|.svg|.png", about);
+}
+
+void add_run(Settings& s, TranslateFlags& f) {
+  add_model(s, f);
+  add_search(s, f.search);
+  add_shortlist(s, f.search);
+  s.number("n_best", f.search.n_best, {1, 1000},
+           "translations a line, as 'line ||| text ||| score'; at most --beam");
+  add_attention(s, f, "pictures of each translation's attention; a page has every head");
+}
+
+void add_eval(Settings& s, TranslateFlags& f) {
+  add_model(s, f);
+  add_search(s, f.search);
+  add_shortlist(s, f.search);
+  s.text("source", f.source, "FILE", "sentences").must_be_given();
+  s.text("target", f.target, "FILE", "references").must_be_given();
+  s.number("show", f.show, kAnyCount, "print the first N sentences with their scores");
+  s.toggle("lowercase", f.lowercase,
+           "BLEU and chrF on lower case; default: as the model was trained")
+      .flag("--lowercase,!--no-lowercase");
+}
+
+void add_score(Settings& s, TranslateFlags& f) {
+  s.text("hypotheses", f.hypotheses, "FILE", "translations").must_be_given();
+  s.text("reference", f.reference, "FILE", "references").must_be_given();
+  s.toggle("lowercase", f.lowercase, "ignore case");
+  s.word("tokenize", f.tokenize, {"13a", "char", "none"}, "BLEU's tokens");
+}
+
+void add_plot(Settings& s, TranslateFlags& f) {
+  add_model(s, f);
+  add_search(s, f.search);
+  add_attention(s, f, "pictures to write, a page has every head; default attention.html");
+  s.text("sentence", f.sentence, "TEXT", "what to translate").flag("sentence").must_be_given();
+}
+
+void add_lexicon(Settings& s, TranslateFlags& f) {
+  s.text("model", f.model, "DIR", "folder of a trained model, where the words will stand")
+      .must_be_given();
+  s.text("source", f.source, "FILE", "sentences").must_be_given();
+  s.text("target", f.target, "FILE", "their translations").must_be_given();
+}
+
+int run_on_standard_input(const TranslateFlags& f) {
+  const int code = run_translations(f, standard_input(), std::cout);
+  check_standard_input();
+  return code;
+}
+
+std::string preset_of(int argc, char** argv) {
+  const auto given = [&](const char* flag) { return has_flag(flag, argc, argv); };
+  const bool files =
+      given("--pairs") || given("--source") || given("--target") || given("--resume");
+  return value_of("--preset", argc, argv, files ? "multi30k-transformer" : "demo");
+}
+
+std::string describe_model(const ModelConfig& m, int64_t weights) {
+  std::string s = fmt::format("{}, {} weights: ", m.model, train::grouped(weights));
+  if (m.model == "transformer")
+    return s +
+           fmt::format("{0} + {0} layers of {1} channels, {2} heads, ffn {3}, {4}, dropout {5:g}",
+                       m.layers, m.dim, m.heads, m.ffn, m.norm_first ? "pre-norm" : "post-norm",
+                       m.dropout);
+  if (m.model == "bahdanau")
+    return s + fmt::format("the form of {}, embeddings of {}, {} units, dropout {:g}",
+                           m.form == "d2l" ? "d2l.ai" : "the paper", m.dim, m.hidden, m.dropout);
+  return s + fmt::format("{} layers, embeddings of {}, {} units, dropout {:g}", m.layers, m.dim,
+                         m.hidden, m.dropout);
+}
+
+std::string describe_tokens(const TrainConfig& c, const Tokenizers& t) {
+  const char* unit = c.tokens == "bpe" ? "byte pairs" : "words";
+  const std::string source = train::grouped(t.source.size());
+  if (c.shared) return fmt::format("{} {} for both", source, unit);
+  return fmt::format("{} and {} {}", source, train::grouped(t.target.size()), unit);
+}
+
+Facts describe_run(const TranslateProgram& p, int64_t weights) {
+  const data::EncodedPairs &train = p.corpus.train, &valid = p.corpus.valid;
+  Facts facts = {{"model", describe_model(p.config.model, weights)},
+                 {"data", fmt::format("{}: {} training and {} validation pairs, {}",
+                                      p.files.description, train::grouped(std::ssize(*train.pairs)),
+                                      train::grouped(std::ssize(*valid.pairs)),
+                                      describe_tokens(p.config, p.tokenizers))}};
+  for (const std::string& report : p.files.reports) facts.emplace_back("", report);
+  if (train.report.kept != train.report.lines)
+    facts.emplace_back("", "training: " + train.report.summary());
+  if (valid.report.kept != valid.report.lines)
+    facts.emplace_back("", "validation: " + valid.report.summary());
+  return facts;
+}
+
+// With most elements of the source, of the target, of both: one of them takes most.
+std::array<data::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpus& corpus) {
+  std::array<data::PairBatch, 3> found;
+  std::array<int64_t, 3> most{};
+  data::Loader<data::PairBatch> loader = training_batches(c, corpus);
+  for (const data::PairBatch& batch : loader) {
+    const int64_t source = batch.source.numel(), target = batch.target_in.numel();
+    const std::array<int64_t, 3> sizes = {source, target, source + target};
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] <= most[i]) continue;
+      most[i] = sizes[i];
+      found[i] = batch;
+    }
+  }
+  return found;
+}
+
+Tensor copy_of(const Tensor& ids) { return tensor(ids.to_vector<int64_t>(), ids.shape()); }
+
+Summary summary_of_batch(const TrainConfig& c, int64_t accumulate, const data::PairBatch& given) {
+  ShapeOnlyScope nothing;
+  const TranslationModel model(c);
+  data::PairBatch batch;
+  auto make_batch = [&] {
+    batch = {copy_of(given.source),     copy_of(given.source_lengths), copy_of(given.target_in),
+             copy_of(given.target_out), copy_of(given.target_lengths), copy_of(given.indices)};
+  };
+  return summary(model, [&] { return training_loss(model, c, batch); },
+                 {.batch = make_batch,
+                  .optimizer = [&](const NamedTensors& p) { return make_optimizer(c, p); },
+                  .learner = learner_options(c),
+                  .accumulate = accumulate});
+}
+
+}  // namespace
+
+Program translate_program(TranslateFlags& f, int argc, char** argv) {
+  // A preset changes the defaults that the other flags then change.
+  apply_preset(preset_of(argc, argv), f.config);
+  Command train = train_command(f.train, f.config,
+                                {.name = "train",
+                                 .about = "Trains a model in a folder of its own.",
+                                 .settings = [&f](Settings& s) { add_train_settings(s, f); },
+                                 .check = [&f](const Given& g) { check_train(f.config, g); }});
+  train.run = [&f] { return train_translation(f); };
+  const auto command = [&f](const char* name, const char* about, auto add, auto run) {
+    return Command{.name = name,
+                   .about = about,
+                   .settings = [&f, add](Settings& s) { add(s, f); },
+                   .run = [&f, run] { return run(f); }};
+  };
+  Command run = command("run", "Translates standard input, a sentence a line.", add_run,
+                        run_on_standard_input);
+  run.check = [&f](const Given&) {
+    check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
+          f.search.beam);
+  };
+  Command eval =
+      command("eval", "Perplexity and scores on files with references.", add_eval, evaluate_model);
+  eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
+  return {"translate",
+          kAbout,
+          {train, run, eval,
+           command("score", "BLEU and chrF of translations from anywhere.", add_score, score_files),
+           command("plot", "Shows the attention for a sentence.", add_plot, plot_attention),
+           command("shortlist", "Learns from pairs which words translate which, for --shortlist.",
+                   add_lexicon, learn_shortlist)}};
+}
+
+int train_translation(const TranslateFlags& f) {
+  TranslateProgram program(f.config);
+  return train(program, f.train);
+}
+
+void TranslateProgram::load(const train::RunFolder* resumed) {
+  TrainConfig& c = config;
+  for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
+    make_absolute(*path);
+  files = read_pair_files(c);
+  tokenizers = resumed ? load_tokenizers(*resumed, c) : learn_tokenizers(c, files.train);
+  corpus = encode_corpus(c, files, tokenizers);
+  if (resumed) return;
+  c.model.source_vocab = tokenizers.source.size();
+  c.model.target_vocab = tokenizers.target.size();
+  c.model.length_ratio = length_ratio(*corpus.train.pairs);
+  check_held_out(c.epoch_end, c.schedule, !corpus.valid.pairs->empty(), "--hold-out");
+}
+
+Summary TranslateProgram::summary() const {
+  const int64_t batches = training_batches(config, corpus).batches_per_epoch();
+  std::optional<Summary> most;
+  for (const data::PairBatch& batch : largest_batches(config, corpus)) {
+    Summary s = summary_of_batch(config, std::min(config.accumulate, batches), batch);
+    if (!most || s.cost.peak() > most->cost.peak()) most = std::move(s);
+  }
+  return std::move(*most);
+}
+
+DryRunOptions TranslateProgram::dry_run_options() const {
+  ShapeOnlyScope nothing;
+  return {.facts = describe_run(*this, nn::num_parameters(TranslationModel(config))),
+          .waiting_batches = data::PairLoaderOptions().prefetch + config.accumulate - 1};
+}
+
+void TranslateProgram::save(const train::RunFolder& folder) const {
+  std::filesystem::remove(config_path(folder));  // the last to come: a run that has it has all
+  save_tokenizers(folder, config, tokenizers);
+}
+
+void TranslateProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
+  check_resumed_fits(checkpoint, path, [&] { return TranslationModel(config); });
+}
+
+train::Loop& TranslateProgram::make_loop(train::LoopOptions options, bool) {
+  training = std::make_unique<TranslationTraining>(config, corpus, tokenizers, std::move(options));
+  return training->loop;
+}
+
+Facts TranslateProgram::describe() const {
+  return describe_run(*this, nn::num_parameters(training->model));
+}
+
+// The report on the weights that were kept.
+bool TranslateProgram::finish() {
+  constexpr size_t kShown = 6;
+  const train::Loop& loop = training->loop;
+  const std::string weights = loop.folder().weights();
+  const train::EpochRecord& best = loop.best_epoch();
+  const Translator translator = load_translator(loop.folder().path);
+  const std::vector<SampleTranslation> samples =
+      sample_translations(translator.model, tokenizers, corpus.valid_text, kShown);
+  const RunSummary run =
+      summary_of(fmt::format("{} on {}", config.model.model,
+                             is_demo(config) ? "generated pairs" : "sentence pairs"),
+                 facts, record, loop);
+  const std::string page = save_page(loop, make_report(run, samples));
+  for (const SampleTranslation& s : samples)
+    train::say(fmt::format("\n  {}\n> {}\n= {}  (d2l bleu {:.3f})", s.source, s.translation,
+                           s.reference, s.d2l));
+  train::say("");
+  if (std::isnan(best["valid_loss"]))
+    train::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
+  else
+    train::say(fmt::format("best epoch {}: valid ppl {:.2f}, BLEU {:.2f}, {}", best.epoch,
+                           best["valid_ppl"], best["valid_bleu"], weights));
+  const bool attention = std::any_of(samples.begin(), samples.end(),
+                                     [](const auto& s) { return !s.attention.groups.empty(); });
+  train::say(fmt::format("report{}: {}", attention ? " with attention" : "", page));
+  return true;
+}
+
+}  // namespace tern::apps::translate

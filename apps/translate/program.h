@@ -1,0 +1,69 @@
+// The program translate: its commands, and what it gives to the driver of trainings.
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include "tern/apps/common/train_program.h"
+#include "tern/apps/translate/training.h"
+
+namespace tern::apps::translate {
+
+/// What the flags say.
+struct TranslateFlags {
+  TrainConfig config;                 ///< train; its precision also of run, eval, plot
+  TrainFlags train;                   ///< train; its threads also of run, eval, plot
+  std::string model;                  ///< folder: run, eval, plot, shortlist
+  SearchOptions search;               ///< run, eval, plot
+  std::string attention;              ///< run, plot: page to write
+  std::string source, target;         ///< eval, shortlist
+  int64_t show = 0;                   ///< eval: sentences to print
+  std::string hypotheses, reference;  ///< score
+  bool lowercase = false, lowercase_given = false;  ///< eval, score
+  std::string tokenize = "13a";                     ///< score
+  std::string sentence;                             ///< plot
+};
+
+/// The commands, with the defaults of the preset that the command line names, or that suits it.
+Program translate_program(TranslateFlags& flags, int argc, char** argv);
+
+class TranslateProgram : public TrainingProgram {
+ public:
+  explicit TranslateProgram(TrainConfig c) : config(std::move(c)) {}
+
+  std::string name() const override { return "translate"; }
+  void settings(Settings& s) override { translate::settings(s, config); }
+  TrainingOptions& options() override { return config; }
+  void check_config() const override { translate::check_config(config); }
+  void load(const train::RunFolder* resumed) override;
+  int64_t steps() const override { return total_steps(config, corpus); }
+  int64_t width() const override { return config.model.dim; }
+  /// Of a step on the batch of the first epoch that takes most.
+  Summary summary() const override;
+  DryRunOptions dry_run_options() const override;
+  std::string folder_name() const override { return "translate-" + config.preset; }
+  void save(const train::RunFolder& folder) const override;
+  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
+  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  Facts describe() const override;
+  bool finish() override;
+
+  TrainConfig config;
+  PairFiles files;
+  Tokenizers tokenizers;
+  Corpus corpus;
+  std::unique_ptr<TranslationTraining> training;
+};
+
+/// What the commands do. Each gives the exit code.
+int train_translation(const TranslateFlags& flags);
+/// Translates lines as they come.
+int run_translations(const TranslateFlags& flags, std::istream& in, std::ostream& out);
+int evaluate_model(const TranslateFlags& flags);
+int score_files(const TranslateFlags& flags);
+int plot_attention(const TranslateFlags& flags);
+/// Writes the lexicon of a model folder, for --shortlist.
+int learn_shortlist(const TranslateFlags& flags);
+
+}  // namespace tern::apps::translate
