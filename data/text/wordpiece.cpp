@@ -95,8 +95,9 @@ bool WordPiece::is_special(int64_t id) const {
 }
 
 void WordPiece::append_word(const std::string& word, std::vector<int64_t>& ids) const {
-  const auto pieces = detail::word_pieces(word, {kContinued, options_.longest_word, longest_piece_},
-                                          [&](std::string_view piece) { return find(piece); });
+  const auto pieces =
+      detail::longest_pieces(word, {kContinued, options_.longest_word, longest_piece_},
+                             [&](std::string_view piece) { return find(piece); });
   if (pieces)
     ids.insert(ids.end(), pieces->begin(), pieces->end());
   else

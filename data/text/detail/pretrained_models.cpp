@@ -66,8 +66,8 @@ class WordPieces {
   }
 
   Ids operator()(std::string_view word) const {
-    return word_pieces(word, {prefix_, longest_word_, longest_},
-                       [&](const std::string& piece) { return find(ids_, piece); })
+    return longest_pieces(word, {prefix_, longest_word_, longest_},
+                          [&](const std::string& piece) { return find(ids_, piece); })
         .value_or(Ids{*unknown_});
   }
 

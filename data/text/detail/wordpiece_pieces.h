@@ -28,8 +28,9 @@ struct WordPieceLimits {
 /// The longest pieces from the left. `find` gives the id of a piece, if there is one. Nothing where
 /// a piece is missing or the word is too long: it is unknown as a whole.
 template <class Find>
-std::optional<std::vector<int64_t>> word_pieces(std::string_view word,
-                                                const WordPieceLimits& limits, const Find& find) {
+std::optional<std::vector<int64_t>> longest_pieces(std::string_view word,
+                                                   const WordPieceLimits& limits,
+                                                   const Find& find) {
   const std::vector<std::string_view> letters = code_points(word);
   if (std::ssize(letters) > limits.longest_word) return std::nullopt;
   std::vector<int64_t> ids;

@@ -205,5 +205,5 @@ TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has 
       {"\xF1\x80\x80z", "\uFFFDz"},
       {"\xEF\xBF\xBD\x80", "\uFFFD\uFFFD"},
   };
-  for (const auto& [bytes, text] : rows) CHECK(detail::lossy_utf8(bytes) == text);
+  for (const auto& [bytes, text] : rows) CHECK(data::detail::lossy_utf8(bytes) == text);
 }
