@@ -3,15 +3,13 @@
 // others left at their base, until a step would take more than the limit (which is known before it
 // is taken: core/tools/step_cost.h) or more than --seconds. Prints a table an axis with its log-log
 // slopes: 1 is in proportion, 2 with the square.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 
-#include "tern/apps/common/app.h"
-#include "tern/apps/common/flags.h"
-#include "tern/apps/common/memory_options.h"
+#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/training_options.h"
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/cpu.h"
@@ -215,32 +213,25 @@ void sweep(const Subject& subject, const Axis& axis, const Flags& flags) {
              slope(points, &Point::mb), end);
 }
 
-int run(int argc, char** argv) {
-  Flags flags;
-  CLI::App app("How a training step's cost grows.", "cost_growth");
-  app.option_defaults()->always_capture_default();
-  std::vector<std::string> names;
-  for (const Subject& s : kSubjects) names.emplace_back(s.name);
-  apps::add_choice(app, "--model", flags.model, "what is trained", names);
-  std::vector<std::string> axes = {"all"};
+void add_settings(apps::Settings& s, Flags& flags) {
+  std::vector<std::string> names, axes = {"all"};
+  for (const Subject& subject : kSubjects) names.emplace_back(subject.name);
   for (const Axis& a : kAxes) axes.emplace_back(a.name);
-  apps::add_choice(app, "--axis", flags.axis, "what is doubled", axes);
-  apps::add_number(app, "--limit-mb", flags.limit_mb, "memory of a step", {.low = 1, .high = 1e9});
-  apps::add_number(app, "--seconds", flags.seconds, "the longest step of an axis",
-                   {.open_low = true});
-  apps::add_number(app, "--threads", flags.threads, "threads", {.low = 1, .high = 1024});
-  apps::add_number(app, "--reps", flags.reps, "steps timed, after one that is not",
-                   {.low = 1, .high = 1e6});
-  apps::add_precision(app, flags.precision);
-  apps::add_memory_flags(app, flags.memory_use);
-  apps::add_recompute_flag(app, flags.memory_use);
-  if (!apps::parse_flags(app, argc, argv)) return 0;
-  set_num_threads(flags.threads);
-  const MatmulPrecisionScope precision(matmul_precision(flags.precision));
+  s.word("model", flags.model, names, "what is trained");
+  s.word("axis", flags.axis, axes, "what is doubled");
+  s.number("limit_mb", flags.limit_mb, apps::kCount, "memory of a step");
+  s.number("seconds", flags.seconds, apps::kAboveZero, "the longest step of an axis");
+  apps::add_threads(s, flags.threads);
+  s.number("reps", flags.reps, {1, 1e6}, "steps timed, after one that is not");
+  apps::add_precision(s, flags.precision);
+  apps::add_memory_settings(s, flags.memory_use);
+}
+
+int run(const Flags& flags) {
   const Sizes base;
   fmt::print(
       "{}: batch {}, width {}, depth {}, {} tokens but for what varies; {} threads, {}, {}{}\n",
-      flags.model, base.batch, base.width, base.depth, base.tokens, flags.threads,
+      flags.model, base.batch, base.width, base.depth, base.tokens, num_threads(),
       build_details().cpu, flags.precision, apps::describe_memory(flags.memory_use));
   for (const Subject& subject : kSubjects)
     if (flags.model == subject.name)
@@ -253,5 +244,12 @@ int run(int argc, char** argv) {
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  return tern::apps::run_app("cost_growth", [&] { return tern::bench::run(argc, argv); });
+  using namespace tern;
+  bench::Flags flags;
+  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
+                              .run = [&] { return bench::run(flags); }};
+  const auto program = [&] {
+    return apps::Program{"cost_growth", "How a training step's cost grows.", {command}};
+  };
+  return apps::run_program("cost_growth", program, argc, argv);
 }

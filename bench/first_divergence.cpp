@@ -24,8 +24,10 @@ int main(int argc, char** argv) {
     app.option_defaults()->always_capture_default();
     app.add_option("first", first, "recording, whose order counts")->required();
     app.add_option("second", second, "recording")->required();
-    apps::add_number(app, "--rtol", options.rtol, "allowed, as a share of the largest element", {});
-    apps::add_number(app, "--atol", options.atol, "allowed beside that", {});
+    app.add_option("--rtol", options.rtol, "allowed, as a share of the largest element")
+        ->transform(apps::number_rule({}, false));
+    app.add_option("--atol", options.atol, "allowed beside that")
+        ->transform(apps::number_rule({}, false));
     app.add_flag("--all", all, "print every comparison");
     if (!apps::parse_flags(app, argc, argv)) return 0;
     const Divergence found =

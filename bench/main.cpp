@@ -4,15 +4,13 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tern/apps/common/app.h"
-#include "tern/apps/common/flags.h"
-#include "tern/apps/common/memory_options.h"
+#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/training_options.h"
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/bf16_way.h"
@@ -131,24 +129,15 @@ void run_apart(const std::string& name, const Flags& flags) {
         "{} failed", name);
 }
 
-int run(int argc, char** argv) {
-  Flags flags;
-  CLI::App app("Times training steps of tern's models.", "tern_bench");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--only", flags.only, "cases whose name contains this");
-  app.add_option("--threads", flags.threads, "threads")->check(CLI::Range(1, 1024));
-  app.add_option("--reps", flags.reps, "steps timed, after three that are not")
-      ->check(CLI::Range(1, 100000));
-  apps::add_precision(app, flags.precision);
-  apps::add_memory_flags(app, flags.memory_use);
-  apps::add_recompute_flag(app, flags.memory_use);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  set_num_threads(flags.threads);
-  const MatmulPrecisionScope precision(matmul_precision(flags.precision));
+void add_settings(apps::Settings& s, Flags& flags) {
+  s.text("only", flags.only, "TEXT", "cases whose name contains this");
+  apps::add_threads(s, flags.threads);
+  s.number("reps", flags.reps, {1, 100000}, "steps timed, after three that are not");
+  apps::add_precision(s, flags.precision);
+  apps::add_memory_settings(s, flags.memory_use);
+}
+
+int run(const Flags& flags) {
   std::vector<Case> cases = all_cases();
   for (const Case& c : cases)
     if (c.name == flags.only) {
@@ -177,5 +166,12 @@ int run(int argc, char** argv) {
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  return tern::apps::run_app("tern_bench", [&] { return tern::bench::run(argc, argv); });
+  using namespace tern;
+  bench::Flags flags;
+  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
+                              .run = [&] { return bench::run(flags); }};
+  const auto program = [&] {
+    return apps::Program{"tern_bench", "Times training steps of tern's models.", {command}};
+  };
+  return apps::run_program("tern_bench", program, argc, argv);
 }

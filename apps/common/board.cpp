@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "tern/apps/common/attention_parts.h"
@@ -11,11 +10,6 @@
 #include "tern/core/ops/ops.h"
 
 namespace tern::apps {
-
-void add_tensorboard(CLI::App& app, bool& tensorboard) {
-  app.add_flag("--tensorboard", tensorboard,
-               "write event files for TensorBoard into the run's folder");
-}
 
 void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& b, int64_t step) {
   constexpr int64_t kSide = 256;

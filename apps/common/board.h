@@ -1,5 +1,5 @@
-// --tensorboard of the training programs, and the pictures of their reports as TensorBoard's
-// images. Scalars and histograms are the loop's own (train/loop.h).
+// The pictures of the programs' reports as TensorBoard's images (--tensorboard). Scalars and
+// histograms are the loop's own (train/loop.h).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,7 @@
 #include "tern/models/heatmaps.h"
 #include "tern/train/tensorboard.h"
 
-namespace CLI {
-class App;
-}
-
 namespace tern::apps {
-
-void add_tensorboard(CLI::App& app, bool& tensorboard);
 
 /// The bitmap enlarged to about 256 pixels, for TensorBoard smooths what it enlarges.
 void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& bitmap,

@@ -34,9 +34,9 @@ class Given {
 
 /// What a program does by one name: `lm generate`.
 struct Command {
-  std::string name;   ///< empty: of a program that does only this
-  std::string about;  ///< a sentence
-  std::function<void(Settings&)> settings;
+  std::string name = {};   ///< empty: of a program that does only this
+  std::string about = {};  ///< a sentence
+  std::function<void(Settings&)> settings = {};
   /// Throws Error where flags do not go together. Rows of settings with only_if() need nothing.
   std::function<void(const Given&)> check = {};
   /// The exit code.

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "tern/apps/common/standard_streams.h"
 #include "tern/train/progress.h"
 
@@ -15,12 +13,6 @@ std::string megabytes(int64_t bytes) {
 }
 
 }  // namespace
-
-void add_dry_run(CLI::App& app, bool& dry_run) {
-  app.add_flag("--dry-run", dry_run,
-               "say what the model and a step of training take and whether it fits this machine "
-               "(exit code 1: it does not); nothing is trained or written");
-}
 
 int64_t needed_bytes(const Summary& s, const DryRunOptions& o) {
   // The allocator keeps blocks for reuse up to a quarter beside those in use, and 16 MiB.

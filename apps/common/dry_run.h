@@ -14,13 +14,7 @@
 #include "tern/apps/common/machine.h"
 #include "tern/train/summary.h"
 
-namespace CLI {
-class App;
-}
-
 namespace tern::apps {
-
-void add_dry_run(CLI::App& app, bool& dry_run);
 
 struct DryRunOptions {
   Facts facts = {};             ///< said first: model, data, recipe

@@ -113,19 +113,6 @@ CLI::Validator number_rule(const Bounds& bounds, bool whole) {
   return {rule, ""};
 }
 
-template <class T>
-CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* text,
-                        const Bounds& bounds) {
-  return app.add_option(name, value, text)
-      ->type_name(std::is_integral_v<T> ? "N" : "X")
-      ->transform(number_rule(bounds, std::is_integral_v<T>));
-}
-
-template CLI::Option* add_number(CLI::App&, const char*, double&, const char*, const Bounds&);
-template CLI::Option* add_number(CLI::App&, const char*, int&, const char*, const Bounds&);
-template CLI::Option* add_number(CLI::App&, const char*, int64_t&, const char*, const Bounds&);
-template CLI::Option* add_number(CLI::App&, const char*, uint64_t&, const char*, const Bounds&);
-
 CLI::Validator word_rule(const std::vector<std::string>& choices) {
   auto rule = [choices](std::string& given) -> std::string {
     if (std::find(choices.begin(), choices.end(), given) != choices.end()) return "";
@@ -134,20 +121,6 @@ CLI::Validator word_rule(const std::vector<std::string>& choices) {
                        fmt::join(choices, ", "));
   };
   return {rule, ""};
-}
-
-CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
-                        const std::vector<std::string>& choices) {
-  return app.add_option(name, value, text)
-      ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-      ->check(word_rule(choices));
-}
-
-void add_precision(CLI::App& app, std::string& precision) {
-  add_choice(
-      app, "--precision", precision,
-      "of matrix products: bf16 rounds what goes into them, for processors with AMX or AVX512_BF16",
-      {"f32", "bf16"});
 }
 
 bool parse_flags(CLI::App& app, int argc, char** argv) {
@@ -175,10 +148,6 @@ void check_flags_beside(const CLI::App& app, const std::string& flag,
     bool free = name == flag || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
     check(other->count() == 0 || free, "{} cannot be given with {}: {}", name, flag, why);
   }
-}
-
-void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed) {
-  check_flags_beside(app, "--resume", allowed, "the run goes on as it was started");
 }
 
 }  // namespace tern::apps

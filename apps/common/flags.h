@@ -1,5 +1,4 @@
-// Flags of the programs, on top of CLI11: ranges and choices with messages that say what is
-// allowed.
+// What command_line.h has of CLI11: ranges and choices with messages that say what is allowed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,18 +15,6 @@ CLI::Validator number_rule(const Bounds& bounds, bool whole);
 /// And one for words, which names the one that was likely meant.
 CLI::Validator word_rule(const std::vector<std::string>& words);
 
-/// REQUIRES: T is double, int, int64_t or uint64_t.
-template <class T>
-CLI::Option* add_number(CLI::App& app, const char* name, T& value, const char* text,
-                        const Bounds& bounds);
-
-/// The type's name lists the choices: that is where completion reads them.
-CLI::Option* add_choice(CLI::App& app, const char* name, std::string& value, const char* text,
-                        const std::vector<std::string>& choices);
-
-/// --precision of matrix products.
-void add_precision(CLI::App& app, std::string& precision);
-
 /// Parses the command line; false if it asked for help or the version, which is then printed. Wrong
 /// flags throw Error, which names the one that was likely meant. Beside the flags of `app` there is
 /// --version, and in front of all others, for whoever installs the program, --print-man and
@@ -37,9 +24,5 @@ bool parse_flags(CLI::App& app, int argc, char** argv);
 /// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.
 void check_flags_beside(const CLI::App& app, const std::string& flag,
                         const std::vector<std::string>& allowed, const std::string& why);
-
-/// Error for every flag beside --resume that is not one of `allowed`: a run goes on as it was
-/// started.
-void check_resume_flags(const CLI::App& app, const std::vector<std::string>& allowed);
 
 }  // namespace tern::apps

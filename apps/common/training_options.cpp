@@ -56,23 +56,21 @@ void add_gradient(Settings& s, TrainingOptions& o) {
   add_precision(s, o.precision).came_later();
 }
 
-void add_memory(Settings& s, MemoryOptions& m, const TrainingTraits& traits) {
-  s.toggle("step_in_backward", m.step_in_backward,
-           "step each weight as soon as its gradient is there, and free that: less memory, the "
-           "same numbers; needs --clip 0");
-  s.word("recompute", m.recompute, nn::recompute_names(),
-         "what is computed again in the backward pass rather than kept, with the same numbers: "
-         "selective, norms and GELU (1 to 2 % slower); full, whole blocks (a third)")
-      .flag(traits.blocks ? "--recompute" : "");
-  s.number("optimizer_bits", m.optimizer_bits, {8, 32},
-           "of Adam's state a weight and moment; 8 takes a quarter of the memory")
-      .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2))
-      .type = "32|8";  // no others between them: check_memory
+// Phrases of the recipe.
+std::string describe_epoch_end(const TrainingOptions& o) {
+  const EpochEndOptions& e = o.epoch_end;
+  std::string s;
+  if (o.schedule == "plateau")
+    s += fmt::format(", rate times {:g} after {} epoch{} no better", e.plateau_factor,
+                     e.plateau_patience + 1, e.plateau_patience == 0 ? "" : "s");
+  if (e.patience > 0) s += fmt::format(", patience {}", e.patience);
+  if (e.keep > 0) s += fmt::format(", keeps {} epoch{}", e.keep, e.keep == 1 ? "" : "s");
+  return s;
 }
 
 void add_epoch_end(Settings& s, TrainingOptions& o) {
   EpochEndOptions& e = o.epoch_end;
-  const std::string why = "--schedule is " + o.schedule, text = describe_epoch_end(e, o.schedule);
+  const std::string why = "--schedule is " + o.schedule, text = describe_epoch_end(o);
   s.number("patience", e.patience, kAnyCount,
            "end the run after N epochs in a row that were no better on held-out data; 0: never")
       .says(!text.empty(), "{}", text.empty() ? "" : text.substr(2));
@@ -88,19 +86,61 @@ void add_epoch_end(Settings& s, TrainingOptions& o) {
 
 }  // namespace
 
+void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
+  s.toggle("step_in_backward", m.step_in_backward,
+           "step each weight as soon as its gradient is there, and free that: less memory, the "
+           "same numbers; needs --clip 0");
+  s.word("recompute", m.recompute, nn::recompute_names(),
+         "what is computed again in the backward pass rather than kept, with the same numbers: "
+         "selective, norms and GELU (1 to 2 % slower); full, whole blocks (a third)")
+      .flag(blocks ? "--recompute" : "");
+  s.number("optimizer_bits", m.optimizer_bits, {8, 32},
+           "of Adam's state a weight and moment; 8 takes a quarter of the memory")
+      .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2))
+      .type = "32|8";  // no others between them: check_training_options
+}
+
+std::string describe_memory(const MemoryOptions& o) {
+  std::string s;
+  if (o.optimizer_bits != 32) s += fmt::format(", optimizer state of {} bits", o.optimizer_bits);
+  if (o.recompute != "none") s += fmt::format(", {} recomputation", o.recompute);
+  if (o.step_in_backward) s += ", steps in backward";
+  return s;
+}
+
 void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
   add_optimizer(s, o, traits);
   add_gradient(s, o);
   s.inside(
-      "memory_use", [&] { add_memory(s, o.memory_use, traits); }, true);
+      "memory_use", [&] { add_memory_settings(s, o.memory_use, traits.blocks); }, true);
   s.inside(
       "epoch_end", [&] { add_epoch_end(s, o); }, true);
 }
 
 void check_training_options(const TrainingOptions& o) {
-  check_memory(o.memory_use);
-  check_optimizer_bits(o.optimizer, o.memory_use);
-  check_memory(o.memory_use, o.clip, o.accumulate);
+  const MemoryOptions& m = o.memory_use;
+  check(m.optimizer_bits == 32 || m.optimizer_bits == 8, "optimizer_bits is {}; 32 or 8",
+        m.optimizer_bits);
+  check(m.optimizer_bits == 32 || o.optimizer == "adam" || o.optimizer == "adamw",
+        "--optimizer-bits is for adam and adamw; {} keeps 32", o.optimizer);
+  check(!m.step_in_backward || o.clip == 0,
+        "--step-in-backward frees each gradient as soon as its weight is stepped, but --clip {:g} "
+        "needs the norm of all of them before the first step; give --clip 0",
+        o.clip);
+  check(!m.step_in_backward || o.accumulate == 1,
+        "--step-in-backward frees each gradient as soon as its weight is stepped, but --accumulate "
+        "{} adds those of several batches before a step; leave one of the two out",
+        o.accumulate);
+}
+
+void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy) {
+  check(held_out || o.epoch_end.patience == 0,
+        "--patience {} needs held-out data to judge an epoch by, and nothing is held out; give {}",
+        o.epoch_end.patience, remedy);
+  check(held_out || o.schedule != "plateau",
+        "--schedule plateau needs held-out data to judge an epoch by, and nothing is held out; "
+        "give {}",
+        remedy);
 }
 
 train::LearnerOptions learner_options(const TrainingOptions& o) {
@@ -108,7 +148,11 @@ train::LearnerOptions learner_options(const TrainingOptions& o) {
 }
 
 train::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width) {
-  return with_plateau({.name = o.schedule, .warmup = o.warmup, .dim = width}, o.epoch_end);
+  return {.name = o.schedule,
+          .warmup = o.warmup,
+          .dim = width,
+          .plateau_patience = o.epoch_end.plateau_patience,
+          .plateau_factor = o.epoch_end.plateau_factor};
 }
 
 train::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, int64_t width,
@@ -132,7 +176,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
 void set_loop_options(train::LoopOptions& loop, const TrainingOptions& o) {
   loop.epochs = o.epochs;
   loop.accumulate = o.accumulate;
-  set_epoch_end(loop, o.epoch_end);
+  loop.patience = o.epoch_end.patience;
+  loop.keep = o.epoch_end.keep;
 }
 
 }  // namespace tern::apps

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/epoch_end.h"
-#include "tern/apps/common/memory_options.h"
 #include "tern/apps/common/settings.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/learner.h"
@@ -18,6 +16,25 @@ struct LoopOptions;
 }
 
 namespace tern::apps {
+
+/// What a training may do to take less memory.
+struct MemoryOptions {
+  bool step_in_backward = false;   ///< train::LearnerOptions
+  std::string recompute = "none";  ///< nn::Recompute, of the model's blocks
+  int64_t optimizer_bits = 32;     ///< or 8: optim::AdamOptions::state_bits
+
+  bool operator==(const MemoryOptions&) const = default;
+};
+
+/// What a training does as an epoch ends.
+struct EpochEndOptions {
+  int64_t patience = 0;          ///< train::LoopOptions
+  int64_t keep = 0;              ///< train::LoopOptions
+  int64_t plateau_patience = 2;  ///< train::ScheduleOptions
+  double plateau_factor = 0.5;   ///< train::ScheduleOptions
+
+  bool operator==(const EpochEndOptions&) const = default;
+};
 
 struct TrainingOptions {
   int64_t epochs = 10;
@@ -32,8 +49,8 @@ struct TrainingOptions {
   double ema = 0;          ///< decay of averaged weights; 0: off
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
-  MemoryOptions memory_use;
-  EpochEndOptions epoch_end;
+  MemoryOptions memory_use = {};
+  EpochEndOptions epoch_end = {};
 };
 
 /// What differs from program to program.
@@ -47,8 +64,16 @@ struct TrainingTraits {
 /// The rows of all but epochs.
 void add_training_settings(Settings& settings, TrainingOptions& options,
                            const TrainingTraits& traits);
+/// The rows of MemoryOptions alone; with `blocks` the model has some, which can be recomputed.
+void add_memory_settings(Settings& settings, MemoryOptions& options, bool blocks = true);
+/// ", optimizer state of 8 bits" and so on; empty where they are the defaults.
+std::string describe_memory(const MemoryOptions& options);
+
 /// Error where they do not go together.
 void check_training_options(const TrainingOptions& options);
+/// Error where an epoch is to be judged by held-out data and nothing is `held_out`. `remedy` is the
+/// flag that holds data out.
+void check_held_out(const TrainingOptions& options, bool held_out, const char* remedy);
 
 /// Clipping, averages and when weights are stepped; without the schedule.
 train::LearnerOptions learner_options(const TrainingOptions& options);

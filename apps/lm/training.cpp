@@ -52,8 +52,7 @@ Tensor copy_of(const Tensor& ids) {
 void LmProgram::load(const train::RunFolder* resumed) {
   texts = read_texts(config);
   const bool held_out = encode(resumed != nullptr);
-  if (!resumed)
-    check_held_out(config.epoch_end, config.schedule, held_out, "--hold-out or --valid");
+  if (!resumed) check_held_out(config, held_out, "--hold-out or --valid");
 }
 
 std::string LmProgram::folder_name() const {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tern/apps/common/json_config.h"
+#include "tern/apps/common/json_types.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"

@@ -58,7 +58,7 @@ void settings(Settings& s, TrainOptions& o) {
 
 void check_config(const TrainOptions& o) {
   check_training_options(o);
-  check_held_out(o.epoch_end, o.schedule, o.hold_out > 0, "--hold-out");
+  check_held_out(o, o.hold_out > 0, "--hold-out");
 }
 
 TrainOptions default_options(const std::string& name) {

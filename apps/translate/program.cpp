@@ -238,7 +238,7 @@ void TranslateProgram::load(const train::RunFolder* resumed) {
   c.model.source_vocab = tokenizers.source.size();
   c.model.target_vocab = tokenizers.target.size();
   c.model.length_ratio = length_ratio(*corpus.train.pairs);
-  check_held_out(c.epoch_end, c.schedule, !corpus.valid.pairs->empty(), "--hold-out");
+  check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
 }
 
 Summary TranslateProgram::summary() const {

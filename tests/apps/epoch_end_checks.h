@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tern/apps/common/epoch_end.h"
+#include "tern/apps/common/training_options.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_folder.h"
