@@ -55,6 +55,7 @@ class LanguageModel {
   /// Texts side by side, none at first. In evaluation, gradients off.
   std::unique_ptr<decoding::TextStepper> texts() const;
   bool can_pack() const { return pack_ != nullptr; }
+  bool is_packed() const { return packed_ != nullptr; }
   /// From now on texts are written, and tokens scored, with packed weights (decode/packed_gpt.h).
   /// keep: the model stays beside them, for attention(); else its weights are freed, and it is of
   /// no other use, nor are its copies. REQUIRES: can_pack().

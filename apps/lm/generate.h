@@ -60,9 +60,10 @@ Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
                    const std::string& prompt, const GenerateOptions& options,
                    const std::function<bool(std::string_view)>& show = {});
 
-/// The same for several prompts side by side; as a text ends, the next prompt takes its place.
-/// Prompt i draws from stream i of the seed. `show` gets text after text, in their order; once it
-/// says false, what was written by then is returned.
+/// The same for several prompts: of a packed model side by side, where the next prompt takes the
+/// place of a text that ends; of others one after the other. Prompt i draws from stream i of the
+/// seed. `show` gets text after text, in their order; once it says false, what was written by then
+/// is returned.
 std::vector<Generated> generate_all(
     const LanguageModel& model, const data::ByteBpe& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& options,

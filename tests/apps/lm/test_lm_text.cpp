@@ -168,7 +168,9 @@ TEST_CASE("lm: several prompts are written as each alone, and shown in their ord
 TEST_CASE("lm: packed models write past their context as the model itself, whatever the company") {
   const data::ByteBpe bpe = bytes();
   std::vector<std::string> prompts;
-  for (int i = 0; i < 19; ++i) prompts.push_back(std::string(static_cast<size_t>(i), 'b') + "ca");
+  for (int i = 0; i < 37; ++i)
+    prompts.push_back(std::string(static_cast<size_t>(i % 19), static_cast<char>('b' + i / 19)) +
+                      "ca");
   const GenerateOptions greedy{.max_tokens = 40, .temperature = 0};
   const GenerateOptions drawn{.max_tokens = 40, .temperature = 2, .seed = 5};
   NoGradGuard guard;
