@@ -26,6 +26,8 @@ void add_value(CLI::App& app, const Setting& s, T& value) {
     if constexpr (!std::is_same_v<T, std::string>) option->delimiter(',');
     option->check(word_rule(s.words));
   }
+  if constexpr (requires { value.empty(); })
+    if (value.empty()) option->default_str("");  // and not "[]"
   if (s.required) option->required();
   if (s.repeated) option->allow_extra_args(false);  // or "[END]" would be taken for a list
 }
