@@ -15,15 +15,16 @@
 
 namespace tern::apps::train_cifar {
 
-/// A module that makes logits (B, classes) of images (B, 3, 32, 32), and what it tells of itself
+/// A module that makes logits (B, classes) of images (B, C, S, S), and what it tells of itself
 /// (models/heatmaps.h). A module itself, and a handle: copies are the same model.
 class ImageClassifier {
  public:
   template <class M>
-  ImageClassifier(std::string name, M model);
+  ImageClassifier(std::string name, M model, PictureForm form = {});
 
   Tensor operator()(const Tensor& images) const { return forward_(images); }
   const std::string& name() const { return name_; }
+  const PictureForm& form() const { return form_; }
   std::string summary() const { return summary_ ? summary_() : ""; }
   int64_t patch_size() const { return patch_size_; }  ///< 0: it sees no patches
   models::Heatmaps heatmaps(const Tensor& images) const {
@@ -36,9 +37,10 @@ class ImageClassifier {
 
  private:
   template <class M>
-  ImageClassifier(std::string name, std::shared_ptr<M> model);
+  ImageClassifier(std::string name, std::shared_ptr<M> model, PictureForm form);
 
   std::string name_;
+  PictureForm form_;
   std::function<Tensor(const Tensor&)> forward_;
   nn::ModuleRef module_;
   std::function<std::string()> summary_;
@@ -52,12 +54,15 @@ struct ClassifierEntry {
   std::string name;
   double dropout;    ///< the model's own
   bool has_dropout;  ///< whether another can be set
-  std::function<ImageClassifier(double dropout, Rng& rng, nn::Recompute recompute)> build;
+  std::function<ImageClassifier(double dropout, Rng& rng, nn::Recompute recompute,
+                                const PictureForm& form)>
+      build;
   TrainOptions recipe = {};    ///< how it is trained where no flag says otherwise
   bool has_recompute = false;  ///< whether its blocks can be computed again in backward
 
-  ImageClassifier make(double p, Rng& rng, nn::Recompute recompute = nn::Recompute::none) const {
-    return build(p, rng, recompute);
+  ImageClassifier make(double p, Rng& rng, nn::Recompute recompute = nn::Recompute::none,
+                       const PictureForm& form = {}) const {
+    return build(p, rng, recompute, form);
   }
 };
 
@@ -77,12 +82,13 @@ std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Op
                                      const TrainOptions& recipe = {});
 
 template <class M>
-ImageClassifier::ImageClassifier(std::string name, M model)
-    : ImageClassifier(std::move(name), std::make_shared<M>(std::move(model))) {}
+ImageClassifier::ImageClassifier(std::string name, M model, PictureForm form)
+    : ImageClassifier(std::move(name), std::make_shared<M>(std::move(model)), form) {}
 
 template <class M>
-ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model)
+ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model, PictureForm form)
     : name_(std::move(name)),
+      form_(form),
       forward_([model](const Tensor& images) { return (*model)(images); }),
       module_(*model) {
   if constexpr (requires { model->summary(); }) summary_ = [model] { return model->summary(); };
@@ -102,11 +108,17 @@ std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Op
     double dropout = 0;
     if constexpr (kHasDropout) dropout = options.dropout;
     constexpr bool kHasRecompute = requires(Options o) { o.recompute = nn::Recompute::full; };
-    auto build = [name = name, options = options](double p, Rng& rng, nn::Recompute recompute) {
+    auto build = [name = name, options = options](double p, Rng& rng, nn::Recompute recompute,
+                                                  const PictureForm& form) {
       Options o = options;
       if constexpr (kHasDropout) o.dropout = p;
       if constexpr (kHasRecompute) o.recompute = recompute;
-      return ImageClassifier(name, M(o, rng));
+      if constexpr (requires { o.image = 32, o.channels = 3, o.classes = 10; }) {
+        o.image = form.side;
+        o.channels = form.channels;
+        o.classes = form.classes;
+      }
+      return ImageClassifier(name, M(o, rng), form);
     };
     out.push_back({name, dropout, kHasDropout, build, recipe, kHasRecompute});
   }

@@ -12,7 +12,9 @@ namespace {
 constexpr Bounds kAlpha{0, 1000};
 
 void add_data(Settings& s, TrainOptions& o) {
-  s.text("data", o.data, "DIR|TAR.GZ", "folder or .tar.gz with CIFAR-10's binary files");
+  s.text("data", o.data, "DIR|TAR.GZ",
+         "labelled pictures: CIFAR-10 or CIFAR-100 (binary files or .tar.gz), MNIST, or a folder "
+         "with a folder of .png and .jpg files for each class");
   s.number("limit", o.limit, kAnyCount, "train and test on the first N images only; 0: all");
   s.number("hold_out", o.hold_out, kShare,
            "share of the training images that chooses the best epoch's weights, which alone are "
@@ -28,6 +30,21 @@ void add_data(Settings& s, TrainOptions& o) {
       .says(o.mixup > 0, "mixup {:g}", o.mixup);
   s.number("cutmix", o.cutmix, kAlpha, "alpha of cutmix; 0: off")
       .says(o.cutmix > 0, "cutmix {:g}", o.cutmix);
+}
+
+// What makes the model and its input, and its words for the classes.
+void add_form(Settings& s, TrainOptions& o) {
+  PictureForm& f = o.form;
+  s.number("side", f.side, {8, 512}, "of the pictures, which are resized to N x N")
+      .says(f.side != data::kImageSide, "pictures of {0} x {0}", f.side);
+  s.number("channels", f.channels, {1, 3}, "").flag("");
+  s.number("classes", f.classes, {2, 1e6}, "").flag("");
+  s.texts("class_names", o.class_names, "", "").flag("");
+  const char* const colors[] = {"red", "green", "blue"};
+  for (size_t c = 0; c < 3; ++c) {
+    s.number(std::string("mean_") + colors[c], f.normalization.mean[c], {0, 1}, "").flag("");
+    s.number(std::string("std_") + colors[c], f.normalization.std[c], {0, 1, true}, "").flag("");
+  }
 }
 
 }  // namespace
@@ -52,12 +69,17 @@ void settings(Settings& s, TrainOptions& o) {
   add_training_settings(s, o, {.optimizers = train::optimizer_names()});
   s.find("memory_use.recompute")
       ->only_if(!model || model->has_recompute, o.model + " has no blocks");
+  s.inside(
+      "pictures", [&] { add_form(s, o); }, true);
   s.text("init", o.init, "FILE", "weights to start from")
       .says(!o.init.empty(), "weights from {}", o.init);
 }
 
 void check_config(const TrainOptions& o) {
   check_training_options(o);
+  check(o.augment != "strong" || o.form.side == data::kImageSide,
+        "--augment strong is for pictures of {0} x {0}, --side is {1}; take standard",
+        data::kImageSide, o.form.side);
   check_held_out(o, o.hold_out > 0, "--hold-out");
 }
 

@@ -4,10 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tern/apps/common/training_options.h"
+#include "tern/data/images/augment.h"
 
 namespace tern::apps::train_cifar {
+
+/// What a model is given, and what it tells apart.
+struct PictureForm {
+  int64_t side = data::kImageSide;          ///< height and width
+  int64_t channels = data::kImageChannels;  ///< 3, or 1 of grey pictures
+  int64_t classes = 10;
+  data::Normalization normalization = {};
+  int64_t numbers() const { return channels * side * side; }
+};
 
 struct TrainOptions : TrainingOptions {
   std::string data;  ///< folder or archive; empty: the drawn set
@@ -20,6 +31,10 @@ struct TrainOptions : TrainingOptions {
   int64_t limit = 0;    ///< use only so many training (and test) images; 0: all
   double hold_out = 0;  ///< share of the training images that chooses the best epoch
   std::string init;     ///< weights to start from; empty: drawn ones
+
+  // What the data say; older files lack it, which are all of CIFAR-10.
+  PictureForm form;
+  std::vector<std::string> class_names;
 
   TrainOptions();
 };

@@ -14,18 +14,15 @@ namespace {
 constexpr size_t kPredictions = 12;
 constexpr int64_t kPictures = 4;  // with maps of their patches
 
-Picture to_picture(const data::Image& image) {
-  return {data::kImageSide, data::kImageSide, {image.begin(), image.end()}};
-}
-
-Prediction prediction(const data::Dataset<data::ImageSample>& set, const Evaluation& e, size_t i) {
+Prediction prediction(const CifarTraining& t, const Evaluation& e, size_t i) {
   auto first = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
-  data::ImageSample sample = set.get(static_cast<int64_t>(i));
-  return {to_picture(*sample.image), sample.label, {first, first + e.classes}};
+  const Sample sample = t.evaluated_set().get(static_cast<int64_t>(i));
+  return {picture_of(sample, t.form), sample.label, {first, first + e.classes}};
 }
 
 // The wrong answers that the model was surest of.
-std::vector<Prediction> worst(const data::Dataset<data::ImageSample>& set, const Evaluation& e) {
+std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
+  const data::Dataset<Sample>& set = t.evaluated_set();
   std::vector<std::pair<float, size_t>> wrong;
   for (size_t i = 0; i < static_cast<size_t>(e.images); ++i) {
     auto row = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
@@ -35,7 +32,7 @@ std::vector<Prediction> worst(const data::Dataset<data::ImageSample>& set, const
   std::sort(wrong.begin(), wrong.end());
   std::vector<Prediction> out;
   for (size_t k = 0; k < std::min(kPredictions, wrong.size()); ++k)
-    out.push_back(prediction(set, e, wrong[k].second));
+    out.push_back(prediction(t, e, wrong[k].second));
   return out;
 }
 
@@ -58,16 +55,16 @@ std::vector<LayerMaps> layer_maps(const CifarTraining& t, const models::Heatmaps
 
 // The first test images with what the model makes of their patches.
 void add_pictures(ReportData& d, const CifarTraining& t) {
-  const data::Dataset<data::ImageSample>& set = t.evaluated_set();
+  const data::Dataset<Sample>& set = t.evaluated_set();
   const int64_t count = std::min(kPictures, set.size());
   if (count == 0) return;
   const models::PatchMaps found = t.patch_maps(count);
   d.pictures_title = found.title;
   d.pictures_caption = found.caption;
   for (int64_t i = 0; i < count && !found.maps.empty(); ++i) {
-    const data::ImageSample sample = set.get(i);
+    const Sample sample = set.get(i);
     PictureMaps p{
-        to_picture(*sample.image), d.class_names.at(static_cast<size_t>(sample.label)), {}};
+        picture_of(sample, t.form), d.class_names.at(static_cast<size_t>(sample.label)), {}};
     for (const models::PatchMap& m : found.maps)
       p.shares.push_back({.name = m.title,
                           .maps = m.values.size(1),
@@ -87,13 +84,21 @@ std::string describe_model(const ImageClassifier& model) {
                      summary.empty() ? "" : ": ", summary);
 }
 
+Picture picture_of(const Sample& sample, const PictureForm& f) {
+  Picture p{f.side, f.side, {}};
+  for (int64_t c = 0; c < 3; c += f.channels)
+    p.pixels.insert(p.pixels.end(), sample.bytes.get(), sample.bytes.get() + f.numbers());
+  return p;
+}
+
 Facts describe(const CifarTraining& t, const std::string& data_path) {
   const std::string held =
       t.held_set.size() > 0 ? fmt::format(", {} held-out", train::grouped(t.held_set.size())) : "";
   return {{"model", describe_model(t.model)},
           {"data",
-           fmt::format("{}: {} training{} and {} test images, {} steps an epoch", data_path,
+           fmt::format("{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
                        train::grouped(t.train_set.size()), held, train::grouped(t.test_set.size()),
+                       t.note,
                        train::grouped(train::steps_per_epoch(t.loader, t.options.accumulate)))}};
 }
 
@@ -104,14 +109,15 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   double seconds = 0;
   for (const train::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
-  d.run = summary_of(fmt::format("{} on {}", t.options.model,
-                                 t.options.data.empty() ? "drawn shapes" : "CIFAR-10"),
-                     facts, record, t.loop);
+  d.run = summary_of(
+      fmt::format("{} on {}", t.options.model, t.options.data.empty() ? "drawn shapes" : t.kind),
+      facts, record, t.loop);
   d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
                                                history.size(), history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
   if (t.best_tested) d.tested = BestTested{e.top, e.loss};
+  d.ranks = static_cast<int>(e.ranks());
   if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
   d.patch = t.model.patch_size();
@@ -122,9 +128,9 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   add_pictures(d, t);
   d.confusion = e.confusion;
   for (size_t i = 0; i < std::min(kPredictions, static_cast<size_t>(e.images)); ++i)
-    d.predictions.push_back(prediction(t.evaluated_set(), e, i));
+    d.predictions.push_back(prediction(t, e, i));
   if (!d.predictions.empty()) d.sample = d.predictions[0].picture;
-  d.mistakes = worst(t.evaluated_set(), e);
+  d.mistakes = worst(t, e);
   return d;
 }
 
@@ -150,9 +156,9 @@ std::vector<std::string> result_lines(const CifarTraining& t) {
           test};
 }
 
-std::string accuracy_lines(const std::array<double, 5>& top) {
+std::string accuracy_lines(const std::array<double, 5>& top, int64_t ranks) {
   std::string s;
-  for (size_t k = 0; k < top.size(); ++k)
+  for (size_t k = 0; k < static_cast<size_t>(ranks); ++k)
     s += fmt::format("Top-{} accuracy: {:.4f}\n", k + 1, top[k]);
   return s;
 }

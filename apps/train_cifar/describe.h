@@ -13,6 +13,9 @@ namespace tern::apps::train_cifar {
 /// "gmlp-small, 86,602 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
+/// A sample as reports show it: grey in all three channels.
+Picture picture_of(const Sample& sample, const PictureForm& form);
+
 /// Model and data (read from `data_path`): a heading and a text each.
 Facts describe(const CifarTraining& training, const std::string& data_path);
 
@@ -27,7 +30,7 @@ std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 /// What a finished run says: whose weights count, and how they do.
 std::vector<std::string> result_lines(const CifarTraining& training);
 
-/// "Top-1 accuracy: 0.6135" to "Top-5 accuracy: 0.9520", a line each.
-std::string accuracy_lines(const std::array<double, 5>& top);
+/// "Top-1 accuracy: 0.6135" to "Top-5 accuracy: 0.9520", a line each of the first `ranks`.
+std::string accuracy_lines(const std::array<double, 5>& top, int64_t ranks = 5);
 
 }  // namespace tern::apps::train_cifar

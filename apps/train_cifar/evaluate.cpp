@@ -44,13 +44,12 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   return rank;
 }
 
-std::optional<Evaluation> evaluate(const ImageClassifier& model,
-                                   const data::Dataset<data::ImageSample>& data,
+std::optional<Evaluation> evaluate(const ImageClassifier& model, const data::Dataset<Sample>& data,
                                    const EvaluationProgress& progress) {
   NoGradGuard no_grad;
   Evaluation e;
   data::Loader<data::Batch> loader =
-      data::image_loader(data, {.order = {.batch = kBatch, .shuffle = false}});
+      batches(data, model.form(), {.order = {.batch = kBatch, .shuffle = false}});
   for (data::Batch& batch : loader) {
     add_batch(e, model(batch.images), batch.labels);
     if (progress && !progress(e.images)) return std::nullopt;

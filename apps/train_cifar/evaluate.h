@@ -1,21 +1,25 @@
 // How well a model does on a set of pictures.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tern/apps/train_cifar/classifier.h"
-#include "tern/data/images/image_loader.h"
+#include "tern/apps/train_cifar/images.h"
 
 namespace tern::apps::train_cifar {
 
 struct Evaluation {
   int64_t images = 0, classes = 0;
-  double loss = 0;                   ///< mean cross entropy, without label smoothing
-  std::array<double, 5> top = {};    ///< share of pictures whose class is among the k likeliest
+  double loss = 0;                 ///< mean cross entropy, without label smoothing
+  std::array<double, 5> top = {};  ///< share of pictures whose class is among the k likeliest
+  /// How many of `top` say something: with three classes all are among the three likeliest.
+  int64_t ranks() const { return std::min(classes, std::ssize(top)); }
   std::vector<int64_t> confusion;    ///< classes x classes, row: true class, column: prediction
   std::vector<float> probabilities;  ///< images x classes
 };
@@ -25,8 +29,7 @@ using EvaluationProgress = std::function<bool(int64_t done)>;
 
 /// Tests `model`, which should be in evaluation (nn::EvalScope); nothing if `progress`
 /// stopped it. No graph is recorded.
-std::optional<Evaluation> evaluate(const ImageClassifier& model,
-                                   const data::Dataset<data::ImageSample>& data,
+std::optional<Evaluation> evaluate(const ImageClassifier& model, const data::Dataset<Sample>& data,
                                    const EvaluationProgress& progress = {});
 
 /// How many classes are likelier than `label`; `classes` where the scores are not numbers.

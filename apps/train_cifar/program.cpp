@@ -22,11 +22,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
-    "Trains an image classifier on CIFAR-10.\n"
+    "Trains an image classifier on CIFAR-10, or any labelled pictures (--data).\n"
     "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
     "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
     "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
     "saves it, --resume goes on. The defaults below are gmlp-4m's.";
+
+// The model of a configuration without memory or weights.
+ImageClassifier make_untrained(TrainOptions o) {
+  o.init.clear();
+  ShapeOnlyScope nothing;
+  return make_model(o);
+}
 
 // Where the run's drawn pictures lie.
 std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
@@ -47,6 +54,25 @@ std::string model_of(const CifarFlags& f) {
   SafeTensors file = load_safetensors(f.eval);
   auto named = file.metadata.find("model");
   return named == file.metadata.end() ? "gmlp-4m" : named->second;
+}
+
+// The configuration of the run in the folder of these weights; nothing if it has none.
+std::optional<TrainOptions> config_beside(const std::string& weights) {
+  const fs::path parent = fs::path(weights).parent_path();
+  const train::RunFolder folder{parent.empty() ? "." : parent.string()};
+  if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
+  if (!fs::exists(folder.checkpoint())) return std::nullopt;
+  return load_config(folder, train::load_checkpoint(folder.checkpoint()));
+}
+
+// A model of the form that the pictures have, or that the run of its weights had.
+ImageClassifier trained_model(const std::string& weights, const std::string& name,
+                              const PictureForm& form) {
+  Rng rng(0);
+  const ClassifierEntry& entry = find_classifier(name);
+  ImageClassifier model = entry.make(entry.dropout, rng, nn::Recompute::none, form);
+  load_weights_of(weights, model);
+  return model;
 }
 
 void add_settings(Settings& s, CifarFlags& f) {
@@ -107,12 +133,26 @@ void CifarProgram::read_config(const train::RunFolder& folder,
 void CifarProgram::load(const train::RunFolder* resumed) {
   if (!moved_data_.empty()) config.data = moved_data_;
   make_absolute(config.data);
-  if (!config.data.empty())
-    data = data::load_cifar10(config.data);
-  else if (resumed)
-    data = data::load_cifar10(drawn_data(*resumed));
-  else
-    data = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
+  const int64_t side = config.form.side;
+  if (config.data.empty() && !resumed) {
+    drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
+    data = {drawn_, side};
+  } else {
+    data =
+        load_pictures(config.data.empty() ? drawn_data(*resumed) : config.data, side, config.seed);
+  }
+  const bool same = config.class_names.empty() ? config.form.classes == data.form.classes
+                                               : config.class_names == data.class_names;
+  check_io(!resumed || (same && config.form.channels == data.form.channels),
+           "{}: the run was started with other data: the classes are not the same", config.data);
+  config.form = data.form;
+  config.class_names = data.class_names;
+  if (resumed) return;
+  try {
+    make_untrained(config);
+  } catch (const Error& e) {
+    fail(fmt::format("{}; give another --side or --model", e.what()));
+  }
 }
 
 void CifarProgram::save(const train::RunFolder& folder) const {
@@ -120,20 +160,21 @@ void CifarProgram::save(const train::RunFolder& folder) const {
   const std::string path = drawn_data(folder);
   check_io(!fs::is_symlink(path),
            "{}: this is a link; pictures are drawn into the run's own folder alone", path);
-  data::write_cifar10(path, data);
+  data::write_cifar10(path, drawn_);
 }
 
 Summary CifarProgram::summary() const {
   std::optional<ShapeOnlyScope> nothing;
   if (config.init.empty()) nothing.emplace();
   const ImageClassifier model = make_model(config);
-  const int64_t count = std::min(config.batch, trained_images(config, data.train->size()));
+  const int64_t count = std::min(config.batch, trained_images(config, data.train.size()));
   data::Batch batch;
   train::Means means;
   auto make_batch = [&] {
-    batch.images = zeros({count, data::kImageChannels, data::kImageSide, data::kImageSide});
+    const PictureForm& f = config.form;
+    batch.images = zeros({count, f.channels, f.side, f.side});
     batch.labels = zeros({count}, DType::i64);
-    if (config.mixup + config.cutmix > 0) batch.targets = zeros({count, 10});
+    if (config.mixup + config.cutmix > 0) batch.targets = zeros({count, f.classes});
   };
   return tern::summary(
       model, [&] { return training_loss(model, config, batch, means); },
@@ -144,17 +185,12 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
-  TrainOptions drawn = config;
-  drawn.init.clear();
-  ShapeOnlyScope nothing;
-  return {.facts = {{"model", describe_model(make_model(drawn))}},
+  return {.facts = {{"model", describe_model(make_untrained(config))}},
           .waiting_batches = data::LoaderOptions().prefetch};
 }
 
 void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
-  TrainOptions drawn = config;
-  drawn.init.clear();
-  check_resumed_fits(checkpoint, path, [&] { return make_model(drawn); });
+  check_resumed_fits(checkpoint, path, [&] { return make_untrained(config); });
 }
 
 train::Loop& CifarProgram::make_loop(train::LoopOptions options, bool resumed) {
@@ -181,7 +217,7 @@ bool CifarProgram::finish() {
   }
   for (const std::string& line : result_lines(t)) train::say(line, t.loop.output());
   train::say(fmt::format("report {}", report_path_), t.loop.output());
-  print(accuracy_lines(t.evaluation->top));
+  print(accuracy_lines(t.evaluation->top, t.evaluation->ranks()));
   return true;
 }
 
@@ -195,13 +231,17 @@ void CifarProgram::write_report() {
 int evaluate_weights(const CifarFlags& f) {
   check(!f.options.data.empty(), "--eval needs --data, the images to test on");
   check_first_epoch_over(f.eval);
-  Rng rng(0);
-  const ClassifierEntry& entry = find_classifier(model_of(f));
-  ImageClassifier model = entry.make(entry.dropout, rng);
-  load_weights_of(f.eval, model);
+  const std::string name = model_of(f);
+  const std::optional<TrainOptions> run = config_beside(f.eval);
+  const TrainOptions o = run.value_or(TrainOptions{});
+  const Pictures data = load_pictures(f.options.data, o.form.side, o.seed);
+  check(o.class_names.empty() || o.class_names == data.class_names,
+        "--data {}: these are not the classes that {} was trained to tell apart", f.options.data,
+        f.eval);
+  const ImageClassifier model =
+      trained_model(f.eval, name, o.class_names.empty() ? data.form : o.form);
   nn::EvalScope evaluating(model);
-  data::Cifar10 data = data::load_cifar10(f.options.data);
-  data::Dataset<data::ImageSample> test = limited(data.test, f.options.limit);
+  const data::Dataset<Sample> test = limited(data.test, data.form, f.options.limit);
   std::optional<Evaluation> e;
   {
     train::Progress bar("testing", "images", test.size(), 0, stderr);
@@ -210,11 +250,11 @@ int evaluate_weights(const CifarFlags& f) {
       return true;
     });
   }
-  train::say(fmt::format("{} of {} on {} test images of {}", entry.name, f.eval,
+  train::say(fmt::format("{} of {} on {} test images of {}", name, f.eval,
                          train::grouped(e->images), f.options.data),
              stderr);
   train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
-  print(accuracy_lines(e->top));
+  print(accuracy_lines(e->top, e->ranks()));
   return 0;
 }
 

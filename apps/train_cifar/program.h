@@ -34,7 +34,7 @@ class CifarProgram : public TrainingProgram {
   void read_config(const train::RunFolder& folder,
                    const std::optional<SafeTensors>& state) override;
   void load(const train::RunFolder* resumed) override;
-  int64_t steps() const override { return total_steps(config, data.train->size()); }
+  int64_t steps() const override { return total_steps(config, data.train.size()); }
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return config.model; }
@@ -45,12 +45,13 @@ class CifarProgram : public TrainingProgram {
   bool finish() override;
 
   TrainOptions config;
-  data::Cifar10 data;
+  Pictures data;
   std::unique_ptr<CifarTraining> training;
 
  private:
   void write_report();
 
+  data::Cifar10 drawn_;  ///< of a new run without data
   std::string moved_data_, data_path_, report_path_;
 };
 

@@ -35,11 +35,11 @@ std::string measured(const ReportData& d) { return d.held_out ? "valid" : "test"
 std::string results(const ReportData& d) {
   if (d.run.epochs.empty()) return "";
   std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
-  for (int k = 1; k <= 5; ++k) s += fmt::format("<th>top-{}</th>", k);
+  for (int k = 1; k <= d.ranks; ++k) s += fmt::format("<th>top-{}</th>", k);
   s += "<th>loss</th></tr>\n";
   auto row = [&](const std::string& name, auto top, double loss) {
     s += fmt::format("<tr><td>{}</td>", name);
-    for (int k = 1; k <= 5; ++k) s += fmt::format("<td>{:.2f}%</td>", 100 * top(k));
+    for (int k = 1; k <= d.ranks; ++k) s += fmt::format("<td>{:.2f}%</td>", 100 * top(k));
     s += fmt::format("<td>{:.4f}</td></tr>\n", loss);
   };
   auto epoch = [&](const std::string& name, const train::EpochRecord& e) {
@@ -68,7 +68,7 @@ std::string curves(const ReportData& d) {
       {{.title = "Accuracy",
         .lines = {{"train top-1", "train_top1"},
                   {set + " top-1", set + "_top1"},
-                  {set + " top-5", set + "_top5"}},
+                  {fmt::format("{} top-{}", set, d.ranks), fmt::format("{}_top{}", set, d.ranks)}},
         .percent = true}});
 }
 
@@ -79,7 +79,8 @@ std::string tables(const ReportData& d) {
                       {"train top-1", "train_top1", 2, 100, "%"},
                       {set + " loss", set + "_loss"},
                       {set + " top-1", set + "_top1", 2, 100, "%"},
-                      {set + " top-5", set + "_top5", 2, 100, "%"},
+                      {fmt::format("{} top-{}", set, d.ranks),
+                       fmt::format("{}_top{}", set, d.ranks), 2, 100, "%"},
                       {"lr", "lr", 6}},
                      "images") +
          settings_table(d.run);

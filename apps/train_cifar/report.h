@@ -55,6 +55,7 @@ struct BestTested {
 
 struct ReportData {
   RunSummary run;                     ///< "gmlp-4m on CIFAR-10"
+  int ranks = 5;                      ///< top-1 to top-5; of fewer classes fewer
   bool held_out = false;              ///< epochs are measured on images held out
   std::optional<BestTested> tested;   ///< none before the end
   std::string shown = "Test images";  ///< what the images below are

@@ -16,7 +16,7 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-data::ImageLoaderOptions loader_options(const TrainOptions& o) {
+BatchOptions loader_options(const TrainOptions& o) {
   return {.order = {.batch = o.batch, .seed = o.seed},
           .augment = data::AugmentOptions::named(o.augment),
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
@@ -33,8 +33,8 @@ NamedTensors numbered(const models::Heatmaps& maps) {
 
 ImageClassifier make_model(const TrainOptions& o) {
   Rng rng(o.seed);
-  ImageClassifier model =
-      find_classifier(o.model).make(o.dropout, rng, nn::recompute_named(o.memory_use.recompute));
+  ImageClassifier model = find_classifier(o.model).make(
+      o.dropout, rng, nn::recompute_named(o.memory_use.recompute), o.form);
   if (!o.init.empty()) load_weights_of(o.init, model);
   return model;
 }
@@ -60,16 +60,19 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const 
   return found;
 }
 
-CifarTraining::CifarTraining(const TrainOptions& o, const data::Cifar10& data, ImageClassifier m,
+CifarTraining::CifarTraining(const TrainOptions& o, const Pictures& data, ImageClassifier m,
                              train::LoopOptions loop_options)
     : options(o),
-      train_set(limited(data.train, o.limit)),
+      kind(data.kind),
+      note(data.note),
+      form(m.form()),
+      train_set(limited(data.train, form, o.limit)),
       held_set(hold_out(train_set, o.hold_out, o.seed)),
-      test_set(limited(data.test, o.limit)),
-      loader(data::image_loader(train_set, loader_options(o))),
+      test_set(limited(data.test, form, o.limit)),
+      loader(batches(train_set, form, loader_options(o))),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
-      learner(model, *optimizer, learner_options(o, total_steps(o, data.train->size()), 0, true)),
+      learner(model, *optimizer, learner_options(o, total_steps(o, data.train.size()), 0, true)),
       initial(heatmaps()),
       loop(learner, loader,
            {.loss = [this](const data::Batch& b,
@@ -115,15 +118,13 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
   train::Learner::Evaluation scope(learner);
   add_heatmaps(events, heatmaps(), step);
-  const data::Dataset<data::ImageSample>& set = evaluated_set();
+  const data::Dataset<Sample>& set = evaluated_set();
   const int64_t count = std::min(kPictures, set.size());
   const models::PatchMaps found = patch_maps(count);
   for (int64_t i = 0; i < count; ++i)
     for (const models::PatchMap& layer : found.maps) {
       const Tensor mean = tern::mean(layer.values[i], {0});
-      const data::ImageSample sample = set.get(i);
-      const Picture picture{
-          data::kImageSide, data::kImageSide, {sample.image->begin(), sample.image->end()}};
+      const Picture picture = picture_of(set.get(i), form);
       add_bitmap(events, fmt::format("{}/image {}, {}", found.title, i + 1, layer.title),
                  overlay(picture, mean.to_vector<float>(), mean.size(0), mean.size(1)), step);
     }
@@ -137,7 +138,7 @@ std::optional<Evaluation> CifarTraining::test(const std::string& label) const {
   });
 }
 
-const data::Dataset<data::ImageSample>& CifarTraining::evaluated_set() const {
+const data::Dataset<Sample>& CifarTraining::evaluated_set() const {
   return options.hold_out > 0 && !best_tested ? held_set : test_set;
 }
 
@@ -159,7 +160,7 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
     throw train::Diverged(
         fmt::format("the {} loss after epoch {} is {}", name, loop.epoch(), evaluation->loss));
   train::Metrics m = {{name + "_loss", evaluation->loss}};
-  for (size_t k = 0; k < evaluation->top.size(); ++k)
+  for (size_t k = 0; k < static_cast<size_t>(evaluation->ranks()); ++k)
     m.emplace_back(fmt::format("{}_top{}", name, k + 1), evaluation->top[k]);
   return m;
 }
@@ -167,13 +168,13 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
 models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.heatmaps(first_images(options.hold_out > 0 ? held_set : test_set, 1));
+  return model.heatmaps(first_images(options.hold_out > 0 ? held_set : test_set, form, 1));
 }
 
 models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.patch_maps(first_images(evaluated_set(), images));
+  return model.patch_maps(first_images(evaluated_set(), form, images));
 }
 
 }  // namespace tern::apps::train_cifar

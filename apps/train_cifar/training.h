@@ -1,4 +1,4 @@
-// The training of an image classifier on CIFAR-10: what of it the loop (train/loop.h) cannot know.
+// The training of an image classifier: what of it the loop (train/loop.h) cannot know.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/config.h"
 #include "tern/apps/train_cifar/evaluate.h"
-#include "tern/data/images/cifar10.h"
+#include "tern/apps/train_cifar/pictures.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"
 
@@ -27,12 +27,13 @@ int64_t total_steps(const TrainOptions& options, int64_t images);
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
                      const data::Batch& batch, train::Means& means);
 
-/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5. With --hold-out they
+/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5 (of
+/// fewer classes fewer). With --hold-out they
 /// are valid_loss, valid_top1 ... valid_top5, of the images held out: these say which epoch is the
 /// best, and nothing sees the test set before test_best().
 struct CifarTraining {
   /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
-  CifarTraining(const TrainOptions& options, const data::Cifar10& data, ImageClassifier model,
+  CifarTraining(const TrainOptions& options, const Pictures& data, ImageClassifier model,
                 train::LoopOptions loop_options = {});
   CifarTraining(const CifarTraining&) = delete;
   CifarTraining& operator=(const CifarTraining&) = delete;
@@ -40,7 +41,7 @@ struct CifarTraining {
   /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
   std::optional<Evaluation> test(const std::string& label) const;
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
-  const data::Dataset<data::ImageSample>& evaluated_set() const;
+  const data::Dataset<Sample>& evaluated_set() const;
   /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
   /// signal stopped it. The training cannot go on from there.
   bool test_best();
@@ -49,7 +50,9 @@ struct CifarTraining {
   models::PatchMaps patch_maps(int64_t images) const;  ///< of the first of evaluated_set()
 
   TrainOptions options;
-  data::Dataset<data::ImageSample> train_set, held_set, test_set;
+  std::string kind, note;  ///< of the data
+  PictureForm form;
+  data::Dataset<Sample> train_set, held_set, test_set;
   data::Loader<data::Batch> loader;
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;

@@ -52,14 +52,20 @@ CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
   return f;
 }
 
-std::set<const data::Image*> pictures(const data::Dataset<data::ImageSample>& set) {
-  std::set<const data::Image*> all;
-  for (int64_t i = 0; i < set.size(); ++i) all.insert(set.get(i).image.get());
+// Of the whole set, or what is left of it.
+data::Dataset<Sample> all_of(const std::shared_ptr<const data::ImageSet>& set) {
+  const Pictures pictures({set, set, {}});
+  return limited(pictures.train, pictures.form, 0);
+}
+
+std::set<const uint8_t*> pictures(const data::Dataset<Sample>& set) {
+  std::set<const uint8_t*> all;
+  for (int64_t i = 0; i < set.size(); ++i) all.insert(set.get(i).bytes.get());
   return all;
 }
 
 Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
-                         const data::Dataset<data::ImageSample>& set) {
+                         const data::Dataset<Sample>& set) {
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
   nn::EvalScope evaluating(model);
@@ -69,21 +75,21 @@ Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
 }  // namespace
 
 TEST_CASE("train_cifar: a share of the training images is held out, by the seed") {
-  const data::Dataset<data::ImageSample> all = limited(tiny_data().train, 0);
+  const data::Dataset<Sample> all = all_of(tiny_data().train);
   for (double share : {0.1, 0.25, 0.5}) {
-    data::Dataset<data::ImageSample> left = all, again = all, other = all;
+    data::Dataset<Sample> left = all, again = all, other = all;
     const auto held = hold_out(left, share, 7);
     CHECK(static_cast<double>(held.size()) == 40 * share);
     CHECK(left.size() + held.size() == 40);
-    std::set<const data::Image*> both = pictures(left);
+    std::set<const uint8_t*> both = pictures(left);
     both.merge(pictures(held));
     CHECK(both == pictures(all));
     CHECK(pictures(hold_out(again, share, 7)) == pictures(held));
     CHECK(pictures(hold_out(other, share, 8)) != pictures(held));
   }
-  data::Dataset<data::ImageSample> left = all;
+  data::Dataset<Sample> left = all;
   CHECK(hold_out(left, 0, 7).size() == 0);
-  for (int64_t i = 0; i < 40; ++i) CHECK(left.get(i).image == all.get(i).image);
+  for (int64_t i = 0; i < 40; ++i) CHECK(left.get(i).bytes == all.get(i).bytes);
   for (double share : {0.01, 0.99})
     CHECK_THROWS_WITH_AS(hold_out(left, share, 7), doctest::Contains("of 40 training images"),
                          Error);
@@ -100,7 +106,7 @@ TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
   // The test set would have chosen another.
   CHECK(train::best_epoch(log.epochs, {"test_top1", true}).epoch < 4);
   CHECK(test::read_file(run.best_weights()) == test::read_file(run.weights()));
-  CHECK(evaluation_of(o, run.best_weights(), limited(tiny_data().test, 0)).loss ==
+  CHECK(evaluation_of(o, run.best_weights(), all_of(tiny_data().test)).loss ==
         log.epochs.back()["test_loss"]);
   CHECK_FALSE(log.epochs.back().has("best_top1"));
   CHECK(load_run_record(run)->best.metric == "");
@@ -125,14 +131,14 @@ TEST_CASE(
   }
   const train::EpochRecord& best = train::best_epoch(log.epochs, {"valid_top1", true});
   CHECK(best.epoch < 4);
-  data::Dataset<data::ImageSample> left = limited(tiny_data().train, 0);
+  data::Dataset<Sample> left = all_of(tiny_data().train);
   const auto held = hold_out(left, o.hold_out, o.seed);
   CHECK(evaluation_of(o, run.best_weights(), held).loss == best["valid_loss"]);
   CHECK(evaluation_of(o, run.weights(), held).loss == log.epochs.back()["valid_loss"]);
   CHECK(load_run_record(run)->best.metric == "valid_top1");
 
   // The averages that are the best epoch's weights are what is tested.
-  const Evaluation tested = evaluation_of(o, run.best_weights(), limited(tiny_data().test, 0));
+  const Evaluation tested = evaluation_of(o, run.best_weights(), all_of(tiny_data().test));
   const std::string page = test::read_file(run.file("report.html"));
   CHECK(test::contains(page, fmt::format("best epoch ({}), images held out", best.epoch)));
   CHECK(test::contains(page, fmt::format("<td>best epoch ({}), test images</td><td>{:.2f}%</td>",
