@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -58,6 +59,27 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model, const data::Dat
   e.loss /= n;
   for (double& top : e.top) top /= n;
   return e;
+}
+
+std::string prediction_line(const std::string& file, const ImageClassifier& model,
+                            const std::vector<std::string>& names) {
+  NoGradGuard no_grad;
+  constexpr size_t kShown = 3;
+  const PictureForm& form = model.form();
+  std::vector<uint8_t> bytes(static_cast<size_t>(form.numbers()));
+  write_planes(data::load_picture(file), form, bytes.data());
+  const auto shared = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+  const data::Dataset<Sample> one(std::vector<Sample>{{{shared, shared->data()}, 0}});
+  const auto p = softmax(model(first_images(one, form, 1)), -1).to_vector<float>();
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
+  std::string line = file + ":";
+  for (size_t k = 0; k < std::min(kShown, order.size()); ++k)
+    line += fmt::format("{} {} {:.1f} %", k == 0 ? "" : ",",
+                        order[k] < names.size() ? names[order[k]] : std::to_string(order[k]),
+                        100 * p[order[k]]);
+  return line + "\n";
 }
 
 }  // namespace tern::apps::train_cifar

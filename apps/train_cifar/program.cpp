@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
-    "Trains an image classifier on CIFAR-10, or any labelled pictures (--data).\n"
+    "Trains an image classifier on CIFAR-10, or any labelled pictures (--data), and uses it.\n"
     "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
     "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
     "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
@@ -75,9 +75,19 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   return model;
 }
 
+void check_predict(const CifarFlags& f, const Given& given) {
+  given.check_beside("--predict", {"--weights", "--threads", "--precision"}, "nothing is trained");
+  check(!f.weights.empty(), "--predict needs --weights, the folder of a run or a file of weights");
+}
+
 void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.text("eval", f.eval, "FILE", "only test these weights").not_in_files();
+  s.texts("predict", f.predict, "FILE...", "only say what these pictures (.png, .jpg) show")
+      .not_in_files();
+  s.text("weights", f.weights, "DIR|FILE", "for --predict: the folder of a run, or its weights")
+      .not_in_files()
+      .only_if(!f.predict.empty(), "it is for --predict");
 }
 
 }  // namespace
@@ -97,11 +107,15 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
                                   {"--data"});
   command.check = [&f, check_training = command.check](const Given& given) {
     f.model_given = given("--model");
+    if (!f.predict.empty()) return check_predict(f, given);
     if (f.eval.empty()) return check_training(given);
     given.check_beside("--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
                        "nothing is trained");
   };
-  command.run = [&f] { return f.eval.empty() ? train_classifier(f) : evaluate_weights(f); };
+  command.run = [&f] {
+    if (!f.predict.empty()) return classify_pictures(f);
+    return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
+  };
   return {"train_cifar", kAbout + other_defaults(), {command}};
 }
 
@@ -256,6 +270,26 @@ int evaluate_weights(const CifarFlags& f) {
   train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
   print(accuracy_lines(e->top, e->ranks()));
   return 0;
+}
+
+int classify_pictures(const CifarFlags& f) {
+  check_io(fs::exists(f.weights), "--weights {}: no such file or folder", f.weights);
+  const bool is_folder = fs::is_directory(f.weights);
+  const std::string weights = is_folder ? train::RunFolder{f.weights}.best_weights() : f.weights;
+  check_first_epoch_over(weights);
+  const std::optional<TrainOptions> run = config_beside(weights);
+  check_io(run.has_value(), "{}: there is no config.json beside it, which says what it tells apart",
+           weights);
+  const ImageClassifier model = trained_model(weights, run->model, run->form);
+  nn::EvalScope evaluating(model);
+  int code = 0;
+  for (const std::string& file : f.predict) try {
+      print(prediction_line(file, model, run->class_names));
+    } catch (const Error& e) {  // the others are classified all the same
+      complain(fmt::format("train_cifar: {}", e.what()));
+      code = 2;
+    }
+  return code;
 }
 
 }  // namespace tern::apps::train_cifar

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/train_cifar/describe.h"
@@ -14,8 +15,10 @@ namespace tern::apps::train_cifar {
 struct CifarFlags {
   TrainOptions options;
   TrainFlags train;
-  std::string eval;          ///< weights that are only tested
-  bool model_given = false;  ///< --model
+  std::string eval;                  ///< weights that are only tested
+  std::vector<std::string> predict;  ///< pictures that are classified
+  std::string weights;               ///< by these: a run's folder, or a file in it
+  bool model_given = false;          ///< --model
 };
 
 /// The program, with the defaults that --model chooses.
@@ -62,5 +65,7 @@ TrainOptions load_config(const train::RunFolder& folder, const std::optional<Saf
 int train_classifier(const CifarFlags& flags);
 /// Prints how well the weights in the file flags.eval do on the test images.
 int evaluate_weights(const CifarFlags& flags);
+/// Prints what the pictures flags.predict show, a line each. Gives 2 if some cannot be read.
+int classify_pictures(const CifarFlags& flags);
 
 }  // namespace tern::apps::train_cifar

@@ -269,7 +269,8 @@ CifarFlags run_on(const std::string& data, const std::string& out, int64_t side)
 
 }  // namespace
 
-TEST_CASE("train_cifar pictures: a run on three folders, its report and its test") {
+TEST_CASE(
+    "train_cifar pictures: a run on three folders, its report, its test and its predictions") {
   const test::TempDir dir;
   write_folders(dir / "all", 10);
   CifarFlags f = run_on(dir / "all", dir / "run", 16);
@@ -307,6 +308,29 @@ TEST_CASE("train_cifar pictures: a run on three folders, its report and its test
   CHECK_THROWS_WITH_AS(evaluate_weights(eval), doctest::Contains("not the classes"), Error);
   again.options.data = dir / "fewer";
   CHECK_THROWS_WITH_AS(train_classifier(again), doctest::Contains("other data"), IoError);
+
+  ImageClassifier model = make_model(o);
+  load_weights_of(run.best_weights(), model);
+  const nn::EvalScope evaluating(model);
+  for (const char* name : {"black", "green", "red"}) {
+    const std::string file = dir / fmt::format("all/{}/03.png", name);
+    const std::string line = prediction_line(file, model, o.class_names);
+    CHECK(line.starts_with(fmt::format("{}: {} ", file, name)));
+    CHECK(std::count(line.begin(), line.end(), '%') == 3);
+    CHECK(line.ends_with(" %\n"));
+  }
+  CHECK(test::contains(prediction_line(dir / "all/red/03.png", model, {}), ".png: 2 "));
+
+  CifarFlags predict;
+  predict.weights = run.path;
+  predict.predict = {dir / "all/red/01.png", dir / "all/black/01.png"};
+  CHECK(classify_pictures(predict) == 0);
+  predict.weights = run.weights();
+  predict.predict.push_back(test::write_file(dir / "text.png", "no picture"));
+  predict.predict.push_back(dir / "missing.jpg");
+  CHECK(classify_pictures(predict) == 2);
+  predict.weights = dir / "all";
+  CHECK_THROWS_AS(classify_pictures(predict), IoError);
 }
 
 TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
@@ -352,10 +376,17 @@ TEST_CASE("train_cifar pictures: flags") {
     return f;
   };
   CHECK(parsed({"--data", "x", "--side", "64"}).options.form.side == 64);
+  CHECK(parsed({"--weights", "w", "--predict", "a.png", "b.jpg"}).predict ==
+        Words{"a.png", "b.jpg"});
+  CHECK_THROWS_WITH_AS(parsed({"--predict", "a.png"}),
+                       doctest::Contains("--predict needs --weights"), Error);
+  CHECK_THROWS_WITH_AS(parsed({"--weights", "w"}), doctest::Contains("it is for --predict"), Error);
   CHECK_THROWS_WITH_AS(parsed({"--data", "x", "--side", "64", "--augment", "strong"}),
                        doctest::Contains("32 x 32"), Error);
   for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"--side", "7"}, {"--resume", "d", "--side", "64"}})
+       std::vector<std::vector<const char*>>{{"--side", "7"},
+                                             {"--predict", "a", "--weights", "w", "--lr", "1"},
+                                             {"--resume", "d", "--side", "64"}})
     CHECK_THROWS_AS(parsed(wrong), Error);
 }
 
