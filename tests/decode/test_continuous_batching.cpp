@@ -11,7 +11,7 @@
 #include "tern/nn/module.h"
 #include "tern/tests/support/heap_calls.h"
 
-using namespace tern;
+namespace tern::test_continuous_batching {
 using decoding::Hypothesis;
 using Tokens = std::vector<int64_t>;
 using Lists = std::vector<std::vector<Hypothesis>>;
@@ -236,3 +236,5 @@ TEST_CASE("decode_all: empty, stopped, and wrong") {
   CHECK_THROWS_WITH_AS(decoding::PackedTransformer(model, PackedType::f32),
                        doctest::Contains("the model is f64"), Error);
 }
+
+}  // namespace tern::test_continuous_batching

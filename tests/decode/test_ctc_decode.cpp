@@ -11,7 +11,7 @@
 #include "tern/core/ops/losses.h"
 #include "tern/decode/ctc.h"
 
-namespace tern {
+namespace tern::test_ctc_decode {
 namespace {
 
 using decoding::ctc_beam_search;
@@ -198,4 +198,4 @@ TEST_CASE("ctc decoding: what is refused") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_ctc_decode

@@ -10,7 +10,7 @@
 #include "tern/decode/sampling.h"
 #include "tern/tests/decode/decode_chain.h"
 
-using namespace tern;
+namespace tern::test_decode {
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
     decode_test::Tokens;
 
@@ -325,3 +325,5 @@ TEST_CASE("decode: wrong options and logits say so") {
   CHECK(contains(sample({.top_p = 0, .begin = 0}), ".top_p is 0"));
   CHECK(contains(sample({.begin = -1}), ".begin is -1"));
 }
+
+}  // namespace tern::test_decode

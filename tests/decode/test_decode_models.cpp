@@ -13,7 +13,7 @@
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 
-using namespace tern;
+namespace tern::test_decode_models {
 using decoding::Hypothesis;
 using Tokens = std::vector<int64_t>;
 
@@ -190,3 +190,5 @@ TEST_CASE("decode: a recurrent state picks its sequences") {
   CHECK(!cell.select_rows(rows).c.defined());
   CHECK_THROWS_WITH_AS(nn::RnnState().batch(), doctest::Contains("undefined"), Error);
 }
+
+}  // namespace tern::test_decode_models

@@ -8,7 +8,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/tests/decode/decode_chain.h"
 
-using namespace tern;
+namespace tern::test_decode_sample {
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
     decode_test::Tokens;
 
@@ -178,3 +178,5 @@ TEST_CASE("sample and greedy: each token is told at once, and may end its senten
   CHECK(best[3].finished);
   CHECK(count == tokens);
 }
+
+}  // namespace tern::test_decode_sample

@@ -13,7 +13,7 @@
 #include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_packed_gpt {
 using decoding::PackedGpt;
 using Tokens = std::vector<int64_t>;
 using test::kContext, test::kWords, test::same;
@@ -273,3 +273,5 @@ TEST_CASE("packed gpt: errors") {
                                         {.begin = 1, .slots = 1}),
                        doctest::Contains("leave out .slots"), Error);
 }
+
+}  // namespace tern::test_packed_gpt

@@ -12,7 +12,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_bert {
 namespace {
 
 using models::Bert, models::BertInput, models::BertLoss, models::BertOptions;
@@ -364,4 +364,4 @@ TEST_CASE("bert: refuses what it cannot be or take") {
   CHECK_THROWS_AS(model({tokens, tokens + 2}), Error);
 }
 
-}  // namespace tern
+}  // namespace tern::test_bert

@@ -10,7 +10,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_bert_files {
 namespace {
 
 using models::Bert, models::BertOptions, models::load_bert, models::load_bert_weights;
@@ -184,4 +184,4 @@ TEST_CASE("bert files: what does not fit is refused, with the file's name") {
   refused(dir / "flat.safetensors", "a matrix is needed");
 }
 
-}  // namespace tern
+}  // namespace tern::test_bert_files

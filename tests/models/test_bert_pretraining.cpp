@@ -10,7 +10,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_bert_pretraining {
 
 namespace {
 
@@ -98,3 +98,5 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
     CHECK(pieces.piece(filled[0].guesses[0].token) == a.deed);
   }
 }
+
+}  // namespace tern::test_bert_pretraining

@@ -15,7 +15,7 @@
 #include "tern/optim/adam.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_bf16_training {
 namespace {
 
 /// The losses of five steps, and the weights after them.
@@ -82,4 +82,4 @@ TEST_CASE("bf16: a training has the same bits by every way of products and on an
   set_num_threads(before);
 }
 
-}  // namespace tern
+}  // namespace tern::test_bf16_training

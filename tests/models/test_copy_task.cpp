@@ -7,7 +7,7 @@
 #include "tern/models/bahdanau.h"
 #include "tern/optim/optim.h"
 
-namespace tern {
+namespace tern::test_copy_task {
 namespace {
 
 using models::Bahdanau, models::BahdanauForm;
@@ -64,4 +64,4 @@ TEST_CASE("copy task: Bahdanau's model aligns on the diagonal") {
   }
 }
 
-}  // namespace tern
+}  // namespace tern::test_copy_task

@@ -9,7 +9,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/optim/optim.h"
 
-using namespace tern;
+namespace tern::test_gmlp {
 using models::Gmlp, models::GmlpOptions;
 
 namespace {
@@ -276,3 +276,5 @@ TEST_CASE("gmlp: spatial matrices for the heatmaps, and what is refused") {
   negative.attention_dim = -4;
   CHECK_THROWS_AS(Gmlp(negative, rng), Error);
 }
+
+}  // namespace tern::test_gmlp

@@ -10,7 +10,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_gmlp_forms {
 using models::Gmlp, models::GmlpOptions;
 using nn::Gate, nn::SpatialMatrix;
 using test::check_leaves, test::close, test::same;
@@ -174,3 +174,5 @@ TEST_CASE(
     CHECK(close(cat(parts, 1), whole, 1e-10, 1e-12));
   });
 }
+
+}  // namespace tern::test_gmlp_forms

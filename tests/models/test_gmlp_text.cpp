@@ -13,7 +13,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_gmlp_text {
 using models::GmlpLanguageModel, models::GmlpMaskedLanguageModel, models::GmlpTextClassifier;
 using models::GmlpTextOptions, models::TextPooling;
 using nn::Gate, nn::SpatialMatrix;
@@ -413,3 +413,5 @@ TEST_CASE("gmlp text: what it tells of itself, and what is refused") {
                        doctest::Contains("the first token sees no other"), Error);
   CHECK_THROWS_WITH_AS(GmlpLanguageModel({}, rng), doctest::Contains("vocab 0"), Error);
 }
+
+}  // namespace tern::test_gmlp_text

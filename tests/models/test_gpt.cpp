@@ -13,7 +13,7 @@
 #include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_gpt {
 using models::Gpt, models::GptOptions;
 using test::close, test::same, test::forms, test::sharp, test::small, test::small_llama,
     test::some_tokens, test::kContext, test::kWords;
@@ -312,3 +312,5 @@ TEST_CASE("Gpt: errors say the rule and the values") {
   CHECK(model(some_tokens(0, 4)).shape() == Shape{0, 4, kWords});
   CHECK(model(some_tokens(2, 0)).shape() == Shape{2, 0, kWords});
 }
+
+}  // namespace tern::test_gpt

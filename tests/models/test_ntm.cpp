@@ -7,7 +7,7 @@
 #include "tern/models/ntm.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_ntm {
 using models::LstmBaseline, models::Ntm, models::NtmController, models::NtmOptions;
 using models::NtmRun, models::NtmStart;
 using test::check_leaves, test::close, test::same;
@@ -180,3 +180,5 @@ TEST_CASE("ntm: errors") {
   CHECK_THROWS_WITH_AS(model.run(zeros({2, 1, 3}), {.state = model.start(3)}),
                        doctest::Contains("of 3 sequences, the input of 2"), Error);
 }
+
+}  // namespace tern::test_ntm

@@ -8,7 +8,7 @@
 #include "tern/models/seq2seq.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_seq2seq {
 using models::Bahdanau, models::BahdanauForm, models::BahdanauOptions, models::LstmSeq2Seq;
 using test::check_leaves, test::close, test::repad;
 
@@ -150,3 +150,5 @@ TEST_CASE("bahdanau: the same bits for any number of threads") {
     return test::with_gradients(logits, model);
   });
 }
+
+}  // namespace tern::test_seq2seq

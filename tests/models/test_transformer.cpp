@@ -9,7 +9,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_transformer {
 namespace {
 
 using models::Transformer, models::TransformerOptions, models::TransformerState;
@@ -363,4 +363,4 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
           "a state of 2 layers for 1");
 }
 
-}  // namespace tern
+}  // namespace tern::test_transformer

@@ -8,7 +8,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_two_models {
 namespace {
 
 /// The weights after a training of `steps`, as bits.
@@ -118,4 +118,4 @@ TEST_CASE("two models: tensors made on one thread are freed on another") {
   maker.join();
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_two_models

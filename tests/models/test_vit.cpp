@@ -6,7 +6,7 @@
 #include "tern/tests/models/vit_forms.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_vit {
 using models::Vit, models::VitOptions, models::VitPooling, models::VitPositions;
 
 namespace {
@@ -297,3 +297,5 @@ TEST_CASE("vit: what cannot be made, or is no image of its size, is refused") {
   CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({1, 3, 9, 8})), Error);
   CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({3, 8, 8})), Error);
 }
+
+}  // namespace tern::test_vit

@@ -7,7 +7,7 @@
 #include "tern/tests/models/vit_forms.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_vit_state {
 using models::Vit, models::VitOptions, models::VitPositions;
 
 namespace {
@@ -107,3 +107,5 @@ TEST_CASE("vit: positions of another size of image are resized when a state load
     if (name == "pos_embed") t = zeros({1, 8, 8});
   CHECK_THROWS_WITH_AS(models::load_vit(model, state), doctest::Contains("pos_embed"), Error);
 }
+
+}  // namespace tern::test_vit_state

@@ -9,7 +9,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_attention_layers {
 namespace {
 
 using namespace nn;
@@ -300,4 +300,4 @@ TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
   refuses([&] { ContentAttention<>(6, 3, rng)(flat); }, rule);
 }
 
-}  // namespace tern
+}  // namespace tern::test_attention_layers

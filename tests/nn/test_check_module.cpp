@@ -16,7 +16,7 @@
 #include "tern/nn/nn.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::test {
+namespace tern::test::test_check_module {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -624,4 +624,4 @@ TEST_CASE("gradcheck: elements spread evenly, and names") {
             "gradcheck: the weight of shape (100,), element 0: the gradient is"));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_check_module

@@ -6,7 +6,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/nn/nn.h"
 
-namespace tern {
+namespace tern::test_check_space_layers {
 namespace {
 
 const nn::CheckModuleOptions kMixes = {.batch = nn::BatchRule::mixed_in_training};
@@ -117,4 +117,4 @@ TEST_CASE("check_module: parametrizations") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_check_space_layers

@@ -12,7 +12,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/distributions.h"
 
-namespace tern {
+namespace tern::test_distributions {
 namespace {
 
 using nn::Bernoulli;
@@ -360,4 +360,4 @@ TEST_CASE("distributions: what is refused") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_distributions

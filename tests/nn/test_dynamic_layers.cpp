@@ -9,7 +9,7 @@
 #include "tern/optim/adam.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_dynamic_layers {
 namespace {
 
 using nn::AnyLayer, nn::DynamicSequential, nn::ModuleDict;
@@ -220,4 +220,4 @@ TEST_CASE("recurrent layers: states of zeros are what an undefined state stands 
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_dynamic_layers

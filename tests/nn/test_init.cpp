@@ -6,7 +6,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
 
-using namespace tern;
+namespace tern::test_init {
 namespace init = tern::nn::init;
 
 namespace {
@@ -131,3 +131,5 @@ TEST_CASE("init: orthogonal rows or columns") {
     }
   }
 }
+
+}  // namespace tern::test_init

@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
-namespace tern {
+namespace tern::test_layer_states {
 namespace {
 
 using nn::Bias;
@@ -160,4 +160,4 @@ TEST_CASE("ConvTranspose: output_size chooses the output_padding") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_layer_states

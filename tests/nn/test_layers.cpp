@@ -7,7 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
-using namespace tern;
+namespace tern::test_layers {
 
 namespace {
 
@@ -312,3 +312,5 @@ TEST_CASE("TinyAttention equals its definition") {
     check_gradients(attention, x);
   }
 }
+
+}  // namespace tern::test_layers

@@ -9,7 +9,7 @@
 #include "tern/nn/nn.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_linear_hook {
 namespace {
 
 using nn::LinearHook;
@@ -284,4 +284,4 @@ TEST_CASE("linear hook: what does not fit is an error by name") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_linear_hook

@@ -11,7 +11,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_mask {
 namespace {
 
 using nn::Mask;
@@ -228,4 +228,4 @@ TEST_CASE("mask: one that does not fit the scores is refused on every way") {
                        Error);
 }
 
-}  // namespace tern
+}  // namespace tern::test_mask

@@ -11,7 +11,7 @@
 #include "tern/core/tape/op.h"
 #include "tern/nn/nn.h"
 
-using namespace tern;
+namespace tern::test_module {
 
 namespace {
 
@@ -339,3 +339,5 @@ TEST_CASE("module: parameters of a derived class are not lost behind its base") 
   CHECK_THROWS_WITH_AS(nn::num_parameters(base), doctest::Contains("would miss"), Error);
   CHECK(nn::num_parameters(Base()) == 2);
 }
+
+}  // namespace tern::test_module

@@ -7,7 +7,7 @@
 #include "tern/nn/multihead_attention.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_multihead_attention {
 namespace {
 
 using namespace nn;
@@ -307,4 +307,4 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   CHECK(cache.length() == 5);
 }
 
-}  // namespace tern
+}  // namespace tern::test_multihead_attention

@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
-using namespace tern;
+namespace tern::test_parameters {
 
 namespace {
 
@@ -138,3 +138,5 @@ TEST_CASE("tensors: streams and to_string show them") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_parameters

@@ -11,7 +11,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::test_positions {
 namespace {
 
 using namespace nn;
@@ -262,4 +262,4 @@ TEST_CASE("positions: alibi") {
   check_refused([] { alibi_bias(2, -1, 2); }, "alibi: -1 queries");
 }
 
-}  // namespace tern
+}  // namespace tern::test_positions

@@ -10,7 +10,7 @@
 #include "tern/models/transformer.h"
 #include "tern/nn/nn.h"
 
-namespace tern {
+namespace tern::test_print_module {
 namespace {
 
 struct Mlp {
@@ -124,4 +124,4 @@ TEST_CASE("print: a model that was printed is known by its names to errors and p
   CHECK_THROWS_WITH(mlp(ones({2, 3})), doctest::Contains("0: linear: "));
 }
 
-}  // namespace tern
+}  // namespace tern::test_print_module

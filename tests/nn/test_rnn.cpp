@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
-using namespace tern;
+namespace tern::test_rnn {
 using nn::Recurrent;
 
 namespace {
@@ -222,3 +222,5 @@ TEST_CASE("rnn: errors") {
   CHECK_THROWS_WITH_AS(nn::Gru(3, 4, rng, {.layers = 0}), doctest::Contains("at least one layer"),
                        Error);
 }
+
+}  // namespace tern::test_rnn

@@ -10,7 +10,7 @@
 #include "tern/nn/nn.h"
 #include "tern/tests/support/model_checks.h"
 
-using namespace tern;
+namespace tern::test_spatial_gating {
 using nn::Gate, nn::SpatialGatingOptions, nn::SpatialGatingUnit, nn::SpatialMatrix;
 using test::close, test::same;
 
@@ -224,3 +224,5 @@ TEST_CASE("tiny attention: causality bit for bit, padding, steps") {
   nn::KeyValueCache cache;
   CHECK_THROWS_WITH_AS(open.step(x, cache), doctest::Contains("causal"), Error);
 }
+
+}  // namespace tern::test_spatial_gating

@@ -11,7 +11,7 @@
 #include "tern/optim/optim.h"
 #include "tern/train/learner.h"
 
-using namespace tern;
+namespace tern::test_untrained {
 
 namespace {
 
@@ -154,3 +154,5 @@ TEST_CASE("untrained: an optimizer of nothing, or of what never required a gradi
 }
 
 }  // namespace
+
+}  // namespace tern::test_untrained

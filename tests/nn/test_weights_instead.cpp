@@ -17,7 +17,7 @@
 #include "tern/tests/support/heap_calls.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_weights_instead {
 namespace {
 
 using nn::WeightsInstead;
@@ -425,4 +425,4 @@ TEST_CASE("weights instead: a use takes nothing from the heap") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_weights_instead

@@ -15,7 +15,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/same_bits.h"
 
-using namespace tern;
+namespace tern::test_more_optim {
 
 namespace {
 
@@ -407,3 +407,5 @@ TEST_CASE("more optimizers: settings that make no sense are refused by name") {
   CHECK(has(complaint([&] { optim::Adafactor(p, {.beta2_decay = .8}); }), "beta2_decay"));
   CHECK(has(complaint([&] { optim::Muon(p, {.ns_steps = 100}); }), "Muon: ns_steps"));
 }
+
+}  // namespace tern::test_more_optim

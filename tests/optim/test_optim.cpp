@@ -11,7 +11,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
 
-using namespace tern;
+namespace tern::test_optim {
 
 namespace {
 
@@ -337,3 +337,5 @@ TEST_CASE("check_training_graph names what does not agree") {
   b.set_requires_grad(false);  // a frozen parameter need not be reached
   optim::check_training_graph(sum(a) + sum(b), both, sgd_a);
 }
+
+}  // namespace tern::test_optim

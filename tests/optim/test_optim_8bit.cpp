@@ -14,7 +14,7 @@
 #include "tern/tests/support/model_checks.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern::test {
+namespace tern::test::test_optim_8bit {
 namespace {
 
 /// The table by the definition, as bitsandbytes' create_dynamic_map makes it.
@@ -274,4 +274,4 @@ TEST_CASE("optimizers: a state that is replaced takes no second one") {
   check_equal(before, t.everything());
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_optim_8bit

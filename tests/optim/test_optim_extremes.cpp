@@ -11,7 +11,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/numbers_with_error.h"
 
-using namespace tern;
+namespace tern::test_optim_extremes {
 using test::average;
 using test::Number;
 using test::root;
@@ -269,3 +269,5 @@ TEST_CASE("Adadelta at the ends of its coefficients") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_optim_extremes

@@ -12,7 +12,7 @@
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 
-using namespace tern;
+namespace tern::test_optim_faults {
 
 namespace {
 
@@ -308,3 +308,5 @@ TEST_CASE("EvalScope: every layer is in its own mode again, whatever happened") 
   CHECK(m.drop.training);
   CHECK_FALSE(m.norm.training);
 }
+
+}  // namespace tern::test_optim_faults

@@ -10,7 +10,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/numbers_with_error.h"
 
-using namespace tern;
+namespace tern::test_optim_large_gradients {
 using test::average;
 using test::Number;
 using test::root;
@@ -202,3 +202,5 @@ TEST_CASE("an average of weights that keeps nothing is the weights") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_optim_large_gradients

@@ -10,7 +10,7 @@
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 
-using namespace tern;
+namespace tern::test_optim_rules {
 
 namespace {
 
@@ -277,3 +277,5 @@ TEST_CASE("a step inside backward refuses by name what needs all gradients") {
   };
   CHECK(summed(true) == summed(false));
 }
+
+}  // namespace tern::test_optim_rules

@@ -6,7 +6,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/optim/schedule.h"
 
-using namespace tern;
+namespace tern::test_schedule {
 using doctest::Approx;
 
 namespace {
@@ -160,3 +160,5 @@ TEST_CASE("schedules: plateaus reduce where PyTorch's do, and go on from their s
   }
   CHECK_THROWS_AS(optim::Plateau({.patience = -1}), Error);
 }
+
+}  // namespace tern::test_schedule

@@ -13,7 +13,7 @@
 
 #include "tern/tern.h"
 
-using namespace tern;
+namespace tern::test_first_contact {
 
 // A name that a program has for itself.
 static int cpu() { return 7; }
@@ -306,3 +306,5 @@ TEST_CASE("first contact: class targets that are floats say what to do") {
   CHECK_THROWS_WITH_AS(cross_entropy(logits, one_hots.to(DType::f64)), doctest::Contains(".to()"),
                        Error);
 }
+
+}  // namespace tern::test_first_contact

@@ -11,8 +11,10 @@
 
 namespace fs = std::filesystem;
 
-namespace tern::test {
+namespace tern::test::test_repository {
 namespace {
+
+using test::joined;
 
 using Rooms = std::map<std::string, std::set<std::string>>;
 
@@ -360,4 +362,4 @@ TEST_CASE("repository: the checks find what they look for") {
   CHECK(spelling.size() == 3);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_repository

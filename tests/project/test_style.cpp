@@ -12,7 +12,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tern::test {
+namespace tern::test::test_style {
 namespace {
 
 constexpr size_t kMaxFileLines = 600;  // about 400, more where a cut would split one idea
@@ -179,4 +179,4 @@ TEST_CASE("repository: what README and tutorial show are the files in tests/read
   CHECK(snippets == files);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_style

@@ -8,7 +8,7 @@
 
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_rate_finder {
 namespace {
 
 using doctest::Approx;
@@ -195,4 +195,4 @@ TEST_CASE("rate finder: options that cannot be") {
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_rate_finder

@@ -12,7 +12,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_run_folder_moved {
 namespace {
 
 namespace fs = std::filesystem;
@@ -349,4 +349,4 @@ TEST_CASE("logs: a pipe is not waited for") {
   CHECK_THROWS_WITH_AS(read_log(dir / "log.jsonl"), doctest::Contains("cannot be read"), IoError);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_run_folder_moved

@@ -12,7 +12,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_run_lock {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST_CASE("atomic files: what cannot be written is a WriteError with path and re
   CHECK_THROWS_AS(RunFolder{dir / "log"}.make(), WriteError);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_run_lock

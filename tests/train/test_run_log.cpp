@@ -7,7 +7,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_run_log {
 namespace {
 
 // Everything of a log that no clock decides.
@@ -197,4 +197,4 @@ TEST_CASE("run log: a state without steps, from an earlier version, goes on") {
   CHECK(later.loop.step_history()[0].step == 4);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_run_log

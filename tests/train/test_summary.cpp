@@ -16,7 +16,7 @@
 #include "tern/tests/support/model_checks.h"
 #include "tern/train/summary.h"
 
-namespace tern::test {
+namespace tern::test::test_summary {
 namespace {
 
 bool has(const std::string& text, const std::string& part) {
@@ -54,7 +54,7 @@ void check_model(Make make, const In&... inputs) {
   }
   check_peak(said, [&] {
     const auto model = make(rng);
-    std::tuple in{detail::to_input(inputs)...};
+    std::tuple in{tern::detail::to_input(inputs)...};
     train_twice(model, [&] { return std::apply([&](auto&... x) { return model(x...); }, in); });
   });
 }
@@ -308,12 +308,12 @@ TEST_CASE("summary: operations are those that kernels count") {
   Rng rng(0);
   const models::Gmlp model({.stem = {{.channels = 8}}, .dim = 64, .layers = 2}, rng);
   const Summary s = summary(model, Shape{4, 3, 32, 32});
-  const int64_t start = detail::counted_flops;
+  const int64_t start = tern::detail::counted_flops;
   const Tensor loss = sum(model(zeros({4, 3, 32, 32})));
-  const int64_t forward = detail::counted_flops - start;
+  const int64_t forward = tern::detail::counted_flops - start;
   backward(loss);
   CHECK(s.cost.forward_flops == forward);
-  CHECK(s.cost.backward_flops == detail::counted_flops - start - forward);
+  CHECK(s.cost.backward_flops == tern::detail::counted_flops - start - forward);
   CHECK(s.cost.update_flops == 0);
   CHECK_FALSE(has(s.costs(), "update"));
 }
@@ -372,4 +372,4 @@ TEST_CASE("summary: a wrong shape is the model's own error") {
   CHECK(nn::parameters(model)[0].requires_grad());
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_summary

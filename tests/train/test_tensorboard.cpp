@@ -13,7 +13,7 @@
 #include "tern/tests/train/train_fixture.h"
 #include "tern/train/detail/event_records.h"
 
-namespace tern::test {
+namespace tern::test::test_tensorboard {
 namespace {
 
 std::span<const uint8_t> bytes_of(const std::string& text) {
@@ -327,4 +327,4 @@ TEST_CASE("tensorboard: without the option, and without a folder, there are no f
   REQUIRE(nowhere.loop.run() == Outcome::finished);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_tensorboard

@@ -12,7 +12,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_end {
 namespace {
 
 /// Epochs that a run closes whose metric takes these values, one an epoch.
@@ -214,4 +214,4 @@ TEST_CASE("a lambda that names its own loop may end it") {
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_train_end

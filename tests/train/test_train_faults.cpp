@@ -5,7 +5,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_faults {
 
 /// The words of the Diverged that fn throws.
 template <class Fn>
@@ -203,4 +203,4 @@ TEST_CASE("train: a step that threw can be taken again") {
   for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_train_faults

@@ -8,7 +8,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_kept {
 namespace {
 
 // Epoch 2 is the best of the first three, and then again the fifth.
@@ -190,4 +190,4 @@ TEST_CASE("keep: a killed run and a stopped one end with the kept files of an un
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_train_kept

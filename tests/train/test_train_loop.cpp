@@ -9,7 +9,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_loop {
 
 TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit for bit") {
   Training whole;
@@ -224,4 +224,4 @@ TEST_CASE("train: batches that are accumulated give the step of one large batch"
   CHECK(max(abs(a.model.weight.tensor() - b.model.weight.tensor())).item() < 1e-6);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_train_loop

@@ -4,7 +4,7 @@
 #include "tern/core/base/allocator.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_memory {
 namespace {
 
 LearnerOptions in_backward(bool on) {
@@ -120,4 +120,4 @@ TEST_CASE("train: a gradient that is not finite is in no weight, inside backward
   CHECK(learner.steps() == 0);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_train_memory

@@ -16,7 +16,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
 
-namespace tern::test {
+namespace tern::test::test_train_output {
 namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -117,4 +117,4 @@ TEST_CASE("train: the columns and colours of a terminal") {
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_train_output

@@ -15,7 +15,7 @@
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"
 
-namespace tern::train {
+namespace tern::train::test_train_parts {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -349,4 +349,4 @@ TEST_CASE("train: lines fit the terminal, and nothing but an epoch's speed and r
   }
 }
 
-}  // namespace tern::train
+}  // namespace tern::train::test_train_parts

@@ -5,7 +5,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_attention_record {
 using namespace tern::apps;
 
 namespace {
@@ -71,3 +71,5 @@ TEST_CASE("attention record: a page, a drawing, a picture, by the path's ending"
   CHECK_NOTHROW(write_attention(dir / "none.svg", "", {}));
   CHECK_NOTHROW(write_attention(dir / "none.png", "", {}));
 }
+
+}  // namespace tern::test_attention_record

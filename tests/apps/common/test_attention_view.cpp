@@ -10,7 +10,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-using namespace tern;
+namespace tern::test_attention_view {
 using namespace tern::apps;
 
 namespace {
@@ -291,3 +291,5 @@ TEST_CASE("attention text: empty matrices and wrong counts") {
   CHECK(attention_text({"nothing", {"a"}, {}, {}}, 80, false) == "nothing\nno weights\n");
   CHECK_THROWS_AS(attention_text({"cross", {"a"}, {"x"}, {1, 2}}, 80, true), Error);
 }
+
+}  // namespace tern::test_attention_view

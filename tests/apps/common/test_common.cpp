@@ -16,7 +16,7 @@
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
 
-namespace tern::apps {
+namespace tern::apps::test_common {
 namespace {
 
 TEST_CASE("errors become exit codes") {
@@ -135,4 +135,4 @@ TEST_CASE("pictures become PNG files of the right size") {
 }
 
 }  // namespace
-}  // namespace tern::apps
+}  // namespace tern::apps::test_common

@@ -9,7 +9,7 @@
 #include "tern/apps/common/dry_run.h"
 #include "tern/nn/linear.h"
 
-namespace tern::apps {
+namespace tern::apps::test_dry_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST_CASE("dry run: the verdict, and what is needed beside a step") {
   CHECK(needed_bytes(s, {.waiting_batches = 4}) == bare + 5 * 32768);  // a quarter more is kept
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::test_dry_run

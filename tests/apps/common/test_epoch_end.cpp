@@ -10,7 +10,7 @@
 #include "tern/train/loop.h"
 #include "tern/train/optimizer.h"
 
-namespace tern::apps {
+namespace tern::apps::test_epoch_end {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -88,4 +88,4 @@ TEST_CASE("epoch end: what a file may not say, and what needs held-out data") {
 }
 
 }  // namespace
-}  // namespace tern::apps
+}  // namespace tern::apps::test_epoch_end

@@ -4,7 +4,7 @@
 #include "tern/apps/common/program_text.h"
 #include "tern/apps/common/suggest.h"
 
-namespace tern::apps {
+namespace tern::apps::test_flags {
 namespace {
 
 TEST_CASE("the nearest word is the one that was meant, or none") {
@@ -75,4 +75,4 @@ TEST_CASE("the manual page keeps what roff would take for itself") {
 }
 
 }  // namespace
-}  // namespace tern::apps
+}  // namespace tern::apps::test_flags

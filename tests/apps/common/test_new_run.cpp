@@ -6,7 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::apps {
+namespace tern::apps::test_new_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,4 +72,4 @@ TEST_CASE("weights that are not there yet are told from those that are not") {
 }
 
 }  // namespace
-}  // namespace tern::apps
+}  // namespace tern::apps::test_new_run

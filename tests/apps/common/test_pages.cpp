@@ -17,7 +17,7 @@
 #include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::apps {
+namespace tern::apps::test_pages {
 namespace {
 
 using test::contains;
@@ -296,7 +296,7 @@ TEST_CASE("run page: the table of epochs is folded, the best one bold") {
 TEST_CASE("run record: a command line as a shell takes it") {
   const char* words[] = {"lm", "train", "--out", "a b", "it's", "", "naïve", "$x", "x=1,2"};
   CHECK(command_line(9, words) == "lm train --out 'a b' 'it'\\''s' '' naïve '$x' x=1,2");
-  CHECK(settings_of(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})") ==
+  CHECK(settings_of(std::string(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})")) ==
         SettingTexts{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
 }
 
@@ -335,4 +335,4 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   CHECK(s.best == 1);
 }
 
-}  // namespace tern::apps
+}  // namespace tern::apps::test_pages

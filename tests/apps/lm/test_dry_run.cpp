@@ -10,7 +10,7 @@
 #include "tern/apps/lm/program.h"
 #include "tern/tests/support/memory_checks.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_dry_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ TEST_CASE("lm dry run: it writes nothing") {
   fs::remove_all(folder);
 }
 
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_dry_run

@@ -3,7 +3,7 @@
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_epoch_end {
 namespace {
 
 LmFlags short_run(const test::TempDir& dir, const std::string& model) {
@@ -57,4 +57,4 @@ TEST_CASE("lm: patience and plateaus need held-out text") {
 }
 
 }  // namespace
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_epoch_end

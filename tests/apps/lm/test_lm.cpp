@@ -15,7 +15,7 @@
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_lm {
 namespace {
 
 using test::read_file;
@@ -435,4 +435,4 @@ TEST_CASE("lm: flags") {
   }
 }
 
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_lm

@@ -16,7 +16,7 @@
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_lm_bert {
 namespace {
 
 using test::read_file;
@@ -357,4 +357,4 @@ TEST_CASE("lm bert: flags") {
   for (const auto& words : wrong) CHECK_THROWS_AS(parse(words), Error);
 }
 
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_lm_bert

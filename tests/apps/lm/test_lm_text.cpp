@@ -17,7 +17,7 @@
 #include "tern/nn/module.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_lm_text {
 namespace {
 
 using test::TempDir;
@@ -390,4 +390,4 @@ TEST_CASE("lm: every family has the weights it says; the report shows what a mod
     CHECK(page.find(part) != std::string::npos);
 }
 
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_lm_text

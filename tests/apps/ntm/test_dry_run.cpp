@@ -7,7 +7,7 @@
 #include "tern/apps/ntm/program.h"
 #include "tern/tests/support/memory_checks.h"
 
-namespace tern::apps::ntm {
+namespace tern::apps::ntm::test_dry_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,4 +54,4 @@ TEST_CASE("ntm dry run: it writes nothing") {
   fs::remove_all(folder);
 }
 
-}  // namespace tern::apps::ntm
+}  // namespace tern::apps::ntm::test_dry_run

@@ -2,7 +2,7 @@
 #include "tern/apps/ntm/program.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 
-namespace tern::apps::ntm {
+namespace tern::apps::ntm::test_epoch_end {
 namespace {
 
 TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
@@ -29,4 +29,4 @@ TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
 }
 
 }  // namespace
-}  // namespace tern::apps::ntm
+}  // namespace tern::apps::ntm::test_epoch_end

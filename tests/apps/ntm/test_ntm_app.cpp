@@ -22,7 +22,7 @@
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/interrupt.h"
 
-namespace tern::apps::ntm {
+namespace tern::apps::ntm::test_ntm_app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -397,4 +397,4 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
                        IoError);
 }
 
-}  // namespace tern::apps::ntm
+}  // namespace tern::apps::ntm::test_ntm_app

@@ -10,7 +10,7 @@
 #include "tern/tests/apps/programs/run_program.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_command_lines {
 namespace {
 
 const std::vector<std::string> kPrograms = {"train_cifar", "translate", "lm", "ntm", "tern"};
@@ -223,4 +223,4 @@ TEST_CASE("programs: the generated texts are those that the shell and man ask fo
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_command_lines

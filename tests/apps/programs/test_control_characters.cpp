@@ -4,7 +4,7 @@
 #include "tern/tests/apps/programs/run_program.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_control_characters {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -114,4 +114,4 @@ TEST_CASE("control characters: data is unchanged in a pipe, and shown on a termi
   CHECK_FALSE(commands(shown.out));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_control_characters

@@ -8,7 +8,7 @@
 #include "tern/tests/apps/programs/run_program.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_terminals {
 namespace {
 
 namespace fs = std::filesystem;
@@ -254,4 +254,4 @@ TEST_CASE("run: says how to use it") {
 }
 
 }  // namespace
-}  // namespace tern::test
+}  // namespace tern::test::test_terminals

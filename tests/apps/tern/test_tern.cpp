@@ -7,7 +7,7 @@
 #include "tern/apps/tern/comparison.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::apps::program {
+namespace tern::apps::program::test_tern {
 namespace {
 
 using namespace tern::test;
@@ -157,4 +157,4 @@ TEST_CASE("tern report: only its own page is written over") {
   CHECK_THROWS_AS(write_comparison(dir / "a", runs), Error);  // a folder
 }
 
-}  // namespace tern::apps::program
+}  // namespace tern::apps::program::test_tern

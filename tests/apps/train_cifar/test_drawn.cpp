@@ -8,7 +8,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_drawn {
 using namespace tern::apps::train_cifar;
 using namespace tern::data;
 using namespace tern::test;
@@ -73,3 +73,5 @@ TEST_CASE("drawn: a linear classifier is not enough") {
   const Cifar10 set = draw_cifar10(1000, 500, 0);
   CHECK(nearest_mean_accuracy(*set.train, *set.test) < 0.5);
 }
+
+}  // namespace tern::test_drawn

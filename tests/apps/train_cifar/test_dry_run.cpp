@@ -8,7 +8,7 @@
 #include "tern/apps/train_cifar/program.h"
 #include "tern/tests/support/memory_checks.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_dry_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,4 +64,4 @@ TEST_CASE("train_cifar dry run: flags") {
   CHECK_THROWS_AS(parsed({"train_cifar", "--dry-run", "--resume", "runs/x"}), Error);
 }
 
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_dry_run

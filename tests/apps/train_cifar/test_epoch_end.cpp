@@ -3,7 +3,7 @@
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_epoch_end {
 namespace {
 
 CifarFlags parse(std::vector<std::string> words) {
@@ -62,4 +62,4 @@ TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does
 }
 
 }  // namespace
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_epoch_end

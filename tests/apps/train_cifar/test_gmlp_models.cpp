@@ -7,7 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_gmlp_models {
 namespace {
 
 TrainOptions options_of(const char* model) {
@@ -91,4 +91,4 @@ TEST_CASE("train_cifar: the paper's gMLP goes on exactly, stochastic depth inclu
   CHECK(data.patch == 4);
 }
 
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_gmlp_models

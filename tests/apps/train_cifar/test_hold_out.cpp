@@ -15,7 +15,7 @@
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_hold_out {
 namespace {
 
 const data::Cifar10& tiny_data() {
@@ -227,4 +227,4 @@ TEST_CASE("train_cifar: shares are printed with four digits") {
         "Top-4 accuracy: 1.0000\nTop-5 accuracy: 1.0000\n");
 }
 
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_hold_out

@@ -11,7 +11,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/vit.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_report {
 namespace {
 
 // One epoch of one step, closed, and what the report is made of.
@@ -127,4 +127,4 @@ TEST_CASE("train_cifar report: an overlay is red where the value is largest, els
 }
 
 }  // namespace
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_report

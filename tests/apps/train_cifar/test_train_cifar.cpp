@@ -20,7 +20,7 @@
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::apps::train_cifar::test_train_cifar {
 namespace {
 
 namespace fs = std::filesystem;
@@ -483,4 +483,4 @@ TEST_CASE("train_cifar: any classifier trains, and the report shows what it tell
 }
 
 }  // namespace
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::apps::train_cifar::test_train_cifar

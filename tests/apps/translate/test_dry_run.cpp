@@ -7,7 +7,7 @@
 #include "tern/apps/translate/program.h"
 #include "tern/tests/support/memory_checks.h"
 
-namespace tern::apps::translate {
+namespace tern::apps::translate::test_dry_run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -61,4 +61,4 @@ TEST_CASE("translate dry run: it writes nothing") {
   fs::remove_all(folder);
 }
 
-}  // namespace tern::apps::translate
+}  // namespace tern::apps::translate::test_dry_run

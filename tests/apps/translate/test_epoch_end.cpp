@@ -2,7 +2,7 @@
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 
-namespace tern::apps::translate {
+namespace tern::apps::translate::test_epoch_end {
 namespace {
 
 TranslateFlags short_run(const std::string& out, const std::string& best) {
@@ -52,4 +52,4 @@ TEST_CASE("translate: patience and plateaus need held-out pairs") {
 }
 
 }  // namespace
-}  // namespace tern::apps::translate
+}  // namespace tern::apps::translate::test_epoch_end

@@ -12,7 +12,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-using namespace tern;
+namespace tern::test_grammar {
 using namespace tern::apps::translate;
 using tern::data::SentencePair;
 
@@ -90,3 +90,5 @@ TEST_CASE("grammar: pairs differ, fewer are the first of more, and vowels are dr
           CHECK_FALSE(line.substr(at + std::string_view(word).size()).starts_with(vowel));
   }
 }
+
+}  // namespace tern::test_grammar

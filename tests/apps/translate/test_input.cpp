@@ -3,7 +3,7 @@
 #include "tern/apps/translate/input.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::apps::translate {
+namespace tern::apps::translate::test_input {
 namespace {
 
 Translator a_translator(int64_t max_length) {
@@ -103,4 +103,4 @@ TEST_CASE("translate: the best translations of a line from those of its sentence
   CHECK(join_translations(wide, 1)[0].text == "你。好");
 }
 
-}  // namespace tern::apps::translate
+}  // namespace tern::apps::translate::test_input

@@ -12,7 +12,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_search {
 using namespace tern::apps::translate;
 
 namespace {
@@ -185,3 +185,5 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
   o.sentence = "";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);
 }
+
+}  // namespace tern::test_search

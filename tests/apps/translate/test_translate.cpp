@@ -15,7 +15,7 @@
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/optimizer.h"
 
-namespace tern::apps::translate {
+namespace tern::apps::translate::test_translate {
 namespace {
 
 using test::read_file;
@@ -609,4 +609,4 @@ TEST_CASE("translate: files that do not fit say how") {
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("no such folder"), IoError);
 }
 
-}  // namespace tern::apps::translate
+}  // namespace tern::apps::translate::test_translate

@@ -13,7 +13,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 
-namespace tern {
+namespace tern::test_arena {
 namespace {
 
 using detail::Arena;
@@ -186,4 +186,4 @@ TEST_CASE("memory: threads take and give back at the same time") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_arena

@@ -11,7 +11,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 
-using namespace tern;
+namespace tern::test_cpu {
 
 TEST_CASE("cpu: kernel sets of OpenBLAS are ranked by their vector unit") {
   CHECK(openblas_level("Prescott") == VectorLevel::kBaseline);
@@ -84,3 +84,5 @@ TEST_CASE("cpu: BlasScope keeps OpenMP to one thread and puts it back") {
   CHECK(omp_get_max_threads() == 3);
   omp_set_num_threads(before);
 }
+
+}  // namespace tern::test_cpu

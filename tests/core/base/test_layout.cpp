@@ -8,7 +8,7 @@
 #include "tern/core/base/layout.h"
 #include "tern/core/kernels/loops.h"
 
-namespace tern {
+namespace tern::test_layout {
 namespace {
 
 using Positions = std::vector<int64_t>;
@@ -189,4 +189,4 @@ TEST_CASE("loops: runs cover every element of every operand once, in order, from
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_layout

@@ -43,7 +43,7 @@ void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-namespace tern {
+namespace tern::test_memory {
 namespace {
 
 /// A small gMLP with its optimizer.
@@ -201,4 +201,4 @@ TEST_CASE("memory: freeing a tensor asks for no memory itself") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_memory

@@ -18,7 +18,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_precision {
 namespace {
 
 using test::same_bits;
@@ -182,4 +182,4 @@ TEST_CASE("precision: a scope ends, and is its thread's own") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_precision

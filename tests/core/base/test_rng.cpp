@@ -12,7 +12,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 
-using namespace tern;
+namespace tern::test_rng {
 
 namespace {
 
@@ -215,3 +215,5 @@ TEST_CASE("rng: the vector unit changes no uniform number") {
     CHECK(x == expected);
   }
 }
+
+}  // namespace tern::test_rng

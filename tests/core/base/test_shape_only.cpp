@@ -11,7 +11,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::test {
+namespace tern::test::test_shape_only {
 namespace {
 
 constexpr int64_t kMega = int64_t{1} << 20;
@@ -133,4 +133,4 @@ TEST_CASE("shape only: other threads and a memory timeline see nothing of it") {
   CHECK(timeline.live_bytes() == 0);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_shape_only

@@ -7,7 +7,7 @@
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 
-using namespace tern;
+namespace tern::test_simd {
 
 namespace {
 constexpr VectorLevel kLevels[] = {VectorLevel::kBaseline, VectorLevel::kAvx2,
@@ -60,3 +60,5 @@ TEST_CASE("simd: a NaN anywhere is the largest and the smallest") {
       }
   }
 }
+
+}  // namespace tern::test_simd

@@ -6,7 +6,7 @@
 #include "tern/core/base/terminal_text.h"
 #include "tern/train/progress.h"
 
-namespace tern::test {
+namespace tern::test::test_terminal_text {
 namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -67,4 +67,4 @@ TEST_CASE("terminal text: what a training says has none either") {
   CHECK(all_of(output.get()) == "a \u241b[31mcat\uFFFD\u240d\n> un\tchat\n");
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_terminal_text

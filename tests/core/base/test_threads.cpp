@@ -15,7 +15,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 
-using namespace tern;
+namespace tern::test_threads {
 
 namespace {
 struct ThreadCount {
@@ -225,3 +225,5 @@ TEST_CASE("threads: parts that a thread has begun too late are computed by the o
   release = true;
   other.join();
 }
+
+}  // namespace tern::test_threads

@@ -12,7 +12,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/vmath.h"
 
-using namespace tern;
+namespace tern::test_vmath {
 
 namespace {
 
@@ -343,3 +343,5 @@ TEST_CASE_TEMPLATE("vmath: zeros keep their sign where the function is odd", T, 
   CHECK_FALSE(std::signbit(vmath::tanh(T(0))));
   CHECK_FALSE(std::signbit(vmath::sin(T(0))));
 }
+
+}  // namespace tern::test_vmath

@@ -11,7 +11,7 @@
 #include "tern/data/text/tokenizer.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_limits {
 using namespace tern::data;
 using test::contains;
 using test::io_error;
@@ -113,3 +113,5 @@ TEST_CASE("limits: files of line ends are refused before their lines fill memory
   const std::string letters = write_file(dir / "letters", repeated("a\nbc\n\n", 1 << 20));
   CHECK(read_lines(letters).size() == 3 << 20);
 }
+
+}  // namespace tern::test_limits

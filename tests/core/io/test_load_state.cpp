@@ -8,7 +8,7 @@
 #include "tern/nn/nn.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern {
+namespace tern::test_load_state {
 namespace {
 
 constexpr LoadStateOptions kTake{.take = true};
@@ -115,4 +115,4 @@ TEST_CASE("load_weights: a model's weights are read where they stay") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_load_state

@@ -13,7 +13,7 @@
 #include "tern/core/ops/ops.h"
 
 namespace fs = std::filesystem;
-using namespace tern;
+namespace tern::test_safetensors {
 
 namespace {
 
@@ -280,3 +280,5 @@ TEST_CASE("write_file_atomically replaces the whole content") {
   CHECK(slurp(path) == std::string("b\0c", 3));
   CHECK(folder.files() == 1);
 }
+
+}  // namespace tern::test_safetensors

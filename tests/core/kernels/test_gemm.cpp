@@ -12,7 +12,7 @@
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
 
-namespace tern::kernels {
+namespace tern::kernels::test_gemm {
 namespace {
 
 struct Problem {
@@ -400,4 +400,4 @@ TEST_CASE("gemm: integers") {
 }
 
 }  // namespace
-}  // namespace tern::kernels
+}  // namespace tern::kernels::test_gemm

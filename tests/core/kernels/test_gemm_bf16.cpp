@@ -14,7 +14,7 @@
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/gemm_bf16.h"
 
-namespace tern::kernels {
+namespace tern::kernels::test_gemm_bf16 {
 namespace {
 
 uint32_t bits_of(float x) {
@@ -272,4 +272,4 @@ TEST_CASE("bf16 products: the vector level in use bounds the ways") {
 }
 
 }  // namespace
-}  // namespace tern::kernels
+}  // namespace tern::kernels::test_gemm_bf16

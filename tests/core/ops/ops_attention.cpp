@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_attention {
 namespace {
 
 using test::Array;
@@ -341,4 +341,4 @@ TEST_CASE("attention: wrong arguments name the rule and the values") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_attention

@@ -7,7 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_channels {
 namespace {
 
 using test::Array;
@@ -176,4 +176,4 @@ TEST_CASE("channels: errors name the op and the rule") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_channels

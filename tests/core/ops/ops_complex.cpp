@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_complex {
 namespace {
 
 using test::Array;
@@ -180,4 +180,4 @@ TEST_CASE("complex: S4D's convolution is its recurrence, and has gradients") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_complex

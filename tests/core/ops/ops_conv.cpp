@@ -13,7 +13,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_conv {
 namespace {
 
 using test::Array;
@@ -279,4 +279,4 @@ TEST_CASE("conv2d: errors") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_conv

@@ -10,7 +10,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_copy {
 namespace {
 
 using test::Array;
@@ -222,4 +222,4 @@ TEST_CASE("op table: copies") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_copy

@@ -6,7 +6,7 @@
 #include "tern/core/ops/einsum.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_einops {
 namespace {
 
 using test::Array;
@@ -177,4 +177,4 @@ TEST_CASE("rearrange: names are those of Python's variables, the ellipsis stands
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_einops

@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_einsum {
 namespace {
 
 using test::Array;
@@ -301,4 +301,4 @@ TEST_CASE("einsum: integers, scalars, the same bits on any number of threads") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_einsum

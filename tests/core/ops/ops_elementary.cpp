@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_elementary {
 namespace {
 
 using test::Array;
@@ -310,4 +310,4 @@ TEST_CASE("elementary: the number of threads changes nothing") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_elementary

@@ -6,7 +6,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_elementwise {
 namespace {
 
 using test::Array;
@@ -263,4 +263,4 @@ TEST_CASE("op table: comparison and logic") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_elementwise

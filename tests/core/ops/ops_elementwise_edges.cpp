@@ -10,7 +10,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_elementwise_edges {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -311,4 +311,4 @@ TEST_CASE("dropout: limits, layouts, errors") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_elementwise_edges

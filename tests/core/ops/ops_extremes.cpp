@@ -10,7 +10,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern {
+namespace tern::ops_extremes {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -232,4 +232,4 @@ TEST_CASE("var and std: a mean far from 0 takes no digits, and too few elements"
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_extremes

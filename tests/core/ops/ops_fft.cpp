@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_fft {
 namespace {
 
 using test::Array;
@@ -135,4 +135,4 @@ TEST_CASE("fft: the number of threads changes nothing") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_fft

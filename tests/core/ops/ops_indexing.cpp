@@ -11,7 +11,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_indexing {
 namespace {
 
 using test::Array;
@@ -350,4 +350,4 @@ TEST_CASE("embedding and gather: the same gradient for any number of threads") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_indexing

@@ -13,7 +13,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_large_layouts {
 namespace {
 
 using test::Placing;
@@ -128,4 +128,4 @@ TEST_CASE("large layouts: softmax, norms, attention") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_large_layouts

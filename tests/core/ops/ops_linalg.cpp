@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_linalg {
 namespace {
 
 using test::Array;
@@ -172,4 +172,4 @@ TEST_CASE("op table: factors, put together again") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_linalg

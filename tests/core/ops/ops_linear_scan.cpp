@@ -12,7 +12,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_linear_scan {
 namespace {
 
 using test::Array;
@@ -277,4 +277,4 @@ TEST_CASE("linear_scan: what is refused") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_linear_scan

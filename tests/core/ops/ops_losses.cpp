@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_losses {
 namespace {
 
 using test::Array;
@@ -307,4 +307,4 @@ TEST_CASE("cross_entropy: the same for any number of threads") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_losses

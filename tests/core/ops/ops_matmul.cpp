@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_matmul {
 namespace {
 
 using test::Array;
@@ -318,4 +318,4 @@ TEST_CASE("linear: keeps no more than backward needs") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_matmul

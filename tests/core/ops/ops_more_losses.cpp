@@ -11,7 +11,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_more_losses {
 namespace {
 
 using test::Array;
@@ -394,4 +394,4 @@ TEST_CASE("losses.h: errors name op, rule and values") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_more_losses

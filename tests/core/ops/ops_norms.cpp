@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_norms {
 namespace {
 
 using test::Array;
@@ -311,4 +311,4 @@ TEST_CASE("fused gradients are those of the composed formulas, for any number of
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_norms

@@ -11,7 +11,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::ops_ntm {
 namespace {
 
 using test::Array;
@@ -278,4 +278,4 @@ TEST_CASE("ntm_step: errors") {
                        doctest::Contains("needs reads (B, R, M)"), Error);
 }
 
-}  // namespace tern
+}  // namespace tern::ops_ntm

@@ -9,7 +9,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern {
+namespace tern::ops_numbers {
 namespace {
 
 using Wide = __int128;
@@ -314,4 +314,4 @@ TEST_CASE("numbers: bounds of integers") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_numbers

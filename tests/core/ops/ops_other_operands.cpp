@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_other_operands {
 namespace {
 
 using test::Array;
@@ -224,4 +224,4 @@ TEST_CASE("every layout: integers") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_other_operands

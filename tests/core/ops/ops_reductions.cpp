@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_reductions {
 namespace {
 
 using test::Array;
@@ -344,4 +344,4 @@ TEST_CASE("reductions: errors name the op and the values") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_reductions

@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_rnn {
 namespace {
 
 using test::Array;
@@ -241,4 +241,4 @@ TEST_CASE("recurrent ops: errors") {
                        doctest::Contains("hidden units differ"), Error);
 }
 
-}  // namespace tern
+}  // namespace tern::ops_rnn

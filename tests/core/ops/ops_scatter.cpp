@@ -10,7 +10,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_scatter {
 namespace {
 
 using test::Array;
@@ -335,4 +335,4 @@ TEST_CASE("meshgrid: both orders") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_scatter

@@ -11,7 +11,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_sorting {
 namespace {
 
 using test::Array;
@@ -150,4 +150,4 @@ TEST_CASE("sorting integers, long lines, no axes, no elements") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_sorting

@@ -13,7 +13,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern {
+namespace tern::ops_space {
 namespace {
 
 using test::Array;
@@ -540,4 +540,4 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_space

@@ -12,7 +12,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_statistics {
 namespace {
 
 using test::Array;
@@ -375,4 +375,4 @@ TEST_CASE("multinomial: frequencies, no replacement, errors") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_statistics

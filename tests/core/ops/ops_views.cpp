@@ -8,7 +8,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::ops_views {
 namespace {
 
 using test::Array;
@@ -398,4 +398,4 @@ TEST_CASE("gradients of many parts gather in one tensor") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::ops_views

@@ -11,7 +11,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-using namespace tern;
+namespace tern::test_attention_gradient {
 
 namespace {
 
@@ -107,3 +107,5 @@ TEST_CASE("attention: a query that sees nothing has a gradient of 0") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_attention_gradient

@@ -12,7 +12,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 
-using namespace tern;
+namespace tern::test_checkpoint {
 
 namespace {
 
@@ -288,3 +288,5 @@ TEST_CASE("checkpoint: an fn that does something else when it runs again is refu
   i = 0;
   CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));  // now a frozen one
 }
+
+}  // namespace tern::test_checkpoint

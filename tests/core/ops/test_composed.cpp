@@ -12,7 +12,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/fused_table.h"
 
-namespace tern {
+namespace tern::test_composed {
 namespace {
 
 using test::fused_row;
@@ -263,4 +263,4 @@ TEST_CASE("fused and composed: convolutions") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_composed

@@ -9,7 +9,7 @@
 #include "tern/core/ops/additive.h"
 #include "tern/tests/core/ops/fused_table.h"
 
-namespace tern {
+namespace tern::test_composed_sequences {
 namespace {
 
 using test::fused_row;
@@ -195,4 +195,4 @@ TEST_CASE("fused and composed: recurrent layers") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_composed_sequences

@@ -9,7 +9,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/statistics.h"
 
-using namespace tern;
+namespace tern::test_counting {
 
 namespace {
 
@@ -192,3 +192,5 @@ TEST_CASE("multinomial draws in every row by the row's own weights") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_counting

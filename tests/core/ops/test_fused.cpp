@@ -10,7 +10,7 @@
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_fused {
 namespace {
 
 using test::Array;
@@ -232,4 +232,4 @@ TEST_CASE("fused: errors and observers know the name") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_fused

@@ -9,7 +9,7 @@
 #include "tern/core/ops/fused.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_fused_words {
 namespace {
 
 using test::Array;
@@ -241,4 +241,4 @@ TEST_CASE("fused words: second derivatives far out are the ops'") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_fused_words

@@ -10,7 +10,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_gradient_hook {
 namespace {
 
 using test::same_bits;
@@ -154,4 +154,4 @@ TEST_CASE("on_gradient: of a weight of a model, by WeightsInstead") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_gradient_hook

@@ -11,7 +11,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_linalg {
 namespace {
 
 using test::Array;
@@ -294,4 +294,4 @@ TEST_CASE("linalg: the number of threads changes nothing") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_linalg

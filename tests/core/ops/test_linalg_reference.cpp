@@ -7,7 +7,7 @@
 #include "tern/core/ops/linalg.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern {
+namespace tern::test_linalg_reference {
 namespace {
 
 using Args = std::vector<Tensor>;
@@ -236,4 +236,4 @@ TEST_CASE("linalg: PyTorch's values and gradients of norms and distances") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_linalg_reference

@@ -11,7 +11,7 @@
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::test {
+namespace tern::test::test_linear_cross_entropy {
 namespace {
 
 Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
@@ -250,4 +250,4 @@ TEST_CASE("cross_entropy: its gradient takes the place of logits that nobody hol
   CHECK(same(w.grad(), want));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_linear_cross_entropy

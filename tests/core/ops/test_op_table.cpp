@@ -6,7 +6,7 @@
 #include "tern/core/ops/einsum.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_op_table {
 namespace {
 
 using test::Array;
@@ -50,4 +50,4 @@ TEST_CASE("op table: placings hold the numbers they are given") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_op_table

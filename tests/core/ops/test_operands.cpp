@@ -25,7 +25,7 @@
 #include "tern/core/tape/op.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern {
+namespace tern::test_operands {
 namespace {
 
 using test::same_bits;
@@ -424,4 +424,4 @@ TEST_CASE("operands: one thread may let go of what another needs") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_operands

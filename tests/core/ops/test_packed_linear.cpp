@@ -13,7 +13,7 @@
 #include "tern/core/kernels/gemm_int8.h"
 #include "tern/core/ops/packed_linear.h"
 
-using namespace tern;
+namespace tern::test_packed_linear {
 using kernels::Int8Way;
 
 namespace {
@@ -278,3 +278,5 @@ TEST_CASE("int8: largest sums, rows of zeros, numbers that are not finite") {
   CHECK_THROWS_WITH_AS(PackedLinear(zeros({4}), {}, PackedType::f32),
                        doctest::Contains("needs weights f32 (N, K)"), Error);
 }
+
+}  // namespace tern::test_packed_linear

@@ -7,7 +7,7 @@
 
 #include "tern/core/ops/ops.h"
 
-namespace tern {
+namespace tern::test_print {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -72,4 +72,4 @@ TEST_CASE("print: long axes are shortened") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_print

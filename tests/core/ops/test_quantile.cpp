@@ -6,7 +6,7 @@
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
 
-using namespace tern;
+namespace tern::test_quantile {
 
 namespace {
 
@@ -35,3 +35,5 @@ TEST_CASE("quantile of more elements than f32 can number") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_quantile

@@ -12,7 +12,7 @@
 #include "tern/optim/adam.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_reading {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -206,4 +206,4 @@ TEST_CASE("optimizers take parameters without names") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_reading

@@ -16,7 +16,7 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::test {
+namespace tern::test::test_recompute {
 namespace {
 
 using nn::Recompute;
@@ -275,4 +275,4 @@ TEST_CASE("recompute: names") {
                        Error);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_recompute

@@ -11,7 +11,7 @@
 #include "tern/tests/support/model_checks.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern::test {
+namespace tern::test::test_recompute_scope {
 
 TEST_CASE("RecomputeScope: results that are not kept are made again with the same bits") {
   Rng rng(2);
@@ -155,4 +155,4 @@ TEST_CASE("checkpoint: the gradient of one input runs fn again for that one alon
   CHECK(runs <= 4);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_recompute_scope

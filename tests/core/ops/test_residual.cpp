@@ -13,7 +13,7 @@
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 
-namespace tern {
+namespace tern::test_residual {
 namespace {
 
 using test::Array;
@@ -362,4 +362,4 @@ TEST_CASE("linear: a ReLU and its dropout are one tensor") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_residual

@@ -9,7 +9,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-using namespace tern;
+namespace tern::test_second_derivatives {
 
 namespace {
 
@@ -140,3 +140,5 @@ TEST_CASE("third derivatives at 0, where the sides of a sigmoid meet") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_second_derivatives

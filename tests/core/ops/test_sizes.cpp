@@ -18,7 +18,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
 
-namespace tern {
+namespace tern::test_sizes {
 namespace {
 
 constexpr int64_t k40 = int64_t{1} << 40, kMax = std::numeric_limits<int64_t>::max(),
@@ -284,4 +284,4 @@ TEST_CASE("sizes: any op with any numbers gives a sound layout or an Error") {
   CHECK(sound > 5000);
 }
 
-}  // namespace tern
+}  // namespace tern::test_sizes

@@ -12,7 +12,7 @@
 #include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern {
+namespace tern::test_space_reference {
 namespace {
 
 /// The numbers of a case, one after the other.
@@ -252,4 +252,4 @@ TEST_CASE("PyTorch's numbers: unfold and fold") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_space_reference

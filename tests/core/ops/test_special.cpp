@@ -8,7 +8,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-using namespace tern;
+namespace tern::test_special {
 
 namespace {
 
@@ -123,3 +123,5 @@ TEST_CASE("polygamma far below 0 and at its poles") {
 }
 
 }  // namespace
+
+}  // namespace tern::test_special

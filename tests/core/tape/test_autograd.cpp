@@ -8,7 +8,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 
-namespace tern {
+namespace tern::test_autograd {
 namespace {
 
 Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
@@ -234,4 +234,4 @@ TEST_CASE("backward frees what the nodes saved as it goes") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_autograd

@@ -13,7 +13,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 
-namespace tern {
+namespace tern::test_backward_threads {
 namespace {
 
 using Loss = std::function<Tensor(const Tensor& w, const Tensor& b, const Tensor& x)>;
@@ -165,4 +165,4 @@ TEST_CASE("grad: a leaf that another thread asks for is refused, not lost") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_backward_threads

@@ -13,7 +13,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/parameter.h"
 
-namespace tern {
+namespace tern::test_in_place {
 namespace {
 
 struct Write {
@@ -138,4 +138,4 @@ TEST_CASE("in place: backward finds every tensor that an op saved and that was w
   }
 }
 
-}  // namespace tern
+}  // namespace tern::test_in_place

@@ -18,7 +18,7 @@
 #include "tern/core/tools/profile.h"
 #include "tern/nn/nn.h"
 
-namespace tern {
+namespace tern::test_observer {
 namespace {
 
 struct Block {
@@ -429,4 +429,4 @@ TEST_CASE("a memory cap that is hit lists the largest tensors while a timeline i
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_observer

@@ -10,7 +10,7 @@
 #include "tern/core/tape/op.h"
 #include "tern/core/tools/profile.h"
 
-namespace tern {
+namespace tern::test_observer_scopes {
 namespace {
 
 /// Counts what it is told; throws or ends a scope when it should.
@@ -97,4 +97,4 @@ TEST_CASE("where an observer refuses to begin, those told before it are told of 
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_observer_scopes

@@ -15,7 +15,7 @@
 #include "tern/optim/adam.h"
 #include "tern/optim/sgd.h"
 
-namespace tern {
+namespace tern::test_on_ready {
 namespace {
 
 Tensor leaf(const Shape& shape, Rng& rng) {
@@ -277,4 +277,4 @@ TEST_CASE("on_ready: a kept graph runs twice; what is thrown leaves backward") {
 }
 
 }  // namespace
-}  // namespace tern
+}  // namespace tern::test_on_ready

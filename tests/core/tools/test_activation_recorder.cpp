@@ -11,7 +11,7 @@
 #include "tern/nn/nn.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::test {
+namespace tern::test::test_activation_recorder {
 namespace {
 
 bool has(const std::string& text, const std::string& part) {
@@ -194,4 +194,4 @@ TEST_CASE("first divergence: what is not finite differs; files that are no recor
                        Error);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_activation_recorder

@@ -11,7 +11,7 @@
 #include "tern/data/images/augment.h"
 #include "tern/data/images/image_ops.h"
 
-using namespace tern;
+namespace tern::test_augment {
 using namespace tern::data;
 
 namespace {
@@ -351,3 +351,5 @@ TEST_CASE("augment: soft targets") {
   bad.data<int64_t>()[0] = 3;
   CHECK_THROWS_AS(mix_targets(not_differentiable(bad), 3, 0.75), Error);
 }
+
+}  // namespace tern::test_augment

@@ -3,7 +3,7 @@
 #include "tern/data/images/cifar10.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_cifar10 {
 using namespace tern::data;
 using namespace tern::test;
 
@@ -168,3 +168,5 @@ TEST_CASE("cifar10: labels over 9, missing files, damaged archives") {
   std::string const twice = tar_member("data_batch_1.bin", batch(0, 3)) + small_tar();
   CHECK(contains(load_error(write_file(dir / "twice.tar", twice)), "is there twice"));
 }
+
+}  // namespace tern::test_cifar10

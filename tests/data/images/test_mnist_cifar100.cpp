@@ -8,7 +8,7 @@
 #include "tern/data/images/mnist.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_mnist_cifar100 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names"
   CHECK(contains(io_error([&] { data::load_cifar100(dir / "no"); }), "no such file"));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_mnist_cifar100

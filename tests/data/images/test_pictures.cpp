@@ -11,7 +11,7 @@
 #include "tern/data/images/picture_folder.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_pictures {
 namespace {
 
 namespace fs = std::filesystem;
@@ -219,4 +219,4 @@ TEST_CASE("picture loader: evaluation is torchvision's, training depends on the 
   CHECK_THROWS_AS(data::picture_loader(dataset, {.scale = {1, .5}}), Error);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_pictures

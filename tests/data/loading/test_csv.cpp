@@ -10,7 +10,7 @@
 #include "tern/data/loading/csv.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_csv {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -150,4 +150,4 @@ TEST_CASE("csv: what is written is read again, bit for bit") {
   CHECK_FALSE(std::filesystem::exists(dir / "y.csv"));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_csv

@@ -8,7 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
 
-using namespace tern;
+namespace tern::test_dataset {
 using namespace tern::data;
 
 namespace {
@@ -86,3 +86,5 @@ TEST_CASE("dataset: all permutations are equally likely") {
   for (int c : count) CHECK(std::abs(c - n / 6) < 5 * 29);  // sigma = sqrt(n * 1/6 * 5/6) = 28.9
   CHECK(permutation(0, Rng(1)).empty());
 }
+
+}  // namespace tern::test_dataset

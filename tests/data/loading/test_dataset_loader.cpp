@@ -18,7 +18,7 @@
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/text/pair_loader.h"
 
-using namespace tern;
+namespace tern::test_dataset_loader {
 using namespace tern::data;
 
 namespace {
@@ -382,3 +382,5 @@ TEST_CASE("loader: its state goes through a file's tensors and is refused by ano
   CHECK_THROWS_AS(loader.load_state_dict(beyond), Error);
   CHECK(loader.position() == LoaderPosition{0, 1});
 }
+
+}  // namespace tern::test_dataset_loader

@@ -18,7 +18,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/data/images/image_loader.h"
 
-using namespace tern;
+namespace tern::test_loader {
 using namespace tern::data;
 
 namespace {
@@ -336,3 +336,5 @@ TEST_CASE("image_loader: composed datasets, and a label out of range") {
       "7 classes",
       Error);
 }
+
+}  // namespace tern::test_loader

@@ -10,7 +10,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 
-namespace tern::test {
+namespace tern::test::test_npy {
 namespace {
 
 const std::string kFolder = TERN_SOURCE_DIR "/tests/reference/npy/";
@@ -186,4 +186,4 @@ TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign m
   CHECK(contains(damage(path, broken, true), "claims 1099511627776 bytes in"));
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_npy

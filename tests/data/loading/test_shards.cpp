@@ -9,7 +9,7 @@
 #include "tern/data/loading/stack.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::test {
+namespace tern::test::test_shards {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -223,4 +223,4 @@ TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of th
   CHECK_THROWS_AS(data::Stack{}(std::vector<Frame>{}), Error);
 }
 
-}  // namespace tern::test
+}  // namespace tern::test::test_shards

@@ -7,7 +7,7 @@
 #include "tern/data/loading/tar.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_tar {
 using namespace tern::data;
 using namespace tern::test;
 
@@ -225,3 +225,5 @@ TEST_CASE("tar: reading beyond a member") {
   CHECK(tar.read(to, 8) == 5);
   CHECK(contains(io_error([&] { tar.read_exactly(to, 1); }), "m of the archive ends 1 bytes"));
 }
+
+}  // namespace tern::test_tar

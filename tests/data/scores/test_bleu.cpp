@@ -11,7 +11,7 @@
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/lines.h"
 
-using namespace tern;
+namespace tern::test_bleu {
 using namespace tern::data;
 
 namespace {
@@ -119,3 +119,5 @@ TEST_CASE("d2l_bleu: the numbers of d2l.ai") {
   CHECK(d2l_bleu("", "a", 2) == 0);
   CHECK_THROWS_AS(d2l_bleu("a", "a", 0), Error);
 }
+
+}  // namespace tern::test_bleu

@@ -10,7 +10,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/bert_loader.h"
 
-using namespace tern;
+namespace tern::test_bert_loader {
 using namespace tern::data;
 
 namespace {
@@ -367,3 +367,5 @@ TEST_CASE("bert loader: what is refused") {
   const auto nothing = std::make_shared<const Documents>();
   CHECK_FALSE(bert_loader(nothing, pieces, {.pairs = false}).next().has_value());
 }
+
+}  // namespace tern::test_bert_loader

@@ -11,7 +11,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/heap_calls.h"
 
-using namespace tern;
+namespace tern::test_byte_bpe {
 using namespace tern::data;
 using nlohmann::json;
 using test::TempDir;
@@ -121,7 +121,7 @@ TEST_CASE("byte BPE: merges are those of the first pair in the order, and of equ
   Rng rng(3);
   for (int round = 0; round < 400; ++round) {
     const bool ordered = round % 2 == 0;  // no pair has an id that a later one makes
-    detail::MergeTable table;
+    data::detail::MergeTable table;
     std::map<std::pair<int64_t, int64_t>, std::pair<int, int64_t>> naive;  // rank, id
     for (int64_t made = 3; made < 9; ++made) {
       const int64_t left = rng.below(ordered ? made : 9), right = rng.below(ordered ? made : 9);
@@ -194,3 +194,5 @@ TEST_CASE("byte BPE: files that do not fit are IoErrors that say where") {
   for (size_t i = 0; i < vocabulary.size() - 1; i += 97)
     CHECK(error_of(dir, vocabulary.substr(0, i), merges) != "no error");
 }
+
+}  // namespace tern::test_byte_bpe

@@ -4,7 +4,7 @@
 #include "tern/data/text/documents.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_documents {
 using namespace tern::data;
 
 using Ids = std::vector<int64_t>;
@@ -44,3 +44,5 @@ TEST_CASE("documents: blank lines, ends of files, long lines, names of special p
   CHECK_THROWS_AS(read_documents(absent, pieces), IoError);
   CHECK_THROWS_AS(read_documents({}, pieces), Error);
 }
+
+}  // namespace tern::test_documents

@@ -7,7 +7,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/data/text/lexicon.h"
 
-using namespace tern;
+namespace tern::test_lexicon {
 using data::EncodedPair;
 using data::Lexicon;
 
@@ -110,3 +110,5 @@ TEST_CASE("lexicon: refuses tokens and numbers that cannot be") {
   CHECK_THROWS_WITH_AS(lexicon.candidates({}, 6), doctest::Contains("6 translations"), Error);
   CHECK_THROWS_AS(Lexicon::learn({}, {.iterations = 0}), Error);
 }
+
+}  // namespace tern::test_lexicon

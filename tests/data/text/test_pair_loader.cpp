@@ -7,7 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/pair_loader.h"
 
-using namespace tern;
+namespace tern::test_pair_loader {
 using namespace tern::data;
 
 namespace {
@@ -192,3 +192,5 @@ TEST_CASE("pair loader: no pairs, and options that cannot be") {
   CHECK_THROWS_AS(pair_loader(pairs, {.batch = 1, .max_padding = 2}), Error);
   CHECK_THROWS_AS(pair_loader(pairs, {.batch_tokens = 3}), Error);
 }
+
+}  // namespace tern::test_pair_loader

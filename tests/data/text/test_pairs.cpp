@@ -5,7 +5,7 @@
 #include "tern/data/text/pairs.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_pairs {
 using namespace tern::data;
 using test::TempDir;
 using test::write_file;
@@ -107,3 +107,5 @@ TEST_CASE("pairs: from two files, what is left out is counted") {
     CHECK(error_of([&] { read_pairs(de, shorter, {.first = first}); }) ==
           "the files are not aligned line by line: " + de + " has 4 lines, " + shorter + " has 1");
 }
+
+}  // namespace tern::test_pairs

@@ -7,7 +7,7 @@
 #include "tern/data/text/pretrained_tokenizer.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_pretrained_tokenizer {
 using namespace tern::data;
 using nlohmann::json;
 using test::contains;
@@ -207,3 +207,5 @@ TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has 
   };
   for (const auto& [bytes, text] : rows) CHECK(data::detail::lossy_utf8(bytes) == text);
 }
+
+}  // namespace tern::test_pretrained_tokenizer

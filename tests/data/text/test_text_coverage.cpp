@@ -5,6 +5,8 @@
 #include "tern/data/text/sentences.h"
 #include "tern/data/text/unicode.h"
 
+namespace tern::test_text_coverage {
+
 using namespace tern::data;
 
 namespace {
@@ -74,13 +76,14 @@ TEST_CASE("coverage: scripts and cases that were never seen, by words and by BPE
 }
 
 TEST_CASE("coverage: scripts of letters") {
-  using detail::script_of;
+  using data::detail::script_of;
   const std::vector<std::pair<char32_t, std::string_view>> rows = {
       {U'a', "Latin"}, {U'é', "Latin"},     {U'Ω', "Greek"},   {U'я', "Cyrillic"}, {U'ش', "Arabic"},
       {U'日', "Han"},  {U'か', "Japanese"}, {U'한', "Hangul"}, {U'ก', "Thai"},     {U'𠀀', "Han"},
       {U'\uE000', ""}, {U'!', ""},          {U'\0', ""}};
   for (const auto& [letter, script] : rows) CHECK(script_of(letter) == script);
-  CHECK((detail::is_unspaced(U'日') && detail::is_unspaced(U'ก') && !detail::is_unspaced(U'한')));
+  CHECK((data::detail::is_unspaced(U'日') && data::detail::is_unspaced(U'ก') &&
+         !data::detail::is_unspaced(U'한')));
 }
 
 TEST_CASE("sentences: where they end") {
@@ -101,3 +104,5 @@ TEST_CASE("sentences: where they end") {
   };
   for (const auto& [text, expected] : rows) CHECK(joined(split_sentences(text)) == expected);
 }
+
+}  // namespace tern::test_text_coverage

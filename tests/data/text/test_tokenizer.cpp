@@ -13,7 +13,7 @@
 #include "tern/data/text/vocabulary.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_tokenizer {
 using namespace tern::data;
 using test::TempDir;
 
@@ -278,3 +278,5 @@ TEST_CASE("token files: damage is an IoError that names the file") {
   CHECK_THROWS_AS(Bpe::load(broken), IoError);
   CHECK_THROWS_AS(Bpe::load(dir / "missing"), IoError);
 }
+
+}  // namespace tern::test_tokenizer

@@ -4,7 +4,7 @@
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/unicode.h"
 
-using namespace tern;
+namespace tern::test_unicode {
 using namespace tern::data;
 
 TEST_CASE("unicode: invalid UTF-8 is found at its first byte") {
@@ -150,3 +150,5 @@ TEST_CASE("unicode: case of letters") {
   CHECK((is_capital('A') && is_capital(U'É') && is_capital(U'Я')));
   CHECK_FALSE((is_small('A') || is_small('1') || is_small(U'日') || is_capital(U'日')));
 }
+
+}  // namespace tern::test_unicode

@@ -7,7 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/window_loader.h"
 
-using namespace tern;
+namespace tern::test_window_loader {
 using namespace tern::data;
 
 namespace {
@@ -94,3 +94,5 @@ TEST_CASE("windows: what fills no window is an error") {
                        doctest::Contains("4 parts"), Error);
   CHECK_THROWS_AS(window_loader(counting(16), {.batch = 0, .window = 5}), Error);
 }
+
+}  // namespace tern::test_window_loader

@@ -12,7 +12,7 @@
 #include "tern/data/text/wordpiece.h"
 #include "tern/tests/support/data_files.h"
 
-using namespace tern;
+namespace tern::test_wordpiece {
 using namespace tern::data;
 using test::TempDir;
 
@@ -216,3 +216,5 @@ TEST_CASE("wordpiece: vocab.txt there and back, and what is no vocabulary") {
   CHECK_THROWS_AS(WordPiece({"[UNK]", "a\nb"}), Error);
   CHECK_THROWS_AS(WordPiece({"[UNK]"}, {.longest_word = 0}), Error);
 }
+
+}  // namespace tern::test_wordpiece

@@ -8,7 +8,7 @@
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/words.h"
 
-using namespace tern;
+namespace tern::test_words {
 using namespace tern::data;
 
 namespace {
@@ -227,3 +227,5 @@ TEST_CASE("words: a tokenizer of words writes as its texts do") {
   const Tokenizer merged = Tokenizer::learn(both, {.vocabulary = {.min_freq = 2}});
   CHECK(merged.decode(merged.encode("a ? a")) == "a? a");
 }
+
+}  // namespace tern::test_words
