@@ -327,7 +327,6 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
 
 }  // namespace
 
-
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options) {
   return attend(call_on(q, k, v, options));

@@ -1,5 +1,5 @@
-// Inside of core, nn and models only: heads of attention, whose channels lie side by side on the
-// last axis or have an axis of their own.
+// Heads of attention, whose channels lie side by side on the last axis or have an axis of their
+// own. Inside of tern only.
 #pragma once
 
 #include "tern/core/ops/attention.h"
