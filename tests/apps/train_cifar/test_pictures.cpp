@@ -340,7 +340,9 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
   test::write_file(dir / "hundred/train.bin", files[0]);
   test::write_file(dir / "hundred/test.bin", files[1]);
   write_mnist(dir / "digits", 16);
-  for (const auto& [name, side] : {std::pair("hundred", 32), {"digits", 28}, {"digits", 32}}) {
+  for (const auto& [set, pixels] : {std::pair("hundred", 32), {"digits", 28}, {"digits", 32}}) {
+    const std::string name = set;  // clang captures no structured bindings
+    const int64_t side = pixels;
     CAPTURE(name);
     CifarFlags f = run_on(dir / name, dir / fmt::format("{}-{}", name, side), side);
     f.options.augment = side == 32 ? "strong" : "standard";
