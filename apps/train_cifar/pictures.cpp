@@ -160,30 +160,34 @@ void read_mnist(const std::string& path, Pictures& p) {
   for (int64_t i = 0; i <= last; ++i) p.class_names.push_back(std::to_string(i));
 }
 
+// Classes stand mixed, so that the first N pictures are of all of them.
+std::vector<data::PictureFile> mixed(const std::vector<data::PictureFile>& files, uint64_t seed) {
+  constexpr uint64_t kStream = ~uint64_t{1};  // that of no epoch
+  std::vector<data::PictureFile> out;
+  for (const int64_t i : data::permutation(std::ssize(files), Rng(seed).stream(kStream)))
+    out.push_back(files[static_cast<size_t>(i)]);
+  return out;
+}
+
 void read_folders(const std::string& path, uint64_t seed, Pictures& p) {
   p.kind = "pictures";
-  std::vector<data::PictureFile> train, test;
   std::string apart;
   for (const char* name : {"valid", "val", "test"})
     if (is_there(fs::path(path) / "train") && is_there(fs::path(path) / name))
       apart = fs::path(path) / name;
   data::PictureFolder all = data::open_picture_folder(apart.empty() ? path : path + "/train");
   p.class_names = all.class_names;
+  std::vector<data::PictureFile> train = mixed(all.files, seed), test;
   if (!apart.empty()) {
     const data::PictureFolder other = data::open_picture_folder(apart);
     check_io(other.class_names == all.class_names,
              "{} and {}/train: their classes are not the same", apart, path);
-    train = all.files;
-    test = other.files;
+    test = mixed(other.files, seed);
   } else {
-    constexpr uint64_t kStream = ~uint64_t{1};  // that of no epoch
-    const auto n = std::ssize(all.files), held = (n + kTestShare - 1) / kTestShare;
+    const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
     check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
-    std::vector<int64_t> order = data::permutation(n, Rng(seed).stream(kStream));
-    std::sort(order.begin(), order.begin() + held);
-    std::sort(order.begin() + held, order.end());
-    for (int64_t i = 0; i < n; ++i)
-      (i < held ? test : train).push_back(all.files[static_cast<size_t>(order[i])]);
+    test.assign(train.begin(), train.begin() + held);
+    train.erase(train.begin(), train.begin() + held);
     p.note = fmt::format(" (one of {}, drawn by the seed)", kTestShare);
   }
   p.train = folder_set(train, p.form);

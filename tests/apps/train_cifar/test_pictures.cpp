@@ -156,6 +156,8 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   CHECK(two.train.size() == 12);
   CHECK(two.test.size() == 6);
   CHECK(two.note == "");
+  for (const PictureSet* set : {&p.train, &p.test, &two.train, &two.test})  // what --limit 5 takes
+    CHECK(std::set(set->labels.begin(), set->labels.begin() + 5).size() > 1);
   fs::remove_all(dir / "two/val/red");
   CHECK_THROWS_WITH_AS(load_pictures(dir / "two", 16, 0), doctest::Contains("are not the same"),
                        IoError);
