@@ -41,9 +41,9 @@ struct Pictures {
 /// CIFAR-100 (a folder or an archive, as load_cifar10 and load_cifar100 say), MNIST and its kin
 /// (load_mnist), or .png and .jpg files in a folder for each class. Such folders are in train/ and
 /// test/ (or val/ or valid/); where they are not, a fifth of the pictures, drawn by the seed, is
-/// the test set. Their classes stand mixed, so that --limit takes some of each. All but CIFAR-10 are
-/// normalised by mean and deviation of the training set. IoError
-/// that says what was looked for if it is none of these.
+/// the test set. Their classes stand mixed, so that --limit takes some of each. All but CIFAR-10
+/// are normalised by mean and deviation of the training set. IoError that says what was looked for
+/// if it is none of these.
 Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed);
 
 /// Writes the planes of a picture: the shorter side is resized, the middle is cut out. One channel

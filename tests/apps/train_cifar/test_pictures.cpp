@@ -119,6 +119,10 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
   const Pictures larger = load_pictures(dir / "digits", 40, 0);
   CHECK(bytes_of(larger.train, larger.form, 5) == std::string(40 * 40, 70));
 
+  uint8_t grey = 0;  // .299 * 200 + .587 * 100 + .114 * 50 = 124.2
+  write_planes({1, 1, {200, 100, 50}}, {.side = 1, .channels = 1}, &grey);
+  CHECK(grey == 124);
+
   fs::create_directories(dir / "nothing");
   for (const char* looked_for : {"CIFAR-10 (", "CIFAR-100 (", "MNIST (", "for each class"})
     CHECK_THROWS_WITH_AS(load_pictures(dir / "nothing", 32, 0), doctest::Contains(looked_for),
@@ -239,6 +243,7 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
   const std::vector<float> images = batch.images.to_vector<float>();
   const std::vector<int64_t> indices = batch.indices.to_vector<int64_t>();
   std::set<std::array<int, 3>> seen;
+  std::set<size_t> found;
   for (size_t i = 0; i < 20; ++i)
     for (int right = -4; right <= 4; ++right)
       for (int down = -4; down <= 4; ++down)
@@ -250,8 +255,9 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
             const int value = inside ? (*bytes)[indices[i] * kPixels + y * kSide + x] : 0;
             same = std::abs(images[i * kPixels + static_cast<size_t>(p)] * 255 - value) < 0.01;
           }
-          if (same) seen.insert({right, down, flip});
+          if (same) seen.insert({right, down, flip}), found.insert(i);
         }
+  CHECK(found.size() == 20);
   CHECK(seen.size() > 12);  // of 162, by 20 pictures; the same one is drawn twice at times
 }
 
