@@ -132,8 +132,10 @@ std::string value_of(const std::string& flag, int argc, char** argv, const std::
 
 bool has_flag(const std::string& flag, int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
-    if (argv[i] == flag || std::string(argv[i]).starts_with(flag + "=")) return true;
-  return false;
+    if (argv[i] == flag) return true;
+  const std::string value = value_of(flag, argc, argv);
+  const bool off = value == "false" || value == "off" || value == "no" || value == "0";
+  return !value.empty() && !off;
 }
 
 Setting& add_threads(Settings& s, int& threads) {

@@ -60,7 +60,7 @@ int run_program(const std::string& name, const std::function<Program()>& program
 /// defaults; `otherwise` if it is not there.
 std::string value_of(const std::string& flag, int argc, char** argv,
                      const std::string& otherwise = "");
-/// Whether it is there.
+/// Whether it is there, and is not "--FLAG=false".
 bool has_flag(const std::string& flag, int argc, char** argv);
 
 /// The rows --threads and --precision. A command that has them runs with so many threads, and with

@@ -91,6 +91,7 @@ class Settings {
     s.bounds = bounds;
     return s;
   }
+  /// --KEY sets it. One that is true by default needs .flag("--KEY,!--no-KEY").
   Setting& toggle(const std::string& key, bool& value, const char* about);
   /// One of these words; several of them, with commas between.
   Setting& word(const std::string& key, std::string& value, std::vector<std::string> words,
@@ -164,6 +165,10 @@ C config_from_json(const std::string& json) {
   check_config(config);
   return config;
 }
+
+/// Whether two such texts say the same but for the members `free`.
+bool same_settings(const std::string& a, const std::string& b,
+                   const std::vector<std::string>& free);
 
 /// Error unless every value is within its bounds and one of its words: flags have seen to that, but
 /// what a program sets itself may be anything.

@@ -61,4 +61,14 @@ void settings_from_json(const std::string& text, const Settings& settings) {
   }
 }
 
+bool same_settings(const std::string& a, const std::string& b,
+                   const std::vector<std::string>& free) {
+  json one = parse_json(a), other = parse_json(b);
+  for (const std::string& key : free) {
+    one.erase(key);
+    other.erase(key);
+  }
+  return one == other;
+}
+
 }  // namespace tern::apps

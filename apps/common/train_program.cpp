@@ -15,6 +15,8 @@
 namespace tern::apps {
 namespace {
 
+constexpr const char* kConfiguration = "configuration";  // a part of checkpoints
+
 Settings rows_of(TrainingProgram& program) {
   Settings list;
   program.settings(list);
@@ -48,6 +50,23 @@ int dry_run(TrainingProgram& program, const Facts& more) {
   options.facts.emplace_back("", fmt::format("{} steps; below, one on the largest batch",
                                              train::grouped(program.steps())));
   return report_dry_run(program.summary(), options);
+}
+
+// A checkpoint has the configuration that it was made with. One that an earlier version wrote may
+// have none, and its run goes on without.
+void expect_configuration(TrainingProgram& program, train::Loop& loop,
+                          const std::optional<SafeTensors>& state, const std::string& path) {
+  if (state && !state->metadata.contains(kConfiguration)) return;
+  loop.checkpoint().add_text(
+      kConfiguration, [&program] { return settings_to_json(rows_of(program)); },
+      [&program, path](const std::string& kept) {
+        const std::string now = settings_to_json(rows_of(program));
+        settings_from_json(kept, rows_of(program));  // in the words of this version
+        const std::string then = settings_to_json(rows_of(program));
+        settings_from_json(now, rows_of(program));
+        check_io(same_settings(now, then, program.may_change()),
+                 "the run was started with another configuration than that of {}", path);
+      });
 }
 
 train::ScheduleOptions schedule_of(TrainingProgram& program) {
@@ -96,6 +115,7 @@ int start_training(TrainingProgram& program, const TrainFlags& flags) {
   program.save(folder);
   save_config(config_path(program, folder), rows_of(program));
   train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), false);
+  expect_configuration(program, loop, std::nullopt, config_path(program, folder));
   guard.keep();
   return run(program, loop, flags, more);
 }
@@ -112,6 +132,7 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   if (state) program.check_fits(*state, path);
   program.load(&folder);
   train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), state.has_value());
+  expect_configuration(program, loop, state, path);
   if (state) loop.load_state(*state, folder.checkpoint());
   state.reset();
   if (settings_to_json(rows_of(program)) != kept) {

@@ -44,7 +44,7 @@ class TrainingProgram {
 
   /// Loads the data, and completes the configuration by what they say. Of a run that goes on, what
   /// it keeps of them is in `resumed`; else that is nullptr.
-  virtual void load(const train::RunFolder* resumed) = 0;
+  virtual void load(const train::RunFolder* resumed) { static_cast<void>(resumed); }
   /// Steps of the whole run, and the width that the schedule noam asks for.
   virtual int64_t steps() const = 0;
   virtual int64_t width() const { return 0; }
@@ -60,6 +60,9 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
   virtual train::Loop& make_loop(train::LoopOptions options, bool resumed) = 0;
+  /// Members of the configuration that may be others when a run goes on. (The driver refuses a
+  /// checkpoint whose other members are not those of the folder's configuration.)
+  virtual std::vector<std::string> may_change() const { return {"epochs"}; }
   /// Model and data: a heading and a text each. The recipe is the settings'.
   virtual Facts describe() const = 0;
   /// After the last epoch: says what was reached and writes the report. False: a signal stopped it.

@@ -61,7 +61,8 @@ struct TrainingTraits {
   bool decay = true;                    ///< --beta2 and --weight-decay
 };
 
-/// The rows of all but epochs.
+/// The rows of all but epochs: the program adds that itself, as it says what an epoch is, and
+/// --resume --epochs needs it.
 void add_training_settings(Settings& settings, TrainingOptions& options,
                            const TrainingTraits& traits);
 /// The rows of MemoryOptions alone; with `blocks` the model has some, which can be recomputed.

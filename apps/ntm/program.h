@@ -34,7 +34,6 @@ class NtmProgram : public TrainingProgram {
   void settings(Settings& s) override { ntm::settings(s, config); }
   TrainingOptions& options() override { return config; }
   void check_config() const override { ntm::check_config(config); }
-  void load(const train::RunFolder*) override {}
   int64_t steps() const override { return config.steps(); }
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;

@@ -94,14 +94,7 @@ NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
                 },
             .evaluate = [this] { return evaluate(); },
             .weight = [](const auto& b) { return static_cast<double>(b.input.size(0)); }},
-           complete(std::move(loop_options))) {
-  loop.checkpoint().add_text(
-      "configuration", [this] { return to_json(config); },
-      [this](const std::string& json) {
-        check_io(to_json(config_from_json<NtmConfig>(json)) == to_json(config),
-                 "the run was started with other configuration");
-      });
-}
+           complete(std::move(loop_options))) {}
 
 train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
   set_loop_options(o, config);

@@ -44,6 +44,7 @@ class CifarProgram : public TrainingProgram {
   void save(const train::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
   train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  std::vector<std::string> may_change() const override { return {"epochs", "data"}; }
   Facts describe() const override { return train_cifar::describe(*training, data_path_); }
   bool finish() override;
 

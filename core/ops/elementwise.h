@@ -12,7 +12,7 @@
 // df is a template for numbers and for Tensors. An ordinary backward pass evaluates it on numbers,
 // in one pass over memory; a backward pass that is itself recorded evaluates the same formula on
 // Tensors, by public ops, which makes second derivatives free. Functions that formulas need for
-// both are in ops/formula.h.
+// both are in ops/formula.h: write `using namespace formula`, and constants as `Constant<T>(1)`.
 #pragma once
 
 #include <array>
