@@ -9,7 +9,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/train/optimizer.h"
 
-namespace tern::apps::lm {
+namespace tern::apps::lm::test_optimizers {
 namespace {
 
 TrainConfig small(const test::TempDir& dir, const std::string& model, const std::string& name) {
@@ -112,4 +112,4 @@ TEST_CASE("lm: a file has the bounds of the flags") {
                        doctest::Contains("vocab_size is 256; 257 to"), Error);
 }
 
-}  // namespace tern::apps::lm
+}  // namespace tern::apps::lm::test_optimizers
