@@ -119,8 +119,8 @@ void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits
 
 void check_training_options(const TrainingOptions& o) {
   const MemoryOptions& m = o.memory_use;
-  check(m.optimizer_bits == 32 || m.optimizer_bits == 8,
-        "optimizer_bits is {}; 32 or 8", m.optimizer_bits);
+  check(m.optimizer_bits == 32 || m.optimizer_bits == 8, "optimizer_bits is {}; 32 or 8",
+        m.optimizer_bits);
   check(m.optimizer_bits == 32 || o.optimizer == "adam" || o.optimizer == "adamw",
         "--optimizer-bits is for adam and adamw; {} keeps 32", o.optimizer);
   check(!m.step_in_backward || o.clip == 0,
