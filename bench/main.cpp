@@ -148,7 +148,7 @@ int run(const Flags& flags) {
   const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
   const std::string products = bf16 ? bf16_products() : "f32";
   fmt::print("{}\n", Json{{"sgemm_peak_gflops", rounded(sgemm_peak(), 1)},
-                          {"threads", flags.threads},
+                          {"threads", num_threads()},
                           {"cpu", info.cpu},
                           {"vector", info.vector},
                           {"blas", info.blas},
