@@ -1,16 +1,11 @@
 // How the repository is written, as far as no compiler checks it: sizes of files and functions, no
-// macros of our own, headers that bring what is used, and README snippets that are the files the
-// tests build.
+// macros of our own, headers that bring what is used.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "tern/tests/project/source_text.h"
-
-namespace fs = std::filesystem;
 
 namespace tern::test::test_style {
 namespace {
@@ -150,33 +145,6 @@ TEST_CASE("repository: a function of 61 lines is found wherever it stands") {
   CHECK(found == Findings{"line 3: a function of 61 lines"});
   CHECK(long_functions(around({"const int kTable[] = {"}, 99, {"};"})).empty());
   CHECK(long_functions(around({"struct S {"}, 99, {"};"})).size() == 0);
-}
-
-TEST_CASE("repository: what README and tutorial show are the files in tests/readme") {
-  std::vector<std::string> lines = read_lines(source_root() / "README.md");
-  for (const std::string& line : read_lines(source_root() / "docs/tutorial.md"))
-    lines.push_back(line);
-  std::set<std::string> snippets;
-  std::string* open = nullptr;
-  std::string snippet;
-  for (const std::string& line : lines) {
-    if (open && line.starts_with("```")) {
-      snippets.insert(snippet);
-      open = nullptr;
-    } else if (open) {
-      *open += line + "\n";
-    } else if (line == "```cpp") {
-      snippet.clear();
-      open = &snippet;
-    }
-  }
-  std::set<std::string> files;
-  for (const auto& entry : fs::directory_iterator(source_root() / "tests/readme")) {
-    std::ifstream in(entry.path());
-    files.emplace(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  CHECK(!files.empty());
-  CHECK(snippets == files);
 }
 
 }  // namespace tern::test::test_style
