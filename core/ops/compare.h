@@ -1,4 +1,4 @@
-// Comparison and logic: u8 tensors of 0 and 1, with the rules of ops.h, which includes this page.
+// Comparison and logic. Results are u8 tensors of 0 and 1. The rules of ops.h hold.
 #pragma once
 
 #include "tern/core/ops/scalar.h"
@@ -26,8 +26,8 @@ Tensor isnan(const Tensor& x);
 Tensor isfinite(const Tensor& x);
 bool all_close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
 
-// x > 0, a == b: of every element, as in PyTorch. There is no order on tensors and no bool: an
-// `if` asks all_close(), or all(...).item().
+// Comparisons are elementwise, as in PyTorch. A tensor does not convert to bool: in an `if` write
+// all_close(a, b) or all(...).item().
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
 inline Tensor operator==(Scalar a, const Tensor& b) { return eq(b, a); }

@@ -1,6 +1,6 @@
-// Convolutions (cross-correlations, as in PyTorch) and their transposes, over one, two and three
-// axes of space. B batch, C channels in, O channels out. A single picture needs its axis of the
-// batch: unsqueeze(x, 0).
+// Convolutions (cross-correlations, as in PyTorch) and transposed convolutions over one, two or
+// three spatial axes. B batch, C input channels, O output channels. A single image needs a batch
+// axis: unsqueeze(x, 0).
 #pragma once
 
 #include "tern/core/ops/spatial.h"
@@ -12,9 +12,9 @@ template <class Size>
 struct ConvOptions {
   Size stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
-  PaddingMode padding_mode = PaddingMode::zeros;  ///< what padding puts around the input
-  /// PyTorch's padding = "same": as much padding as keeps the sizes (one more at the end where it
-  /// is odd). With stride 1 and padding 0.
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< how the padding is filled
+  /// PyTorch's padding = "same": pads so that the output keeps the input's size (the odd one goes
+  /// to the end). Requires stride 1 and padding 0.
   bool same_padding = false;
 };
 using Conv1dOptions = ConvOptions<int64_t>;
@@ -35,7 +35,7 @@ Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& b = {},
 template <class Size>
 struct ConvTransposeOptions {
   Size stride = 1, padding = 0;
-  Size output_padding = 0;  ///< added to one side of the output; less than stride or dilation
+  Size output_padding = 0;  ///< added at one end of the output; less than stride or dilation
   int64_t groups = 1;
   Size dilation = 1;
 };
@@ -43,8 +43,8 @@ using ConvTranspose1dOptions = ConvTransposeOptions<int64_t>;
 using ConvTranspose2dOptions = ConvTransposeOptions<Size2>;
 using ConvTranspose3dOptions = ConvTransposeOptions<Size3>;
 
-/// The gradient of a convolution with these options (but without output_padding) at its input: x
-/// (B, C, L), w (C, O/groups, K), b (O) or undefined -> (B, O, L') with
+/// The gradient of a convolution with these options (except output_padding) by its input: x (B, C,
+/// L), w (C, O/groups, K), b (O) or undefined -> (B, O, L') with
 /// L' = (L-1)*stride - 2*padding + dilation*(K-1) + output_padding + 1.
 Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
                         const ConvTranspose1dOptions& options = {});
@@ -59,11 +59,11 @@ struct UnfoldOptions {
   Size2 kernel;
   Size2 dilation = 1, padding = 0, stride = 1;
 };
-/// What the windows of a convolution see (im2col): x (B, C, H, W) -> (B, C*KH*KW, L), L windows.
-/// torch.nn.functional.unfold; windows of one axis are unfold(x, axis, size, step) of ops.h.
+/// The windows of a convolution as columns (im2col): x (B, C, H, W) -> (B, C*KH*KW, L), L windows.
+/// As torch.nn.functional.unfold. Windows along one axis: unfold(x, axis, size, step) of ops.h.
 Tensor unfold(const Tensor& x, const UnfoldOptions& options);
-/// Windows put back and summed where they overlap: x (B, C*KH*KW, L) -> (B, C, H, W), `output_size`
-/// being (H, W). The transpose of unfold with the same options.
+/// Sums windows back into an image, adding where they overlap: x (B, C*KH*KW, L) -> (B, C, H, W)
+/// with output_size = (H, W). The transpose of unfold with the same options.
 Tensor fold(const Tensor& x, Size2 output_size, const UnfoldOptions& options);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// Images of another size: interpolation, and pixels moved between channels and space.
+// Resizing images: interpolation, and moving pixels between channels and space.
 #pragma once
 
 #include <initializer_list>
@@ -9,13 +9,13 @@
 
 namespace tern {
 
-/// How elements are found between elements. linear is for one axis of space, bilinear and bicubic
-/// (Keys 1981 with a = -0.75; -0.5 with antialias) for two, trilinear for three; nearest,
-/// nearest_exact and area (adaptive_avg_pool) for any. nearest takes floor(i / scale), as OpenCV
-/// does; nearest_exact the element whose middle is next, as scikit-image and Pillow.
+/// How values between elements are computed. linear needs one spatial axis, bilinear and bicubic
+/// (Keys 1981 with a = -0.75; -0.5 with antialias) two, trilinear three. nearest, nearest_exact and
+/// area (adaptive_avg_pool) take any number. nearest picks floor(i / scale), as OpenCV.
+/// nearest_exact picks the element with the nearest centre, as scikit-image and Pillow.
 enum class Interpolation { nearest, nearest_exact, linear, bilinear, bicubic, trilinear, area };
 
-/// A factor for all axes of space, or one for each.
+/// One factor for all spatial axes, or one for each.
 class ScaleFactor {
  public:
   ScaleFactor() = default;
@@ -29,20 +29,20 @@ class ScaleFactor {
 };
 
 struct InterpolateOptions {
-  Dims size = {};                 ///< of the output, one for all axes of space or one for each; or
-  ScaleFactor scale_factor = {};  ///< sizes are floor(input * factor)
+  Dims size = {};                 ///< of the output: one for all spatial axes or one for each; or
+  ScaleFactor scale_factor = {};  ///< output sizes are floor(input * factor)
   Interpolation mode = Interpolation::nearest;
-  /// Corners of input and output are one point (true), or edges are (false, the default). Only for
-  /// linear, bilinear, bicubic and trilinear.
+  /// true: the corner elements' centres of input and output coincide; false (default): their outer
+  /// edges do. Only for linear, bilinear, bicubic and trilinear.
   std::optional<bool> align_corners = {};
-  /// Positions come from the sizes rather than from the factor, which may differ by rounding.
+  /// Computes positions from the sizes instead of the factor. The two may differ by rounding.
   bool recompute_scale_factor = false;
-  /// Bilinear and bicubic only: where it gets smaller, each output is a weighted mean of all that
-  /// it covers, as Pillow's.
+  /// When shrinking, averages over all input elements that an output covers, as Pillow. Only for
+  /// bilinear and bicubic.
   bool antialias = false;
 };
 
-/// x (B, C, 1 to 3 axes of space) with other sizes in space. Positions are computed in double.
+/// Resizes the spatial axes of x (B, C, 1 to 3 spatial axes). Computes positions in double.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 /// x (..., C*r*r, H, W) -> (..., C, H*r, W*r) (Shi et al. 2016), r = upscale_factor.

@@ -1,9 +1,9 @@
 // Linear algebra: PyTorch's torch.linalg, on LAPACK. Matrices are the last two axes of f32 or f64
-// tensors (..., m, n); all axes before them are a batch, and batches broadcast. Results do not
-// depend on the number of threads: LAPACK keeps to one, the matrices of a batch share them.
+// tensors (..., m, n). All axes before them are a batch; batches broadcast. Threads share the
+// matrices of a batch, LAPACK uses one each: their number does not change results.
 //
-// Errors: a matrix that has no inverse, no Cholesky factor or no finite numbers is refused by the
-// op's name and its place in the batch. Gradients go to second order unless an op says otherwise.
+// Errors name the op and the matrix's place in the batch: no inverse, no Cholesky factor, NaN or
+// infinite elements. Gradients go to second order unless an op says otherwise.
 // Sources: Giles 2008, "Collected matrix derivative results"; Walter & Lehmann 2010 (qr).
 #pragma once
 
@@ -13,51 +13,52 @@
 
 namespace tern {
 
-// ---- Vectors and matrices: any type of element ------------------------------------------------
+// ---- Vectors and matrices, any dtype -----------------------------------------------------------
 Tensor outer(const Tensor& a, const Tensor& b);  ///< (n,), (m,) -> (n, m)
-Tensor trace(const Tensor& x);                   ///< the sum of the diagonal of a matrix
-/// Zeros with the last axis of x as a diagonal of the new axes a and b.
+Tensor trace(const Tensor& x);                   ///< sum of a matrix's diagonal
+/// Zeros with the last axis of x as the diagonal over two new axes a and b.
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t a = -2, int64_t b = -1);
-/// Distances |a_i - b_j|_p of (..., n, d) and (..., m, d) -> (..., n, m), p >= 0 or infinite. The
-/// gradient of equal points is 0; for p other than 2 it takes memory for all differences.
+/// Distances |a_i - b_j|_p: a (..., n, d), b (..., m, d) -> (..., n, m), p >= 0 or infinite. Equal
+/// points have gradient 0. For p other than 2 the gradient needs memory for all n m d differences.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 namespace linalg {
 
-// ---- Systems of equations --------------------------------------------------------------------
+// ---- Linear systems ---------------------------------------------------------------------------
 Tensor inv(const Tensor& a);
-/// a^-1 b, b (..., n, k), or (..., n) where that is the batch of a.
+/// a^-1 b. b (..., n, k); or (..., n) if its other axes are the batch of a.
 Tensor solve(const Tensor& a, const Tensor& b);
 struct TriangularOptions {
   bool upper = false;          ///< which triangle of a is read
   bool left = true;            ///< false: b a^-1
-  bool unitriangular = false;  ///< the diagonal counts as ones and is not read
+  bool unitriangular = false;  ///< treat the diagonal as ones, without reading it
 };
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options);
-/// At singular matrices the gradient is the cofactors' and there is no second one (an error).
+/// At a singular matrix the gradient is the cofactors' and there is no second derivative (an
+/// error).
 Tensor det(const Tensor& a);
 struct Slogdet {
   Tensor sign;       ///< -1, 0 or 1
-  Tensor logabsdet;  ///< log |det|; its gradient at a singular matrix is an error
+  Tensor logabsdet;  ///< log |det|; its gradient is an error at a singular matrix
 };
 Slogdet slogdet(const Tensor& a);
 struct Lstsq {
   Tensor solution;   ///< (..., n, k)
-  Tensor residuals;  ///< (..., k): |a x - b|^2; empty if m <= n or a rank is below n
+  Tensor residuals;  ///< (..., k): |a x - b|^2; empty if m <= n or a matrix has rank below n
   Tensor rank;       ///< i64 (...)
 };
-/// The shortest x with the least |a x - b|, for a (..., m, n) of any rank, b (..., m, k) or
-/// (..., m). Singular values below rcond (by default eps max(m, n)) times the largest count as 0.
-/// The gradient needs full rank.
+/// The shortest x that minimises |a x - b|: a (..., m, n) of any rank, b (..., m, k) or (..., m).
+/// Singular values below rcond (default eps max(m, n)) times the largest count as 0. The gradient
+/// needs full rank.
 Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond = {});
 
-// ---- Factors ---------------------------------------------------------------------------------
-/// a = L L^T, or U^T U (upper), of a symmetric positive definite a, of which that triangle is read.
+// ---- Factorisations ---------------------------------------------------------------------------
+/// a = L L^T, or U^T U with `upper`; a is symmetric positive definite, only that triangle is read.
 Tensor cholesky(const Tensor& a, bool upper = false);
 enum class QrMode {
   reduced,   ///< q (..., m, k), r (..., k, n), k = min(m, n)
   complete,  ///< q (..., m, m), r (..., m, n); no gradient if m > n
-  r,         ///< r alone, as reduced; q is empty; no gradient
+  r,         ///< r as in reduced, q empty; no gradient
 };
 struct Qr {
   Tensor q, r;
@@ -74,9 +75,9 @@ Tensor svdvals(const Tensor& a);
 enum class Triangle { lower, upper };
 struct Eigh {
   Tensor eigenvalues;   ///< (..., n), ascending
-  Tensor eigenvectors;  ///< (..., n, n): columns, whose gradients need distinct eigenvalues
+  Tensor eigenvectors;  ///< (..., n, n), in columns; gradients need distinct eigenvalues
 };
-/// Of a symmetric matrix, of which one triangle is read.
+/// For symmetric a; only the given triangle is read.
 Eigh eigh(const Tensor& a, Triangle triangle = Triangle::lower);
 Tensor eigvalsh(const Tensor& a, Triangle triangle = Triangle::lower);
 
@@ -88,8 +89,8 @@ struct MatrixAxes {
 };
 Tensor matrix_norm(const Tensor& a, MatrixNorm norm = MatrixNorm::frobenius,
                    const MatrixAxes& axes = {});
-/// 1, -1: the largest (smallest) sum of a column's |a|; infinity, -infinity: of a row's; 2, -2: the
-/// largest (smallest) singular value.
+/// order 1, -1: the largest (smallest) column sum of |a|; infinity, -infinity: the same for rows;
+/// 2, -2: the largest (smallest) singular value.
 Tensor matrix_norm(const Tensor& a, double order, const MatrixAxes& axes = {});
 
 }  // namespace linalg

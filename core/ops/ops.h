@@ -1,22 +1,22 @@
 // The whole tensor API on one page. Names, argument order and meaning follow PyTorch.
 //
 // Common to all ops:
-// - any layout goes in (transposed, expanded, sliced, flipped, empty, zero-dimensional); gradients
-//   flow to every floating input, and to second order unless an op says otherwise;
-// - axes may be negative; an empty list of axes means all axes;
-// - elementwise ops broadcast; integers meet floats as in PyTorch (the result is the float type),
-//   u8 with i64 gives i64 (0-dimensional tensors too), f32 with f64 is an error that says which
-//   .to() to add;
-// - comparisons give u8 tensors of 0 and 1; u8 is the type of masks (not 0: true);
-// - wrong arguments throw Error with the op's name, the rule and the values.
+// - Inputs may have any layout (transposed, expanded, sliced, flipped, empty, zero-dimensional).
+//   Gradients flow to every floating input, to second order unless an op says otherwise.
+// - Axes may be negative. An empty list of axes means all axes.
+// - Elementwise ops broadcast and promote types. Integers with floats give the float type, u8 with
+//   i64 gives i64 (0-dimensional tensors too), f32 with f64 is an error that says which .to() to
+//   add.
+// - Comparisons give u8 tensors of 0 and 1. Masks are u8: not 0 means true.
+// - Wrong arguments throw Error with the op's name, the rule and the values.
 //
-// Beside this page: comparisons, as x > 0 (compare.h, included here), more elementwise functions
-// (elementary.h), reading and writing at indices (indexing.h), order statistics and counts
-// (statistics.h), more losses (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h) and
-// complex products (complex.h), einsum and einops' rearrange, reduce and repeat (einsum.h),
-// convolutions (conv.h), pooling (pooling.h), padding (padding.h), resizing (interpolate.h),
-// attention (attention.h) and the scores of additive attention (additive.h), recurrent cells and
-// layers (rnn.h), linear recurrences (linear_scan.h). Gradients: core/tape/autograd.h.
+// Other pages: comparisons such as x > 0 (compare.h, included here), more elementwise functions
+// (elementary.h), indexing (indexing.h), order statistics and counts (statistics.h), more losses
+// (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h), complex products (complex.h),
+// einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions (conv.h), pooling
+// (pooling.h), padding (padding.h), resizing (interpolate.h), attention (attention.h), additive
+// attention (additive.h), recurrent layers (rnn.h), linear recurrences (linear_scan.h). Gradients:
+// core/tape/autograd.h.
 #pragma once
 
 #include <limits>
@@ -35,7 +35,7 @@ namespace tern {
 class Rng;
 
 // ---- Creation --------------------------------------------------------------------------------
-/// Elements in row-major order; their number must be that of the shape.
+/// The elements in row-major order. Their number must match the shape.
 template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape);
 template <class T>
@@ -45,7 +45,7 @@ Tensor tensor(const std::vector<T>& values, const Shape& shape) {
   else
     return tensor(std::span<const T>(values), shape);
 }
-/// Without a shape: along one axis.
+/// A vector: shape (values.size()).
 template <class T>
 Tensor tensor(const std::vector<T>& values) {
   return tensor(values, {static_cast<int64_t>(values.size())});
@@ -59,7 +59,7 @@ Tensor zeros(const Shape& shape, DType dtype = DType::f32);
 Tensor ones(const Shape& shape, DType dtype = DType::f32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
-/// The value in the shape and type of x, and in its type with another shape.
+/// full_like takes the shape and dtype of x, new_full only its dtype.
 Tensor full_like(const Tensor& x, Scalar value);
 Tensor new_full(const Tensor& x, const Shape& shape, Scalar value);
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
@@ -71,13 +71,13 @@ Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype = DType::f3
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng);  ///< i64 in [low, high)
 Tensor randperm(int64_t n, Rng& rng);                                     ///< i64
 Tensor randn_like(const Tensor& x, Rng& rng);                             ///< f32 or f64, as x
-Tensor rand_like(const Tensor& x, Rng& rng);                              ///< even in [0, 1)
+Tensor rand_like(const Tensor& x, Rng& rng);                              ///< uniform in [0, 1)
 /// i64 indices (any shape) -> shape + (classes,).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::i64);
 
 // ---- Copies and in-place writes ----------------------------------------------------------------
-// Names that end in _ write into x. They are not recorded: in grad mode x must neither require a
-// gradient nor share elements with a tensor that does, nor may an operand (see NoGradGuard).
+// Names that end in _ write into x and are not recorded. In grad mode neither x, nor a tensor that
+// shares its elements, nor an operand may require a gradient (see NoGradGuard).
 Tensor cast(const Tensor& x, DType dtype);  ///< always a new tensor
 Tensor clone(const Tensor& x);
 void copy_(const Tensor& to, const Tensor& from);  ///< broadcasts `from`, converts its dtype
@@ -89,7 +89,7 @@ void mul_(const Tensor& x, Scalar s);
 
 // ---- Views: no element moves -----------------------------------------------------------------
 Tensor view(const Tensor& x,
-            const Shape& shape);  ///< one size may be -1; an error if it needs a copy
+            const Shape& shape);  ///< one size may be -1; an error if this needs a copy
 Tensor reshape(const Tensor& x, const Shape& shape);  ///< a view where possible, else a copy
 Tensor transpose(const Tensor& x, int64_t a, int64_t b);
 Tensor permute(const Tensor& x, const Dims& axes);
@@ -97,8 +97,8 @@ Tensor expand(const Tensor& x, const Shape& shape);  ///< -1 keeps a size
 Tensor squeeze(const Tensor& x);                     ///< all axes of size 1
 Tensor squeeze(const Tensor& x, int64_t axis);
 Tensor unsqueeze(const Tensor& x, int64_t axis);
-/// Python's x[start:end:step] along an axis: ends are clamped, negative ones count from the end,
-/// step may be negative (then the default ends are those of Python).
+/// Python's x[start:end:step] along an axis. Ends are clamped, negative ends count from the end.
+/// step may be negative; the default ends are then Python's.
 Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step = 1);
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length);
@@ -107,7 +107,7 @@ Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
 Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes);
 Tensor flip(const Tensor& x, const Dims& axes);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t a = 0, int64_t b = 1);
-/// Windows of an axis: a new last axis. Of a scalar the one window, of size 0 or 1.
+/// Sliding windows along an axis, as a new last axis. A 0-dimensional x has one window.
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
@@ -116,19 +116,19 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 // ---- Joining, rearranging, indexing ----------------------------------------------------------
 Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
-/// PyTorch's order: {left, right} of the last axis, then of the one before, ... Negative crops.
+/// PyTorch's order: {left, right} of the last axis, then of the one before, ... Negative pads crop.
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value = 0);
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
-/// torch.Tensor.repeat: axis i comes counts[i] times, one behind the other; counts may begin with
-/// new axes. Always new elements. repeat(x, "h w -> h (w 2)") is einops' (einsum.h).
+/// torch.Tensor.repeat: repeats axis i counts[i] times. counts may begin with new axes. Always
+/// copies. The overload repeat(x, "h w -> h (w 2)") is einops' (einsum.h).
 Tensor repeat(const Tensor& x, const Dims& counts);
-// For braces and numbers, which could start a pattern too: repeat(x, {2, 1}), repeat(x, 0).
+// Without these overloads repeat(x, {2, 1}) and repeat(x, 0) could also mean a pattern.
 inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
   return repeat(x, Dims(counts.begin(), counts.end()));
 }
 inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
-/// As repeat, but counts may also be fewer than the axes: those of the last axes.
+/// As repeat, but counts may be fewer than the axes; they are then those of the last axes.
 Tensor tile(const Tensor& x, const Dims& counts);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
@@ -141,7 +141,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);  ///< kee
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  ///< index (K,)
-/// gather with the other axes broadcast.
+/// As gather, but the other axes broadcast.
 Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis);
 struct ValuesIndices {
   Tensor values;   ///< differentiable
@@ -150,7 +150,7 @@ struct ValuesIndices {
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
 ValuesIndices sort(const Tensor& x, int64_t axis = -1, bool descending = false);  ///< stable
 Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
-/// Where the largest is: the first of equals; NaN wins. Without an axis: its row-major position.
+/// The index of the largest element: the first of equals, NaN first. No axis: the row-major index.
 Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 
@@ -159,12 +159,12 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);  ///< integers give f32
-/// Division of integers by zero is an error; otherwise integers wrap around.
+/// Integer division by zero is an error. Integers wrap around on overflow.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);  ///< sign of the divisor, as in Python
-/// Integers wrap around. To a negative integer: an error for a number, cut off for a tensor.
+/// Integers wrap around. A negative exponent of integers: a number is an error, a tensor truncates.
 Tensor pow(const Tensor& a, const Tensor& b);
-Tensor minimum(const Tensor& a, const Tensor& b);  ///< NaN spreads; equals share the gradient
+Tensor minimum(const Tensor& a, const Tensor& b);  ///< NaN propagates; equals share the gradient
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
@@ -192,8 +192,9 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-// In place, as add_ and mul_: all handles on x and its views see it, x[0] += 1 too. Not recorded:
-// where a gradient is recorded it is an error, and `x = x + y` what to write. /= takes floats.
+// In place, as add_ and mul_: all handles on x and its views see the change (x[0] += 1). Not
+// recorded: where a gradient is recorded this is an error, write `x = x + y` there. /= needs
+// floats.
 const Tensor& operator+=(const Tensor& x, const Tensor& y);
 const Tensor& operator-=(const Tensor& x, const Tensor& y);
 const Tensor& operator*=(const Tensor& x, const Tensor& y);
@@ -229,13 +230,13 @@ Tensor elu(const Tensor& x, double alpha = 1);
 Tensor mish(const Tensor& x);         ///< x tanh(log(1 + e^x)) (Misra 2019)
 Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
-/// x where it is positive, else weight x (He et al. 2015); weight (1) or () for all elements, or
+/// x where it is positive, else weight * x (He et al. 2015). weight: (1) or () for all elements, or
 /// (C) for the channels of x (N, C, ...).
 Tensor prelu(const Tensor& x, const Tensor& weight);
-/// a sigmoid(b), a and b the halves of x along the axis (Dauphin et al. 2017).
+/// a * sigmoid(b), where a and b are the halves of x along the axis (Dauphin et al. 2017).
 Tensor glu(const Tensor& x, int64_t axis = -1);
-/// Gradient 1 strictly between the bounds, else 0; an open side (std::nullopt) has no bound. A
-/// bound of NaN gives NaN.
+/// The gradient is 1 strictly between the bounds, else 0. std::nullopt means no bound. A NaN bound
+/// gives NaN.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
@@ -248,10 +249,10 @@ Tensor mean(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// Divides by n - correction.
 Tensor var(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
 Tensor std(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
-/// The same. After `using namespace tern;` plain `std(x)` does not compile, because std is also the
-/// standard library's namespace: write stddev(x) or tern::std(x).
+/// The same as std. After `using namespace tern;` a plain `std(x)` does not compile, because std
+/// also names the standard library's namespace: write stddev(x) or tern::std(x).
 Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
-/// Over any axes; NaN spreads; equal elements share the gradient (as PyTorch's amax).
+/// Over any axes. NaN propagates. Equal elements share the gradient, as in PyTorch's amax.
 Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 inline Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
@@ -260,61 +261,61 @@ inline Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false)
 inline Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
   return min(x, axes, keepdim);
 }
-// For braces, which could be one axis too: max(x, {1}).
+// For braces, which could also mean one axis: max(x, {1}).
 inline Tensor max(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
   return max(x, Dims(axes.begin(), axes.end()), keepdim);
 }
 inline Tensor min(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
   return min(x, Dims(axes.begin(), axes.end()), keepdim);
 }
-/// Along one axis, as a number: max(x, 1).indices are those of argmax, and get the gradient alone.
+/// Along one axis, given as a number. The indices are argmax's; only they get a gradient.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
 Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);
-/// log sum e^x. Its gradient is softmax, which is 0 / 0 where x is -inf alone: PyTorch's is NaN.
-/// Here it is 0, as of a sum without terms: what a mask hides must not spoil the others' gradients.
+/// log sum e^x. Its gradient is softmax, which is 0 / 0 in a line that is all -inf. There PyTorch
+/// gives NaN. Here the gradient is 0, so that masked elements do not spoil the others' gradients.
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);
 Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 Tensor all(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 
 // ---- Matrix products -------------------------------------------------------------------------
-/// NumPy's matmul: (..., M, K) x (..., K, N) with the leading axes broadcast; vectors as usual.
+/// NumPy's matmul: (..., M, K) x (..., K, N), leading axes broadcast, vectors as in NumPy.
 Tensor matmul(const Tensor& a, const Tensor& b);
 enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
 struct LinearOptions {
   Activation activation = Activation::none;
-  Tensor residual = {};  ///< added last, the shape of the output
-  double dropout = 0;    ///< the probability; then a generator is needed
+  Tensor residual = {};  ///< added last; has the output's shape
+  double dropout = 0;    ///< probability of zeroing; above 0 it needs `rng`
   Rng* rng = nullptr;
 };
-/// dropout(activation(x W^T + b)) + residual. x (..., K), w (N, K), b (N) or undefined. One tensor
-/// is made of it all, and dropout zeroes what dropout() with this generator would.
+/// dropout(activation(x W^T + b)) + residual in one op. x (..., K), w (N, K), b (N) or undefined.
+/// Dropout zeroes the same elements as dropout() with this generator.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {},
               const LinearOptions& options = {});
 
 // ---- Softmax and normalisation ---------------------------------------------------------------
-/// mask: u8, broadcast to x; where it is 0 the result is 0. A row with no 1 gives all zeros.
+/// mask: u8, broadcasts to x. Where it is 0 the result is 0. A row without a 1 gives zeros.
 Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
-/// As softmax; masked elements give -inf, and so does every element of a row without a 1.
+/// As softmax. Masked elements give -inf, as do all elements of a row without a 1.
 Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
-/// Over the last axes, as many as `weight` has (or `shape` gives): (x - mean) / sqrt(var + eps)
-/// * weight + bias. weight and bias may be undefined.
+/// Normalises over the last axes, whose sizes are `shape`: (x - mean) / sqrt(var + eps) * weight +
+/// bias. weight and bias have that shape, or are undefined.
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
-/// x (N, C, ...), groups of C / groups channels.
+/// x (N, C, ...). Each group has C / groups channels.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 struct BatchNormOptions {
   bool training = false;
-  double momentum = 0.1;  ///< share of the new batch in the running statistics
+  double momentum = 0.1;  ///< weight of the new batch in the running statistics
   double eps = 1e-5;
 };
-/// x (N, C, ...). Training: normalises by the batch and updates running_mean and running_var
-/// (C), unbiased, in place where they are defined; else normalises by them.
+/// x (N, C, ...). In training: normalises by the batch's statistics and updates running_mean and
+/// running_var (C; unbiased variance) in place if they are defined. Else: normalises by these two.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   const BatchNormOptions& options = {});
@@ -322,12 +323,12 @@ struct InstanceNormOptions {
   bool use_input_stats = true;  ///< false: normalises by the running statistics
   double momentum = 0.1, eps = 1e-5;
 };
-/// x (N, C, ...), one axis of space at least: batch_norm of each sample for itself (Ulyanov et al.
-/// 2016). Running statistics (C) are updated by the means over the samples where they are defined.
+/// As batch_norm for each sample alone (Ulyanov et al. 2016). x (N, C, ...) with at least one
+/// spatial axis. Running statistics (C), if defined, are updated by the means over the samples.
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
                      const Tensor& running_var = {}, const Tensor& weight = {},
                      const Tensor& bias = {}, const InstanceNormOptions& options = {});
-/// Zeroes elements with probability p and scales the others by 1/(1-p). p = 0 gives x itself.
+/// Zeroes elements with probability p and scales the others by 1/(1-p). p = 0 returns x itself.
 Tensor dropout(const Tensor& x, double p, Rng& rng);
 /// The same for whole channels: x (N, C, L), (N, C, H, W), (N, C, D, H, W) (Tompson et al. 2015).
 Tensor dropout1d(const Tensor& x, double p, Rng& rng);
@@ -342,21 +343,21 @@ Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptio
 // ---- Losses ----------------------------------------------------------------------------------
 enum class Reduction { none, mean, sum };
 struct CrossEntropyOptions {
-  Tensor weight = {};  ///< (C), a factor a class
+  Tensor weight = {};  ///< (C), one factor per class
   int64_t ignore_index = -100;
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the targets that count
+  Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the counted targets
 };
-/// logits (N, C) or (C) or (N, C, d1, ...); target i64 classes of shape (N), () or (N, d1, ...), or
-/// floating probabilities with the shape of logits, which get a gradient too (and take no
-/// ignore_index). All targets ignored: 0 with zero gradient.
+/// logits (N, C), (C) or (N, C, d1, ...). target: i64 classes of shape (N), () or (N, d1, ...), or
+/// floating probabilities in the shape of logits; these get a gradient too and take no
+/// ignore_index. If all targets are ignored, the loss is 0 with zero gradient.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
-/// cross_entropy of the rows of linear(x, weight, bias) without all of their logits at a time: x
-/// (..., D), weight (V, D), bias (V) or undefined, target i64 classes (...). The logits are made in
-/// blocks of rows, and where a gradient is wanted and the losses are reduced, it is made of each
-/// block at once, so that backward has it (Wijmans et al. 2024, "Cut Your Losses in
-/// Large-Vocabulary Language Models", has the aim; Hsu et al. 2024, "Liger Kernel", the way).
+/// cross_entropy(linear(x, weight, bias), target) without holding all logits at once: x (..., D),
+/// weight (V, D), bias (V) or undefined, target i64 classes (...). Logits are computed in blocks of
+/// rows. If a gradient is wanted and the losses are reduced, forward computes each block's gradient
+/// at once and backward only scales it (aim: Wijmans et al. 2024, "Cut Your Losses in
+/// Large-Vocabulary Language Models"; method: Hsu et al. 2024, "Liger Kernel").
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Tensor& target, const CrossEntropyOptions& options = {});
 struct NllOptions {
@@ -370,8 +371,8 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
                       Reduction reduction = Reduction::mean);
 struct BceOptions {
-  Tensor weight = {};      ///< a factor an element, broadcast
-  Tensor pos_weight = {};  ///< a factor of the positive term, broadcast
+  Tensor weight = {};      ///< a factor per element, broadcast
+  Tensor pos_weight = {};  ///< a factor on the positive term, broadcast
   Reduction reduction = Reduction::mean;
 };
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options = {});

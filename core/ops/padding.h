@@ -1,5 +1,4 @@
-// Padding with elements of the tensor itself; padding with a number is pad(x, pads, value) of
-// ops.h.
+// Padding with elements of the tensor itself. To pad with a number: pad(x, pads, value) of ops.h.
 #pragma once
 
 #include "tern/core/ops/spatial.h"
@@ -7,9 +6,9 @@
 
 namespace tern {
 
-/// PyTorch's order of pads: {left, right} of the last axis, then of the one before, ...; negative
-/// ones crop. reflect takes less than an axis has on each side, circular at most as much as it has;
-/// replicate and reflect need an axis that is not empty. Any of the last axes may be padded.
+/// Pads in PyTorch's order: {left, right} of the last axis, then of the one before, ... Negative
+/// pads crop. Any of the last axes may be padded. reflect pads at most n - 1 elements per side of
+/// an axis of n, circular at most n. replicate and reflect need a nonempty axis.
 Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode);
 
 }  // namespace tern

@@ -1,6 +1,5 @@
-// Pooling: the largest element or the mean of windows of each channel. B batch, C channels, L, H, W
-// and D sizes in space, L' the number of windows. A single picture needs its axis of the batch:
-// unsqueeze(x, 0).
+// Pooling: the maximum or mean of windows of each channel. B batch, C channels, L, H, W, D spatial
+// sizes, L' number of windows. A single image needs a batch axis: unsqueeze(x, 0).
 #pragma once
 
 #include <cstddef>
@@ -15,20 +14,20 @@ template <class Size>
 struct MaxPoolOptions {
   Size kernel = 2;
   Size stride = 0;         ///< 0: the kernel's size
-  Size padding = 0;        ///< at most half of the kernel; never the largest
+  Size padding = 0;        ///< at most half of the kernel; never chosen as the maximum
   Size dilation = 1;       ///< between the elements of a window
-  bool ceil_mode = false;  ///< windows that begin inside but reach over the end count too
+  bool ceil_mode = false;  ///< also counts windows that begin inside but end outside
 };
 using MaxPool1dOptions = MaxPoolOptions<int64_t>;
 using MaxPool2dOptions = MaxPoolOptions<Size2>;
 using MaxPool3dOptions = MaxPoolOptions<Size3>;
 
 /// x (B, C, L) -> (B, C, L') with L' = (L + 2*padding - dilation*(kernel-1) - 1) / stride + 1,
-/// rounded down, or up with ceil_mode. The first of equals gets the gradient; NaN spreads.
+/// rounded down, or up with ceil_mode. The first of equals gets the gradient. NaN propagates.
 Tensor max_pool1d(const Tensor& x, const MaxPool1dOptions& options = {});
 Tensor max_pool2d(const Tensor& x, const MaxPool2dOptions& options = {});  ///< x (B, C, H, W)
 Tensor max_pool3d(const Tensor& x, const MaxPool3dOptions& options = {});  ///< x (B, C, D, H, W)
-/// PyTorch's return_indices: with the position of each maximum in its plane (row-major).
+/// PyTorch's return_indices: also gives the row-major position of each maximum in its channel.
 ValuesIndices max_pool1d_with_indices(const Tensor& x, const MaxPool1dOptions& options = {});
 ValuesIndices max_pool2d_with_indices(const Tensor& x, const MaxPool2dOptions& options = {});
 ValuesIndices max_pool3d_with_indices(const Tensor& x, const MaxPool3dOptions& options = {});
@@ -40,19 +39,19 @@ struct AvgPoolOptions {
   Size padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;                 ///< padding counts in the mean
-  std::optional<int64_t> divisor_override = {};  ///< what sums are divided by, not 0
+  std::optional<int64_t> divisor_override = {};  ///< divides the sums by this, not 0
 };
 using AvgPool1dOptions = AvgPoolOptions<int64_t>;
 using AvgPool2dOptions = AvgPoolOptions<Size2>;
 using AvgPool3dOptions = AvgPoolOptions<Size3>;
 
-/// x (B, C, L) -> (B, C, L') as max_pool1d. Of a window over the end (ceil_mode) only what lies in
-/// the input or its padding counts.
+/// x (B, C, L) -> (B, C, L') as in max_pool1d. If a window reaches beyond the padding (ceil_mode),
+/// only the part inside counts.
 Tensor avg_pool1d(const Tensor& x, const AvgPool1dOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, const AvgPool2dOptions& options = {});  ///< x (B, C, H, W)
 Tensor avg_pool3d(const Tensor& x, const AvgPool3dOptions& options = {});  ///< x (B, C, D, H, W)
 
-/// The size that an adaptive pooling gives; std::nullopt keeps that of the input.
+/// The output size of adaptive pooling. std::nullopt keeps the input's size.
 template <std::size_t n>
 class OutputSize {
  public:
@@ -70,8 +69,8 @@ class OutputSize {
   std::array<Axis, n> v_;
 };
 
-/// Window i of an axis of n elements cut into m: from floor(i*n / m) to ceil((i+1)*n / m).
-/// x (B, C, L) -> (B, C, size).
+/// For an axis of n elements and m outputs, window i is from floor(i*n / m) to ceil((i+1)*n / m). x
+/// (B, C, L) -> (B, C, size).
 Tensor adaptive_avg_pool1d(const Tensor& x, OutputSize<1> size);
 Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize<2> size);  ///< x (B, C, H, W)
 Tensor adaptive_avg_pool3d(const Tensor& x, OutputSize<3> size);  ///< x (B, C, D, H, W)
