@@ -1,7 +1,7 @@
-// Activation functions as ops (elementwise.h): for their own ops, for the words of fused()
-// (fused_words.h) and for linear, which applies them while the product is in the cache. Where a
-// formula has two branches, the one not taken stays finite, so that its gradient (0 times it) is 0
-// in second derivatives too.
+// Activation functions as ops (elementwise.h). Their own ops use them, the words of fused()
+// (fused_words.h), and linear, which applies them while the product is in the cache. If a formula
+// has two branches, the branch not taken stays finite, so that 0 times its gradient is 0 in second
+// derivatives too.
 #pragma once
 
 #include "tern/core/ops/elementwise.h"
@@ -9,8 +9,8 @@
 
 namespace tern::detail {
 
-// The derivative of a sigmoid is y (1 - y), which has no digits where y rounds to 1. A formula
-// whose Tensors are differentiated again takes it from the side where it is small; numbers are not.
+// The derivative of a sigmoid y is y (1 - y), where 1 - y loses its digits as y rounds to 1.
+// Tensors, which may be differentiated again, therefore compute 1 - y directly; numbers do not.
 
 /// sigmoid(x).
 template <formula::Number T>
@@ -43,7 +43,7 @@ struct Relu {
   }
 };
 
-/// x Phi(x), Phi the normal distribution function; its derivative is Phi(x) + x phi(x).
+/// x Phi(x), Phi the normal distribution function. The derivative is Phi(x) + x phi(x).
 struct GeluErf {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
@@ -61,8 +61,8 @@ struct GeluErf {
   }
 };
 
-/// x s(u), s the sigmoid and u = 2 sqrt(2 / pi) (x + 0.044715 x^3):
-/// its derivative is s + x s (1 - s) u'.
+/// x s(u), where s is the sigmoid and u = 2 sqrt(2 / pi) (x + 0.044715 x^3). The derivative is s +
+/// x s (1 - s) u'.
 struct GeluTanh {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;

@@ -5,10 +5,10 @@
 
 namespace tern {
 
-/// One hidden layer of tanh over every pair of a query and a key, in one pass:
+/// A hidden layer of tanh on every pair of a query and a key, in one pass:
 ///   scores[b,i,j] = sum_h w[h] tanh(q[b,i,h] + k[b,j,h])
-/// q (B, Q, H) and k (B, S, H) are already projected, w (H); the scores are (B, Q, S).
-/// Nothing of size B Q S H is kept: backward computes it again.
+/// q (B, Q, H) and k (B, S, H) are already projected; w (H); scores (B, Q, S). Nothing of size B Q
+/// S H is kept: backward recomputes it.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& w);
 
 }  // namespace tern

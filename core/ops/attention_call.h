@@ -1,5 +1,5 @@
-// Inside core: a call of attention, and the same by public ops, for second derivatives and for
-// weights that have a gradient. Inside of core only.
+// One call of attention, and its composed form by public ops, for second derivatives and for
+// weights with a gradient. Inside of core only.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tern::detail {
 
-/// Where heads are found in an input: the whole of it, (B, H, T, D), or, with dim > 0, channels
-/// [first, first + heads * dim) of (B, T, channels).
+/// The place of heads in an input: all of (B, H, T, D), or if dim > 0, the channels [first, first +
+/// heads * dim) of (B, T, channels).
 struct HeadsOf {
   int input = 0;
   int64_t first = 0, heads = 0, dim = 0;
@@ -24,20 +24,20 @@ struct AttentionCall {
   HeadsOf query, key_heads, value;
   AttentionMask mask;
   double scale = 1, dropout = 0;
-  uint64_t key = 0;  ///< of dropout's random numbers
+  uint64_t key = 0;  ///< seeds dropout's random numbers
 
   bool packed() const { return query.dim > 0; }
   Shape scores() const;  ///< (B, H, T, S)
   AttentionCall without_inputs() const;
 };
 
-/// An Error that names the values unless the mask fits scores of shape (B, H, T, S).
+/// Error unless the mask fits scores of shape (B, H, T, S); it names the values.
 void check_mask(const AttentionMask& mask, const Shape& scores);
 
-/// The factors of dropout (B, H, T, S): 0 or 1 / (1 - p).
+/// Dropout's factors (B, H, T, S): 0 or 1 / (1 - p).
 Tensor dropout_factors(const AttentionCall& call);
 
-/// The context is (B, H, T, E) for joint projections too.
+/// Returns a context (B, H, T, E) for joint projections too.
 Attended composed_attention(const AttentionCall& call);
 
 }  // namespace tern::detail

@@ -8,13 +8,13 @@
 
 namespace tern::detail {
 
-/// x with axis `axis`, which is not empty, turned into one of `out` elements. The map is made when
-/// the memory for both is there, and not for a result without elements. The gradient is the
-/// same op with the transposed map, to any order.
+/// Maps axis `axis` of x, which must not be empty, to `out` elements. The map is made only after
+/// the memory for both was allocated, and not at all for an empty result. The gradient is the same
+/// op with the transposed map, to any order.
 Tensor map_axis(const char* op, const Tensor& x, int axis, int64_t out,
                 const std::function<kernels::AxisMap()>& make);
 
-/// Window i is the mean of in[floor(i*n / m)] to in[ceil((i+1)*n / m)] - 1.
+/// Output i is the mean of in[floor(i*n / m)] to in[ceil((i+1)*n / m)] - 1.
 kernels::AxisMap adaptive_mean(int64_t in, int64_t out);
 
 }  // namespace tern::detail

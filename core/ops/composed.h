@@ -1,11 +1,11 @@
-// Composed definitions: beside every fused op the same function stands in public differentiable
-// ops, under the same name in tern::composed, in the file of the fused op. Two things rest on them:
-// - second derivatives: where a backward pass is itself recorded, a fused op's gradient is that of
-//   its composed definition (composed_gradients). Four are their own second derivative, and only
-//   tests use their composed form: convolutions, dropout and linear scans, linear in each argument,
-//   whose gradients are the same ops again; and softmax with its logarithm, whose gradient is a
-//   formula of the result, so that the input need not be kept.
-// - tests: tests/test_composed*.cpp compare the two, one row an op.
+// Composed definitions: each fused op has a second definition in public differentiable ops. It has
+// the same name in tern::composed and stands in the fused op's file. Uses:
+// - Second derivatives: if a backward pass is itself recorded, a fused op takes the gradient of its
+//   composed definition (composed_gradients). Four ops have second derivatives of their own.
+//   Convolutions, dropout and linear scans are linear in each argument, so their gradients are the
+//   same ops again. Softmax (with its logarithm) has a gradient in terms of its result, so that the
+//   input need not be kept. Only tests use their composed definitions.
+// - Tests: tests/core/ops/test_composed*.cpp compare the two, one row per op.
 #pragma once
 
 #include <vector>
@@ -33,7 +33,7 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-/// Normalises by the batch, as in training.
+/// Normalises by the batch's statistics, as in training.
 Tensor batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
 Tensor dropout(const Tensor& x, double p, Rng& rng);
@@ -68,12 +68,12 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
 
 namespace detail {
 
-/// The gradients at `inputs` of fn, recorded so that they can be differentiated again. fn gets the
-/// inputs behind a view of their own, so that one input's history may lead to another.
+/// The gradients of fn by `inputs`, recorded so that they can be differentiated again. fn gets a
+/// view of each input, so that one input may be computed from another.
 template <class Fn>
 Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, const Tensor& dy) {
   std::vector<Tensor> args, wanted;
-  const uint64_t since = tape_position();  // the history of the inputs is not looked through
+  const uint64_t since = tape_position();  // the search stops at the inputs
   for (const Tensor& t : inputs) {
     const bool differentiable = t.defined() && t.requires_grad();
     args.push_back(differentiable ? expand(t, t.shape()) : t);

@@ -1,5 +1,5 @@
-// What the ops on windows have in common: their geometry, and the three ops that a convolution and
-// its gradients are. Inside of core only.
+// Shared by the ops on windows: their geometry, and the three ops that compute a convolution and
+// its gradients. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/conv.h"
@@ -24,8 +24,8 @@ struct ConvCall : kernels::Conv {
   Shape output_shape() const { return shape(batch, out, out_size); }
 };
 
-/// {1, ..., given}: sizes of the kernels from those of an op; `missing` for axes that are not
-/// there.
+/// {1, ..., given}: expands an op's sizes to the kernels' three axes, with `missing` for absent
+/// axes.
 template <size_t n>
 std::array<int64_t, 3> three(const SpatialSize<n>& given, int64_t missing) {
   std::array<int64_t, 3> sizes;
@@ -37,14 +37,14 @@ inline std::array<int64_t, 3> three(int64_t given, int64_t missing) {
   return {missing, missing, given};
 }
 
-/// Number of axes of space of a size.
+/// Number of spatial axes of a size.
 template <class Size>
 constexpr int kAxes = 1;
 template <size_t n>
 constexpr int kAxes<SpatialSize<n>> = static_cast<int>(n);
 
-/// Windows of x (B, C, space...) as options say; `out` channels of a kernel with these sizes.
-/// Sizes of the output are not set.
+/// The windows of x (B, C, space...) under these options, with `out` output channels. Output sizes
+/// are not set yet.
 template <class Size>
 ConvCall windows_of(const Tensor& x, Size kernel, Size stride, Size padding, Size dilation) {
   ConvCall c;
@@ -59,21 +59,21 @@ ConvCall windows_of(const Tensor& x, Size kernel, Size stride, Size padding, Siz
   return c;
 }
 
-/// How many windows there are, by each axis; an error if a kernel is larger than the input.
+/// Sets the number of windows along each axis. Error if a kernel is larger than the input.
 void set_output_size(const char* op, ConvCall& c, bool ceil_mode = false);
 
 /// y = x * w + b; x (B, C, ...), w (O, C/groups, ...), b (O) or undefined.
 Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b);
-/// Its gradient at x: the transposed convolution.
+/// Its gradient by x: the transposed convolution.
 Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w);
 
-/// Whether windows touch each other, with no padding between.
+/// Whether windows tile the input without overlap, gaps or padding.
 bool are_patches(const ConvCall& c);
-/// x -> (B, windows, in * taps), for patches; and back.
+/// x -> (B, windows, in * taps) for patches, and the inverse.
 Tensor to_patches(const ConvCall& c, const Tensor& x);
 Tensor from_patches(const ConvCall& c, const Tensor& patches);
 
-/// x (B, C, 1, 2 or 3 axes of space), defined and floating.
+/// Error unless x (B, C, 1 to 3 spatial axes) is defined and floating.
 void check_space(const char* op, const Tensor& x, int axes);
 
 }  // namespace tern::detail

@@ -1,4 +1,4 @@
-// What cross entropies of logits and of a linear layer share. Inside of core only.
+// Shared by the cross entropies of logits and of a linear layer. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/cross_entropy.h"
@@ -6,7 +6,7 @@
 
 namespace tern::detail {
 
-/// What rows of logits are compared with. None has a gradient here.
+/// The targets of rows of logits. None of these members has a gradient here.
 struct RowTargets {
   Tensor index;          // (rows) i64, or
   Tensor probabilities;  // (rows, C)
@@ -25,19 +25,20 @@ struct RowTargets {
   Tensor weights() const;
 };
 
-/// The weights of the classes as they are to be; 1 where none are given.
+/// The class weights in this dtype; ones if none are given.
 Tensor class_weights(const char* op, const Tensor& weight, int64_t classes, DType dtype);
 
-/// i64 targets as (rows); an Error if one is neither a class nor `ignore`.
+/// i64 targets as (rows). Error if one is neither a class nor `ignore`.
 Tensor class_indices(const char* op, const Tensor& target, int64_t classes, int64_t ignore);
 
-/// An Error unless it lies in [0, 1].
+/// Error unless it lies in [0, 1].
 void check_label_smoothing(const char* op, double smoothing);
 
-/// The sum of the weights of the classes that are targets.
+/// The sum of the target classes' weights.
 double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore);
 
-/// Sums, means (by the weight of what counts; 0 if nothing does) or the losses by themselves.
+/// Reduces to the sum or the mean (over `weight`; 0 if that is 0), or returns the losses in
+/// `shape`.
 Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, const Shape& shape);
 
 }  // namespace tern::detail

@@ -1,4 +1,4 @@
-// Dropout as fused ops see it. Inside of core only.
+// Shared by fused ops with dropout. Inside of core only.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace tern::detail {
 
-/// An Error that names the op unless p is a probability, and there is a generator if it is not 0.
+/// Error that names the op unless p is a probability and, if p is not 0, there is a generator.
 void check_dropout(const char* op, double p, const Rng* rng);
 
-/// The mask that dropout() with this generator would use; none for p = 0. REQUIRES: p < 1.
+/// The mask that dropout() would draw from this generator; none for p = 0. REQUIRES: p < 1.
 std::optional<kernels::DropMask> draw_mask(double p, Rng* rng);
 
-/// What the mask leaves of x, recorded as the op `name`. Its gradient is the same of dy.
+/// Applies the mask to x, recorded as the op `name`. The gradient is the same op on dy.
 Tensor masked(const char* name, Consumed x, const kernels::DropMask& mask);
 
 }  // namespace tern::detail

@@ -1,4 +1,4 @@
-// Inside rearrange, reduce and repeat: their patterns. Inside of core only.
+// Parses the patterns of rearrange, reduce and repeat. Inside of core only.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ using Names = std::vector<std::string>;
 
 bool contains(const Names& names, const std::string& name);
 
-/// An axis, made of pieces; none for "1" and "()". A number stands for a nameless piece and is
-/// kept with its place in the pattern ("2@5"), so that no two are equal.
+/// An axis made of pieces; "1" and "()" have none. A number is a piece without a name; it is kept
+/// with its position ("2@5"), so that no two are equal.
 struct PatternAxis {
   Names pieces;
   bool bracketed = false;
@@ -25,12 +25,12 @@ struct PatternSide {
   Names pieces() const;
 };
 
-/// "left -> right". Errors name the op, the pattern and the place.
+/// A pattern "left -> right". Errors name the op, the pattern and the place.
 class Pattern {
  public:
   Pattern(const char* op, std::string_view text);
 
-  /// Replaces the ellipsis by pieces of its own for a tensor of that many axes.
+  /// Replaces the ellipsis by unnamed pieces, for a tensor with this number of axes.
   void expand_ellipsis(int ndim);
 
   PatternSide left, right;
@@ -48,7 +48,7 @@ class Pattern {
   std::string text_;
 };
 
-/// The size of a piece that is a number, 0 for a named one.
+/// The size of a piece that is a number, else 0.
 int64_t fixed_size(const std::string& piece);
 
 }  // namespace tern::detail

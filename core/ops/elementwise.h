@@ -1,5 +1,5 @@
-// How an elementwise op is written: one struct with its name, what backward needs, the function
-// and its gradient, given to unary() or binary().
+// How to write an elementwise op: a struct with its name, its function, its gradient and what the
+// gradient reads. Pass it to unary() or binary().
 //
 //   struct Tanh {
 //     static constexpr const char* kName = "tanh";
@@ -9,10 +9,10 @@
 //   };
 //   Tensor tanh(const Tensor& x) { return unary(x, Tanh()); }
 //
-// df is a template for numbers and for Tensors. An ordinary backward pass evaluates it on numbers,
-// in one pass over memory; a backward pass that is itself recorded evaluates the same formula on
-// Tensors, by public ops, which makes second derivatives free. Functions that formulas need for
-// both are in ops/formula.h: write `using namespace formula`, and constants as `Constant<T>(1)`.
+// df is a template over numbers and Tensors. An ordinary backward pass evaluates it on numbers, in
+// one pass over memory. A backward pass that is itself recorded evaluates it on Tensors, by public
+// ops, so second derivatives need no code. Functions for both are in ops/formula.h: write `using
+// namespace formula`, and constants as `Constant<T>(1)`.
 #pragma once
 
 #include <array>
@@ -25,34 +25,33 @@
 
 namespace tern::detail {
 
-/// The type that a and b are computed in: equal types stay, integers adopt a float's type, i64
-/// goes before u8; f32 with f64 is an error.
+/// The common type of a and b. Integers take a float's type, u8 with i64 gives i64, f32 with f64 is
+/// an error.
 DType promote(const char* op, DType a, DType b);
 
 /// The type itself if it is floating, else f32.
 inline DType float_of(DType t) { return is_float(t) ? t : DType::f32; }
 
-/// The type in which a number meets `other`: that of `other`, or f32 for a fraction that meets
-/// integers.
+/// The type of an op on `other` and a number: that of `other`, or f32 for a fraction with integers.
 inline DType type_for(const Tensor& other, Scalar s) {
   return s.is_integer ? other.dtype() : float_of(other.dtype());
 }
 
-/// A number as a tensor of shape () in that type. What does not fit wraps around, which sums,
+/// The number as a tensor of shape () in that type. It wraps around if it does not fit, which sums,
 /// differences and products modulo 256 do not notice.
 Tensor scalar_for(const Tensor& other, Scalar s);
 
-/// The same with the number's value: an integer that u8 does not hold is i64.
+/// The same with the exact value: an integer too large for u8 becomes i64.
 Tensor exact_scalar_for(const Tensor& other, Scalar s);
 
-/// A number as a tensor of shape () for an op that stores it: what does not fit is an error.
+/// The number as a tensor of shape (), for ops that store it: an error if it does not fit.
 Tensor stored_scalar(const char* op, Scalar s, DType type);
 
-/// The tensor itself, or a contiguous copy where that is faster to read in row-major order: for
-/// large transposed ones.
+/// x itself, or a contiguous copy if reading that in row-major order is faster (large transposed
+/// x).
 Tensor readable(const Tensor& x);
 
-/// out = f(in...) in one pass. R is the type of out, Ins those in which f takes its arguments.
+/// out = f(in...) in one pass. out has type R; f takes its arguments as Ins.
 template <class R, class... Ins, class F, class... Tensors>
 void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
   static_assert(sizeof...(Ins) == sizeof...(Tensors));
@@ -64,11 +63,11 @@ void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
   run(readable(in)...);
 }
 
-/// Zeros in the shape of dy: the gradient of functions that are constant between jumps. They depend
-/// on dy, so that second derivatives are zeros too rather than an error.
+/// Zeros in the shape of dy: the gradient of piecewise constant functions. They depend on dy, so
+/// that second derivatives are zeros instead of an error.
 Tensor zero_gradient(const Tensor& dy);
 
-/// What of a unary op is kept for df: df(dy), df(dy, x) or df(dy, y).
+/// What a unary op keeps for df: df(dy), df(dy, x) or df(dy, y).
 enum class Keep { nothing, input, output };
 
 template <class Formula>
@@ -79,7 +78,7 @@ Tensor unary_gradient(const Formula& op, Consumed dy, const Tensor& kept) {
     if (grad_enabled()) return op.df(dy.get(), kept);
     Fresh dx = dy.reuse();
     dispatch_float(dx.dtype(), Formula::kName, [&]<class T>() {
-      // clang would keep the longest formulas out of the loop.
+      // Without always_inline clang calls the longest formulas in the loop.
       auto df = [op](T d, T k) __attribute__((always_inline)) { return op.df(d, k); };
       map<T, T, T>(Formula::kName, dx, df, dy.get(), kept);
     });
@@ -87,7 +86,7 @@ Tensor unary_gradient(const Formula& op, Consumed dy, const Tensor& kept) {
   }
 }
 
-/// Integers are computed in f32, unless the op says kIntegers: then they stay what they are.
+/// Integers are computed in f32, unless the op has kIntegers: then they keep their type.
 template <class Formula>
 concept TakesIntegers = Formula::kIntegers;
 
@@ -112,13 +111,13 @@ Tensor unary(const Tensor& x, const Formula& formula) {
   });
 }
 
-/// Which inputs of a binary op a gradient is computed from.
+/// Which inputs the gradient of a binary op reads.
 enum class Needs { nothing, a, b, both };
 constexpr bool needs_a(Needs n) { return n == Needs::a || n == Needs::both; }
 constexpr bool needs_b(Needs n) { return n == Needs::b || n == Needs::both; }
 
-/// df(dy, a, b): in one pass if it reads both a and b, by ops on Tensors if it reads less or is to
-/// be recorded.
+/// df(dy, a, b): in one pass over memory if it reads both a and b. Else, or if recorded, by ops on
+/// Tensors.
 template <Needs kNeeds, class Df>
 Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, const Tensor& b) {
   if constexpr (kNeeds != Needs::both) {
@@ -134,10 +133,9 @@ Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, co
   }
 }
 
-/// A binary op has f(a, b), dfa(dy, a, b) and dfb(dy, a, b), and kNeedsA, kNeedsB: what dfa and
-/// dfb read. Those that read both inputs are run as one pass; the others are a single public op
-/// anyway, and get an undefined Tensor for what they do not read.
-/// Integers: as unary.
+/// A binary op has f(a, b), dfa(dy, a, b) and dfb(dy, a, b). kNeedsA and kNeedsB say which inputs
+/// dfa and dfb read. A gradient that reads both runs in one pass. Any other is a single public op,
+/// and gets an undefined Tensor for what it does not read. Integers: as in unary.
 template <class Formula>
 Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
   Op op(Formula::kName, a, b);
@@ -164,7 +162,7 @@ Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
     auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };
     Gradients g(2);
     if (wants[0]) {
-      Consumed last = wants[1] ? dy : std::move(dy);  // a second handle keeps dy from being reused
+      Consumed last = wants[1] ? dy : std::move(dy);  // a second handle keeps dy from reuse
       g[0] = binary_gradient<Formula::kNeedsA>(Formula::kName, dfa, std::move(last), u, v);
     }
     if (wants[1])
@@ -174,7 +172,7 @@ Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
   return op.record(y, std::move(vjp));
 }
 
-/// f(a, b) -> u8 in the promoted type of a and b.
+/// u8 results of f(a, b), computed in the promoted type of a and b.
 template <class F>
 Tensor compare(const char* name, const Tensor& a, const Tensor& b, F f) {
   Op op(name, a, b);

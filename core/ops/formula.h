@@ -1,5 +1,6 @@
-// Words for formulas that are written once for numbers and for Tensors (see elementwise.h): what
-// ops.h says of Tensors, here for numbers. In a formula over T, constants are Constant<T>(0.5).
+// Functions for formulas that are written once for numbers and Tensors (see elementwise.h). ops.h
+// has them for Tensors; these are for numbers. In a formula over T write constants as
+// Constant<T>(0.5).
 #pragma once
 
 #include <cmath>
@@ -25,7 +26,7 @@ using vmath::sin;
 using vmath::softplus;
 using vmath::tanh;
 
-/// A constant that meets a T without changing its type.
+/// A constant to combine with a T without changing its type.
 template <class T>
 using Constant = std::conditional_t<std::is_same_v<T, Tensor>, Scalar, T>;
 

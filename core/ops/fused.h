@@ -2,38 +2,38 @@
 //
 //   Tensor y = fused("swiglu", [](auto a, auto b) { return a * sigmoid(a) * b; }, x, gate);
 //
-// is what x * sigmoid(x) * gate gives, computed element by element in vector code: no tensor
-// between, one pass forward and one backward, in which all gradients are found. The library
-// differentiates the formula itself: it runs it on dual numbers (a value and its slope along each
-// input) in the same loop. Where a backward pass is itself recorded, the same dual numbers hold
-// Tensors, so that second derivatives, gradcheck and create_graph work.
+// gives x * sigmoid(x) * gate, element by element in vector code, without intermediate tensors: one
+// pass forward, and one backward for all gradients. The library differentiates the formula itself:
+// it runs it on dual numbers (a value and its slope along each input). If the backward pass is
+// itself recorded, the dual numbers hold Tensors, so second derivatives, gradcheck and create_graph
+// work.
 //
-// - Inputs: one to eight tensors, of any layout, broadcast together as by `+`. All floating ones
-//   are f32, or all f64; integers (masks) come in as floats and have no gradient. The result has
-//   the shape that they broadcast to, and their floating type (f32 if there is none).
-// - Kept for the backward pass: the inputs that the slopes read, and no others. In x + y * mask
-//   that is the mask, if x and y want gradients; the gradient of x is that of the result, and costs
-//   nothing. Inputs with the same slope, as a and b in (a + b) * c, share one gradient.
-// - The formula is called for every element, in any order and on several threads: it must not
-//   change anything. It takes its parameters as `auto` (each intermediate has a type of its own:
-//   name them with `const auto`, not by assignment) and returns one expression. Numbers that it
-//   captures are constants: [p](auto x) { return x * p; }.
+// - Inputs: one to eight tensors of any layout, broadcast as by `+`. The floating ones are all f32
+//   or all f64. Integers (masks) are converted to floats and have no gradient. The result has the
+//   broadcast shape and the floating type (f32 if all inputs are integers).
+// - Kept for the backward pass: only the inputs that the slopes read. For x + y * mask that is the
+//   mask, if x and y need gradients; x gets the result's gradient at no cost. Inputs with the same
+//   slope, as a and b in (a + b) * c, share one gradient.
+// - The formula runs for every element, in any order and on several threads, so it must not change
+//   anything. Its parameters are `auto`. Each intermediate has its own type: name it with `const
+//   auto`, do not assign. The formula returns one expression. Captured numbers are constants:
+//   [p](auto x) { return x * p; }.
 // - Words: + - * / with expressions and numbers; abs clamp cos erf exp expm1 gelu gelu_tanh log
-//   log1p max min pow (to a number) relu rsqrt sigmoid silu sin softplus sqrt square tanh, with the
-//   meaning and the gradients that ops.h gives them (clamp takes two bounds; equals in max and min
-//   share); < <= > >= == != give conditions, for && || ! and where(condition, a, b). No `if`.
-//   A branch that where() does not take gives nothing to the gradient, infinities included.
-// - Errors carry `name`, and so do observers, profiles and the tape: it must be a string literal,
-//   or live as long. Undefined inputs, shapes that do not broadcast, f32 with f64.
-// - Results do not depend on the number of threads. They are those of the single ops up to
-//   rounding: compilers may join a product and a sum into one operation.
+//   log1p max min pow (to a number) relu rsqrt sigmoid silu sin softplus sqrt square tanh. Meaning
+//   and gradients are those of ops.h (clamp takes two bounds; equals in max and min share). < <= >
+//   >= == != give conditions, for && || ! and where(condition, a, b). No `if`. The branch that
+//   where() does not take adds nothing to the gradient, even if infinite.
+// - Errors, observers, profiles and the tape show `name`: a string literal, or one that lives as
+//   long. Errors: undefined inputs, shapes that do not broadcast, f32 with f64.
+// - Results do not depend on the number of threads. They equal those of the single ops up to
+//   rounding: compilers may contract a product and a sum.
 //
-// Vector code needs the flags of tern::vector_code (CMake: target_link_libraries(mine PRIVATE
-// tern::vector_code)); without them results are right, but slow. Not part of tern.h, which would
-// take longer to compile. tests/consumer/fused_formula.cpp is a program with it.
+// For vector code compile with the flags of tern::vector_code (CMake: target_link_libraries(mine
+// PRIVATE tern::vector_code)); without them results are right, but slow. tern.h leaves this page
+// out because it takes long to compile. Example: tests/consumer/fused_formula.cpp.
 //
 // Method: forward-mode automatic differentiation (Wengert 1964; Griewank & Walther, "Evaluating
-// Derivatives", 2008, chapter 3), with one slope for each input that an expression depends on.
+// Derivatives", 2008, chapter 3), with one slope per input that an expression depends on.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@
 namespace tern {
 namespace detail::fusion {
 
-/// Input number k as the formula sees it where slopes are wanted: its own is 1.
+/// Input k as a dual number: its slope along itself is 1.
 template <unsigned k, class V>
 [[gnu::always_inline]] inline Term<V, 1u << k> seeded(const V& value, const V& one) {
   Term<V, 1u << k> x{value, {}};
@@ -56,7 +56,7 @@ template <unsigned k, class V>
   return x;
 }
 
-// `flatten` makes clang put the user's lambda into the loop.
+// With `flatten` clang inlines the user's lambda into the loop.
 template <class F, class T, class... Ts>
 [[gnu::always_inline, gnu::flatten]] inline T value_of(const F& f, T x, Ts... xs) {
   return f(Term<T, 0>{x, {}}, Term<T, 0>{xs, {}}...).value;
@@ -70,14 +70,14 @@ template <class F, class V, size_t... K>
   return f(seeded<K>(x[K], one)...);
 }
 
-/// Slope number k of a result; `none` where it does not depend on input k.
+/// Slope k of a result; `none` if it does not depend on input k.
 template <unsigned k, class V, unsigned kOn>
 [[gnu::always_inline]] inline V slope_of(const Term<V, kOn>& y, const V& none) {
   if constexpr ((kOn >> k & 1) != 0) return y.slopes[kIndex<kOn, k>];
   return none;
 }
 
-/// All slopes of the formula, `none` for those that are 0 everywhere.
+/// All slopes of the formula, `none` where a slope is 0 everywhere.
 template <class F, class V, size_t... K>
 [[gnu::always_inline]] inline std::array<V, sizeof...(K)> slopes_of(
     const F& f, const V& one, const V& none, std::index_sequence<K...> inputs,
@@ -86,7 +86,7 @@ template <class F, class V, size_t... K>
   return {slope_of<K>(y, none)...};
 }
 
-/// What a formula's slopes are made of, found by running it once on sketches.
+/// The slopes of a formula as sketches: runs it once on them.
 template <class F, size_t kInputs>
 std::array<Sketch, kInputs> sketches_of(const F& f) {
   std::array<Sketch, kInputs> inputs;
@@ -116,7 +116,7 @@ struct Forward {
   }
 };
 
-/// The value of a formula of kInputs inputs that broadcast to `shape`.
+/// The value of a formula whose kInputs inputs broadcast to `shape`.
 template <class F, size_t kInputs>
 Fresh computed(const char* name, const F& f, const Shape& shape, DType type,
                const std::array<Tensor, kInputs>& x) {
@@ -128,7 +128,7 @@ Fresh computed(const char* name, const F& f, const Shape& shape, DType type,
   return y;
 }
 
-/// The backward pass of a formula of kInputs inputs.
+/// The backward pass of a formula with kInputs inputs.
 template <class F, size_t kInputs>
 class Vjp {
  public:
@@ -142,7 +142,7 @@ class Vjp {
     keeps_all_ = read == (1u << kInputs) - 1;
   }
 
-  /// How y is made again of what is kept (RecomputeScope), where that is all.
+  /// Lets y be recomputed from the kept inputs (RecomputeScope) if all are kept.
   void recompute(const Fresh& y) const {
     if (!keeps_all_) return;
     recompute_by(y, kept_,
@@ -155,7 +155,7 @@ class Vjp {
   }
 
   Gradients operator()(Consumed dy, const Wants& wants) const {
-    // The first input that has this slope.
+    // For each input the first one with the same slope.
     std::array<size_t, kInputs> same;
     std::array<bool, kInputs> computed{};
     Gradients g(kInputs);
@@ -175,7 +175,7 @@ class Vjp {
   }
 
  private:
-  // What no slope reads was not kept: any number stands for it.
+  // Inputs that no slope reads were not kept: any number will do for them.
   Tensor input(size_t k, DType type) const {
     Tensor x = kept_[k].get();
     return x.defined() ? x : scalar(1, type);
@@ -189,7 +189,7 @@ class Vjp {
     for (size_t k = 0; k < kInputs; ++k) {
       if (!computed[k]) continue;
       out[k].emplace(first ? dy.reuse() : Fresh(d.shape(), d.dtype()));
-      first = false;  // the next may not write over dy
+      first = false;  // the next gradient may not overwrite dy
       any = true;
     }
     if (!any) return g;
@@ -231,7 +231,7 @@ class Vjp {
 
 }  // namespace detail::fusion
 
-/// formula(x...) in one pass over memory; see above.
+/// Computes formula(x...) in one pass over memory; see above.
 template <class F, std::same_as<Tensor>... Tensors>
 Tensor fused(const char* name, const F& formula, const Tensors&... x) {
   constexpr size_t kInputs = sizeof...(Tensors);
@@ -255,7 +255,7 @@ Tensor fused(const char* name, const F& formula, const Tensors&... x) {
 
 namespace composed {
 
-/// The same by the ops of ops.h, one after the other.
+/// The same formula by the ops of ops.h, one after the other.
 template <class F, std::same_as<Tensor>... Tensors>
 Tensor fused(const char*, const F& formula, const Tensors&... x) {
   return formula(detail::fusion::Term<Tensor, 0>{x, {}}...).value;

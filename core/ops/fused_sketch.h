@@ -1,7 +1,7 @@
-// What a slope of a formula of fused() is made of: which inputs it reads, and a fingerprint of the
-// formula, so that a slope of 1 and two equal slopes are known before anything is computed. A
-// sketch stands where a formula has a number or a Tensor. Fingerprints are 64 bits wide: two
-// different slopes of a formula have the same one with a probability of about 2^-58.
+// Sketches replace numbers or Tensors in a formula of fused(). A sketch records which inputs a
+// slope reads and a fingerprint of its formula. So a slope of 1 and equal slopes are found before
+// anything is computed. Fingerprints have 64 bits: two different slopes of a formula collide with a
+// probability of about 2^-58.
 #pragma once
 
 #include <bit>
@@ -36,7 +36,7 @@ struct Sketch {
   }
 };
 
-/// What the word called `name` gives.
+/// The sketch of a word's result.
 inline Sketch sketch(std::string_view name, const Sketch& a, const Sketch& b = {},
                      const Sketch& c = {}) {
   uint64_t print = 0;

@@ -1,6 +1,6 @@
-// What a formula of fused() (fused.h) runs on: a value with its slopes along some of the inputs (a
-// dual number), and the words for it. A word says its value and its rule for slopes once, for
-// numbers, for Tensors and for sketches (fused_sketch.h).
+// The dual numbers on which formulas of fused() (fused.h) run: a value with slopes along some of
+// the inputs. A word defines its value and its slope rule once, for numbers, Tensors and sketches
+// (fused_sketch.h).
 #pragma once
 
 #include <array>
@@ -13,27 +13,27 @@
 
 namespace tern::detail::fusion {
 
-// Words for numbers; those for Tensors and sketches are found by their arguments.
+// Words for numbers. Argument-dependent lookup finds those for Tensors and sketches.
 using formula::Constant, formula::Number;
 using formula::eq, formula::ge, formula::gt, formula::le, formula::logical_and,
     formula::logical_not, formula::logical_or, formula::lt, formula::maximum, formula::minimum,
     formula::ne, formula::where;
 
-/// A value, and its slope along input k for each bit k of kOn.
+/// A value, with its slope along input k for each bit k of kOn.
 template <class V, unsigned kOn>
 struct Term {
   V value;
   std::array<V, std::popcount(kOn)> slopes;
 };
 
-/// What a comparison gives. V = Tensor: u8, of operands of this type.
+/// The result of a comparison. V = Tensor: u8, from operands of this type.
 template <class V>
 struct Condition {
   std::conditional_t<Number<V>, bool, V> is;
   DType type = DType::f32;
 };
 
-/// Where input k stands among the slopes.
+/// The position of input k among the slopes.
 template <unsigned kOn, unsigned k>
 constexpr size_t kIndex = static_cast<size_t>(std::popcount(kOn&((1u << k) - 1)));
 
@@ -59,7 +59,7 @@ constexpr unsigned kMaskOf = 0;
 template <class V, unsigned kOn>
 constexpr unsigned kMaskOf<Term<V, kOn>> = kOn;
 
-/// The type of values of two operands, one of which may be a number.
+/// The common value type of two operands, one of which may be a number.
 template <class A, class B>
 struct JointValue : JointValue<B, A> {};
 template <class V, unsigned kOn, class B>
@@ -87,7 +87,7 @@ template <class V, Expression X>
 
 constexpr auto kSlopeNumbers = std::make_integer_sequence<unsigned, 8>();
 
-/// y with the slopes of x, each through `rule`.
+/// y with the slopes of x, each passed through `rule`.
 template <class V, unsigned kOn, class Rule>
 [[gnu::always_inline]] inline Term<V, kOn> chain(const Term<V, kOn>& x, const V& y, Rule rule) {
   return [&]<size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
@@ -96,7 +96,7 @@ template <class V, unsigned kOn, class Rule>
   (std::make_index_sequence<std::popcount(kOn)>());
 }
 
-/// The slope of y along input k: rule_a of a's, rule_b of b's, or `both` of both.
+/// The slope of y along input k: rule_a of a's slope, rule_b of b's, or `both` of the two.
 template <unsigned k, class R, class A, class B, class RuleA, class RuleB, class Both>
 [[gnu::always_inline]] inline void join_one(R& r, const A& a, const B& b, RuleA rule_a,
                                             RuleB rule_b, Both both) {
@@ -121,7 +121,7 @@ template <class V, class A, class B, class RuleA, class RuleB, class Both>
   return r;
 }
 
-/// Where the slopes of both add up.
+/// For words whose slopes add up.
 template <class V, class A, class B, class RuleA, class RuleB>
 [[gnu::always_inline]] inline auto join(const V& y, const A& a, const B& b, RuleA rule_a,
                                         RuleB rule_b) {

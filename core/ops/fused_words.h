@@ -1,6 +1,6 @@
-// The words of fused()'s formulas (fused.h): operators, functions, conditions, each with its rule
-// for slopes. Found by argument-dependent lookup. An op of one number becomes a word by a line here
-// once its struct stands in a header (unary.h, activations.h).
+// The words of fused()'s formulas (fused.h): operators, functions and conditions, each with its
+// slope rule. Argument-dependent lookup finds them. To make a word of an op on one number, put its
+// struct in a header (unary.h, activations.h) and add a line here.
 #pragma once
 
 #include "tern/core/ops/activations.h"
@@ -42,7 +42,7 @@ requires Operands<A, B>
       V(u * v), a, b, [&](const V& d) { return V(d * v); }, [&](const V& d) { return V(u * d); });
 }
 
-// d(a/b)/db = -(a/b)/b: in this order it overflows no earlier than a/b does.
+// d(a/b)/db = -(a/b)/b. In this order it overflows no earlier than a/b does.
 template <class A, class B>
 requires Operands<A, B>
 [[gnu::always_inline]] inline auto operator/(const A& a, const B& b) {
@@ -64,9 +64,9 @@ template <Expression A>
   return a;
 }
 
-// ---- Functions of one expression, by the structs of their ops --------------------------------
+// ---- Functions of one expression, from the structs of their ops -------------------------------
 
-/// An op, whose struct may hold one number, on x.
+/// An op applied to x; its struct may hold one number.
 template <class Formula>
 Sketch sketch_of([[maybe_unused]] const Formula& op, const Sketch& x) {
   if constexpr (std::is_empty_v<Formula>)
@@ -75,7 +75,7 @@ Sketch sketch_of([[maybe_unused]] const Formula& op, const Sketch& x) {
     return sketch(__PRETTY_FUNCTION__, x, Sketch(std::bit_cast<double>(op)));
 }
 
-/// f of an op for numbers; the op itself for Tensors.
+/// f of an op for numbers, the op itself for Tensors.
 template <class Formula, class V, class Op>
 [[gnu::always_inline]] inline V result(const Formula& formula, const Op& op, const V& x) {
   if constexpr (std::is_same_v<V, Tensor>)
@@ -86,7 +86,7 @@ template <class Formula, class V, class Op>
     return formula.f(x);
 }
 
-/// d times the slope at x, where the result is y.
+/// d times the slope at x; y is the result.
 template <class Formula, class V>
 [[gnu::always_inline]] inline V gradient(const Formula& formula, const V& d, const V& x,
                                          const V& y) {
@@ -96,8 +96,8 @@ template <class Formula, class V>
     return formula.df(d, Formula::kKeep == Keep::input ? x : y);
 }
 
-/// An op, Tensor -> Tensor, and its struct as a word. Numbers have one slope, computed once for all
-/// inputs, unless the op has kPieces: where() chooses each, since 0 times an infinity is not 0.
+/// A word made of an op, Tensor -> Tensor, and its struct. For numbers the slope is computed once
+/// for all inputs. With kPieces where() chooses each, since 0 times an infinity is not 0.
 template <class Formula, bool kPieces = false, class V, unsigned kOn,
           class Op = Tensor (*)(const Tensor&)>
 [[gnu::always_inline]] inline Term<V, kOn> word(const Term<V, kOn>& x, Op op,
@@ -188,7 +188,7 @@ requires Operands<A, B>
     return type_of(b.value);
 }
 
-/// a < b as a word of Tensors takes it: the number, if there is one, stands behind.
+/// a < b for Tensors: swaps the operands if the first is a number.
 template <class A, class B, class Words, class Swapped>
 requires Operands<A, B>
 [[gnu::always_inline]] inline auto compare(const A& a, const B& b, Words words, Swapped swapped) {
@@ -250,7 +250,7 @@ template <class V>
   return Condition<V>{logical_not(a.is), a.type};
 }
 
-/// a where the condition holds, else b; so do the slopes.
+/// a where the condition holds, else b; the slopes likewise.
 template <class V, Operand A, Operand B>
 [[gnu::always_inline]] inline auto where(const Condition<V>& c, const A& a, const B& b) {
   using C = Constant<V>;
@@ -276,7 +276,7 @@ template <class V, unsigned kOn>
   return chain(x, y, [&](const V& d) { return V(where(inside, d, C(0))); });
 }
 
-/// The one that `first` prefers to the other. Equals share the slope; NaN spreads.
+/// Whichever of the two `first` prefers. Equals share the slope. NaN propagates.
 template <class V, class A, class B, class First>
 [[gnu::always_inline]] inline auto pick(const V& y, const A& a, const B& b, First first) {
   using C = Constant<V>;

@@ -1,4 +1,4 @@
-// A function that sees a gradient on its way back, and may change it: PyTorch's
+// A function that sees a gradient in the backward pass and may change it: PyTorch's
 // Tensor.register_hook as an op.
 //
 //   x = on_gradient(x, [](const Tensor& dy) { return clamp(dy, -1., 1.); });    // an activation
@@ -12,13 +12,13 @@
 
 namespace tern {
 
-/// x (a view of it). In the backward pass fn is given the gradient of the result, once and whole,
-/// and x gets what fn returns; an undefined tensor leaves the gradient as it is. Unlike a hook
-/// that is registered on x, it sees only gradients of uses of the result, not of x itself.
+/// Returns a view of x. In the backward pass fn gets the complete gradient of that view, once, and
+/// x gets what fn returns; an undefined tensor leaves the gradient unchanged. A hook on x in
+/// PyTorch sees all uses of x; fn sees only uses of the returned view.
 ///
-/// With create_graph what fn computes is recorded, otherwise not. What it throws leaves backward.
-/// It runs again in each pass over the graph, not where nothing is recorded. It may keep the
-/// gradient, but writing to it is an Error, and so is another shape or type.
+/// With create_graph the work of fn is recorded, otherwise not. Its exceptions leave backward(). It
+/// runs in each pass over the graph, and never if nothing is recorded. It may keep the gradient.
+/// Writing to the gradient is an Error, as is returning another shape or type.
 Tensor on_gradient(const Tensor& x, std::function<Tensor(const Tensor& gradient)> fn);
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// Heads of attention, whose channels lie side by side on the last axis or have an axis of their
-// own. Inside of tern only.
+// Attention heads, either side by side on the last axis or with an axis of their own. Inside of
+// tern only.
 #pragma once
 
 #include "tern/core/ops/attention.h"
@@ -20,7 +20,7 @@ inline void check_heads(const char* who, int64_t dim, int64_t heads) {
         who, dim, heads);
 }
 
-/// With the heads of keys that kv_heads 0 stands for. Error: they do not divide the others.
+/// Resolves kv_heads 0 to `heads`. Error if kv_heads does not divide heads.
 inline HeadCounts counted_heads(const char* who, int64_t heads, int64_t kv_heads) {
   const int64_t kv = kv_heads != 0 ? kv_heads : heads;
   check(heads > 0 && kv > 0 && heads % kv == 0,

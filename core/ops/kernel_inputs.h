@@ -1,4 +1,4 @@
-// How kernels see the tensors of an op.
+// Converts the tensors of an op into what kernels take.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 
 namespace tern::detail {
 
-/// Where element 0 of a tensor lies, and its type.
+/// The address of a tensor's element 0, and its type.
 kernels::Input input_of(const Tensor& x);
 
-/// The loops over `out` and the inputs, broadcast to its shape.
+/// The loops over `out` and the inputs, which broadcast to its shape.
 kernels::Loops plan(const char* op, const Layout& out,
                     std::initializer_list<std::reference_wrapper<const Tensor>> in);
 
-/// A tensor broadcast to the shape of a pass.
+/// A tensor broadcast to `shape`.
 kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x);
 
 template <size_t kInputs>

@@ -1,5 +1,5 @@
-// What the ops that normalise the last axes share: layer_norm.cpp, and residual.cpp, which adds
-// before. Inside of core only.
+// Shared by the ops that normalise the last axes: layer_norm.cpp, and residual.cpp, which also
+// adds. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/normalise.h"
@@ -12,25 +12,25 @@ namespace tern::detail {
 struct Norm {
   const char* name;
   bool centred;
-  Shape shape;  // of the last axes, which are normalised
+  Shape shape;  // of the normalised last axes
   double eps;
 
   int64_t size() const { return numel(shape); }
 };
 
-/// An Error if the norm does not fit its operands.
+/// Error if the norm does not fit its operands.
 void check_norm(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
-/// Without gaps; ones and zeros where they are left out.
+/// Contiguous weight and bias; ones and zeros if left out.
 struct NormWeights {
   Tensor weight, bias;
 };
 NormWeights weights_of(const Norm& norm, DType type, const Tensor& weight, const Tensor& bias);
 
-/// Room for what the kernel gives.
+/// Memory for the kernel's results.
 struct NormResult {
   NormResult(const Norm& norm, const Shape& shape, DType type);
-  /// What the kernel is told; the rows of x have no gaps and lie `x_stride` apart.
+  /// The kernel's arguments. Rows of x are contiguous and `x_stride` apart.
   template <class T>
   kernels::LayerNormForward<T> call(const Norm& norm, const T* x, int64_t x_stride,
                                     const NormWeights& w) const {
@@ -49,14 +49,15 @@ struct NormResult {
   Fresh y, mean, rstd;
 };
 
-/// What the gradients of a norm are computed from: those of x, weight and bias, in this order.
+/// Computes the gradients of a norm: those of x, weight and bias, in this order.
 class SavedNorm {
  public:
   SavedNorm(const Norm& norm, const Tensor& x, const NormWeights& weights, const NormResult& r);
   /// By public ops, so that they can be differentiated again.
   Gradients recorded(const Tensor& dy) const;
-  /// In one pass. `shares`: those of weight and bias are wanted. That of x is added to `sum` where
-  /// one is given, else it is a result, of which `dropped` receives what `mask` leaves.
+  /// Computes them in one pass. `shares`: the gradients of weight and bias are wanted. The gradient
+  /// of x is added to `sum` if given. Otherwise it is a result, and `dropped` gets its part that
+  /// `mask` keeps.
   Gradients fused(Consumed dy, bool shares, const Tensor& sum, const Fresh* dropped = nullptr,
                   const kernels::DropMask& mask = {}) const;
 
@@ -66,11 +67,11 @@ class SavedNorm {
   Tensor mean_, rstd_;
 };
 
-/// Where blocks recompute (recompute.h): y, the norm of x, need not be kept, x is.
+/// In blocks that recompute (recompute.h): keeps x instead of its norm y.
 void recompute_norm(const Norm& norm, const Fresh& y, const Tensor& x, const NormWeights& w);
 
-/// Where the gradient of input 0 may be added in place, as it is in pre-norm blocks, which pass x
-/// by.
+/// The gathered gradient of input 0 if it can be added to in place, as in pre-norm blocks, which
+/// also pass x on.
 Tensor gathered(const Wants& wants);
 
 /// The norm by public ops.

@@ -1,4 +1,4 @@
-// What the ops of linalg.h share: checks, copies that LAPACK may write to, errors of a batch.
+// Shared by the ops of linalg.h: checks, copies that LAPACK may overwrite, errors in a batch.
 // Inside of core only.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Matrices {
     return s;
   }
   int64_t size() const { return int64_t{m} * n; }
-  /// Roughly the multiplications of a factorisation of all.
+  /// The approximate number of multiplications to factorise all matrices.
   int64_t work() const { return count * size() * std::min(m, n); }
   Shape batch;
   int64_t count = 0;
@@ -47,33 +47,33 @@ inline Matrices square_matrices(const char* op, const Tensor& a) {
   return all;
 }
 
-/// matmul in full precision, whatever other products are computed in.
+/// matmul in full precision, whatever the precision of other products.
 inline Tensor product(const Tensor& a, const Tensor& b) {
   MatmulPrecisionScope full(MatmulPrecision::f32);
   return matmul(a, b);
 }
 
-/// A copy by columns: LAPACK's (m, n), a tensor (..., n, m).
+/// A copy in LAPACK's column-major order: its (m, n) is a tensor (..., n, m).
 inline Tensor by_columns(const Tensor& a) { return transposed(a.detach()).clone(); }
 
 /// "matrix (0, 2) of (3, 4, 5, 5)".
 std::string place_of(int64_t matrix, const Shape& shape);
 
-/// An error for what a batch's first failure says.
+/// Error for the first matrix of the batch that failed; `why` makes the reason.
 template <class Why>
 void check_done(const char* op, const kernels::lapack::Failure& f, const Shape& shape, Why why) {
   if (f.matrix >= 0) fail(fmt::format("{}: {} {}", op, place_of(f.matrix, shape), why(f.info)));
 }
 
-/// Refuses infinities and NaN, of which LAPACK may not come back.
+/// Refuses infinities and NaN, on which LAPACK may never return.
 void check_finite_matrices(const char* op, const Tensor& a);
 
-/// b seen as matrices for a (..., m, n): a vector for each becomes one column.
+/// b as matrices for a (..., m, n); a vector becomes one column.
 struct RightSide {
   RightSide(const char* op, const Tensor& a, const Tensor& b);
   bool vector;
-  Tensor a, b;  ///< with one batch
-  /// The result in the form of b.
+  Tensor a, b;  ///< with a common batch
+  /// Brings a result into the form of b.
   Tensor result(const Tensor& x) const { return vector ? squeeze(x, -1) : x; }
 };
 

@@ -1,5 +1,5 @@
-// Linear recurrences along an axis: what gated and diagonal state-space models are made of. They
-// run in parallel over lines and, where there are few of them, over time, forward and backward.
+// Linear recurrences along an axis, as in gated and diagonal state-space models. Forward and
+// backward run in parallel over lines and, if there are few lines, over time.
 //
 //   // minGRU (Feng et al. 2024, "Were RNNs All We Needed?"); x, z (B, T, D)
 //   Tensor h = linear_scan(1 - z, z * candidate, 1);
@@ -17,15 +17,15 @@ namespace tern {
 
 struct LinearScanOptions {
   Tensor initial = {};   ///< h before the first step; undefined: zeros
-  bool reverse = false;  ///< from the last step to the first: h_t = a_t h_{t+1} + b_t
+  bool reverse = false;  ///< runs from the last step to the first: h_t = a_t h_{t+1} + b_t
 };
 
-/// h_t = a_t h_{t-1} + b_t along the axis. a and b are floating, of one type, and broadcast
-/// together to the shape of h; `initial` broadcasts to that shape without the axis. cumsum is the
-/// case a = 1.
-/// Gradients flow to a, b and `initial`, to any order: db is the scan of dh the other way round,
-/// da_t = db_t h_{t-1}. Kept for them are a and h. The bits do not depend on the number of threads.
-/// Error: operands without axes, integers, types or shapes that do not fit.
+/// h_t = a_t h_{t-1} + b_t along the axis. a and b are floating, of one type, and broadcast to the
+/// shape of h. `initial` broadcasts to that shape without the axis. a = 1 gives cumsum.
+/// Gradients flow to a, b and `initial`, to any order: db is the scan of dh in the other direction,
+/// da_t = db_t h_{t-1}. They need a and h, which are kept. Results do not depend on the number of
+/// threads, to the bit.
+/// Error: operands without axes, integers, or types and shapes that do not fit.
 Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t axis,
                    const LinearScanOptions& options = {});
 

@@ -1,4 +1,4 @@
-// What losses share. Inside of core only.
+// Shared by losses. Inside of core only.
 #pragma once
 
 #include "tern/core/ops/ops.h"

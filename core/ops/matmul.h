@@ -1,5 +1,4 @@
-// Inside core: the product that matmul, linear and their gradients are made of.
-// Inside of core only.
+// The product behind matmul, linear and their gradients. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
@@ -7,36 +6,34 @@
 
 namespace tern {
 
-/// a (..., M, K) times b (..., K, N), leading axes broadcast, then summed to the leading axes
-/// `batch`, which may be left out or 1 where a and b have more: sum_to of a matmul without its
-/// intermediate result. Its gradients are of the same form. `memory` lists the axes of the result
-/// in the order in which they are to lie in memory, the innermost, one of the last two, last;
-/// empty: row-major.
+/// a (..., M, K) times b (..., K, N) with leading axes broadcast, then summed to the leading axes
+/// `batch`, which may lack or have size 1 where a and b have more. This is sum_to(matmul(a, b))
+/// without the intermediate result; its gradients have the same form. `memory` lists the result's
+/// axes in memory order, innermost (one of the last two) last; empty means row-major.
 Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const Dims& memory = {});
 
-/// c += a b (summed to c's leading axes), not recorded. The rows of c are without gaps.
+/// c += a b, summed to c's leading axes. Not recorded. The rows of c are contiguous.
 void add_matmul(const Tensor& c, const Operand& a, const Operand& b);
 
-/// The gradient a b of input number `input`, which has the layout `like`: added to what that input
-/// has gathered so far where that may be (then it is undefined), else a new tensor in the memory
-/// order of the input, so that the gradient of a transposed view becomes one without gaps of what
-/// was transposed.
+/// The gradient a b of input `input`, whose layout is `like`. It is added to the input's gathered
+/// gradient if possible (then the result is undefined). Otherwise it is a new tensor in the input's
+/// memory order, so that the gradient of a transposed view is contiguous for the original.
 Tensor gradient_product(const Wants& wants, int input, const Operand& a, const Operand& b,
                         const Layout& like);
 
-/// With the last two axes exchanged.
+/// Exchanges the last two axes.
 Tensor transposed(const Tensor& x);
 Operand transposed(const Operand& x);
 
-/// The sizes in front of the last two.
+/// The sizes before the last two.
 Shape batch_shape(const Shape& shape);
 
 namespace detail {
-/// x where BLAS can take its last two axes as they lie, else a copy; axes of stride 0 in front of
-/// them come out with size 1. Not recorded.
+/// x if BLAS can take its last two axes as they are, else a copy. Leading axes of stride 0 get size
+/// 1. Not recorded.
 Tensor for_blas(const Tensor& x);
 
-/// The product of layouts, each of at least two axes, as gemm() wants it.
+/// The product of these layouts, each with at least two axes, in gemm()'s form.
 kernels::Gemm gemm_of(const Layout& a, const Layout& b, const Layout& c);
 }  // namespace detail
 

@@ -1,5 +1,5 @@
-// For ops that hand raw memory to kernels, or put their result together by in-place writes.
-// Inside of core only.
+// For ops that pass raw memory to kernels, or that build their result by in-place writes. Inside of
+// core only.
 #pragma once
 
 #include "tern/core/tape/autograd.h"
@@ -7,12 +7,12 @@
 
 namespace tern {
 
-/// Where the element at index 0, 0, ... lies, whatever its type.
+/// The address of the element at index 0, 0, ..., for any dtype.
 inline void* bytes(const Tensor& x) {
   return static_cast<char*>(x.ref()->storage->data()) + x.layout().offset * item_size(x.dtype());
 }
 
-/// `out` after fill(out), which runs unrecorded and may write in place.
+/// Runs fill(out) without recording, so that it may write in place, and returns `out`.
 template <class Fill>
 Fresh filled(const Tensor& out, Fill&& fill) {
   NoGradGuard guard;

@@ -1,8 +1,8 @@
-// The memory of a Neural Turing Machine (Graves, Wayne & Danihelka 2014, section 3), one time step
-// in one op: all heads address it, those that write do, those that read do.
+// The memory of a Neural Turing Machine (Graves, Wayne & Danihelka 2014, section 3). One op is one
+// time step: all heads address the memory, writing heads write, reading heads read.
 //
-// B rows, N slots of width M, W writing heads before R reading ones, H = W + R, shifts by -S ... S.
-// A head has these numbers in a row of its parameters, sigma the logistic function:
+// B rows, N slots of width M, W writing heads, then R reading heads, H = W + R, shifts -S ... S. A
+// head has these numbers in a row of its parameters; sigma is the logistic function:
 //   key k (M) | beta' | g' | s' (2S+1) | gamma'        and, if it writes, erase e' (M) | add a' (M)
 //
 // Addressing, from memory X and the head's last weighting w:
@@ -10,56 +10,56 @@
 //   interpolation  c <- sigma(g') c + (1 - sigma(g')) w
 //   shift          c(n) <- sum_j softmax(s')(j) c(n - j), around the ends
 //   sharpening     w'(n) = c(n)^gamma / sum, gamma = 1 + softplus(gamma')
-// Every head addresses the memory of the last step. Then the heads write one after the other,
+// Every head addresses the memory of the previous step. Then the heads write one after the other,
 //   X(n) <- X(n) (1 - w(n) sigma(e')) + w(n) tanh(a'),
-// and reads r = sum_n w(n) X(n) see what was written.
+// and reads r = sum_n w(n) X(n) use the new memory.
 //
-// cos(k, x) = k.x / (|k| |x| + 1e-8), with the gradient of a norm 0 where that is 0. Weightings sum
-// to 1 and are finite, and so are gradients: zero keys and slots, large beta and gamma included.
+// cos(k, x) = k.x / (|k| |x| + 1e-8), where a norm of 0 has gradient 0. Weightings sum to 1. They
+// and gradients are finite, even for zero keys and slots and for large beta and gamma.
 #pragma once
 
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
 
-/// Which stages of addressing there are. A stage that is off passes on what it gets: without
-/// content that is the last weighting (then there is nothing to interpolate), without interpolation
-/// the content's alone. Its numbers stay among the parameters; their gradient is 0.
+/// Which stages of addressing are used. A stage that is off passes its input on. Without content
+/// that input is the last weighting, and there is nothing to interpolate; without interpolation it
+/// is the content weighting. Unused stages keep their parameters, with gradient 0.
 struct NtmAddressing {
   bool content = true, interpolation = true, shift = true, sharpening = true;
 };
 
 struct NtmMemory {
   int64_t slots = 0, width = 0;   ///< N, M
-  int64_t reads = 1, writes = 1;  ///< heads: R, W
+  int64_t reads = 1, writes = 1;  ///< numbers of heads: R, W
   int64_t shift = 1;              ///< S
   NtmAddressing addressing = {};
 
   int64_t heads() const { return reads + writes; }
-  /// Numbers that all heads take in a row: those of the writing heads come first.
+  /// Numbers of parameters per row, for all heads; writing heads come first.
   int64_t parameters() const { return heads() * (width + 2 * shift + 4) + writes * 2 * width; }
-  /// Numbers of the state in a row.
+  /// Numbers of the state per row.
   int64_t state() const { return reads * width + heads() * slots + slots * width; }
 };
 
-/// A state taken apart.
+/// A state split into its parts.
 struct NtmParts {
   Tensor reads;    ///< (B, R, M) what was read last
   Tensor weights;  ///< (B, H, N) the last weightings, writing heads first
   Tensor memory;   ///< (B, N, M)
 };
 
-/// heads (B, parameters()) and state (B, state()) give the next state. A state is one tensor, since
-/// it goes from step to step as a whole: ntm_state and ntm_parts put it together and take it apart.
+/// heads (B, parameters()) and state (B, state()) give the next state. A state is one tensor that
+/// moves from step to step; ntm_state joins its parts and ntm_parts splits them.
 Tensor ntm_step(const Tensor& heads, const Tensor& state, const NtmMemory& memory);
 
-/// Parts of these shapes as a state.
+/// Joins parts of these shapes into a state.
 Tensor ntm_state(const NtmParts& parts);
 
-/// Views of the parts of a state.
+/// Splits a state into views of its parts.
 NtmParts ntm_parts(const Tensor& state, const NtmMemory& memory);
 
-/// What was read last, a view (B, R M).
+/// The last reads of a state, as a view (B, R M).
 Tensor ntm_reads(const Tensor& state, const NtmMemory& memory);
 
 }  // namespace tern

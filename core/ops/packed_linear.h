@@ -1,19 +1,19 @@
-// y = f(x W^T + b) + residual for weights that stay as they are while many products are made of
-// them: W is copied once into the order that the product reads, in f32, bf16 or as int8. Numbers
-// behind pointers instead of tensors, no tape, no gradients: what decoding runs on.
+// y = f(x W^T + b) + residual for weights that do not change over many products, as in decoding. W
+// is copied once into the order in which products read it, as f32, bf16 or int8. Works on plain
+// memory instead of tensors: no tape, no gradients.
 //
 //   PackedLinear up(weight, bias, PackedType::int8);
-//   PackedRows rows;                          // room that is used again
+//   PackedRows rows;                          // memory to reuse
 //   rows.assign(x, 64, up.inputs(), PackedType::int8);
 //   up(rows, y, {.activation = Activation::relu});
 //
-// f32: every output is one sum in order of the inputs. bf16: numbers of W and x are rounded; sums
-// are those of MatmulPrecision::bf16 (base/precision.h), never cut: with `none` and `relu` y has
-// the bits of linear() but where that cuts long sums. W takes half of the memory where the
-// processor has instructions for bf16. int8: numbers of a row of W, and of a row of x, are rounded
-// to 255 steps of 1 / 127 of the largest among them; sums are exact and their scaling is the same
-// on every processor (core/kernels/gemm_int8.h). Either way a row of y does not depend on the other
-// rows of x, to the bit, nor on the number of threads.
+// f32: every output is one sum in the order of the inputs. bf16: W and x are rounded and summed as
+// in MatmulPrecision::bf16 (base/precision.h), without cutting long sums. So with `none` and `relu`
+// y has the bits of linear(), unless linear() cuts a sum. On processors with bf16 instructions W
+// takes half the memory. int8: each row of W and of x is rounded to multiples of 1/127 of its
+// largest magnitude (255 steps). Sums are exact, and scaling is the same on every processor
+// (core/kernels/gemm_int8.h). In every type, a row of y depends neither on other rows of x nor on
+// the number of threads, to the bit.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@
 
 namespace tern {
 
-/// What the numbers of packed weights are.
+/// The number type of packed weights.
 enum class PackedType { f32, bf16, int8 };
 
-/// Rows of x as products with packed weights read them. A value that keeps its room.
+/// Rows of x in the form that packed products read. Reassigning reuses the memory.
 class PackedRows {
  public:
-  /// x (rows, k), without gaps. f32, and PackedLinear::some() in bf16: x is read where it lies, for
-  /// as long as this is used.
+  /// x (rows, k), contiguous. f32, and PackedLinear::some() in bf16, read x in place, so it must
+  /// live as long as this is used.
   void assign(const float* x, int64_t rows, int64_t k, PackedType type);
   int64_t rows() const { return rows_; }
 
@@ -42,25 +42,25 @@ class PackedRows {
   int64_t rows_ = 0, inputs_ = 0;
   PackedType type_ = PackedType::f32;
   Bf16Way way_ = Bf16Way::portable;
-  std::vector<std::byte> packed_;  // of bf16
-  std::vector<int8_t> rounded_;    // of int8
+  std::vector<std::byte> packed_;  // for bf16
+  std::vector<int8_t> rounded_;    // for int8
   std::vector<float> scales_;
   std::vector<int32_t> begin_;
 };
 
 struct PackedLinearOptions {
   Activation activation = Activation::none;
-  /// (rows, outputs) as y; may be y; added last. With `none` and `relu` only.
+  /// Shape (rows, outputs) as y; may be y itself; added last. Only with `none` and `relu`.
   const float* residual = nullptr;
 };
 
-/// Whether single outputs will be asked for.
+/// Whether some() will be called.
 enum class Shortlists { no, yes };
 
 class PackedLinear {
  public:
   PackedLinear() = default;
-  /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types and shapes; int8 with more
+  /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types or shapes; int8 with more
   /// than 131,072 inputs.
   PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
                Shortlists shortlists = Shortlists::no);
@@ -68,16 +68,16 @@ class PackedLinear {
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
   PackedType type() const { return type_; }
-  int64_t bytes() const;  ///< that this keeps
+  int64_t bytes() const;  ///< memory held
 
-  /// y (rows, outputs). REQUIRES: x was assigned with this type and `inputs` numbers a row.
+  /// y (rows, outputs). REQUIRES: x was assigned with this type, with `inputs` numbers per row.
   void operator()(const PackedRows& x, float* y, const PackedLinearOptions& options = {}) const;
 
-  /// Outputs first .. first + count alone, y (rows, count). `first` is a multiple of 32.
+  /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.
   void columns(const PackedRows& x, int64_t first, int64_t count, float* y) const;
 
-  /// y[i] = output list[i] of row `row`: for few among many. In f32 and bf16 their sums are in
-  /// another order than those above. REQUIRES: Shortlists::yes; outputs that are there.
+  /// y[i] = output list[i] of row `row`: fast for few of many outputs. In f32 and bf16 it sums in
+  /// another order than the functions above. REQUIRES: Shortlists::yes; valid outputs.
   void some(const PackedRows& x, int64_t row, const int64_t* list, int64_t count, float* y) const;
 
  private:
@@ -86,12 +86,12 @@ class PackedLinear {
 
   int64_t inputs_ = 0, outputs_ = 0;
   PackedType type_ = PackedType::f32;
-  Bf16Way way_ = Bf16Way::portable;  // that bf16 is packed for
+  Bf16Way way_ = Bf16Way::portable;  // the way that bf16 is packed for
   Tensor data_;                      // strips of 32 outputs
-  Tensor rows_;                      // (N, K) for shortlists: f32, words of bf16 as bytes, or
+  Tensor rows_;                      // (N, K) for shortlists: f32, bf16 words as bytes, or
                                      // rounded numbers + 128
-  std::vector<float> bias_;          // padded to whole strips
-  std::vector<float> scales_;        // of int8
+  std::vector<float> bias_;          // padded to whole strips of 32
+  std::vector<float> scales_;        // for int8
 };
 
 }  // namespace tern

@@ -1,23 +1,23 @@
-// What the ops that reduce axes share. Inside of core only.
+// Shared by the ops that reduce axes. Inside of core only.
 #pragma once
 
 #include "tern/core/ops/ops.h"
 
 namespace tern::detail {
 
-/// The axes of a reduction of x, and the shapes that it leaves.
+/// The axes of a reduction of x, and the resulting shapes.
 struct Reduced {
   Reduced(const char* op, const Tensor& x, const Dims& axes, bool keepdim);
-  Dims axes;      ///< ascending; empty only for a tensor without axes
-  Shape kept;     ///< reduced axes have size 1: broadcasts to x
+  Dims axes;      ///< ascending; empty only for zero-dimensional tensors
+  Shape kept;     ///< with size 1 for reduced axes: broadcasts to x
   Shape out;      ///< of the result
-  int64_t count;  ///< elements that make one of the result
+  int64_t count;  ///< number of elements reduced to one
 
-  /// A tensor of shape `out` as one of shape `kept`.
+  /// Reshapes a tensor of shape `out` to `kept`.
   Tensor broadcastable(const Tensor& t) const { return reshape(t, kept); }
 };
 
-/// Axis in [0, max(ndim, 1)): a tensor without axes counts as having one.
+/// An axis in [0, max(ndim, 1)): a zero-dimensional tensor counts as having one axis.
 int reduced_axis(const char* op, int64_t axis, const Tensor& x);
 
 }  // namespace tern::detail

@@ -1,28 +1,28 @@
-// Residual connections: what a block adds to what passes by, with its dropout and the norm behind
-// it, in one pass over memory.
+// Residual connections: the sum of a block's output and its input, with dropout before and a norm
+// after it, in one pass over memory.
 //
 //   y = layer_norm(residual + dropout(x))           post-norm: add_layer_norm
-//   s = residual + dropout(x), y = layer_norm(s)    pre-norm, s passes by: sum_and_layer_norm
+//   s = residual + dropout(x), y = layer_norm(s)    pre-norm, s goes on: sum_and_layer_norm
 //
-// Values, random numbers and gradients are those of the single ops, bit for bit. For the backward
-// pass the sum is kept, as layer_norm would; of dropout the generator's key alone. Where x ends in
-// a matrix, linear() itself can add the residual and drop (LinearOptions).
+// Values, random numbers and gradients equal those of the single ops, to the bit. The backward pass
+// needs the sum, as in layer_norm; of dropout only the generator's key is kept. If x is the output
+// of a linear layer, linear() itself can do both (LinearOptions).
 //
-// x (..., N...), residual of the same shape (a residual that broadcasts to it is taken too), both
-// f32 or f64; weight and bias as layer_norm's, which may be undefined.
+// x (..., N...) and residual have one shape (or the residual broadcasts to x's) and are f32 or f64.
+// weight and bias are those of layer_norm and may be undefined.
 #pragma once
 
 #include "tern/core/ops/ops.h"
 
 namespace tern {
 
-/// residual + dropout(x): elements of x are zeroed with probability p, the others scaled by
-/// 1/(1-p). p = 0 draws nothing. Error if p is outside of [0, 1].
+/// residual + dropout(x): zeroes elements of x with probability p and scales the others by 1/(1-p).
+/// p = 0 draws no random numbers. Error if p is outside [0, 1].
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng);
 
 struct AddNormOptions {
   double eps = 1e-5;
-  double dropout = 0;  ///< of x; then a generator is needed
+  double dropout = 0;  ///< probability of zeroing x; above 0 it needs a generator
   Rng* rng = nullptr;
 };
 
@@ -33,7 +33,7 @@ Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shap
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                     const Tensor& weight = {}, const AddNormOptions& options = {.eps = 1e-6});
 
-/// The sum as well, for what comes after the norm's block. Both are differentiable.
+/// Returns the sum too, for the next residual connection. Both are differentiable.
 struct SumAndNorm {
   Tensor sum, norm;
 };

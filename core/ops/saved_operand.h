@@ -1,6 +1,6 @@
-// What the backward passes of products keep of their operands. Products in bf16 round what they
-// read (base/precision.h), so an operand that nobody holds any more is rounded there and then and
-// kept in half the memory: gradients are the same to the last bit. Inside of core only.
+// What matrix products keep of their operands for the backward pass. Products in bf16 round their
+// operands (base/precision.h). So once nobody else holds an operand, it is rounded early and kept
+// in half the memory; gradients keep the same bits. Inside of core only.
 #pragma once
 
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace tern {
 
-/// What a product reads: a tensor, or elements of which there are bfloat16 ones alone.
+/// An operand of a product: a tensor, or elements that exist only as bfloat16.
 class Operand {
  public:
   Operand(Tensor t) : tensor_(std::move(t)) {}  // NOLINT: implicit on purpose
@@ -21,15 +21,15 @@ class Operand {
       : layout_(layout), bf16_(std::move(bf16)) {}
 
   bool rounded() const { return static_cast<bool>(bf16_); }
-  /// Undefined where rounded().
+  /// Undefined if rounded().
   const Tensor& tensor() const { return tensor_; }
   const Layout& layout() const { return rounded() ? layout_ : tensor_.layout(); }
   DType dtype() const { return rounded() ? DType::f32 : tensor_.dtype(); }
-  /// The same elements seen through another layout. REQUIRES: rounded().
+  /// The same elements with another layout. REQUIRES: rounded().
   Operand seen(const Layout& layout) const { return {layout, bf16_}; }
-  /// A tensor without history.
+  /// As a tensor without history.
   Tensor widened() const;
-  /// T: that of dtype().
+  /// T is the type of dtype().
   template <class T>
   kernels::Elements<T> elements() const {
     if constexpr (std::is_same_v<T, float>)
@@ -45,46 +45,45 @@ class Operand {
 
 namespace detail {
 
-/// The elements of a storage that products read: f32 while somebody holds them, then bfloat16.
+/// The elements of a storage that products read: f32 while somebody else holds them, then bfloat16.
 class RoundedElements final : public Heir {
  public:
-  /// `module`: what needs them, for who watches memory.
+  /// `module`: the module that needs them, for memory reports.
   RoundedElements(Storage* storage, std::string module)
       : storage_(storage), module_(std::move(module)) {}
   void inherit(Storage* storage) noexcept override;
 
   struct Found {
-    Ref<Storage> f32, bf16;  ///< one of them
-    uint64_t version = 0;    ///< that the f32 ones had last
+    Ref<Storage> f32, bf16;  ///< one of the two
+    uint64_t version = 0;    ///< the last version of the f32 elements
   };
   Found find();
-  /// As find, with bfloat16 ones made f32 for good.
+  /// As find, but converts bfloat16 elements back to f32 for good.
   Found find_f32();
 
  private:
   bool round(const Storage& f32) noexcept;
 
   std::mutex mutex_;
-  Storage* storage_;  // until it is inherited
+  Storage* storage_;  // until inherit() is called
   const std::string module_;
   Found left_;  // from then on
 };
 
 }  // namespace detail
 
-/// An operand kept for the backward pass of a product that is made in matmul_precision(), and in
-/// that alone. As Saved, which it is where there is nothing to round, it fails if the elements were
-/// written to in between.
+/// An operand kept for the backward pass of a product, rounded to matmul_precision(). Where there
+/// is nothing to round it is a Saved. get() fails if the elements were overwritten since.
 class SavedOperand {
  public:
   SavedOperand() = default;  ///< holds nothing; get() gives an undefined tensor
   explicit SavedOperand(const Tensor& input);
   explicit SavedOperand(const Fresh& output);
-  explicit SavedOperand(Saved whole) : saved_(std::move(whole)) {}  ///< never rounded
+  explicit SavedOperand(Saved whole) : saved_(std::move(whole)) {}  ///< is never rounded
 
-  /// For products. With its history, and never rounded, where what is done with it is recorded.
+  /// For products. If the caller records, the operand has its history and is never rounded.
   Operand operand() const;
-  /// For anything else: of what is rounded its f32 elements are made, and stay.
+  /// For other uses: rounded elements are converted to f32 for good.
   Tensor get() const;
 
  private:

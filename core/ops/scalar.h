@@ -1,4 +1,4 @@
-// A number among the operands of an op.
+// Numbers as operands of ops.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace tern {
 
-/// A number where a tensor would do; takes the dtype of the other operand, except that an integer
-/// tensor with a floating number (2.0 too) gives f32. Numbers that the dtype does not hold:
-/// - where they are stored (full, fill_, scalar, tensor, arange, linspace, pad, masked_fill, where)
-///   they are an error, and so is a bound of clamp, minimum or maximum that would be the result;
-///   fractions are cut off, and u8 takes -255 to -1 as 1 to 255, all as in PyTorch;
-/// - comparisons are by value: no u8 is greater than 300. So are floor_divide and remainder;
-/// - add, sub and mul wrap around, as integers always do;
-/// - in f32 they are infinite, except where they are stored (scalar and tensor aside).
+/// A number in place of a tensor. It takes the dtype of the other operand, but an integer tensor
+/// with a floating number (2.0 too) gives f32. Numbers that the dtype cannot hold:
+/// - An op that stores the number (full, fill_, scalar, tensor, arange, linspace, pad, masked_fill,
+///   where) throws; so do clamp, minimum and maximum if the number would be a result. Fractions are
+///   truncated, and u8 takes -255 to -1 as 1 to 255, as in PyTorch.
+/// - Comparisons, floor_divide and remainder use the number's value: no u8 is greater than 300.
+/// - add, sub and mul wrap around, as integers always do.
+/// - f32 takes too large numbers as infinity, unless they are stored (scalar and tensor allow it).
 struct Scalar {
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose

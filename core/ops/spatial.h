@@ -1,4 +1,4 @@
-// Sizes along the axes of space, and how what lies outside of a tensor is filled.
+// Sizes along the spatial axes, and ways to fill what lies outside of a tensor.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace tern {
 
-/// n numbers, {height, width} or {depth, height, width}. One means all, as in PyTorch:
-/// `.padding = 1` and `.padding = {1}` are `.padding = {1, 1}`.
+/// n numbers: {height, width} or {depth, height, width}. A single number holds for all axes, as in
+/// PyTorch: `.padding = 1` and `.padding = {1}` mean `.padding = {1, 1}`.
 template <std::size_t n>
 class SpatialSize {
  public:
@@ -36,8 +36,8 @@ class SpatialSize {
 using Size2 = SpatialSize<2>;
 using Size3 = SpatialSize<3>;
 
-/// What is seen outside of an axis a b c d: zeros 0 0 | a b c d | 0 0, reflect c b | a b c d | c b,
-/// replicate a a | a b c d | d d, circular c d | a b c d | a b.
+/// What surrounds an axis a b c d. zeros: 0 0 | a b c d | 0 0, reflect: c b | a b c d | c b,
+/// replicate: a a | a b c d | d d, circular: c d | a b c d | a b.
 enum class PaddingMode { zeros, reflect, replicate, circular };
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// Functions of one number as ops (elementwise.h): for their own ops and for the words of fused()
-// (fused_words.h), so that each derivative stands once. Activations: activations.h.
+// Functions of one number as ops (elementwise.h). Both their ops and the words of fused()
+// (fused_words.h) use them, so that each derivative is written once. Activations: activations.h.
 #pragma once
 
 #include "tern/core/kernels/arithmetic.h"
@@ -113,7 +113,7 @@ struct FixedPower {
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
-    return dy * (C(p) * pow(x, C(p == 0 ? 0 : p - 1)));  // x^0 has a slope of 0, also at 0
+    return dy * (C(p) * pow(x, C(p == 0 ? 0 : p - 1)));  // x^0 has slope 0, also at 0
   }
 };
 

@@ -6,33 +6,33 @@
 
 namespace tern::detail {
 
-/// A number for messages.
+/// A number as text for messages.
 inline std::string to_string(Scalar s) {
   return s.is_integer ? fmt::format("{}", s.integer) : fmt::format("{}", s.value);
 }
 
-/// A number in the bytes of an element of `type`. Fractions are cut off for integers; a number that
-/// the type does not hold is an error of `op` (the rule: ops.h).
+/// The bytes of the number as an element of `type`. Integers truncate fractions. A number that the
+/// type cannot hold is an error of `op` (rule: ops.h).
 std::array<char, 8> element(const char* op, Scalar value, DType type);
 
 /// The same without the check: integers wrap around, numbers beyond f32 become infinite.
 std::array<char, 8> wrapped_element(Scalar value, DType type);
 
-/// Whether element() takes the number.
+/// Whether element() accepts the number.
 bool holds(DType type, Scalar value);
 
 /// Writes `from`, broadcast to the shape of `to` and converted to its type.
 void write(const char* op, const Fresh& to, const Tensor& from);
 
-/// Announces a write by `op` to x and gives access to it: refuses where it would falsify recorded
-/// gradients, and where elements of x share memory.
+/// Announces a write by `op` to x and returns access to it. Refuses a write that would falsify
+/// recorded gradients, and an x with overlapping elements.
 Fresh writable(const char* op, const Tensor& x);
 
-/// Refuses an operand of an in-place op whose gradient would be dropped: in grad mode, one that
+/// Refuses an operand of an in-place op whose gradient would be lost: in grad mode, one that
 /// requires a gradient.
 void check_operand(const char* op, const Tensor& x, const Tensor& operand);
 
-/// `from` itself, or a copy of it if writing to `to` would change it on the way.
+/// Returns `from`, or a copy if writing to `to` would change `from` meanwhile.
 Tensor safe_source(const Tensor& to, const Tensor& from);
 
 }  // namespace tern::detail
