@@ -1,5 +1,5 @@
-// What backward itself needs to add gradients up: the tape names it, ops/ defines it (and ops.h
-// documents it). Inside of core only.
+// The ops with which backward adds gradients. The tape declares them, ops/ defines them, ops.h
+// documents them. Inside of core only.
 #pragma once
 
 #include "tern/core/tensor/tensor.h"

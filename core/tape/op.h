@@ -1,8 +1,8 @@
-// Ops as they run, and those who watch them. Every op opens a scope before its kernel runs and
-// closes it afterwards, and so does the backward pass around each VJP. A scope costs a few
-// nanoseconds, and tells
-// - an error where it happened: `decoder.layers.2.linear1: linear: the input (5, 7) does not ...`;
-// - an Observer of this thread, if there is one, what runs: Profile, AnomalyDetector, a user's own.
+// Scopes of ops, and observers of them. Every op opens a scope before its kernel runs and closes it
+// afterwards; the backward pass does the same around each VJP. A scope costs a few nanoseconds. It
+// gives
+// - an error its place: `decoder.layers.2.linear1: linear: the input (5, 7) does not ...`;
+// - this thread's Observer, if there is one, the events: Profile, AnomalyDetector, or your own.
 //
 //   struct Count : Observer {
 //     int ops = 0;
@@ -25,39 +25,38 @@ namespace tern {
 
 enum class Pass { forward, backward };
 
-/// Whether somebody watches this thread's ops.
+/// Whether an observer watches this thread's ops.
 bool observed();
 
-/// An op at work in this thread. Scopes nest: ops are made of ops, VJPs of ops.
+/// An op at work in this thread. Scopes nest: ops and VJPs run other ops.
 class OpScope : private detail::ErrorPlace {
  public:
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 
-  const char* name() const { return name_; }  ///< "linear"; of a VJP, the op that it belongs to
-  Pass pass() const { return pass_; }         ///< backward: of a VJP, and of the ops that it runs
+  const char* name() const { return name_; }  ///< "linear"; for a VJP the name of its op
+  Pass pass() const { return pass_; }         ///< backward: a VJP, or an op that a VJP runs
   bool is_vjp() const { return node_ != nullptr; }
-  /// What goes in: the operands, undefined ones included; into a VJP the gradient of the output, as
-  /// it begins.
+  /// The inputs: the operands, including undefined ones. For a VJP: the gradient of the output,
+  /// before the VJP runs.
   int num_inputs() const { return static_cast<int>(pointers_ ? count_ : list_.size()); }
   const Tensor& input(int i) const {
     return pointers_ ? *pointers_[i] : list_[static_cast<size_t>(i)];
   }
-  /// Of a VJP, as it begins: what the gradient of input `i` of its op has gathered before,
-  /// undefined if nothing. What is sent back may be added there in place.
+  /// For a VJP, before it runs: the gradient that input `i` of its op gathered so far; undefined if
+  /// none. The VJP may add its gradient there in place.
   int num_gathered() const;
   const Tensor& gathered(int i) const;
-  /// The module that the op belongs to: "decoder.layers.2.linear1". It is known from a parameter
-  /// among the operands whose name a module walk has told (nn::named_parameters and its like), or
-  /// from a ModuleScope. An op that is part of another belongs to that one's module; while somebody
-  /// watches, others without these belong where the newest of their operands comes from. Empty if
-  /// unknown.
+  /// The module that the op belongs to: "decoder.layers.2.linear1"; empty if unknown. It comes from
+  /// a parameter among the operands that a module walk has named (nn::named_parameters and others),
+  /// or from a ModuleScope. An op inside another op has that op's module. Under an observer, any
+  /// other op has the module of its newest operand.
   std::string module() const;
-  /// The scope around this one; null for the outermost.
+  /// The enclosing scope; null for the outermost.
   const OpScope* outer() const { return outer_; }
 
  protected:
-  /// `node`: the one whose VJP runs; null: an op. `to_leaves`: leaves gather in their grad().
+  /// `node`: the one whose VJP runs; null: an op. `to_leaves`: gradients go to the leaves' grad().
   explicit OpScope(const char* name, const detail::Node* node = nullptr, bool to_leaves = false);
   ~OpScope();
   void set_inputs(const Tensor* const* inputs, int count) {
@@ -65,46 +64,46 @@ class OpScope : private detail::ErrorPlace {
     count_ = count;
   }
   void set_inputs(std::span<const Tensor> inputs) { list_ = inputs; }
-  /// Tells the observers that the op begins; the inputs are set.
+  /// Tells the observers that the op begins. The inputs are set by then.
   void open() {
     if (observed()) tell_begin();
   }
-  /// Tells them of a result; number `index` of several.
+  /// Tells them of a result; `index` counts several results.
   void announce(const Tensor& result, int index) {
     if (observed()) tell_made(result, index);
   }
 
  private:
-  /// fn(observer, number) for the scopes of these numbers, the newest first.
+  /// Calls fn(observer, number) for the scopes with these numbers, newest first.
   template <class Fn>
   void tell(uint64_t newest, uint64_t oldest, Fn fn);
   void tell_begin();
   void tell_made(const Tensor& result, int index);
   void pass_module_on(const Tensor& result) const;
-  std::string where() const override;  // its own module alone
+  std::string where() const override;  // its own module only
 
   const char* name_;
   const detail::Node* node_;
   Pass pass_;
   bool to_leaves_;
-  const Tensor* const* pointers_ = nullptr;  // of count_ inputs, or null: they are in list_
+  const Tensor* const* pointers_ = nullptr;  // of count_ inputs; null: list_ has them
   int count_ = 0;
   std::span<const Tensor> list_;
   const OpScope* outer_;
-  // The numbers of the newest and the oldest ObserverScope that were told of the beginning; 0: none
+  // Numbers of the newest and oldest ObserverScope that saw the beginning; 0: none
   uint64_t told_newest_ = 0, told_oldest_ = 0;
 };
 
-/// A named part of a program, for those who watch: `Region region("optimizer");`
+/// A named part of a program, for observers: `Region region("optimizer");`
 class Region : public OpScope {
  public:
   explicit Region(const char* name) : OpScope(name) { open(); }
   ~Region() = default;
 };
 
-/// A layer at work: what happens in its scope belongs to the module of `parameter`, as far as ops
-/// have no parameters of their own. For layers that check their input, or compute with views of
-/// their weights. `parts` of the parameter's name are left out: 1 for "weight", 2 for
+/// Marks a layer at work: ops in this scope that have no parameters of their own belong to the
+/// module of `parameter`. For layers that check their input, or that compute with views of their
+/// weights. `parts`: how many parts of the parameter's name to drop, 1 for "weight", 2 for
 /// "proj.weight".
 class ModuleScope : private detail::ErrorPlace {
  public:
@@ -119,25 +118,25 @@ class ModuleScope : private detail::ErrorPlace {
   const ModuleScope* outer_;
 };
 
-/// Somebody who watches the ops of a thread. What an observer computes itself is not observed.
+/// Watches the ops of a thread. Ops that an observer runs itself are not observed.
 class Observer {
  public:
   virtual ~Observer() = default;
   /// Before the op's kernel runs. May throw.
   virtual void begin(const OpScope&) {}
-  /// A result is there: of an op its tensor (index 0, 1, ... if it has several), of a VJP the
-  /// gradient of input `index`, also one that was added in place to what that input had gathered
-  /// (`result` is then the sum). May throw.
+  /// Called for each result. `result` is a tensor of an op (index 0, 1, ... if it has several), or
+  /// a VJP's gradient of input `index`. If that gradient was added in place to what the input had
+  /// gathered, `result` is the sum. May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
-  /// The op is done, or has thrown. Comes once for every begin that did not throw, in the reverse
-  /// order, unless the observer's scope has ended by then.
+  /// Called when the op is done or has thrown: once for every begin() that did not throw, in
+  /// reverse order, unless the observer's scope ended before.
   virtual void end(const OpScope&) noexcept {}
 };
 
-/// While it lives, `observer` is told of every op of this thread that begins. Several may watch at
-/// a time, and end in any order, also while an op is at work or from within their own calls.
-/// REQUIRES: it ends in the thread where it began.
+/// While it lives, `observer` sees every op of this thread that begins. Several may exist at a
+/// time. They may end in any order, also while an op runs or from within their own calls. REQUIRES:
+/// it ends in the thread where it began.
 class ObserverScope {
  public:
   explicit ObserverScope(Observer& observer);
@@ -149,18 +148,18 @@ class ObserverScope {
   friend class OpScope;
   Observer& observer_;
   ObserverScope* outer_;
-  uint64_t number_;  // newer ones of a thread have larger numbers
+  uint64_t number_;  // increases with every new one of a thread
 };
 
-/// The innermost op at work in this thread; null if there is none.
+/// The innermost op that this thread runs; null if none.
 const OpScope* current_op();
 
-/// The name that a module walk gave this parameter or buffer: "decoder.layers.2.linear1.weight";
-/// empty if no walk came by.
+/// The name that a module walk gave this parameter or buffer, such as
+/// "decoder.layers.2.linear1.weight"; empty if none did.
 std::string parameter_name(const Tensor& t);
 
-/// Gives it. A name that ends in `name` behind a dot stays: walking a part of a model takes no
-/// names away. Empty: takes it away. For module walks.
+/// Sets the name, for module walks. An existing name that ends in "." + `name` stays: walking a
+/// part of a model does not shorten names. An empty `name` removes it.
 void set_parameter_name(const Tensor& t, const std::string& name);
 
 }  // namespace tern

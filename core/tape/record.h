@@ -1,6 +1,5 @@
-// The tape as the author of an op sees it. An op opens its scope with what goes in, computes its
-// result into a Fresh, and turns that into a Tensor with record(), giving the vector-Jacobian
-// product (VJP) beside it:
+// The tape for authors of ops. An op opens its scope with its inputs and computes its result into a
+// Fresh. record() turns that into a Tensor and takes the vector-Jacobian product (VJP):
 //
 //   Tensor exp(const Tensor& x) {
 //     Op op("exp", x);
@@ -9,10 +8,10 @@
 //     return op.record(y, [y = save(y)](const Tensor& dy) { return dy * y.get(); });
 //   }
 //
-// Only record() and not_differentiable() make tensors, so a gradient cannot get lost silently.
-// The VJP is written in public ops: differentiating it again then just works. Where it calls a
-// fused backward kernel, that kernel is an op of its own. A VJP that wants the memory of dy for its
-// result takes it as `Consumed dy`.
+// Only record() and not_differentiable() make tensors, so a gradient cannot get lost silently. A
+// VJP is written in public ops, so it can be differentiated again. If it calls a fused backward
+// kernel, that kernel is an op of its own. A VJP that wants to reuse the memory of dy for its
+// result takes `Consumed dy`.
 #pragma once
 
 #include <algorithm>
@@ -33,28 +32,28 @@ namespace tern {
 
 class Fresh;
 
-/// The gradient of a result, handed over to a VJP that may write over it.
+/// The gradient of a result, for a VJP that may overwrite it.
 class Consumed {
  public:
   explicit Consumed(Tensor dy) : dy_(std::move(dy)) {}
   const Tensor& get() const { return dy_; }
   operator const Tensor&() const { return dy_; }  // NOLINT: implicit on purpose
-  /// The tensor itself; this one is then empty.
+  /// Moves the tensor out; this is empty afterwards.
   Tensor take() && { return std::move(dy_); }
-  /// Replaces it by a copy without gaps if it has some.
+  /// Makes it contiguous, by a copy if necessary.
   void make_contiguous() {
     if (!dy_.is_contiguous()) dy_ = dy_.contiguous();
   }
-  /// Memory for a result of the same shape and type: that of the gradient where nobody else holds
-  /// it and nothing is recorded, else new. A kernel may read each element of get() before it writes
-  /// the one at its place.
+  /// Memory for a result of the same shape and type: the gradient's own memory if nobody else holds
+  /// it and nothing is recorded, else new memory. A kernel must read an element of get() before it
+  /// writes to the same place.
   Fresh reuse() const;
 
  private:
   Tensor dy_;
 };
 
-/// Which inputs' gradients are asked for; a VJP may skip the others.
+/// Which inputs need a gradient; a VJP may skip the others.
 class Wants {
  public:
   Wants(const detail::Node& node, uint64_t run, bool to_leaves, bool last)
@@ -63,19 +62,19 @@ class Wants {
   Wants(const Wants&) = delete;
   Wants& operator=(const Wants&) = delete;
   bool operator[](int input) const;
-  /// The gradient that input has gathered so far, if the VJP may add to it in place (it is
-  /// contiguous, nobody else holds it or adds to it in another thread, and no graph of the backward
-  /// pass is wanted); undefined otherwise. A VJP that has added its share returns an undefined
-  /// gradient for that input.
+  /// The gradient gathered so far for this input, if the VJP may add to it in place: it is
+  /// contiguous, nobody else holds it or adds to it in another thread, and the backward pass is not
+  /// recorded. Undefined otherwise. A VJP that has added its gradient there returns an undefined
+  /// one.
   Tensor accumulator(int input) const;
-  /// Lets other threads add to the leaves whose accumulators were given out.
+  /// Unlocks the leaves whose accumulators were given out, for other threads.
   void release() const;
-  /// Whether nothing comes by the node again: the VJP may use up what it has saved.
+  /// Whether the node will not run again: the VJP may then use up what it saved.
   bool last() const { return last_; }
-  /// Whether gradients are gathered in the leaves' grad(): tern::backward.
+  /// Whether the leaves' grad() gathers the gradients, as in tern::backward.
   bool to_leaves() const { return to_leaves_; }
-  /// What accumulator() gives, or would give if it could be written to, handed over; put() brings
-  /// it back with more in it. For a VJP that runs a backward pass of its own.
+  /// Moves the gathered gradient of an input out, even if it cannot be written to; put() returns it
+  /// after additions. For a VJP that runs a backward pass of its own.
   Tensor take(int input) const;
   void put(int input, Tensor gathered) const;
 
@@ -88,12 +87,12 @@ class Wants {
   mutable std::vector<detail::LeafNode*, detail::pool::Allocator<detail::LeafNode*>> held_;
 };
 
-/// The result of an op before it is recorded: fresh memory, or a view of an input's.
+/// The result of an op before it is recorded: fresh memory, or a view of an input's memory.
 class Fresh {
  public:
   /// New contiguous memory, not initialised.
   Fresh(const Shape& shape, DType dtype);
-  /// The elements of `x` seen through another layout.
+  /// The elements of `x` with another layout.
   static Fresh view(const Tensor& x, const Layout& layout);
   /// The elements of a tensor that was computed without recording.
   static Fresh adopt(const Tensor& value);
@@ -113,19 +112,19 @@ class Fresh {
   detail::Ref<detail::TensorImpl> impl_;
 };
 
-/// A tensor kept for the backward pass. get() fails if it was written to in between. Of an input
-/// whose elements can be made again (RecomputeScope) it keeps how, and makes them in get().
+/// A tensor kept for the backward pass. get() fails if it was overwritten since. For an input whose
+/// elements can be recomputed (RecomputeScope) it keeps the recipe, and get() recomputes them.
 class Saved {
  public:
   Saved() = default;  ///< holds nothing; get() gives an undefined tensor
   Saved(Tensor t, bool is_output);
   Tensor get() const;
-  /// The tensor for an op that writes over it, if nobody else holds its elements; undefined
-  /// otherwise. Afterwards this holds nothing. REQUIRES: Wants::last().
+  /// Moves the tensor out for an op that overwrites it, if nobody else holds its elements; else
+  /// returns an undefined tensor. This holds nothing afterwards. REQUIRES: Wants::last().
   Tensor consume();
-  /// The same elements, without what they were computed by: derivatives of get() end there.
+  /// The same elements without history: derivatives of get() end there.
   Saved detached() const;
-  /// How many others are made again, one from the other, before these elements can be.
+  /// How many other tensors must be recomputed first, one from the other.
   int64_t remakes() const { return remade_ ? remade_->recomputation->remakes : 0; }
 
  private:
@@ -143,7 +142,7 @@ class Saved {
 
 namespace detail {
 
-/// An Error if what an op saved was written to since.
+/// Error if something overwrote what an op saved.
 void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now);
 
 /// Whether a RecomputeScope is open in this thread.
@@ -165,14 +164,14 @@ class RecomputationOf final : public Recomputation {
   Make make_;
 };
 
-/// The inputs of a Recomputation: detached, so that a result that is held does not hold the graph
-/// behind it. Empty if too many others would have to be recomputed first, one within the other.
+/// The inputs of a Recomputation: detached, so that a held result does not hold the graph behind
+/// it. Empty if too many others would have to be recomputed first.
 std::vector<Saved> recomputation_inputs(std::span<const Saved> from);
 
 }  // namespace detail
 
-/// What is saved of `y` may be replaced by make(tensors of `from`), a Fresh of the same layout with
-/// the same bits. `from` is saved anyway. To be called where recomputing(), before y is recorded.
+/// Lets the saved `y` be replaced by make(tensors of `from`), which must give a Fresh with the same
+/// layout and bits. `from` must be saved anyway. Call it if recomputing(), before recording y.
 template <class Make>
 void recompute_by(const Fresh& y, std::span<const Saved> from, Make make) {
   std::vector<Saved> kept = detail::recomputation_inputs(from);
@@ -185,9 +184,9 @@ void recompute_by(const Fresh& y, std::span<const Saved> from, Make make) {
   y.ref()->storage->set_recomputation(std::move(recomputation));
 }
 
-/// Keeps an input (undefined is allowed).
+/// Keeps an input, which may be undefined.
 inline Saved save(const Tensor& input) { return Saved(input, false); }
-/// Keeps the output (without a cycle: the node does not own itself).
+/// Keeps the output, without a cycle: the node does not own itself.
 Saved save(const Fresh& output);
 
 namespace detail {
@@ -221,7 +220,7 @@ namespace detail {
 [[noreturn]] void fail_undefined(const char* op, size_t operand);
 }  // namespace detail
 
-/// An error that names the op and the number of the operand (from 1) if one is undefined.
+/// Error if an operand is undefined; it names the op and the operand's number (from 1).
 template <class... Tensors>
 void check_defined(const char* op, const Tensors&... operands) {
   size_t operand = 0;
@@ -231,17 +230,17 @@ void check_defined(const char* op, const Tensors&... operands) {
 /// The same for a list of operands.
 void check_all_defined(const char* op, std::span<const Tensor> operands);
 
-/// Whether an op on these inputs would be recorded: grad mode is on and one requires a gradient.
+/// Whether an op on these inputs would be recorded: grad mode is on and one needs a gradient.
 bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool recording(std::span<const Tensor> inputs);
 
-/// A Tensor that is not a temporary, which would be gone while the op is at work.
+/// A Tensor that is not a temporary: a temporary would be gone while the op runs.
 template <class T>
 concept OperandReference =
     std::is_lvalue_reference_v<T> && std::same_as<std::remove_cvref_t<T>, Tensor>;
 
-/// The scope of one op, from its first check to its result. The inputs are kept by address: they
-/// must outlive it. Undefined ones stand for operands left out.
+/// The scope of one op, from its first check to its result. Keeps the inputs' addresses, so the
+/// inputs must outlive it. Undefined tensors stand for omitted operands.
 class Op : public OpScope {
  public:
   template <OperandReference... T>
@@ -259,9 +258,9 @@ class Op : public OpScope {
   bool recording() const;
 
   /// Turns the result into a tensor. `vjp` is called as vjp(dy) or vjp(dy, wants), where dy is a
-  /// const Tensor& or a Consumed, and returns the gradient of the single input (a Tensor) or of all
-  /// (Gradients); a gradient may have the shape the input was broadcast to: the engine sums it
-  /// back.
+  /// const Tensor& or a Consumed. It returns the gradient of the only input (a Tensor) or of all
+  /// inputs (Gradients). A gradient may have the shape that the input was broadcast to: the engine
+  /// sums it.
   template <class Vjp>
   Tensor record(Fresh out, Vjp vjp) {
     if (!is_float(out.dtype()) || !recording()) return finish(std::move(out), {});
@@ -270,7 +269,7 @@ class Op : public OpScope {
     return finish(std::move(out), std::move(node));
   }
 
-  /// The same where the tape's inputs are not those that came in, but copies of them without gaps.
+  /// The same for inputs that differ from those of the scope, such as contiguous copies.
   template <class Vjp>
   Tensor record(Fresh out, std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
                 Vjp vjp) {
@@ -288,7 +287,7 @@ class Op : public OpScope {
     return finish(std::move(out), std::move(node));
   }
 
-  /// The result of an op that has no gradient by its nature: integers, comparisons, constants.
+  /// The result of an op that cannot have a gradient: integers, comparisons, constants.
   Tensor not_differentiable(Fresh out) { return finish(std::move(out), {}); }
 
  private:
@@ -299,10 +298,10 @@ class Op : public OpScope {
   int results_ = 0;
 };
 
-/// What an op computes for itself alone, as a tensor without history: a copy, a mask, statistics.
+/// What an op computes for its own use (a copy, a mask, statistics), as a tensor without history.
 Tensor not_differentiable(Fresh out);
 
-/// A VJP for fused backward kernels: going through them again throws and names `op`.
+/// A VJP for fused backward kernels: differentiating it again throws and names `op`.
 inline auto no_second_derivative(const char* op) {
   return [op](const Tensor&) -> Gradients {
     fail(fmt::format("{}: its fused backward has no second derivative", op));

@@ -1,5 +1,5 @@
-// A segment of the tape: what was recorded since some position, and nothing behind it. For
-// recomputation, and for gradients by composed definitions.
+// A segment of the tape: everything recorded since some position. For recomputation, and for
+// gradients by composed definitions.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,22 @@
 
 namespace tern::detail {
 
-/// A number that nodes made from here on exceed, and those made before do not.
+/// The sequence of the newest node so far; later nodes have larger ones.
 uint64_t tape_position();
 
-/// What `output` was made from that is not newer than `since`: leaves, and for every result of an
-/// op a stand-in with its node (that is all a gradient needs) but no elements.
+/// What `output` was made from since position `since`: leaves, and stand-ins for results of ops. A
+/// stand-in has the result's node, which is all that a gradient needs, but no elements.
 std::vector<Tensor> made_from(const Tensor& output, uint64_t since);
 
-/// backward() that ends at nodes not newer than `since`. Leaves gather as ever; what `ends` gather,
-/// results of ops not newer than `since`, is found in their nodes' `pending`, added to what was
-/// there before.
+/// backward() that stops at nodes made at or before `since`. Leaves gather as usual. `ends` are
+/// results made at or before `since`; their gradients are added to their nodes' `pending`.
 void backward_since(uint64_t since, const Tensor& output, Tensor gradient,
                     const std::vector<Tensor>& ends);
 
-/// The elements of `t` as a result of which nothing is known but that gradients end there.
+/// The elements of `t` as a tensor where gradients end.
 Tensor as_end(const Tensor& t);
 
-/// grad() that ends at nodes not newer than `since`: what is behind them belongs to others.
+/// grad() that stops at nodes made at or before `since`, which belong to others.
 std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
                                const std::vector<Tensor>& inputs, const GradOptions& options);
 

@@ -1,6 +1,6 @@
-// Tensors that stand in for parameters, and functions that change results of linear():
-// nn::WeightsInstead and nn::LinearHook put them in force in a thread, and a checkpoint puts in
-// force again what was in force when it ran first. Inside of tern only.
+// Tensors that replace parameters, and functions that change results of linear().
+// nn::WeightsInstead and nn::LinearHook activate them in a thread. A checkpoint activates again
+// what was active in its first run. Inside of tern only.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@
 
 namespace tern::detail {
 
-/// fn(x, x W^T + b) in the place of x W^T + b.
+/// Computes fn(x, x W^T + b) in place of x W^T + b.
 struct LinearHook {
   using Fn = std::function<Tensor(const Tensor& x, const Tensor& y)>;
   Fn fn;
   mutable std::atomic<int64_t> calls = 0;
 };
 
-/// What stands in for which parameter. Apart from the marks of use it does not change, so that
+/// Which tensor replaces which parameter. It does not change (except for marks of use), so that
 /// graphs may hold it beyond its scope and other threads may use it.
 class Substitution : public Counted {
  public:
@@ -30,23 +30,23 @@ class Substitution : public Counted {
     Tensor parameter, instead;
   };
   enum class OuterHooks { seen, hidden };
-  /// Parameters that `pairs` lack are looked up in `outer` (null: nowhere). `hook` (empty: none) is
-  /// for the first pair. REQUIRES: shapes and types agree; each parameter comes once.
+  /// Looks parameters that are not in `pairs` up in `outer` (null: nowhere). `hook` (empty: none)
+  /// is for the first pair. REQUIRES: shapes and types agree; each parameter occurs once.
   explicit Substitution(const std::vector<Pair>& pairs, Substitution* outer,
                         OuterHooks outer_hooks = OuterHooks::seen, LinearHook::Fn hook = {});
 
-  /// What ops take for the parameter; null: itself.
+  /// The replacement of the parameter; null if there is none.
   const Tensor* find(const TensorImpl* parameter) const;
-  /// The same without a mark of use: for who asks for no op.
+  /// The same without a mark of use: for callers that run no op.
   const Tensor* look_up(const TensorImpl* parameter) const;
-  /// The parameter behind what find() gave; any other tensor itself.
+  /// The parameter behind a result of find(); for any other tensor the tensor itself.
   Tensor parameter_of(const Tensor& t) const;
-  /// For a product with `weight`, a parameter as find() gives it or a view of it, the outermost
-  /// first. None inside of VJPs, but for what a checkpoint runs again.
+  /// The hooks for a product with `weight` (a result of find() or a view of it), outermost first.
+  /// None inside VJPs, except in what a checkpoint runs again.
   std::vector<const LinearHook*> hooks(const Tensor& weight) const;
   /// How often the hook of the first pair was called.
   int64_t calls() const { return hook_.calls.load(std::memory_order_relaxed); }
-  /// The names of those that find() was not asked for.
+  /// The names of the parameters that find() was never called for.
   std::vector<std::string> unused() const;
 
  private:
@@ -65,10 +65,10 @@ class Substitution : public Counted {
 };
 inline void dispose(Substitution* s) { delete s; }
 
-/// What is in force in this thread, or null. Every use of a parameter looks, so without a call.
+/// What is active in this thread, or null. Inline, since every use of a parameter looks here.
 [[gnu::tls_model("initial-exec")]] extern thread_local constinit Substitution* substituting;
 
-/// What an op takes for this parameter (which may be undefined).
+/// What ops use for this parameter (which may be undefined).
 inline const Tensor& standing_in(const Tensor& parameter) {
   if (!substituting) [[likely]]
     return parameter;
@@ -76,15 +76,15 @@ inline const Tensor& standing_in(const Tensor& parameter) {
   return instead ? *instead : parameter;
 }
 
-/// Substitution::hooks of what is in force.
+/// Substitution::hooks of what is active.
 inline std::vector<const LinearHook*> hooks_of(const Tensor& weight) {
   if (!substituting) [[likely]]
     return {};
   return substituting->hooks(weight);
 }
 
-/// While it lives, this is in force in the thread (null: nothing). REQUIRES: scopes of a thread end
-/// in the reverse order.
+/// While it lives, this is active in the thread (null: nothing). REQUIRES: scopes of a thread end
+/// in reverse order.
 class SubstitutionScope {
  public:
   explicit SubstitutionScope(Ref<Substitution> s);

@@ -1,9 +1,9 @@
-// Tensor: a handle on a strided array. Copies of a handle share the elements (as in PyTorch);
-// ops live in ops.h, gradients in autograd.h.
+// Tensor: a handle on a strided array. Copies of a handle share the elements, as in PyTorch. Ops
+// are in ops.h, gradients in autograd.h.
 //
-// Threads: different tensors may be used from different threads; one tensor may be read from
-// several. A graph is built and run backward by one thread at a time; graphs of several threads may
-// end in the same leaves (backward() in autograd.h).
+// Threads may use different tensors at the same time, and may read one tensor at the same time.
+// Only one thread at a time may build a graph or run it backward. The graphs of several threads may
+// share leaves (backward() in autograd.h).
 #pragma once
 
 #include <iosfwd>
@@ -23,8 +23,8 @@ namespace detail {
 class Node;
 void dispose(Node* node);
 
-/// What belongs to which part of a model: the name of a parameter ("up.weight"), or the module that
-/// a result came from ("up"). See parameter_name() and OpScope::module() in op.h.
+/// Connects a tensor with a part of a model: the name of a parameter ("up.weight"), or the module
+/// that computed a result ("up"). See parameter_name() and OpScope::module() in op.h.
 struct PathLabel : Counted {
   PathLabel(std::string t, bool p) : text(std::move(t)), of_parameter(p) {}
   std::string text;
@@ -32,20 +32,20 @@ struct PathLabel : Counted {
 };
 inline void dispose(PathLabel* label) { delete label; }
 
-/// What a Tensor points to. For the inside of core only.
+/// What a Tensor points to. Inside of core only.
 struct TensorImpl : Counted, pool::Pooled {
   TensorImpl(Layout l, DType t, Ref<Storage> s);
   ~TensorImpl();
   TensorImpl(const TensorImpl&) = delete;
   TensorImpl& operator=(const TensorImpl&) = delete;
-  /// What made it, or where a leaf's gradient is gathered; null: no gradient.
+  /// The node that made it, or the leaf node that gathers its gradient; null: no gradient.
   const Ref<Node>& node() const { return node_; }
   void set_node(Ref<Node> node);
-  /// A leaf as an ordinary tensor. Graphs that hold its node go on doing so: unfreeze() puts the
-  /// very node back, so that their gradients arrive.
+  /// Turns a leaf into an ordinary tensor. Graphs keep its node: unfreeze() puts the same node
+  /// back, so that their gradients still arrive.
   void freeze();
   void unfreeze();  ///< REQUIRES: node() is null
-  /// node(), or while a leaf is frozen, the node that unfreeze() would put back.
+  /// node(); for a frozen leaf the node that unfreeze() would put back.
   const Ref<Node>& node_or_frozen() const { return node_ ? node_ : frozen_; }
 
   Layout layout;
@@ -55,7 +55,7 @@ struct TensorImpl : Counted, pool::Pooled {
 
  private:
   Ref<Node> node_;
-  Ref<Node> frozen_;  // of a leaf while it is frozen
+  Ref<Node> frozen_;  // a frozen leaf's node
 };
 inline void dispose(TensorImpl* impl) { delete impl; }
 
@@ -63,7 +63,7 @@ inline void dispose(TensorImpl* impl) { delete impl; }
 
 class Tensor {
  public:
-  /// An undefined tensor: no shape, no elements. Stands for "none" in optional arguments.
+  /// An undefined tensor, without shape and elements. Means "none" in optional arguments.
   Tensor() = default;
   explicit Tensor(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
 
@@ -73,19 +73,19 @@ class Tensor {
   const Strides& strides() const { return layout().strides; }
   int ndim() const { return layout().ndim(); }
   int64_t numel() const { return layout().numel(); }
-  /// Size of an axis; negative axes count from the end.
+  /// The size of an axis; negative axes count from the end.
   int64_t size(int64_t axis) const { return shape()[normalize_axis("size", axis, ndim())]; }
   DType dtype() const { return impl().dtype; }
   bool is_contiguous() const { return layout().is_contiguous(); }
 
-  /// The first element (the one at index 0, 0, ...); T must be the dtype's C++ type. Elements lie
-  /// where strides() says: call contiguous() first to read them in row-major order.
+  /// A pointer to the element at index 0, 0, ... T must be the dtype's C++ type. Elements are
+  /// strides() apart; call contiguous() first to read them in row-major order.
   template <class T>
   const T* data() const {
     check_type(dtype_of<T>);
     return static_cast<const T*>(impl().storage->data()) + layout().offset;
   }
-  /// As data, for writing in place, with the rules of in-place ops (see NoGradGuard).
+  /// As data(), to write in place. The rules of in-place ops hold (see NoGradGuard).
   template <class T>
   T* mutable_data() const {
     check_type(dtype_of<T>);
@@ -109,35 +109,35 @@ class Tensor {
     });
   }
 
-  Tensor to(DType dtype) const;        ///< itself if the dtype is already so
-  Tensor contiguous() const;           ///< itself if it is already so
+  Tensor to(DType dtype) const;        ///< *this if the dtype is the same
+  Tensor contiguous() const;           ///< *this if already contiguous
   Tensor clone() const;                ///< a contiguous copy
   Tensor operator[](int64_t i) const;  ///< select(x, 0, i)
 
   /// Whether operations on this tensor are recorded for backward.
   bool requires_grad() const { return defined() && static_cast<bool>(impl_->node()); }
-  /// Makes a leaf of the graph (or an ordinary tensor again, without a gradient). Only for leaves.
-  /// Backward asks how it stands then: a leaf that was frozen since the forward pass gets nothing,
-  /// one that was frozen in between and is not any more gets its gradient.
+  /// Makes it a leaf of the graph, or an ordinary tensor again. Error if an op made it. Backward
+  /// uses the state at its own time: a leaf that is frozen then gets no gradient, and one that was
+  /// frozen and unfrozen in between gets it.
   const Tensor& set_requires_grad(bool on = true) const;
-  /// A leaf was made by the user, not by a recorded op.
+  /// Whether the user made it, and not a recorded op.
   bool is_leaf() const;
-  /// The gradient that backward() has gathered for a leaf; undefined if there is none.
+  /// The gradient that backward() accumulated for a leaf; undefined if there is none.
   Tensor grad() const;
-  /// Sets the gradient of a leaf; undefined clears it. A gradient with a history is refused: a leaf
+  /// Sets the gradient of a leaf; undefined clears it. The gradient must not have a history: a leaf
   /// that holds its own graph would never be freed.
   void set_grad(Tensor grad) const;
-  /// Clears the gradient of a leaf; a tensor that requires none has nothing to clear.
+  /// Clears the gradient of a leaf. Does nothing if the tensor requires none.
   void zero_grad() const;
   /// The same elements without history.
   Tensor detach() const;
-  /// tern::backward(*this).
+  /// Same as tern::backward(*this).
   void backward() const;
 
   const detail::Ref<detail::TensorImpl>& ref() const { return impl_; }
   const detail::Ref<detail::Node>& node() const { return impl().node(); }
-  /// Announces an in-place write by `op`: raises the version. In grad mode it is an error for a
-  /// tensor that requires a gradient or shares its elements with one.
+  /// Announces an in-place write by `op`: increments the version. In grad mode, Error if the tensor
+  /// requires a gradient or shares elements with one that does.
   void begin_write(const char* op) const;
 
  private:
@@ -151,9 +151,9 @@ class Tensor {
   detail::Ref<detail::TensorImpl> impl_;
 };
 
-/// Readable elements, as PyTorch prints them; long axes are shortened.
+/// The elements as text, in PyTorch's format; long axes are shortened.
 std::string to_string(const Tensor& t);
-/// The same: std::cout << x.
+/// Writes to_string(t), for std::cout << x.
 std::ostream& operator<<(std::ostream& out, const Tensor& t);
 
 }  // namespace tern
