@@ -25,7 +25,7 @@ namespace tern {
 Tensor complex_mul(const Tensor& a, const Tensor& b);
 /// Negates the imaginary part.
 Tensor complex_conj(const Tensor& z);
-/// z|, without the axis of 2. Sums squares in f64, so that f32 does not overflow. Gradient 0 at 0.
+/// |z|, without the axis of 2. Sums squares in f64, so that f32 does not overflow. Gradient 0 at 0.
 Tensor complex_abs(const Tensor& z);
 /// e^re (cos im + i sin im).
 Tensor complex_exp(const Tensor& z);

@@ -57,7 +57,7 @@ struct PairwiseDistanceOptions {
   double eps = 1e-6;
   bool keepdim = false;
 };
-/// x - y + eps|_p along the last axis; the other axes broadcast.
+/// |x - y + eps|_p along the last axis; the other axes broadcast.
 Tensor pairwise_distance(const Tensor& x, const Tensor& y,
                          const PairwiseDistanceOptions& options = {});
 

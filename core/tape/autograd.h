@@ -23,7 +23,6 @@ bool grad_enabled();
 /// would become wrong: on tensors that require a gradient, on tensors that share elements with one
 /// (views, detach()), and with operands that require one. Under a NoGradGuard all are allowed. In
 /// both cases backward() throws if something wrote to elements that an op had saved.
-/// both cases a write to what an op has saved is found by backward(), as an error.
 class NoGradGuard {
  public:
   NoGradGuard();
