@@ -1,4 +1,4 @@
-// Who is told of blocks of memory as tensors take them and give them back.
+// An observer of the memory blocks that tensors take and return.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 
 namespace tern::detail {
 
-/// Is told of every block, by any thread, one call at a time.
+/// Hears of every block, from any thread, one call at a time.
 class AllocationListener {
  public:
   virtual ~AllocationListener() = default;
   virtual void allocated(void* p, std::size_t bytes) = 0;
   virtual void freed(void* p) noexcept = 0;
-  /// Added to the error of an allocation that fails.
+  /// Text to append to the error of a failed allocation.
   virtual std::string describe() const = 0;
 };
 

@@ -1,11 +1,11 @@
-// Inside of core only: large blocks, cut from memory of the system's and joined again as they
-// are freed, so that what was freed as one size serves another. (With a list for each size a
-// training step kept a fifth more than it ever used at once.)
+// Large blocks: cut from system memory, and merged with free neighbours when freed, so that memory
+// freed in one size serves another. (With one free list per size a training step kept a fifth more
+// than its peak use.) Inside of core only.
 //
-// A block comes from the smallest free stretch that holds it; of those of its very size, from the
-// one freed last, which may still be in the processor's caches. Nothing here asks the heap for
-// memory: a line before each block links it to its neighbours. Not for several threads at a time;
-// blocks that are in use when it ends stay as they are.
+// A block is cut from the smallest free stretch that holds it. Among stretches of the same size the
+// last freed is taken, since it may still be in the caches. No heap memory is used: a cache line
+// before each block links it to its neighbours. Not thread-safe. Blocks still in use at the end
+// stay valid.
 #pragma once
 
 #include <array>
@@ -16,32 +16,31 @@ namespace tern::detail {
 
 class Arena {
  public:
-  /// What a block of `bytes` takes: whole pages, with the line before it.
+  /// The size of a block for `bytes`: whole pages, including the line before it.
   static std::size_t taken(std::size_t bytes);
 
-  /// A block that takes `size` (see taken), 64-byte aligned; nullptr if no free stretch holds it.
+  /// Returns a 64-byte aligned block of `size` (see taken); nullptr if no free stretch holds it.
   void* take(std::size_t size) noexcept;
-  /// The same, with fresh memory of the system's; nullptr if that has none.
+  /// The same from fresh system memory; nullptr if the system has none.
   void* grow(std::size_t size) noexcept;
   void give_back(void* block) noexcept;
 
   std::size_t free_bytes() const { return free_; }
-  /// Gives free stretches back to the system, large ones first, until at most `keep` bytes of them
-  /// are left.
+  /// Returns free stretches to the system, large ones first, until at most `keep` bytes are left.
   void shrink(std::size_t keep) noexcept;
 
  private:
-  // The beginning of each stretch, free or not.
+  // The header of each stretch, free or not.
   struct Stretch {
     std::size_t bytes;
     bool free = false;
-    Stretch *before = nullptr, *after = nullptr;  // of all; the system's memory may lie between
-    Stretch *newer = nullptr, *older = nullptr;   // of the free ones of its class
+    Stretch *before = nullptr, *after = nullptr;  // neighbours, perhaps with a gap between
+    Stretch *newer = nullptr, *older = nullptr;   // links among the free ones of a class
     char* end() { return reinterpret_cast<char*>(this) + bytes; }
   };
   static constexpr std::size_t kHeader = 64;
   static_assert(sizeof(Stretch) <= kHeader);
-  // Of eight sizes an octave, in pages.
+  // Eight size classes per octave, in pages.
   static constexpr std::size_t kClasses = 8 * 52;
 
   static std::size_t class_of(std::size_t bytes);
@@ -57,7 +56,7 @@ class Arena {
   void* append(char* at, std::size_t bytes) noexcept;
 
   std::array<Stretch*, kClasses> newest_{};
-  std::array<std::uint64_t, (kClasses + 63) / 64> occupied_{};  // a bit for each class
+  std::array<std::uint64_t, (kClasses + 63) / 64> occupied_{};  // one bit per class
   Stretch* last_ = nullptr;
   std::size_t free_ = 0;
 };

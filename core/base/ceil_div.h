@@ -1,4 +1,4 @@
-// Division of whole numbers that rounds up. Inside of core only.
+// Integer division that rounds up. Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Says at once that tern needs C++20, before the compiler fails at something that it does not know.
+// Stops with a clear message if the compiler does not use C++20.
 #pragma once
 
 #if __cplusplus < 202002L

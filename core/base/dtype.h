@@ -1,4 +1,4 @@
-// Element types. u8 doubles as the boolean type: comparisons give 0 or 1.
+// Element types. u8 is also the boolean type: comparisons give 0 or 1.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace tern {
 
-/// Why there is no bool and no i32. A bool takes the byte that u8 takes, and a kernel for it would
-/// be u8's; it would buy masks that print as True and that arithmetic refuses or widens. The price
-/// is the promotion of every pair of types, a rule for every op that takes integers, and a second
-/// type wherever a mask is read today: files and users' own kernels hold masks of u8. An i32 would
-/// halve what indices take, which are small beside what they index, and would double the kernels
-/// that read them, or be widened to i64 before each. Both are worth it only together with storage
-/// types of floats (bf16), which need the same places.
+/// There is no bool and no i32, for these reasons. A bool would take one byte, like u8, and need
+/// the same kernels. It would buy masks that print as True and cannot be added by mistake. It would
+/// cost promotion rules for every pair of types, a rule for every integer op, and a second mask
+/// type in files and users' kernels. An i32 would halve the memory of indices, which are small
+/// beside the data that they index. It would double the kernels that read them, or need a
+/// conversion to i64 first. Both pay off only together with float storage types (bf16), which touch
+/// the same code.
 enum class DType : uint8_t { f32, f64, i64, u8 };
 
-// Switches over DType have no default: the compiler then lists what a new type must be added to.
+// A switch over DType has no default, so that the compiler finds the places that miss a new type.
 
 constexpr std::string_view name(DType t) {
   switch (t) {
@@ -35,7 +35,7 @@ constexpr std::string_view name(DType t) {
   fail_unhandled("DType", t);
 }
 
-/// Bytes of an element.
+/// Size of an element in bytes.
 constexpr int64_t item_size(DType t) {
   switch (t) {
     case DType::f32:
@@ -70,7 +70,7 @@ constexpr DType dtype_of = [] {
   if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
 }();
 
-/// Calls fn.template operator()<T>() with T the C++ type of `t`:
+/// Calls fn.template operator()<T>(), where T is the C++ type of `t`:
 ///   dispatch(x.dtype(), [&]<class T>() { kernel<T>(...); });
 template <class Fn>
 decltype(auto) dispatch(DType t, Fn&& fn) {
@@ -87,7 +87,7 @@ decltype(auto) dispatch(DType t, Fn&& fn) {
   fail_unhandled("DType", t);
 }
 
-/// As dispatch, for floating types only; `op` names the operation in the error.
+/// As dispatch, but only for floating types; errors name `op`.
 template <class Fn>
 decltype(auto) dispatch_float(DType t, std::string_view op, Fn&& fn) {
   check(is_float(t), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)", op,

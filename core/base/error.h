@@ -1,5 +1,5 @@
-// Errors. Every failure of tern is an exception derived from tern::Error whose text names the
-// operation, the rule that was broken, the values, and where possible a way out.
+// Errors. Every failure throws an exception derived from tern::Error. Its text names the operation,
+// the broken rule, the values and, if possible, a way out.
 #pragma once
 
 #include <fmt/core.h>
@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Something from outside (file, archive, stream) is missing, damaged or not what it should be.
+/// A file, archive or stream is missing, damaged or of the wrong kind.
 class IoError : public Error {
  public:
   using Error::Error;
@@ -29,9 +29,8 @@ class IoError : public Error {
 
 namespace detail {
 
-/// Where in the user's model this thread is at work (an op's scope, tape/op.h). While it lives,
-/// errors thrown by fail() and check() begin with its where(), if that says anything; of several
-/// the innermost that does.
+/// The place in the user's model where this thread works (an op's scope, tape/op.h). While it
+/// lives, errors of fail() and check() begin with where() of the innermost place that has text.
 class ErrorPlace {
  public:
   ErrorPlace(const ErrorPlace&) = delete;
@@ -65,8 +64,8 @@ void check_io(bool ok, fmt::format_string<Args...> message, Args&&... args) {
     fail_io(fmt::format(message, std::forward<Args>(args)...));
 }
 
-/// For the end of a switch that handles every value of an enum and has no default, so that the
-/// compiler names the places that a new value must be added to: fail_unhandled("DType", t).
+/// For the end of a switch that handles every value of an enum and has no default (so that the
+/// compiler finds the places that miss a new value): fail_unhandled("DType", t).
 [[noreturn]] void fail_unhandled(const char* type, int value);
 template <class Enum>
 [[noreturn]] void fail_unhandled(const char* type, Enum value) {

@@ -5,11 +5,11 @@
 
 namespace tern::detail {
 
-/// Multiplications and additions that this thread has asked kernels for: matrix products,
-/// convolutions, attention. Passes over elements do not count.
+/// Multiplications and additions of the kernels that this thread called: matrix products,
+/// convolutions, attention. Elementwise passes do not count.
 inline thread_local int64_t counted_flops = 0;
 
-/// Counts `flops` for a kernel, whatever the kernels that it is made of count.
+/// Counts `flops` for a kernel and ignores what its inner kernels count.
 class CountFlops {
  public:
   explicit CountFlops(int64_t flops) : after_(counted_flops + flops) {}

@@ -1,4 +1,4 @@
-// A reference-counted pointer whose count lives in the object.
+// A reference-counted pointer; the count is a member of the object.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@
 
 namespace tern::detail {
 
-/// Base of counted objects. The count is atomic: tensors may be handed between threads.
+/// Base of counted objects. The count is atomic: several threads may share a tensor.
 struct Counted {
   std::atomic<int64_t> count{0};
 };
 
 /// Keeps an object derived from Counted alive. The last pointer calls `dispose(T*)`, found by
-/// argument-dependent look-up, so that a class decides how it is freed.
+/// argument-dependent lookup: each class decides how it is freed.
 template <class T>
 class Ref {
  public:
@@ -36,8 +36,7 @@ class Ref {
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
-  /// A pointer to what is not known to be alive, but to be there: null once the last pointer is
-  /// gone.
+  /// A pointer to an object whose memory exists but whose last pointer may be gone; then null.
   static Ref if_alive(T* p) {
     int64_t n = p->count.load(std::memory_order_relaxed);
     while (n > 0 && !p->count.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {

@@ -1,4 +1,4 @@
-// Where memory ends.
+// The error for failed allocations.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace tern {
 
-/// The system gives no more memory. The text says how many bytes were asked for and, if it is a
-/// tensor's, its type and shape. (A memory cap of the program's own is an Error like others.)
+/// The system has no more memory. The text gives the number of bytes and, for a tensor, its type
+/// and shape. (A memory cap set by the program throws a plain Error.)
 class OutOfMemory : public Error {
  public:
   using Error::Error;
 };
 
-/// Throws it, with the place in the user's model in front as fail() does.
+/// Throws it; the text begins with the place in the user's model, as in fail().
 [[noreturn]] void fail_memory(const std::string& message);
 
 }  // namespace tern

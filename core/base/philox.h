@@ -1,7 +1,7 @@
-// Philox 4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random
-// numbers: as easy as 1, 2, 3" (SC 2011): ten rounds of multiplication mix a 128-bit counter under
-// a 64-bit key into four words of 32 bits. Any block is computed on its own, so that fills can be
-// vectorised and split among threads without changing what they give. Inside of core only.
+// Philox 4x32-10, a counter-based generator (Salmon, Moraes, Dror and Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011): ten rounds of multiplication turn a 128-bit counter and a
+// 64-bit key into four 32-bit words. Each block is computed on its own, so fills can be vectorised
+// and split among threads without changing the numbers. Inside of core only.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-/// Blocks are made in groups of this many, one per vector lane.
+/// Blocks are computed in groups of this many, one per vector lane.
 constexpr int kPhiloxGroup = 64;
 
 /// The words of a group: word w of block b is words[w][b].
@@ -43,7 +43,7 @@ template <int kBlocks>
   }
 }
 
-/// One block: the four words of counter (low word first) under key.
+/// One block: the four words for a counter (low word first) and a key.
 inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key) {
   uint32_t x[4][1] = {{counter[0]}, {counter[1]}, {counter[2]}, {counter[3]}};
   philox_rounds(x, key);

@@ -1,5 +1,5 @@
-// Small objects of the tape (tensor handles, nodes, saved closures) come from per-thread free
-// lists, so that an op costs no call to the system's heap once a program has warmed up.
+// Memory for small objects of the tape (tensor handles, nodes, saved closures) from per-thread free
+// lists. Once a program has warmed up, an op does not call the system's heap.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace tern::detail::pool {
 void* acquire(std::size_t bytes);
 void release(void* p, std::size_t bytes) noexcept;
 
-/// Base of classes whose objects live in the pool.
+/// Base of classes whose objects come from the pool.
 struct Pooled {
   static void* operator new(std::size_t bytes) { return acquire(bytes); }
   static void operator delete(void* p, std::size_t bytes) { pool::release(p, bytes); }

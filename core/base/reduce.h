@@ -1,6 +1,5 @@
-// Reductions over a contiguous row, for use inside simd(): vectorised by g++ and clang.
-// Kernels see pointers and sizes only: nothing in this folder includes tensor.h.
-// Inside of core only.
+// Reductions over a contiguous row, for use inside simd(). g++ and clang vectorise them. Inside of
+// core only.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,7 @@
 
 namespace tern::kernels {
 
-/// x[0] + ... + x[n-1], summed in type A (float or double).
+/// x[0] + ... + x[n-1], summed in A (float or double).
 template <class A, class T>
 [[gnu::always_inline]] inline A sum_of(const T* x, int64_t n) {
   A s = 0;
@@ -17,8 +16,8 @@ template <class A, class T>
   return s;
 }
 
-/// f(0) + ... + f(n-1), numbers of type T: blocks are summed in T, their sums in double. About as
-/// fast as a sum in T and, for long rows, about as accurate as one in double.
+/// f(0) + ... + f(n-1) for f returning T. Sums blocks in T and their sums in double: about as fast
+/// as a sum in T and, for long rows, about as accurate as one in double.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
   constexpr int64_t kBlock = 512;
@@ -33,7 +32,7 @@ template <class T, class F>
   return total;
 }
 
-/// The best of x, where pick(new, old) gives the better of two; with 32 running values so that it
+/// The best of x; pick(new, old) returns the better of two. Keeps 32 running values, so that it
 /// vectorises.
 template <class T, class Pick>
 [[gnu::always_inline]] inline T best_of(const T* x, int64_t n, T start, Pick pick) {
@@ -53,8 +52,8 @@ template <class T, class Pick>
   return best;
 }
 
-/// The larger of x and best; a NaN stays. Two steps, because processors do `x > best ? x : best` in
-/// one instruction, and mispredict the branch that one condition would become.
+/// The larger of x and best; a NaN stays. Two steps, because `x > best ? x : best` is one
+/// instruction, while a single condition would become a branch that is often mispredicted.
 template <class T>
 [[gnu::always_inline]] inline T larger(T x, T best) {
   T r = x > best ? x : best;
@@ -67,13 +66,13 @@ template <class T>
   return x != x ? x : r;
 }
 
-/// Largest of x; NaN if there is one, -inf if n is 0.
+/// The largest of x; NaN if there is one, -inf if n is 0.
 template <class T>
 [[gnu::always_inline]] inline T max_of(const T* x, int64_t n) {
   return best_of(x, n, -std::numeric_limits<T>::infinity(), [](T a, T b) { return larger(a, b); });
 }
 
-/// Smallest of x; NaN if there is one, +inf if n is 0.
+/// The smallest of x; NaN if there is one, +inf if n is 0.
 template <class T>
 [[gnu::always_inline]] inline T min_of(const T* x, int64_t n) {
   return best_of(x, n, std::numeric_limits<T>::infinity(), [](T a, T b) { return smaller(a, b); });

@@ -1,9 +1,9 @@
-// Whether memory is that of a ShapeOnlyScope (shape_only.h). Inside of core only.
+// Recognises memory of a ShapeOnlyScope (shape_only.h). Inside of core only.
 #pragma once
 
 namespace tern::detail {
 
-/// Whether `p` is address space that nobody computes into, rather than memory.
+/// Whether `p` is address space of a ShapeOnlyScope instead of real memory.
 bool is_reserved(const void* p);
 
 }  // namespace tern::detail

@@ -1,6 +1,6 @@
-// Random numbers: a generator is a small value that is passed explicitly. It is counter-based
-// (Philox 4x32-10, philox.h), so that generators can be split without being correlated and
-// fills give the same numbers for any number of threads.
+// Random numbers. A generator is a small value that is passed explicitly. It is counter-based
+// (Philox 4x32-10, philox.h): split generators are independent, and fills give the same numbers for
+// any number of threads.
 #pragma once
 
 #include <array>
@@ -8,15 +8,15 @@
 
 namespace tern {
 
-/// A source of random numbers. Copies go on independently with the same numbers; a copy of state()
-/// is all that a checkpoint needs. Not to be shared between threads: give each its stream().
+/// A source of random numbers. A copy continues with the same numbers on its own. A checkpoint
+/// needs only state(). Do not share one between threads: give each thread a stream().
 ///
 ///   Rng rng(42);
-///   Rng worker = rng.stream(3);            // the same whenever it is asked for
+///   Rng worker = rng.stream(3);            // the same on every call
 ///   rng.fill_normal(x, n, 0.0, 0.02);
 class Rng {
  public:
-  /// Key and position (in words of 32 bits).
+  /// Key and position (in 32-bit words).
   using State = std::array<uint64_t, 2>;
 
   explicit Rng(uint64_t seed = 0);
@@ -25,35 +25,35 @@ class Rng {
   State state() const { return {key_, position_}; }
   bool operator==(const Rng& o) const { return state() == o.state(); }
 
-  /// Generator number i derived from this one's seed: independent of this one, of every other i,
-  /// and of how many numbers have been drawn.
+  /// Generator i derived from this one's seed. It is independent of this one, of every other i, and
+  /// of how many numbers were drawn.
   Rng stream(uint64_t i) const;
 
-  /// A new generator that is independent of this one; the next call gives another.
+  /// A new generator, independent of this one; each call returns another.
   Rng split();
 
   uint32_t next_u32();
   uint64_t next_u64();
 
-  /// In [0, 1), with 53 random bits.
+  /// Uniform in [0, 1), with 53 random bits.
   double uniform();
 
-  /// In [low, high).
+  /// Uniform in [low, high).
   double uniform(double low, double high);
 
   /// Standard normal.
   double normal();
 
-  /// An integer in [0, n), all equally likely; n >= 1.
+  /// A uniform integer in [0, n); n >= 1.
   int64_t below(int64_t n);
 
-  /// Fills x with n numbers, in parallel for large n. All take their numbers from whole groups of
-  /// the counter: the position moves on by a number that depends on n and the element type alone.
-  /// Uniform in [low, high), with 24 or 53 random bits.
+  /// The fills write n numbers to x, in parallel for large n. They consume whole groups of the
+  /// counter, so the position advances by an amount that depends only on n and the element type.
+  /// Uniform in [low, high), with 24 (float) or 53 (double) random bits.
   void fill_uniform(float* x, int64_t n, double low = 0, double high = 1);
   void fill_uniform(double* x, int64_t n, double low = 0, double high = 1);
 
-  /// Normal, by the method of Box and Muller from 32 (float) or 53 (double) bits each.
+  /// Normal, by the Box-Muller method from 32 (float) or 53 (double) bits each.
   void fill_normal(float* x, int64_t n, double mean = 0, double std = 1);
   void fill_normal(double* x, int64_t n, double mean = 0, double std = 1);
 
@@ -64,8 +64,8 @@ class Rng {
   template <class Draw>
   auto draw(Draw draw);
   uint64_t key_ = 0;
-  uint64_t position_ = 0;  // words handed out
-  // The block that words are handed out of; no part of the state.
+  uint64_t position_ = 0;  // number of words drawn
+  // The current block of words; not part of the state.
   std::array<uint32_t, 4> block_{};
   uint64_t block_number_ = ~uint64_t{0};
 };

@@ -1,4 +1,4 @@
-// Shapes, strides and lists of axes: short lists of integers that live in place (no heap).
+// Shapes, strides and lists of axes: short lists of integers, stored without heap memory.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace tern {
 
-/// The most axes a tensor may have.
+/// The largest number of axes of a tensor.
 constexpr int kMaxDims = 12;
 
-/// Up to kMaxDims integers. Used for shapes, strides (in elements) and axes; a single integer
-/// converts, so that `sum(x, -1)` and `sum(x, {0, 1})` both read well.
+/// Up to kMaxDims integers, used for shapes, strides (in elements) and axes. A single integer
+/// converts: write `sum(x, -1)` or `sum(x, {0, 1})`.
 class Dims {
  public:
   Dims() = default;
@@ -24,7 +24,7 @@ class Dims {
   Dims(I v) : n_(1) {  // NOLINT: implicit on purpose
     v_[0] = static_cast<int64_t>(v);
   }
-  /// One size in braces: of any integer type, so that a size_t is no narrowing conversion.
+  /// One integer in braces. Takes any integer type, so that a size_t is not a narrowing conversion.
   struct Item {
     template <class I>
     requires(std::convertible_to<I, int64_t> &&
@@ -76,25 +76,24 @@ class Dims {
 using Shape = Dims;
 using Strides = Dims;
 
-/// Number of elements. An error if a size is negative, or if the sizes that are not 0 multiply to
-/// more than fits 63 bits: strides and partial products then fit too, those of empty shapes as
-/// well.
+/// The number of elements. Error if a size is negative, or if the product of the nonzero sizes
+/// exceeds 63 bits: so strides and partial products fit too, even for empty shapes.
 int64_t numel(const Shape& shape);
 
-/// a * b and a + b; an error that names `op` if the result does not fit 63 bits.
+/// a * b and a + b. Error that names `op` if the result exceeds 63 bits.
 int64_t checked_product(const char* op, int64_t a, int64_t b);
 int64_t checked_sum(const char* op, int64_t a, int64_t b);
 
 /// "(2, 3)".
 std::string to_string(const Dims& dims);
 
-/// Axis in [0, ndim) from one in [-ndim, ndim); `op` names the operation in the error.
+/// Converts an axis in [-ndim, ndim) to [0, ndim); errors name `op`.
 int normalize_axis(const char* op, int64_t axis, int ndim);
 
-/// Distinct axes in [0, ndim), ascending; an empty list means all of them (as in PyTorch).
+/// Distinct axes in [0, ndim), ascending. An empty list means all axes, as in PyTorch.
 Dims normalize_axes(const char* op, const Dims& axes, int ndim);
 
-/// The shape both broadcast to (NumPy's rule: aligned at the right, a size of 1 stretches).
+/// The common shape by NumPy's broadcasting rule: aligned at the right, sizes of 1 expand.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 }  // namespace tern

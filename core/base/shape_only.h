@@ -1,21 +1,21 @@
-// Ops without their arithmetic (PyTorch's "meta" device, JAX's eval_shape): what a program would
-// build and hold, before anything of it is computed or allocated.
+// Runs ops without arithmetic (PyTorch's "meta" device, JAX's eval_shape), to see what a program
+// would create and keep, before it computes or allocates anything.
 //
 //   ShapeOnlyScope scope;
-//   models::Gmlp model(options, rng);              // of 50 million weights, and no memory
-//   Tensor y = model(empty({512, 3, 32, 32}));     // shapes and types are checked as ever
+//   models::Gmlp model(options, rng);              // 50 million weights, no memory
+//   Tensor y = model(empty({512, 3, 32, 32}));     // checks shapes and types as usual
 //   backward(sum(y));                              // the whole tape runs
-//   scope.peak_bytes();                            // what it would have taken
+//   scope.peak_bytes();                            // what it would have needed
 //
-// In the scope, and in its thread alone:
-// - tensors and working memory get address space in place of memory, in blocks as large as the
-//   allocator's. What nobody writes to costs nothing and reads as 0;
-// - parallel loops (core/base/threads.h) do not run their bodies: every kernel whose work grows
-//   with the model does nothing. Tensors from before keep their elements, whatever is written to
-//   them by an op in place; what an op makes reads as 0. Short serial loops may run: on zeros;
-// - products are counted (Profile's flops) as if they were computed.
-// What depends on values therefore sees zeros, generators may move on, and versions, gradients and
-// counters of steps are as after the real thing: summary() (train/summary.h) puts back a model's.
+// In the scope, for its thread only:
+// - Tensors and working memory get address space instead of memory, in blocks of the allocator's
+//   sizes. Untouched pages cost nothing and read as 0.
+// - Parallel loops (core/base/threads.h) skip their bodies, so every kernel whose work grows with
+//   the model does nothing. Tensors from before keep their elements, even under in-place ops.
+//   Results of ops read as 0. Short serial loops may run, on zeros.
+// - Products are counted (Profile's flops) as if they were computed.
+// So code that depends on values sees zeros, and generators may advance. Versions, gradients and
+// step counters change as in a real run; summary() (train/summary.h) restores a model's.
 #pragma once
 
 #include <cstddef>
@@ -27,27 +27,27 @@ namespace tern {
 namespace detail {
 
 class Reservation;
-/// Where this thread's blocks come from in a ShapeOnlyScope; null outside of one.
+/// The source of this thread's blocks in a ShapeOnlyScope, else null.
 inline thread_local constinit Reservation* reserving = nullptr;
-/// A block of address space. REQUIRES: reserving.
+/// Returns a block of address space. REQUIRES: reserving.
 void* reserve(std::size_t bytes);
-/// Gives it back; false if `p` is real memory.
+/// Frees it; returns false if `p` is real memory.
 bool release(void* p, std::size_t bytes) noexcept;
 
 }  // namespace detail
 
-/// Scopes nest; blocks count in the innermost. Tensors may outlive it: they are then full of zeros
-/// on pages that come as they are touched. Error where the system refuses address space.
+/// Scopes nest; blocks belong to the innermost. Tensors may outlive the scope; their pages are then
+/// real zeros once touched. Error if the system refuses address space.
 class ShapeOnlyScope {
  public:
-  /// `listener` is told of the blocks of this scope, as long as it lives; null: nobody.
+  /// `listener` hears of the blocks of this scope, as long as the scope lives; null: none.
   explicit ShapeOnlyScope(detail::AllocationListener* listener = nullptr);
   ~ShapeOnlyScope();
   ShapeOnlyScope(const ShapeOnlyScope&) = delete;
   ShapeOnlyScope& operator=(const ShapeOnlyScope&) = delete;
 
-  int64_t live_bytes() const;  ///< of blocks of this scope
-  int64_t peak_bytes() const;  ///< the most there have been
+  int64_t live_bytes() const;  ///< of this scope's blocks
+  int64_t peak_bytes() const;  ///< the largest so far
 
  private:
   detail::Reservation* own_;

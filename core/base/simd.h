@@ -1,5 +1,5 @@
-// Vector code chosen at run time: simd(f) runs f compiled for the best vector unit of this
-// processor. One source, no intrinsics: the compiler vectorises the loops in f three times.
+// Vector code chosen at run time: simd(f) runs f, compiled for the best vector unit of this
+// processor. One source, no intrinsics: the compiler vectorises the loops in f for three targets.
 //
 //   void scale(const float* x, float* y, int64_t n, float a) {
 //     simd([=] {
@@ -8,21 +8,21 @@
 //   }
 //   float sum = simd([=] { return sum_of(x, n); });  // a function like scale, always_inline
 //
-// How it works: f is inlined into a function template with a target attribute, so everything in f
-// is compiled for that target. What is not inlined stays baseline code: right, but slow. Rules,
-// each read off the assembly of g++ 12 and clang 14:
-//  1. Capture by value ([=]) and return results. A loop that accumulates into a variable captured
-//     by reference, or a reduction over pointers captured by reference, is not vectorised by g++.
-//  2. Functions called inside are [[gnu::always_inline]] inline (those of vmath.h are) or
-//     small lambdas. g++ inlines the rest by `flatten`, clang only the first level.
-//  3. Sums: a local accumulator with `#pragma omp simd reduction(+ : s)`. Without it a sum of
-//     floats stays scalar, since it may not be reordered.
-//  4. Largest and smallest: max_of, min_of of kernels/reduce.h. clang cannot vectorise
-//     reduction(max : m) on floats without fast-math, and warns.
-//  5. No parallel_for, allocation or exception inside: simd() goes inside the body of
-//     parallel_for, around the loops.
-//  6. Choose with ?: rather than with branches that store, so that the loop can be vectorised.
-// The flags that vector code needs come with tern::vector_code, a target to link.
+// f is inlined into a function template with a target attribute, so all of f is compiled for that
+// target. Code that is not inlined stays baseline code: correct, but slow. Rules, each read off the
+// assembly of g++ 12 and clang 14:
+//  1. Capture by value ([=]) and return results. g++ does not vectorise a loop that accumulates
+//     into a variable captured by reference, or a reduction over pointers captured by reference.
+//  2. Call only [[gnu::always_inline]] inline functions (those of vmath.h are) or small lambdas.
+//     g++ inlines the rest by `flatten`, clang only its first level.
+//  3. Sums: a local accumulator with `#pragma omp simd reduction(+ : s)`. Without it a float sum
+//     stays scalar, since the compiler may not reorder it.
+//  4. Largest and smallest: max_of, min_of of base/reduce.h. Without fast-math clang cannot
+//     vectorise reduction(max : m) on floats, and warns.
+//  5. No parallel_for, allocation or exception inside: put simd() inside the body of parallel_for,
+//     around the loops.
+//  6. Use ?: instead of branches that store, so that the loop can be vectorised.
+// To compile vector code, link the CMake target tern::vector_code.
 #pragma once
 
 #include "tern/core/base/cpu.h"
@@ -44,7 +44,7 @@ template <class F>
 
 }  // namespace detail
 
-/// Runs f() compiled for the best vector unit of this processor and returns what it returns.
+/// Runs f(), compiled for the best vector unit of this processor, and returns its result.
 template <class F>
 auto simd(F f) {
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
-// The buffer of a tensor: 64-byte aligned, counted, with a version that in-place writes raise. It
-// may know how to recompute its elements (Recomputation), and who takes it over when its last owner
-// lets go (Heir).
+// The buffer of a tensor: 64-byte aligned, reference-counted, with a version number. It may know
+// how to recompute its elements (Recomputation), and who takes it over when its last owner lets go
+// (Heir).
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace tern::detail {
 
 class Storage;
 
-/// How to recompute the elements of a storage, to the last bit: what is kept in their place in a
+/// Recomputes the elements of a storage, to the last bit. Kept instead of the elements in a
 /// RecomputeScope (core/tape/autograd.h).
 class Recomputation : public Counted {
  public:
@@ -24,9 +24,9 @@ class Recomputation : public Counted {
   virtual ~Recomputation();
   Recomputation(const Recomputation&) = delete;
   Recomputation& operator=(const Recomputation&) = delete;
-  /// Made at the first call, and kept as long as this object.
+  /// The elements: computed by the first call, then kept.
   const Ref<Storage>& elements();
-  int64_t remakes = 0;  ///< recomputations that it needs, one within the other, and itself
+  int64_t remakes = 0;  ///< depth of the chain of recomputations, itself included
 
  protected:
   virtual Ref<Storage> make() const = 0;
@@ -43,7 +43,7 @@ class Heir : public Counted, public pool::Pooled {
   virtual ~Heir() = default;
   Heir(const Heir&) = delete;
   Heir& operator=(const Heir&) = delete;
-  /// Owns `storage` from now on.
+  /// Takes ownership of `storage`.
   virtual void inherit(Storage* storage) noexcept = 0;
 };
 inline void dispose(Heir* heir) { delete heir; }
@@ -56,15 +56,15 @@ class Storage : public Counted, public pool::Pooled {
   Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
-  std::size_t size() const { return size_; }    ///< bytes that there is room for
-  std::size_t bytes() const { return bytes_; }  ///< that the block takes
-  /// Raised by every in-place write; the tape compares it with the version it saved.
+  std::size_t size() const { return size_; }    ///< usable bytes
+  std::size_t bytes() const { return bytes_; }  ///< bytes that the block takes
+  /// Incremented by every in-place write; the tape compares it with the version it saved.
   uint64_t version() const { return version_; }
   void bump_version() {
     ++version_;
     recomputation_ = {};
   }
-  /// Each has the other's elements, as if they had been written. Nobody may be at work on them.
+  /// Swaps elements with `other`, as if both had been written. Nobody may use either meanwhile.
   void exchange(Storage& other) {
     std::swap(size_, other.size_);
     std::swap(bytes_, other.bytes_);
@@ -72,27 +72,27 @@ class Storage : public Counted, public pool::Pooled {
     bump_version();
     other.bump_version();
   }
-  /// How to recompute the elements as they are; null: it is not known.
+  /// How to recompute the current elements; null: unknown.
   const Ref<Recomputation>& recomputation() const { return recomputation_; }
   void set_recomputation(Ref<Recomputation> recomputation) {
     recomputation_ = std::move(recomputation);
   }
-  /// The heir of the storage. The first that is proposed stays. Threads may propose at the same
-  /// time.
+  /// Sets the heir of the storage and returns it. The first proposal wins; threads may propose at
+  /// the same time.
   Ref<Heir> propose_heir(Ref<Heir> proposed);
   Ref<Heir> heir() const { return Ref<Heir>(heir_.load(std::memory_order_acquire)); }
   Ref<Heir> take_heir();
 
-  /// Whether a parameter had these elements once and has others now (nn::to). Who still holds them
-  /// to train or average them works on nothing.
+  /// Whether a parameter had these elements once and now has others (nn::to). Training or averaging
+  /// these elements would have no effect.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
-  /// Whether other values stand in these elements for a while (averages, for an evaluation): they
-  /// are not to be trained.
+  /// Whether other values are here temporarily (averages during an evaluation): the elements must
+  /// not be trained.
   bool lent() const { return lent_; }
   void lend(bool on) { lent_ = on; }
-  /// How many tensors on this buffer require a gradient: while there are any, it is not written to
-  /// in grad mode, through whatever handle.
+  /// The number of tensors on this buffer that require a gradient. Above 0, grad mode forbids
+  /// writes to it through any handle.
   int64_t tracked() const { return tracked_.load(std::memory_order_relaxed); }
   void track(int64_t more) { tracked_.fetch_add(more, std::memory_order_relaxed); }
 
@@ -102,13 +102,13 @@ class Storage : public Counted, public pool::Pooled {
   uint64_t version_ = 0;
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
-  std::atomic<Heir*> heir_{nullptr};  // counted
+  std::atomic<Heir*> heir_{nullptr};  // counted reference
   Ref<Recomputation> recomputation_;
 };
 
 void dispose(Storage* s);
 
-/// Whether nobody else holds the storage or inherits it.
+/// Whether nobody else holds the storage, as an owner or as its heir.
 bool held_once(const Ref<Storage>& s);
 
 inline Recomputation::~Recomputation() = default;

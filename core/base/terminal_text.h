@@ -1,5 +1,5 @@
-// Foreign text on a terminal: names of files, lines of them, what a model wrote. Inside of tern's
-// core, train and apps only.
+// Makes foreign text safe for a terminal: file names, lines of files, a model's output. Inside of
+// tern's core, train and apps only.
 #pragma once
 
 #include <string>
@@ -7,10 +7,9 @@
 
 namespace tern {
 
-/// The text without what a terminal takes for a command. Control characters other than newline and
-/// tab become their pictures (U+241B for ESC) or, from U+0080 to U+009F, U+FFFD; so does a byte
-/// from 0x80 to 0x9F that is not part of valid UTF-8. Other invalid bytes stay: names of files may
-/// have them.
+/// The text without terminal commands. Control characters other than newline and tab become their
+/// pictures (U+241B for ESC), or U+FFFD if they are U+0080 to U+009F. Bytes 0x80 to 0x9F outside
+/// valid UTF-8 become U+FFFD too. Other invalid bytes stay, since file names may have them.
 std::string terminal_text(std::string_view text);
 
 }  // namespace tern

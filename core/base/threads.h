@@ -1,8 +1,7 @@
-// One pool of threads for all of tern, which live as long as the process. A thread that waits spins
-// for a moment and then sleeps. Results never depend on the number of threads:
-// either every element is computed on its own (parallel_for), or the partition is fixed by the
-// caller and partial results are combined in a fixed order (parallel_blocks). In a ShapeOnlyScope
-// (shape_only.h) no loop runs.
+// One pool of threads for all of tern; its threads live as long as the process. A waiting thread
+// spins briefly, then sleeps. Results never depend on the number of threads. Either every element
+// is computed on its own (parallel_for), or the caller fixes the partition and combines partial
+// results in a fixed order (parallel_blocks). In a ShapeOnlyScope (shape_only.h) no loop runs.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +13,18 @@
 
 namespace tern {
 
-/// Sets how many threads tern uses, from now on and for the whole process; 1 <= n <= 1024.
+/// Sets the number of threads for the whole process; 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// Threads in use. At first: the cores that this process may run on, or OMP_NUM_THREADS if set.
+/// The number of threads. Default: OMP_NUM_THREADS, else the cores this process may run on.
 int num_threads();
 
-/// True where parallel_for would run serially: in the body of a parallel loop, in a SerialScope,
-/// and in a child process forked after the first parallel loop (its pool stayed in the parent).
+/// Whether parallel_for would run serially: inside a parallel loop or a SerialScope, and in a child
+/// process forked after the first parallel loop (the pool stayed in the parent).
 bool in_serial();
 
-/// Makes parallel loops of this thread run serially while in scope. For threads of one's own
-/// (data workers), which would otherwise compete with the pool for the cores.
+/// While in scope, parallel loops of this thread run serially. For threads of your own (data
+/// workers), which would otherwise compete with the pool for cores.
 class SerialScope {
  public:
   SerialScope();
@@ -40,12 +39,12 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn);
 void parallel_blocks(int64_t nblocks, void* context, RangeFn fn);
 }  // namespace detail
 
-/// Calls fn(begin, end) on ranges that together cover [0, n), in parallel if n > grain. Bodies must
-/// not wait for each other: one thread may run several, one after the other. A range
-/// has at least `grain` elements where possible: choose it so that it is worth some 10
-/// microseconds. With grain >= 64 ranges start at multiples of 64, so that an element sits in the
-/// vector body or in the tail of a loop no matter how many threads run.
-/// The first exception thrown by fn is rethrown here after all ranges have ended.
+/// Calls fn(begin, end) on ranges that cover [0, n), in parallel if n > grain. Ranges must not wait
+/// for each other: a thread may run several in turn. Ranges have at least `grain` elements if
+/// possible; choose `grain` so that a range takes about 10 microseconds. If grain >= 64, ranges
+/// start at multiples of 64. Then an element's place in the vector body or in the tail of a loop
+/// does not depend on the number of threads. Rethrows the first exception of fn after all ranges
+/// have ended.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& fn) {
   using Fn = std::remove_reference_t<F>;
@@ -55,8 +54,8 @@ void parallel_for(int64_t n, int64_t grain, F&& fn) {
 }
 
 /// Calls fn(block) for every block in [0, nblocks), in parallel and in any order. For partitions
-/// that must not depend on the thread count: the caller fixes the blocks by the size of the data,
-/// writes partial results by block, and combines them in order. Exceptions as in parallel_for.
+/// that must not depend on the number of threads: choose blocks by the size of the data, write
+/// partial results by block, and combine them in order. Exceptions as in parallel_for.
 template <class F>
 void parallel_blocks(int64_t nblocks, F&& fn) {
   using Fn = std::remove_reference_t<F>;
@@ -67,11 +66,11 @@ void parallel_blocks(int64_t nblocks, F&& fn) {
                           call);
 }
 
-/// Below so many multiplications a parallel region costs more than it saves.
+/// Below this many multiplications a parallel region costs more than it saves.
 constexpr int64_t kParallelWork = int64_t{1} << 19;
 
-/// parallel_blocks where the whole work, counted in multiplications (an element read or written
-/// counts as some ten), is worth a parallel region; the blocks one after the other where not.
+/// As parallel_blocks if `work` justifies a parallel region, else runs the blocks in order. `work`
+/// counts multiplications (an element read or written counts as about ten).
 template <class F>
 void parallel_blocks(int64_t nblocks, int64_t work, F&& fn) {
   if (work >= kParallelWork) {

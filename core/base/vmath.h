@@ -1,9 +1,9 @@
-// Elementary functions for use inside simd(): free of branches, so that a loop over them becomes
-// vector code, and right everywhere: infinities, NaN, zeros, denormal numbers, overflow. They are
-// always inlined; call them on single numbers in a loop:
+// Elementary functions for use inside simd(). They have no branches, so loops over them become
+// vector code. They handle infinities, NaN, zeros, denormal numbers and overflow. They are always
+// inlined. Call them on single numbers in a loop:
 //   simd([=] { for (int64_t i = 0; i < n; ++i) y[i] = vmath::log(x[i]); });
-// float and double; errors in units in the last place are asserted in
-// tests/core/base/test_vmath.cpp.
+// For float and double. tests/core/base/test_vmath.cpp asserts the errors in units in the last
+// place.
 #pragma once
 
 #include "tern/core/base/vmath_base.h"

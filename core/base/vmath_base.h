@@ -1,4 +1,4 @@
-// What the functions of vmath.h share: bits of floating numbers, polynomials, rounding.
+// Shared by the functions of vmath.h: bits of floating numbers, polynomials, rounding.
 #pragma once
 
 #include <bit>
@@ -25,13 +25,13 @@ template <class T>
 constexpr T kInf = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
-/// Bits of the mantissa that are stored: 23 and 52.
+/// Number of stored mantissa bits: 23 and 52.
 template <class T>
 constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
 /// The bias of the exponent: 127 and 1023.
 template <class T>
 constexpr int kBias = std::numeric_limits<T>::max_exponent - 1;
-/// Adding 1.5 * 2^mantissa rounds to an integer, which then stands in the low bits.
+/// Adding 1.5 * 2^mantissa rounds to an integer and puts it into the low bits.
 template <class T>
 constexpr T kRounder = sizeof(T) == 4 ? T(0x1.8p23) : T(0x1.8p52);
 
@@ -46,7 +46,7 @@ template <class T, class... Rest>
   return c0 + x * poly(x, rest...);
 }
 
-/// The nearest integer, ties to even; |x| < 2^(mantissa - 1).
+/// The nearest integer, ties to even; needs |x| < 2^(mantissa - 1).
 template <class T>
 [[gnu::always_inline]] inline T round_small(T x) {
   return (x + kRounder<T>)-kRounder<T>;
@@ -63,7 +63,7 @@ template <class T>
   return from_bits<T>(to_bits(x) & (~BitsOf<T>{0} >> 1));
 }
 
-/// Magnitude of x (which must not be negative) with the sign of s.
+/// The magnitude x >= 0 with the sign of s.
 template <class T>
 [[gnu::always_inline]] inline T with_sign(T x, T s) {
   return from_bits<T>(to_bits(x) | (to_bits(s) & ~(~BitsOf<T>{0} >> 1)));

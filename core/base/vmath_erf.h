@@ -1,6 +1,6 @@
-// The error function and the activations GELU. Method: near 0 a polynomial; else
-// erf(x) = 1 - exp(-g(x)) with a polynomial g = -log(erfc), fitted so that the error of the result
-// is even. The float polynomials are N. Juffa's.
+// The error function and GELU. Method: a polynomial near 0; else erf(x) = 1 - exp(-g(x)), where the
+// polynomial g = -log(erfc) is fitted so that the error of the result is uniform. The float
+// polynomials are N. Juffa's.
 #pragma once
 
 #include "tern/core/base/vmath_exp.h"
@@ -63,7 +63,7 @@ template <class T>
   return x == -kInf<T> ? T(-0.0) : y;
 }
 
-/// Its approximation x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as x sigmoid(2 ...).
+/// The tanh approximation x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as x sigmoid(2 ...).
 template <class T>
 [[gnu::always_inline]] inline T gelu_tanh(T x) {
   constexpr T kLinear = T(2 * 0.79788456080286535588);

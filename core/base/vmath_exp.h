@@ -1,6 +1,6 @@
-// Exponentials and what is made of them. Method: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial
-// in r (minimax), and powers of 2 put together from bits. What makes the last bits right: r stays
-// in two parts until the polynomial's large terms have been added up.
+// Exponentials and related functions. Method: x = n ln 2 + r with |r| <= ln 2 / 2, a minimax
+// polynomial in r, and powers of 2 built from bits. For accurate last bits r stays in two parts
+// until the polynomial's large terms are added.
 #pragma once
 
 #include "tern/core/base/vmath_base.h"
@@ -9,9 +9,9 @@
 namespace tern::vmath {
 namespace detail {
 
-/// x = n ln 2 + r, where r = high - low: n times the first digits of ln 2 was taken off without
-/// rounding, n times the others is `low`. The low bits of `biased` are n + 2 bias, the rest of its
-/// bits are shifted out wherever it becomes an exponent.
+/// x = n ln 2 + r with r = high - low. `high` subtracts n times the leading digits of ln 2, without
+/// rounding; `low` is n times the other digits. The low bits of `biased` are n + 2 bias. Its other
+/// bits are shifted out where it becomes an exponent.
 template <class T>
 struct Reduced {
   BitsOf<T> biased;
@@ -30,7 +30,7 @@ template <class T>
   return {to_bits(shifted), high, low, high - low};
 }
 
-/// (e^r - 1 - r) / r^2; the errors of e^r are 5e-9 and 1e-17, half of that where e^r < 1.
+/// (e^r - 1 - r) / r^2. Errors of e^r: 5e-9 and 1e-17, half of that where e^r < 1.
 [[gnu::always_inline]] inline float exp_tail(float r) {
   return poly(r, 0.49999991059303284f, 0.16666510701179504f, 0.041668519377708435f,
               0.008369866758584976f, 0.0013830013340339065f);
@@ -43,13 +43,13 @@ template <class T>
               2.5132933057104204e-08);
 }
 
-/// e^r - 1 - high, the part that is small beside 1.
+/// e^r - 1 - high, which is small compared to 1.
 template <class T>
 [[gnu::always_inline]] inline T exp_rest(const Reduced<T>& x) {
   return x.r * x.r * exp_tail(x.r) - x.low;
 }
 
-/// 2^(n + shift) for a reduced argument, where that is a normal number; 2^-n likewise.
+/// 2^(n + shift) for a reduced argument, if that is a normal number; 2^-n likewise.
 template <class T>
 [[gnu::always_inline]] inline T power_of(const Reduced<T>& x, int shift) {
   return from_bits<T>((x.biased + static_cast<BitsOf<T>>(shift - kBias<T>)) << kMantissa<T>);
@@ -60,7 +60,7 @@ template <class T>
   return from_bits<T>((static_cast<BitsOf<T>>(3 * kBias<T> + shift) - x.biased) << kMantissa<T>);
 }
 
-/// Arguments below give 0, above infinity; between them n stays in range.
+/// Arguments below give 0, above infinity. Between them n stays in range.
 template <class T>
 constexpr T kExpLow = sizeof(T) == 4 ? T(-104) : T(-746);
 template <class T>
@@ -80,7 +80,7 @@ constexpr T kExpHigh = sizeof(T) == 4 ? T(89) : T(710);
               -1.2316189890439184e-06);
 }
 
-/// Beyond it the rounding of 2 / (e^2a + 1) does less than that of a z P(z) before it.
+/// Above this, rounding 2 / (e^2a + 1) costs less accuracy than a z P(z) does below.
 template <class T>
 constexpr T kTanhNear = T(0.8);
 
@@ -93,12 +93,12 @@ template <class T>
   x = x > detail::kExpHigh<T> ? detail::kExpHigh<T> : x;
   const detail::Reduced<T> e = detail::reduce_exp(x);
   const T y = T(1) + (e.high + detail::exp_rest(e));
-  // 2^n in two factors: n may lie outside the range of exponents.
+  // As two factors: n may exceed the range of exponents.
   const BitsOf<T> half = e.biased >> 1;
   return y * from_bits<T>(half << kMantissa<T>) * from_bits<T>((e.biased - half) << kMantissa<T>);
 }
 
-/// e^x - 1 = 2^n ((1 - 2^-n + high) + rest), exact for small x too.
+/// e^x - 1 = 2^n ((1 - 2^-n + high) + rest), accurate for small x too.
 template <class T>
 [[gnu::always_inline]] inline T expm1(T x) {
   T y = x < T(-40) ? T(-40) : x;
@@ -117,8 +117,8 @@ template <class T>
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
-/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|); the latter is ln 2 + log(1 + (e^-|x| - 1) / 2) where
-/// that argument is the smaller one.
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|). The latter is computed as ln 2 + log(1 + (e^-|x| -
+/// 1) / 2) if that argument is smaller.
 template <class T>
 [[gnu::always_inline]] inline T softplus(T x) {
   T e = exp(-abs(x));
@@ -128,8 +128,8 @@ template <class T>
 }
 
 /// Hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e^2a + 1), whose second term is small.
-/// With e^2a = 2^n (1 + high + rest) that is 2^(1-n) / ((1 + 2^-n + high) + rest), where the sum in
-/// brackets is exact.
+/// With e^2a = 2^n (1 + high + rest) that term is 2^(1-n) / ((1 + 2^-n + high) + rest), where the
+/// inner sum is exact.
 template <class T>
 [[gnu::always_inline]] inline T tanh(T x) {
   const T a = abs(x), z = a * a;

@@ -19,7 +19,7 @@ template <class T>
   const U one = std::bit_cast<U>(T(1));
   const U root = std::bit_cast<U>(T(0.70710678118654752440));
   U u = to_bits(x) + (one - root);
-  // The exponent as a number: put in the low bits of 2^mantissa, then that is taken away.
+  // The exponent as a number: put into the low bits of 2^mantissa, which is then subtracted.
   const T power = T(U{1} << kMantissa<T>);
   T k = from_bits<T>((u >> kMantissa<T>) | std::bit_cast<U>(power)) - (power + T(kBias<T>));
   U mantissa = u & ((U{1} << kMantissa<T>)-1);
@@ -53,7 +53,7 @@ template <class T>
 /// Natural logarithm: log(0) = -inf, log(x < 0) = NaN.
 template <class T>
 [[gnu::always_inline]] inline T log(T x) {
-  // Denormal numbers are made normal first: times 2^(mantissa + 2).
+  // Scales denormal numbers by 2^(mantissa + 2) to make them normal.
   const T scale = T(BitsOf<T>{1} << (kMantissa<T> + 2));
   bool tiny = x < std::numeric_limits<T>::min();
   auto [k, m] = detail::split(tiny ? x * scale : x);
@@ -63,12 +63,12 @@ template <class T>
   return x >= T(0) ? y : kNan<T>;
 }
 
-/// log(1 + x), exact for small x too: log1p(-1) = -inf, log1p(x < -1) = NaN.
+/// log(1 + x), accurate for small x too: log1p(-1) = -inf, log1p(x < -1) = NaN.
 template <class T>
 [[gnu::always_inline]] inline T log1p(T x) {
   T u = T(1) + x;
   auto [k, m] = detail::split(u);
-  // What u lost by rounding, relative to u; near 0 nothing is rounded, f is x itself.
+  // The rounding error of u, relative to u. Near 0 nothing is rounded: f is x itself.
   T lost = (k >= T(2) ? T(1) - (u - x) : x - (u - T(1))) / u;
   bool near = (x > T(-0.29)) & (x < T(0.41));
   T y = detail::log_sum(near ? T(0) : k, near ? x : m - T(1), near ? T(0) : lost);

@@ -10,7 +10,7 @@ namespace tern::vmath {
 
 namespace detail {
 
-/// A condition as a mask of bits: g++ does not vectorise all mixtures of bool and selection.
+/// A condition as a bit mask: g++ does not vectorise every mixture of bool and selection.
 [[gnu::always_inline]] inline uint64_t mask(bool condition) {
   return condition ? ~uint64_t{0} : uint64_t{0};
 }
@@ -21,26 +21,26 @@ namespace detail {
 
 }  // namespace detail
 
-/// x^y with the special cases of C: x^0 = 1^y = 1, a negative x only with an integer y (else NaN),
-/// 0^y = inf for y < 0, ... By way of exp and log in double, so that float results are exact but
-/// for the last rounding.
+/// x^y with C's special cases: x^0 = 1^y = 1, a negative x only with an integer y (else NaN), 0^y =
+/// inf for y < 0, ... Computed by exp and log in double, so that float results are exact except for
+/// the final rounding.
 [[gnu::always_inline]] inline float pow(float x, float y) {
   using detail::mask;
   const double b = x, e = y, a = abs(b);
-  // From 2^24 on every float is an even integer.
+  // Every float from 2^24 on is an even integer.
   const double small = abs(e) >= 0x1p24 ? 0.0 : e;
   const double shifted = small + kRounder<double>;
   const uint64_t whole = mask(shifted - kRounder<double> == small);
-  const uint64_t sign = whole & to_bits(b) & (to_bits(shifted) << 63);  // where y is odd
+  const uint64_t sign = whole & to_bits(b) & (to_bits(shifted) << 63);  // if y is odd
   double r = exp(e * log(a));
-  // Also for y = inf, where e * log(a) is NaN.
+  // Also for y = inf, where e * log(a) would be NaN.
   r = detail::select(mask(a == 1.0) & mask(e == e), 1.0, r);
   r = from_bits<double>(to_bits(r) | sign);
   r = detail::select(mask(b < 0.0) & mask(a < kInf<double>) & ~whole, kNan<double>, r);
   return static_cast<float>(detail::select(mask(b == 1.0) | mask(e == 0.0), 1.0, r));
 }
 
-/// In double it is the C library's, one at a time.
+/// For double: calls the C library for each number.
 inline double pow(double x, double y) { return std::pow(x, y); }
 
 /// 1 / sqrt(x): inf for 0, NaN for x < 0.

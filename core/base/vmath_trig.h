@@ -31,7 +31,7 @@ namespace detail {
                                 2.08757232129817482790e-09, -1.13596475577881948265e-11));
 }
 
-/// Turns (s, c) by q quarters; q is an integer held in the low bits of `quarters`.
+/// Rotates (s, c) by q quarter turns; the low bits of `quarters` hold the integer q.
 template <class T>
 [[gnu::always_inline]] inline void turn(BitsOf<T> quarters, T& s, T& c) {
   using U = BitsOf<T>;
@@ -47,7 +47,7 @@ template <class T>
 constexpr std::array<uint32_t, 8> kTwoOverPi = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                                 0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
 
-/// Bits first ... first + count - 1 of 2/pi (bit 1 stands for 1/2) as an integer, count <= 53.
+/// Bits first ... first + count - 1 of 2/pi as an integer; bit 1 has the value 1/2, count <= 53.
 constexpr uint64_t two_over_pi_bits(int first, int count) {
   uint64_t value = 0;
   for (int i = first; i < first + count; ++i) {
@@ -57,8 +57,8 @@ constexpr uint64_t two_over_pi_bits(int first, int count) {
   return value;
 }
 
-/// 2^e 2/pi modulo 4 = a + b, for every exponent e + 150 of a float whose mantissa is taken as an
-/// integer: a is rounded to 27 bits behind the point, b is the rest to 53 bits.
+/// 2^e 2/pi modulo 4 = a + b, for each exponent e + 150 of a float with integer mantissa. a is
+/// rounded to 27 fractional bits; b is the rest, to 53 bits.
 struct QuarterTurns {
   std::array<double, 256> a{}, b{};
 };
@@ -83,9 +83,9 @@ constexpr QuarterTurns make_quarter_turns() {
 
 inline constexpr QuarterTurns kQuarterTurns = make_quarter_turns();
 
-/// |x| = q pi/2 + r for every float; q modulo 4 in the low bits. Of the two products with a 24-bit
-/// mantissa the first is exact and the second below 1/16: |r| <= 9/16 pi/2, and where r nearly
-/// cancels their sum has no error.
+/// Reduces |x| = q pi/2 + r for every float; the low bits hold q modulo 4. Of the two products with
+/// a 24-bit mantissa, the first is exact and the second is below 1/16. So |r| <= 9/16 pi/2, and
+/// where r nearly cancels the sum is exact.
 struct QuarterRest {
   uint64_t q;
   double r;
@@ -101,8 +101,8 @@ struct QuarterRest {
   return {to_bits(shifted), rest * 1.57079632679489661923};
 }
 
-/// sin(q pi/2 + r) for an integer q in the low bits of `quarters`. In double, where r is anyway;
-/// the polynomials (minimax) have errors of 1e-8 and 4e-10.
+/// sin(q pi/2 + r) for an integer q in the low bits of `quarters`. In double, since r is double.
+/// The minimax polynomials have errors of 1e-8 and 4e-10.
 [[gnu::always_inline]] inline float sin_quarters(uint64_t quarters, double r) {
   const double z = r * r;
   const double s =
@@ -117,7 +117,7 @@ struct QuarterRest {
 
 }  // namespace detail
 
-/// Sine of x in radians, for every float. In double it is the C library's, one at a time.
+/// Sine of x in radians, for every float. For double: calls the C library for each number.
 [[gnu::always_inline]] inline float sin(float x) {
   auto [q, r] = detail::reduce_quarter(x);
   const float s = detail::sin_quarters(q, r);
@@ -126,7 +126,7 @@ struct QuarterRest {
 
 inline double sin(double x) { return std::sin(x); }
 
-/// Cosine of x in radians, for every float. In double it is the C library's, one at a time.
+/// Cosine of x in radians, for every float. For double: calls the C library for each number.
 [[gnu::always_inline]] inline float cos(float x) {
   auto [q, r] = detail::reduce_quarter(x);
   const float c = detail::sin_quarters(q + 1, r);
