@@ -1,4 +1,4 @@
-// Files that are there whole or not at all: written beside the target, synced, renamed over it.
+// Files that exist completely or not at all: written to a temporary file, synced, renamed.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,20 @@
 
 namespace tern {
 
-/// A file or folder cannot be written: the disk is full, rights are missing. Nobody's input is
-/// wrong, and what was there before is still there.
+/// A file or folder cannot be written: the disk is full, permissions are missing. The input is
+/// fine, and the old content is still there.
 class WriteError : public IoError {
  public:
   using IoError::IoError;
 };
 
-/// A file being written. Until commit() the target keeps its old content; a file that is never
-/// committed leaves nothing behind. It stays in the folder that it was begun in: if that is moved
-/// meanwhile, commit() puts the file there, and not into a new folder of the old name. Every
-/// failure is a WriteError with the path and the reason.
+/// A file being written. Until commit() the target keeps its old content. Without commit() nothing
+/// stays behind. If the folder is moved meanwhile, commit() puts the file there and not into a new
+/// folder with the old name. Every failure is a WriteError with path and reason.
 class AtomicFile {
  public:
-  /// REQUIRES: the folder of `path` exists; `path` itself is a regular file or nothing. A link to a
-  /// regular file is replaced, and what it points to stays as it is.
+  /// REQUIRES: the folder of `path` exists; `path` is a regular file or does not exist. A link to a
+  /// regular file is replaced; its target stays unchanged.
   explicit AtomicFile(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -31,31 +30,29 @@ class AtomicFile {
 
   void write(const void* bytes, int64_t count);
   void write(std::string_view bytes) { write(bytes.data(), static_cast<int64_t>(bytes.size())); }
-  /// Syncs the bytes to the disk and puts the file in its place.
+  /// Syncs the bytes to disk and moves the file into place.
   void commit();
 
  private:
-  std::string path_, name_, temporary_;  // the last two within the folder
+  std::string path_, name_, temporary_;  // the last two relative to the folder
   int folder_ = -1, fd_ = -1;
 };
 
 namespace detail {
 
-/// Throws WriteError "write: PATH: WHAT: " and what errno says.
+/// Throws WriteError "write: PATH: WHAT: " followed by errno's text.
 [[noreturn]] void fail_write(const std::string& path, const char* what);
 
-/// Opens a file to write in it where it lies (`flags` as for open(2)) and gives its descriptor.
-/// Only a regular file will do: a name that leads elsewhere, a link for one, would let whoever made
-/// it choose the file that is written, and a pipe would wait for a reader. IoError if it is
-/// something else, WriteError if it cannot be opened.
+/// Opens a file for in-place writing (`flags` as for open(2)) and returns its descriptor. Only
+/// regular files are allowed: a link would let its creator choose which file is written, and a pipe
+/// would wait for a reader. IoError for other kinds of files, WriteError if opening fails.
 int open_regular_file(const std::string& path, int flags);
 
-/// Adds to the end of a file, which is made if it is not there. IoError if there is something else
-/// than a regular file, a link too; WriteError, and perhaps part of the bytes, where writing fails.
+/// Appends to a file, creating it if needed. IoError if it is not a regular file (links included).
+/// WriteError if writing fails, perhaps after part of the bytes.
 void append_to_file(const std::string& path, std::string_view bytes);
 
-/// Removes from a folder what processes that are gone were writing there when they ended: the
-/// temporary files of AtomicFile.
+/// Removes the temporary files of AtomicFile that ended processes left in a folder.
 void remove_abandoned_files(const std::string& folder);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Reading and writing safetensors files: the format PyTorch's ecosystem keeps weights in.
+// Reading and writing safetensors files, the format for weights in PyTorch's ecosystem.
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -13,26 +13,26 @@
 
 namespace tern {
 
-/// Named tensors in order, and free text beside them.
+/// Named tensors in order, and metadata.
 struct SafeTensors {
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::map<std::string, std::string> metadata;
-  /// The tensor of that name; undefined if there is none.
+  /// The tensor with this name; undefined if there is none.
   Tensor find(const std::string& name) const;
 };
 
 /// Reads a whole file. The file is not trusted: sizes, offsets, overlaps, shapes and types are
-/// checked before anything is allocated; IoError names the file and what is wrong with it.
-/// F16 and BF16 are widened to f32, BOOL becomes u8, I32 becomes i64.
+/// checked before anything is allocated. IoError names the file and the fault. F16 and BF16 become
+/// f32, BOOL becomes u8, I32 becomes i64.
 SafeTensors load_safetensors(const std::string& path);
 
-/// Writes to a temporary file beside `path`, syncs it and renames it, so that `path` holds either
-/// the old or the new content, whole. `begun` is called once the folder is open, where the file
-/// will be even if the folder is moved; if it throws, nothing is written.
+/// Writes a temporary file beside `path`, syncs and renames it, so that `path` always has the whole
+/// old or the whole new content. Calls `begun` once the folder is open; from then on the file goes
+/// there, even if the folder is moved. If `begun` throws, nothing is written.
 void save_safetensors(const std::string& path, const SafeTensors& content,
                       const std::function<void()>& begun = {});
 
-/// The same for any bytes (used by checkpoints, logs and reports).
+/// The same for any bytes (checkpoints, logs, reports).
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// The header of a safetensors file: JSON that says which tensors lie where. Inside of core only.
+// The header of a safetensors file: JSON with the places of tensors. Inside of core only.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace tern::detail {
 
-/// One tensor as the header describes it; bytes [begin, end) count from the end of the header.
+/// A tensor in the header. Bytes [begin, end) count from the end of the header.
 struct SafeTensorsEntry {
   std::string name, dtype;
   std::vector<int64_t> shape;
@@ -22,9 +22,9 @@ struct SafeTensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the JSON without building a tree, and nothing but the one form that the format allows:
-/// depth, types, keys and duplicates are checked on the way. On failure `error` says what and
-/// where (a byte of `json`); it is empty otherwise.
+/// Parses the JSON without building a tree, and accepts only the form that the format allows:
+/// checks depth, types, keys and duplicates while reading. On failure `error` says what is wrong at
+/// which byte of `json`; otherwise it is empty.
 SafeTensorsHeader parse_safetensors_header(std::string_view json, std::string& error);
 
 /// The JSON of `header`, padded with spaces so that 8 + its length is a multiple of 8.

@@ -1,6 +1,6 @@
-// What every layer of a model gives and gets, in a file: to find where two implementations of one
-// model part. bench/record_torch.py writes the same of a PyTorch model; first_divergence
-// (recordings.h) compares them.
+// Records the inputs and outputs of every layer in a file, to find where two implementations of a
+// model diverge. bench/record_torch.py writes the same for a PyTorch model. first_divergence
+// (recordings.h) compares two recordings.
 //
 //   nn::EvalScope evaluating(model);                    // no random numbers
 //   const NamedTensors parameters = nn::named_parameters(model);
@@ -8,16 +8,16 @@
 //   backward(cross_entropy(model(x), y));
 //   recorder.save("tern.safetensors", parameters);      // with the gradients of the parameters
 //
-// A layer is a module that has parameters, and none with parameters below it: linear layers, norms,
-// convolutions, tables. Recorded are, call by call,
-// - output/NUMBER/MODULE: the result of the op that its parameters went into, NUMBER in the order
-//   of the forward pass. Of a linear layer that is x W^T + b, also where activation and residual
-//   are fused into it;
-// - gradient/NUMBER/MODULE: of that output, in the order of the backward pass; left out where a
-//   fused op has none for it;
-// - weight/NUMBER/NAME: of parameter NAME, the last layer's first.
-// Modules are known by the names that a module walk has told. Everything is copied: it takes the
-// memory of all outputs once more.
+// A layer is a module with parameters whose submodules have none: linear layers, norms,
+// convolutions, tables. Recorded for each call:
+// - output/NUMBER/MODULE: the result of the op that took the layer's parameters; NUMBER counts in
+//   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
+//   fused into it.
+// - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
+//   has none for it.
+// - weight/NUMBER/NAME: the gradient of parameter NAME, the last layer's first.
+// Modules have the names that a module walk gave them. All tensors are copied, so the recording
+// takes as much memory as all outputs together.
 #pragma once
 
 #include <map>
@@ -42,17 +42,17 @@ class ActivationRecorder final : private Observer {
 
   void stop() { watching_.reset(); }
 
-  /// What there is so far; with the gradients that `parameters` have now.
+  /// The recording so far, with the current gradients of `parameters`.
   SafeTensors recording(const NamedTensors& parameters = {});
-  /// As a file; IoError if it cannot be written.
+  /// Writes recording() to a file. IoError if that fails.
   void save(const std::string& path, const NamedTensors& parameters = {});
 
  private:
   struct Call {
     std::string module, op;
     Tensor output;
-    bool fused = false;     // the gradient of the op is not that of this output
-    bool recorded = false;  // the op has one
+    bool fused = false;     // the op's gradient is not that of this output
+    bool recorded = false;  // the op has a gradient
   };
   struct Gradient {
     std::string module;
@@ -67,11 +67,11 @@ class ActivationRecorder final : private Observer {
   void finish_call();
   bool is_layer(const std::string& module) const;
 
-  const OpScope* at_work_ = nullptr;  // the outermost op that takes parameters
-  Call call_;                         // its newest result; done when it has ended
-  std::vector<Call> calls_;           // in the order of the forward pass
-  std::vector<Gradient> gradients_;   // in the order of the backward pass
-  // Calls whose gradients are still to come, by module and op: the newest comes first.
+  const OpScope* at_work_ = nullptr;  // outermost op that takes parameters
+  Call call_;                         // its newest result; complete when the op has ended
+  std::vector<Call> calls_;           // in forward order
+  std::vector<Gradient> gradients_;   // in backward order
+  // Calls that wait for their gradients, by module and op; the newest call is served first.
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> waiting_;
   std::optional<ObserverScope> watching_;
 };

@@ -1,4 +1,4 @@
-// Finds the op that made the first NaN, forward or backward.
+// Finds the first op that made a NaN, in forward or backward.
 //
 //   AnomalyDetector detector;
 //   loss = model(x); loss.backward();
@@ -15,16 +15,15 @@
 namespace tern {
 
 struct AnomalyOptions {
-  /// Also stop at an infinity that comes from finite inputs. Some ops make infinities on purpose:
-  /// log(0), masked_fill, log_softmax under a mask; those that write given values are passed by.
+  /// Also throw at an infinity made from finite inputs. Some ops make infinities on purpose:
+  /// log(0), masked_fill, log_softmax under a mask. Ops that write given values are skipped.
   bool infinities = false;
 };
 
-/// While it lives, the first op of this thread with a NaN in a result or in a gradient that it
-/// sends back throws an Error with the op, the module, and the ranges of its inputs. It says
-/// whether the op made the NaN or was given it, by the data or a weight. (An op that is given a NaN
-/// and gives none, such as isnan or where, is passed by.) Costs a pass over every result: for
-/// looking, not for every step.
+/// While it lives, the first op of this thread with a NaN in its result or its gradients throws an
+/// Error with the op, the module and the ranges of its inputs. The Error says whether the op made
+/// the NaN or got it from the data or a weight. (An op that gets a NaN and returns none, such as
+/// isnan or where, is skipped.) It reads every result once: use it to debug, not in every step.
 class AnomalyDetector final : private Observer {
  public:
   explicit AnomalyDetector(const AnomalyOptions& options = {});
@@ -32,10 +31,10 @@ class AnomalyDetector final : private Observer {
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
   ~AnomalyDetector() override = default;
 
-  /// Where infinities first came from finite inputs, in the words of an error; empty if nowhere.
+  /// The first infinity made from finite inputs, as an error text; empty if none.
   const std::string& first_infinity() const { return first_infinity_; }
-  /// The first op that was given a NaN no op had made: by the data, or a weight. If its result had
-  /// one as well, that was thrown.
+  /// The first op that got a NaN that no op had made (from the data or a weight). If its result had
+  /// a NaN too, the Error was thrown.
   const std::string& first_given() const { return first_given_; }
 
  private:
@@ -46,9 +45,9 @@ class AnomalyDetector final : private Observer {
   struct Open {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
-    std::vector<bool> nan_gathered, infinity_gathered;  // in gradients before, by input
-    std::string gradient;  // in backward, whose input may be gone when results are there
-    std::string given;     // what to say of a NaN that came in; empty: none, or it is not read
+    std::vector<bool> nan_gathered, infinity_gathered;  // in gradients gathered before, by input
+    std::string gradient;  // in backward, as the input may be gone when results exist
+    std::string given;     // about a NaN in the inputs; empty: none, or unread
   };
 
   AnomalyOptions options_;

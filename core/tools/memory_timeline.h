@@ -1,11 +1,11 @@
-// Who holds the memory of tensors, and when.
+// Which tensors take memory, and when.
 //
 //   MemoryTimeline timeline;
 //   train_step();
 //   fmt::print("{}", timeline.report());       // the peak, and the largest tensors at that moment
 //   timeline.write_trace("memory.json");       // for chrome://tracing and ui.perfetto.dev
 //
-// While one lives, the error of a memory cap that is hit (set_memory_cap) lists the largest tensors
+// While one lives, the error for exceeding a memory cap (set_memory_cap) lists the largest tensors
 // and the ops that made them.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace tern {
 
-/// Watches all tensors that are made while it lives, by any thread; names ops and modules. One at a
-/// time in a process; a second is an Error.
+/// Watches all tensors that any thread makes while it lives, with their ops and modules. Only one
+/// may exist in a process; a second is an Error.
 class MemoryTimeline final : private Observer {
  public:
   MemoryTimeline();
@@ -28,25 +28,25 @@ class MemoryTimeline final : private Observer {
 
   struct Block {
     int64_t bytes = 0;
-    std::string maker;   ///< "linear", "gelu backward", "full in AdamW"; empty: no op was at work
-    std::string module;  ///< empty where it is unknown
+    std::string maker;   ///< "linear", "gelu backward", "full in AdamW"; empty: none
+    std::string module;  ///< empty if unknown
   };
-  /// The largest tensors alive now, the largest first.
+  /// The tensors alive now, largest first, at most `most`.
   std::vector<Block> largest(size_t most = 10) const;
-  /// The same at the moment of the peak, which is known to 1 %.
+  /// The same at the peak, which is accurate to 1 %.
   std::vector<Block> largest_at_peak(size_t most = 10) const;
   int64_t live_bytes() const;  ///< of tensors made since it began
   int64_t peak_bytes() const;
 
-  /// The peak and now in words, with the largest tensors of both.
+  /// The peak and the current state as text, with the largest tensors of both.
   std::string report(size_t most = 10) const;
-  /// Live bytes over time as a JSON trace; IoError if the file cannot be written.
+  /// Writes live bytes over time as a JSON trace. IoError if that fails.
   void write_trace(const std::string& path) const;
 
  private:
   class Ledger;
   std::unique_ptr<Ledger> ledger_;
-  ObserverScope watching_;  // so that ops without parameters know their modules
+  ObserverScope watching_;  // finds modules for ops without parameters
 };
 
 }  // namespace tern

@@ -1,13 +1,13 @@
-// Where the time of a program goes: by op and by part of the model.
+// Where a program spends its time: by op and by part of the model.
 //
-//   Profile profile;                       // watches the ops of this thread from here on
+//   Profile profile;                       // watches this thread's ops from now on
 //   for (int i = 0; i < 10; ++i) train_step();
 //   fmt::print("{}", profile.table());
 //   profile.write_trace("steps.json");     // for chrome://tracing and ui.perfetto.dev
 //
-// Modules are known by the names that a walk gave their parameters: make the optimizer of
-// nn::named_parameters(model), or print the model, before. Parts of one's own appear under the name
-// of a Region (op.h). Watching costs some hundred nanoseconds an op.
+// Modules have the names that a module walk gave their parameters: first create the optimizer from
+// nn::named_parameters(model), or print the model. Name other parts by a Region (op.h). Watching
+// costs a few hundred nanoseconds per op.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace tern {
 
 struct ProfileOptions {
   bool trace = true;               ///< keep every call, for write_trace()
-  int64_t max_events = 1'000'000;  ///< calls that are kept; later ones only count
+  int64_t max_events = 1'000'000;  ///< calls to keep; later ones are only counted
 };
 
 class Profile final : private Observer {
@@ -33,34 +33,34 @@ class Profile final : private Observer {
   Profile& operator=(const Profile&) = delete;
   ~Profile() override = default;
 
-  /// Watches no longer; what it has seen stays. Comes by itself at the end of its life.
+  /// Stops watching; the results stay. The destructor stops too.
   void stop();
 
   struct Row {
-    std::string op;  ///< empty in rows of modules
+    std::string op;  ///< empty in module rows
     Pass pass = Pass::forward;
-    std::string module;  ///< empty in rows of ops, and where it is unknown
+    std::string module;  ///< empty in op rows, and if unknown
     int64_t calls = 0;
-    double self_seconds = 0;   ///< without the ops that it is made of
-    double total_seconds = 0;  ///< with them
-    int64_t flops = 0;         ///< of products, convolutions and attention, those inside included
-    int64_t bytes = 0;         ///< of its inputs and results
+    double self_seconds = 0;   ///< without inner ops
+    double total_seconds = 0;  ///< with inner ops
+    int64_t flops = 0;         ///< of products, convolutions and attention, inner ops included
+    int64_t bytes = 0;         ///< of inputs and results
   };
-  /// One row an op and pass, the one with the most time of its own first.
+  /// One row per op and pass, largest self time first.
   std::vector<Row> by_op() const;
-  /// One row a module and pass, likewise; of the ops of its very own. What these are made of is in
-  /// their totals, and not counted again.
+  /// One row per module and pass, in the same order. Counts only the module's own ops. Ops inside
+  /// these are part of their totals and not counted again.
   std::vector<Row> by_module() const;
-  /// Both as text, at most `rows` of each.
+  /// Both as text, with at most `rows` rows each.
   std::string table(int rows = 30) const;
-  /// All calls as JSON that trace viewers open; IoError if the file cannot be written.
+  /// Writes all calls as JSON for trace viewers. IoError if that fails.
   void write_trace(const std::string& path) const;
 
  private:
   using Key = std::pair<std::string, Pass>;
   struct Open {
     const OpScope* scope;
-    int64_t start;  // nanoseconds of the steady clock
+    int64_t start;  // in nanoseconds of the steady clock
     int64_t flops_before, bytes = 0;
     double inner_seconds = 0;
     std::string module;
@@ -69,7 +69,7 @@ class Profile final : private Observer {
   struct Event {
     std::string op, module;
     Pass pass;
-    double start, microseconds;  // from the profile's beginning; below 0: not done yet
+    double start, microseconds;  // since the profile's beginning; negative: still running
     std::string shapes;
   };
 

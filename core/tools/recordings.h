@@ -1,4 +1,4 @@
-// Where two recordings of a model part (activation_recorder.h, bench/record_torch.py).
+// Compares two recordings of a model (activation_recorder.h, bench/record_torch.py).
 #pragma once
 
 #include <optional>
@@ -10,20 +10,19 @@
 namespace tern {
 
 struct DivergenceOptions {
-  /// Tensors differ where an element of one is farther from the other's than
-  /// atol + rtol * (the largest element there is).
+  /// Tensors differ if two elements are farther apart than atol + rtol * (the largest element).
   double rtol = 1e-4, atol = 1e-6;
 };
 
-/// Two entries of one kind, module and call.
+/// Two entries with the same kind, module and call.
 struct Comparison {
   std::string kind;              ///< output, gradient, weight
-  std::string module;            ///< or parameter
+  std::string module;            ///< or the parameter
   int64_t call = 1;              ///< of that module: 1, 2, ...
-  Shape shape;                   ///< of the first
-  double max_abs = 0;            ///< largest difference; infinite where one side is NaN or infinite
-  double relative = 0;           ///< that over the largest element
-  Dims at;                       ///< where
+  Shape shape;                   ///< of the first recording
+  double max_abs = 0;            ///< largest difference; infinite if one side is NaN or infinite
+  double relative = 0;           ///< max_abs over the largest element
+  Dims at;                       ///< index of the largest difference
   double first = 0, second = 0;  ///< the elements there
   bool differs = false;
 
@@ -31,19 +30,19 @@ struct Comparison {
 };
 
 struct Divergence {
-  /// In the order of the first file: outputs in that of its forward pass, then gradients in that of
-  /// its backward pass, then those of parameters.
+  /// In the order of the first file: outputs in forward order, then gradients in backward order,
+  /// then gradients of parameters.
   std::vector<Comparison> compared;
-  std::vector<std::string> only_first, only_second, other_shapes;  ///< what was not compared
+  std::vector<std::string> only_first, only_second, other_shapes;  ///< what could not be compared
 
-  /// The first that differs; null: none does.
+  /// The first entry that differs; null: none.
   const Comparison* first() const;
   std::string report() const;
 };
 
-/// Entries are matched by kind, module and the number of the call; shapes may differ by leading
-/// axes that are joined: (2, 3, 8) and (6, 8). IoError if one is no recording, Error if they have
-/// nothing in common.
+/// Matches entries by kind, module and number of the call. Shapes may differ by joined leading
+/// axes: (2, 3, 8) and (6, 8). IoError if one is not a recording, Error if they have nothing in
+/// common.
 Divergence first_divergence(const SafeTensors& first, const SafeTensors& second,
                             const DivergenceOptions& options = {});
 
