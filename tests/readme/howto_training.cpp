@@ -1,0 +1,356 @@
+// The C++ of docs/howto.md that is about training: what the page quotes, and after it what shows
+// that it holds.
+#include <fmt/core.h>
+#include <tern/tern.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+using namespace tern;
+
+struct Net {
+  nn::Linear body, head;
+  explicit Net(Rng& rng) : body(2, 64, rng), head(64, 2, rng) {}
+  Tensor operator()(const Tensor& x) const { return head(gelu(body(x))); }
+  static void fields(auto& m, auto&& visit) { visit("body", m.body), visit("head", m.head); }
+};
+
+struct Point {
+  Tensor x, label;  // f32 (2) and i64 (), in a batch (B, 2) and (B)
+  static void fields(auto& p, auto&& visit) { visit("x", p.x), visit("label", p.label); }
+};
+
+struct Circle {  // outside of a circle, or inside?
+  uint64_t seed = 7;
+  int64_t size() const { return 2000; }
+  Point get(int64_t i) const {
+    Rng rng = Rng(seed).stream(i);
+    Tensor x = randn({2}, rng);
+    return {x, gt(norm(x), 1.18).to(DType::i64)};
+  }
+};
+
+data::Loader<Point> batches(uint64_t seed) {
+  return data::dataset_loader(data::Dataset(Circle{}), data::Stack{},
+                              {.batch = 64, .seed = seed, .workers = 2});
+}
+
+Tensor loss_of(const Net& net, const Point& p) { return cross_entropy(net(p.x), p.label); }
+
+data::Loader<Point> noisy_batches() {
+  auto augment = [](Point p, Rng& rng) {
+    p.x = p.x + 0.05 * randn_like(p.x, rng);
+    return p;
+  };
+  return data::dataset_loader(data::Dataset(Circle{}), augment, data::Stack{}, {.batch = 64});
+}
+
+data::Loader<Point> balanced_batches(const std::vector<int64_t>& labels) {
+  std::array<double, 2> count{};
+  for (int64_t label : labels) ++count[label];
+  std::vector<double> weights;
+  for (int64_t label : labels) weights.push_back(1 / count[label]);
+  return data::dataset_loader(data::Dataset(Circle{}), data::Stack{},
+                              {.batch = 64, .sampler = data::weighted_sampler(weights)});
+}
+
+void freeze_body(Net& net) {
+  nn::set_requires_grad(net.body, false);  // true: it is trained again
+}
+
+optim::AdamW slow_body(const Net& net) {
+  NamedTensors body, head;
+  for (const auto& [name, weight] : nn::named_parameters(net))
+    (name.starts_with("body.") ? body : head).emplace_back(name, weight);
+  return optim::AdamW(
+      std::vector<optim::ParameterGroup>{{.parameters = body, .lr = 1e-4}, {.parameters = head}},
+      {.lr = 1e-2});
+}
+
+optim::AdamW no_decay_on_biases(const Net& net) {
+  return optim::AdamW(optim::decay_groups(nn::named_parameters(net), 0.05), {.lr = 1e-2});
+}
+
+void fit(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader, int64_t epochs) {
+  const int64_t total = epochs * loader.batches_per_epoch();
+  const optim::Schedule schedule = optim::cosine({.warmup = 10, .total = total});
+  int64_t step = 0;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch)
+    for (Point& p : loader) {
+      loss_of(net, p).backward();
+      optim::clip_grad_norm(optimizer.parameters(), 1);
+      optimizer.set_lr_factor(schedule(step++));
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+}
+
+void accumulated_step(const Net& net, optim::Optimizer& optimizer,
+                      const std::vector<Point>& parts) {
+  for (const Point& p : parts) (loss_of(net, p) / static_cast<double>(parts.size())).backward();
+  optimizer.step();
+  optimizer.zero_grad();
+}
+
+double accuracy(Net& net, const Point& p) {
+  nn::EvalScope evaluating(net);  // no dropout; batch norm by its running statistics
+  NoGradGuard no_grad;            // nothing is recorded for backward
+  return mean(eq(argmax(net(p.x), 1), p.label).to(DType::f32)).item();
+}
+
+double good_rate(Net& net, data::Loader<Point>& loader) {
+  optim::AdamW optimizer(nn::named_parameters(net));
+  const auto loss = [&](const Point& p) { return loss_of(net, p); };
+  return train::find_rate(net, optimizer, loader, loss).minimum_by_10();
+}
+
+train::EpochRecord fit_in_folder(Net& net, data::Loader<Point>& loader, const std::string& folder) {
+  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
+  train::Learner learner(net, optimizer, {.plateau = {{.factor = 0.5, .patience = 2}}, .clip = 1});
+  const data::Dataset held_out(Circle{.seed = 8});
+  const Point valid = *data::dataset_loader(held_out, data::Stack{}, {.batch = 2000}).next();
+  train::Loop loop(learner, loader,
+                   {.loss = [&](const Point& p) { return loss_of(net, p); },
+                    .evaluate = [&]() -> train::Metrics {
+                      return {{"valid_loss", loss_of(net, valid).item()}};
+                    }},
+                   {.epochs = 100,
+                    .folder = folder,
+                    .best = {"valid_loss"},  // {"accuracy", true}: larger is better
+                    .patience = 5,           // epochs no better than the best before the run ends
+                    .tensorboard = true});
+  loop.resume();  // goes on where a run in this folder was stopped
+  loop.run();
+  return loop.best_epoch();
+}
+
+void fit_by_plateau(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader,
+                    const std::function<double()>& valid_loss) {
+  optim::Plateau plateau({.factor = 0.5, .patience = 2});
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    for (Point& p : loader) {
+      loss_of(net, p).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    optimizer.set_lr_factor(plateau.update(valid_loss()));
+  }
+}
+
+double averaged_accuracy(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader,
+                         const Point& test) {
+  optim::Ema ema(nn::state_dict(net), {.decay = 0.98});
+  for (Point& p : loader) {
+    loss_of(net, p).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    ema.update();
+  }
+  optim::EmaScope averaged(ema);  // while it lives, the weights are the averages
+  return accuracy(net, test);
+}
+
+double bf16_step(const Net& net, optim::Optimizer& optimizer, const Point& p) {
+  MatmulPrecisionScope precision(MatmulPrecision::bf16);
+  Tensor loss = loss_of(net, p);
+  loss.backward();
+  optimizer.step();
+  optimizer.zero_grad();
+  return loss.item();
+}
+
+Tensor weighted_loss(const Tensor& logits, const Tensor& label) {
+  return cross_entropy(logits, label,
+                       {.weight = tensor({1, 3}, {2}), .ignore_index = -1, .label_smoothing = 0.1});
+}
+
+struct SignSgd {
+  double lr = 1e-3;
+  static constexpr const char* name = "SignSgd";
+
+  template <class T>
+  void update(const optim::Piece<T>& p) const {
+    for (int64_t i = 0; i < p.count; ++i)
+      p.parameter[i] -= T(p.lr) * (T(p.gradient[i] > 0) - T(p.gradient[i] < 0));
+  }
+};
+using SignSgdOptimizer = optim::OptimizerOf<SignSgd>;
+
+// ---- That it holds -----------------------------------------------------------------------------
+
+bool same(const Tensor& a, const Tensor& b) { return all(eq(a, b)).item<bool>(); }
+
+Point some(uint64_t seed, int64_t n) {
+  return *data::dataset_loader(data::Dataset(Circle{}), data::Stack{}, {.batch = n, .seed = seed})
+              .next();
+}
+
+/// One step with an optimizer that make(net) gives; `changed` says which parts have other weights.
+template <class Make>
+std::pair<bool, bool> changed(Make make, bool freeze) {
+  Rng rng(0);
+  Net net(rng);
+  const Net before = net;
+  if (freeze) freeze_body(net);
+  auto optimizer = make(net);
+  loss_of(net, some(1, 64)).backward();
+  optimizer.step();
+  return {!same(net.body.weight, before.body.weight), !same(net.head.weight, before.head.weight)};
+}
+
+void check_freezing() {
+  auto plain = [](const Net& net) { return optim::AdamW(nn::named_parameters(net)); };
+  check(changed(plain, false) == std::pair(true, true), "a step changes both parts");
+  check(changed(plain, true) == std::pair(false, true), "a frozen part stays as it is");
+  Rng rng(0);
+  Net net(rng);
+  freeze_body(net);
+  optim::AdamW optimizer(nn::named_parameters(net));
+  train::Learner learner(net, optimizer, {.clip = 1});  // the training layer takes it, too
+  learner.backward(loss_of(net, some(1, 64)));
+  learner.step();
+  nn::set_requires_grad(net.body, true);
+  const Tensor before = nn::state_dict(net)[0].second.clone();
+  loss_of(net, some(1, 64)).backward();
+  optimizer.step();
+  check(!same(net.body.weight, before), "a part that was frozen learns again");
+  optimizer.zero_grad();
+  freeze_body(net);  // behind the optimizer's back
+  const Tensor again = nn::state_dict(net)[0].second.clone();
+  loss_of(net, some(1, 64)).backward();
+  optimizer.step();
+  check(same(net.body.weight, again), "it is frozen later, too");
+}
+
+void check_groups() {
+  Rng rng(0);
+  Net net(rng);
+  optim::AdamW slow = slow_body(net), decays = no_decay_on_biases(net);
+  check(slow.lr(0) == 1e-4 && slow.lr(1) == 1e-2, "a rate for each group");
+  check(decays.weight_decay(0) == 0.05 && decays.weight_decay(1) == 0, "no decay on biases");
+  const Tensor first = nn::state_dict(net)[0].second.clone();
+  loss_of(net, some(1, 64)).backward();
+  slow.step();
+  // The first step of Adam is the rate, whatever the gradient, and what the decay takes.
+  const double moved = max(abs(net.body.weight - first)).item();
+  check(moved > 0.5e-4 && moved < 1.1e-4, "the body moves by its own rate, not by {}", moved);
+}
+
+void check_data() {
+  check(batches(1).next()->x.shape() == Shape{64, 2}, "batches are stacked");
+  auto noisy = noisy_batches();
+  const Tensor first = noisy.next()->x;
+  check(!same(first, batches(0).next()->x), "noise is added");
+  noisy.seek({.epoch = 0, .batch = 0});
+  check(same(first, noisy.next()->x), "in the same place the same noise");
+
+  // One point of twenty is so near to the centre.
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < 2000; ++i) labels.push_back(norm(Circle{}.get(i).x).item() < 0.3);
+  double rare = 0, drawn = 0;
+  auto balanced = balanced_batches(labels);
+  for (const Point& p : balanced) {
+    rare += sum(lt(norm(p.x, 2, 1), 0.3)).item();
+    drawn += static_cast<double>(p.x.size(0));
+  }
+  // Half of 2000 draws, with a standard deviation of 22.
+  check(drawn == 2000 && std::abs(rare - 1000) < 110, "{} of {} are of the rare class", rare,
+        drawn);
+}
+
+void check_training() {
+  Rng rng(0);
+  const Net fresh(rng);
+  const Point test = some(9, 1000);
+  auto loader = batches(1);
+  Net net = fresh, again = fresh;
+  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
+  fit(net, optimizer, loader, 4);
+  check(accuracy(net, test) > 0.95, "it has learned: {}", accuracy(net, test));
+  check(net(test.x).requires_grad(), "gradients are recorded again afterwards");
+  optim::AdamW other(nn::named_parameters(again), {.lr = 1e-2});
+  auto same_order = batches(1);
+  fit(again, other, same_order, 4);
+  check(same(again.body.weight, net.body.weight), "the same seeds give the same bits");
+
+  Net parts = fresh, whole = fresh;
+  optim::Sgd of_parts(nn::named_parameters(parts), {.lr = 1}),
+      of_whole(nn::named_parameters(whole), {.lr = 1});
+  auto half = [&](int64_t i) {
+    return Point{narrow(test.x, 0, 500 * i, 500), narrow(test.label, 0, 500 * i, 500)};
+  };
+  accumulated_step(parts, of_parts, {half(0), half(1)});
+  accumulated_step(whole, of_whole, {test});
+  check(all_close(parts.body.weight, whole.body.weight, 1e-4, 1e-6), "two halves are the whole");
+
+  Net found = fresh;
+  const double rate = good_rate(found, loader);
+  check(rate > 1e-3 && rate < 0.5, "a rate of {}", rate);
+  check(same(found.body.weight, fresh.body.weight), "the weights are as they were");
+
+  Net averaged = fresh;
+  optim::AdamW third(nn::named_parameters(averaged), {.lr = 1e-2});
+  check(averaged_accuracy(averaged, third, loader, test) > 0.7, "the averages have learned");
+  Net rounded = fresh;
+  optim::AdamW fourth(nn::named_parameters(rounded), {.lr = 1e-2});
+  const double in_bf16 = bf16_step(rounded, fourth, test), exact = loss_of(fresh, test).item();
+  check(in_bf16 != exact && std::abs(in_bf16 - exact) < 0.01, "{} in bf16, {}", in_bf16, exact);
+}
+
+void check_loop() {
+  std::filesystem::remove_all("run");
+  Rng rng(0);
+  Net net(rng);
+  // So few points that they are soon learned by heart.
+  auto few = data::dataset_loader(data::Dataset(Circle{}).limit(40), data::Stack{}, {.batch = 4});
+  const train::EpochRecord best = fit_in_folder(net, few, "run");
+  check(best["valid_loss"] < 0.6, "the best loss is {}", best["valid_loss"]);
+  check(best.epoch < 95, "it ended before the hundredth epoch; the best was {}", best.epoch);
+  check(std::filesystem::exists("run/best.safetensors"), "the best weights are there");
+  check(train::has_event_files("run"), "TensorBoard's files are there");
+  Net loaded(rng);
+  nn::load_weights("run/best.safetensors", loaded);
+  const data::Dataset held_out(Circle{.seed = 8});
+  const Point valid = *data::dataset_loader(held_out, data::Stack{}, {.batch = 2000}).next();
+  check(std::abs(loss_of(loaded, valid).item() - best["valid_loss"]) < 1e-6, "they are the best");
+
+  // A loss that never falls: reductions after epochs 4, 7 and 10.
+  auto loader = batches(1);
+  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-3});
+  fit_by_plateau(net, optimizer, loader, [] { return 1.0; });
+  check(optimizer.lr() == 1e-3 / 8, "the rate is {}", optimizer.lr());
+}
+
+void check_losses() {
+  Rng rng(0);
+  const Tensor logits = randn({5, 2}, rng), label = tensor(std::vector{0, 1, -1, 1, 0});
+  const Tensor kept = index_select(logits, 0, tensor(std::vector{0, 1, 3, 4}));
+  const Tensor labels = tensor(std::vector{0, 1, 1, 0});
+  const Tensor p = log_softmax(kept, 1), w = tensor({1, 3}, {2});
+  // PyTorch's formula: sum over classes of q w (-log p), by the weights of the targets.
+  const Tensor q = 0.9 * one_hot(labels, 2).to(DType::f32) + 0.05;
+  const Tensor want = -sum(q * w * p) / sum(index_select(w, 0, labels));
+  check(all_close(weighted_loss(logits, label), want, 1e-5, 1e-6), "weights and smoothing");
+}
+
+void check_own_optimizer() {
+  Rng rng(0);
+  Net net(rng);
+  const Tensor before = nn::state_dict(net)[0].second.clone();
+  SignSgdOptimizer optimizer(nn::named_parameters(net), {.lr = 0.125});
+  loss_of(net, some(1, 64)).backward();
+  const Tensor sign_of_it = sign(net.body.weight.grad());
+  optimizer.step();
+  check(all_close(net.body.weight, before - 0.125 * sign_of_it), "steps of one length");
+}
+
+int main() {
+  check_freezing();
+  check_groups();
+  check_data();
+  check_training();
+  check_loop();
+  check_losses();
+  check_own_optimizer();
+}

@@ -1,0 +1,304 @@
+// Every piece of C++ in the tables of docs/pytorch.md, compiled and, where it says what comes out,
+// checked. tests/project/test_guide.cpp asks that all of them stand here.
+#include <fmt/core.h>
+#include <tern/tern.h>
+
+#include <filesystem>
+
+using namespace tern;
+
+namespace {
+
+void expect(const Tensor& is, const Tensor& wanted) {
+  check(is.shape() == wanted.shape() && all_close(is, wanted, 1e-5, 1e-6), "{} is not {}", is,
+        wanted);
+}
+
+void creation() {
+  Rng rng(0);
+  std::vector<double> values = {1, 2, 3};
+  expect(tensor({1, 2, 3, 4}, {2, 2})[1], tensor({3, 4}, {2}));
+  check(tensor(values).dtype() == DType::f64, "the type of the elements");
+  expect(zeros({2, 3}), full({2, 3}, 0));
+  check(ones({2, 3}, DType::f64).dtype() == DType::f64, "ones");
+  check(randn({2, 3}, rng).shape() == Shape{2, 3}, "randn");
+  check(max(uniform({2, 3}, 0, 1, rng)).item() < 1, "uniform");
+  check(max(randint(0, 10, {8}, rng)).item() < 10, "randint");
+  expect(sort(randperm(8, rng)).values, arange(0, 8));
+  check(arange(0, 5).dtype() == DType::i64, "arange");
+  expect(linspace(0, 1, 5), tensor({0, 0.25, 0.5, 0.75, 1}, {5}));
+  Tensor x = randn({2, 3}, rng), y = zeros_like(x);
+  check(x.dtype() == DType::f32 && x.to(DType::f64).dtype() == DType::f64, "to");
+  check(x.size(0) == 2 && x.ndim() == 2 && x.numel() == 6 && x.shape() == Shape{2, 3}, "sizes");
+  fmt::print("{}\n", x);
+  check(sum(y).item() == 0 && x.to_vector<double>().size() == 6, "item, to_vector");
+  check(x.contiguous().data<float>()[0] == x[0][0].item<float>(), "data");
+  data::save_npy("x.npy", x);
+  expect(data::load_npy("x.npy"), x);
+}
+
+void views() {
+  Rng rng(0);
+  Tensor x = randn({2, 4}, rng);
+  check(x[0].shape() == Shape{4} && x[0][1].shape() == Shape{}, "x[0]");
+  check(slice(x, 1, 1, 3).shape() == Shape{2, 2}, "x[:, 1:3]");
+  expect(select(x, 1, -1), squeeze(slice(x, 1, 3, {}), 1));
+  expect(slice(x, 1, {}, {}, -1), flip(x, 1));
+  check(view(x, {4, 2}).shape() == Shape{4, 2} && reshape(x, {-1}).shape() == Shape{8}, "view");
+  check(transpose(x, 0, 1).shape() == Shape{4, 2}, "transpose");
+  expect(permute(x, {1, 0}), transpose(x, 0, 1));
+  check(unsqueeze(x, 0).shape() == Shape{1, 2, 4}, "unsqueeze");
+  check(expand(x[0], {2, 4}).shape() == x.shape(), "expand");
+  check(repeat(x, {2, 1}).shape() == Shape{4, 4}, "repeat");
+  check(cat({x, x}, 1).shape() == Shape{2, 8} && stack({x, x}).shape() == Shape{2, 2, 4}, "cat");
+  check(split(x, 2, 1).size() == 2 && chunk(x, 2, 1).size() == 2, "split");
+  check(flatten(x).shape() == Shape{8}, "flatten");
+  check(pad(x, {1, 1}).shape() == Shape{2, 6}, "pad");
+  check(rearrange(x, "b (h d) -> b h d", {{"h", 2}}).shape() == Shape{2, 2, 2}, "rearrange");
+  // In place.
+  Tensor shared = x, copied = x.clone();
+  x[0] += 1;
+  copy_(x[1], zeros({4}));
+  fill_(x[1], 2);
+  mul_(x, 2);
+  expect(shared, x);
+  check(!all_close(copied, x), "clone");
+}
+
+void indices() {
+  Tensor x = tensor({1, -2, 3, -4, 5, -6}, {2, 3});
+  Tensor i = tensor(std::vector{1, 0}), j = tensor(std::vector{2, 2});
+  expect(index_select(x, 0, i), flip(x, 0));
+  expect(index(x, {i, j}), tensor({-6, 3}, {2}));
+  expect(masked_select(x, x > 0), tensor({1, 3, 5}, {3}));
+  expect(masked_fill(x, x < 0, 0), relu(x));
+  expect(where(x > 0, x, 0), relu(x));
+  expect(gather(x, 1, unsqueeze(j, 1)), tensor({3, -6}, {2, 1}));
+  check(((x > 0) & (x < 4)).dtype() == DType::u8, "masks");
+  check(argmax(x, 1)[0].item() == 2 && topk(x, 2).indices[0][0].item() == 2, "argmax, topk");
+  expect(sort(x, 1).values[0], tensor({-2, 1, 3}, {3}));
+  expect(one_hot(i, 2).to(DType::f32), flip(eye(2), 0));
+}
+
+void arithmetic() {
+  Rng rng(0);
+  Tensor x = randn({3, 3}, rng), y = randn({3, 3}, rng), v = randn({3}, rng);
+  expect(2 * x + y - 1, y - 1 + x * 2);
+  expect(pow(x, 2), square(x));
+  expect(matmul(x, y), einsum("ij,jk->ik", {x, y}));
+  check(sum(x, 1, true).shape() == Shape{3, 1} && mean(x, {0, 1}).ndim() == 0, "sum, mean");
+  check(max(x, 1).values.shape() == Shape{3} && max(x).ndim() == 0, "max");
+  check(stddev(x).item() > 0 && var(x, {}, 0).item() > 0, "std");
+  check(norm(x).item() > 0 && norm(x, 1, 0).shape() == Shape{3}, "norm");
+  expect(softmax(x, -1), exp(log_softmax(x, -1)));
+  expect(clamp(x, 0, {}), relu(x));
+  expect(matmul(linalg::inv(x), x), eye(3));
+  check(all_close(x, x) && all(eq(x, x)).item<bool>(), "all_close");
+}
+
+void gradients() {
+  Tensor x = tensor({1, 2}, {2}).set_requires_grad();
+  Tensor loss = sum(square(x));
+  backward(loss, {.retain_graph = true});
+  loss.backward();
+  expect(x.grad(), tensor({4, 8}, {2}));
+  x.zero_grad();
+  Tensor slope = grad({sum(x * x * x)}, {x}, {.create_graph = true})[0];
+  expect(grad({sum(slope)}, {x})[0], tensor({6, 12}, {2}));
+  backward(x * x, {.gradient = ones({2})});
+  {
+    NoGradGuard no_grad;
+    check(!(x * 2).requires_grad(), "nothing is recorded");
+    EnableGradGuard recorded_again;
+    check((x * 2).requires_grad(), "recorded again");
+    check(!x.detach().requires_grad() && x.is_leaf(), "detach");
+  }
+  auto fn = [](std::span<const Tensor> in) { return exp(in[0]); };
+  expect(checkpoint(fn, {x}), exp(x));
+  Tensor y = on_gradient(x, [](const Tensor& dy) { return -dy; });
+  expect(grad({sum(y)}, {x})[0], -ones({2}));
+  Tensor t = tensor({1, 2}, {2}, DType::f64).set_requires_grad();
+  gradcheck([](const std::vector<Tensor>& in) { return exp(in[0]); }, {t});
+  AnomalyDetector detector;
+  check(leaves(loss).size() == 1, "leaves");
+}
+
+struct Net {
+  nn::Linear body;
+  std::vector<nn::Linear> heads;
+  nn::Parameter scale;
+  nn::Buffer seen;
+  explicit Net(Rng& rng) : body(2, 8, rng), scale(ones({8})), seen(zeros({1})) {
+    heads.emplace_back(8, 2, rng);
+  }
+  Tensor operator()(const Tensor& x) const { return heads[0](relu(body(x) * scale)); }
+  static void fields(auto& m, auto&& visit) {
+    visit("body", m.body), visit("heads", m.heads), visit("scale", m.scale), visit("seen", m.seen);
+  }
+};
+
+void modules() {
+  Rng rng(0);
+  Net net(rng);
+  Tensor x = randn({4, 2}, rng);
+  nn::Linear no_bias(2, 8, rng, nn::Bias::no);
+  nn::Conv2d conv(3, 8, 3, rng, {.padding = 1});
+  check(conv(zeros({1, 3, 5, 5})).shape() == Shape{1, 8, 5, 5}, "conv");
+  nn::Lstm lstm(8, 16, rng, {.layers = 2});
+  check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
+  nn::Sequential mlp(nn::Linear(2, 8, rng), nn::Relu(), nn::Linear(8, 2, rng));
+  nn::DynamicSequential layers;
+  layers.add(nn::Linear(2, 8, rng)).add(nn::Relu());
+  check(mlp(x).shape() == Shape{4, 2} && layers(x).shape() == Shape{4, 8}, "sequential");
+  nn::ModuleDict<nn::Linear> named;
+  named.add("class", nn::Linear(8, 2, rng));
+  nn::Embedding table(100, 8, rng, {.padding_idx = 0});
+  nn::LayerNorm norm(8);
+  nn::Dropout dropout(0.1, rng);
+  nn::MultiHeadAttention attend(8, rng, {.heads = 2});
+  check(attend(zeros({1, 4, 8}), nn::Mask::causal()).shape() == Shape{1, 4, 8}, "attention");
+  Tensor q = randn({1, 2, 4, 8}, rng);
+  check(attention(q, q, q, {.mask = {.causal = 0}}).shape() == q.shape(), "attention");
+  nn::TransformerEncoderLayer layer({.dim = 8, .heads = 2, .ffn = 16}, rng);
+  nn::WeightNorm normed(nn::Linear(2, 8, rng));
+  nn::SpectralNorm bounded(nn::Linear(2, 8, rng), rng);
+  nn::init::xavier_uniform(net.body.weight, rng);
+  check(nn::parameters(net).size() == 5 && nn::num_parameters(net) == 50, "parameters");
+  check(nn::named_parameters(net)[2].first == "heads.0.weight", "named_parameters");
+  check(nn::named_buffers(net).size() == 1, "buffers");
+  nn::load_state_dict(net, nn::state_dict(net), {.strict = false});
+  nn::set_training(net, false);
+  nn::EvalScope evaluating(net);
+  Net copy = net;
+  fill_(copy.seen, 1);
+  check(net.seen.tensor().item() == 0, "a copy has weights of its own");
+  nn::set_requires_grad(net.body, false);
+  check(!nn::parameters(net)[0].requires_grad(), "frozen");
+  NamedTensors other = {{"scale", zeros({8})}};
+  {
+    nn::WeightsInstead scope(net, other);
+    expect(net(x), expand(net.heads[0].bias, {4, 2}));
+  }
+  nn::zero_grad(net);
+  nn::to(net, DType::f64);
+  fmt::print("{}\n", net);
+}
+
+void losses() {
+  Rng rng(0);
+  Tensor logits = randn({4, 3}, rng), label = tensor(std::vector{0, 1, 2, 0});
+  Tensor w = tensor({1, 2, 3}, {3}), y = randn({4, 3}, rng), t = ones({4, 3});
+  check(cross_entropy(logits, label).item() > 0, "cross_entropy");
+  check(cross_entropy(logits, label, {.weight = w, .ignore_index = 0}).item() > 0, "weight");
+  check(cross_entropy(logits, label, {.label_smoothing = 0.1}).item() > 0, "smoothing");
+  check(cross_entropy(logits, softmax(y, 1)).item() > 0, "probabilities");
+  check(nll_loss(log_softmax(logits, 1), label).item() > 0, "nll");
+  check(bce_with_logits(logits, t, {.pos_weight = w}).item() > 0, "bce");
+  check(mse_loss(logits, y, Reduction::none).shape() == y.shape(), "mse");
+  check(smooth_l1_loss(logits, y).item() > 0 && huber_loss(logits, y).item() > 0, "huber");
+  check(kl_div(log_softmax(logits, 1), softmax(y, 1), {.batch_mean = true}).item() > 0, "kl");
+}
+
+void optimizers() {
+  Rng rng(0);
+  Net net(rng);
+  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-3, .weight_decay = 0.01});
+  optim::AdamW small(nn::named_parameters(net), {.lr = 1e-3, .state_bits = 8});
+  optim::Sgd sgd(nn::named_parameters(net), {.lr = 0.1, .momentum = 0.9, .nesterov = true});
+  optim::AdamW decayed(optim::decay_groups(nn::named_parameters(net), 0.01), {.lr = 1e-3});
+  NamedTensors body = nn::named_parameters(net), head(body.begin() + 2, body.begin() + 4);
+  body.erase(body.begin() + 2, body.begin() + 4);
+  optim::AdamW groups(std::vector<optim::ParameterGroup>{{.parameters = body, .lr = 1e-4},
+                                                         {.parameters = head, .lr = 1e-3}});
+  optim::Schedule schedule = optim::cosine({.warmup = 10, .total = 100});
+  optim::Schedule cycle = optim::one_cycle({.total = 100});
+  optim::Plateau plateau({.factor = 0.5, .patience = 2});
+  optim::Ema ema(nn::state_dict(net), {.decay = 0.999});
+  cross_entropy(net(randn({4, 2}, rng)), tensor(std::vector{0, 1, 0, 1})).backward();
+  check(optim::clip_grad_norm(nn::parameters(net), 1) > 0, "clip_grad_norm");
+  optim::clip_grad_value(nn::parameters(net), 0.5);
+  optimizer.set_lr_factor(schedule(9));
+  optimizer.set_lr_factor(plateau.update(0.3));
+  check(optimizer.lr() == 1e-3 && cycle(0) < 1, "rates");
+  optimizer.step();
+  optimizer.zero_grad();
+  ema.update();
+  optimizer.load_state_dict(optimizer.state_dict());
+  optim::EmaScope averaged(ema);
+}
+
+struct Sample {
+  Tensor x, label;
+  static void fields(auto& s, auto&& visit) { visit("x", s.x), visit("label", s.label); }
+};
+
+void loading() {
+  data::Dataset samples(100, [](int64_t i) {
+    return Sample{full({2}, static_cast<double>(i)), scalar(i % 2, DType::i64)};
+  });
+  auto loader = data::dataset_loader(
+      samples, data::Stack{},
+      {.batch = 8, .shuffle = true, .drop_last = true, .seed = 1, .workers = 2});
+  int64_t batches = 0;
+  for (Sample& batch : loader) batches += batch.x.size(0) == 8;
+  check(batches == 12, "batches");
+  auto mixed = samples.shuffle(0);
+  auto train_set = mixed.limit(80), some = mixed.subset({80, 81, 82});
+  check(train_set.concat(some).size() == 83, "subsets");
+  auto doubled = samples.map([](Sample s) { return Sample{s.x * 2, s.label}; });
+  check(doubled.get(3).x[0].item() == 6, "map");
+  auto transform = [](Sample s, Rng& rng) { return Sample{s.x + randn_like(s.x, rng), s.label}; };
+  auto noisy = data::dataset_loader(samples, transform, data::Stack{}, {.batch = 8});
+  std::vector<double> weights(100, 1);
+  auto drawn = data::dataset_loader(samples, data::Stack{},
+                                    {.batch = 8, .sampler = data::weighted_sampler(weights)});
+  loader.load_state_dict(loader.state_dict());
+  check(noisy.batches_per_epoch() == 13 && drawn.batches_per_epoch() == 13, "batches");
+  auto of_pictures = [](const std::string& folder) {
+    data::PictureFolder pictures = data::open_picture_folder(folder);
+    return data::picture_loader(pictures.dataset(), {.size = 128, .augment = true});
+  };
+  (void)of_pictures;
+}
+
+void files_and_tools() {
+  Rng rng(0);
+  Net net(rng);
+  {
+    MatmulPrecisionScope precision(MatmulPrecision::bf16);
+    net(randn({4, 2}, rng));
+  }
+  nn::save_weights("net.safetensors", net);
+  nn::load_weights("net.safetensors", net);
+  save_safetensors("tensors.safetensors", {{{"x", ones({2})}}, {}});
+  expect(load_safetensors("tensors.safetensors").find("x"), ones({2}));
+  optim::AdamW optimizer(nn::named_parameters(net));
+  train::Checkpoint state;
+  state.add("model", net), state.add("optimizer", optimizer), state.add("rng", rng);
+  state.save("checkpoint.safetensors");
+  state.load("checkpoint.safetensors");
+  Profile profile;
+  net(randn({4, 2}, rng));
+  check(profile.table().find("linear") != std::string::npos, "profile");
+  train::EventWriter events("events");
+  events.add_scalar("train/loss", 0.5, 1);
+  check(memory_stats().peak > 0 && num_threads() >= 1, "memory, threads");
+  set_num_threads(1);
+  check(summary(net, Shape{4, 2}).num_parameters() == 50, "summary");
+  check(!build_info().empty(), "build_info");
+}
+
+}  // namespace
+
+int main() {
+  creation();
+  views();
+  indices();
+  arithmetic();
+  gradients();
+  modules();
+  losses();
+  optimizers();
+  loading();
+  files_and_tools();
+}
