@@ -6,7 +6,7 @@
 
 namespace tern::kernels {
 
-/// B batches of Q queries and S keys with H hidden units, all without gaps.
+/// B batches of Q queries and S keys with H hidden units, all contiguous.
 struct AdditiveSize {
   int64_t batch, queries, keys, hidden;
 };

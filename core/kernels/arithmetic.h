@@ -1,12 +1,12 @@
-// Sums, differences and products of numbers of any element type. Integers wrap around, as they do
-// in PyTorch: without undefined behaviour.
+// Sums, differences and products for any element type. Integers wrap around without undefined
+// behaviour, as in PyTorch.
 #pragma once
 
 #include <type_traits>
 
 namespace tern::kernels {
 
-/// T for floats, its unsigned type for integers.
+/// T for floats, the unsigned type for integers.
 template <class T>
 struct WrappingType {
   using type = std::make_unsigned_t<T>;

@@ -1,5 +1,5 @@
-// Linear maps along one axis, as interpolation, adaptive means and padding are: each output is a
-// weighted sum of a few inputs. Inside of core only.
+// Linear maps along one axis (interpolation, adaptive means, padding): each output is a weighted
+// sum of a few inputs. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct AxisMap {
   std::vector<double> weight;
 
   int64_t out() const { return static_cast<int64_t>(starts.size()) - 1; }
-  /// Adds a term to the output at work; what has weight 0 is no term.
+  /// Adds a term to the current output, unless its weight is 0.
   void add(int64_t from, double w) {
     if (w == 0) return;
     index.push_back(from);
     weight.push_back(w);
   }
-  /// Ends the output at work.
+  /// Ends the current output.
   void next() { starts.push_back(static_cast<int64_t>(index.size())); }
   /// The gradient: in[j] = sum of weight * out[i].
   AxisMap transposed() const;

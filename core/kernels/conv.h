@@ -1,7 +1,6 @@
 // Convolutions of contiguous arrays: x (batch, in, size), w (out, in / groups, kernel), y (batch,
-// out, out_size), where sizes are {depth, height, width}, with 1 for the axes that are not there.
-// Work is cut by the shape alone, so that results do not depend on the number of threads.
-// Inside of core only.
+// out, out_size). Sizes are {depth, height, width}, with 1 for absent axes. Work is divided by the
+// shape alone, so results do not depend on the number of threads. Inside of core only.
 #pragma once
 
 #include <array>
@@ -21,11 +20,11 @@ struct Conv {
   int64_t width() const { return size[2]; }
   int64_t plane() const { return size[0] * size[1] * size[2]; }
   int64_t out_width() const { return out_size[2]; }
-  int64_t out_rows() const { return out_size[0] * out_size[1]; }  ///< of out_width elements
+  int64_t out_rows() const { return out_size[0] * out_size[1]; }  ///< rows of out_width elements
   int64_t out_plane() const { return out_rows() * out_width(); }
-  /// Multiplications of the whole.
+  /// Number of multiplications.
   int64_t work() const { return batch * out * out_plane() * in_group() * taps(); }
-  /// One input channel a group: computed directly rather than as a matrix product.
+  /// One input channel per group: computed directly, not as a matrix product.
   bool depthwise() const { return in == groups; }
 };
 
@@ -33,30 +32,30 @@ struct Conv {
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y);
 
-/// dx from dy: the transposed convolution.
+/// The gradient by x from dy: the transposed convolution.
 template <class T>
 void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
 
-/// dw from x and dy.
+/// The gradient by w from x and dy.
 template <class T>
 void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw);
 
-/// columns (batch, in * taps, out_plane): what each tap of each channel reads for every output, 0
-/// from the padding; and back: x as the sum of what the taps read.
+/// columns (batch, in * taps, out_plane): the element that each tap of each channel reads for each
+/// output, 0 for padding. The inverse sums these elements back into x.
 template <class T>
 void gather_columns(const Conv& c, const T* x, T* columns);
 template <class T>
 void add_columns(const Conv& c, const T* columns, T* x);
 
-/// patches (batch, out_plane, in * taps): what each output reads, for windows that do not overlap
-/// and need no padding; and back: x from patches, 0 where no window is.
+/// patches (batch, out_plane, in * taps): the elements that each output reads, for windows without
+/// overlap and padding. The inverse writes them back to x, with 0 outside of all windows.
 template <class T>
 void gather_patches(const Conv& c, const T* x, T* patches);
 template <class T>
 void scatter_patches(const Conv& c, const T* patches, T* x);
 
-/// For each window of the planes (batch * in of them) the position in its plane of the largest
-/// element: the first of equals, or the first NaN. Padding does not count.
+/// For each window of the batch * in planes: the position of the largest element in its plane, the
+/// first of equals, or the first NaN. Padding does not count.
 template <class T>
 void max_pool_positions(const Conv& c, const T* x, int64_t* positions);
 

@@ -1,5 +1,5 @@
-// Where the taps of a convolution meet the input, for the kernels in conv*.cpp.
-// Inside of core only.
+// Positions of a convolution's taps in the input, for the kernels in conv*.cpp. Inside of core
+// only.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace tern::kernels {
 /// One tap of the kernel over one row of outputs: output j reads input column first + j * stride
 /// for begin <= j < end; for other j the tap falls on padding.
 struct Tap {
-  int64_t row;  ///< of the input, counted over its whole depth; -1: all of the tap is padding
+  int64_t row;  ///< row of the input over its whole depth; -1: the tap is all padding
   int64_t first, begin, end;
 };
 
-/// `out_row` is counted over the whole depth.
+/// `out_row` counts over the whole depth.
 [[gnu::always_inline]] inline Tap tap_at(const Conv& c, int64_t out_row, int64_t kd, int64_t kh,
                                          int64_t kw) {
   int64_t d = 0, h = out_row;

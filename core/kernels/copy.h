@@ -8,11 +8,11 @@
 
 namespace tern::kernels {
 
-/// Elements that are worth a thread of their own in a pass over memory.
+/// The smallest number of elements that justifies a thread in a pass over memory.
 constexpr int64_t kGrain = 32768;
 
-/// As static_cast, but every value has a result: floats beyond the range of i64 (and NaN) give its
-/// lowest value, as the processor does; floats go to u8 by way of i64.
+/// As static_cast, but defined for every value: floats beyond i64's range, and NaN, give its lowest
+/// value, as on x86. Floats convert to u8 by way of i64.
 template <class To, class From>
 inline To convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -24,18 +24,18 @@ inline To convert(From x) {
   }
 }
 
-/// Copies n elements; strides in elements of the respective array.
+/// Copies n elements. Strides are in elements of each array.
 using RunCopy = void (*)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                          int64_t n);
 RunCopy run_copy(DType to, DType from);
 
-/// Copies operand 1 of the loops to operand 0. The arrays do not overlap.
+/// Copies operand 1 of the loops to operand 0. They must not overlap.
 void copy(const Loops& loops, void* to, DType to_type, const void* from, DType from_type);
 
-/// Sets n elements without gaps to the element at `value`, both of the given type.
+/// Sets n contiguous elements to the element at `value`; both have this type.
 void fill(void* to, DType type, const void* value, int64_t n);
 
-/// Whether one of n numbers without gaps is zero.
+/// Whether any of n contiguous numbers is zero.
 bool any_zero(const void* x, DType type, int64_t n);
 
 }  // namespace tern::kernels

@@ -1,4 +1,4 @@
-// Fills of fresh memory without gaps. Inside of core only.
+// Fills fresh contiguous memory. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tern::kernels {
 
-/// What arange counts in: f64 for floats, i64 for integers.
+/// The type in which arange counts: f64 for floats, i64 for integers.
 template <class T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
@@ -16,8 +16,8 @@ using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 template <class T>
 void arange(T* x, int64_t n, Wide<T> start, Wide<T> step);
 
-/// n numbers from start to end, both included; counted from the nearer end, so that the last one
-/// is exact.
+/// n numbers from start to end inclusive. Counts from the nearer end, so that the last one is
+/// exact.
 template <class T>
 void linspace(T* x, int64_t n, double start, double end);
 
@@ -25,17 +25,17 @@ void linspace(T* x, int64_t n, double start, double end);
 template <class T>
 void eye(T* x, int64_t rows, int64_t cols);
 
-/// x (n, classes) = 1 at index[i] in row i, else 0. The indices have been checked.
+/// x (n, classes) = 1 at index[i] in row i, else 0. REQUIRES: indices were checked.
 template <class T>
 void one_hot(T* x, const int64_t* index, int64_t n, int64_t classes);
 
 /// x (rows, cols) = 1 where col - row <= diagonal (lower) or >= diagonal (upper), else 0.
 void triangle(uint8_t* x, int64_t rows, int64_t cols, int64_t diagonal, bool lower);
 
-/// The position of the first index outside [0, size), or n.
+/// The position of the first index outside [0, size); n if there is none.
 int64_t find_outside(const int64_t* index, int64_t n, int64_t size);
 
-/// n integers in [low, high), and the numbers 0 to n - 1 in random order (Fisher and Yates).
+/// n uniform integers in [low, high); and 0 to n - 1 in random order (Fisher and Yates).
 void random_integers(int64_t* x, int64_t n, int64_t low, int64_t high, Rng& rng);
 void random_permutation(int64_t* x, int64_t n, Rng& rng);
 

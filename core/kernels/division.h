@@ -1,5 +1,5 @@
-// Division rounded down, its remainder, and powers, for numbers of any element type.
-// Method and special cases are PyTorch's (c10/util/generic_math.h). Inside of core only.
+// Division rounded down, its remainder, and integer powers, for any element type. Method and
+// special cases are PyTorch's (c10/util/generic_math.h). Inside of core only.
 #pragma once
 
 #include <cmath>
@@ -9,14 +9,14 @@
 
 namespace tern::kernels {
 
-/// a - b * floor(a / b): the sign is that of b. Integers: b is not 0.
+/// a - b * floor(a / b), with the sign of b. REQUIRES: integer b is not 0.
 template <class T>
 T remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     T r = std::fmod(a, b);
     return r != 0 && (b < 0) != (r < 0) ? r + b : r;
   } else if constexpr (std::is_signed_v<T>) {
-    if (b == -1) return 0;  // the processor faults on the lowest number
+    if (b == -1) return 0;  // the processor traps for the lowest number
     T r = a % b;
     return r != 0 && (b < 0) != (r < 0) ? r + b : r;
   } else {
@@ -24,7 +24,7 @@ T remainder(T a, T b) {
   }
 }
 
-/// floor(a / b). Integers: b is not 0; the lowest number by -1 wraps around.
+/// floor(a / b). The lowest integer by -1 wraps around. REQUIRES: integer b is not 0.
 template <class T>
 T floor_divide(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -43,7 +43,7 @@ T floor_divide(T a, T b) {
   }
 }
 
-/// a^b for integers, wrapping around. Negative exponents: 1/a^-b cut off, where 0 gives 0.
+/// a^b for integers, wrapping around. A negative b gives 1/a^-b truncated, and 0 for a = 0.
 template <class T>
 T integer_power(T a, T b) {
   if constexpr (std::is_signed_v<T>) {

@@ -1,9 +1,9 @@
 // One pass over memory: out[i] = op(in0[i], in1[i], ...) for operands of any layout.
 //
-// An op is compiled for one case only, contiguous blocks of the types it computes in (and, for
-// floats, once per vector unit). Everything else is staged: a driver that all ops share copies
-// blocks of operands that are strided, broadcast or of another type into small buffers that stay
-// in the first cache. So strides cost a copy in cache and no code.
+// An op is compiled for one case only: contiguous blocks of the types it computes in (and, for
+// floats, once per vector unit). For operands that are strided, broadcast or of another type, a
+// driver that all ops share copies blocks into small buffers, which stay in the first cache. So
+// strides cost a copy in cache, but no code.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace tern::kernels {
 
-/// An operand as it lies in memory; it is converted where the op computes in another type.
+/// An operand in memory. It is converted if the op computes in another type.
 struct Input {
   const void* data;
   DType type;
@@ -24,7 +24,7 @@ struct Input {
 
 namespace detail {
 
-/// Computes n elements; out and in[k] have no gaps.
+/// Computes n elements; out and in[k] are contiguous.
 using Block = void (*)(const void* op, void* out, const void* const* in, int64_t n);
 
 struct Pass {
@@ -32,7 +32,7 @@ struct Pass {
   void* out;
   DType out_type;
   std::span<const Input> in;
-  const DType* wanted;  ///< the types that the block takes
+  const DType* wanted;  ///< types that the block takes
   Block block;
   const void* op;
 };
@@ -58,7 +58,7 @@ void compute_block(const Op& op, void* out, const void* const* in, int64_t n,
 
 }  // namespace detail
 
-/// out = op(Ins...) -> R over the loops, whose operand 0 is the result and 1, 2, ... are `in`.
+/// out = op(Ins...) -> R over the loops; operand 0 of the loops is the result, 1, 2, ... are `in`.
 /// The result may be one of the inputs if both have the same layout and type.
 template <class R, class... Ins, class Op>
 void elementwise(const Loops& loops, R* out, const std::array<Input, sizeof...(Ins)>& in,

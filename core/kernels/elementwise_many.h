@@ -1,7 +1,7 @@
-// One pass over memory with several results: out0[i], out1[i], ... = op(in0[i], in1[i], ...) for
-// up to kMaxMany operands of any layout on either side (one more in, for a gradient). The op is
-// compiled for blocks without gaps; operands that are strided, broadcast or of another type are
-// packed into small buffers, block by block, each by its own loops. Results have no gaps.
+// One pass over memory with several results: out0[i], out1[i], ... = op(in0[i], in1[i], ...) for up
+// to kMaxMany results and kMaxMany + 1 operands (the extra one for a gradient). The op is compiled
+// for contiguous blocks. Operands that are strided, broadcast or of another type are packed into
+// small buffers, block by block, each by its own loops. Results are contiguous.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace tern::kernels {
 
 constexpr size_t kMaxMany = 8;
 
-/// An operand as it lies in memory, stretched to the shape of the results. Its offset is in `data`.
+/// An operand in memory, broadcast to the results' shape. `data` includes its offset.
 struct ManyInput {
   Input in;
   Layout layout;
@@ -25,12 +25,12 @@ struct ManyInput {
 
 namespace detail {
 
-/// Computes n elements of every result. All operands are of one type and have no gaps.
+/// Computes n elements of every result. All operands are contiguous and of one type.
 using ManyBlock = void (*)(const void* op, void* const* out, const void* const* in, int64_t n);
 
 struct ManyPass {
   const Shape& shape;
-  DType type;                  ///< of the results, and in which the op computes
+  DType type;                  ///< of the results and of the computation
   std::span<void* const> out;  ///< null: not wanted
   std::span<const ManyInput> in;
   ManyBlock block;
@@ -38,7 +38,7 @@ struct ManyPass {
 };
 void run(const ManyPass& pass);
 
-/// Element i. A function of its own, because g++ does not vectorise a loop with an array in it.
+/// Computes element i. On its own, since g++ does not vectorise a loop with an array in it.
 template <class T, size_t kOut, size_t kIn, class Op, size_t... J, size_t... K>
 [[gnu::always_inline]] inline void compute_one(const Op& op, const std::array<T*, kOut>& out,
                                                const std::array<const T*, kIn>& in, int64_t i,
@@ -61,8 +61,8 @@ void compute_many(const Op& op, const std::array<T*, kOut>& out,
 
 }  // namespace detail
 
-/// T is float or double; op(T...) gives a std::array<T, kOut>. A result that is null is left out;
-/// one may be an input, if that is of type T and has no gaps.
+/// T is float or double; op(T...) returns a std::array<T, kOut>. Null results are not written. A
+/// result may be an input if that is of type T and contiguous.
 template <class T, size_t kOut, size_t kIn, class Op>
 void elementwise_many(const Shape& shape, const std::array<T*, kOut>& out,
                       const std::array<ManyInput, kIn>& in, const Op& op) {

@@ -1,5 +1,5 @@
-// Discrete Fourier transforms of real lines without gaps, for any length. Computed in double, for
-// float too. Complex numbers are pairs (real, imaginary). Inside of core only.
+// Discrete Fourier transforms of contiguous real lines of any length. Computes in double, for float
+// too. Complex numbers are pairs (real, imaginary). Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@ namespace tern::kernels {
 template <class T>
 void rfft(const T* x, T* y, int64_t lines, int64_t n);
 
-/// x[j] = sum over all n frequencies y[k] e^(2 pi i j k / n), of which y holds the first n / 2 + 1;
-/// the others are their mirror image. The imaginary parts of those that mirror themselves are not
-/// read.
+/// x[j] = sum over all n frequencies y[k] e^(2 pi i j k / n). y holds the first n / 2 + 1; the
+/// others are their complex conjugates. Imaginary parts of self-conjugate frequencies are ignored.
 template <class T>
 void irfft(const T* y, T* x, int64_t lines, int64_t n);
 

@@ -1,10 +1,10 @@
-// Matrix products: C = A B + beta C for a batch of matrices of any layout that BLAS takes.
+// Matrix products: C = A B + beta C for a batch of matrices in any layout that BLAS accepts.
 //
-// The work is cut into panels of C by the shape alone, never by the number of threads, and each
-// panel is computed by one thread, by single-threaded BLAS or by our own tiles (gemm_tiles.h): so
-// results do not depend on the thread count, and many small products run side by side as well as
-// one large one. Where C is small and the sums are long, the sums are cut too, and their parts are
-// added in a fixed order. Inside of core only.
+// The work is cut into panels of C, by the shape alone. One thread computes a panel, with
+// single-threaded BLAS or our own tiles (gemm_tiles.h). So results do not depend on the number of
+// threads, and many small products run in parallel as well as one large one. If C is small and the
+// sums are long, the sums are cut too, and their parts are added in a fixed order. Inside of core
+// only.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,23 @@
 
 namespace tern::kernels {
 
-/// The axes of a batch, with the strides of A (m x k), B (k x n) and C (m x n) along each. Where
-/// the stride of C is 0 and the size is not 1, the products along the axis are summed.
+/// The axes of a batch, with the strides of A (m x k), B (k x n) and C (m x n) along each. Products
+/// along an axis of size > 1 where C has stride 0 are summed.
 struct BatchAxes {
   Dims sizes, a, b, c;
   void add(int64_t size, int64_t stride_a, int64_t stride_b, int64_t stride_c);
   void erase(int axis);
 };
 
-/// What decides how a batch of products is cut: all but the numbers.
+/// Everything that decides how a batch of products is cut: all but the elements.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   MatrixStrides a, b, c;
   BatchAxes batch;
 };
 
-/// C = A B + beta C; with beta = 0 what C held does not matter. An empty sum gives beta C.
-/// T is float, double or int64_t (plain loops). Elements are stored as bfloat16 where
-/// matmul_precision() is bf16 alone.
+/// C = A B + beta C; beta = 0 ignores the old C. An empty sum gives beta C. T is float, double or
+/// int64_t (plain loops). Only if matmul_precision() is bf16 may elements be stored as bfloat16.
 /// REQUIRES: blas_takes() A, B and C. With `done`: C has column stride 1.
 template <class T>
 void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta = 0,

@@ -1,7 +1,7 @@
-// Products in bf16 with a matrix that is packed once (gemm_packed.h): y = f(x W^T + b) + residual.
-// Sums are those of MatmulPrecision::bf16 (base/precision.h), never cut, the same by every way, and
-// a row's do not depend on the rows beside it. What is packed is for one way, and is read by that
-// one alone. Everything runs in the calling thread. Inside of core only.
+// bf16 products with a matrix that is packed once (gemm_packed.h): y = f(x W^T + b) + residual.
+// Sums are those of MatmulPrecision::bf16 (base/precision.h), never cut. They are the same in every
+// way, and a row's sums do not depend on the other rows. Data packed for one way can only be read
+// by that way. Runs in the calling thread. Inside of core only.
 #pragma once
 
 #include "tern/core/base/bf16_way.h"
@@ -10,14 +10,14 @@
 
 namespace tern::kernels {
 
-/// What a way does.
+/// The functions of a way.
 struct Bf16Packing {
-  /// Bytes of packed rows of x, and of packed strips of w.
+  /// Sizes in bytes of packed rows of x and of packed strips of w.
   int64_t (*bytes_of_rows)(int64_t rows, int64_t k);
   int64_t (*bytes_of_strips)(int64_t n, int64_t k);
-  /// x (rows, k), without gaps.
+  /// x (rows, k), contiguous.
   void (*pack_rows)(const float* x, int64_t rows, int64_t k, void* packed);
-  /// w (n, k), without gaps; outputs behind n are not defined.
+  /// w (n, k), contiguous; outputs behind n are undefined.
   void (*pack_strips)(const float* w, int64_t n, int64_t k, void* packed);
   /// sums (range.rows, outputs of whole strips first .. last), `stride` apart.
   void (*multiply)(const StripRange& range, const void* rows, const void* strips, float* sums,
@@ -31,8 +31,8 @@ const Bf16Packing& bf16_packing(Bf16Way way);
 void multiply_bf16_strips(const Bf16Packing& packing, const StripRange& range, const void* rows,
                           const void* strips, float* y, int64_t y_stride, const StripEnd& end);
 
-/// y[i] = x (k) times row list[i] of w (n, k) + bias, x and w rounded: sums in an order of its own,
-/// the same on every processor.
+/// y[i] = x (k) times row list[i] of w (n, k) + bias, with x and w rounded. Sums are in another
+/// order, which is the same on every processor.
 void multiply_bf16_some(const float* x, const Bf16* w, int64_t k, const float* bias,
                         const int64_t* list, int64_t count, float* y);
 

@@ -1,6 +1,6 @@
-// How operands are packed for tiles of bfloat16 by AVX512_BF16 and by AMX. Both take 32 places of k
-// at a time, packed as 16 pairs: a pair of A is a 32-bit word of a row, and the same pair of 32
-// columns of B is a row of 32 words. Inside of core only, for x86-64.
+// Packing of operands for bfloat16 tiles by AVX512_BF16 and AMX. Both take 32 places of k at a
+// time, packed as 16 pairs. A pair of A is a 32-bit word of a row; the same pair of 32 columns of B
+// is a row of 32 words. Inside of core only, for x86-64.
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ inline constexpr int64_t kColumns = 2 * kLanes;
 
 inline int64_t groups_of(int64_t depth) { return ceil_div(depth, kBf16Group); }
 
-/// Which places of a group the halves of its 16 pairs hold.
+/// The places of a group that the halves of its 16 pairs hold.
 struct PairOrder {
   std::array<int16_t, kBf16Group> place;  // lower half of pair 0, upper half of pair 0, ...
 };
@@ -38,7 +38,7 @@ constexpr PairOrder even_then_odd() {
   return o;
 }
 
-/// Puts words of 16 bits by turns: the first 16 beside the last 16.
+/// Interleaves 16-bit words: the first 16 with the last 16.
 inline constexpr std::array<int16_t, 32> kByTurns = [] {
   std::array<int16_t, 32> t{};
   for (int i = 0; i < 32; ++i) t[static_cast<size_t>(i)] = static_cast<int16_t>(i / 2 + i % 2 * 16);
@@ -49,27 +49,27 @@ inline __mmask16 first_lanes(int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xffff : (1u << std::max<int64_t>(n, 0)) - 1);
 }
 
-/// 32 numbers, the first 16 from `low`, as bfloat16.
+/// Rounds 32 numbers to bfloat16, the first 16 from `low`.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i rounded(
     __m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// 32 numbers as bfloat16: as far as `low` and `high` say, 16 from each address, and zeros.
+/// 32 numbers as bfloat16, 16 from each address: those in the masks `low` and `high`, else zeros.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
     const float* first, __mmask16 low, const float* second, __mmask16 high) {
   return rounded(_mm512_maskz_loadu_ps(low, first), _mm512_maskz_loadu_ps(high, second));
 }
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
     const Bf16* first, __mmask16 low, const Bf16* second, __mmask16 high) {
-  // Masked places are not read, also not those in front of `second`.
+  // Masked places are not read, including those before `second`.
   const void* before = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(second) - 32);
   return _mm512_or_si512(_mm512_maskz_loadu_epi16(low, first),
                          _mm512_maskz_loadu_epi16(static_cast<__mmask32>(high) << 16, before));
 }
 
-/// How operands are packed for tiles of kMaxRows rows. kInOrder: pairs are neighbours.
-/// kLooksAhead: B is asked for before it is packed, which takes instructions.
+/// Packing for tiles of kMaxRows rows. kInOrder: the numbers of a pair are neighbours. kLooksAhead:
+/// prefetches B before packing it, which takes instructions.
 template <bool kInOrder, int64_t kMaxRows, int64_t kDepth, bool kLooksAhead>
 struct Pairs {
   using Packed = uint16_t;
@@ -78,7 +78,7 @@ struct Pairs {
   static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 
-  // A tile of fewer rows may read, and then not use, what lies behind them.
+  // A tile with fewer rows may read beyond them and ignore the result.
   static int64_t room_a(int64_t tiles, int64_t depth) {
     return (tiles * kRows + kLanes) * groups_of(depth) * kBf16Group;
   }
@@ -90,7 +90,7 @@ struct Pairs {
     return std::min(k, part(groups_of(k), depths, d) * kBf16Group);
   }
 
-  /// The 16 pairs of a row's `count` places from `from` on; behind them zeros.
+  /// The 16 pairs of a row's `count` places from `from` on, then zeros.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector row_of(
       const From* from, int64_t count) {
@@ -101,7 +101,7 @@ struct Pairs {
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(order, words));
   }
 
-  /// Pair p of up to 16 columns; places behind `count` are zeros.
+  /// Pair p of up to 16 columns; places beyond `count` are zeros.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector column_of(
       const From* from, int64_t stride, int64_t p, int64_t count, __mmask16 lanes) {
@@ -114,11 +114,11 @@ struct Pairs {
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words));
   }
 
-  /// The 16 pairs of `columns` columns, of which it takes 16 at most.
+  /// The 16 pairs of `columns` columns, of at most 16.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void columns_of(
       const From* from, int64_t stride, int64_t count, int64_t columns, Vector* to) {
-    if (count == kBf16Group && columns >= kLanes) {  // masks that the compiler drops
+    if (count == kBf16Group && columns >= kLanes) {  // the compiler then drops the masks
 #pragma GCC unroll 16
       for (int64_t p = 0; p < kPairs; ++p)
         to[p] = column_of(from, stride, p, kBf16Group, static_cast<__mmask16>(0xffff));
@@ -128,14 +128,14 @@ struct Pairs {
     }
   }
 
-  /// Has 32 places, which may lie behind the end, brought to the cache.
+  /// Prefetches 32 places, which may lie beyond the end.
   template <class From>
   [[gnu::always_inline]] static inline void soon(const From* from) {
     _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T0);
     if (sizeof(From) > 2) _mm_prefetch(reinterpret_cast<const char*>(from + kLanes), _MM_HINT_T0);
   }
 
-  /// Has a place of each row, as of the next strip, brought to the cache.
+  /// Prefetches a place of each row, for the next strip.
   template <class From>
   [[gnu::always_inline]] static inline void soon_below(const From* from, int64_t stride,
                                                        int64_t count) {
@@ -177,7 +177,7 @@ struct Pairs {
       for (int64_t j = 0; j < kColumns; j += kLanes) {
         const int64_t count = std::min(kBf16Group, depth - k);
         const int64_t lanes = std::min<int64_t>(columns - j, kLanes);
-        if (lanes <= 0) continue;  // the tile of 16 columns does not read them
+        if (lanes <= 0) continue;  // a tile of 16 columns does not read them
         Vector x[kLanes];
         if (by_rows) {
           if (kLooksAhead) soon_below(from + k * stride + j + kColumns, stride, count);
@@ -195,7 +195,7 @@ struct Pairs {
   }
 };
 
-/// Runs run(c, ldc) on a copy of a piece of C of which a tile would write more than it has.
+/// Runs run(c, ldc) on a copy of a part of C that is smaller than the tile to be written.
 template <int64_t kRows, class Run>
 void on_copy(int64_t rows, int64_t columns, float* c, int64_t ldc, bool add, Run run) {
   alignas(64) float whole[kRows * kColumns];

@@ -1,4 +1,4 @@
-// The ways of gemm_bf16.h, each where it is compiled. Inside of core only.
+// The ways of gemm_bf16.h, each in the file that compiles it. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm_bf16.h"
@@ -11,9 +11,9 @@
 
 namespace tern::kernels {
 
-constexpr int64_t kBf16Group = 32;  ///< places of k that are summed apart
+constexpr int64_t kBf16Group = 32;  ///< places of k that are summed separately
 
-/// In all threads or, where `done` is null, in this one.
+/// On all threads; if `done` is null, on this thread.
 template <TileKind K>
 void multiply_blocks(const Product<float>& p, const PanelDone* done) {
   if (done)
@@ -22,12 +22,12 @@ void multiply_blocks(const Product<float>& p, const PanelDone* done) {
     multiply_alone<K>(p);
 }
 
-/// A kind of tiles on what is packed once. Tile by tile of rows and strip by strip of columns, each
-/// has all of k: block after block, as the product's other forms cut it.
+/// Uses a kind of tiles on operands that are packed once. Goes through tiles of rows and strips of
+/// columns and takes all of k for each, in the same blocks as the other forms of the product.
 template <TileKind K>
 struct PackedKind {
   using Packed = typename K::Packed;
-  static constexpr int64_t kParts = kStrip / K::kColumns;  // of a strip of 32
+  static constexpr int64_t kParts = kStrip / K::kColumns;  // per strip of 32
 
   struct Depths {
     explicit Depths(int64_t places) : k(places), count(ceil_div(places, K::kMaxDepth)) {}
@@ -43,7 +43,7 @@ struct PackedKind {
   };
 
   static int64_t padded(int64_t k) { return ceil_div(k, kBf16Group) * kBf16Group; }
-  // A tile of few rows may read behind them.
+  // A tile with few rows may read beyond them.
   static int64_t bytes_of_rows(int64_t rows, int64_t k) {
     return (rows + kLastRows) * padded(k) * static_cast<int64_t>(sizeof(Packed));
   }
@@ -104,11 +104,11 @@ struct PackedKind {
   }
 };
 
-/// The product, whose beta is 0 or 1, as by multiply_blocks.
+/// The product as by multiply_blocks. REQUIRES: beta is 0 or 1.
 void run_portable(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_portable();
 #if defined(__x86_64__)
-/// Sums with results below the smallest normal number flushed to zero, and such operands read as
+/// Within it, sums below the smallest normal number become zero, and such operands are read as
 /// zero.
 struct FlushScope {
   FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }

@@ -1,7 +1,6 @@
-// How a product is cut into blocks that stay in the caches, for tiles of any kind. After Goto & van
-// de Geijn (2008), "Anatomy of high-performance matrix multiplication": blocks of A and B are
-// copied ("packed") to where the innermost loop, the tile, reads them without gaps. Inside of core
-// only.
+// Cuts a product into blocks that stay in the caches, for tiles of any kind. After Goto & van de
+// Geijn (2008), "Anatomy of high-performance matrix multiplication": blocks of A and B are copied
+// ("packed") into contiguous memory for the innermost loop, the tile. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +14,11 @@
 
 namespace tern::kernels {
 
-/// A stretch of n cut into `parts`: where part i begins.
+/// Where part i begins if n is cut into `parts`.
 inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
 
-/// Packs rows of A and columns of B, `stride` apart, of `depth` places of k. by_rows: the elements
-/// of a row lie next to each other in memory, else those of a column.
+/// Packs rows of A and columns of B, `stride` apart, with `depth` places of k. by_rows: the
+/// elements of a row are neighbours in memory, else those of a column.
 template <class K, class From>
 concept Packs = requires(const From* from, int64_t stride, bool by_rows, int64_t count,
                          int64_t depth, typename K::Packed* to) {
@@ -32,43 +31,42 @@ template <class K>
 concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_t n, int64_t i,
                             const typename K::Packed* a, const typename K::Packed* b,
                             int64_t stride, float* c, bool add) {
-  // The largest tile of C, and the longest block of k.
+  // The size of the largest tile of C, and the length of the longest block of k.
   { K::kRows } -> std::same_as<const int64_t&>;
   { K::kColumns } -> std::same_as<const int64_t&>;
   { K::kMaxDepth } -> std::same_as<const int64_t&>;
-  // Tiles of rows that are packed together: they stay in the second cache.
+  // Number of row tiles that are packed together: they stay in the second cache.
   { K::kBlockTiles } -> std::same_as<const int64_t&>;
-  // Up to so many rows of A, threads share A (multiply_together).
+  // If A has at most this many rows, threads share A (multiply_together).
   { K::kFewRows } -> std::same_as<const int64_t&>;
-  // A block of k may be packed in parts of so many places: part after part in each tile, where
-  // size_a() and kColumns say.
+  // A block of k may be packed in parts of this many places. Parts follow each other in each tile;
+  // size_a() and kColumns give their places.
   { K::kGroup } -> std::same_as<const int64_t&>;
-  // Whether B may be read where it lies, and whether operands may be stored as bfloat16.
+  // Whether B may be read unpacked, and whether operands may be stored as bfloat16.
   { K::kReadsB } -> std::same_as<const bool&>;
   { K::kTakesBf16 } -> std::same_as<const bool&>;
 
-  // Elements of Packed for n tiles of rows and for one strip of columns of a block of k.
+  // Number of elements of Packed for n row tiles, and for a strip of columns, of a block of k.
   { K::room_a(n, depth) } -> std::same_as<int64_t>;
   { K::room_b(depth) } -> std::same_as<int64_t>;
-  // Elements of Packed that a tile of so many rows takes.
+  // Number of elements of Packed for a tile with this many rows.
   { K::size_a(rows, depth) } -> std::same_as<int64_t>;
-  // Where tile i of n begins among all rows, and block i of n among all places of k.
+  // The first row of tile i of n, and the first place of k in block i of n.
   { K::first_row(rows, n, i) } -> std::same_as<int64_t>;
   { K::first_depth(depth, n, i) } -> std::same_as<int64_t>;
 
-  // C = A B or, with `add`, C += A B for one tile. Rows of B lie b_stride apart, those of C ldc.
+  // C = A B, or C += A B with `add`, for one tile. Rows of B are b_stride apart, rows of C ldc.
   K::tile(rows, columns, depth, a, b, /*b_stride=*/stride, c, /*ldc=*/stride, add);
-  // A thread holds one around its calls of tile().
+  // Each thread holds one while it calls tile().
   typename K::Scope;
 
   requires Packs<K, float>;
   requires !K::kTakesBf16 || Packs<K, Bf16>;
 };
 
-using Range = std::pair<int64_t, int64_t>;  ///< tiles or strips: the first, one behind the last
+using Range = std::pair<int64_t, int64_t>;  ///< tiles or strips: [first, last)
 
-/// One product, whose beta is 0 or 1, and the pieces that it is computed in: tiles of rows, strips
-/// of columns, and blocks of k.
+/// One product and its parts: row tiles, column strips, and blocks of k. REQUIRES: beta is 0 or 1.
 template <TileKind K>
 struct Blocks : Product<float> {
   using Packed = typename K::Packed;
@@ -84,13 +82,13 @@ struct Blocks : Product<float> {
   int64_t row(int64_t tile) const { return K::first_row(m, tiles(), tile); }
   int64_t first(int64_t d) const { return K::first_depth(k, depths(), d); }
   int64_t depth(int64_t d) const { return first(d + 1) - first(d); }
-  int64_t room_a(int64_t count) const { return K::room_a(count, deepest); }  ///< of tiles
-  int64_t room_b() const { return K::room_b(deepest); }                      ///< of a strip
+  int64_t room_a(int64_t count) const { return K::room_a(count, deepest); }  ///< for tiles
+  int64_t room_b() const { return K::room_b(deepest); }                      ///< for a strip
   int64_t width(int64_t strip) const { return std::min(K::kColumns, n - strip * K::kColumns); }
   Factor strip_of_b(int64_t strip, int64_t d) const {
     return b.data.at(first(d) * b.strides.row + strip * K::kColumns * b.strides.col);
   }
-  /// fn(pointer) with the type of the operand's elements.
+  /// Calls fn(pointer) with the type of the operand's elements.
   template <class Fn>
   static void visit(const Factor& from, Fn fn) {
     if constexpr (K::kTakesBf16)
@@ -115,7 +113,7 @@ struct Blocks : Product<float> {
     });
   }
 
-  /// Strips begin..end, each room_b() behind the one before.
+  /// Packs strips begin..end; each takes room_b() elements.
   void pack_b(int64_t begin, int64_t end, int64_t d, Packed* to) const {
     const int64_t row = b.strides.row;
     const bool by_rows = b.strides.col == 1 || n == 1;
@@ -128,16 +126,17 @@ struct Blocks : Product<float> {
     });
   }
 
-  /// fn(first place, places) for all of a block of k at once if it lies `along` memory. Else for
-  /// parts of it: their rows are read through all tiles or strips before the next ones, in the
-  /// order of memory, which is three times as fast as down one tile after the other.
+  /// Calls fn(first place, places) for a whole block of k if it lies `along` memory. Otherwise
+  /// calls it for parts of the block. All tiles or strips read a part's rows before the next part
+  /// begins: this follows the order of memory and is three times as fast as going down one tile
+  /// after the other.
   template <class Fn>
   static void each_part(bool along, int64_t depth, Fn fn) {
     const int64_t most = along ? depth : K::kGroup;
     for (int64_t place = 0; place < depth; place += most) fn(place, std::min(most, depth - place));
   }
 
-  /// Tiles begin..end of one strip, for one block of k.
+  /// Multiplies tiles begin..end by one strip, for one block of k.
   void multiply(int64_t begin, int64_t end, int64_t strip, int64_t d, const Packed* packed_a,
                 const Packed* strip_b, int64_t b_stride) const {
     for (int64_t t = begin; t < end; ++t) {
@@ -149,7 +148,7 @@ struct Blocks : Product<float> {
   }
 };
 
-/// Multiplies C by beta. What is left to compute has a beta of 0 or 1.
+/// Multiplies C by beta, and returns the product with a beta of 0 or 1.
 inline Product<float> scaled(Product<float> p) {
   const float beta = p.beta;
   if (beta == 0 || beta == 1) return p;
@@ -159,18 +158,18 @@ inline Product<float> scaled(Product<float> p) {
   return p;
 }
 
-/// In this thread.
+/// Computes the product on this thread.
 template <TileKind K>
 void multiply_alone(const Product<float>& product) {
   using Packed = typename K::Packed;
   const Blocks<K> p(product);
   const int64_t blocks = ceil_div(p.tiles(), K::kBlockTiles);
-  // B is read where it lies if packing it would cost more than it saves.
+  // Read B unpacked if packing would cost more than it saves.
   const MatrixStrides b = p.b.strides;
   const bool in_place =
       K::kReadsB && b.col == 1 && (p.k == 1 || b.row >= p.n) && (p.tiles() <= 2 || p.k <= 128);
   Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
-  // A strip that no other block of A needs makes room for the next one, in the first cache.
+  // If no other block of A needs a strip, the next strip overwrites it in the first cache.
   const bool kept = !in_place && blocks > 1;
   Scratch<Packed> packed_b((kept ? p.strips() : 1) * p.room_b());
   [[maybe_unused]] const typename K::Scope scope;
@@ -191,9 +190,9 @@ void multiply_alone(const Product<float>& product) {
     }
 }
 
-/// Panels of a product whose packed B is shared by all threads.
+/// The panels of a product whose packed B all threads share.
 struct Panels {
-  int64_t rows, columns;  ///< of panels, in tiles and strips
+  int64_t rows, columns;  ///< in tiles and strips per panel
 
   template <TileKind K>
   explicit Panels(const Blocks<K>& p) {
@@ -204,19 +203,19 @@ struct Panels {
   }
 };
 
-/// B packed for some strips and blocks of k.
+/// B packed for some strips and some blocks of k.
 template <TileKind K>
 struct SharedB {
   int64_t first_strip, strips, first_depth, depths;
-  int64_t room;  ///< of a strip
-  int64_t step;  ///< from one block of k to the next
+  int64_t room;  ///< per strip
+  int64_t step;  ///< distance between blocks of k
   typename K::Packed* data;
   typename K::Packed* strip(int64_t s, int64_t d) const {
     return data + (d - first_depth) * step + (s - first_strip) * room;
   }
 };
 
-/// Some tiles of rows times some of the strips.
+/// Multiplies some row tiles by some strips.
 template <TileKind K>
 void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB<K>& b) {
   Scratch<typename K::Packed> packed_a(p.room_a(tiles.second - tiles.first));
@@ -228,12 +227,12 @@ void multiply_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedB
   }
 }
 
-/// A packed for some blocks of k, a few tiles together.
+/// A packed for some blocks of k, in groups of a few tiles.
 template <TileKind K>
 struct SharedA {
   static constexpr int64_t kTilesAtOnce = 4;
   int64_t tiles, first_depth, depths;
-  int64_t room;  ///< of a group
+  int64_t room;  ///< per group
   typename K::Packed* data;
 
   int64_t groups() const { return ceil_div(tiles, kTilesAtOnce); }
@@ -245,7 +244,7 @@ struct SharedA {
   }
 };
 
-/// All tiles times some of the strips, which are packed here.
+/// Packs some strips and multiplies all tiles by them.
 template <TileKind K>
 void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
   const int64_t count = strips.second - strips.first;
@@ -260,13 +259,13 @@ void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
   }
 }
 
-/// For an A of few rows, in all threads: they share the packed A, and each packs those strips of B
-/// that it multiplies by. So both are packed once, and B, the larger one, is in the second cache
-/// when it is needed.
+/// For an A with few rows, on all threads. They share the packed A; each packs the strips of B that
+/// it multiplies. So both are packed once, and B, the larger one, is in the second cache when
+/// needed.
 template <TileKind K>
 void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
-  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // as many tasks, or a multiple
-  constexpr int64_t kMostOfA = int64_t{1} << 19;    // elements that are packed together
+  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // number of tasks: this or a multiple
+  constexpr int64_t kMostOfA = int64_t{1} << 19;    // most elements packed together
   const Blocks<K> p(product);
   SharedA<K> a{p.tiles(), 0, p.depths(), p.room_a(SharedA<K>::kTilesAtOnce), nullptr};
   const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room), 1, p.depths());
@@ -290,14 +289,14 @@ void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
   }
 }
 
-/// In all threads, which share the packed B.
+/// On all threads, which share the packed B.
 template <TileKind K>
 void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
-  constexpr int64_t kSharedStrips = 64;  // strips of B that are packed together at most
-  constexpr int64_t kSharedBlocks = 64;  // the same, counted once for each block of k: 4 MB
-  constexpr int64_t kStripsAtOnce = 4;   // strips that one task packs
+  constexpr int64_t kSharedStrips = 64;  // most strips of B packed together
+  constexpr int64_t kSharedBlocks = 64;  // the same per block of k: 4 MB
+  constexpr int64_t kStripsAtOnce = 4;   // strips that a task packs
   const Blocks<K> p(product);
-  // B is packed a part at a time, of some strips and blocks of k, to bound the memory it takes.
+  // Packs B in parts, of some strips and blocks of k, to limit memory.
   const int64_t most = std::min(p.strips(), kSharedStrips);
   const int64_t most_depths = std::clamp<int64_t>(kSharedBlocks / most, 1, p.depths());
   Scratch<typename K::Packed> packed_b(most * most_depths * p.room_b());
@@ -332,8 +331,8 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
     }
 }
 
-/// In all threads. Where A is shared, a task has all rows of its strips, which have to stay in the
-/// second cache; where B is, it is packed in wider pieces.
+/// On all threads. If they share A, a task takes all rows of its strips, which must stay in the
+/// second cache. If they share B, it is packed in wider pieces.
 template <TileKind K>
 void multiply_together(const Product<float>& p, const PanelDone& done) {
   if (p.m <= K::kFewRows || (p.m <= 2 * K::kFewRows && 2 * p.m <= p.n))

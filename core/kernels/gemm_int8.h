@@ -1,14 +1,13 @@
-// Products of rounded numbers for decoding: y = f(s_x s_w (q_x q_w^T) + b) + residual.
+// Products of rounded numbers, for decoding: y = f(s_x s_w (q_x q_w^T) + b) + residual.
 //
 //   s_w[j] = max |w[j]| / 127,  q_w = w / s_w rounded to the nearest even, in [-127, 127]
-//   s_x[r], q_x                 the same of each row of x, made anew for every product
+//   s_x[r], q_x                 the same for each row of x, computed for every product
 //
-// A scale for each row of W (an output channel) and of x. The sums are sums of integers and exact,
-// the scaling is float(sum) * s_x * s_w + b with each step rounded (no fused multiplication): every
-// way gives the same bits. W lies in strips of 32 outputs as in gemm_packed.h, four inputs of an
-// output together, as q_w + 128, since the instructions multiply signed numbers by unsigned ones;
-// 128 sum(q_x) is taken off each sum before it begins. Everything runs in the calling thread.
-// Inside of core only.
+// Each row of W (an output channel) and each row of x has its own scale. Integer sums are exact.
+// The scaling float(sum) * s_x * s_w + b rounds after each operation (no fused multiply-add). So
+// all ways give the same bits. W is in strips of 32 outputs as in gemm_packed.h. Four inputs of an
+// output lie together, as q_w + 128, since the instructions multiply signed by unsigned numbers;
+// each sum starts at -128 sum(q_x) to compensate. Runs in the calling thread. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +16,29 @@
 
 namespace tern::kernels {
 
-/// From the slowest to the fastest.
+/// From slowest to fastest.
 enum class Int8Way : int {
   kPlain = 0,       ///< loops
   kAvx2 = 1,        ///< 16-bit products, added in pairs
   kAvxVnni = 2,     ///< vpdpbusd of 32 bytes
   kAvx512Vnni = 3,  ///< vpdpbusd of 64 bytes
 };
-/// What this processor can run, within what simd() runs at.
+/// Whether this processor has the way, within the level that simd() uses.
 bool int8_way_available(Int8Way way);
-/// The fastest of these; looked up once a level.
+/// The fastest available way; determined once per level.
 Int8Way best_int8_way();
 
-/// The most inputs whose sums fit into 32 bits whatever they are.
+/// The largest number of inputs whose sums always fit into 32 bits.
 constexpr int64_t kMaxInt8Inputs = int64_t{1} << 17;
-/// Inputs as they are stored: a multiple of 4.
+/// The stored number of inputs: k rounded up to a multiple of 4.
 inline int64_t int8_inputs(int64_t k) { return (k + 3) / 4 * 4; }
 
-/// packed: strips_of(n) * 32 * int8_inputs(k) bytes of w (n, k); scales: strips_of(n) * 32, 0
-/// behind n and for rows of zeros.
+/// packed: strips_of(n) * 32 * int8_inputs(k) bytes of w (n, k). scales: strips_of(n) * 32 numbers;
+/// 0 beyond n and for rows of zeros.
 void pack_int8(const float* w, int64_t n, int64_t k, uint8_t* packed, float* scales);
 
-/// Rows of x as products read them: q (rows, int8_inputs(k)), scales (rows), and the numbers
-/// -128 sum(q) that sums begin with. A row with a NaN or an infinity has such a scale.
+/// Rows of x for products: q (rows, int8_inputs(k)), scales (rows), and the starts of the sums,
+/// -128 sum(q). The scale of a row with NaN or infinity is NaN or infinite.
 struct Int8Rows {
   int8_t* q;
   float* scales;
@@ -47,12 +46,11 @@ struct Int8Rows {
 };
 void quantize_rows(const float* x, int64_t rows, int64_t k, int64_t x_stride, const Int8Rows& to);
 
-/// As multiply_strips. w_scales as pack_int8 gives them.
-/// REQUIRES: int8_way_available(way).
+/// As multiply_strips. w_scales are from pack_int8. REQUIRES: int8_way_available(way).
 void multiply_int8(Int8Way way, const StripRange& range, const Int8Rows& x, const uint8_t* packed,
                    const float* w_scales, float* y, int64_t y_stride, const StripEnd& end);
 
-/// rows (n, int8_inputs(k)) of what pack_int8 made, numbers + 128 as there.
+/// rows (n, int8_inputs(k)): the numbers that pack_int8 packed, still + 128.
 void unpack_int8(const uint8_t* packed, int64_t n, int64_t k, uint8_t* rows);
 
 /// One row of x.
@@ -60,7 +58,7 @@ struct Int8Row {
   const int8_t* q;
   float scale;
 };
-/// y[i] = output list[i]: the bits of multiply_int8.
+/// y[i] = output list[i], with the same bits as multiply_int8.
 void multiply_int8_some(const Int8Row& x, const uint8_t* rows, int64_t k, const float* w_scales,
                         const float* bias, const int64_t* list, int64_t count, float* y);
 

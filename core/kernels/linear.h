@@ -1,5 +1,5 @@
-// What linear does beside its product: the pass over a panel while it is in the cache, and the
-// first pass of the backward. Inside of core only.
+// What linear does apart from its product: finishing a panel while it is in the cache, and the
+// first pass of backward. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tern::kernels {
 
-/// Matrices of n columns without gaps.
+/// Contiguous matrices with n columns.
 template <class T>
 struct LinearOutput {
   int64_t n;
@@ -50,7 +50,7 @@ void finish_panel(const LinearOutput<T>& out, const Panel& panel, F f) {
   }
 }
 
-/// y = f(x), n numbers each: the same bits as from finish_panel.
+/// y = f(x) for n numbers, with the same bits as finish_panel.
 template <class T, class F>
 void activate(int64_t n, const T* x, T* y, F f) {
   parallel_for(n, 1 << 12, [=](int64_t begin, int64_t end) {
@@ -61,9 +61,9 @@ void activate(int64_t n, const T* x, T* y, F f) {
   });
 }
 
-/// dpre (rows, n) = df(dy, kept) and, unless null, dbias (n) = the sums of its columns, in blocks
-/// of rows whose sums are added in order. With a mask it is df(dropped dy, kept). dpre may be dy.
-/// Kept is T or, with a T of float, Bf16.
+/// dpre (rows, n) = df(dy, kept), or df(dropped dy, kept) with a mask. Unless null, dbias (n) is
+/// the sum of its rows, in blocks whose sums are added in order. dpre may be dy. Kept is T, or Bf16
+/// if T is float.
 template <class T, class Kept, class F>
 void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* dpre, T* dbias,
                      const DropMask* mask, F df) {

@@ -1,4 +1,4 @@
-// Linear recurrences along the middle axis of operands (outer, n, inner) without gaps, and their
+// Linear recurrences along the middle axis of contiguous operands (outer, n, inner), and their
 // gradients. Inside of core only.
 #pragma once
 
@@ -8,16 +8,16 @@ namespace tern::kernels {
 
 struct ScanShape {
   int64_t outer, n, inner;
-  bool reverse;  ///< from the last step to the first
+  bool reverse;  ///< runs from the last step to the first
 };
 
-/// h_t = a_t h_{t-1} + b_t; `initial` (outer, inner) is h before the first step, null for zeros.
+/// h_t = a_t h_{t-1} + b_t. `initial` (outer, inner) is h before the first step; null: zeros.
 template <class T>
 void linear_scan(const ScanShape& shape, const T* a, const T* b, const T* initial, T* h);
 
 template <class T>
 struct ScanGradients {
-  const T *a, *h, *initial, *dh;  ///< initial: null for zeros
+  const T *a, *h, *initial, *dh;  ///< initial: null means zeros
   T *da, *db, *dinitial;          ///< db may be dh; dinitial may be null
 };
 

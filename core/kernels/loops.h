@@ -1,6 +1,6 @@
-// The one strided iterator of every kernel. A plan merges the axes that lie without gaps in all
-// operands, so that most layouts become one or two loops; for_each_run then hands out the
-// innermost runs. Several threads may walk disjoint ranges of one plan.
+// The strided iterator that every kernel uses. A plan merges axes that are contiguous in all
+// operands, so that most layouts become one or two loops. for_each_run then gives the innermost
+// runs. Several threads may walk disjoint ranges of one plan.
 #pragma once
 
 #include <algorithm>
@@ -17,25 +17,25 @@ struct Loops {
   int operands = 0;
   int64_t numel = 0;
   Shape sizes;                                ///< merged axes, outermost first; at least one
-  std::array<Strides, kMaxOperands> strides;  ///< of each operand, in elements
+  std::array<Strides, kMaxOperands> strides;  ///< per operand, in elements
 
   int64_t inner_size() const { return sizes.back(); }
   int64_t inner_stride(int operand) const { return strides[operand].back(); }
 };
 
-/// The loops over `shape` for operands that all have that shape (expanded to it where needed).
-/// Offsets of layouts are left out: they are part of the data pointers.
+/// The loops over `shape` for operands of that shape (expanded to it if necessary). Ignores offsets
+/// of layouts: the data pointers include them.
 Loops plan_loops(const Shape& shape, std::initializer_list<const Layout*> operands);
 
-/// Positions of one run: element offset of every operand from its data pointer.
+/// The position of a run: each operand's element offset from its data pointer.
 using Offsets = std::array<int64_t, kMaxOperands>;
 
-/// Offsets of linear index `at` (row-major over the merged axes) and its index along each axis.
+/// The offsets of linear index `at` (row-major over the merged axes). Sets its index along each
+/// axis.
 Offsets seek(const Loops& loops, int64_t at, Dims& index);
 
-/// Calls body(offsets, count) for the pieces of innermost runs that make up elements
-/// [first, last) in row-major order; element i of the piece of operand k lies at
-/// offsets[k] + i * loops.inner_stride(k).
+/// Calls body(offsets, count) for the parts of innermost runs that make up elements [first, last)
+/// in row-major order. Element i of operand k is at offsets[k] + i * loops.inner_stride(k).
 template <class Body>
 void for_each_run(const Loops& loops, int64_t first, int64_t last, Body&& body) {
   if (first >= last) return;

@@ -1,4 +1,4 @@
-// What matrix products take and give: matrices, a product of two, panels of a result. Inside of
+// Inputs and outputs of matrix products: matrices, a product of two, panels of a result. Inside of
 // core only.
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace tern::kernels {
 
-/// The largest size or stride that is handed to BLAS, which counts in 32 bits.
+/// The largest size or stride to pass to BLAS, which counts in 32 bits.
 constexpr int64_t kMaxInt = int64_t{1} << 30;
 
-/// Element (i, j) of a matrix lies at data[i * row + j * col].
+/// Element (i, j) of a matrix is at data[i * row + j * col].
 struct MatrixStrides {
   int64_t row = 0, col = 0;
 };
 
-/// An operand of a product of f32: its numbers, or bfloat16 ones (for products in bf16 alone).
+/// An operand of an f32 product: f32 numbers or, for bf16 products only, bfloat16 numbers.
 struct Bf16 {
   uint16_t bits;  ///< the upper half of an f32
 };
@@ -31,7 +31,7 @@ struct Factor {
     if (bf16) return static_cast<const Bf16*>(data) + offset;
     return static_cast<const float*>(data) + offset;
   }
-  /// fn(pointer) with the type that it has.
+  /// Calls fn(pointer) with the actual type.
   template <class Fn>
   void visit(Fn fn) const {
     if (bf16)
@@ -41,7 +41,7 @@ struct Factor {
   }
 };
 
-/// Where an operand's elements lie: of f32, as one may be stored.
+/// A pointer to an operand's elements; f32 ones may be stored as bfloat16.
 template <class T>
 using Elements = std::conditional_t<std::is_same_v<T, float>, Factor, const T*>;
 
@@ -50,7 +50,7 @@ template <class T>
 const T* moved(const T* x, int64_t offset) {
   return x + offset;
 }
-/// REQUIRES: they are not stored as bfloat16.
+/// REQUIRES: the elements are not bfloat16.
 inline const float* numbers(const Factor& x) { return static_cast<const float*>(x.data); }
 template <class T>
 const T* numbers(const T* x) {
@@ -65,29 +65,29 @@ struct Matrix {
   Matrix transposed() const { return {data, {strides.col, strides.row}}; }
 };
 
-/// C = A B + beta C with A (m, k), B (k, n) and C (m, n), whose rows are without gaps and ldc
-/// apart. Every kernel for products takes this.
+/// C = A B + beta C with A (m, k), B (k, n) and C (m, n). Rows of C are contiguous and ldc apart.
+/// All kernels for products take this.
 template <class T>
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   Matrix<T> a = {}, b = {};
   T* c = nullptr;
   int64_t ldc = 0;
-  T beta = 0;  ///< then what C held does not matter
+  T beta = 0;  ///< 0: ignores the old C
 };
 
-/// Whether BLAS can read a rows x cols matrix where it lies: one stride is 1 and the other reaches
-/// over the first (the stride of an axis of size 1 does not count). Others must be copied first.
+/// Whether BLAS can read a rows x cols matrix in place: one stride is 1 and the other at least the
+/// length of that axis (strides of axes of size 1 do not count). Copy any other matrix first.
 bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
 
-/// A finished part of C: `rows` runs of `cols` elements without gaps, `stride` apart, the first
-/// at C + offset.
+/// A finished part of C: `rows` contiguous runs of `cols` elements, `stride` apart, from C +
+/// offset.
 struct Panel {
   int64_t offset, rows, cols, stride;
 };
 
-/// Called on each panel of C as soon as its sums are complete, while it is in the cache; from
-/// several threads at a time. Panels cover every element of C once.
+/// Called on each panel of C as soon as its sums are complete, while it is in the cache. Several
+/// threads call it at a time. Panels cover every element of C once.
 using PanelDone = std::function<void(const Panel&)>;
 
 }  // namespace tern::kernels

@@ -1,24 +1,24 @@
-// One step of the memory of a Neural Turing Machine, forward and backward, a row of the batch at a
-// time; the equations are in core/ops/ntm.h. Memory lies with its slots last, (M, N), so that all
-// loops run along slots. Inside of core only.
+// One step of a Neural Turing Machine's memory, forward and backward, one row of the batch at a
+// time. Equations: core/ops/ntm.h. Memory is stored as (M, N), slots last, so that all loops run
+// over slots. Inside of core only.
 #pragma once
 
 #include <cstdint>
 
 namespace tern::kernels {
 
-/// B rows, N slots of width M, R read and W write heads that shift by up to S slots.
+/// B rows, N slots of width M, R read and W write heads, shifts up to S slots.
 struct NtmSize {
   int64_t batch, slots, width, reads, writes, shift;
-  bool content, interpolation, shifting, sharpening;  ///< which stages of addressing there are
+  bool content, interpolation, shifting, sharpening;  ///< stages of addressing in use
 
   int64_t heads() const { return writes + reads; }
   int64_t kernel() const { return 2 * shift + 1; }
-  int64_t address() const { return width + kernel() + 3; }  ///< numbers that address a head
-  /// Where head h begins in a row of parameters: writing heads come first.
+  int64_t address() const { return width + kernel() + 3; }  ///< numbers per head for addressing
+  /// Where head h begins in a row of parameters. Writing heads come first.
   int64_t head(int64_t h) const { return h * address() + (h < writes ? h : writes) * 2 * width; }
   int64_t parameters() const { return head(heads()); }
-  /// A row of the state: what was read (R, M) | weightings (W + R, N) | memory (M, N).
+  /// A row of the state: last reads (R, M) | weightings (W + R, N) | memory (M, N).
   int64_t weights_at() const { return reads * width; }
   int64_t memory_at() const { return weights_at() + heads() * slots; }
   int64_t state() const { return memory_at() + width * slots; }
@@ -28,7 +28,7 @@ struct NtmSize {
 template <class T>
 void ntm_forward(const NtmSize& size, const T* heads, const T* state, T* next);
 
-/// From `d`, the gradient of `next`, those of the heads and of the state; `dstate` may be `d`.
+/// The gradients of heads and state, from `d`, the gradient of `next`. `dstate` may be `d`.
 template <class T>
 void ntm_backward(const NtmSize& size, const T* heads, const T* state, const T* next, const T* d,
                   T* dheads, T* dstate);

@@ -1,6 +1,6 @@
-// What both passes of ntm.h compute of one row: a head's addressing with what it keeps for
-// backward, and writing. A simd() a stage: in one for the whole row g++ would double its loops, one
-// for each stage that may be off, and leave some of them scalar. Inside of core only.
+// Shared by both passes of ntm.h, for one row: a head's addressing, with what it keeps for
+// backward, and writing. Each stage has its own simd(): in a single one g++ would duplicate the
+// loops for each stage that may be off, and leave some of them scalar. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace tern::kernels::ntm {
 
-inline constexpr double kCosineEps = 1e-8;    // of the product of norms
-inline constexpr double kSharpenEps = 1e-30;  // of a weight whose logarithm is taken
+inline constexpr double kCosineEps = 1e-8;    // added to the product of norms
+inline constexpr double kSharpenEps = 1e-30;  // added to a weight before its logarithm
 
-/// What backward needs of one head's addressing, in scratch.
+/// What backward needs of one head's addressing, in scratch memory.
 template <class T>
 struct HeadTrace {
   T* cosine;   // (N)
@@ -79,8 +79,8 @@ template <class T>
   for (; j < m; ++j) y[j] = dot<T>(rows + j * n, x, n);
 }
 
-/// y = softmax(a x) for a >= 0. The largest is taken off before the product, so that no a is too
-/// large. x and y may be the same.
+/// y = softmax(a x) for a >= 0. Subtracts the largest x before the multiplication, so that no a is
+/// too large. x and y may be the same.
 template <class T>
 [[gnu::always_inline]] inline void scaled_softmax(T a, const T* x, T* y, int64_t n) {
   const T top = max_of(x, n);
@@ -112,7 +112,7 @@ void column_norms(const T* memory, T* norms, int64_t m, int64_t n) {
   });
 }
 
-/// The numbers of a head behind its key.
+/// The numbers of a head after its key.
 template <class T>
 struct HeadNumbers {
   T beta, gate, gamma;
@@ -140,7 +140,7 @@ void match_content(const NtmSize& s, const T* key, T beta, const T* memory, cons
   });
 }
 
-/// Continues x (n), which begins S behind `padded`, around both ends.
+/// Extends x (n), which begins S after `padded`, cyclically at both ends.
 template <class T>
 void wrap(T* padded, int64_t n, int64_t shift) {
   for (int64_t j = 1; j <= shift; ++j) {  // j may be larger than n
@@ -149,7 +149,7 @@ void wrap(T* padded, int64_t n, int64_t shift) {
   }
 }
 
-/// Everything up to what is sharpened, and its logarithm.
+/// Computes everything up to the input of sharpening, and its logarithm.
 template <class T>
 void trace_head(const NtmSize& s, const T* p, const T* memory, const T* norms, const T* old,
                 const HeadTrace<T>& t) {
@@ -184,7 +184,7 @@ void trace_head(const NtmSize& s, const T* p, const T* memory, const T* norms, c
     });
 }
 
-/// to = from (1 - w e^T) + w a^T; p points to what erases, before its sigmoid, and adds.
+/// to = from (1 - w e^T) + w a^T. p points to e (before its sigmoid), then a (before tanh).
 template <class T>
 void write_memory(const NtmSize& s, const T* p, const T* w, const T* from, T* to) {
   simd([=, n = s.slots, m = s.width] {
@@ -198,7 +198,7 @@ void write_memory(const NtmSize& s, const T* p, const T* w, const T* from, T* to
   });
 }
 
-/// fn(row, scratch) for every row; a row reads and writes its memory some ten times.
+/// Calls fn(row, scratch) for every row; a row reads and writes its memory about ten times.
 template <class T, class F>
 void for_each_row(const NtmSize& s, int64_t scratch_size, F fn) {
   const int64_t work = 10 * s.slots * (s.width + 8) * (1 + s.heads());

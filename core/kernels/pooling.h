@@ -1,4 +1,4 @@
-// Maxima over windows of unequal sizes. Inside of core only.
+// Maxima over windows of different sizes. Inside of core only.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace tern::kernels {
 
-/// The planes (depth, height, width) of contiguous x are cut into out_size windows: number i of m
-/// along an axis of n goes from floor(i * n / m) to ceil((i + 1) * n / m).
+/// Cuts the planes (depth, height, width) of contiguous x into out_size windows: for an axis of n
+/// cut into m, window i is from floor(i * n / m) to ceil((i + 1) * n / m).
 struct AdaptivePool {
   std::array<int64_t, 3> size, out_size;
 
@@ -20,7 +20,7 @@ struct AdaptivePool {
   }
 };
 
-/// For each window of each plane the position in its plane of the largest element: the first of
+/// For each window of each plane: the position of the largest element in its plane, the first of
 /// equals, or the first NaN.
 template <class T>
 void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x,

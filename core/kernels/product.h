@@ -1,5 +1,5 @@
-// One matrix product on the calling thread, by BLAS or by our own tiles (gemm_tiles.h): what gemm()
-// and attention() are made of. Inside of core only.
+// One matrix product on the calling thread, by BLAS or our own tiles (gemm_tiles.h), for gemm() and
+// attention(). Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/matrix.h"
@@ -7,19 +7,19 @@
 
 namespace tern::kernels {
 
-/// An empty sum gives beta C. T is float, double or int64_t (plain loops). Elements are stored as
-/// bfloat16 where matmul_precision() is bf16 alone.
-/// REQUIRES: blas_takes() A and B; a BlasScope is held (not for int64_t).
+/// An empty sum gives beta C. T is float, double or int64_t (plain loops). Only if
+/// matmul_precision() is bf16 may elements be stored as bfloat16. REQUIRES: blas_takes() A and B; a
+/// BlasScope is held (not for int64_t).
 template <class T>
 void multiply(const Product<T>& p);
 
-/// B (k, n) of products that read its first rows and columns, each. Where there are several of them
-/// and our own tiles compute them, it is packed once; else they are as multiply() has them.
+/// A B (k, n) for several products; each reads its first rows and columns. It is packed once if
+/// there are several products and our own tiles compute them. Otherwise multiply() reads it.
 template <class T>
 class SharedFactor {
  public:
   SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
-  /// p, whose B is the first k rows and n columns of this one.
+  /// Computes p with the first k rows and n columns of this as its B.
   void multiply(Product<T> p) const;
 
  private:
@@ -29,7 +29,7 @@ class SharedFactor {
   Scratch<T> numbers_;
 };
 
-/// C *= beta, without reading C where beta is 0.
+/// C *= beta, without reading C if beta is 0.
 template <class T>
 void scale(T* c, int64_t rows, int64_t cols, int64_t ldc, T beta);
 

@@ -1,10 +1,10 @@
-// The machine behind reduction.h, given an operation:
+// The implementation of reduction.h, for an operation:
 //
 //   struct Op {
 //     using In = ..., Acc = ..., Out = ...;
-//     Acc start() const;                    // of nothing
-//     Acc step(Acc a, In x) const;          // takes in one element
-//     Acc merge(Acc a, Acc b) const;        // of two parts
+//     Acc start() const;                    // of an empty reduction
+//     Acc step(Acc a, In x) const;          // adds one element
+//     Acc merge(Acc a, Acc b) const;        // combines two parts
 //     Out finish(Acc a) const;
 //   }; Inside of core only.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace tern::kernels {
 
-/// Elements of x in one piece of work, and the most columns in it.
+/// Number of elements of x in one piece of work, and the largest number of columns in it.
 constexpr int64_t kReduceBlock = 1 << 15;
 constexpr int64_t kReduceColumns = 512;
 
-/// n elements, `stride` apart. Neighbours go to 32 running values, so that it vectorises.
+/// Reduces n elements, `stride` apart, into 32 running values so that the loop vectorises.
 template <class Op>
 [[gnu::always_inline]] inline typename Op::Acc reduce_run(Op op, const typename Op::In* x,
                                                           int64_t n, int64_t stride) {
@@ -44,7 +44,7 @@ template <class Op>
   return a;
 }
 
-/// acc[j] takes in `rows` elements of column j.
+/// Adds `rows` elements of column j to each acc[j].
 template <class Op>
 [[gnu::always_inline]] inline void reduce_columns_run(Op op, const typename Op::In* x, int64_t rows,
                                                       int64_t row_stride, int64_t columns,
@@ -65,7 +65,7 @@ template <class Op>
       acc[j] = op.step(acc[j], x[r * row_stride + j * column_stride]);
 }
 
-/// Elements [first, last) of the reduced axes.
+/// Reduces elements [first, last) of the reduced axes.
 template <class Op>
 typename Op::Acc reduce_range(Op op, const Loops& reduced, const typename Op::In* x, int64_t first,
                               int64_t last) {
@@ -78,7 +78,7 @@ typename Op::Acc reduce_range(Op op, const Loops& reduced, const typename Op::In
   return a;
 }
 
-/// y[i] = the parts' results, part[b * n + i] for b < parts, merged in order.
+/// y[i] = the parts' results part[b * n + i], b < parts, merged in order.
 template <class Op>
 void merge_parts(Op op, const typename Op::Acc* part, int64_t parts, int64_t n,
                  typename Op::Out* y) {
@@ -93,7 +93,7 @@ void merge_parts(Op op, const typename Op::Acc* part, int64_t parts, int64_t n,
   });
 }
 
-/// The reduced axes lie together: each result on its own, long rows in parts.
+/// For a contiguous reduced axis: computes each result on its own, long rows in parts.
 template <class Op>
 void reduce_rows(const ReducePlan& plan, Op op, const typename Op::In* x, typename Op::Out* y) {
   using Acc = typename Op::Acc;
@@ -134,7 +134,7 @@ void reduce_rows(const ReducePlan& plan, Op op, const typename Op::In* x, typena
                });
 }
 
-/// A kept axis lies together: blocks of its columns take in row after row.
+/// For a contiguous kept axis: adds row after row to blocks of columns.
 template <class Op>
 void reduce_columns(const ReducePlan& plan, Op op, const typename Op::In* x, typename Op::Out* y) {
   using Acc = typename Op::Acc;

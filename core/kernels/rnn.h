@@ -1,14 +1,14 @@
-// The pointwise part of recurrent cells: what stands around the matrix product of a time step, in
-// one pass. B rows (sequences) of H units without gaps; sigma is the logistic function.
+// The pointwise part of recurrent cells: everything around the matrix product of a time step, in
+// one pass. B rows (sequences) of H units, contiguous; sigma is the logistic function.
 //
-// Every cell keeps what its backward needs in the memory of its gates: a row of pre-activations
-// becomes the row of what they were activated to (`gates` and `activated` may be the same), and
-// that row's gradient `dgates` is laid out in the same way:
+// Every cell keeps what backward needs in the memory of its gates. A row of pre-activations becomes
+// a row of activations (`gates` and `activated` may be the same). The row's gradient `dgates` has
+// the same layout:
 //   tanh, relu  (B, H)   h
 //   LSTM        (B, 4H)  i | f | g | o
-//   GRU         (B, 4H)  r | z | q | n, where q = W_hn h + b_hn goes in and out as it is
-// A GRU's r, z and q lie together because they get W_hh h, q and n apart because r meets q alone.
-// Inside of core only.
+//   GRU         (B, 4H)  r | z | q | n, where q = W_hn h + b_hn is not activated
+// In a GRU r, z and q are neighbours because W_hh h adds to them. q and n are separate because r
+// multiplies only q. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace tern::kernels {
 
 /// The rows of one time step. A row whose sequence has ended (time >= lengths[row]) keeps its
-/// state; on the way back it passes the state's gradient on, and its gates' is 0.
+/// state. Backward passes its state's gradient on; the gradient of its gates is 0.
 struct StepRows {
   int64_t batch, hidden;
   int64_t time = 0;
@@ -27,7 +27,7 @@ struct StepRows {
 
 enum class Squash { tanh, relu };
 
-/// h' = squash(gates). `h` is read for rows that have ended.
+/// h' = squash(gates). `h` is read for ended rows.
 template <class T>
 struct RnnStep {
   const T* gates;
@@ -37,8 +37,8 @@ struct RnnStep {
 template <class T>
 void rnn_forward(const StepRows& rows, Squash squash, const RnnStep<T>& step);
 
-/// dh holds the gradient of h' from later steps, dy (or null) that of the output; on return it
-/// holds what goes to h besides dgates W_hh.
+/// In: dh is the gradient of h' from later steps, dy (or null) that of the output. Out: dh is the
+/// gradient of h without the part dgates W_hh.
 template <class T>
 struct RnnStepGradient {
   const T* new_h;
@@ -62,7 +62,7 @@ struct LstmStep {
 template <class T>
 void lstm_forward(const StepRows& rows, const LstmStep<T>& step);
 
-/// As RnnStepGradient; dc likewise holds the gradient of c' and then that of c.
+/// As RnnStepGradient. In: dc is the gradient of c'; out: that of c.
 template <class T>
 struct LstmStepGradient {
   const T* activated;
@@ -99,12 +99,12 @@ struct GruStepGradient {
 template <class T>
 void gru_backward(const StepRows& rows, const GruStepGradient<T>& step);
 
-/// The rows r | z | n of a GRU's input and of its state, (B, 3H) each, as one row of gates:
-/// x_r + h_r | x_z + h_z | h_n | x_n.
+/// Combines the rows r | z | n of a GRU's input and state, (B, 3H) each, to one row of gates: x_r +
+/// h_r | x_z + h_z | h_n | x_n.
 template <class T>
 void gru_join(const StepRows& rows, const T* of_x, const T* of_h, T* gates);
 
-/// The gradients of both from that of the gates.
+/// Splits the gates' gradient into those of input and state.
 template <class T>
 void gru_part(const StepRows& rows, const T* dgates, T* dof_x, T* dof_h);
 

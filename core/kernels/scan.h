@@ -1,5 +1,5 @@
-// Running products and extremes along the middle axis of x (outer, n, inner), which lies without
-// gaps. Inside of core only.
+// Cumulative products and extremes along the middle axis of contiguous x (outer, n, inner). Inside
+// of core only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace tern::kernels {
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner);
 
-/// y[i] = the largest (smallest) of x[0] to x[i], and where it was last; NaN from the first on.
+/// y[i] = the largest (smallest) of x[0] to x[i] and its last index; NaN from the first NaN on.
 template <class T>
 void cumulative_extreme(bool largest, const T* x, T* y, int64_t* indices, int64_t outer, int64_t n,
                         int64_t inner);

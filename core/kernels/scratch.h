@@ -8,7 +8,7 @@
 
 namespace tern::kernels {
 
-/// n numbers, not initialised, 64-byte aligned; nothing for n = 0.
+/// n uninitialised numbers, 64-byte aligned; no memory for n = 0.
 template <class T>
 class Scratch {
  public:

@@ -1,5 +1,5 @@
-// Softmax along rows of x (rows, n), which lies without gaps; gradients too. Rows are independent
-// of each other. Sums are kept in double. Inside of core only.
+// Softmax along the rows of contiguous x (rows, n), and its gradients. Rows are independent of each
+// other. Sums are in double. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace tern::kernels {
 
-/// Which elements of the rows count (not 0): element j of row i is at
-/// data[offset of element i in `rows` + j].
+/// Which elements count (those not 0): element j of row i is at data[offset of element i in `rows`
+/// + j].
 struct RowMask {
-  const uint8_t* data = nullptr;  ///< null: all count
+  const uint8_t* data = nullptr;  ///< null: all elements count
   Loops rows;
 };
 

@@ -1,5 +1,5 @@
-// Order along one axis. NaN counts as greater than every number; equal elements keep their order.
-// Inside of core only.
+// Sorting along one axis. NaN sorts above every number; the order of equal elements is kept. Inside
+// of core only.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace tern::kernels {
 
-/// The axis that is ordered: its length in the input, and the strides along it.
+/// The sorted axis: its length in the input, and the strides along it.
 struct SortAxis {
   int64_t size, from_stride, values_stride, indices_stride;
 };
 
-/// The first `count` elements of every line in order, and where they were. Operands of the lines:
+/// The first `count` elements of every sorted line, and their indices. Operands of the lines:
 /// input, values, indices.
 void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, bool descending,
           const void* from, void* values, int64_t* indices);
 
-/// The position of the greatest (or least) element of every line: the first of equals, the first
-/// NaN where there is one. Operands of the lines: input, result. REQUIRES: size > 0.
+/// The index of the greatest (least) element of every line: the first of equals, or the first NaN.
+/// Operands of the lines: input, result. REQUIRES: size > 0.
 void arg_extreme(DType type, const Loops& lines, int64_t size, int64_t stride, bool greatest,
                  const void* from, int64_t* to);
 

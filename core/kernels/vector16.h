@@ -1,4 +1,4 @@
-// 16 floats in a register of AVX-512, by the compiler's vector type. Inside of core only.
+// 16 floats in an AVX-512 register, as a compiler vector type. Inside of core only.
 #pragma once
 
 #if defined(__x86_64__)
@@ -11,8 +11,8 @@ namespace tern::kernels {
 /// 16 floats in one register.
 typedef float Vector __attribute__((vector_size(64)));
 constexpr int kLanes = 16;
-/// 16 floats at any address. A struct, as in the compilers' own headers: a vector type that is
-/// itself aligned(4) keeps that only under its own name, not in references or template arguments.
+/// 16 floats at any address. A struct, as in the compilers' own headers: a vector type with
+/// aligned(4) loses that attribute in references and template arguments.
 struct [[gnu::packed, gnu::may_alias]] Anywhere {
   Vector vector;
 };
@@ -25,9 +25,9 @@ static_assert(alignof(Anywhere) == 1 && sizeof(Anywhere) == sizeof(Vector));
   reinterpret_cast<Anywhere*>(p)->vector = v;
 }
 
-/// Where the elements of a shuffle of two registers come from (16 and more: from the second), by
-/// the place in the result: the lower or upper half of every four elements, single ones or pairs of
-/// the two by turns; and the even or odd fours of both. All are one instruction without a table.
+/// Source indices of shuffles of two registers (16 and more: the second one). Interleaves the lower
+/// or upper half of every four elements, single elements or pairs; or takes the even or odd groups
+/// of four from both. Each is one instruction without a table.
 template <bool kUpper>
 constexpr int single(size_t i) {
   return static_cast<int>(i / 4 * 4 + i % 4 / 2 + (kUpper ? 2 : 0) + i % 2 * kLanes);
@@ -52,8 +52,8 @@ template <auto kFrom>
   return shuffle<kFrom>(x, y, std::make_index_sequence<kLanes>());
 }
 
-/// Transposes 16 x 16 elements: first blocks of 4 x 4, after which quarter q of x[4 n + c] is
-/// column 4 q + c of the rows 4 n to 4 n + 3; then the quarters.
+/// Transposes 16 x 16 elements. First blocks of 4 x 4; quarter q of x[4 n + c] is then column 4 q +
+/// c of rows 4 n to 4 n + 3. Then the quarters.
 [[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void transpose(Vector* x) {
   Vector y[kLanes];
 #pragma GCC unroll 8
