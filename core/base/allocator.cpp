@@ -20,17 +20,17 @@ namespace tern {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-// Cached and live bytes together stay below peak live bytes * 5/4 + kSlack: batches of varying
-// size then cannot make the cache grow without end.
+// Cached and live bytes together stay below peak live bytes * 5/4 + kSlack, so that batches of
+// varying size cannot grow the cache without limit.
 constexpr int64_t kSlack = int64_t{16} << 20;
 // No machine has more; sums and products of sizes up to here fit 63 bits.
 constexpr std::size_t kMost = std::size_t{1} << 56;
 
-// Blocks that take this and more are the arena's.
+// Blocks of at least this size come from the arena.
 constexpr std::size_t kLarge = std::size_t{256} << 10;
 
-// What a block takes. Sizes of small ones are rounded up to eight steps an octave: at most an
-// eighth is wasted.
+// The size of a block. Small sizes are rounded up to eight steps per octave: at most an eighth is
+// wasted.
 std::size_t taken(std::size_t bytes) {
   if (bytes > kMost) fail_memory(fmt::format("out of memory: {} bytes asked for", bytes));
   bytes = std::max(bytes, kAlign);
@@ -39,8 +39,8 @@ std::size_t taken(std::size_t bytes) {
   return bucket < kLarge ? bucket : std::max(detail::Arena::taken(bytes), kLarge);
 }
 
-// What it guards takes less than a hundred nanoseconds, and the threads of a parallel loop come at
-// the same time: a mutex would put them to sleep for many times longer.
+// The critical section takes less than 100 nanoseconds, and the threads of a parallel loop arrive
+// together: a mutex would put them to sleep for much longer.
 class SpinLock {
  public:
   void lock() {
@@ -53,8 +53,8 @@ class SpinLock {
   std::atomic_flag taken_;
 };
 
-// Free small blocks of one size, the last to come the first to go. A block holds the link to the
-// next itself: freeing must not ask for memory, because it cannot fail.
+// Free small blocks of one size, last in first out. Each block stores the link to the next one:
+// freeing must not allocate, because it cannot fail.
 class Blocks {
  public:
   bool empty() const { return !top_; }
@@ -90,13 +90,13 @@ class Cache {
     stats_.live -= static_cast<int64_t>(bytes);
     if (bytes >= kLarge) return arena_.give_back(p);
     small_ += static_cast<int64_t>(bytes);
-    free_.find(bytes)->second.push(p);  // there since the block came from the system
+    free_.find(bytes)->second.push(p);  // exists since the block was allocated
   }
 
   void trim() {
     std::lock_guard lock(mutex_);
     shrink(0);
-    malloc_trim(0);  // pages of the small ones
+    malloc_trim(0);  // pages of small blocks
   }
 
   MemoryStats stats() {
@@ -119,9 +119,9 @@ class Cache {
  private:
   int64_t cached() const { return small_ + static_cast<int64_t>(arena_.free_bytes()); }
 
-  // A block of the very bucket: the same sequence of requests then finds the same blocks at every
-  // step. From a full cache one of up to twice the size: where shapes change from step to step,
-  // that is better than giving blocks back and touching fresh pages.
+  // Prefers a block of the same bucket: a repeated sequence of requests then finds the same blocks
+  // at every step. If the cache is full, takes a block of up to twice the size: with varying shapes
+  // that is better than returning blocks and touching fresh pages.
   void* take_small(std::size_t& bytes) {
     if (const auto it = free_.find(bytes); it != free_.end())
       if (void* p = take_from(it)) return p;
@@ -147,7 +147,7 @@ class Cache {
     return std::max<int64_t>(0, high / 4 * 5 + kSlack - stats_.live - need);
   }
 
-  // A new block would drive others out.
+  // A new block would evict others.
   bool cache_is_full(std::size_t bytes) const {
     return cached() > room(static_cast<int64_t>(bytes));
   }
@@ -170,7 +170,7 @@ class Cache {
     if (!p)
       fail_memory(fmt::format("out of memory: {} bytes asked for, {} in use by tensors", asked,
                               stats_.live));
-    high_water_ = std::max(high_water_, stats_.live + need);  // of what was granted
+    high_water_ = std::max(high_water_, stats_.live + need);  // of granted requests
     ++stats_.system_calls;
     return p;
   }
@@ -181,7 +181,7 @@ class Cache {
     return std::aligned_alloc(kAlign, bytes);
   }
 
-  // Gives blocks back, largest first, until at most `keep` bytes are cached.
+  // Returns blocks to the system, largest first, until at most `keep` bytes are cached.
   void shrink(int64_t keep) {
     if (cached() > keep)
       arena_.shrink(static_cast<std::size_t>(std::max<int64_t>(0, keep - small_)));
@@ -194,9 +194,9 @@ class Cache {
 
   SpinLock mutex_;
   detail::Arena arena_;
-  std::map<std::size_t, Blocks> free_;  // small ones by their size
+  std::map<std::size_t, Blocks> free_;  // small blocks by size
   int64_t small_ = 0;                   // bytes of these
-  MemoryStats stats_;                   // but what is cached
+  MemoryStats stats_;                   // without `cached`
   int64_t cap_ = 0;
   int64_t high_water_ = 0;
 };
@@ -204,7 +204,7 @@ class Cache {
 std::mutex listening;
 std::atomic<detail::AllocationListener*> listener = nullptr;
 
-// Never destroyed: tensors in static storage may outlive it otherwise.
+// Never destroyed, since tensors in static storage may outlive it.
 Cache& cache() {
   static Cache* instance = new Cache;
   return *instance;

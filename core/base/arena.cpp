@@ -10,8 +10,8 @@ namespace tern::detail {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-// Free stretches of a class that are looked at: a program that frees ten thousand blocks of nearly
-// one size must not pay for each of them at every allocation.
+// How many free stretches of a class a search looks at: a program that frees ten thousand blocks of
+// nearly the same size must not search them all at every allocation.
 constexpr int kLooked = 64;
 
 char* map(void* at, std::size_t bytes, int how) {
@@ -20,8 +20,8 @@ char* map(void* at, std::size_t bytes, int how) {
   return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
 }
 
-// Where blocks find room behind each other; nullptr where the system says (addresses may be scarce,
-// by `ulimit -v`).
+// An address with room for consecutive blocks; nullptr lets the system choose (addresses may be
+// scarce, by `ulimit -v`).
 char* roomy_place() {
   for (int bits = 40; bits >= 34; bits -= 2) {
     const std::size_t bytes = std::size_t{1} << bits;
@@ -73,13 +73,13 @@ void Arena::link_after(Stretch* before, Stretch* s) noexcept {
   (s->after ? s->after->before : last_) = s;
 }
 
-// What lay between them is gone.
+// The header between them disappears.
 void Arena::join(Stretch* before, Stretch* after) noexcept {
   if (before) before->after = after;
   (after ? after->before : last_) = before;
 }
 
-// The smallest that holds `size`, or nullptr.
+// The smallest stretch that holds `size`, or nullptr.
 Arena::Stretch* Arena::best_of(std::size_t of_class, std::size_t size) const noexcept {
   Stretch* best = nullptr;
   int looked = 0;
@@ -90,7 +90,7 @@ Arena::Stretch* Arena::best_of(std::size_t of_class, std::size_t size) const noe
   return best;
 }
 
-// The first from `from` on with a free stretch, or kClasses.
+// The first class from `from` on with a free stretch, or kClasses.
 std::size_t Arena::next_class(std::size_t from) const noexcept {
   for (std::size_t word = from / 64; word < occupied_.size(); ++word) {
     std::uint64_t bits = occupied_[word];
@@ -100,7 +100,7 @@ std::size_t Arena::next_class(std::size_t from) const noexcept {
   return kClasses;
 }
 
-// The first part of a stretch that is in no list; what is left is free.
+// Cuts a block off the front of an unlisted stretch; the rest becomes free.
 void* Arena::cut(Stretch* s, std::size_t size) noexcept {
   if (s->bytes > size) {
     auto* rest = new (reinterpret_cast<char*>(s) + size) Stretch{.bytes = s->bytes - size};
@@ -123,7 +123,7 @@ void* Arena::take(std::size_t size) noexcept {
   return cut(s, size);
 }
 
-// A block that begins at `at`, of fresh memory.
+// A block of fresh memory at address `at`.
 void* Arena::append(char* at, std::size_t bytes) noexcept {
   auto* s = new (at) Stretch{.bytes = bytes};
   link_after(last_, s);
@@ -131,10 +131,10 @@ void* Arena::append(char* at, std::size_t bytes) noexcept {
 }
 
 void* Arena::grow(std::size_t size) noexcept {
-  // Behind the last stretch, which may be free itself.
+  // After the last stretch, which may be free itself.
   if (last_) {
     const std::size_t had = last_->free ? last_->bytes : 0;
-    if (had >= size) {  // one of many that were not looked at
+    if (had >= size) {  // one that the search skipped
       unlist(last_);
       return cut(last_, size);
     }
@@ -146,7 +146,7 @@ void* Arena::grow(std::size_t size) noexcept {
       last_->bytes = size;
       return block_of(last_);
     }
-    if (p) munmap(p, size - had);  // kernels before 4.17 take the address for a wish
+    if (p) munmap(p, size - had);  // kernels before 4.17 may choose another address
   }
   char* p = map(roomy_place(), size, 0);
   return p ? append(p, size) : nullptr;
@@ -168,8 +168,8 @@ void Arena::give_back(void* block) noexcept {
   list(s);
 }
 
-// The last `bytes` of a free stretch; false if the system does not take them (it may have to cut
-// one of its own entries in two, of which it has so many).
+// Returns the last `bytes` of a free stretch; false if the system refuses (it may have to split a
+// mapping, and their number is limited).
 bool Arena::give_to_system(Stretch* s, std::size_t bytes) noexcept {
   unlist(s);
   Stretch *const before = s->before, *const after = s->after;

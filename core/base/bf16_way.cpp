@@ -23,7 +23,7 @@ bool has_avx512_bf16() {
   return has;
 }
 
-/// Linux keeps the tile registers of processes that ask for it (ARCH_REQ_XCOMP_PERM).
+/// Linux enables the tile registers only for processes that ask (ARCH_REQ_XCOMP_PERM).
 bool has_amx() {
   static const bool has = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;

@@ -31,9 +31,8 @@ Registers cpuid(unsigned leaf) {
   return r;
 }
 
-// __builtin_cpu_supports also asks whether the operating system saves the registers. It does not
-// know every instruction of x86-64-v3 in every compiler, so that MOVBE, F16C and LZCNT are read
-// from CPUID.
+// __builtin_cpu_supports also checks that the operating system saves the registers. Some compilers
+// do not know all instructions of x86-64-v3, so MOVBE, F16C and LZCNT are read from CPUID.
 VectorLevel detect_level() {
   __builtin_cpu_init();
   Registers one = cpuid(1), ext = cpuid(0x80000001);
@@ -64,8 +63,8 @@ VectorLevel detect_level() { return VectorLevel::kBaseline; }
 std::string detect_name() { return ""; }
 #endif
 
-/// OpenBLAS's own functions, null with another BLAS. Looked up at run time: with weak symbols the
-/// linker leaves them null when OpenBLAS comes in through an alternative libblas.so.
+/// OpenBLAS's own functions; null with another BLAS. Looked up at run time: weak symbols would stay
+/// null if OpenBLAS is loaded through an alternative libblas.so.
 struct OpenBlas {
   char* (*corename)() = nullptr;
   char* (*config)() = nullptr;
@@ -94,7 +93,7 @@ struct OpenBlas {
   }
 };
 
-/// Has OpenBLAS use the kernels named `wanted`; false, and all as before, if it does not have them.
+/// Makes OpenBLAS use the kernels `wanted`; if it has none, returns false and changes nothing.
 bool switch_kernels(const OpenBlas& blas, const std::string& wanted) {
   if (!blas.quit || !blas.init) return false;
   setenv("OPENBLAS_CORETYPE", wanted.c_str(), 1);

@@ -34,7 +34,7 @@ void DrawScope::drawn(const RngState& begin, uint64_t position) {
     if (position_ == log_[next_].last && ++next_ < log_.size()) position_ = log_[next_].first;
     return;
   }
-  // An empty draw stands for itself, so that the replay meets it where it was.
+  // An empty draw gets its own entry, so that the replay meets it in the same place.
   bool goes_on = !log_.empty() && log_.back().key == key && log_.back().last == first;
   if (goes_on && position != first)
     log_.back().last = position;

@@ -5,7 +5,7 @@
 namespace tern {
 
 Strides contiguous_strides(const Shape& shape) {
-  numel(shape);  // no product below exceeds what this allows
+  numel(shape);  // bounds every product below
   Strides strides = Dims::filled(shape.size(), 1);
   for (int i = shape.size() - 2; i >= 0; --i)
     strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
@@ -25,8 +25,8 @@ bool Layout::is_contiguous() const {
   return true;
 }
 
-// Old axes are gathered into groups that lie without gaps (stride[i] = shape[i+1]*stride[i+1]);
-// new axes must not straddle two groups.
+// Groups old axes that are contiguous with each other (stride[i] = shape[i+1]*stride[i+1]). A new
+// axis must not span two groups.
 std::optional<Layout> try_view(const Layout& layout, const Shape& shape) {
   if (layout.numel() == 0 || layout.is_contiguous())
     return Layout{shape, contiguous_strides(shape), layout.offset};
@@ -103,7 +103,7 @@ Layout diagonal(const Layout& layout, int a, int b, int64_t shift) {
   int64_t length = std::max<int64_t>(std::min(rows, columns), 0);
   Layout out = erase_axis(erase_axis(layout, std::max(a, b)), std::min(a, b));
   if (length > 0) out.offset += shift < 0 ? -shift * layout.strides[a] : shift * layout.strides[b];
-  // One element needs no stride; the sum of two that are never stepped along might not fit.
+  // A single element needs no stride, and the sum of two unused strides might overflow.
   int64_t stride = length > 1 ? layout.strides[a] + layout.strides[b] : 1;
   return insert_axis(out, out.ndim(), length, stride);
 }
@@ -111,7 +111,7 @@ Layout diagonal(const Layout& layout, int a, int b, int64_t shift) {
 Layout unfold(const Layout& layout, int axis, int64_t size, int64_t step) {
   Layout out = insert_axis(layout, layout.ndim(), size, layout.strides[axis]);
   out.shape[axis] = (layout.shape[axis] - size) / step + 1;
-  // Strides that nothing is reached by stay as they are: their product might not fit.
+  // Unused strides stay as they are: their product might overflow.
   if (out.shape[axis] > 1 && layout.numel() > 0) out.strides[axis] *= step;
   return out;
 }

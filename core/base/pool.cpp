@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kStep = 64;     // size classes are multiples of a cache line
 constexpr std::size_t kClasses = 32;  // larger objects go to operator new
-constexpr int kMaxFree = 4096;        // objects kept a class and thread
+constexpr int kMaxFree = 4096;        // objects kept per class and thread
 
 struct Free {
   Free* next;
@@ -20,8 +20,8 @@ struct FreeLists {
   ~FreeLists();
 };
 
-// Set when this thread's lists are gone: objects released later (by other thread-local
-// destructors) go straight back to the heap.
+// Set when this thread's lists are gone: objects released later (by other thread-local destructors)
+// go directly to the heap.
 thread_local bool closed = false;
 thread_local FreeLists lists;
 

@@ -17,7 +17,7 @@ namespace {
 using kernels::kPhiloxGroup;
 using kernels::PhiloxGroup;
 
-// The upper half of the counter says what a block is for, so that no block serves twice.
+// The upper half of the counter encodes a block's purpose, so that no block is used twice.
 constexpr uint32_t kForStream = 1, kForSplit = 2, kForSeed = 3;
 
 uint64_t derive(uint64_t key, uint64_t i, uint32_t purpose) {
@@ -26,17 +26,17 @@ uint64_t derive(uint64_t key, uint64_t i, uint32_t purpose) {
   return w[0] | uint64_t{w[1]} << 32;
 }
 
-// Not inlined, so that the three draws of four that need no block stay short.
+// Not inlined: three of four draws need no new block and stay short.
 [[gnu::noinline]] std::array<uint32_t, 4> block_at(uint64_t key, uint64_t number) {
   return kernels::philox({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 0, 0},
                          key);
 }
 
-/// Numbers of a group: one for each word (float, u8) or for each pair of words (double).
+/// Numbers per group: one per word (float, u8) or per pair of words (double).
 template <class T>
 constexpr int kPerGroup = sizeof(T) == 8 ? 2 * kPhiloxGroup : 4 * kPhiloxGroup;
 
-/// Number i of [0, 2^24) and [0, 2^53) that a uniform number is made of, times 2^-24 and 2^-53.
+/// Random integers in [0, 2^24) or [0, 2^53), times 2^-24 or 2^-53.
 [[gnu::always_inline]] inline void units(const PhiloxGroup& g, int pair, int b, float& u0,
                                          float& u1) {
   u0 = static_cast<float>(static_cast<int32_t>(g.words[2 * pair][b] >> 8)) * 0x1p-24f;
@@ -48,7 +48,7 @@ constexpr int kPerGroup = sizeof(T) == 8 ? 2 * kPhiloxGroup : 4 * kPhiloxGroup;
          static_cast<double>(static_cast<int32_t>(w1 >> 5)) * 0x1p-53;
 }
 
-/// In (0, 1], for a logarithm: 31 bits and a half, so that the smallest number is 2^-32.
+/// In (0, 1], for a logarithm: 31 and a half bits; the smallest number is 2^-32.
 [[gnu::always_inline]] inline float positive_unit(uint32_t w) {
   return (static_cast<float>(static_cast<int32_t>(w >> 1)) + 0.5f) * 0x1p-31f;
 }
@@ -118,7 +118,7 @@ struct Bernoulli {
   }
 };
 
-/// Groups [begin, end) of the n numbers; the last one may be cut short.
+/// Groups [begin, end) of the n numbers; the last group may be incomplete.
 template <class T, class Distribution>
 void fill_groups(T* x, int64_t n, int64_t begin, int64_t end, uint64_t key, uint64_t first,
                  Distribution distribution) {
@@ -135,11 +135,11 @@ void fill_groups(T* x, int64_t n, int64_t begin, int64_t end, uint64_t key, uint
   });
 }
 
-/// Fills x and moves the position behind the groups used.
+/// Fills x and advances the position past the groups used.
 template <class T, class Distribution>
 void fill_all(T* x, int64_t n, uint64_t key, uint64_t& position, Distribution distribution) {
   constexpr uint64_t kWords = 4 * kPhiloxGroup;
-  const uint64_t skipped = (position + kWords - 1) / kWords;  // starts on a group of its own
+  const uint64_t skipped = (position + kWords - 1) / kWords;  // begins at a whole group
   const int64_t groups = (n + kPerGroup<T> - 1) / kPerGroup<T>;
   parallel_for(groups, 32, [=](int64_t begin, int64_t end) {
     fill_groups(x, n, begin, end, key, skipped * kPhiloxGroup, distribution);
@@ -162,8 +162,8 @@ Rng::Rng(uint64_t seed) : key_(derive(0, seed, kForSeed)) {}
 
 Rng Rng::stream(uint64_t i) const { return Rng(State{derive(key_, i, kForStream), 0}); }
 
-// The one door: every draw is draw(key, position) and moves the position on. A scope that is open
-// in this thread may hear of it, or hand out the words of an earlier pass instead (draws.h).
+// Every draw goes through here: draw(key, position) advances the position. An open scope of this
+// thread records it, or replays the words of an earlier pass (draws.h).
 template <class Draw>
 [[gnu::noinline]] auto Rng::draw(Draw draw) {
   detail::DrawScope* scope = detail::draw_scope;
@@ -242,7 +242,7 @@ void Rng::fill_normal(double* x, int64_t n, double mean, double std) {
 
 void Rng::fill_bernoulli(uint8_t* x, int64_t n, double p) {
   check(p >= 0 && p <= 1, "Rng::fill_bernoulli: p must be in [0, 1], got {}", p);
-  const double ones = std::round(p * 0x1p32);  // words that give 1
+  const double ones = std::round(p * 0x1p32);  // number of words that give 1
   const auto last = static_cast<uint32_t>(std::max(ones, 1.0) - 1);
   draw(filling(x, n, Bernoulli{last, ones > 0}));
 }

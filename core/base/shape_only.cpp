@@ -29,8 +29,7 @@ using detail::Reservation;
 constexpr std::size_t kChunk = std::size_t{1} << 38;  // of address space: there are 2^47
 constexpr std::size_t kLeast = std::size_t{1} << 26;
 
-/// A mapping whose blocks are handed out one behind the other, from its start again once all are
-/// back.
+/// A mapping whose blocks are handed out in order, starting over once all were returned.
 struct Chunk {
   char* base;
   std::size_t size, used;
@@ -38,10 +37,10 @@ struct Chunk {
   Reservation* owner;  // null: its scope has ended
 };
 
-std::mutex mutex;  // of all that follows, and of reservations
+std::mutex mutex;  // guards everything below, and reservations
 std::atomic<bool> any_chunks = false;
 
-// Never destroyed: tensors in static storage may outlive it otherwise.
+// Never destroyed, since tensors in static storage may outlive it.
 std::vector<Chunk>& chunks() {
   static auto* instance = new std::vector<Chunk>;
   return *instance;
@@ -51,11 +50,11 @@ void* map(std::size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  madvise(p, bytes, MADV_NOHUGEPAGE);  // a touched element costs a small page
+  madvise(p, bytes, MADV_NOHUGEPAGE);  // a touched element costs one small page
   return p;
 }
 
-// Less than it would like where the address space is limited (ulimit -v).
+// Smaller if the address space is limited (ulimit -v).
 Chunk new_chunk(std::size_t bytes, Reservation* owner) {
   for (std::size_t size = std::max(bytes, kChunk);; size = std::max(bytes, size / 4)) {
     if (void* p = map(size)) return {static_cast<char*>(p), size, 0, 0, owner};
@@ -107,7 +106,7 @@ bool detail::release(void* p, std::size_t bytes) noexcept {
       c.owner->live -= static_cast<int64_t>(bytes);
     }
     if (--c.blocks > 0) return true;
-    madvise(c.base, c.used, MADV_DONTNEED);  // what was written reads as 0 again
+    madvise(c.base, c.used, MADV_DONTNEED);  // written pages read as 0 again
     c.used = 0;
     if (!c.owner) drop_unused();
     return true;

@@ -6,13 +6,13 @@ Ref<Heir> Storage::propose_heir(Ref<Heir> proposed) {
   Heir* found = nullptr;
   if (!heir_.compare_exchange_strong(found, proposed.get(), std::memory_order_acq_rel))
     return Ref<Heir>(found);
-  proposed->count.fetch_add(1, std::memory_order_relaxed);  // for heir_
+  proposed->count.fetch_add(1, std::memory_order_relaxed);  // held by heir_
   return proposed;
 }
 
 Ref<Heir> Storage::take_heir() {
   Ref<Heir> heir(heir_.exchange(nullptr, std::memory_order_acq_rel));
-  if (heir) heir->count.fetch_sub(1, std::memory_order_relaxed);  // heir_'s
+  if (heir) heir->count.fetch_sub(1, std::memory_order_relaxed);  // held by heir_
   return heir;
 }
 

@@ -18,16 +18,16 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 
-// Why a pool of our own and not an OpenMP team:
-//   - libgomp and LLVM's libomp spin for milliseconds while they wait, and only environment
-//     variables that are read before main() change that. On a machine that is busy with other
-//     things the spinning takes the time of the threads that have work.
-//   - libgomp ends threads where a region has fewer parts than the one before, and starts new ones
-//     for the next.
-//   - A thread that comes late (it slept, or another process has its core) must not be waited for:
-//     here any thread computes the parts that nobody has begun.
-// OpenMP is asked for the number of threads, for the places of OMP_PLACES, and to keep OpenBLAS to
-// the calling thread.
+// Why we have our own pool and no OpenMP team:
+//   - While they wait, libgomp and LLVM's libomp spin for milliseconds, and only environment
+//     variables that are read before main() change that. On a busy machine the spinning takes time
+//     from threads that have work.
+//   - libgomp ends threads if a region has fewer parts than the previous one, and later starts new
+//     ones.
+//   - A late thread (it slept, or another process has its core) must not delay the others: here any
+//     thread computes parts that nobody has begun.
+// OpenMP still gives the number of threads and the places of OMP_PLACES, and keeps OpenBLAS on the
+// calling thread.
 
 namespace tern {
 namespace {
@@ -36,9 +36,9 @@ using detail::RangeFn;
 
 constexpr int kMaxThreads = 1024;
 /// How long a thread spins before it sleeps: longer than most gaps between two loops of a training
-/// step. With 25 microseconds the short steps of the Turing machine took 1.2 times as long.
+/// step. With 25 microseconds the Turing machine's short steps took 1.2 times as long.
 constexpr std::chrono::microseconds kSpin{100};
-/// How many others a thread wakes before it begins to work; each of them wakes as many.
+/// How many threads a thread wakes before it begins to work; each of them wakes as many.
 constexpr int kWakes = 4;
 
 std::atomic<int> thread_count{0};    // 0: not asked yet
@@ -53,7 +53,7 @@ void pause() {
 #endif
 }
 
-/// True as soon as done() is; false if it is not before `end`.
+/// Waits until done() is true; returns false if it is not before `end`.
 template <class F>
 bool spin_until(std::chrono::steady_clock::time_point end, F done) {
   do {
@@ -65,11 +65,11 @@ bool spin_until(std::chrono::steady_clock::time_point end, F done) {
   return false;
 }
 
-/// One parallel loop: parts of it, and who has taken which. Lives on its caller's stack.
+/// One parallel loop: its parts, and who took them. Lives on the caller's stack.
 class Region {
  public:
   enum class Order {
-    kOwn,   // part p is thread p's, whose cache may hold it; others take it if that thread is late
+    kOwn,   // thread p takes part p, which its cache may hold; others take it if p is late
     kNext,  // every thread takes the next part
   };
 
@@ -80,7 +80,7 @@ class Region {
   int threads() const { return threads_; }
   bool has_work() const { return begun_.load(std::memory_order_relaxed) < parts_; }
 
-  /// Computes parts until none is left that nobody has begun.
+  /// Computes parts until all have been begun.
   void work(int self) noexcept {
     const MatmulPrecisionScope callers(precision_);
     if (order_ == Order::kOwn) {
@@ -109,7 +109,7 @@ class Region {
 
   void compute(int64_t part) {
     const int64_t begin = part * step_, end = std::min(n_, begin + step_);
-    if (begin >= end) return;  // two threads went for the last part
+    if (begin >= end) return;  // two threads tried to take the last part
     try {
       fn_(context_, begin, end);
     } catch (...) {
@@ -127,20 +127,20 @@ class Region {
   std::atomic<int64_t> begun_{0};  // parts
   std::array<std::atomic<uint64_t>, kMaxThreads / 64> taken_{};
   std::atomic_flag failed_ = ATOMIC_FLAG_INIT;
-  std::exception_ptr error_;  // the first; exceptions must not leave a part by themselves
+  std::exception_ptr error_;  // the first; a part must not throw
 };
 
-/// Where a thread that calls loops shows its region to the pool. Never freed: another thread of
-/// the user's takes it over, and a worker may look at it at any time.
+/// How a thread that calls loops shows its region to the pool. Never freed: workers may look at it
+/// at any time, and another thread of the user's reuses it.
 struct Slot {
   alignas(64) std::atomic<Region*> region{nullptr};
-  std::atomic<int> threads{0};             // the region's; 0: there is none
+  std::atomic<int> threads{0};             // of the region; 0: none
   alignas(64) std::atomic<int> inside{0};  // workers that hold `region`
   std::atomic<bool> taken{true};
   Slot* next = nullptr;
 };
 
-/// Keeps OpenBLAS, and parallel loops in the body of one, to this thread.
+/// Keeps OpenBLAS, and nested parallel loops, on this thread.
 class InRegion {
  public:
   InRegion() : omp_threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -153,7 +153,7 @@ class InRegion {
   int omp_threads_;
 };
 
-/// The threads that wait for regions: worker i is thread i of a region, whose caller is thread 0.
+/// The threads that wait for regions. Worker i is thread i of a region; the caller is thread 0.
 /// They live as long as the process and are never joined.
 class Pool {
  public:
@@ -173,7 +173,7 @@ class Pool {
       const InRegion serial;
       region.work(0);
     }
-    // Every part is taken. A worker that holds the region has counted itself before it read it.
+    // All parts are taken. A worker counts itself in `inside` before it reads the region.
     slot.threads.store(0);
     slot.region.store(nullptr);
     auto alone = [&] { return slot.inside.load() == 0; };
@@ -194,9 +194,9 @@ class Pool {
     return std::chrono::steady_clock::now() + kSpin;
   }
 
-  /// Has the workers of `threads` threads. All at once, so that no later step starts one.
+  /// Starts the workers for `threads` threads, all at once, so that no later step starts one.
   void start(int threads) {
-    // Where there are more threads than cores, one that spins takes the time of one that works.
+    // With more threads than cores a spinning thread takes time from working ones.
     const bool spins = threads <= cores_;
     if (spins_.load(std::memory_order_relaxed) != spins) spins_.store(spins);
     if (threads_.load(std::memory_order_acquire) >= threads) return;
@@ -207,14 +207,14 @@ class Pool {
       } catch (const std::system_error& e) {
         fmt::print(stderr, "tern: {} of {} threads cannot be started: {}\n", threads - i, threads,
                    e.what());
-        threads_.store(kMaxThreads);  // not tried again: loops run on the threads that there are
+        threads_.store(kMaxThreads);  // do not try again: use the existing threads
         return;
       }
       threads_.store(i + 1, std::memory_order_release);
     }
   }
 
-  /// The calling thread's slot, given back at the thread's end.
+  /// The calling thread's slot, returned when the thread ends.
   Slot& own_slot() {
     struct Holder {
       Slot* slot;
@@ -234,7 +234,7 @@ class Pool {
     return slot;
   }
 
-  /// Wakes those of a region's threads that are thread `self`'s to wake.
+  /// Wakes those threads of a region that thread `self` has to wake.
   void wake(int self, int threads) {
     const int end = std::min(threads, (self + 1) * kWakes + 1);
     for (int i = self * kWakes + 1; i < end; ++i) {
@@ -243,7 +243,7 @@ class Pool {
     }
   }
 
-  /// What worker `self` does all its life.
+  /// The main loop of worker `self`.
   void serve(int self, int threads) {
     bind_to_place(self, threads);
     const InRegion serial;
@@ -261,7 +261,7 @@ class Pool {
     }
   }
 
-  /// Works on the slot's region, if it has one that wants thread `self`; false if not.
+  /// Works on the slot's region if it has one that wants thread `self`; returns whether it did.
   bool help(Slot& slot, int self) {
     if (slot.threads.load() <= self) return false;
     bool worked = false;
@@ -275,8 +275,8 @@ class Pool {
     return worked;
   }
 
-  /// Where OMP_PLACES or OMP_PROC_BIND binds threads, ours are bound as OpenMP would bind its own:
-  /// otherwise all of them would stay on the one core of the thread that started them.
+  /// Binds our threads as OpenMP would bind its own if OMP_PLACES or OMP_PROC_BIND is set.
+  /// Otherwise they would all stay on the core of the thread that started them.
   static void bind_to_place(int self, int threads) {
     const int places = omp_get_num_places();
     const omp_proc_bind_t bind = omp_get_proc_bind();
@@ -289,16 +289,16 @@ class Pool {
     CPU_ZERO(&set);
     for (int core : cores)
       if (core < CPU_SETSIZE) CPU_SET(core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal leaves it unbound
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // if refused, it stays unbound
   }
 
-  std::atomic<uint32_t> published_{0};  // counts regions: what waiting threads look at
+  std::atomic<uint32_t> published_{0};  // counts regions; waiting threads watch it
   std::atomic<Slot*> slots_{nullptr};
   std::atomic<bool> spins_{true};
-  std::atomic<int> threads_{1};  // there are, with the caller
+  std::atomic<int> threads_{1};  // existing threads, with the caller
   const int cores_ = omp_get_num_procs();
   std::mutex starting_;
-  std::array<Worker, kMaxThreads> workers_;  // by thread; 0 is not used
+  std::array<Worker, kMaxThreads> workers_;  // by thread; 0 is unused
 };
 
 }  // namespace

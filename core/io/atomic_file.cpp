@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
 int open_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0 || errno != EACCES) return fd;
-  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // one that cannot be listed
+  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // works without listing rights
 }
 
 void write_all(int fd, const char* at, int64_t count, const std::string& path) {
@@ -48,7 +48,7 @@ void write_all(int fd, const char* at, int64_t count, const std::string& path) {
 
 bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
 
-// Cuts the number off the end of "name.4711", which becomes "name". Empty: there is none.
+// Cuts the number off the end of "name.4711", leaving "name". Empty if there is none.
 std::string_view cut_number(std::string_view& name) {
   const size_t point = name.find_last_not_of("0123456789");
   if (point == std::string_view::npos || name[point] != '.') return {};
@@ -57,7 +57,7 @@ std::string_view cut_number(std::string_view& name) {
   return number;
 }
 
-// The process that wrote a temporary file, "name.process.count.tmp"; nothing for other names.
+// The process that wrote the temporary file "name.process.count.tmp"; nothing for other names.
 std::optional<pid_t> writer_of(std::string_view name) {
   if (!name.ends_with(".tmp")) return {};
   name.remove_suffix(4);
@@ -77,8 +77,8 @@ AtomicFile::AtomicFile(std::string path)
   struct stat info = {};
   bool exists = ::stat(path_.c_str(), &info) == 0;
   check_io(!exists || S_ISREG(info.st_mode), "write: {} is not a regular file", path_);
-  // Distinct for every writer, so that two of them cannot mix their bytes. One that is there, of a
-  // process that is gone or a link that somebody made, is left alone.
+  // A unique name per writer, so that no two mix their bytes. An existing file, of a process that
+  // is gone or a link that somebody made, is left alone.
   static std::atomic<uint64_t> counter{0};
   folder_ = open_folder(folder_of(path_));
   if (folder_ < 0) fail_write(path_, "cannot create a file there");
@@ -111,14 +111,14 @@ void AtomicFile::commit() {
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
     fail_write(path_, "cannot rename into place");
   temporary_.clear();
-  // The rename itself is to survive a power cut. Some file systems cannot sync a folder; there it
-  // is as durable as it gets.
+  // Makes the rename survive a power cut. Some file systems cannot sync a folder; then there is no
+  // stronger guarantee.
   ::fsync(folder_);
 }
 
 int detail::open_regular_file(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  // What a link, a pipe without a reader or a socket, and a folder give.
+  // Errors for a link, a pipe without a reader or a socket, and a folder.
   const bool other = fd < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
   if (fd < 0 && !other) fail_write(path, "cannot be opened");
   struct stat info = {};

@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-/// Past the string whose first quote is at text[at - 1].
+/// The position after the string whose first quote is at text[at - 1].
 size_t string_end(std::string_view text, size_t at) {
   while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
   return at + 1;

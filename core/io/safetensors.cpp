@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little,
 using detail::SafeTensorsEntry;
 using detail::SafeTensorsHeader;
 
-// The reference implementation's bound; also keeps a hostile length from being allocated.
+// The reference implementation's limit; also prevents hostile allocations.
 constexpr int64_t kMaxHeader = 100'000'000;
 
 float half_to_float(uint16_t h) {
@@ -54,7 +54,7 @@ void widen_integer(const std::byte* from, void* to, int64_t n) {
   widen<From, int64_t>(from, to, n, [](From v) { return static_cast<int64_t>(v); });
 }
 
-// A type as the file spells it: its size there, ours, and how to convert (null: the same bytes).
+// A type of the file: its size there, our type, and the conversion (null: same bytes).
 struct FileType {
   std::string_view name;
   int64_t size;
@@ -132,7 +132,7 @@ class Reader {
   int64_t size_ = 0;
 };
 
-// The 8 bytes of length and the JSON behind them; `data` becomes where the tensors' bytes begin.
+// Reads the length (8 bytes) and the JSON. Sets `data` to the beginning of the tensors' bytes.
 SafeTensorsHeader read_header(const Reader& file, int64_t& data) {
   if (file.size() < 8)
     file.fail_at(0, fmt::format("the file has only {} bytes, too few for a header", file.size()));
@@ -154,7 +154,7 @@ SafeTensorsHeader read_header(const Reader& file, int64_t& data) {
   return header;
 }
 
-// Type and shape against the bytes that the entry claims.
+// Compares type and shape with the number of bytes of the entry.
 void check_entry(const Reader& file, const SafeTensorsEntry& e, int64_t data) {
   auto fail_entry = [&](const std::string& reason) {
     file.fail_at(data, fmt::format("tensor '{:.80}': {}", e.name, reason));
@@ -166,14 +166,14 @@ void check_entry(const Reader& file, const SafeTensorsEntry& e, int64_t data) {
   if (end > file.size() - data)
     fail_entry(fmt::format("its bytes end at {}, but there are only {}; the file is truncated", end,
                            file.size() - data));
-  // A size of 0 anywhere makes the product 0, but the others must still be sizes of a tensor.
+  // A size of 0 makes the product 0, but the other sizes must be valid too.
   bool overflow = false, empty = false;
   for (int64_t size : e.shape) {
     empty = empty || size == 0;
     overflow = overflow || (size > 0 && __builtin_mul_overflow(bytes, size, &bytes));
   }
   Shape shape(e.shape.begin(), e.shape.end());
-  // Widened types need up to 8 bytes an element; those must fit too.
+  // Widened types need up to 8 bytes per element; those must fit too.
   if (overflow || bytes > INT64_MAX / 8) fail_entry(fmt::format("shape {} is too large", shape));
   if (empty) bytes = 0;
   if (bytes != end - begin)
@@ -181,7 +181,7 @@ void check_entry(const Reader& file, const SafeTensorsEntry& e, int64_t data) {
                            bytes, end - begin));
 }
 
-// The format demands that the tensors cover the data exactly: no overlap, no hole, nothing behind.
+// The format requires that tensors cover the data exactly: no overlap, no gap, nothing after them.
 void check_cover(const Reader& file, const SafeTensorsHeader& header, int64_t data) {
   std::vector<const SafeTensorsEntry*> order;
   for (const SafeTensorsEntry& e : header.entries) order.push_back(&e);
@@ -230,8 +230,8 @@ std::string_view file_type_of(DType t) {
   fail(fmt::format("save_safetensors: {} has no place in the format", t));
 }
 
-// Positions of `tensors` as their bytes shall follow each other: large types first, so that each
-// begins at a multiple of its own size, which readers that map the file rely on.
+// The order of the tensors' bytes: large types first, so that each begins at a multiple of its
+// size. Readers that map the file need that.
 std::vector<size_t> byte_order(const SafeTensors& content) {
   std::vector<size_t> order(content.tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

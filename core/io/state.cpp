@@ -82,7 +82,7 @@ std::string complaint(const Match& m, const NamedTensors& targets, bool strict) 
   append_list(text, "of another form", m.unfit);
   if (!strict) return text;
   append_list(text, "missing", m.missing);
-  // A nearest name that is itself in `state` would be no help: look among the missing ones first.
+  // A nearest name that `state` already has would not help: searches the missing ones first.
   std::vector<std::string> names = m.missing;
   if (names.empty())
     for (const auto& target : targets) names.push_back(target.first);
@@ -99,12 +99,12 @@ bool whole(const Tensor& t) {
   return t.is_contiguous() && t.layout().offset == 0 && detail::held_once(t.ref()->storage);
 }
 
-// Of a source that is a part of more, the rest would stay in memory with the target.
+// If the source is a view of more elements, the rest would stay in memory with the target.
 bool as_large(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.ref()->storage->bytes() == b.ref()->storage->bytes();
 }
 
-// Copies, or hands over what only the two of them hold.
+// Copies, or moves elements that only the two of them hold.
 void put(const Tensor& to, const Tensor& from, bool take) {
   const bool lent = to.ref()->storage->lent();
   const bool own = take && from.ref().use_count() == 1 && !lent;
@@ -118,7 +118,7 @@ void put(const Tensor& to, const Tensor& from, bool take) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t limit = name.size() / 2 + 1;  // farther than this is another name, not a slip
+  size_t limit = name.size() / 2 + 1;  // farther names are not typing errors
   for (const std::string& candidate : candidates) {
     size_t distance = edit_distance(name, candidate);
     if (distance < limit) {

@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<uint64_t> next_run{1};
 
-/// The scope of a VJP at work.
+/// The scope of a running VJP.
 class BackwardScope : public OpScope {
  public:
   BackwardScope(const Node& node, const Tensor& dy, bool to_leaves)
@@ -36,8 +36,8 @@ class BackwardScope : public OpScope {
 
 bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
-// All nodes that the roots depend on, roots included. Does not look behind nodes made at or before
-// `since`.
+// All nodes that the roots depend on, including the roots. Does not look behind nodes made at or
+// before `since`.
 std::vector<Node*> reachable(const std::vector<Node*>& roots, uint64_t since = 0) {
   std::vector<Node*> stack, found;
   std::unordered_set<Node*> seen;
@@ -62,13 +62,13 @@ std::vector<Node*> nodes_of(const std::vector<Tensor>& tensors) {
   return nodes;
 }
 
-/// One backward pass. Nodes with a pending gradient wait in a heap, newest first: by the time a
-/// node comes up, everything made from its output has run.
+/// One backward pass. Nodes with a pending gradient wait in a heap, newest first: when a node comes
+/// up, everything made from its output has run.
 class Engine {
  public:
   using OnReady = std::function<void(const Tensor&)>;
 
-  // Nodes not newer than `since` are an end.
+  // The pass stops at nodes made at or before `since`.
   Engine(bool to_leaves, bool create_graph, bool retain_graph, uint64_t since = 0)
       : to_leaves_(to_leaves), create_graph_(create_graph), retain_(retain_graph), since_(since) {}
   Engine(const Engine&) = delete;
@@ -81,13 +81,13 @@ class Engine {
 
   uint64_t run_id() const { return run_; }
 
-  // Of a leaf: until the end of this, passes of other threads may not do the same.
+  // Claims a leaf: until this pass ends, passes of other threads may not claim it.
   void claim(Node* node) {
     if (auto* leaf = static_cast<LeafNode*>(node); node->is_leaf() && leaf->claim(claim_, true))
       claimed_.emplace_back(leaf);
   }
 
-  // Adds `g` to what the output of `node` has gathered.
+  // Adds `g` to the gradient gathered for the output of `node`.
   void deliver(Node* node, Tensor g) {
     if (to_leaves_ && node->is_leaf()) {
       deliver_to_leaf(*static_cast<LeafNode*>(node), std::move(g));
@@ -102,14 +102,14 @@ class Engine {
     std::push_heap(heap_.begin(), heap_.end(), older);
   }
 
-  // From now on `on_ready` is told of leaves of `root`: counts for every node how many gradients
-  // may come.
+  // From now on calls `on_ready` for leaves of `root`: counts for every node how many gradients may
+  // come.
   void count_for(Node* root, const OnReady& on_ready);
 
-  // One of the gradients that `node` waits for has come, or never will.
+  // A gradient that `node` waits for has come, or will never come.
   void settle(Node* node);
 
-  // Runs to the end; `capture(node, gradient)` sees each node's full gradient first.
+  // Runs to the end. Calls `capture(node, gradient)` first with each node's full gradient.
   template <class Capture>
   void run(Capture capture) {
     while (!heap_.empty()) {
@@ -151,8 +151,8 @@ class Engine {
         if (input) settle(input.get());
   }
 
-  // Gives the gradient of an input to the node that made it. Undefined: there is none, or the VJP
-  // has added it in place.
+  // Passes the gradient of an input on to its node. Undefined: there is none, or the VJP added it
+  // in place.
   void pass_on(BackwardScope& op, const Node& node, int i, Tensor g) {
     Node* input = node.inputs[static_cast<size_t>(i)].get();
     if (!g.defined()) {
@@ -165,21 +165,21 @@ class Engine {
     deliver(input, std::move(g));
   }
 
-  // Undoes broadcasting: sums over the axes along which the input was stretched.
+  // Undoes broadcasting: sums over the axes along which the input was expanded.
   static Tensor fit(Tensor g, const Node& input, const char* op) {
     check(g.dtype() == input.dtype, "backward: {} returned a {} gradient for a {} input", op,
           g.dtype(), input.dtype);
     return g.shape() == input.shape ? g : sum_to(g, input.shape);
   }
 
-  // Whether it could add `b` to where `a` lies. What throws leaves what was gathered before.
+  // Adds `b` to `a` in place if allowed; returns whether it did. An exception leaves `a` unchanged.
   bool add_to(const Tensor& a, const Tensor& b) {
     if (create_graph_ || !detail::may_add_in_place(a)) return false;
     add_(a, b, 1);
     return true;
   }
 
-  // An unknown leaf does not hold the pass, which holds it.
+  // An unknown leaf must not hold the pass: the pass holds it.
   void note(LeafNode& leaf) {
     std::lock_guard lock(leaf.gathering);
     leaf.check_may_gather();
@@ -203,8 +203,8 @@ class Engine {
   }
 
   std::vector<Node*> heap_;
-  std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // of a pass whose on_ready runs this
-  std::vector<Ref<LeafNode>> claimed_;                        // that this hands over
+  std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // of the pass that runs this
+  std::vector<Ref<LeafNode>> claimed_;                        // leaves that this pass hands over
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
   bool to_leaves_, create_graph_, retain_;
@@ -238,7 +238,7 @@ void Engine::settle(Node* node) {
       TensorImpl* owner = leaf->owner;
       if (owner && !leaf->frozen()) (*on_ready_)(Tensor(Ref<TensorImpl>(owner)));
     } else if (!n->pending.defined()) {
-      // No gradient has come: it will never run.
+      // No gradient came: this node will never run.
       for (const Ref<Node>& i : n->inputs)
         if (i) settled.push_back(i.get());
     }
@@ -262,8 +262,8 @@ Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
   return given;
 }
 
-/// A run inside the VJP of another (a checkpoint's) may meet leaves that the other has marked, or
-/// where a gradient of the other waits. This sets both aside while the inner run lives.
+/// A pass inside another pass's VJP (a checkpoint's) may meet leaves that the outer one has marked,
+/// or nodes with its pending gradients. This saves both and restores them at its end.
 class SetAside {
  public:
   SetAside() = default;

@@ -1,4 +1,4 @@
-// What this thread's ops are told: whether they are recorded, and what they keep.
+// Thread-local modes: whether ops are recorded, and what they keep.
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 

@@ -1,4 +1,4 @@
-// What tensors know of the tape: whether they are leaves, their gradients, and writing in place.
+// The tape's side of Tensor: leaves, their gradients, in-place writes.
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 

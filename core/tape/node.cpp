@@ -15,8 +15,8 @@ namespace {
 
 std::atomic<uint64_t> next_sequence{1};
 
-// Nodes whose last reference is gone. Deleting one drops references to others; they queue here
-// instead of being deleted inside each other, so that freeing a chain does not recurse.
+// Nodes without references. Deleting a node drops references to others. These wait here instead of
+// being deleted inside each other, so that freeing a long chain does not recurse.
 struct Trash {
   Node* head = nullptr;
   bool draining = false;
@@ -52,7 +52,7 @@ Node::Node(const char* n, const Shape& s, DType t)
       precision(matmul_precision()) {}
 
 LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
-  sequence = 0;  // after every op that used it
+  sequence = 0;  // runs after every op that used it
 }
 
 void LeafNode::check_may_gather() const {

@@ -18,11 +18,11 @@ namespace {
 
 thread_local const OpScope* innermost = nullptr;
 thread_local ObserverScope* watching = nullptr;
-thread_local bool muted = false;  // an observer is being told
+thread_local bool muted = false;  // an observer is being called
 thread_local uint64_t last_scope = 0;
-thread_local const ModuleScope* working = nullptr;  // the innermost layer that says it is at work
+thread_local const ModuleScope* working = nullptr;  // the innermost active ModuleScope
 
-// Names are given and read rarely: by module walks, for errors, and while somebody watches.
+// Names are set and read rarely: by module walks, for errors, and for observers.
 std::mutex labels;
 
 Ref<PathLabel> label_of(const TensorImpl* t) {
@@ -39,7 +39,7 @@ std::string without_last(std::string name, int parts) {
   return name;
 }
 
-// What an observer computes is not observed.
+// Ops that an observer runs are not observed.
 class Unwatched {
  public:
   Unwatched() : before_(std::exchange(muted, true)) {}
@@ -63,7 +63,7 @@ OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
   innermost = this;
 }
 
-// Any of them may end its scope, or another's, while it is told: each is looked up anew.
+// Observers may end their own scopes, or others', during the call: looks each one up again.
 template <class Fn>
 void OpScope::tell(uint64_t newest, uint64_t oldest, Fn fn) {
   Unwatched unwatched;
@@ -105,8 +105,8 @@ void OpScope::pass_module_on(const Tensor& result) const {
   if (!result.ref()->label) result.ref()->label = std::move(label);
 }
 
-// Of a parameter among the operands, else of the layer at work, else of the op that this one is
-// part of, else of the newest operand.
+// The module of a parameter among the operands, else of the working layer, else of the enclosing
+// op, else of the newest operand.
 std::string OpScope::where() const {
   std::vector<const TensorImpl*> operands;
   if (node_) {

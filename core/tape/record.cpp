@@ -26,7 +26,7 @@ Tensor Wants::accumulator(int input) const {
   if (!node || grad_enabled()) return {};
   if (!to_leaves_ || !node->is_leaf())
     return detail::may_add_in_place(node->pending) ? node->pending : Tensor();
-  // Nobody waits here, so that two passes that ask for each other's leaves cannot wait forever.
+  // Does not wait, so that two passes that claim each other's leaves cannot deadlock.
   auto& leaf = static_cast<LeafNode&>(*node);
   std::unique_lock lock(leaf.gathering, std::try_to_lock);
   if (!lock || !detail::may_add_in_place(leaf.grad)) return {};
@@ -83,7 +83,7 @@ Fresh::Fresh(const Shape& shape, DType dtype) {
 }
 
 Fresh Fresh::view(const Tensor& x, const Layout& layout) {
-  layout.numel();  // refuses what does not fit: windows and stretched axes multiply
+  layout.numel();  // an error if too large: windows and expanded axes multiply
   return Fresh(Ref<TensorImpl>(new TensorImpl(layout, x.dtype(), x.ref()->storage)));
 }
 
@@ -100,7 +100,7 @@ Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
       is_output_(is_output) {
-  // What was detached may live longer than what it would be made of: it is kept itself.
+  // A detached tensor may outlive the inputs of its recomputation: keeps the tensor itself.
   if (!tensor_.defined() || is_output || !tensor_.node() ||
       !tensor_.ref()->storage->recomputation())
     return;
@@ -128,7 +128,7 @@ Tensor Saved::consume() {
   if (!tensor_.defined() || tensor_.ref().use_count() > 1 || !held_once(tensor_.ref()->storage) ||
       !tensor_.is_contiguous())
     return {};
-  get();  // fails if it was written to
+  get();  // throws if it was overwritten
   Tensor t = tensor_.detach();
   tensor_ = {};
   return t;
@@ -144,7 +144,7 @@ Saved Saved::detached() const {
 }
 
 std::vector<Saved> detail::recomputation_inputs(std::span<const Saved> from) {
-  constexpr int64_t kMost = 100;  // each takes some of the stack
+  constexpr int64_t kMost = 100;  // each level takes stack memory
   std::vector<Saved> kept;
   for (const Saved& s : from) {
     if (s.remakes() >= kMost) return {};

@@ -9,8 +9,8 @@
 namespace tern::detail {
 namespace {
 
-// The tensor under the parameter's name, so that errors and profiles know the module of the ops
-// that take it. The tensor itself keeps its own.
+// A view of the replacement with the parameter's name, so that errors and profiles know the module.
+// The replacement keeps its own name.
 Tensor named_as(const Tensor& parameter, const Tensor& instead) {
   Tensor t = instead.detach();
   if (instead.requires_grad()) t.ref()->set_node(instead.node());
@@ -18,14 +18,14 @@ Tensor named_as(const Tensor& parameter, const Tensor& instead) {
   return t;
 }
 
-// Whether the elements of `part` are among those of `whole`: a view of it.
+// Whether `part` is a view of elements of `whole`.
 bool lies_within(const Tensor& part, const Tensor& whole) {
   if (part.ref()->storage != whole.ref()->storage) return false;
   const Extent p = extent(part.layout()), w = extent(whole.layout());
   return p.first >= w.first && p.last <= w.last;
 }
 
-// The node whose VJP was at work when the scope began: a checkpoint's, where it runs again.
+// The node whose VJP ran when the scope began, if a checkpoint runs again.
 thread_local constinit const Node* hooks_in = nullptr;
 
 }  // namespace

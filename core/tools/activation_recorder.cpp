@@ -15,7 +15,7 @@ bool takes_parameter(const OpScope& op) {
   return false;
 }
 
-// A view of a parameter is what goes into an op, not what comes out of a layer.
+// A view of a parameter is an input of an op, not the output of a layer.
 bool shares_with_parameter(const OpScope& op, const Tensor& result) {
   for (int i = 0; i < op.num_inputs(); ++i)
     if (!parameter_name(op.input(i)).empty() && op.input(i).ref()->storage == result.ref()->storage)
@@ -44,7 +44,7 @@ void ActivationRecorder::begin(const OpScope& op) {
   call_ = {op.module(), {}, {}};
 }
 
-// Ops may be made of others, which then make the result.
+// If an op consists of others, these make the result.
 void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index) {
   finish_call();
   if (at_work_ && index == 0 && op.pass() == Pass::forward && result.defined())
@@ -65,7 +65,7 @@ void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
 }
 
 void ActivationRecorder::end(const OpScope& op) noexcept {
-  if (at_work_ == &op) at_work_ = nullptr;  // the rest may throw, and comes with the next op
+  if (at_work_ == &op) at_work_ = nullptr;  // the rest may throw, and is done at the next op
 }
 
 void ActivationRecorder::finish_call() {
@@ -81,13 +81,13 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   if (found == waiting_.end() || found->second.empty()) return;
   const Call& call = calls_[found->second.back()];
   const Tensor& dy = vjp.input(0);
-  if (dy.shape() != call.output.shape()) return;  // of an op after the layer, of the same name
+  if (dy.shape() != call.output.shape()) return;  // of a later op with the same name
   found->second.pop_back();
   if (!call.fused) gradients_.push_back({call.module, dy.detach().clone()});
 }
 
-// A module with others below it is at work around them: what its own parameters went into is not
-// what it gives.
+// A module with submodules runs around them: the op that takes its own parameters does not make its
+// output.
 bool ActivationRecorder::is_layer(const std::string& module) const {
   const std::string above = module.empty() ? "" : module + ".";
   return std::none_of(calls_.begin(), calls_.end(), [&](const Call& c) {

@@ -51,7 +51,7 @@ std::string describe_inputs(const OpScope& op) {
   return text.empty() ? "none" : text;
 }
 
-// Ops whose result holds what the caller put there, or memory that nobody has written yet.
+// Ops whose result is the caller's value, or memory that is not written yet.
 bool writes_given_values(const OpScope& op) {
   constexpr std::array kNames = {"full", "tensor", "empty", "fill_", "copy_",
                                  "cat",  "stack",  "pad",   "where", "scalar"};
@@ -59,8 +59,8 @@ bool writes_given_values(const OpScope& op) {
                      [&](std::string_view name) { return name == op.name(); });
 }
 
-// The first input that is read: what these two write over may hold anything, the NaN of memory that
-// nobody has written yet too.
+// The first input that the op reads: these two ops overwrite their target, which may contain
+// anything, including the NaN of uninitialised memory.
 int first_read(const OpScope& op) {
   const std::string_view name = op.name();
   return name == "fill_" || name == "copy_" ? 1 : 0;
@@ -107,14 +107,14 @@ void AnomalyDetector::begin(const OpScope& op) {
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op) return;
   Open& open = open_.back();
-  if (is_view_of_input(op, result)) open.given.clear();  // of memory that may be written over yet
+  if (is_view_of_input(op, result)) open.given.clear();  // of memory that may be overwritten later
   if (writes_given_values(op)) return;
   const bool vjp = op.is_vjp();
   const auto i = static_cast<size_t>(index);
   const bool nan_before = open.nan_came_in || (vjp && open.nan_gathered[i]);
   const bool infinity_before = open.infinity_came_in || (vjp && open.infinity_gathered[i]);
   Census c = count(result);
-  // A gradient that had gathered NaN is NaN, whatever is added to it.
+  // A gathered gradient with NaN stays NaN, whatever is added.
   const bool nan_now = c.nan > 0 || (vjp && open.nan_gathered[i]);
   if (nan_now && (!nan_before || !open.given.empty()))
     if (const std::string given = outermost_given(); !given.empty()) throw Error(given);
@@ -140,7 +140,7 @@ void AnomalyDetector::end(const OpScope& op) noexcept {
   open_.pop_back();
 }
 
-// What the outermost of the open ops that was given NaN has to say; empty: none was.
+// The text of the outermost open op that got a NaN; empty if none did.
 std::string AnomalyDetector::outermost_given() const {
   const auto open =
       std::find_if(open_.begin(), open_.end(), [](const Open& o) { return !o.given.empty(); });

@@ -45,7 +45,7 @@ std::string listed(const std::vector<Block>& blocks) {
 
 }  // namespace
 
-// What the allocator tells; its calls come one at a time.
+// Receives the allocator's calls, which come one at a time.
 class MemoryTimeline::Ledger final : public detail::AllocationListener {
  public:
   void allocated(void* p, std::size_t bytes) override {
@@ -64,7 +64,7 @@ class MemoryTimeline::Ledger final : public detail::AllocationListener {
   void freed(void* p) noexcept override {
     std::lock_guard lock(mutex_);
     auto it = blocks_.find(p);
-    if (it == blocks_.end()) return;  // made before
+    if (it == blocks_.end()) return;  // allocated before the timeline began
     live_ -= it->second.bytes;
     blocks_.erase(it);
     sample();
@@ -122,7 +122,7 @@ class MemoryTimeline::Ledger final : public detail::AllocationListener {
     return out;
   }
 
-  // Where there are too many, every other goes, and fewer come from then on.
+  // If there are too many samples, drops every other one and halves the rate.
   void sample() {
     if (++calls_ % every_ != 0) return;
     if (samples_.size() == kMaxSamples) {

@@ -25,7 +25,7 @@ std::string shapes_of(const OpScope& op) {
   return text;
 }
 
-// Ops that call themselves for a special case ("embedding" in "embedding") are one.
+// An op that calls itself for a special case ("embedding" in "embedding") counts once.
 bool within_itself(const OpScope& op) {
   return op.outer() && op.outer()->pass() == op.pass() &&
          std::string_view(op.outer()->name()) == op.name();
@@ -112,7 +112,7 @@ void Profile::end(const OpScope& op) noexcept {
   count(by_name, within_itself(op) && !open_.empty());
   Row& by_place = modules_[{open.module, op.pass()}];
   by_place.module = open.module;
-  // What an op of the module is made of has been counted with it.
+  // The outer op of the same module has counted it already.
   count(by_place, std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
           return outer.module == open.module && outer.scope->pass() == op.pass();
         }));
@@ -134,7 +134,7 @@ std::string Profile::table(int rows) const {
 void Profile::write_trace(const std::string& path) const {
   nlohmann::json events = nlohmann::json::array();
   for (const Event& e : events_) {
-    if (e.microseconds < 0) continue;  // still at work
+    if (e.microseconds < 0) continue;  // still running
     events.push_back({{"name", e.op + (e.pass == Pass::backward ? " backward" : "")},
                       {"cat", e.pass == Pass::backward ? "backward" : "forward"},
                       {"ph", "X"},

@@ -76,7 +76,7 @@ bool fits(const Shape& a, const Shape& b) {
          a.back() == b.back();
 }
 
-// Of two elements: infinite where one is not finite and the other not the same.
+// The distance of two elements; infinite if one is not finite and they differ.
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double d = std::abs(a - b);

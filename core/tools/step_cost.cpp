@@ -17,12 +17,12 @@ enum class Phase { setup, batch, forward, backward, update };
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-/// A block of memory in the order of events: allocations, and what is given back.
+/// A block of memory in the sequence of events: its allocation and its release.
 struct StepBlock {
   int64_t bytes;
   Phase phase;
   int64_t born, dead = kNever;
-  size_t module;  // its row
+  size_t module;  // index of its row
 };
 
 bool shares(const Tensor& a, const Tensor& b) {
@@ -35,7 +35,7 @@ bool is_view(const OpScope& op, const Tensor& result) {
   return false;
 }
 
-// Whether parameters went into the op, and something else came out than a view of them.
+// Whether the op took parameters and returned more than a view of them.
 bool has_parameter(const OpScope& op, const Tensor& result) {
   bool found = false;
   for (int i = 0; i < op.num_inputs(); ++i) {
@@ -46,7 +46,7 @@ bool has_parameter(const OpScope& op, const Tensor& result) {
   return found;
 }
 
-/// Writes down what happens. Its calls come one at a time, from the thread of the step.
+/// Records the events. Its calls come one at a time, from the thread of the step.
 class Ledger final : public Observer, public detail::AllocationListener {
  public:
   Ledger() { rows_.reserve(64); }
@@ -94,7 +94,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     if (counting_) flops_of_phase(row(op.module())) += all - open.inner_flops;
     if (!open_.empty()) open_.back().inner_flops += all;
   }
-  /// Whether operations count: of one step.
+  /// Whether to count operations: only of one step.
   void count(bool on) { counting_ = on; }
 
   StepCost cost(const NamedTensors& weights) const;
@@ -111,7 +111,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     return at->second;
   }
 
-  // By phase and not by the op's pass: what is computed again for the gradients is forward there.
+  // By phase, not by the op's pass: recomputation for the gradients has the pass `forward`.
   int64_t& flops_of_phase(size_t row) {
     if (phase_ == Phase::forward) return rows_[row].forward_flops;
     return phase_ == Phase::backward ? rows_[row].backward_flops : update_flops_;
@@ -124,7 +124,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
   Phase phase_ = Phase::setup;
   std::vector<StepBlock> blocks_;
   std::unordered_map<void*, size_t> alive_;
-  std::vector<std::pair<Phase, int64_t>> ends_;  // of phases: the number of the next event
+  std::vector<std::pair<Phase, int64_t>> ends_;  // end of each phase: the number of the next event
   int64_t events_ = 0, live_ = 0, peak_ = 0, peak_event_ = 0;
   const char* peak_name_ = "";
   Pass peak_pass_ = Pass::forward;
@@ -158,7 +158,7 @@ MemoryKind Ledger::kind_of(const StepBlock& b) const {
   return MemoryKind::temporaries;
 }
 
-// The highest of the sums of each kind over time.
+// The maximum over time of each kind's sum.
 MemoryByKind Ledger::most() const {
   struct Change {
     int64_t event, bytes;
@@ -250,7 +250,7 @@ StepCost step_cost(const TrainingStep& step, const NamedTensors& weights) {
   phase(Phase::batch, [&] {
     if (step.batch) step.batch();
   });
-  for (bool last : {false, true}) {  // the optimizer's state comes with the first step
+  for (bool last : {false, true}) {  // the first step creates the optimizer's state
     ledger.count(last);
     for (int64_t i = 0; i < step.accumulate; ++i) {
       Tensor loss;
