@@ -1,4 +1,4 @@
-// Activation functions; those that linear fuses are in activations.h.
+// Activation functions. Those that linear can fuse are in activations.h.
 #include "tern/core/ops/activations.h"
 
 namespace tern {
@@ -41,7 +41,7 @@ struct Elu {
   }
 };
 
-/// Its derivative is t + x (1 - t^2) s, t = tanh(softplus(x)) and s = sigmoid(x).
+/// The derivative is t + x (1 - t^2) s, with t = tanh(softplus(x)) and s = sigmoid(x).
 struct Mish {
   static constexpr const char* kName = "mish";
   static constexpr Keep kKeep = Keep::input;

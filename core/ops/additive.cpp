@@ -10,7 +10,7 @@ kernels::AdditiveSize size_of(const Tensor& q, const Tensor& k) {
   return {q.size(0), q.size(1), k.size(1), q.size(2)};
 }
 
-// What keys have gathered from other queries is added to in place.
+// Adds in place to the gradient of k gathered from other queries.
 Gradients fused(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& w,
                 const Wants& wants) {
   Tensor d = dy.contiguous(), gathered = wants.accumulator(1);

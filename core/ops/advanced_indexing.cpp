@@ -1,4 +1,4 @@
-// Where tensors are not 0, and indexing by several tensors at once.
+// Nonzero elements, and indexing by several tensors at once.
 #include "tern/core/kernels/indexing.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/memory.h"
@@ -12,11 +12,11 @@ Tensor positions_of(const Tensor& x) {
   return tensor(kernels::nonzero(c.dtype(), bytes(c), c.numel()));
 }
 
-/// How x[indices] is read off a matrix (positions, elements of the other axes).
+/// A plan to read x[indices] from a matrix (positions, elements of the other axes).
 class Plan {
  public:
   Plan(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
-    Dims axes, rest;  // that are indexed, and those that are not
+    Dims axes, rest;  // indexed axes, other axes
     std::vector<Tensor> lists = per_axis(op, x, given);
     for (int axis = 0; axis < x.ndim(); ++axis) {
       const auto a = static_cast<size_t>(axis);
@@ -54,13 +54,13 @@ class Plan {
     }
     return permute(reshape(m, permuted), inverse);
   }
-  /// The shape of x[indices]: that of the index, put into the other axes.
+  /// The shape of x[indices]: the index's shape inserted into the other axes.
   Shape result() const {
     Shape shape = rest_shape_;
     for (int i = 0; i < index_shape_.size(); ++i) shape.insert(at_ + i, index_shape_[i]);
     return shape;
   }
-  /// (indices, rest) as x[indices], and the other way.
+  /// Converts (indices, rest) to x[indices], and back.
   Tensor to_result(const Tensor& m) const {
     Shape shape = index_shape_;
     for (int64_t n : rest_shape_) shape.push_back(n);
@@ -78,7 +78,7 @@ class Plan {
   }
 
  private:
-  // One index an axis; masks become as many as they have axes.
+  // One index per axis; a mask becomes one index for each of its axes.
   static std::vector<Tensor> per_axis(const char* op, const Tensor& x,
                                       const std::vector<Tensor>& given) {
     std::vector<Tensor> lists;
@@ -171,7 +171,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, Indexing indexi
   check_all_defined("meshgrid", vectors);
   check(!vectors.empty(), "meshgrid: needs at least one vector");
   const int n = static_cast<int>(vectors.size());
-  auto place = [&](int i) {  // the axis along which vector i runs
+  auto place = [&](int i) {  // the axis of vector i
     return indexing == Indexing::xy && n > 1 && i < 2 ? 1 - i : i;
   };
   Shape shape = Dims::filled(n, 1);

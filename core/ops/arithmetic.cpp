@@ -76,7 +76,7 @@ struct DivOp {
   T dfa(const T& dy, const T&, const T& b) const {
     return dy / b;
   }
-  // d(a/b)/db = -(a/b)/b: in this order it overflows no earlier than a/b does.
+  // d(a/b)/db = -(a/b)/b. In this order it overflows no earlier than a/b does.
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
     return -dy * ((a / b) / b);
@@ -95,7 +95,7 @@ struct NegOp {
   Tensor df(const Tensor& dy) const { return neg(dy); }
 };
 
-// Both sides of a quotient are floats, the number too: in u8 it would wrap around.
+// Converts both sides of a quotient to floats: as u8 the number would wrap around.
 Tensor divisible(const Tensor& other, Scalar s) {
   return scalar(s, detail::float_of(other.dtype()));
 }

@@ -21,7 +21,7 @@ using detail::join_heads;
 using detail::split_heads;
 using kernels::Heads;
 
-/// x where BLAS can take the matrices of its last two axes as they lie, else a copy.
+/// x if BLAS accepts the matrices of its last two axes in place, else a copy.
 Operand with_matrices(const Operand& x) {
   const Layout& l = x.layout();
   const bool fits = kernels::blas_takes(l.shape[2], l.shape[3], {l.strides[2], l.strides[3]});
@@ -29,7 +29,7 @@ Operand with_matrices(const Operand& x) {
   return clone(x.rounded() ? x.widened() : x.tensor().detach());
 }
 
-/// The heads in an input, as they lie.
+/// The heads in an input, without copying.
 Operand heads_of(const HeadsOf& part, const std::vector<Operand>& inputs) {
   const Operand& x = inputs[static_cast<size_t>(part.input)];
   const Layout heads = part.layout(x.layout());
@@ -57,7 +57,7 @@ Heads<T> write(const std::optional<Fresh>& x) {
   return {x->data<T>(), s[0], s[1], s[2], s[3]};
 }
 
-/// A mask's tensor in the shape of the scores, its last axis without gaps.
+/// A mask's tensor in the shape of the scores, with a contiguous last axis.
 Tensor spread_mask(const Tensor& x, const Shape& scores) {
   if (!x.defined() || numel(scores) == 0) return {};
   Tensor t = x.detach();
@@ -69,7 +69,7 @@ Tensor spread_mask(const Tensor& x, const Shape& scores) {
   return expand(t, scores);
 }
 
-/// Lengths as (B, 1, T, 1), of stride 0 where they do not vary.
+/// Lengths as (B, 1, T, 1), with stride 0 where they do not vary.
 Tensor spread_lengths(const Tensor& lengths, const Shape& scores) {
   if (!lengths.defined()) return {};
   const int64_t batch = scores[0], queries = scores[2];
@@ -84,7 +84,7 @@ kernels::AttentionDropout kernel_dropout(const AttentionCall& call) {
   return {call.key, static_cast<uint32_t>(first), 1 / (1 - call.dropout)};
 }
 
-/// What is behind the kernel's pointers.
+/// The tensors behind the kernel's pointers.
 struct Operands {
   Operand q, k, v;
   Tensor lengths, allowed, bias;
@@ -118,7 +118,7 @@ struct Operands {
   }
 };
 
-/// New memory for (B, H, T, D) that lies as (B, T, H, D).
+/// New memory for (B, H, T, D), stored as (B, T, H, D).
 Fresh heads_last(const Shape& shape, DType dtype) {
   Fresh memory({shape[0], shape[2], shape[1], shape[3]}, dtype);
   return Fresh::view(not_differentiable(memory), permute(memory.layout(), Dims{0, 2, 1, 3}));
@@ -128,7 +128,7 @@ Shape context_shape(const Operands& in) {
   return {in.size.batch, in.size.heads, in.size.queries, in.size.value_dim};
 }
 
-/// `kept` (B, H, T, 2; or nothing) receives what the gradient needs.
+/// `kept` (B, H, T, 2) or null receives what the gradient needs.
 Fresh forward(const AttentionCall& call, const std::optional<Fresh>& weights,
               const std::optional<Fresh>& kept) {
   Operands in(call);
@@ -140,7 +140,7 @@ Fresh forward(const AttentionCall& call, const std::optional<Fresh>& weights,
   return *out;
 }
 
-/// Memory for the gradient of every input that is wanted, and where q, k and v lie in it.
+/// Memory for the gradient of every wanted input, and the places of q, k and v in it.
 struct GradientMemory {
   std::vector<std::optional<Fresh>> inputs;
 
@@ -150,7 +150,7 @@ struct GradientMemory {
       const DType dtype = call.inputs[i].dtype();
       inputs.emplace_back();
       if (!wants[static_cast<int>(i)]) continue;
-      // As x lies, if that is with heads inside of tokens.
+      // Like x, if x has its heads inside of tokens.
       if (!call.packed() && x.strides[1] < x.strides[2])
         inputs.back() = heads_last(x.shape, dtype);
       else
@@ -191,7 +191,7 @@ struct AttentionVjp {
   Tensor kept;
   Saved lengths, allowed;  ///< the mask in `rest`, so that a write to it is found
 
-  /// With the bias as the last one.
+  /// Here the bias is the last input.
   AttentionCall call_on(std::vector<Operand> inputs_and_bias) const {
     AttentionCall call = rest;
     call.inputs = std::move(inputs_and_bias);
@@ -230,7 +230,7 @@ Tensor attend(const AttentionCall& call) {
   }
   Fresh y = forward(call, {}, kept);
   if (call.packed()) {
-    const Shape s = y.shape();  // lying as (B, T, H, D)
+    const Shape s = y.shape();  // stored as (B, T, H, D)
     y = Fresh::view(not_differentiable(y), Layout::contiguous({s[0], s[2], s[1] * s[3]}));
   }
   if (!record_it) return op.not_differentiable(y);
@@ -280,7 +280,7 @@ AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
   return call;
 }
 
-/// Channels a head of `parts` heads on the last axis.
+/// Channels per head if `parts` heads share the last axis.
 int64_t head_dim(const Tensor& x, int64_t parts) {
   check(x.ndim() == 3, "attention: a joint projection is (B, T, channels), got {}", x.shape());
   check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels do not make {} heads",
@@ -336,7 +336,7 @@ Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& 
                                 const AttentionOptions& options) {
   Op op("attention", q, k, v, options.mask.bias);
   AttentionCall call = call_on(q, k, v, options);
-  // A node has one output. Where gradients are recorded, public ops compute both.
+  // A node has one output. If gradients are recorded, public ops compute both.
   if (op.recording()) return detail::composed_attention(call);
   std::optional<Fresh> weights(std::in_place, call.scores(), q.dtype());
   Tensor context = op.not_differentiable(forward(call, weights, {}));

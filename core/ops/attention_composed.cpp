@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Every head of keys or values as often as it serves heads of queries.
+/// Repeats every head of keys or values for each head of queries that it serves.
 Tensor for_all_heads(const Tensor& x, int64_t heads) {
   return x.size(1) == heads ? x : repeat_interleave(x, heads / x.size(1), 1);
 }

@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-// (C) as (C, 1, ...), which broadcasts over x (N, C, ...).
+// Reshapes (C) to (C, 1, ...), which broadcasts over x (N, C, ...).
 Tensor by_channel(const Tensor& t, const Tensor& x) {
   Shape shape = Dims::filled(x.ndim() - 1, 1);
   shape[0] = x.size(1);
@@ -20,7 +20,7 @@ Dims other_axes(const Tensor& x) {
   return axes;
 }
 
-// (N, C, ...) as the kernels see it: N, C, and the size of the rest.
+// (N, C, ...) for the kernels: N, C, and the product of the other sizes.
 struct Sizes {
   explicit Sizes(const Tensor& x)
       : batch(x.size(0)),
@@ -60,7 +60,7 @@ void update(const Tensor& running, const Tensor& batch, double scale, double mom
   add_(running, batch.to(running.dtype()), momentum * scale);
 }
 
-// x without gaps; running statistics are updated.
+// Normalises contiguous x and updates the running statistics.
 Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
   Op op("batch_norm", x, weight, bias);
@@ -101,7 +101,7 @@ void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_ch
 
 }  // namespace
 
-// A layer_norm over the other axes.
+// The same as a layer_norm over the other axes.
 Tensor composed::batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const Dims axes = other_axes(x);
   Tensor centred = x - mean(x, axes, true);
@@ -128,7 +128,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
         "batch_norm: training needs more than one value a channel, got {}", x.shape());
   if (x.ndim() > 2)
     return normalise_batch(x.contiguous(), running_mean, running_var, w, b, options);
-  // (N, C): the kernels want the values of a channel together.
+  // x is (N, C): the kernels need the values of a channel together.
   Tensor columns = unsqueeze(transpose(x, 0, 1), 0).contiguous();  // (1, C, N)
   return transpose(squeeze(normalise_batch(columns, running_mean, running_var, w, b, options), 0),
                    0, 1);

@@ -5,7 +5,7 @@
 namespace tern {
 namespace {
 
-// Bits have no meaning in floating numbers.
+// Refuses floating numbers, whose bits have no meaning here.
 template <class F>
 Tensor bits(const char* name, const Tensor& a, const Tensor& b, F f) {
   Op op(name, a, b);

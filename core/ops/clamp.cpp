@@ -16,7 +16,7 @@ using detail::Needs;
 using detail::scalar_for;
 using detail::unary;
 
-/// A bound of clamp: exact for floats and for integers; open ends hold nothing back.
+/// A bound of clamp, exact for floats and integers; an open end is an infinity.
 struct Bound {
   bool open;
   double value;
@@ -48,7 +48,7 @@ struct Clamp {
     T y = x < lo ? lo : x;  // NaN stays
     return y > hi ? hi : y;
   }
-  // On an open side infinity is inside; NaN is nowhere.
+  // On an open side infinity counts as inside. NaN is never inside.
   template <class T>
   T df(const T& dy, const T& x) const {
     using C = Constant<T>;
@@ -58,7 +58,7 @@ struct Clamp {
   }
 };
 
-/// What a bound of NaN makes of everything.
+/// The result with a NaN bound.
 struct AllNan {
   static constexpr const char* kName = "clamp";
   static constexpr bool kIntegers = true;
@@ -129,7 +129,7 @@ struct NanToNum {
 
 bool is_nan(std::optional<Scalar> s) { return s && std::isnan(s->value); }
 
-// The bound with which a u8 tensor cannot be clamped: it would become the result, and does not fit.
+// Refuses a bound for u8 that would become the result but does not fit.
 void check_u8_bound(const char* op, std::optional<Scalar> bound, bool lower) {
   if (!bound || !bound->is_integer) return;
   const bool fits = lower ? bound->integer <= 255 : bound->integer >= 0;
@@ -143,7 +143,7 @@ Tensor best_of(const char* op, const Tensor& a, Scalar b, bool smaller) {
   const bool wraps = a.dtype() == DType::u8 && b.is_integer && (b.integer < 0 || b.integer > 255);
   if (wraps) {
     check_u8_bound(op, b, !smaller);
-    return a.clone();  // the number is never the one
+    return a.clone();  // the number never wins
   }
   return smaller ? minimum(a, scalar_for(a, b)) : maximum(a, scalar_for(a, b));
 }

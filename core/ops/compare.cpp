@@ -15,7 +15,7 @@ using detail::map;
 
 namespace {
 
-// f(x) -> 0 or 1 for an x of any type.
+// f(x) -> 0 or 1, for x of any type.
 template <class F>
 Tensor test(const char* name, const Tensor& x, F f) {
   Op op(name, x);

@@ -1,6 +1,6 @@
-// Convolutions. Each of y(x, w), dx(dy, w) and dw(x, dy) is linear in both of its arguments, and
-// the gradients of each are the other two: so they are three ops, and every order of derivative
-// works. Patch embeddings and 1x1 kernels are matrix products and are written as such.
+// Convolutions. y(x, w), dx(dy, w) and dw(x, dy) are each linear in both arguments, and the
+// gradients of each are the other two. So they are three ops, and derivatives of any order work.
+// Patch embeddings and 1x1 kernels are computed as matrix products.
 #include "tern/core/ops/conv.h"
 
 #include "tern/core/kernels/conv.h"
@@ -24,7 +24,7 @@ constexpr const char* kWeightGrad[] = {"conv1d_weight_grad", "conv2d_weight_grad
 
 const char* name_of(const ConvCall& c, const char* const (&names)[3]) { return names[c.axes - 1]; }
 
-// (B, O, space...): all axes but that of the channels.
+// (B, O, space...): all axes except the channels.
 Dims but_channels(const ConvCall& c) {
   Dims axes(0);
   for (int a = 0; a < c.axes; ++a) axes.push_back(2 + a);
@@ -48,9 +48,9 @@ Tensor weight_grad(const ConvCall& c, const Tensor& x, const Tensor& dy) {
   return op.record(dw, std::move(vjp));
 }
 
-// Windows that do not overlap: one gather of the image to patches, one product. The result lies
-// patch by patch and is seen as (batch, out, H', W'), so that the flatten(2).transpose(1, 2) of a
-// patch embedding is without gaps.
+// Windows that do not overlap: gathers the image into patches, then one product. The result is
+// stored patch by patch and viewed as (batch, out, H', W'), so that a patch embedding's
+// flatten(2).transpose(1, 2) is contiguous.
 Tensor convolve_patches(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b) {
   Tensor y = linear(detail::to_patches(c, x), reshape(w, {c.out, c.in * c.taps()}), b);
   return reshape(transpose(y, 1, 2), c.output_shape());
@@ -87,7 +87,7 @@ Size kernel_of(const Tensor& w) {
   }
 }
 
-// {left, right} of each axis of space, the last one first, as pad() takes them.
+// {left, right} of each spatial axis, last axis first, in pad()'s order.
 template <class Size>
 Dims pads_of(const char* op, const Tensor& w, const ConvOptions<Size>& o) {
   constexpr size_t kAxes = static_cast<size_t>(detail::kAxes<Size>);
@@ -132,7 +132,7 @@ Tensor any_conv(const Tensor& x, const Tensor& w, const Tensor& b, const ConvOpt
   return detail::convolve(c, x, w, b);
 }
 
-/// Windows of `size` elements `dilation` apart, every `stride`: a new last axis.
+/// Windows of `size` elements `dilation` apart, every `stride`, as a new last axis.
 Tensor windows(const Tensor& x, int64_t axis, int64_t size, int64_t stride, int64_t dilation) {
   return slice(unfold(x, axis, dilation * (size - 1) + 1, stride), -1, {}, {}, dilation);
 }
@@ -182,7 +182,7 @@ Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w) {
 
 }  // namespace detail
 
-// Every window of every channel, times the weights, summed.
+// Multiplies every window of every channel by the weights and sums.
 Tensor composed::conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& o) {
   Tensor p = pad(x, {o.padding[1], o.padding[1], o.padding[0], o.padding[0]}, o.padding_mode);
   p = windows(p, 2, w.size(2), o.stride[0], o.dilation[0]);

@@ -18,7 +18,7 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i, bool ceil_mode)
   check(last >= 0, "{}: a kernel of {} (dilation {}) is larger than the input {} with padding {}",
         op, kernel, dilation, size, padding);
   const int64_t windows = last / stride + 1;
-  // Windows begin in the input or in the padding before it.
+  // A window must begin in the input or in the padding before it.
   if (ceil_mode && (windows - 1) * stride >= size + padding) return windows - 1;
   return windows;
 }
@@ -37,7 +37,7 @@ bool are_patches(const ConvCall& c) {
   return c.kernel == c.stride && c.padding == none && c.dilation == ones;
 }
 
-// Its gradient is from_patches.
+// The gradient is from_patches.
 Tensor to_patches(const ConvCall& c, const Tensor& x) {
   Op op("to_patches", x);
   Fresh y(Shape{c.batch, c.out_plane(), c.in * c.taps()}, x.dtype());

@@ -1,4 +1,4 @@
-// Transposed convolutions: the gradient of a convolution at its input, taken as a function of dy.
+// Transposed convolutions: the gradient of a convolution by its input, as a function of dy.
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/conv_call.h"
 #include "tern/core/ops/ops.h"
@@ -28,7 +28,7 @@ void check_arguments(const char* op, const Tensor& x, const Tensor& w, const Ten
         "{}: the input is {}, the weight {}; convert one with .to()", op, x.dtype(), w.dtype());
 }
 
-// The size of an axis of the output, which is the input of the convolution.
+// The size of an output axis, which is the input of the convolution.
 int64_t output_size(const char* op, const ConvCall& c, size_t i, int64_t output_padding) {
   const int64_t kernel = c.kernel[i], stride = c.stride[i], padding = c.padding[i];
   const int64_t dilation = c.dilation[i];
@@ -48,7 +48,7 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i, int64_t output_
   return size;
 }
 
-// Windows that do not overlap: one product, whose rows are the patches of the result.
+// Windows that do not overlap: one product, whose rows are patches of the result.
 Tensor transpose_patches(const ConvCall& c, const Tensor& x, const Tensor& w) {
   Tensor rows = transpose(reshape(x, {c.batch, c.out, c.out_plane()}), 1, 2);
   return detail::from_patches(c, matmul(rows, reshape(w, {c.out, c.in * c.taps()})));
@@ -60,7 +60,7 @@ Tensor any_transpose(const char* name, const Tensor& x, const Tensor& w, const T
   constexpr int kAxes = detail::kAxes<Size>;
   Op scope(name, x, w, b);
   check_arguments(name, x, w, b, kAxes, o.groups);
-  // The convolution whose gradient this is: x is its output.
+  // The convolution whose gradient this is; x has the shape of its output.
   ConvCall c = detail::windows_of(x, Size(1), o.stride, o.padding, o.dilation);
   c.out_size = c.size;
   c.out = c.in;

@@ -52,7 +52,7 @@ void zero_(const Tensor& x) { fill_(x, 0); }
 
 namespace {
 
-// x = fn(x, y) in place, fn for two numbers of the type of x.
+// x = fn(x, y) in place; fn takes two numbers of the type of x.
 template <class Fn>
 void update(const char* op, const char* result, const Tensor& x, const Tensor& y, Fn fn) {
   check(detail::promote(op, x.dtype(), y.dtype()) == x.dtype(),
@@ -66,7 +66,7 @@ void update(const char* op, const char* result, const Tensor& x, const Tensor& y
   });
 }
 
-// The operators say what to write instead where they would have to be recorded.
+// Where a gradient is recorded, the operators' errors say what to write instead.
 void check_unrecorded(const char* op, char sign, const Tensor& x, const Tensor& y) {
   check_defined(op, x, y);
   check(!recording({x, y}),

@@ -1,4 +1,4 @@
-// New tensors that depend on no other. Random ones: random.cpp.
+// New tensors that depend on no other tensor. Random ones: random.cpp.
 #include <cmath>
 #include <cstring>
 
@@ -38,7 +38,7 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 Tensor scalar(Scalar value, DType dtype) {
   Op op("scalar");
   Fresh y({}, dtype);
-  const bool floating = is_float(dtype);  // too large is infinite here
+  const bool floating = is_float(dtype);  // too large numbers become infinite here
   std::array<char, 8> bytes =
       floating ? detail::wrapped_element(value, dtype) : detail::element("scalar", value, dtype);
   std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(dtype)));
@@ -73,7 +73,7 @@ Tensor new_full(const Tensor& x, const Shape& shape, Scalar value) {
 
 namespace {
 
-// How many of start, start + step, ... lie before end.
+// The number of elements start, start + step, ... before end.
 int64_t count(double start, double end, double step) {
   double n = std::ceil((end - start) / step);
   check(n < 0x1p62, "arange: from {} to {} by {} gives no finite number of elements", start, end,
@@ -81,7 +81,7 @@ int64_t count(double start, double end, double step) {
   return static_cast<int64_t>(std::max(n, 0.0));
 }
 
-// Exact: f64 does not hold every i64, and their difference may not fit 63 bits.
+// Exact: f64 cannot hold every i64, and the difference may overflow 63 bits.
 int64_t count(int64_t start, int64_t end, int64_t step) {
   if (step > 0 ? start >= end : start <= end) return 0;
   auto distance = [](int64_t a, int64_t b) {
@@ -108,7 +108,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
           dtype);
   if (!is_float(dtype) && y.numel() > 0) {
     detail::element("arange", start, dtype);
-    // The last one fits, but the way to it need not: modulo 2^64, as the kernel counts.
+    // The last element fits, but its distance may not: computed modulo 2^64, as in the kernel.
     const uint64_t way = static_cast<uint64_t>(y.numel() - 1) * static_cast<uint64_t>(step.integer);
     detail::element("arange", static_cast<int64_t>(static_cast<uint64_t>(start.integer) + way),
                     dtype);

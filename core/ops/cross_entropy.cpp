@@ -72,7 +72,7 @@ using detail::reduce_rows;
 using detail::RowTargets;
 using detail::total_weight;
 
-// x (C) or (N, C) or (N, C, d1, ...) as (rows, C).
+// Reshapes x (C), (N, C) or (N, C, d1, ...) to (rows, C).
 Tensor class_rows(const char* op, const Tensor& x) {
   check(x.ndim() > 0, "{}: needs an axis of classes, got a tensor without axes", op);
   if (x.ndim() == 1) return unsqueeze(x, 0);
@@ -100,7 +100,7 @@ void check_class_shape(const char* op, const Tensor& target, const Tensor& x) {
 
 int64_t classes_of(const Tensor& x) { return x.ndim() == 1 ? x.size(0) : x.size(1); }
 
-// As in the kernel, a class with q = 0 counts nothing, even if its logit is -inf.
+// As in the kernel, a class with q = 0 does not count, even if its logit is -inf.
 Tensor composed_row_losses(const Tensor& logits, const RowTargets& targets) {
   Tensor q = targets.weights(), log_p = log_softmax(logits, -1);
   Tensor nothing = logical_and(eq(q, 0), eq(log_p, -std::numeric_limits<double>::infinity()));
@@ -119,13 +119,13 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
   std::array kept{save(x), save(targets.index), save(targets.probabilities), save(targets.weight)};
   auto vjp = [kept, targets, max = not_differentiable(max), total = not_differentiable(sum_)](
                  const Tensor& dy, const Wants& wants) mutable -> Tensor {
-    for (const Saved& saved : kept) saved.get();  // fails if one was written to
+    for (const Saved& saved : kept) saved.get();  // throws if one was overwritten
     if (grad_enabled()) {
       auto fn = [&](const std::vector<Tensor>& in) { return composed_row_losses(in[0], targets); };
       return detail::composed_gradients(fn, {kept[0].get()}, dy)[0];
     }
     Tensor d = dy.contiguous();
-    // Over the logits themselves, where nobody looks at them any more: there is nothing larger.
+    // Overwrites the logits, the largest tensor, if nobody else needs them.
     const Tensor own = wants.last() ? kept[0].consume() : Tensor();
     const Tensor logits = own.defined() ? own : kept[0].get();
     Fresh dx = own.defined() ? Fresh::adopt(own) : Fresh(logits.shape(), d.dtype());
@@ -141,7 +141,7 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
 
 using RowLosses = Tensor (*)(const Tensor& logits, const RowTargets& targets);
 
-// Targets that are probabilities; their gradient is recorded if they need one.
+// Targets that are probabilities. Their gradient is recorded if they need one.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
                           const CrossEntropyOptions& options, RowLosses losses_of) {
   check(

@@ -16,7 +16,7 @@ namespace {
 
 using Lengths = std::vector<int64_t>;
 
-// What is compared with the log probabilities; none of it has a gradient.
+// The targets of the log probabilities. None of these has a gradient.
 struct Spelling {
   Tensor targets;  // i64, contiguous
   Lengths starts, input_lengths, target_lengths;
@@ -47,7 +47,7 @@ void check_lengths(const Tensor& x, const Lengths& inputs, const Lengths& target
   }
 }
 
-// Where each target begins: in rows of a padded (N, S), or one behind the other.
+// Where each target begins: in rows of a padded (N, S), or one after the other.
 Lengths starts_of(const Tensor& targets, const Lengths& lengths) {
   Lengths starts;
   int64_t total = 0;
@@ -63,7 +63,7 @@ Lengths starts_of(const Tensor& targets, const Lengths& lengths) {
   return starts;
 }
 
-// In blocks, so that a ShapeOnlyScope, where targets may read as 0, lets them pass.
+// In parallel_blocks, so that a ShapeOnlyScope, where targets may read as 0, skips the check.
 void check_symbols(const Spelling& s, int64_t classes) {
   const int64_t* y = s.targets.data<int64_t>();
   parallel_blocks(std::ssize(s.starts), s.targets.numel(), [&](int64_t n) {
@@ -76,7 +76,7 @@ void check_symbols(const Spelling& s, int64_t classes) {
   });
 }
 
-// x (T, N, C), targets (N, S) or one row.
+// x (T, N, C), targets (N, S) or a vector.
 Spelling spelling_of(const Tensor& x, const Tensor& targets, const Lengths& input_lengths,
                      const Lengths& target_lengths, int64_t blank) {
   check(targets.dtype() == DType::i64,
@@ -132,7 +132,7 @@ Tensor losses_of(const Tensor& log_probs, std::shared_ptr<const Spelling> spelli
   }();
   auto vjp = [x = save(x), targets = save(spelling->targets), known, spelling, zero_infinity,
               alpha = not_differentiable(alpha)](const Tensor& dy) {
-    targets.get();  // fails if they were written to
+    targets.get();  // throws if they were overwritten
     return gradient(dy, x.get(), known, alpha, *spelling, zero_infinity);
   };
   return op.record(y, {x}, vjp);

@@ -8,7 +8,7 @@
 namespace tern {
 namespace {
 
-// d|a - b| / da = (a - b) / |a - b|, summed as matrix products; 0 where the points are equal.
+// d|a - b| / da = (a - b) / |a - b|, summed by matrix products; 0 for equal points.
 Gradients euclidean_gradients(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
                               const Wants& wants) {
   const Tensor equal = eq(y, 0);
@@ -19,7 +19,7 @@ Gradients euclidean_gradients(const Tensor& dy, const Tensor& a, const Tensor& b
   return g;
 }
 
-// For operands of one batch. Recorded for p = 2 alone.
+// For operands with the same batch. Records a gradient only for p = 2.
 Tensor distances(const Tensor& a, const Tensor& b, double p) {
   Op op("cdist", a, b);
   const Tensor x = a.detach().contiguous(), z = b.detach().contiguous();
@@ -38,8 +38,8 @@ Tensor distances(const Tensor& a, const Tensor& b, double p) {
                    });
 }
 
-// Of p = infinity each coordinate as far apart as the farthest gets the whole gradient, as in
-// PyTorch; norm() would share it out.
+// For p = infinity every coordinate that equals the largest difference gets the whole gradient, as
+// in PyTorch; norm() would share it.
 Tensor norm_of_differences(const Tensor& a, const Tensor& b, double p) {
   const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
   if (!std::isinf(p) || apart.size(-1) == 0) return norm(apart, p, -1);

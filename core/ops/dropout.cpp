@@ -19,8 +19,8 @@ std::optional<kernels::DropMask> detail::draw_mask(double p, Rng* rng) {
   return kernels::DropMask{rng->split().state()[0], static_cast<uint32_t>(first), 1 / (1 - p)};
 }
 
-// y = x * mask / (1 - p), where the mask follows from the key. Linear in x: the gradient is the
-// same op on dy, with the same mask.
+// y = x * mask / (1 - p), with a mask computed from the key. Linear in x: the gradient is the same
+// op on dy with the same mask.
 Tensor detail::masked(const char* name, Consumed consumed, const kernels::DropMask& mask) {
   consumed.make_contiguous();
   const Tensor& x = consumed.get();

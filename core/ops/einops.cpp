@@ -1,5 +1,5 @@
-// rearrange, reduce and repeat. A pattern names the pieces that the axes of x are made of: x is
-// seen with one axis a piece, pieces are reduced, reordered and repeated, and then put together.
+// rearrange, reduce and repeat. A pattern splits the axes of x into pieces. x is viewed with one
+// axis per piece; then pieces are reduced, reordered, repeated and joined.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ using detail::Names;
 using detail::Pattern;
 using detail::PatternAxis;
 
-/// The sizes of all pieces: given, numbers, or what is left of an axis.
+/// The sizes of all pieces: given, numbers, or inferred from an axis.
 class PatternSizes {
  public:
   PatternSizes(const Pattern& pattern, const Shape& shape, const AxisSizes& given)
@@ -88,7 +88,7 @@ Tensor reduce_axes(const Tensor& x, const Dims& axes, ReduceOp op) {
   fail_unhandled("ReduceOp", op);
 }
 
-/// What a pattern may do beside reordering.
+/// What a pattern may do besides reordering.
 struct Rules {
   std::optional<ReduceOp> reduces = std::nullopt;
   bool repeats = false;
@@ -108,7 +108,7 @@ void check_rules(const Pattern& pattern, const Rules& rules) {
 Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisSizes& given,
              const Rules& rules) {
   Pattern pattern(op, text);
-  check_rules(pattern, rules);  // as written: '...' may stand for no axis, but not on one side
+  check_rules(pattern, rules);  // '...' may stand for no axis, but must be on both sides
   pattern.expand_ellipsis(x.ndim());
   const PatternSizes sizes(pattern, x.shape(), given);
 

@@ -9,7 +9,7 @@ namespace tern::detail {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-// What belongs to one word, right or wrong: "...2" is no ellipsis with a 2 behind it.
+// Whether c belongs to a word, valid or not: "...2" is not an ellipsis followed by 2.
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_digit(c) ||
          static_cast<unsigned char>(c) >= 0x80;

@@ -1,6 +1,6 @@
 // einsum by public ops: diagonals and early sums, then pairs of operands, each as one batched
-// matrix product. Axes are only renamed and reordered as views: the kernel folds what lies in
-// line, so most contractions copy nothing, and write their result in the order that is asked for.
+// matrix product. Axes are only renamed and reordered, as views. The kernel folds axes in line, so
+// most contractions copy nothing and write their result in the wanted order.
 #include "tern/core/ops/einsum.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using detail::Labels;
 using detail::LabelSet;
 using detail::set_of;
 
-/// A tensor with a label for each axis, all different.
+/// A tensor with a distinct label for each axis.
 struct Labelled {
   Tensor tensor;
   Labels labels;
@@ -39,7 +39,7 @@ void add_missing(Labels& to, const Labels& from, LabelSet wanted) {
     if ((wanted & bit(l)) && !(set_of(to) & bit(l))) to.push_back(l);
 }
 
-/// The tensor as a view whose axes are `wanted`, in that order; those it lacks have size 1.
+/// Views the tensor with the axes `wanted`, in this order; missing axes get size 1.
 Tensor arrange(const Labelled& x, const Labels& wanted) {
   Dims axes;
   Shape shape;
@@ -54,7 +54,7 @@ Tensor arrange(const Labelled& x, const Labels& wanted) {
   return t.shape() == shape ? t : view(t, shape);
 }
 
-/// Takes diagonals, drops axes that broadcast and sums those that nothing else has.
+/// Takes diagonals, drops axes that broadcast and sums axes that nothing else has.
 Labelled prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
   Labelled x{tensor, eq.inputs[i]};
   for (size_t a = 0; a < x.labels.size(); ++a)
@@ -64,7 +64,7 @@ Labelled prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
       x.labels.push_back(x.labels[a]);
       x.labels.erase(x.labels.begin() + static_cast<std::ptrdiff_t>(b));
       x.labels.erase(x.labels.begin() + static_cast<std::ptrdiff_t>(a));
-      a = static_cast<size_t>(-1);  // from the start: positions have changed
+      a = static_cast<size_t>(-1);  // restart: positions have changed
       break;
     }
   Dims summed;
@@ -80,19 +80,19 @@ Labelled prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
   return x;
 }
 
-/// Whether BLAS can take the axes `row` and `col` of x as they lie.
+/// Whether BLAS accepts the axes `row` and `col` of x in place.
 bool takes(const Labelled& x, Label row, Label col) {
   return kernels::blas_takes(x.size(row), x.size(col), {x.stride(row), x.stride(col)});
 }
 
-constexpr Label kNone = 63;  // no operand has it: stands for an axis of size 1
+constexpr Label kNone = 63;  // no operand has it: an axis of size 1
 
-/// Rows, columns and summed axis of a product; the other axes are batch or further sums.
+/// The row, column and summed axis of a product. The other axes are batch or further sums.
 struct Roles {
   Label m = kNone, n = kNone, k = kNone;
 };
 
-/// The rows and the summed axis that need the fewest copies, then the largest.
+/// Chooses rows and summed axis that need the fewest copies; of equals the largest.
 Roles choose_roles(const Labelled& a, const Labelled& b, Label n, const Labels& rows,
                    const Labels& sums) {
   Roles best;
@@ -127,7 +127,7 @@ Labelled multiply(const Labelled& a, const Labelled& b, const Labels& order, con
   return {axes.empty() ? t : sum(t, axes), order};
 }
 
-/// a (batch, sums, M, K) b (batch, sums, K, N) -> batch, M, N lying in memory in `order`.
+/// a (batch, sums, M, K) b (batch, sums, K, N) -> batch, M, N, stored in the order `order`.
 Labelled product(const Labelled& a, const Labelled& b, const Roles& roles, const Labels& order,
                  const Labels& sums) {
   Labels axes = select(order, ~(bit(roles.m) | bit(roles.n)));
@@ -142,7 +142,7 @@ Labelled product(const Labelled& a, const Labelled& b, const Roles& roles, const
   Dims memory;
   for (size_t i = 0; i < axes.size(); ++i)
     batch.push_back(i >= batches ? 1 : a.axis(axes[i]) >= 0 ? a.size(axes[i]) : b.size(axes[i]));
-  for (size_t i = 0; i < result.size(); ++i)  // axes of size 1 first, then the order asked for
+  for (size_t i = 0; i < result.size(); ++i)  // axes of size 1, then the wanted order
     if (!(set_of(order) & bit(result[i]))) memory.push_back(static_cast<int64_t>(i));
   for (Label l : order)
     memory.push_back(std::find(result.begin(), result.end(), l) - result.begin());
@@ -154,7 +154,7 @@ Labelled product(const Labelled& a, const Labelled& b, const Roles& roles, const
   return {arrange(out, order), order};
 }
 
-/// Contracts two operands to the labels in `keep`, in the order `wanted` if it is not empty.
+/// Contracts two operands to the labels in `keep`, in the order `wanted` unless that is empty.
 Labelled contract(const Labelled& x, const Labelled& y, LabelSet keep, const Labels& wanted) {
   const LabelSet sx = set_of(x.labels), sy = set_of(y.labels);
   const Labels sums = select(x.labels, sx & sy & ~keep);
@@ -166,7 +166,7 @@ Labelled contract(const Labelled& x, const Labelled& y, LabelSet keep, const Lab
   }
   const LabelSet alone = (sx ^ sy) & keep;
   if (sums.empty() || alone == 0) return multiply(x, y, order, sums);
-  // The innermost axis of the result has to be one that only one operand has: its columns.
+  // The result's innermost axis must be one that only one operand has: its columns.
   Labels memory = order;
   if (!(alone & bit(memory.back())))
     std::stable_partition(memory.begin(), memory.end(), [&](Label l) { return !(alone & bit(l)); });

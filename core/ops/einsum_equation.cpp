@@ -14,7 +14,7 @@ std::string readable(Label l) {
   return l < kEllipsis ? fmt::format("'{}'", letter_of(l)) : "'...'";
 }
 
-/// One operand or the output as written: labels in order, the ellipsis as kEllipsis.
+/// An operand or the output as written: labels in order, the ellipsis as kEllipsis.
 struct Term {
   Labels labels;
   std::vector<size_t> positions;  ///< in the equation
@@ -85,7 +85,7 @@ class Parser {
     term.positions.push_back(position);
   }
 
-  // Gives every axis of operand i its label and every label its size.
+  // Assigns a label to every axis of operand i and a size to every label.
   void place(size_t i) {
     const Term& term = terms_[i];
     const Shape& shape = shapes_[i];

@@ -1,4 +1,4 @@
-// The order in which einsum contracts: the cheapest of all for few operands, else a greedy one.
+// The order in which einsum contracts: the optimum for few operands, else a greedy order.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -16,12 +16,12 @@ constexpr size_t kMaxExhaustive = 8;
 
 using Pair = std::pair<int, int>;
 
-/// As a whole number; more than fits says so by being the most that does.
+/// As an integer; the largest integer if it does not fit.
 int64_t elements(double n) {
   return n < 0x1p63 ? static_cast<int64_t>(n) : std::numeric_limits<int64_t>::max();
 }
 
-/// Labels of what is left of the operands, and which of them a set of operands has to keep.
+/// The labels of the reduced operands, and which of them a set of operands must keep.
 struct Problem {
   explicit Problem(const EinsumEquation& e) : eq(e), output(detail::set_of(e.output)) {
     for (size_t i = 0; i < e.inputs.size(); ++i) labels.push_back(e.reduced(i));
@@ -31,14 +31,14 @@ struct Problem {
   std::vector<LabelSet> labels;
 };
 
-/// The cheapest contraction tree by dynamic programming over subsets of operands.
+/// Finds the cheapest contraction tree by dynamic programming over subsets of operands.
 class Exhaustive {
  public:
   explicit Exhaustive(const Problem& p) : p_(p), n_(p.labels.size()), best_(size_t{1} << n_) {
     for (size_t set = 1; set < best_.size(); ++set) solve(set);
   }
 
-  /// Pairs of positions in the list of what is left, results put last.
+  /// Pairs of positions among the remaining operands; appends results.
   std::vector<Pair> path() {
     std::vector<size_t> left(n_);
     for (size_t i = 0; i < n_; ++i) left[i] = size_t{1} << i;
@@ -99,7 +99,7 @@ LabelSet kept(const Problem& p, const std::vector<LabelSet>& left, size_t i, siz
   return (left[i] | left[j]) & keep;
 }
 
-/// Always the pair next that shrinks what is left the most; the cheaper one of equals.
+/// Always contracts the pair that shrinks the operands most; of equals the cheaper one.
 std::vector<Pair> greedy_path(const Problem& p) {
   std::vector<LabelSet> left = p.labels;
   std::vector<Pair> out;
@@ -129,7 +129,7 @@ std::vector<Pair> contract_in_order(const Problem& p) {
   return p.labels.size() <= kMaxExhaustive ? Exhaustive(p).path() : greedy_path(p);
 }
 
-/// The labels of a result: those of the left operand first, in order.
+/// The labels of a result: those of the left operand first.
 Labels in_order(const Labels& a, const Labels& b, LabelSet keep) {
   Labels out;
   for (const Labels* labels : {&a, &b})

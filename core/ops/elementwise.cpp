@@ -29,7 +29,7 @@ Tensor single(const std::array<char, 8>& bytes, DType type) {
 }  // namespace
 
 Tensor scalar_for(const Tensor& other, Scalar s) {
-  if (!other.defined()) return scalar(s);  // the op itself says so, by name
+  if (!other.defined()) return scalar(s);  // the op reports it by name
   const DType type = type_for(other, s);
   return single(wrapped_element(s, type), type);
 }

@@ -1,4 +1,4 @@
-// Distances and angles between rows, and the losses that are made of them.
+// Distances and angles between rows, and losses built from them.
 #include "tern/core/ops/loss_parts.h"
 #include "tern/core/ops/losses.h"
 #include "tern/core/tape/record.h"
@@ -36,7 +36,7 @@ Tensor cosine_embedding_loss(const Tensor& x, const Tensor& y, const Tensor& tar
         "cosine_embedding_loss: inputs (N, D) need a target (N), inputs (D) a target (); they are "
         "{} and {}",
         x.shape(), target.shape());
-  constexpr double kEps = 1e-12;  // PyTorch's
+  constexpr double kEps = 1e-12;  // as in PyTorch
   Tensor xx = sum(square(x), -1) + kEps, yy = sum(square(y), -1) + kEps;
   Tensor cos = sum(x * y, -1) / sqrt(xx * yy);
   Tensor alike = where(eq(target, 1), 1 - cos, 0);

@@ -1,4 +1,4 @@
-// Exponentials, logarithms, powers of a fixed degree.
+// Exponentials, logarithms, fixed powers.
 #include "tern/core/ops/unary.h"
 
 namespace tern {

@@ -1,5 +1,5 @@
-// rfft and irfft. Both are linear, and each is the other's adjoint but for the frequencies that an
-// inverse transform counts twice: those with a mirror image of their own.
+// rfft and irfft. Both are linear. Each is the other's adjoint, except that an inverse transform
+// counts frequencies with a separate mirror image twice.
 #include "tern/core/ops/fft.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 Tensor inverse_lines(const Tensor& y, int64_t n);
 
-// (frequencies, 1): how often each frequency occurs among all n.
+// (frequencies, 1): how often each counts among all n frequencies.
 Tensor multiplicity(int64_t n, DType type) {
   Tensor w = full({n / 2 + 1, 1}, 2, type);
   NoGradGuard guard;
@@ -21,7 +21,7 @@ Tensor multiplicity(int64_t n, DType type) {
   return w;
 }
 
-// x (..., n) -> (..., n / 2 + 1, 2), without a factor.
+// x (..., n) -> (..., n / 2 + 1, 2), not scaled.
 Tensor lines(const Tensor& x) {
   Op op("fft::rfft", x);
   const int64_t n = x.size(-1);
@@ -38,7 +38,7 @@ Tensor lines(const Tensor& x) {
       y, [n](const Tensor& dy) { return inverse_lines(dy / multiplicity(n, dy.dtype()), n); });
 }
 
-// y (..., n / 2 + 1, 2) -> (..., n), without a factor.
+// y (..., n / 2 + 1, 2) -> (..., n), not scaled.
 Tensor inverse_lines(const Tensor& y, int64_t n) {
   Op op("fft::irfft", y);
   Shape shape(y.shape().begin(), y.shape().end() - 1);
@@ -52,7 +52,7 @@ Tensor inverse_lines(const Tensor& y, int64_t n) {
   return op.record(x, [n](const Tensor& dx) { return lines(dx) * multiplicity(n, dx.dtype()); });
 }
 
-// The axis with `size` elements: cropped, or padded with zeros behind.
+// Crops the axis to `size` elements, or pads it with zeros at the end.
 Tensor resized(const Tensor& x, int axis, int64_t size) {
   if (x.size(axis) >= size) return narrow(x, axis, 0, size);
   Dims pads;

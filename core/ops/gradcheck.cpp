@@ -9,8 +9,8 @@ namespace {
 
 using MultiFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-// A fixed weight in [0.5, 1.5) for element i of output k: without weights, errors that cancel in
-// the plain sum (a softmax, say) would go unseen.
+// A fixed weight in [0.5, 1.5) for element i of output k. In an unweighted sum some errors would
+// cancel (softmax).
 double weight(size_t k, int64_t i) {
   auto x = static_cast<double>((static_cast<uint64_t>(i) * 2654435761u + k * 40503u) % 1000u);
   return 0.5 + x / 1000;
@@ -32,7 +32,7 @@ double weighted_sum(const MultiFunction& fn, const std::vector<Tensor>& inputs) 
   return total;
 }
 
-// Position of the linear index `at` from the data pointer.
+// The offset of linear index `at` from the data pointer.
 int64_t position(const Layout& layout, int64_t at) {
   int64_t p = 0;
   for (int axis = layout.ndim() - 1; axis >= 0; --axis) {
@@ -91,7 +91,7 @@ void compare(const char* name, const MultiFunction& fn, const std::vector<Tensor
     if (grads[k].defined()) got = grads[k].to_vector<double>();
     const size_t parts = options.most > 0 ? static_cast<size_t>(options.most) : got.size();
     const size_t step = parts ? (got.size() + parts - 1) / parts : 1;
-    // Of every step another element of it, so that not all come from one column of a matrix.
+    // Varies the offset by step, so that not all elements come from one column of a matrix.
     for (size_t first = 0, turn = 0; first < got.size(); first += step, ++turn) {
       const size_t i = std::min(got.size() - 1, first + turn % step);
       double want = central_difference(fn, inputs, wanted[k], static_cast<int64_t>(i), options.eps);
@@ -115,7 +115,7 @@ void gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
 void gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                    const GradcheckOptions& options) {
   Tensor y = fn(inputs);
-  std::vector<Tensor> all = inputs;  // and, last, the gradient that comes from above
+  std::vector<Tensor> all = inputs;  // and, last, the incoming gradient
   all.push_back(weights_like(y, 1).set_requires_grad());
   auto gradients = [&](const std::vector<Tensor>& x) {
     EnableGradGuard on;

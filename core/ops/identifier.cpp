@@ -16,8 +16,8 @@ bool among(int32_t c, const std::array<Range, N>& ranges) {
                      [c](const Range& r) { return c >= r[0] && c <= r[1]; });
 }
 
-// Unicode's XID_Start and XID_Continue are general categories but for these (UAX 31): those that
-// were letters once, and those that would not stay identifiers when normalised.
+// Unicode's XID_Start and XID_Continue are general categories with these exceptions (UAX 31):
+// former letters, and characters that would not stay identifiers when normalised.
 constexpr std::array<Range, 3> kStarts = {{{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212e, 0x212e}}};
 constexpr std::array<Range, 4> kContinues = {
     {{0xb7, 0xb7}, {0x387, 0x387}, {0x1369, 0x1371}, {0x19da, 0x19da}}};

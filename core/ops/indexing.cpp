@@ -33,7 +33,7 @@ void add_into(const Access& access, const Tensor& sum, const Tensor& index, cons
 
 Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, const Tensor& source);
 
-// The gradient goes into what x has gathered already, where that is allowed.
+// Adds the gradient to what x has gathered, if allowed.
 Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
   Op op(access.name, x);
   Fresh y(index.shape(), x.dtype());
@@ -93,7 +93,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
         "take_along_axis: the index must be i64, got {}; convert with "
         ".to()",
         index.dtype());
-  const Tensor given = index.to(DType::i64);  // as in NumPy, negative ones count from the end
+  const Tensor given = index.to(DType::i64);  // as in NumPy, negative indices count from the end
   const int64_t size = x.shape()[a];
   const Tensor at =
       checked_index("take_along_axis", where(lt(given, 0), given + size, given), size, given);

@@ -1,4 +1,4 @@
-// Normalisation of each channel of each sample: batch_norm of N*C channels of one sample.
+// Normalises each channel of each sample: batch_norm of N*C channels of one sample.
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -15,12 +15,12 @@ void check_channels(const Tensor& x, std::initializer_list<const Tensor*> of_cha
           t->defined() ? t->shape() : Shape());
 }
 
-/// (C) for every sample: (N*C).
+/// Repeats (C) for every sample: (N*C).
 Tensor each_sample(const Tensor& t, int64_t samples) {
   return t.defined() ? flatten(expand(t, {samples, t.numel()}), 0, 1) : t;
 }
 
-/// The statistics of all samples, after they were updated, as their mean.
+/// Sets running to the mean over samples of the updated statistics.
 void gather_samples(const Tensor& running, const Tensor& each, int64_t samples) {
   if (!running.defined() || samples == 0) return;
   NoGradGuard guard;

@@ -1,4 +1,4 @@
-// Interpolation is separable: one linear map an axis, those that make it smaller first.
+// Interpolation is separable: one linear map per axis, shrinking axes first.
 #include "tern/core/ops/interpolate.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ constexpr const char* kInterpolate = "interpolate";
 constexpr const char* kInterpolateModes[] = {"nearest", "nearest_exact", "linear", "bilinear",
                                              "bicubic", "trilinear",     "area"};
 
-/// One axis: its sizes and how positions are found.
+/// One axis: its sizes, and how to compute positions.
 struct Axis {
   int64_t in, out;
   double scale_factor;  ///< 0: positions come from the sizes
   bool align_corners;
 
-  /// Elements of the input for one of the output.
+  /// Input elements per output element.
   double step() const {
     if (align_corners)
       return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
@@ -36,7 +36,7 @@ struct Axis {
   }
 };
 
-// In f32, as PyTorch's for every type: which of two neighbours is taken depends on its rounding.
+// In f32, as in PyTorch for every type: its rounding decides which of two neighbours is taken.
 void nearest_map(const Axis& axis, bool exact, AxisMap& map) {
   const float step = axis.scale_factor > 0
                          ? static_cast<float>(1 / axis.scale_factor)
@@ -60,14 +60,14 @@ void linear_map(const Axis& axis, AxisMap& map) {
   }
 }
 
-/// Keys' kernel at distance |d|.
+/// Keys' kernel for a distance |d|.
 double cubic(double d, double a) {
   d = std::abs(d);
   if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
   return d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0;
 }
 
-/// Adds terms that may fall on the same element: at the edges, which are repeated.
+/// Adds terms, some of which may fall on the same edge element.
 void add_clamped(const Axis& axis, int64_t first, const std::vector<double>& weights,
                  AxisMap& map) {
   double sum = 0;
@@ -94,7 +94,7 @@ void cubic_map(const Axis& axis, AxisMap& map) {
 double triangle(double d) { return std::max(0.0, 1 - std::abs(d)); }
 double keys(double d) { return cubic(d, -0.5); }
 
-/// The filter is as wide as what an output covers; its weights sum to 1 at the edges too.
+/// The filter is as wide as the part that an output covers. Its weights sum to 1 at the edges too.
 void antialias_map(const Axis& axis, bool bicubic, AxisMap& map) {
   const double step = axis.step(), width = std::max(step, 1.0);
   const double support = (bicubic ? 2 : 1) * width;
@@ -129,7 +129,7 @@ AxisMap map_of(const Axis& axis, const InterpolateOptions& o) {
   return map;
 }
 
-/// Axes of space that a mode is for; 0: any.
+/// Number of spatial axes that a mode needs; 0: any.
 int axes_of(Interpolation mode) {
   if (mode == Interpolation::linear) return 1;
   if (mode == Interpolation::trilinear) return 3;
@@ -178,15 +178,15 @@ Axis axis_of(const Tensor& x, int a, const InterpolateOptions& o) {
   return axis;
 }
 
-/// Whether an axis keeps its elements. As in PyTorch, a factor that changes no size still moves the
-/// points of bicubic, and those of nearest but for two axes.
+/// Whether an axis is unchanged. As in PyTorch, a factor that changes no size still moves the
+/// points of bicubic, and of nearest except with two axes.
 bool stays(const Axis& axis, int axes, const InterpolateOptions& o) {
   if (axis.in != axis.out) return false;
   if (o.mode == Interpolation::bicubic) return o.antialias;
   return o.mode != Interpolation::nearest || axes == 2;
 }
 
-// r by r neighbours: (..., C, r, r, H, W) <-> (..., C, H, r, W, r).
+// Moves r by r neighbours: (..., C, r, r, H, W) <-> (..., C, H, r, W, r).
 void check_shuffle(const char* op, const Tensor& x, int64_t r) {
   check_defined(op, x);
   check(x.ndim() >= 3, "{}: needs (..., channels, height, width), got {}", op, x.shape());
@@ -206,7 +206,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     axes.push_back(axis_of(x, a, o));
     shape[a + 2] = axes.back().out;
   }
-  if (o.mode == Interpolation::area)  // (i + 1) * in fits
+  if (o.mode == Interpolation::area)  // so that (i + 1) * in fits
     for (const Axis& axis : axes)
       checked_product(kInterpolate, axis.in, checked_sum(kInterpolate, axis.out, 1));
   numel(shape);

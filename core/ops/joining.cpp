@@ -1,5 +1,5 @@
-// Joining and moving blocks: cat, stack, pad, roll, repeat, tile, repeat_interleave. The results
-// are written part by part with copy_, which moves whole runs.
+// Joining and moving blocks: cat, stack, pad, roll, repeat, tile, repeat_interleave. Results are
+// written part by part with copy_, which copies whole runs.
 #include <utility>
 
 #include "tern/core/ops/elementwise.h"
@@ -16,7 +16,7 @@ DType joint_dtype(const char* op, const std::vector<Tensor>& xs) {
   return joint;
 }
 
-// PyTorch lets a tensor of shape (0,) join anything, so that lists can start from nothing.
+// As in PyTorch, a tensor of shape (0,) joins anything, so that lists can start empty.
 std::vector<Tensor> without_nothing(const std::vector<Tensor>& xs) {
   std::vector<Tensor> some;
   for (const Tensor& x : xs)
@@ -31,7 +31,7 @@ bool same_but_for(int axis, const Shape& x, const Shape& y) {
   return true;
 }
 
-// Writes x into `out` moved by shifts[i], in [0, size), along each axis i from `axis` on.
+// Writes x into `out`, shifted by shifts[i], in [0, size), along each axis i from `axis` on.
 void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis) {
   while (axis < x.ndim() && shifts[axis] == 0) ++axis;
   if (axis == x.ndim()) return copy_(out, x);
@@ -40,14 +40,14 @@ void roll_into(const Tensor& out, const Tensor& x, const Dims& shifts, int axis)
   roll_into(narrow(out, axis, 0, s), narrow(x, axis, rest, s), shifts, axis + 1);
 }
 
-// x (s0, s1, ...) as (n0 s0, n1 s1, ...): seen as (1, s0, 1, s1, ...), stretched along the new axes
-// and copied. Axes that are too many for that at once are repeated one after the other.
+// x (s0, s1, ...) as (n0 s0, n1 s1, ...): viewed as (1, s0, 1, s1, ...), expanded along the new
+// axes and copied. If these are too many axes, repeats some axes after the others.
 Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   Tensor whole = x;
   while (whole.ndim() < counts.size()) whole = unsqueeze(whole, 0);
   Shape apart, stretched, result;
   const bool fits = 2 * counts.size() <= kMaxDims;
-  bool used = false;  // where it does not fit: one axis of this call has been repeated
+  bool used = false;  // if too many axes: whether this call has repeated one
   Dims rest = Dims::filled(counts.size(), 1);
   for (int i = 0; i < counts.size(); ++i) {
     const int64_t size = whole.shape()[i];

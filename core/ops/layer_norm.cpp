@@ -1,4 +1,4 @@
-// Normalisation over the last axes, with or without taking away the mean, and over groups.
+// Normalisation over the last axes, with or without subtracting the mean, and over groups.
 #include "tern/core/ops/layer_norm.h"
 
 #include <array>
@@ -26,8 +26,7 @@ Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   return weight.defined() ? y * weight : y;
 }
 
-/// How far the rows of x, each `given` axes without gaps, lie apart; nothing where they do so
-/// unevenly.
+/// The distance between rows of x, each of `given` contiguous axes; nothing if it varies.
 std::optional<int64_t> row_stride(const Layout& x, int given) {
   const int first = x.ndim() - given;
   if (x.numel() == 0) return 0;
@@ -49,7 +48,7 @@ std::optional<int64_t> row_stride(const Layout& x, int given) {
   return stride.value_or(step);
 }
 
-/// REQUIRES: row_stride() of x.
+/// REQUIRES: x has a row_stride().
 detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::NormWeights& w) {
   detail::NormResult r(norm, x.shape(), x.dtype());
   const int64_t stride = *row_stride(x.layout(), norm.shape.size());
@@ -61,7 +60,7 @@ detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::Norm
 Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Op op(norm.name, x, weight, bias);
   check_norm(norm, x, weight, bias);
-  // Rows at an even distance, as a half of the channels, are read where they lie.
+  // Rows at a constant distance, as in half of the channels, are read in place.
   const Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
   const detail::NormWeights w = weights_of(norm, x.dtype(), weight, bias);
   const detail::NormResult r = forward(norm, c, w);
@@ -197,7 +196,7 @@ Tensor composed::group_norm(const Tensor& x, int64_t groups, const Tensor& weigh
   return bias.defined() ? y + reshape(bias, of_channels) : y;
 }
 
-// A layer_norm of every group without weights, then weight and bias of the channels.
+// A layer_norm of every group without weights, then the channels' weight and bias.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
   check_defined("group_norm", x);

@@ -19,7 +19,7 @@ struct Lerp {
   }
   Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const { return dy * (1 - weight); }
   Tensor dfb(const Tensor& dy, const Tensor&, const Tensor&) const { return dy * weight; }
-  /// From the nearer end: exact at both.
+  /// Computes from the nearer end: exact at both ends.
   template <class T>
   static T mix(T a, T b, T w) {
     return std::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);

@@ -1,4 +1,4 @@
-// Cholesky's and QR's factors, and what needs no more than these: least squares.
+// Cholesky and QR factorisations, and least squares, which uses them.
 #include <limits>
 
 #include "tern/core/ops/composed.h"
@@ -15,7 +15,7 @@ using detail::Matrices;
 using detail::product;
 using detail::RightSide;
 
-// S = L^-T P L^-1, P the lower triangle of L^T dL with half of its diagonal; da = (S + S^T) / 2.
+// S = L^-T P L^-1, P the lower triangle of L^T dL with halved diagonal; da = (S + S^T) / 2.
 Tensor cholesky_gradient(const Tensor& l, const Tensor& dl) {
   Tensor p = product(transposed(l), dl);
   p = (tril(p) + tril(p, -1)) / 2;
@@ -31,7 +31,7 @@ struct Factors {
 Factors factor(const Tensor& a, const Matrices& all, QrMode mode) {
   const int m = all.m, n = all.n, least = std::min(m, n);
   const int width = mode == QrMode::complete ? m : least;  // columns of q, rows of r
-  Fresh q(all.shape({width, m}), a.dtype());               // by columns
+  Fresh q(all.shape({width, m}), a.dtype());               // column-major
   Tensor factors = by_columns(a);
   dispatch_float(a.dtype(), "linalg::qr", [&]<class T>() {
     T* from = static_cast<T*>(bytes(factors));
@@ -54,15 +54,15 @@ Tensor or_zeros(const Tensor& t, const Tensor& like) {
   return t.defined() ? t : zeros(like.shape(), like.dtype());
 }
 
-// a of no more columns than rows: M = r dr^T - dq^T q, da = (dq + q (tril(M) + tril(M, -1)^T))
-// r^-T.
+// For a with at least as many rows as columns: M = r dr^T - dq^T q, da = (dq + q (tril(M) + tril(M,
+// -1)^T)) r^-T.
 Tensor tall_gradient(const Tensor& q, const Tensor& r, const Tensor& dq, const Tensor& dr) {
   Tensor mixed = product(r, transposed(dr)) - product(transposed(dq), q);
   Tensor sum = dq + product(q, tril(mixed) + transposed(tril(mixed, -1)));
   return solve_triangular(transposed(r), sum, {.upper = false, .left = false});
 }
 
-// a = (x | y) of more columns than rows: r = (u | v), v = q^T y.
+// For a = (x | y) with more columns than rows: r = (u | v), v = q^T y.
 Tensor qr_gradient(const Tensor& a, const Qr& f, const Tensor& dq_or_none,
                    const Tensor& dr_or_none) {
   const int64_t m = a.size(-2), n = a.size(-1);
@@ -74,7 +74,7 @@ Tensor qr_gradient(const Tensor& a, const Qr& f, const Tensor& dq_or_none,
   return cat({dx, product(f.q, dv)}, -1);
 }
 
-// The same by factors that can be differentiated: for gradients, and full rank alone.
+// The same by differentiable factors: for gradients, and only with full rank.
 Tensor least_squares(const Tensor& a, const Tensor& b) {
   if (a.size(-2) >= a.size(-1)) {
     const Qr f = qr(a);
@@ -121,7 +121,7 @@ Tensor lstsq_matrices(const Tensor& a, const Tensor& b, const Matrices& all,
 
 }  // namespace
 
-// By rows, the lower triangle is LAPACK's upper one.
+// Row-major, the lower triangle is LAPACK's upper one.
 Tensor cholesky(const Tensor& a, bool upper) {
   Op op("linalg::cholesky", a);
   const Matrices all = detail::square_matrices("linalg::cholesky", a);
@@ -153,7 +153,7 @@ Qr qr(const Tensor& a, QrMode mode) {
     refused =
         "linalg::qr: QrMode::complete of more rows than columns has no gradient; ask for "
         "reduced";
-  // Recorded, the backward pass makes the factors anew: their history is then that of a.
+  // If recorded, the backward pass recomputes the factors: their history is then that of a.
   auto gradient = [refused, a = save(a), q = not_differentiable(f.q), r = not_differentiable(f.r)](
                       const Tensor& dq, const Tensor& dr) {
     check(!refused, "{}", refused ? refused : "");

@@ -1,4 +1,4 @@
-// Systems of equations, inverses and determinants, by LU factors with pivots.
+// Linear systems, inverses and determinants, by LU factorisation with pivoting.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ std::string singular(int pivot) {
   return fmt::format("is singular: pivot {} of its LU factors is 0", pivot);
 }
 
-// x = a^-1 b for equal batches:  db = a^-T dx,  da = -db x^T.
+// x = a^-1 b for equal batches: db = a^-T dx, da = -db x^T.
 Tensor solve_matrices(const Tensor& a, const Tensor& b) {
   Op op("linalg::solve", a, b);
   const Matrices all = square_matrices("linalg::solve", a);
@@ -47,7 +47,7 @@ Tensor solve_matrices(const Tensor& a, const Tensor& b) {
   });
 }
 
-// The LU factors' diagonal and the sign of the permutation: fn(matrix, diagonal of n, sign).
+// Calls fn(matrix, diagonal, sign) with the n diagonal elements of LU and the permutation's sign.
 template <class T, class Fn>
 void for_each_diagonal(const Tensor& a, const Matrices& all, Fn fn) {
   Tensor factors = by_columns(a);
@@ -60,14 +60,14 @@ void for_each_diagonal(const Tensor& a, const Matrices& all, Fn fn) {
     double sign = 1;
     for (int j = 0; j < n; ++j) {
       if (pivots[static_cast<size_t>(j)] != j + 1) sign = -sign;
-      own[j] = own[j * (n + 1)];  // row 0 of column j is read no more
+      own[j] = own[j * (n + 1)];  // row 0 of column j is no longer needed
     }
     fn(i, own, sign);
     return 0;
   });
 }
 
-// The product of all other elements along the last axis.
+// For each element along the last axis the product of the others.
 Tensor product_of_others(const Tensor& s) {
   const int64_t n = s.size(-1);
   Tensor y = ones(s.shape(), s.dtype());
@@ -77,8 +77,8 @@ Tensor product_of_others(const Tensor& s) {
   return y;
 }
 
-// The cofactors of a: det(a) a^-T, for singular matrices too. Of u diag(s) vh they are
-// det(u) det(vh) u diag(product of the other s) vh.
+// The cofactors det(a) a^-T of a, for singular matrices too. For a = u diag(s) vh they are det(u)
+// det(vh) u diag(product of the other s) vh.
 Tensor cofactors(const Tensor& a) {
   const Svd d = svd(a);
   Tensor sign = unsqueeze(unsqueeze(det(d.u) * det(d.vh), -1), -1);
@@ -106,7 +106,7 @@ Tensor inv(const Tensor& a) {
     auto one = [=](int64_t i) {
       std::vector<int> pivots(static_cast<size_t>(n));
       T *own = lu + i * n * n, *end = own + n * n;
-      // getri leaves zeros where no number stands.
+      // getri leaves zeros in place of NaN.
       if (std::any_of(own, end, [](T v) { return std::isnan(v); })) {
         std::fill(own, end, std::numeric_limits<T>::quiet_NaN());
         return 0;
@@ -124,7 +124,7 @@ Tensor inv(const Tensor& a) {
   });
 }
 
-// x = a^-1 b:  db = a^-T dx,  da = -db x^T in the triangle.
+// x = a^-1 b: db = a^-T dx, da = -db x^T in the triangle.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& o) {
   static constexpr const char* kName = "linalg::solve_triangular";
   const Matrices all = square_matrices(kName, a);
@@ -167,7 +167,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
   return op.record(out, std::move(vjp));
 }
 
-// da = dy det(a) a^-T, which are cofactors where det(a) is 0.
+// da = dy det(a) a^-T, the cofactors if det(a) is 0.
 Tensor det(const Tensor& a) {
   Op op("linalg::det", a);
   const Matrices all = square_matrices("linalg::det", a);

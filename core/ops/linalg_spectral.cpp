@@ -1,4 +1,4 @@
-// Singular values, eigenvalues of symmetric matrices, and the norms made of them.
+// Singular values, eigenvalues of symmetric matrices, and norms built from them.
 #include <cmath>
 
 #include "tern/core/ops/linalg_call.h"
@@ -20,14 +20,14 @@ struct Parts {
   Fresh u, s, vh;
 };
 
-// By rows, a is LAPACK's a^T = vh^T s u^T: its u is our vh by rows, and the other way.
+// Row-major a is LAPACK's a^T = vh^T s u^T: its u is our vh, row-major, and vice versa.
 Parts decompose(const Tensor& a, const Matrices& all, char job) {
   const int m = all.m, n = all.n, k = std::min(m, n);
   const bool none = job == 'N';
   const int wide_u = none ? 0 : job == 'A' ? m : k, wide_v = none ? 0 : job == 'A' ? n : k;
   Parts p{Fresh(all.shape({m, wide_u}), a.dtype()), Fresh(all.shape({k}), a.dtype()),
           Fresh(all.shape({wide_v, n}), a.dtype())};
-  if (k == 0) {  // LAPACK leaves u and vh alone
+  if (k == 0) {  // LAPACK does not write u and vh
     if (!none) {
       NoGradGuard guard;
       copy_(not_differentiable(p.u), eye(m, wide_u, a.dtype()));
@@ -49,8 +49,8 @@ Parts decompose(const Tensor& a, const Matrices& all, char job) {
   return p;
 }
 
-// b_j - b_i, with ones on the diagonal. Equal ones are refused: vectors that belong to them can be
-// turned among themselves.
+// b_j - b_i, with ones on the diagonal. Refuses equal b: their vectors are not unique, since any
+// rotation of them works too.
 Tensor differences(const char* op, const Tensor& b, const char* what) {
   const Tensor e = unsqueeze(b, -2) - unsqueeze(b, -1);
   const int64_t n = b.size(-1);
@@ -65,7 +65,7 @@ Tensor off_diagonal(const Tensor& x) { return x * (1 - eye(x.size(-1), x.size(-1
 
 Tensor skew(const Tensor& x) { return x - transposed(x); }
 
-/// The gradient of a = u diag(s) vh; each of du, ds and dvh may be undefined.
+/// The gradient of a = u diag(s) vh. Each of du, ds and dvh may be undefined.
 struct SvdGradient {
   Svd d;
   Tensor operator()(const Tensor& du, const Tensor& ds, const Tensor& dvh) const {
@@ -99,7 +99,7 @@ Svd svd(const Tensor& a, bool full_matrices) {
   const Parts p = decompose(a, all, full_matrices ? 'A' : 'S');
   const Svd values{not_differentiable(p.u), not_differentiable(p.s), not_differentiable(p.vh)};
   const bool more = full_matrices && all.m != all.n;
-  // Recorded, the backward pass makes the factors anew: their history is then that of a.
+  // If recorded, the backward pass recomputes the factors: their history is then that of a.
   auto gradient = [a = save(a), values, more, k = std::min(all.m, all.n)](
                       const Tensor& du, const Tensor& ds, const Tensor& dvh) {
     check(!more || ds.defined(),
@@ -122,8 +122,8 @@ Tensor svdvals(const Tensor& a) {
   return singular_values(a, all);
 }
 
-// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. By rows, one triangle is
-// LAPACK's other.
+// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. Row-major, one triangle is
+// LAPACK's other one.
 Eigh eigh(const Tensor& a, Triangle triangle) {
   Op op("linalg::eigh", a);
   const Matrices all = detail::square_matrices("linalg::eigh", a);
@@ -163,7 +163,7 @@ Tensor eigvalsh(const Tensor& a, Triangle triangle) { return eigh(a, triangle).e
 
 namespace {
 
-// The axes of the matrices, moved to the end: the norm of it is (batch...).
+// Moves the axes of the matrices to the end: their norm is (batch...).
 struct NormOf {
   NormOf(const Tensor& a, const MatrixAxes& o) : options(o) {
     check_defined("linalg::matrix_norm", a);

@@ -1,4 +1,4 @@
-// linear: x W^T + b, an activation and a residual in one pass, and their gradients in few.
+// linear: x W^T + b with activation and residual in one pass, and its gradients in few passes.
 #include "tern/core/kernels/linear.h"
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Identity {
   }
 };
 
-/// Calls fn with the formulas of an activation.
+/// Calls fn with an activation's formulas.
 template <class Fn>
 decltype(auto) with_activation(Activation a, Fn&& fn) {
   switch (a) {
@@ -73,8 +73,8 @@ Tensor activate(Activation a, const Tensor& x) {
   fail_unhandled("Activation", a);
 }
 
-/// Drops in place, and adds the residual, if there is one: a pass of its own over y, because the
-/// panels of a product cut through the groups in which random words are made.
+/// Applies dropout in place and adds the residual, if any. This is a separate pass over y, since a
+/// product's panels would cut through groups of random words.
 void drop(const Fresh& y, const Tensor& residual, const kernels::DropMask& mask) {
   const Tensor passed = residual.defined() ? residual.detach().contiguous() : residual;
   dispatch_float(y.dtype(), "linear", [&]<class T>() {
@@ -85,7 +85,7 @@ void drop(const Fresh& y, const Tensor& residual, const kernels::DropMask& mask)
   });
 }
 
-/// `kept` (or null) receives what the activation's gradient is computed from.
+/// `kept` (or null) receives the input of the activation's gradient.
 void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
              const Fresh& y, const Fresh* kept) {
   const int64_t n = w.size(0);
@@ -113,7 +113,7 @@ void forward(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpti
   });
 }
 
-/// act(x) of a tensor without gaps.
+/// act(x) for contiguous x.
 Fresh activated(Activation a, const Tensor& x) {
   Fresh y(x.shape(), x.dtype());
   dispatch_float(x.dtype(), "linear", [&]<class T>() {
@@ -124,13 +124,13 @@ Fresh activated(Activation a, const Tensor& x) {
   return y;
 }
 
-/// What was dropped, and what of it the gradient finds in `kept`.
+/// What was dropped, and whether `kept` already shows it.
 struct Dropping {
   Mask mask;
   bool in_kept = false;  ///< kept is the result itself: 0 where dropped, of a ReLU
 };
 
-/// dy act'(x W^T + b), of dy as dropped; dbias (undefined: not wanted) receives its sum over the
+/// dy act'(x W^T + b), with dropped dy. dbias (undefined: not wanted) receives its sum over the
 /// rows.
 Tensor fused_gradient(Activation a, Consumed dy, const Operand& kept, const Dropping& dropping,
                       const Fresh* dbias) {
@@ -198,7 +198,7 @@ struct LinearVjp {
   }
 };
 
-/// The shape of the result, if the operands fit.
+/// Checks the operands and returns the shape of the result.
 Shape check_linear(const Tensor& x, const Tensor& w, const Tensor& b,
                    const LinearOptions& options) {
   check(w.ndim() == 2, "linear: the weight must be (out, in), got {}", w.shape());
@@ -224,7 +224,7 @@ Shape check_linear(const Tensor& x, const Tensor& w, const Tensor& b,
   return shape;
 }
 
-/// linear() where functions change x W^T + b before the rest of `options`.
+/// linear() with hooks that change x W^T + b before the rest of `options`.
 Tensor hooked(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOptions& options,
               const std::vector<const detail::LinearHook*>& hooks) {
   using detail::Substitution;
@@ -279,8 +279,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   const Mask mask = detail::draw_mask(options.dropout, options.rng);
   const bool active = activation != Activation::none;
   const bool record_it = op.recording();
-  // An activation whose gradient needs its output finds it in y, unless a residual is added. Of a
-  // ReLU that holds with dropout too: y is 0 where dy does not pass.
+  // If an activation's gradient needs its output, it can use y unless a residual is added. For ReLU
+  // that holds with dropout too: y is 0 where dy does not pass.
   const Keep keep = kept_by(activation);
   const bool in_y = !residual.defined() && (!mask || activation == Activation::relu);
   std::optional<Fresh> kept;
@@ -297,7 +297,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   if (active || x.requires_grad()) vjp.w = save_operand(w);
   if (active) vjp.b = save(b);
   Saved whole;
-  if (activation == Activation::relu) {  // whether there is a 0 is all that its gradient asks
+  if (activation == Activation::relu) {  // its gradient only asks what is 0
     vjp.kept = SavedOperand(kept ? *kept : y);
   } else {
     if (kept)

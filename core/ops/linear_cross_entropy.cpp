@@ -1,5 +1,5 @@
-// Cross entropy of linear(x, W, b) in blocks of rows: the logits of all rows are never there at a
-// time, and each block's part of the gradient is made while its logits are.
+// Cross entropy of linear(x, W, b) in blocks of rows. The logits of all rows never exist at once:
+// each block's part of the gradient is computed together with its logits.
 #include <algorithm>
 #include <utility>
 
@@ -18,18 +18,17 @@ using detail::RowTargets;
 
 constexpr const char* kName = "linear_cross_entropy";
 
-// Logits of a block: few enough to stay small beside the weight, and rows enough for the products
-// to be fast.
+// Logits per block: small compared to the weight, but enough rows for fast products.
 constexpr int64_t kBlockElements = int64_t{1} << 22, kLeastRows = 128;
 
-/// Blocks of nearly the same number of rows, by the shape alone.
+/// Splits the rows into blocks of nearly equal size, by the shape alone.
 int64_t block_rows(int64_t rows, int64_t classes) {
   const int64_t most = std::max(kLeastRows, kBlockElements / std::max<int64_t>(classes, 1));
   const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most);
   return (rows + blocks - 1) / blocks;
 }
 
-/// x (rows, D), weight (V, D), bias (V) or undefined, all without history.
+/// x (rows, D), weight (V, D), bias (V) or undefined, without history.
 struct Head {
   Tensor x, weight, bias;
 
@@ -38,7 +37,7 @@ struct Head {
   }
 };
 
-/// d(sum of scale * losses); undefined where it is not wanted.
+/// d(sum of scale * losses); undefined where not wanted.
 struct Slopes {
   Tensor x, weight, bias;
 };
@@ -49,7 +48,7 @@ kernels::Targets<T> from_row(kernels::Targets<T> all, int64_t row) {
   return all;
 }
 
-/// Turns logits into the gradient of sum(scale * losses): scale (count).
+/// Replaces logits by the gradient of sum(scale * losses): scale (count).
 template <class T>
 void to_gradient(const Tensor& logits, const kernels::Targets<T>& targets, const T* scale,
                  const T* max, const T* total) {
@@ -58,7 +57,7 @@ void to_gradient(const Tensor& logits, const kernels::Targets<T>& targets, const
                                   logits.size(1));
 }
 
-/// The parts of one block are added to `to`; its gradients of x are rows `begin`, ...
+/// Adds one block's parts to `to`; its gradients of x begin at row `begin`.
 void add_products(const Head& head, const Tensor& dlogits, int64_t begin, const Slopes& to) {
   const int64_t count = dlogits.size(0);
   if (to.x.defined()) add_matmul(narrow(to.x, 0, begin, count), dlogits, head.weight);
@@ -67,7 +66,7 @@ void add_products(const Head& head, const Tensor& dlogits, int64_t begin, const 
   if (to.bias.defined()) add_(to.bias, sum(dlogits, {0}));
 }
 
-/// The losses (rows); with `to` the gradients too, of sum(scale * losses), scale (rows).
+/// The losses (rows); with `to` also the gradients of sum(scale * losses), scale (rows).
 Tensor run(const Head& head, const RowTargets& targets, const Tensor& scale, const Slopes* to) {
   NoGradGuard no_grad;
   const int64_t rows = head.x.size(0), step = block_rows(rows, head.weight.size(0));
@@ -90,7 +89,7 @@ Tensor run(const Head& head, const RowTargets& targets, const Tensor& scale, con
   return losses;
 }
 
-/// As far as they are wanted.
+/// Memory for the wanted gradients.
 Slopes fresh_slopes(const Head& head, bool x, bool weight, bool bias) {
   const DType type = head.x.dtype();
   return {x ? zeros(head.x.shape(), type) : Tensor(),
@@ -98,7 +97,7 @@ Slopes fresh_slopes(const Head& head, bool x, bool weight, bool bias) {
           bias ? zeros({head.weight.size(0)}, type) : Tensor()};
 }
 
-/// slope * factor, which is one number; `last`: where it lies.
+/// slope * factor, which is one number; in place if `last`.
 Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
   if (!slope.defined()) return {};
   const auto by = factor.item();
@@ -108,7 +107,7 @@ Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
   return out;
 }
 
-/// The inputs as they are kept for the backward pass, with what does not change.
+/// The inputs as kept for the backward pass, and constants.
 struct Kept {
   SavedOperand x;
   Saved weight, bias;
@@ -116,7 +115,7 @@ struct Kept {
   CrossEntropyOptions options;
 
   Head head() const { return {x.get(), weight.get(), bias.get()}; }
-  /// For derivatives of these.
+  /// For second derivatives.
   Gradients composed(const Tensor& dy) const {
     auto fn = [&](const std::vector<Tensor>& in) {
       return composed::linear_cross_entropy(in[0], in[1], in[2], targets.index, options);
@@ -125,7 +124,7 @@ struct Kept {
   }
 };
 
-// What each loss counts is known in backward only: the logits are made a second time.
+// The weight of each loss is known only in backward: computes the logits a second time.
 struct LossesVjp {
   Kept kept;
 
@@ -214,7 +213,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   check_defined(kName, x, weight, target);
   check_arguments(x, weight, bias, target);
   detail::check_label_smoothing(kName, options.label_smoothing);
-  if (!detail::hooks_of(weight).empty())  // which change logits
+  if (!detail::hooks_of(weight).empty())  // hooks change logits
     return of_logits(linear(x, weight, bias), target, options, cross_entropy);
   const int64_t classes = weight.size(0);
   const RowTargets targets{detail::class_indices(kName, target, classes, options.ignore_index),

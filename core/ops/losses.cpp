@@ -1,5 +1,5 @@
-// Losses of two tensors, made of other ops. Both have the same shape: a silent broadcast of (N, 1)
-// with (N) is the classic mistake here.
+// Losses of two tensors, made of other ops. Both must have the same shape: silently broadcasting
+// (N, 1) with (N) is the classic mistake.
 #include "tern/core/ops/losses.h"
 
 #include <cmath>
@@ -16,8 +16,8 @@ using detail::check_same_shape;
 using detail::reduced;
 using namespace formula;
 
-// (y - 1) log(1 - p) - y log p with logarithms of at least -100, and as PyTorch
-// dp = (p - y) / max(p (1 - p), 1e-12).
+// (y - 1) log(1 - p) - y log p with logarithms clamped at -100; as in PyTorch dp = (p - y) / max(p
+// (1 - p), 1e-12).
 struct BinaryCrossEntropy {
   static constexpr const char* kName = "binary_cross_entropy";
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
@@ -81,7 +81,7 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
   Tensor losses;
   if (options.log_target) {
     losses = exp(target) * (target - log_probs);
-  } else {  // where the target is 0, neither logarithm counts, nor has a gradient
+  } else {  // target 0: neither logarithm counts or has a gradient
     Tensor none = le(target, 0);
     Tensor log_target = log(masked_fill(target, none, 1));
     losses = masked_fill(target, none, 0) * (log_target - masked_fill(log_probs, none, 0));
@@ -107,7 +107,7 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
   check_same_shape("binary_cross_entropy", p, target);
   if (p.numel() > 0) {
     const double low = min(p.detach()).item(), high = max(p.detach()).item();
-    check(low >= 0 && high <= 1,  // no NaN either
+    check(low >= 0 && high <= 1,  // refuses NaN too
           "binary_cross_entropy: the input must be probabilities in [0, 1], it goes from {} to {}; "
           "use bce_with_logits for logits",
           low, high);
@@ -123,7 +123,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& va
   check_same_shape("gaussian_nll_loss", x, target);
   check(o.eps > 0, "gaussian_nll_loss: eps must be positive, got {}", o.eps);
   Tensor v = var;
-  if (v.ndim() > 0 && v.ndim() == x.ndim() - 1) v = unsqueeze(v, -1);  // one variance a row
+  if (v.ndim() > 0 && v.ndim() == x.ndim() - 1) v = unsqueeze(v, -1);  // one variance per row
   Shape row = x.shape();
   if (!row.empty()) row[row.size() - 1] = 1;
   check(v.ndim() == 0 || v.shape() == x.shape() || v.shape() == row,
@@ -134,7 +134,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& va
     const double least = min(v.detach()).item();
     check(!(least < 0), "gaussian_nll_loss: a variance is negative: {}", least);
   }
-  // The gradient of a variance below eps is that at eps.
+  // A variance below eps gets the gradient at eps.
   Tensor short_of = maximum(v.detach(), o.eps) - v.detach();
   v = v + short_of;
   Tensor losses = 0.5 * (log(v) + square(x - target) / v);

@@ -65,8 +65,8 @@ void run(const Operand& a, const Operand& b, const Layout& c, DType dtype, void*
     dispatch_float(dtype, "matmul", go);
 }
 
-/// How often each product is summed: the sizes of the axes that c lacks and along which neither a
-/// nor b moves. for_blas() folds these axes in both, so that the kernel does not know of them.
+/// How often each product is summed: the sizes of axes that c lacks and along which neither a nor b
+/// moves. for_blas() folds them in both, so the kernel does not see them.
 int64_t repeats(const Layout& a, const Layout& b, const Layout& c) {
   int64_t times = 1;
   const int axes = std::max(a.ndim(), b.ndim());
@@ -86,7 +86,7 @@ Shape with_matrix(Shape batch, int64_t rows, int64_t cols) {
   return batch;
 }
 
-/// A result of the given shape whose axes lie in memory in the given order.
+/// A result of this shape, with its axes stored in the given memory order.
 Fresh fresh_in_order(const Shape& shape, const Dims& memory, DType dtype) {
   if (memory.empty()) return Fresh(shape, dtype);
   Shape ordered;
@@ -97,7 +97,7 @@ Fresh fresh_in_order(const Shape& shape, const Dims& memory, DType dtype) {
   return Fresh::view(not_differentiable(Fresh(ordered, dtype)), l);
 }
 
-/// The order of the axes of `like` in memory, if the innermost is one of the last two.
+/// The memory order of the axes of `like`, if the innermost is one of the last two.
 Dims memory_order(const Layout& like) {
   auto reach = [&](int64_t axis) {
     const int i = static_cast<int>(axis);
@@ -145,7 +145,7 @@ void add_matmul(const Tensor& c, const Operand& a, const Operand& b) {
                  [&]<class T>() { run(a, b, c.layout(), c.dtype(), c.mutable_data<T>(), 1); });
 }
 
-// c = sum_batch a b:  da = dy b^T,  db = a^T dy, each summed to the leading axes of its input.
+// c = sum_batch a b: da = dy b^T, db = a^T dy, each summed to the leading axes of its input.
 Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const Dims& memory) {
   Op op("matmul", a.tensor(), b.tensor());
   const Layout &la = a.layout(), &lb = b.layout();
@@ -153,13 +153,13 @@ Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const D
   Fresh c = fresh_in_order(shape, memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
-  // Once and then scaled: one rounding for the whole axis, by the element, so that the bits depend
-  // on nothing else; and the sum costs what it costs without the axis.
+  // Computes the product once and scales it: one rounding per element for the whole axis, so the
+  // bits depend on nothing else, and the axis costs nothing.
   if (int64_t times = repeats(la, lb, c.layout()); times > 1) {
     NoGradGuard guard;
     mul_(not_differentiable(c), times);
   }
-  // Only what is needed is kept; shapes and strides of both are.
+  // Keeps only needed elements; shapes and strides of both are kept.
   Tensor none;
   const Tensor &x = a.tensor(), &y = b.tensor();  // undefined ones are not recorded
   auto vjp = [x = save_operand(y.requires_grad() ? x : none),

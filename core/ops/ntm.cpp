@@ -47,7 +47,7 @@ struct NtmVjp {
   }
 };
 
-/// One head of the composed definition: its parameters one after the other.
+/// One head of the composed definition: reads its parameters one after the other.
 class HeadNumbers {
  public:
   explicit HeadNumbers(const Tensor& heads) : heads_(heads) {}
@@ -61,7 +61,7 @@ class HeadNumbers {
   int64_t at_ = 0;
 };
 
-/// (B, N) from memory x (B, M, N), its norms (B, N) and the last weighting (B, N).
+/// The weighting (B, N) from memory x (B, M, N), its norms (B, N) and the last weighting (B, N).
 Tensor address(HeadNumbers& p, const NtmMemory& m, const Tensor& x, const Tensor& norms,
                const Tensor& last) {
   const Tensor key = p.next(m.width), beta = softplus(p.next(1)), gate = sigmoid(p.next(1));

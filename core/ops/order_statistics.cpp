@@ -1,5 +1,4 @@
-// Medians, quantiles, elements of a given rank: an index is found, and the gradient goes where it
-// points to.
+// Medians, quantiles, elements of a given rank: finds an index; the gradient goes to its element.
 #include <cmath>
 
 #include "tern/core/ops/elementary.h"
@@ -10,14 +9,14 @@
 namespace tern {
 namespace {
 
-// x at `index`, which is as x but has size 1 along the axis.
+// x at `index`, which has the shape of x with size 1 along the axis.
 ValuesIndices chosen(const Tensor& x, int axis, const Tensor& index, bool keepdim) {
   Tensor values = gather(x, axis, index);
   if (keepdim) return {values, index};
   return {squeeze(values, axis), squeeze(index, axis)};
 }
 
-// fn of a line of one element, and back.
+// Applies fn to x with an axis added if it has none.
 template <class Fn>
 ValuesIndices without_axes(const Tensor& x, const Fn& fn) {
   ValuesIndices line = fn(reshape(x, {1}));
@@ -28,13 +27,13 @@ Tensor rank_index(const Tensor& x, int64_t k, int axis) {
   return narrow(topk(x.detach(), k, axis, false).indices, axis, k - 1, 1);
 }
 
-// The ranks below and above each quantile, and the share of the one above.
+// The ranks below and above each quantile, and the weight of the one above.
 struct Ranks {
   Tensor below, above, weight;
 };
 
-// For x of type `type`. As in PyTorch a rank is computed in that type where it has digits for it:
-// so 0.1 of 11 elements is element 1. Beyond, f32 would miss the element.
+// For x of type `type`. As in PyTorch, a rank is computed in that type while it is precise enough:
+// 0.1 of 11 elements is element 1. Beyond, f32 would miss the element.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
   constexpr int64_t kShort = 1 << 14;
   const Tensor rank = q.to(n <= kShort ? type : DType::f64) * (n - 1);
@@ -58,11 +57,11 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
   Shape shape = sorted.shape();
   shape[shape.size() - 1] = ranks.numel();
   Tensor index = expand(ranks.detach().to(DType::i64), shape);
-  Tensor nan = isnan(narrow(sorted.detach(), -1, sorted.size(-1) - 1, 1));  // then it is last
+  Tensor nan = isnan(narrow(sorted.detach(), -1, sorted.size(-1) - 1, 1));  // NaN sorts last
   return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
 }
 
-// The quantiles q, of the type of x or f64.
+// The quantiles q, whose type is that of x or f64.
 Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   check(q.ndim() <= 1, "quantile: q must be a number or a vector, got {}", q.shape());
   for (double v : q.to_vector<double>())

@@ -23,7 +23,7 @@ void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
         w.size(1), kernels::kMaxInt8Inputs);
 }
 
-/// y = f(y) for what the product does not do itself.
+/// y = f(y) for activations that the product does not apply.
 void activate(Activation activation, float* y, int64_t n) {
   auto run = [=](auto op) {
     simd([=] {
@@ -124,7 +124,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
-  // Strips are shared out in groups: the sums do not depend on how.
+  // Threads share groups of strips; the sums do not depend on the groups.
   constexpr int64_t kGroup = 8;
   const int64_t strips = all.last - all.first, groups = (strips + kGroup - 1) / kGroup;
   parallel_blocks(groups, x.rows_ * count * inputs_, [&](int64_t g) {
@@ -141,7 +141,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
       kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
                                     data_.data<uint8_t>(), y + column, count, part_end);
     } else {
-      // Not written through: the same struct is what rounding fills.
+      // Only read: the const_cast is for a struct that rounding fills, too.
       const kernels::Int8Rows rows{const_cast<int8_t*>(x.rounded_.data()),
                                    const_cast<float*>(x.scales_.data()),
                                    const_cast<int32_t*>(x.begin_.data())};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kPaddingModes[] = {"zeros", "reflect", "replicate", "circular"};
 
-/// Which element stands at position i of an axis of n that goes on to both sides.
+/// The element at position i of an axis of n that extends to both sides.
 int64_t source(PaddingMode mode, int64_t i, int64_t n) {
   if (mode == PaddingMode::replicate) return std::clamp<int64_t>(i, 0, n - 1);
   if (mode == PaddingMode::circular) return i < 0 ? i + n : i >= n ? i - n : i;
@@ -33,7 +33,7 @@ void check_pads(PaddingMode mode, int64_t left, int64_t right, int64_t n, const 
 
 Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingMode mode);
 
-// What is cropped does not come round on the other side.
+// Crops first, so that cropped elements do not reappear on the other side.
 Tensor crop_first(const Tensor& x, int axis, int64_t left, int64_t right) {
   const int64_t n = x.shape()[axis], start = std::max<int64_t>(-left, 0);
   const int64_t kept = n - start - std::max<int64_t>(-right, 0);
@@ -53,7 +53,7 @@ Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingM
   shape[axis] = n + left + right;
   if (!is_float(x.dtype())) {
     if (x.numel() == 0) return reshape(x, shape);
-    empty(shape, x.dtype());  // too many elements are an error before they are listed
+    empty(shape, x.dtype());  // too many elements are an error before listing them
     std::vector<int64_t> index;
     for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));
     return index_select(x, axis, tensor(index, {std::ssize(index)}));
@@ -78,7 +78,7 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
         "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
   Tensor y = x;
-  // The first axes first: what is copied along them is not padded yet.
+  // Pads the first axes first, so that parts copied along them are not padded yet.
   for (int i = pads.size() - 2; i >= 0; i -= 2)
     y = pad_axis(y, x.ndim() - 1 - i / 2, pads[i], pads[i + 1], mode);
   return y;

@@ -22,7 +22,7 @@ void check_pixels(const char* op, const Tensor& x) {
     check(x.size(a) > 0, "{}: the planes of {} have no elements", op, x.shape());
 }
 
-/// Windows of each channel for itself.
+/// The windows of each channel separately.
 template <class Size>
 ConvCall geometry(const char* op, const Tensor& x, Size kernel, Size stride, Size padding,
                   Size dilation, bool ceil_mode) {
@@ -42,7 +42,7 @@ ConvCall geometry(const char* op, const Tensor& x, Size kernel, Size stride, Siz
   return c;
 }
 
-// With dilation the elements of a window that begins in the padding may all miss a short axis.
+// With dilation all elements of a window that begins in the padding may miss a short axis.
 void check_windows(const char* op, const ConvCall& c) {
   for (size_t i = 0; i < 3; ++i)
     for (int64_t w = 0; w < c.out_size[i] && w * c.stride[i] < c.padding[i]; ++w) {
@@ -55,7 +55,7 @@ void check_windows(const char* op, const ConvCall& c) {
     }
 }
 
-/// What lies at `positions` (B, C, windows) of the planes of x.
+/// The elements at `positions` (B, C, windows) of the planes of x.
 ValuesIndices elements_at(const Tensor& x, Fresh positions, const Shape& shape) {
   Tensor at = not_differentiable(std::move(positions));
   Tensor values = gather(flatten(x, 2), 2, at);
@@ -86,7 +86,7 @@ double counted(const ConvCall& c, size_t axis, int64_t i, bool include_pad) {
   return static_cast<double>(include_pad ? end - begin : inside);
 }
 
-/// (1, 1, out...): what the sum of each window is divided by.
+/// (1, 1, out...): the divisor of each window's sum.
 Tensor divisors(const ConvCall& c, bool include_pad, DType dtype) {
   Tensor all;
   for (int a = 0; a < c.axes; ++a) {
@@ -102,7 +102,7 @@ Tensor divisors(const ConvCall& c, bool include_pad, DType dtype) {
   return all;
 }
 
-/// Whether every window counts its whole kernel.
+/// Whether every window counts all of its kernel.
 bool counts_all(const ConvCall& c, bool include_pad) {
   bool all = true;
   for (size_t i = 0; i < 3; ++i) {
@@ -130,7 +130,7 @@ Tensor avg_pool(const Tensor& x, const AvgPoolOptions<Size>& o) {
   return sums / divisors(c, o.count_include_pad, x.dtype());
 }
 
-/// The sizes of the kernels, of the input and of the output.
+/// The sizes of kernel, input and output.
 template <size_t n>
 kernels::AdaptivePool adaptive(const char* op, const Tensor& x, const OutputSize<n>& size) {
   detail::check_space(op, x, static_cast<int>(n));
@@ -170,7 +170,7 @@ ValuesIndices adaptive_max(const Tensor& x, const OutputSize<n>& size) {
   return elements_at(x, positions, shape);
 }
 
-// The mean of a box is the mean of its means along each axis.
+// The mean of a box is the mean of the means along each axis.
 template <size_t n>
 Tensor adaptive_avg(const Tensor& x, const OutputSize<n>& size) {
   const char* name = kAdaptiveAvg[n - 1];

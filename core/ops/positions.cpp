@@ -57,7 +57,7 @@ void scatter_into(const char* op, kernels::Combine how, const Tensor& to_tensor,
   if (source.numel() == 0) return;
   Layout to = to_tensor.layout(), at = index.layout(), from = source.layout();
   kernels::ScatterAxis axis{from.shape[a], to.strides[a], at.strides[a], from.strides[a]};
-  to.shape = from.shape;  // nothing is written beyond the index
+  to.shape = from.shape;  // nothing is written outside the index
   Layout lines[] = {erase_axis(to, a), erase_axis(at, a), erase_axis(from, a)};
   kernels::Loops loops = kernels::plan_loops(lines[0].shape, {&lines[0], &lines[1], &lines[2]});
   to_tensor.begin_write(op);

@@ -25,14 +25,14 @@ struct Power {
     else
       return pow(a, b);
   }
-  // b a^(b-1), and 0 where b is 0 whatever a is.
+  // b a^(b-1); 0 for b = 0, whatever a is.
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
     auto flat = eq(b, C(0));
     return where(flat, C(0), dy * (b * pow(a, where(flat, C(1), b - C(1)))));
   }
-  // a^b log a, and 0 where a is 0 and b is not negative.
+  // a^b log a; 0 for a = 0 and non-negative b.
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
@@ -68,7 +68,7 @@ struct FloorDivide {
   }
 };
 
-/// a - b floor(a / b), where the floor is constant.
+/// a - b floor(a / b); the gradient treats the floor as constant.
 struct Remainder {
   static constexpr const char* kName = "remainder";
   static constexpr bool kIntegers = true;
@@ -89,7 +89,7 @@ struct Remainder {
   static Tensor floor_quotient(const Tensor& a, const Tensor& b) { return floor_divide(a, b); }
 };
 
-// Integer division by zero has no result.
+// Refuses integer division by zero.
 template <class Op>
 Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
   check_defined(Op::kName, a, b);
@@ -128,7 +128,7 @@ Tensor pow(Scalar a, const Tensor& b) { return pow(scalar_for(b, a), b); }
 Tensor floor_divide(const Tensor& a, const Tensor& b) { return divide(a, b, FloorDivide()); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return divide(a, b, Remainder()); }
 
-// A divisor that u8 does not hold divides as it is; the result is what wraps around.
+// Divides by the exact number, even if u8 cannot hold it; only the result wraps around.
 Tensor floor_divide(const Tensor& a, Scalar b) {
   return floor_divide(a, exact_scalar_for(a, b)).to(detail::type_for(a, b));
 }

@@ -1,4 +1,4 @@
-// Tensors as text, after PyTorch's torch/_tensor_str.py: all elements in one format, long axes
+// Tensors as text, after PyTorch's torch/_tensor_str.py: one format for all elements, long axes
 // shortened to their ends, lines of 80 columns.
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr int kIndent = 7;  // "tensor("
 
 bool shortened(const Tensor& x, int64_t size) { return x.numel() > kMostShown && size > 2 * kEdge; }
 
-// The elements that are shown, in row-major order.
+// The elements to show, in row-major order.
 template <class T>
 std::vector<T> shown_elements(const Tensor& x) {
   Shape shown = x.shape();
@@ -41,8 +41,8 @@ std::vector<T> shown_elements(const Tensor& x) {
 
 enum class NumberForm { whole, fixed, scientific };
 
-// One form for all: whole numbers with a point, 4 decimals, or powers of ten where magnitudes
-// differ by more than 1000.
+// One format for all: integers with a point, 4 decimals, or powers of ten if magnitudes differ by
+// more than 1000.
 template <class T>
 NumberForm choose_form(const std::vector<T>& values) {
   double least = INFINITY, greatest = 0;
@@ -66,7 +66,7 @@ std::string format_float(double v, NumberForm form) {
   return form == NumberForm::whole ? fmt::format("{:.0f}.", v) : fmt::format("{:.4f}", v);
 }
 
-// Every shown element as text, all of one width.
+// Every element to show as text, padded to one width.
 template <class T>
 std::vector<std::string> cells(const Tensor& x) {
   std::vector<T> values = shown_elements<T>(x);
@@ -83,7 +83,7 @@ std::vector<std::string> cells(const Tensor& x) {
   return out;
 }
 
-// Puts the cells between brackets.
+// Arranges the cells in brackets.
 class Writer {
  public:
   Writer(const Tensor& x, std::vector<std::string> cells) : x_(x), cells_(std::move(cells)) {}
@@ -121,7 +121,7 @@ class Writer {
   size_t next_ = 0;
 };
 
-// What follows the elements: whatever they do not show by themselves.
+// Notes after the elements: dtype, shape and history if the elements do not show them.
 std::vector<std::string> notes(const Tensor& x) {
   std::vector<std::string> out;
   if (x.numel() == 0 && x.ndim() != 1) out.push_back(fmt::format("size={}", x.shape()));

@@ -1,4 +1,4 @@
-// Random tensors: all numbers come from the generator that is passed.
+// Random tensors. All random numbers come from the given generator.
 #include <limits>
 
 #include "tern/core/base/rng.h"
@@ -20,7 +20,7 @@ void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
   check(n >= 1, "multinomial: draws {} indices, less than 1", n);
   check(w.size(-1) > 0, "multinomial: no weights to draw by in shape {}", w.shape());
   if (w.numel() == 0) return;
-  // Asked for what is wrong: in a ShapeOnlyScope every answer reads as 0.
+  // Asks whether any is invalid: in a ShapeOnlyScope every answer reads as 0.
   check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,
         "multinomial: weights must be finite and not negative");
   const Tensor counts = sum(ne(w, 0), -1);
@@ -84,7 +84,7 @@ Tensor rand_like(const Tensor& x, Rng& rng) {
   return uniform(x.shape(), 0, 1, rng, x.dtype());
 }
 
-// Without replacement: the largest of log(u) / w, u even in (0, 1).
+// Without replacement: the largest log(u) / w, with u uniform in (0, 1).
 Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement) {
   check_defined("multinomial", weights);
   NoGradGuard guard;
@@ -97,13 +97,13 @@ Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement)
                 n)
         .indices;
   }
-  // The last sum is what the others are measured by; a weight of 0 has no room.
+  // Measures against the last sum. A weight of 0 takes no room.
   Tensor sums = cumsum(w / amax(w, -1, true), -1);
   Shape shape = w.shape();
   shape[shape.size() - 1] = n;
   Tensor u = uniform(shape, 0, 1, rng, DType::f64) * narrow(sums, -1, w.size(-1) - 1, 1);
   Tensor drawn = searchsorted(sums, u, true);
-  // Rounded up to the whole sum: the last weight that is not 0.
+  // If rounded up to the whole sum: the last nonzero weight.
   Tensor last = searchsorted(sums, narrow(sums, -1, w.size(-1) - 1, 1), false);
   return minimum(drawn, last);
 }

@@ -14,15 +14,15 @@ namespace {
 
 using Function = std::function<Tensor(std::span<const Tensor>)>;
 
-// The same elements as a new leaf, or as a plain tensor where the original wants no gradient.
+// The same elements as a new leaf, or as a plain tensor if the original needs no gradient.
 Tensor as_leaf(const Tensor& t) {
   Tensor leaf = t.detach();
   if (t.requires_grad()) leaf.set_requires_grad();
   return leaf;
 }
 
-// What fn, run from `since` on, used besides its inputs: parameters of modules, and results of ops
-// that it captured.
+// What fn, run after `since`, used besides its inputs: parameters of modules, and captured results
+// of ops.
 std::vector<Tensor> other_sources(const Tensor& out, std::span<const Tensor> inputs,
                                   uint64_t since) {
   std::vector<Tensor> others;
@@ -33,7 +33,7 @@ std::vector<Tensor> other_sources(const Tensor& out, std::span<const Tensor> inp
   return others;
 }
 
-// Whether every tensor of `a` that requires a gradient is one of `b`.
+// Whether `b` contains every tensor of `a` that requires a gradient.
 bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::all_of(a.begin(), a.end(), [&](const Tensor& t) {
     return !t.requires_grad() || std::any_of(b.begin(), b.end(), [&](const Tensor& u) {
@@ -42,7 +42,7 @@ bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   });
 }
 
-/// Generators stand as they stood before; at its end, however that comes, as they do now.
+/// Resets generators to their earlier state; its destructor restores their current state.
 class Rewound {
  public:
   Rewound(const std::vector<Rng*>& rngs, const std::vector<Rng>& before) : rngs_(rngs) {
@@ -62,9 +62,9 @@ class Rewound {
   std::vector<Rng> now_;
 };
 
-/// Inputs of a segment behind which its gradients end. They go on from what the inputs have
-/// gathered so far, so that it is added to in the same order, to the last bit, as without a
-/// segment; at its end, however that comes, the inputs have it again.
+/// Ends of a segment: its inputs, where its gradients stop. They start with the gradients that the
+/// inputs have gathered, so that additions have the same order, and bits, as without a segment. The
+/// destructor returns the gradients to the inputs.
 class Ends {
  public:
   Ends(const std::vector<Tensor>& args, const Wants& wants) : wants_(wants) {
@@ -86,7 +86,7 @@ class Ends {
       lent_[i] = tensors_[i].node()->pending.defined();
     }
   }
-  /// What has come for the inputs that had nothing before.
+  /// The gradients of inputs that had none before.
   Gradients give_back() {
     Gradients fresh(tensors_.size());
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -111,7 +111,7 @@ struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
   std::vector<Rng> rngs_before;
-  detail::Ref<detail::Substitution> substitution;  // that fn ran in first
+  detail::Ref<detail::Substitution> substitution;  // active in the first run
   detail::DrawLog draws = {};
   Shape shape = {};
   std::vector<Saved> inputs = {};
@@ -129,10 +129,10 @@ struct Recompute {
  private:
   struct Replayed {
     Tensor y;
-    uint64_t since;  // its part of the tape begins here
+    uint64_t since;  // where its part of the tape begins
   };
 
-  // fn again, with the numbers that it drew the first time; `rest`: what it used then besides.
+  // Runs fn again with its first random numbers. `rest`: what else it used then.
   Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
     const detail::SubstitutionScope weights(substitution);
@@ -154,7 +154,7 @@ struct Recompute {
     return {y, since};
   }
 
-  // The segment stands alone: its gradients end at copies of the inputs.
+  // A separate segment: its gradients end at copies of the inputs.
   Gradients slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
                    const Tensor& dy) const {
     EnableGradGuard on;
@@ -171,13 +171,13 @@ struct Recompute {
     return out;
   }
 
-  // The parameters gather the segment's gradients themselves, and inputs go on gathering.
+  // Parameters gather the segment's gradients directly, and inputs continue to gather.
   Gradients gathered_slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
                             Consumed dy, const Wants& wants) const {
     EnableGradGuard on;
     Ends ends(args, wants);
     auto [y, since] = replay(ends.tensors(), rest);
-    std::vector<Tensor> results;  // that fn captured: what they gather is handed over
+    std::vector<Tensor> results;  // captured by fn; their gathered gradients are passed on
     for (const Tensor& t : rest)
       if (!t.is_leaf()) results.push_back(t);
     std::vector<Tensor> before;
@@ -198,7 +198,7 @@ struct Recompute {
     return out;
   }
 
-  // For higher derivatives: each gradient is a function of the inputs and dy, and a checkpoint.
+  // For higher derivatives: each gradient is a function of the inputs and dy, as a checkpoint.
   Gradients recorded_slopes(std::vector<Tensor> args, const std::vector<Tensor>& rest,
                             const Tensor& dy, const Wants& wants) const {
     std::vector<Tensor> leaves = args;
@@ -229,7 +229,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   Op op("checkpoint", inputs);
   Recompute recompute{fn, options.rngs, {}, detail::Ref(detail::substituting)};
   for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
-  // The first pass is recorded only to find what fn uses; its graph is dropped at once.
+  // Records the first pass only to find what fn uses; its graph is freed at once.
   std::vector<Tensor> args;
   for (const Tensor& t : inputs) args.push_back(as_leaf(t));
   const uint64_t since = detail::tape_position();

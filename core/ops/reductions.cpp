@@ -31,7 +31,7 @@ namespace {
 
 using detail::Reduced;
 
-// The sum of x over `axes` divided by `divisor`, seen with a shape of as many elements.
+// The sum of x over `axes` divided by `divisor`, viewed as `shape` with as many elements.
 Fresh sum_over(const Tensor& x, const Dims& axes, const Shape& shape, double divisor) {
   Fresh y(shape, is_float(x.dtype()) ? x.dtype() : DType::i64);
   dispatch(x.dtype(), [&]<class T>() {
@@ -41,7 +41,7 @@ Fresh sum_over(const Tensor& x, const Dims& axes, const Shape& shape, double div
   return y;
 }
 
-// The axes that must be summed to get from `from` to `to`, which broadcasts to it.
+// The axes to sum to get from `from` to `to`, which broadcasts to `from`.
 Dims stretched_axes(const Shape& from, const Shape& to) {
   const int added = from.size() - to.size();
   check(added >= 0, "sum_to: shape {} has more axes than {}", to, from);
@@ -71,7 +71,7 @@ Fresh best_over(const Tensor& x, const Dims& axes, const Shape& shape) {
   return y;
 }
 
-// Elements that equal the best share its gradient.
+// Elements equal to the extreme share its gradient.
 template <End kEnd>
 Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
   Op op(name, x);
@@ -110,7 +110,7 @@ Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   Reduced r("mean", x, axes, keepdim);
   check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
-  const int64_t n = std::max<int64_t>(r.count, 1);  // for the gradient: of nothing, it is empty
+  const int64_t n = std::max<int64_t>(r.count, 1);  // the gradient is empty if count is 0
   return op.record(sum_over(x, r.axes, r.out, static_cast<double>(r.count)),
                    [r, n, shape = x.shape()](const Tensor& dy) {
                      return expand(r.broadcastable(dy / n), shape);
@@ -127,7 +127,7 @@ Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
   return best<End::smallest>("min", x, axes, keepdim);
 }
 
-// ne() gives 0 and 1; of nothing, the largest u8 is 0 and the smallest 255.
+// ne() gives 0 and 1. For empty reductions the u8 maximum is 0 and the minimum 255.
 Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("any", x);
   check_defined("any", x);

@@ -12,7 +12,7 @@ using detail::Norm;
 using kernels::DropMask;
 using Mask = std::optional<DropMask>;
 
-/// The gradients of residual + dropped x, in the order x, residual.
+/// The gradients of residual + dropped x: first x, then residual.
 Gradients sum_gradients(const char* name, const Mask& mask, const Tensor& dy, const Wants& wants) {
   Gradients g(2);
   if (wants[0]) g[0] = mask ? detail::masked(name, Consumed(dy), *mask) : dy;
@@ -20,7 +20,7 @@ Gradients sum_gradients(const char* name, const Mask& mask, const Tensor& dy, co
   return g;
 }
 
-/// Gradients need the sum as if it had been recorded by itself: second derivatives go through it.
+/// Gives the sum its own history, since second derivatives go through it.
 Tensor with_history(const char* name, const Fresh& sum, const Tensor& x, const Tensor& residual,
                     const Mask& mask) {
   if (!recording({x, residual})) return not_differentiable(sum);
@@ -40,7 +40,7 @@ void check_operands(const char* name, const Tensor& x, const Tensor& residual) {
   broadcast_shapes(name, x.shape(), residual.shape());
 }
 
-/// Whether the residual stretches x, which single ops then do.
+/// Whether the residual expands x; single ops then compute it.
 bool stretches(const char* name, const Tensor& x, const Tensor& residual) {
   return broadcast_shapes(name, x.shape(), residual.shape()) != x.shape();
 }
@@ -49,10 +49,10 @@ Tensor stretched(const Tensor& residual, const Tensor& x) {
   return residual.shape() == x.shape() ? residual : expand(residual, x.shape());
 }
 
-/// The passes of an op of this file, up to its results.
+/// The passes of an op in this file, up to its results.
 struct AddNorm {
   Norm norm;
-  Tensor x, residual;  // without gaps
+  Tensor x, residual;  // contiguous
   detail::NormWeights w;
   Mask mask;
   Fresh sum;
@@ -87,7 +87,7 @@ Tensor norm_by_op(const Norm& norm, const Tensor& x, const Tensor& weight, const
                       : rms_norm(x, norm.shape, weight, norm.eps);
 }
 
-/// The rare cases: all is dropped, or x is stretched.
+/// The rare cases: everything is dropped, or x is expanded.
 bool by_ops(const Norm& norm, const Tensor& x, const Tensor& residual, const AddNormOptions& o) {
   return o.dropout == 1 || stretches(norm.name, x, residual);
 }
@@ -120,7 +120,7 @@ Tensor normalised(const Norm& norm, const Tensor& x, const Tensor& residual, con
       if (mask && wants[0]) dx.emplace(dy.get().shape(), dy.get().dtype());
       g = saved.fused(std::move(dy), wants[2] || wants[3], {}, dx ? &*dx : nullptr,
                       mask.value_or(DropMask()));
-      of_sum = {dx ? not_differentiable(*dx) : g[0], g[0]};  // what is not wanted is dropped
+      of_sum = {dx ? not_differentiable(*dx) : g[0], g[0]};  // unwanted ones are ignored later
     }
     return Gradients{of_sum[0], of_sum[1], g[1], g[2]};
   };

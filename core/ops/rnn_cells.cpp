@@ -1,5 +1,5 @@
-// One step of an LSTM or a GRU: the pass over the gates, forward and backward. The gates' matrix
-// products are the caller's. Backward activates the gates again rather than keeping them.
+// One step of an LSTM or GRU: the pass over the gates, forward and backward. The caller computes
+// the gates' matrix products. Backward recomputes activations instead of keeping them.
 #include "tern/core/kernels/rnn.h"
 #include "tern/core/kernels/scratch.h"
 #include "tern/core/ops/composed.h"
@@ -26,7 +26,7 @@ void check_cell(const char* op, const char* what, const Tensor& gates, int64_t p
 // h' and c' go to `y` (2, B, H), the activated gates to `activated`.
 template <class T>
 void lstm_step(const Tensor& gates, const Tensor& c, T* activated, T* y) {
-  // No row has ended, so the old h is not read.
+  // No row has ended, so the kernel does not read the old h.
   kernels::lstm_forward<T>(rows_of(c),
                            {gates.data<T>(), nullptr, c.data<T>(), activated, y, y + c.numel()});
 }

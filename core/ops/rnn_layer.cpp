@@ -1,7 +1,7 @@
-// A recurrent layer over whole sequences as one op. The gates of all steps lie in one matrix, time
-// first: the input's products are computed for all of it, then every step adds the state's products
-// to its own rows and activates them in place. Backward runs the other way and leaves the gates'
-// gradients D in a matrix of the same form, of which the weights' gradients are one product each:
+// A recurrent layer over whole sequences as one op. One matrix, time first, has the gates of all
+// steps. The input's products are computed for all steps at once. Then every step adds the state's
+// products to its rows and activates them in place. Backward runs in the other direction and leaves
+// the gates' gradients D in a matrix of the same form. Each weight's gradient is then one product:
 //   dW_ih = D^T x,  dW_hh = D^T h (of the step before),  db = sum D,  dx = D W_ih.
 #include <algorithm>
 
@@ -13,7 +13,7 @@
 namespace tern {
 namespace {
 
-/// Columns of the gates that rows of W_ih give; see kernels/rnn.h for the order of a GRU's.
+/// Gate columns that rows of W_ih produce; see kernels/rnn.h for a GRU's order.
 struct Block {
   int64_t gates, weight, size;
 };
@@ -39,7 +39,7 @@ struct Layer {
   }
 };
 
-/// What is known of every step: of its h, c and gates only those of step `time` are of use.
+/// Describes every step; for h, c and gates only step `time` is valid.
 template <class T>
 struct Sequence {
   const Layer& layer;
@@ -73,8 +73,8 @@ void forward(const Sequence<T>& s) {
   }
 }
 
-/// dgates from dy_h and dy_c, the gradients of all states; dh and dc, at first 0, become those of
-/// the states at the start.
+/// dgates from dy_h and dy_c, the gradients of all states. dh and dc begin as 0 and end as the
+/// gradients of the initial states.
 template <class T>
 void backward(const Sequence<T>& s, const T* dy_h, const T* dy_c, T* dgates, T* dh, T* dc) {
   const Layer& l = s.layer;
@@ -121,7 +121,7 @@ Tensor composed_layer(const Layer& l, const std::vector<Tensor>& in) {
   return stack(states, lstm ? 1 : 0);
 }
 
-/// Bias and products of the input for all steps, (TB, width).
+/// Products of the input for all steps, plus bias: (TB, width).
 Tensor input_gates(const Layer& l, const Tensor& x, const RnnWeights& w) {
   NoGradGuard guard;
   Tensor bias = zeros(l.width(), x.dtype()), rows = reshape(x, {l.steps * l.batch, x.size(2)});
@@ -137,7 +137,7 @@ Tensor input_gates(const Layer& l, const Tensor& x, const RnnWeights& w) {
   return gates;
 }
 
-/// add(sum) on what input number `input` has gathered, or on zeros, which are then returned.
+/// Calls add(sum) on input `input`'s gathered gradient, or on zeros, which it then returns.
 template <class Add>
 Tensor gathered(const Wants& wants, int input, const Tensor& like, Add add) {
   if (!wants[input]) return {};
@@ -155,11 +155,11 @@ struct LayerVjp {
   Layer layer;
   Saved x, w_ih, w_hh, b_ih, b_hh, h0, c0, y;
   Tensor gates;   // activated, (TB, width)
-  Saved lengths;  // those in `layer`, so that a write to them is found
+  Saved lengths;  // those in `layer`, to notice if they are overwritten
 
   template <class T>
   Sequence<T> sequence() const {
-    // Backward only reads; Sequence serves both ways.
+    // Backward only reads them; Sequence is for both directions.
     auto read = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
     T* h = const_cast<T*>(y.get().data<T>());
     return {layer,
@@ -185,7 +185,7 @@ struct LayerVjp {
     return not_differentiable(dgates);
   }
 
-  // sum += D^T h, where h is the state before each step: h0 or that of the step's neighbour.
+  // sum += D^T h, where h is the state before each step: h0, or the previous step's state.
   void add_state_weights(const Tensor& sum, const Tensor& d) const {
     const int64_t rows = layer.batch, rest = (layer.steps - 1) * rows;
     if (layer.steps == 0) return;

@@ -14,7 +14,7 @@ using detail::Keep;
 using detail::Needs;
 using detail::unary;
 
-/// Functions that are constant between jumps: the gradient is 0.
+/// Piecewise constant functions, with gradient 0.
 struct Flat {
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::nothing;
@@ -73,7 +73,7 @@ struct Trunc : Flat {
   }
 };
 
-/// a - b trunc(a / b), where the quotient is constant between jumps.
+/// a - b trunc(a / b); the gradient treats the quotient as constant.
 struct Fmod {
   static constexpr const char* kName = "fmod";
   static constexpr bool kIntegers = true;
@@ -83,7 +83,7 @@ struct Fmod {
     if constexpr (std::is_floating_point_v<T>)
       return std::fmod(a, b);
     else if constexpr (std::is_signed_v<T>)
-      return b == -1 ? T(0) : static_cast<T>(a % b);  // the least integer / -1 does not exist
+      return b == -1 ? T(0) : static_cast<T>(a % b);  // the lowest integer / -1 overflows
     else
       return static_cast<T>(a % b);
   }

@@ -20,7 +20,7 @@ namespace {
 kernels::Bf16* words(const Ref<Storage>& s) { return static_cast<kernels::Bf16*>(s->data()); }
 float* floats(const Ref<Storage>& s) { return static_cast<float*>(s->data()); }
 
-/// Memory that is taken here belongs to the module that needs it, whoever let go of the operand.
+/// Memory allocated here is attributed to the module that needs it, not to the last owner's.
 class RoundingScope : public OpScope {
  public:
   explicit RoundingScope(const std::string& module)
@@ -42,7 +42,7 @@ std::string module_at_work() {
 
 Tensor Operand::widened() const {
   if (!rounded()) return tensor_.detach();
-  // All that was rounded, in which the layout says where this lies.
+  // All rounded elements; the layout gives this operand's place in them.
   Fresh all({static_cast<int64_t>(bf16_->size() / sizeof(kernels::Bf16))}, DType::f32);
   kernels::widen(words(bf16_), all.data<float>(), all.numel());
   return not_differentiable(Fresh::view(not_differentiable(all), layout_));
@@ -63,19 +63,19 @@ void RoundedElements::inherit(Storage* storage) noexcept {
 
 bool RoundedElements::round(const Storage& f32) noexcept try {
   const RoundingScope scope(module_);
-  // What is computed in a ShapeOnlyScope reads as 0, and address space is not worth computing.
+  // Results in a ShapeOnlyScope read as 0, and converting address space is pointless.
   if (is_reserved(f32.data()) != (reserving != nullptr)) return false;
   const auto n = static_cast<int64_t>(f32.size() / sizeof(float));
   Ref<Storage> bf16(new Storage(static_cast<size_t>(n) * sizeof(kernels::Bf16)));
   kernels::round_to_bf16(static_cast<const float*>(f32.data()), words(bf16), n);
   left_.bf16 = std::move(bf16);
   return true;
-} catch (...) {  // most likely there is no memory for them
+} catch (...) {  // probably out of memory
   return false;
 }
 
 RoundedElements::Found RoundedElements::find() {
-  for (;; std::this_thread::yield()) {  // while another thread is about to hand them over
+  for (;; std::this_thread::yield()) {  // while another thread is about to inherit them
     const std::lock_guard lock(mutex_);
     if (!storage_) return left_;
     if (Ref<Storage> f32 = Ref<Storage>::if_alive(storage_)) {
@@ -94,7 +94,7 @@ RoundedElements::Found RoundedElements::find_f32() {
     Ref<Storage> f32(new Storage(static_cast<size_t>(n) * sizeof(float)));
     kernels::widen(words(left_.bf16), floats(f32), n);
     if (is_reserved(left_.bf16->data()) != (reserving != nullptr))
-      return {std::move(f32), {}, left_.version};  // of no use outside of this ShapeOnlyScope
+      return {std::move(f32), {}, left_.version};  // useless outside of this ShapeOnlyScope
     left_ = {std::move(f32), {}, left_.version};
   }
   return left_;
@@ -103,7 +103,7 @@ RoundedElements::Found RoundedElements::find_f32() {
 }  // namespace detail
 
 bool SavedOperand::round(const TensorImpl& x) {
-  const bool leaf = x.node() && x.node()->is_leaf();  // held by its model
+  const bool leaf = x.node() && x.node()->is_leaf();  // its model holds it
   if (x.dtype != DType::f32 || leaf || matmul_precision() != MatmulPrecision::bf16 ||
       (x.node() && x.storage->recomputation()))
     return false;
@@ -112,7 +112,7 @@ bool SavedOperand::round(const TensorImpl& x) {
   if (!heir)
     heir =
         x.storage->propose_heir(Ref<Heir>(new RoundedElements(x.storage.get(), module_at_work())));
-  auto* elements = static_cast<RoundedElements*>(heir.get());  // there is no other kind
+  auto* elements = static_cast<RoundedElements*>(heir.get());  // there is no other kind of heir
   rounding_ = {x.layout, x.node(), Ref<RoundedElements>(elements), x.storage->version()};
   return true;
 }

@@ -1,4 +1,4 @@
-// Products and extremes of what came so far along an axis.
+// Cumulative products and extremes along an axis.
 #include "tern/core/kernels/scan.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/memory.h"
@@ -8,7 +8,7 @@
 namespace tern {
 namespace {
 
-/// x without gaps as (outer, n, inner) around an axis.
+/// Contiguous x as (outer, n, inner) around an axis.
 struct Lines {
   Lines(const Tensor& x, int axis)
       : n(x.ndim() ? x.size(axis) : 1),
@@ -17,8 +17,8 @@ struct Lines {
   int64_t n, inner, outer;
 };
 
-// By doubling: after step k each element is the product of the 2^k up to it. Differentiable
-// wherever zeros are, but takes log n passes.
+// By doubling: after step k each element is the product of the 2^k elements up to it.
+// Differentiable even at zeros, but takes log n passes.
 Tensor cumprod_by_doubling(const Tensor& x, int axis) {
   Tensor y = x;
   for (int64_t step = 1; step < x.size(axis); step *= 2) {
@@ -55,7 +55,7 @@ ValuesIndices running(const char* name, const Tensor& x, int64_t axis, bool larg
 
 }  // namespace
 
-// dx[i] = sum over j >= i of dy[j] y[j] / x[i], where no x is 0.
+// dx[i] = sum over j >= i of dy[j] y[j] / x[i], if no x is 0.
 Tensor cumprod(const Tensor& x, int64_t axis) {
   Op op("cumprod", x);
   check_defined("cumprod", x);

@@ -15,7 +15,7 @@ namespace {
 using detail::with_axes;
 using kernels::Combine;
 
-/// The operands of a scatter after all checks: the index is i64, the source has its shape.
+/// A scatter's operands after all checks: the index is i64; the source has its shape.
 struct ScatterOperands {
   ScatterOperands(const char* op, const Tensor& x, int64_t along, const Tensor& given,
                   const Tensor& source)
@@ -39,8 +39,8 @@ Fresh combined(const char* op, Combine how, const Tensor& x, const ScatterOperan
 
 Tensor product(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 
-// A factor's gradient is dy times the product of the others: y / s where s is not 0. Where one
-// source is 0, that is the product without it; where two are, it is 0.
+// A factor's gradient is dy times the product of the others: y / s if s is not 0. If one source is
+// 0, that is the product without it; if two are, it is 0.
 Gradients product_gradients(const Tensor& dy, const Tensor& x, const Tensor& s, const Tensor& y,
                             int axis, const Tensor& index, const Wants& wants) {
   Gradients g(2);
@@ -75,7 +75,7 @@ Tensor product(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
   return op.record(y, {x, o.used}, vjp);
 }
 
-// All that equal the best share its gradient.
+// All elements equal to the extreme share its gradient.
 Tensor best(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source, Combine how) {
   Op op("scatter_reduce", x, source);
   const ScatterOperands o("scatter_reduce", x, axis, given, source);
@@ -92,7 +92,7 @@ Tensor best(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& so
   return op.record(y, {x, o.used}, vjp);
 }
 
-// What takes part in no largest (or smallest) element.
+// A value that never becomes the largest (or smallest).
 Scalar neutral(DType type, bool largest) {
   const double infinite = std::numeric_limits<double>::infinity();
   if (is_float(type)) return largest ? -infinite : infinite;
@@ -118,7 +118,7 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
   if (x.ndim() == 0)
     return reshape(scatter(with_axes(x), axis, with_axes(given), with_axes(source)), {});
   const ScatterOperands o("scatter", x, axis, given, source);
-  // Of several values for one element all get its gradient, as in PyTorch.
+  // If several values go to one element, all get its gradient, as in PyTorch.
   Fresh y = combined("scatter", Combine::set, x, o);
   return op.record(y, {x, o.used},
                    [a = o.axis, index = save(o.index)](const Tensor& dy, const Wants& wants) {

@@ -1,8 +1,8 @@
 // Views of a part of a tensor: slice, narrow, select, split, chunk, diagonal, unfold.
 //
-// Each is a struct that turns the layout of the whole into the layout of the part:
+// Each view is a struct that turns the layout of the whole into that of the part:
 //   y = x[part]      dx = 0; dx[part] += dy      ddy = ddx[part]
-// so one pair of ops serves them all, to any order. Where x has gathered a gradient already (the
+// so one pair of ops serves all views, to any order. If x has gathered a gradient already (from
 // other pieces of a split), dy is added to its part instead of to new zeros.
 #include <fmt/format.h>
 
@@ -53,7 +53,7 @@ void add_part(const Tensor& whole, const Part& part, const Tensor& dy) {
   add_(unrecorded(whole, part), dy);
 }
 
-// Windows overlap, but their elements number j do not.
+// Windows overlap, but the j-th elements of all windows do not.
 void add_part(const Tensor& whole, const Windows& part, const Tensor& dy) {
   Tensor windows = unrecorded(whole, part);
   for (int64_t j = 0; j < part.size; ++j) add_(select(windows, -1, j), select(dy, -1, j));
@@ -83,10 +83,10 @@ Tensor take(const Tensor& x, const Part& part) {
                    });
 }
 
-// A position from the end if negative.
+// Converts a negative position, which counts from the end.
 int64_t from_end(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
-// Pieces of the given sizes along an axis.
+// Splits an axis into pieces of these sizes.
 std::vector<Tensor> pieces(const Tensor& x, int axis, const std::vector<int64_t>& sizes) {
   std::vector<Tensor> out;
   out.reserve(sizes.size());
@@ -105,12 +105,12 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
   check_defined("slice", x);
   int a = normalize_axis("slice", axis, x.ndim());
   check(step != 0, "slice: step must not be 0");
-  int64_t n = x.shape()[a], low = step > 0 ? 0 : -1, high = low + n;  // where the ends may lie
+  int64_t n = x.shape()[a], low = step > 0 ? 0 : -1, high = low + n;  // range of the ends
   int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
   int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
   int64_t span = step > 0 ? last - first : first - last;
   if (span <= 0) return take(x, Range{a, 0, 0, 1});
-  // |step| as an unsigned number, since that of the lowest step does not fit int64_t.
+  // Unsigned, since |step| of the lowest step overflows int64_t.
   uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
   return take(x, Range{a, first, length, length > 1 ? step : 1});
@@ -147,7 +147,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t a, int64_t b) {
 
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step) {
   check_defined("unfold", x);
-  // A scalar counts as one element, but the result has the axis of the window alone.
+  // A scalar counts as one element, but the result has only the window's axis.
   if (x.ndim() == 0) {
     Tensor windows = unfold(reshape(x, {1}), axis, size, step);
     return select(windows, 0, 0);

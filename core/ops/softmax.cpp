@@ -1,4 +1,4 @@
-// Softmax and its logarithm. The kernels work along the last axis; another one is moved there.
+// Softmax and its logarithm. The kernels work along the last axis; other axes are moved there.
 #include "tern/core/kernels/softmax.h"
 
 #include <limits>
@@ -12,14 +12,14 @@ namespace {
 
 enum class Form { plain, logarithm };
 
-// What the kernels take of a mask that was expanded to the shape of x: its rows lie together.
+// A mask for the kernels, expanded to the shape of x, with contiguous rows.
 kernels::RowMask row_mask(const Tensor& mask) {
   if (!mask.defined() || mask.numel() == 0) return {};
   Layout rows = erase_axis(mask.layout(), mask.ndim() - 1);
   return {mask.data<uint8_t>(), kernels::plan_loops(rows.shape, {&rows})};
 }
 
-// `mask` in the shape of x, its last axis without gaps; undefined stays so.
+// `mask` in the shape of x, with a contiguous last axis; may be undefined.
 Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   if (!mask.defined()) return {};
   check(mask.dtype() == DType::u8, "{}: a mask is u8 (0: left out), got {}", op, mask.dtype());
@@ -27,7 +27,7 @@ Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   return x.ndim() && m.strides()[x.ndim() - 1] != 1 ? m.contiguous() : m;
 }
 
-// dx from dy and the result y, along the last axis: in public ops where it is recorded.
+// dx from dy and the result y, along the last axis; by public ops if recorded.
 template <Form kForm>
 Tensor gradient(Consumed dy, const Tensor& y) {
   if (grad_enabled() && kForm == Form::plain) return y * (dy.get() - sum(dy.get() * y, -1, true));
@@ -65,7 +65,7 @@ Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
     return op.record(y, {c}, [y = save(y), mask = save(mask)](Consumed dy) {
       Tensor m = mask.get();
       if (!m.defined()) return gradient<kForm>(std::move(dy), y.get());
-      // What reaches elements that were left out does not count.
+      // Gradients of masked elements do not count.
       return gradient<kForm>(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
     });
   }
@@ -82,8 +82,8 @@ Tensor along(const char* op, const Tensor& x, int64_t axis, const Tensor& mask) 
   return transpose(along_last<kForm>(op, transpose(x, a, -1), m), a, -1);
 }
 
-// x less its largest element that counts, -inf where it does not; and exp of that, summed (1 where
-// nothing counts).
+// x minus its largest unmasked element, -inf where masked; and the sum of its exp (1 if all are
+// masked).
 struct Shifted {
   Tensor x, total;
 

@@ -1,4 +1,4 @@
-// Order along an axis: sort, topk, argsort, argmax, argmin, max, min.
+// Sorting along an axis: sort, topk, argsort, argmax, argmin, max, min.
 #include "tern/core/kernels/sort.h"
 #include "tern/core/ops/memory.h"
 #include "tern/core/ops/ops.h"
@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-// The first `count` elements in order. values = gather(x, axis, indices), and so is the gradient.
+// The first `count` elements in order. values = gather(x, axis, indices); the gradient is gather's.
 ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, int64_t axis,
                              bool descending) {
   Op op(name, x);

@@ -1,6 +1,6 @@
-// Error and gamma functions, but for erf in double whatever the type, one at a time. Method: the C
-// library's lgamma and erfc; Giles' polynomial (2010) and Halley's steps for erfinv; Cephes' psi
-// and zeta (Moshier) for the derivatives of lgamma.
+// Error and gamma functions. All but erf compute in double for every type, one element at a time.
+// Method: the C library's lgamma and erfc; Giles' polynomial (2010) and Halley's steps for erfinv;
+// Cephes' psi and zeta (Moshier) for the derivatives of lgamma.
 #include <array>
 #include <numbers>
 
@@ -19,7 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTwoOverRootPi = 1.12837916709551257390;
 
-// A start to 1e-7 for |y| < 1: Giles, "Approximating the erfinv function", single precision.
+// Accurate to 1e-7 for |y| < 1: Giles, "Approximating the erfinv function", single precision.
 double erfinv_start(double y) {
   double w = -std::log((1 - y) * (1 + y));
   if (w < 5) {
@@ -38,7 +38,7 @@ double erfinv_of(double y) {
   if (!(size < 1)) return size == 1 ? std::copysign(kInfinity, y) : kNotANumber;
   double x = erfinv_start(size);
   for (int step = 0; step < 2; ++step) {
-    // erfc, because 1 - erf(x) has no digits left near 1.
+    // erfc, since 1 - erf(x) loses all digits near 1.
     const double error = size < 0.5 ? std::erf(x) - size : (1 - size) - std::erfc(x);
     const double newton = error / (kTwoOverRootPi * std::exp(-x * x));
     x -= newton / (1 + x * newton);
@@ -51,7 +51,7 @@ double lgamma_of(double x) {
   return ::lgamma_r(x, &sign);  // std::lgamma writes to a global variable
 }
 
-/// x less the nearest whole number, without rounding: what the floor leaves of -1e-20 is 1.
+/// x minus the nearest integer, exactly; x - floor(x) would be 1 for -1e-20.
 double from_whole(double x) { return x - std::round(x); }
 
 double digamma_of(double x) {
@@ -73,7 +73,7 @@ double digamma_of(double x) {
   return sum + std::log(x) - 0.5 / x - series;
 }
 
-// Hurwitz' zeta(s, q) = sum (q + k)^-s for q > 0 and an integer s > 1, by Euler and Maclaurin.
+// Hurwitz' zeta(s, q) = sum (q + k)^-s for q > 0 and integer s > 1, by Euler and Maclaurin.
 double zeta_above_0(double s, double q) {
   if (q > 1e8 * s) return std::pow(q, 1 - s) / (s - 1) * (1 + (s - 1) / (2 * q));
   constexpr std::array kDivisors = {12.0,
@@ -110,8 +110,8 @@ double zeta_above_0(double s, double q) {
   return sum;
 }
 
-// The same sum for any q. Below 0 stand the terms (q + k)^-s on both sides of 0: those on the right
-// begin with q less its floor, those on the left are the mirror image of a sum that ends at -q.
+// The same sum for any q. A negative q has terms (q + k)^-s on both sides of 0. Those on the right
+// begin with q minus its floor. Those on the left mirror a sum that ends at -q.
 double zeta_of(double s, double q) {
   if (q > 0) return zeta_above_0(s, q);
   if (q == std::floor(q)) return kInfinity;
@@ -122,7 +122,7 @@ double zeta_of(double s, double q) {
 
 double polygamma_of(int64_t n, double x) {
   if (n == 0) return digamma_of(x);
-  if (n == 1 && x < 0.5) {  // reflected, which keeps more digits
+  if (n == 1 && x < 0.5) {  // reflection keeps more digits
     const double s = std::sin(pi * from_whole(x));
     return pi * pi / (s * s) - zeta_of(2, 1 - x);
   }

@@ -1,4 +1,4 @@
-// Reductions made of others: variance, norms, products, running sums.
+// Reductions built from others: variance, norms, products, running sums.
 #include <cmath>
 
 #include "tern/core/kernels/reduction.h"
@@ -13,7 +13,7 @@ namespace {
 using detail::map;
 using detail::Reduced;
 
-// One axis: halves multiplied until one element is left. Zeros need no special case, and the
+// One axis: multiplies halves until one element is left. Zeros need no special case, and
 // derivatives of any order are those of mul.
 Tensor prod_over(const Tensor& x, int axis) {
   Tensor y = x, rest;
@@ -28,31 +28,31 @@ Tensor prod_over(const Tensor& x, int axis) {
   return rest.defined() ? y * rest : y;
 }
 
-// dy * d|x|_p/dx, where y = |x|_p; y and dy broadcast to x. It is 0 at elements that are 0, and
-// everywhere where y is 0, as in PyTorch.
+// dy * d|x|_p/dx, where y = |x|_p; y and dy broadcast to x. The gradient is 0 at elements that are
+// 0, and everywhere if y is 0, as in PyTorch.
 Tensor norm_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, double p,
                      const Dims& axes) {
   if (p == 0) return detail::zero_gradient(expand(dy, x.shape()));
   if (p == 1) return dy * sign(x);
-  if (std::isinf(p)) {  // the largest share it
+  if (std::isinf(p)) {  // the largest elements share it
     Tensor equals = eq(abs(x), y).to(x.dtype());
     return sign(x) * equals * (dy / sum(equals, axes, true));
   }
   Tensor zero = eq(y, 0), divisor = masked_fill(y, zero, 1), slope = masked_fill(dy, zero, 0);
   if (p == 2) return x / divisor * slope;  // dy / y may overflow
-  // sign(x) (|x| / y)^(p-1), which must not become infinite beside a factor of 0
+  // sign(x) (|x| / y)^(p-1), which must stay finite where another factor is 0
   Tensor ratio = masked_fill(abs(x) / divisor, logical_or(eq(x, 0), zero), 1);
   return slope * sign(x) * pow(ratio, p - 1);
 }
 
-// The first element of x along the axes, a constant.
+// The first element of x along the axes, as a constant.
 Tensor first_of(const Tensor& x, const Dims& axes) {
   Tensor first = x.detach();
   for (int64_t axis : axes) first = narrow(first, axis, 0, std::min<int64_t>(1, x.size(axis)));
   return first;
 }
 
-// x - mean(x) along the axes. Less its first element first: what is equal becomes exactly 0.
+// x - mean(x) along the axes. Subtracts the first element first: equal elements become exactly 0.
 Tensor centred(const Tensor& x, const Dims& axes) {
   Tensor shifted = x - first_of(x, axes);
   return shifted - mean(shifted, axes, true);
@@ -63,8 +63,8 @@ double divisor_of(const Reduced& r, int64_t correction) {
   return std::max(static_cast<double>(r.count) - static_cast<double>(correction), 0.0);
 }
 
-// The variance or its root, in double until the end: squares of f32 may overflow or underflow
-// where the root does not. Too few elements give NaN (0/0) or infinity, as in PyTorch.
+// The variance or its root. Computes in double until the end: squares of f32 may overflow or
+// underflow although the root does not. Too few elements give NaN (0/0) or infinity, as in PyTorch.
 Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correction, bool root) {
   check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)",
         op, x.dtype());
@@ -92,8 +92,8 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   });
 }
 
-// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0: exactly 0 where all
-// elements are equal, whatever their mean is rounded to.
+// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0, which is exact if all
+// elements are equal, however their mean is rounded.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("std", x);
   check_defined("std", x);
@@ -137,7 +137,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   });
 }
 
-// m + log sum exp(x - m) with m = max(x), or 0 where that is infinite; dx = dy exp(x - y).
+// m + log sum exp(x - m) with m = max(x), or m = 0 if that is infinite; dx = dy exp(x - y).
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   check_defined("logsumexp", x);
   if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
@@ -152,7 +152,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
     return Fresh::adopt(reshape(log(sum(exp(x - m), r.axes, true)) + m, r.out));
   }();
   return op.record(y, [r, x = save(x), y = save(y)](const Tensor& dy) {
-    Tensor top = r.broadcastable(y.get());  // where it is -inf, all of x is, and has no gradient
+    Tensor top = r.broadcastable(y.get());  // if -inf, all of x is, without a gradient
     return r.broadcastable(dy) * exp(x.get() - masked_fill(top, eq(top, -kInfinity), 0));
   });
 }

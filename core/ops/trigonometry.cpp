@@ -1,6 +1,5 @@
-// Sines, cosines, tangents and their inverses, hyperbolic functions, logarithms to other bases. In
-// f32 they are computed in double or by the functions of vmath.h, as vector code; in f64 they are
-// the C library's, one at a time.
+// Sines, cosines, tangents, their inverses, hyperbolic functions, logarithms to other bases. f32 is
+// computed in double or by vmath.h, as vector code. f64 uses the C library, one element at a time.
 #include <numbers>
 
 #include "tern/core/ops/activations.h"
@@ -22,7 +21,7 @@ using std::numbers::pi;
 [[gnu::always_inline]] inline float tan(float x) { return vmath::sin(x) / vmath::cos(x); }
 inline double tan(double x) { return std::tan(x); }
 
-/// For 0 <= a <= 1, to double precision. Cephes' atan (Moshier).
+/// For 0 <= a <= 1, in double precision. Cephes' atan (Moshier).
 [[gnu::always_inline]] inline double atan_to_one(double a) {
   const bool far = a > 0.66;
   const double x = far ? (a - 1) / (a + 1) : a, z = x * x;
@@ -56,7 +55,7 @@ inline double atan(double x) { return std::atan(x); }
 }
 inline double atan2(double y, double x) { return std::atan2(y, x); }
 
-/// e^|x| - 1, as large as a float's result can use.
+/// e^|x| - 1, limited to the range that a float result needs.
 [[gnu::always_inline]] inline double growth(float x) {
   const double a = vmath::abs(static_cast<double>(x));
   return vmath::expm1(a > 200 ? 200.0 : a);

@@ -12,7 +12,7 @@ namespace {
 
 Tensor list_of(const std::vector<int64_t>& v) { return tensor(v); }
 
-// The other axes stay in their order, which decides the order of slices.
+// Keeps the order of the other axes, which decides the order of slices.
 Tensor move_axis(const Tensor& x, int from, int to) {
   Dims order;
   for (int i = 0; i < x.ndim(); ++i)
@@ -21,7 +21,7 @@ Tensor move_axis(const Tensor& x, int from, int to) {
   return permute(x, order);
 }
 
-// The groups in the order of their first rows.
+// Sorts the groups by their first rows.
 void order_by_first(kernels::Groups& groups) {
   const size_t n = groups.first.size();
   std::vector<int64_t> order(n), place(n);

@@ -7,12 +7,12 @@
 namespace tern {
 namespace {
 
-// Axis in [0, ndim); a tensor without axes counts as having one.
+// Axis in [0, ndim); a zero-dimensional tensor counts as having one axis.
 int wrap_axis(const char* op, int64_t axis, const Tensor& x) {
   return normalize_axis(op, axis, std::max(x.ndim(), 1));
 }
 
-// `wanted` with its -1 replaced by the size that makes up `count` elements.
+// `wanted` with -1 replaced by the size that gives `count` elements.
 Shape infer(const char* op, const Shape& wanted, int64_t count) {
   Shape shape = wanted;
   int unknown = -1;
@@ -33,7 +33,7 @@ Shape infer(const char* op, const Shape& wanted, int64_t count) {
   return shape;
 }
 
-// The elements of x in the same order under another layout.
+// The elements of x in the same order with another layout.
 Tensor reshaped(const char* name, const Tensor& x, const Layout& layout) {
   Op op(name, x);
   return op.record(Fresh::view(x, layout),
@@ -86,7 +86,7 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
                    [i, j](const Tensor& dy) { return transpose(dy, i, j); });
 }
 
-// The engine sums the gradient back to the shape of x.
+// The engine sums the gradient to the shape of x.
 Tensor expand(const Tensor& x, const Shape& shape) {
   Op op("expand", x);
   check_defined("expand", x);
@@ -121,7 +121,7 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
   check_defined("unsqueeze", x);
   int a = normalize_axis("unsqueeze", axis, x.ndim() + 1);
-  int64_t stride = 1;  // of one element any will do; this one lets the axes before and behind merge
+  int64_t stride = 1;  // one element allows any stride; this one lets neighbouring axes merge
   if (a < x.ndim() && __builtin_mul_overflow(x.shape()[a], x.strides()[a], &stride)) stride = 1;
   return reshaped("unsqueeze", x, insert_axis(x.layout(), a, 1, stride));
 }

@@ -1,4 +1,4 @@
-// Choice by a mask.
+// Selection by a mask.
 #include "tern/core/kernels/create.h"
 #include "tern/core/ops/elementwise.h"
 
@@ -18,7 +18,7 @@ void check_mask(const char* op, const Tensor& mask) {
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   check(x.ndim() >= 2, "{}: needs at least 2 axes, the shape is {}", op, x.shape());
   Fresh mask({x.size(-2), x.size(-1)}, DType::u8);
-  if (mask.numel() > 0)  // of no columns there may be more rows than can be walked
+  if (mask.numel() > 0)  // with no columns there may be more rows than a loop can walk
     kernels::triangle(mask.data<uint8_t>(), x.size(-2), x.size(-1), diagonal, lower);
   return not_differentiable(mask);
 }
