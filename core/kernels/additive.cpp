@@ -10,7 +10,7 @@
 namespace tern::kernels {
 namespace {
 
-// One query, one key: d is added to dq and dk, ds t to dw.
+// One query and one key: adds d to dq and dk, ds t to dw.
 template <class T>
 [[gnu::always_inline]] inline void gradient_row(const T* q, const T* k, const T* w, T ds, T* dq,
                                                 T* dk, T* dw, int64_t n) {
@@ -51,7 +51,7 @@ template <class T>
 void additive_gradients(const AdditiveSize& size, const T* q, const T* k, const T* w, const T* ds,
                         T* dq, T* dk, T* dw) {
   const int64_t n = size.hidden, keys = size.keys, queries = size.queries;
-  Scratch<T> shares(size.batch * n);  // of dw
+  Scratch<T> shares(size.batch * n);  // partial sums of dw
   parallel_for(size.batch, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T* share = shares.data() + b * n;

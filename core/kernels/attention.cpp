@@ -14,13 +14,12 @@
 namespace tern::kernels {
 namespace {
 
-/// Multiplications of one head's products, with some allowance for its softmax.
+/// Multiplications of one head's products, plus an estimate for its softmax.
 int64_t head_cost(const AttentionSizes& s) {
   return s.queries * s.keys * (s.dim + s.value_dim + 32);
 }
 
-/// Calls fn(first, last) for ranges of [0, n), each a task; an item is worth `cost`
-/// multiplications.
+/// Calls fn(first, last) for ranges of [0, n), one task each; an item costs `cost` multiplications.
 template <class Fn>
 void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
   constexpr int64_t kTaskCost = 1 << 20;
@@ -29,7 +28,7 @@ void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
                   [&](int64_t task) { fn(task * each, std::min(n, (task + 1) * each)); });
 }
 
-// The rows of a panel into rows of `to`; columns that the tile does not reach become 0.
+// Copies the rows of a panel to rows of `to`; columns outside of the tile become 0.
 template <class T>
 void store_rows(const Tile& tile, const T* panel, int64_t ld, int64_t keys, const Heads<T>& to) {
   for (int64_t i = 0; i < tile.rows; ++i) {
@@ -48,18 +47,18 @@ Matrix<T> matrix_of(const Heads<const T>& x, int64_t b, int64_t h, int64_t row =
   return {x.at(b, h, row), {x.row, x.col}};
 }
 
-/// The contexts of all heads.
+/// Computes the contexts of all heads.
 template <class T>
 class HeadForward {
  public:
   HeadForward(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights, T* kept)
       : in_(in), tiling_(in.size), out_(out), weights_(weights), kept_(kept) {}
 
-  /// In runs of tiles of one head.
+  /// Each task is a run of tiles of one head.
   void run() const {
     const AttentionSizes& s = in_.size;
     const int64_t heads = s.batch * s.heads, count = tiling_.count;
-    // Few, since each packs its head's keys, but enough for all threads to end together.
+    // Few tasks, since each packs its head's keys, but enough for all threads to finish together.
     const int64_t wanted = int64_t{8} * num_threads();
     const int64_t runs = std::clamp<int64_t>(ceil_div(wanted, heads), 1, count);
     in_tasks(heads * runs, head_cost(s) / runs, [&](int64_t begin, int64_t end) {
@@ -72,12 +71,12 @@ class HeadForward {
   }
 
  private:
-  /// Tiles first .. last of a head.
+  /// Computes tiles first .. last of a head.
   void tiles(int64_t head, int64_t first, int64_t last, const TilePanels<T>& panels) const {
     const AttentionSizes& s = in_.size;
     const int64_t b = head / s.heads, g = head % s.heads / (s.heads / s.kv_heads);
     const bool several = tiling_.count > 1;
-    int64_t seen = s.keys;  // of these tiles
+    int64_t seen = s.keys;  // by these tiles
     if (several) {
       seen = 0;
       const int64_t end = std::min(last * tiling_.rows, s.queries);
@@ -113,7 +112,7 @@ class HeadForward {
   T* kept_;
 };
 
-/// The gradients of one key/value head of one example, tile by tile in order.
+/// Computes the gradients of one key/value head of one example, tile by tile in order.
 template <class T>
 class HeadBackward {
  public:
@@ -146,7 +145,7 @@ class HeadBackward {
   }
 
  private:
-  /// What all tiles of a key/value head multiply by.
+  /// The factors that all tiles of a key/value head share.
   struct Factors {
     SharedFactor<T> keys_turned, values_turned, keys;
   };
@@ -182,8 +181,8 @@ class HeadBackward {
                              .ldc = dq_.row});
   }
 
-  // to (keys, columns) += x^T y, or = where this is the first tile of its sums. x (rows, keys),
-  // y (rows, columns).
+  // to (keys, columns) += x^T y, or = for the first tile of its sums. x (rows, keys), y (rows,
+  // columns).
   void add_keys(const Tile& tile, int64_t g, bool first, Matrix<T> x, Matrix<T> y, int64_t columns,
                 const Heads<T>& to) const {
     if (!to.data) return;

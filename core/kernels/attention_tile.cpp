@@ -16,24 +16,24 @@ constexpr int64_t kLanes = 16;
 template <class T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
 
-/// In bf16 the digits that a log-sum-exp loses are beyond those of the products, and the results of
-/// a training stay the bits that they have been.
+/// In bf16 a log-sum-exp loses fewer digits than the products do. It is kept so that a training's
+/// results keep their bits.
 bool takes_log_sums() { return matmul_precision() == MatmulPrecision::bf16; }
 
-/// What is kept of a row of scores (attention.h).
+/// The numbers kept for a row of scores (attention.h).
 template <class T>
 struct RowSoftmax {
   T shift, factor;
 };
 
-/// x[0, n) becomes the softmax of scale x, where -inf gives 0 and nothing but -inf gives zeros;
-/// x[n, end) becomes 0. x has room for n rounded up to whole vectors. Returns what
-/// softmax_row_again takes, or softmax_row_of_log_sum.
+/// Replaces x[0, n) by softmax(scale x), where -inf gives 0 and a row of -inf gives zeros, and x[n,
+/// end) by 0. x has room for n rounded up to whole vectors. Returns the argument of
+/// softmax_row_again or softmax_row_of_log_sum.
 template <class T>
 [[gnu::always_inline]] inline RowSoftmax<T> softmax_row(T* x, int64_t n, int64_t end, T scale,
                                                         bool by_log_sum) {
   const int64_t padded = ceil_div(n, kLanes) * kLanes;
-  if (!(scale > T(0))) {  // else the largest stays the largest, and scaling can wait
+  if (!(scale > T(0))) {  // otherwise scaling can wait: the largest stays the largest
     for (int64_t j = 0; j < n; ++j) x[j] *= scale;
     scale = 1;
   }
@@ -44,7 +44,7 @@ template <class T>
     for (int64_t l = 0; l < kLanes; ++l) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
   for (int64_t w = kLanes / 2; w > 0; w /= 2)
     for (int64_t l = 0; l < w; ++l) lane[l] = lane[l + w] > lane[l] ? lane[l + w] : lane[l];
-  const T max = lane[0];  // NaN has passed by, but comes back in the sum
+  const T max = lane[0];  // skips NaN, but the sum is then NaN
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < padded; ++j) {
@@ -57,11 +57,11 @@ template <class T>
 #pragma omp simd
   for (int64_t j = 0; j < padded; ++j) x[j] *= r;
   for (int64_t j = padded; j < end; ++j) x[j] = 0;
-  const T log_sum = max * scale + vmath::log(sum);  // in a branch g++ would round it otherwise
+  const T log_sum = max * scale + vmath::log(sum);  // in a branch g++ would round it differently
   return {by_log_sum ? log_sum : max, r};
 }
 
-/// The same softmax of the same scores, to the bit, without looking for the maximum and the sum.
+/// The same softmax of the same scores, to the bit, without computing maximum and sum again.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_again(T* x, int64_t n, int64_t end, T scale,
                                                      RowSoftmax<T> row) {
@@ -78,8 +78,8 @@ template <class T>
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// The same softmax from its log-sum-exp, which has lost as many digits as the scores are large.
-/// Scaling is a loop of its own: fused with the subtraction it would not be rounded as in the
+/// The same softmax from its log-sum-exp, which is less precise the larger the scores are. Scaling
+/// is a separate loop: fused with the subtraction it would round differently than in the
 /// log-sum-exp.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_of_log_sum(T* x, int64_t n, int64_t end, T scale,
@@ -94,12 +94,12 @@ template <class T>
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// Adds the bias and hides what is not allowed. Returns the factor that the scores still lack: all
-/// of it where nothing is added, so that hidden keys count as those behind a length, to the bit.
+/// Adds the bias and hides keys. Returns the factor that the scores still need: all of `scale` if
+/// nothing is added, so that hidden keys give the same bits as keys beyond a length.
 template <class T>
 T add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>& panels,
             int64_t ld) {
-  const bool waits = !in.bias.data && in.scale > T(0);  // -inf stays what it is
+  const bool waits = !in.bias.data && in.scale > T(0);  // scaling keeps -inf
   for (int64_t i = 0; i < tile.rows; ++i) {
     T* row = panels.p + i * ld;
     const int64_t n = panels.counts[i], t = tile.first + i;
@@ -149,7 +149,7 @@ template <class T>
 }
 
 /// Sets tile.keys and panels.counts and computes the scores into panels.p. Returns the factor that
-/// they still lack.
+/// they still need.
 template <class T>
 T scores(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
          Tile& tile, const TilePanels<T>& panels) {
@@ -176,8 +176,8 @@ int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t) {
 }
 
 Tiling::Tiling(const AttentionSizes& size) {
-  constexpr int64_t kPanel = 1 << 15;  // elements: several panels fit the second cache
-  constexpr int64_t kRows = 64;        // but fewer would read long keys from memory for little
+  constexpr int64_t kPanel = 1 << 15;  // elements: the second cache holds several panels
+  constexpr int64_t kRows = 64;        // fewer rows would often reread long keys from memory
   ld = std::max<int64_t>(ceil_div(size.keys, kLanes), 1) * kLanes;
   count = std::min(ceil_div(size.queries * ld, kPanel), ceil_div(size.queries, kRows));
   count = std::max<int64_t>(count, 1);

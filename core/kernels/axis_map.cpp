@@ -8,10 +8,10 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are worth a thread
-constexpr int64_t kMostWaste = 4;  // terms computed for one that counts, in place of a list
+constexpr int64_t kGrain = 16384;  // elements per thread, at least
+constexpr int64_t kMostWaste = 4;  // terms that columns may compute per useful term
 
-/// y = sum of weight * row of x, for rows of n elements; two terms a pass.
+/// y = sum of weight * row of x, for rows of n elements, two terms per pass.
 template <class T>
 [[gnu::always_inline]] inline void sum_rows(const int64_t* index, const double* weight,
                                             int64_t terms, const T* x, int64_t n, T* y) {
@@ -40,7 +40,7 @@ template <class T>
   }
 }
 
-/// Rows next to each other: vectors run along them.
+/// For rows that are neighbours: vectors run along them.
 template <class T>
 void map_rows(const AxisMap& map, int64_t outer, int64_t inner, const T* x, T* y) {
   const int64_t out = map.out(), terms = std::ssize(map.index) / std::max<int64_t>(out, 1) + 1;
@@ -56,8 +56,8 @@ void map_rows(const AxisMap& map, int64_t outer, int64_t inner, const T* x, T* y
   });
 }
 
-/// The terms of all outputs in columns: number k of output i at k * out + i. What is not there
-/// reads element 0 and does not count.
+/// The terms of all outputs in columns: term k of output i is at k * out + i. Missing terms read
+/// element 0 with weight 0.
 template <class T>
 struct Columns {
   explicit Columns(const AxisMap& map) : out(map.out()) {
@@ -83,7 +83,7 @@ struct Columns {
   std::vector<T> weight;
 };
 
-/// Elements next to each other: vectors gather what each output reads.
+/// For elements that are neighbours: vectors gather the elements that outputs read.
 template <class T>
 void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const T* x, T* y) {
   parallel_for(outer, 1 + kGrain / (c.out * c.terms + 1), [&](int64_t first, int64_t last) {
@@ -107,7 +107,7 @@ void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const 
   });
 }
 
-/// The same where a few outputs have most of the terms.
+/// The same if a few outputs have most of the terms.
 template <class T>
 void map_lists(const AxisMap& map, int64_t outer, const T* x, T* y) {
   const int64_t out = map.out();

@@ -1,5 +1,5 @@
-// Convolution as matrix products. For some output rows of one image, the inputs that each output
-// reads are written out as the columns of a matrix:
+// Convolution as matrix products. For some output rows of one image, the elements that each output
+// reads become the columns of a matrix:
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
@@ -16,16 +16,16 @@ namespace tern::kernels {
 namespace {
 
 constexpr int64_t kTasks = 8;                      // enough for the threads of a small machine
-constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements of a block of columns: fits the cache
-constexpr int64_t kMinWidth = 256;  // columns that make packing the weights worthwhile
+constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements per block of columns: fits the cache
+constexpr int64_t kMinWidth = 256;  // fewer columns do not justify packing the weights
 
-/// Some channels of a group over some rows of the output of one image.
+/// Some channels of a group for some output rows of one image.
 struct Block {
   int64_t first_channel, channels;  // counted over all groups
   int64_t first_row, rows;
 };
 
-/// Output rows that are treated together.
+/// The number of output rows to compute together.
 int64_t rows_per_block(const Conv& c, int64_t channels) {
   int64_t width = std::max(kMinWidth, kMaxColumns / std::max<int64_t>(channels * c.taps(), 1));
   return std::clamp<int64_t>(width / std::max<int64_t>(c.out_width(), 1), 1,
@@ -73,7 +73,7 @@ void add_columns(const Conv& c, const T* columns, const Block& block, T* x) {
   }
 }
 
-/// Calls fn(first, count) for the pieces that cover [0, n) in steps.
+/// Calls fn(first, count) for parts of `step` elements that cover [0, n).
 template <class Fn>
 void each_piece(int64_t n, int64_t step, Fn fn) {
   for (int64_t at = 0; at < n; at += step) fn(at, std::min(step, n - at));
@@ -128,7 +128,7 @@ void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
   });
 }
 
-/// How the weights' gradient is cut: channels of a group, and images whose sums are added last.
+/// How the weight gradient is cut: channels of a group, and images whose sums are added last.
 struct WeightTasks {
   int64_t parts, step;     // of channels
   int64_t chunks, images;  // of images

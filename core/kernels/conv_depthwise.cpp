@@ -10,11 +10,11 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrainTaps = 32768;  // multiplications that are worth a thread
+constexpr int64_t kGrainTaps = 32768;  // multiplications per thread, at least
 
 int64_t planes_per_thread(const Conv& c) { return 1 + kGrainTaps / (c.out_plane() * c.taps() + 1); }
 
-/// Calls fn(tap, offset in the plane, index of the tap) for each tap that meets the input.
+/// Calls fn(tap, offset in the plane, index of the tap) for each tap that reads the input.
 template <class Fn>
 [[gnu::always_inline]] inline void each_tap(const Conv& c, int64_t out_row, Fn fn) {
   int64_t k = 0;
@@ -52,7 +52,7 @@ template <class T>
   return s;
 }
 
-/// One plane of the output.
+/// Computes one plane of the output.
 template <class T>
 [[gnu::always_inline]] inline void forward_plane(const Conv& c, const T* x, const T* w, T start,
                                                  T* y) {
@@ -85,7 +85,7 @@ template <class T>
   }
 }
 
-/// `largest` is room for a row of the output.
+/// `largest` is memory for a row of the output.
 template <class T>
 [[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
                                              int64_t* positions) {

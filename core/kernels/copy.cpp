@@ -31,7 +31,7 @@ void copy_run(void* to_p, int64_t to_stride, const void* from_p, int64_t from_st
   }
 }
 
-/// Two axes of which `to` runs along one without gaps and `from` along the other.
+/// Two axes: `to` is contiguous along one and `from` along the other.
 struct Plane {
   int to_axis, from_axis;
 };
@@ -51,7 +51,7 @@ std::optional<Plane> find_plane(const Loops& loops) {
 constexpr int64_t kTile = 32;
 
 /// to[r * to_step + c * (+-1)] = from[r * (+-1) + c * from_step] for r < rows, c < cols, both at
-/// most kTile: read along r, written along c, through a tile that stays in the first cache.
+/// most kTile. Reads along r and writes along c, through a tile in the first cache.
 template <class T>
 void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
                     int64_t from_col, int64_t rows, int64_t cols) {

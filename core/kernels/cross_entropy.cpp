@@ -10,7 +10,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;  // elements that are worth a thread
+constexpr int64_t kGrain = 1 << 12;  // elements per thread, at least
 
 template <class T>
 [[gnu::always_inline]] inline double exp_sum(const T* x, int64_t n, T max) {
@@ -28,7 +28,7 @@ template <class T>
   return s;
 }
 
-// The same with q for weight; classes with q = 0 count nothing, whatever their logit is.
+// The same with q as weight. Classes with q = 0 do not count, whatever their logit is.
 template <class T>
 [[gnu::always_inline]] inline double soft_loss(const T* x, const T* t, const T* weight, int64_t n,
                                                T max, double log_sum, double keep, double uniform) {

@@ -18,7 +18,7 @@ double log_add(double a, double b) {
   return high + std::log1p(std::exp(std::min(a, b) - high));
 }
 
-// One sample's view of the batch.
+// One sample of the batch.
 template <class T>
 struct Sample {
   const CtcShape& shape;
@@ -38,7 +38,7 @@ struct Sample {
   double log_prob(int64_t t, int64_t state) const {
     return static_cast<double>(log_probs[t * shape.samples * shape.classes + symbol(state)]);
   }
-  // Whether a way may go from state - 2 to state: past a blank between symbols that differ.
+  // Whether a path may go from state - 2 to state: over a blank between different symbols.
   bool skips(int64_t state) const {
     return state % 2 && state >= 3 && symbol(state) != symbol(state - 2);
   }

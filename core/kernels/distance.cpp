@@ -8,7 +8,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // differences worth a thread
+constexpr int64_t kGrain = 16384;  // differences per thread, at least
 
 // sum of term(difference) along d coordinates.
 template <class T, class Term>

@@ -13,10 +13,10 @@ namespace {
 constexpr int64_t kWords = 4 * kPhiloxGroup;
 static_assert(kDropGroup == 2 * kWords);
 
-/// Elements [begin, end) of the whole, from `from` to `to`, which are number `begin`. Random words
-/// cost more than what is done with them, so each decides about two elements of its group: as it
-/// is, and with its halves exchanged. Either has exactly the probability wanted; that the other
-/// half breaks ties joins the two in a share of 2^-16 of the cases.
+/// Elements [begin, end) of the whole array; from[0] and to[0] are element `begin`. Random words
+/// cost more than their use, so each decides about two elements of its group: as it is, and with
+/// its halves swapped. Both have exactly the wanted probability. They are dependent only where the
+/// other half breaks a tie, in 2^-16 of the cases.
 template <class T>
 [[gnu::always_inline]] inline void drop(const T* from, T* to, int64_t begin, int64_t end,
                                         uint64_t key, uint32_t first, T scale) {
@@ -39,7 +39,7 @@ template <class T>
   }
 }
 
-/// fn(begin, end) on ranges of whole groups, in parallel.
+/// Calls fn(begin, end) on ranges of whole groups, in parallel.
 template <class F>
 void for_groups(int64_t n, F fn) {
   const int64_t groups = (n + kDropGroup - 1) / kDropGroup;
@@ -64,8 +64,8 @@ void dropout(const T* x, T* y, int64_t n, const DropMask& mask) {
   });
 }
 
-// The sum is a pass of its own over what lies in the first cache: joined into one operation with
-// the product, it would round differently from dropout() and add().
+// The sum is a separate pass over data in the first cache: fused with the product, it would round
+// differently from dropout() and add().
 template <class T>
 void dropout_add(const T* x, const T* residual, T* sum, int64_t n, const DropMask& mask) {
   for_groups(n, [=](int64_t begin, int64_t end) {

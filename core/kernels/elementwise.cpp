@@ -7,7 +7,7 @@ namespace tern::kernels::detail {
 namespace {
 
 constexpr int64_t kBlock = 512;   // elements of a staging buffer
-constexpr int64_t kLongRun = 64;  // runs from this length are worth a call of the op each
+constexpr int64_t kLongRun = 64;  // from this length each run gets its own call of the op
 
 /// One thread's share of a pass.
 class Worker {
@@ -31,7 +31,7 @@ class Worker {
   }
 
  private:
-  // Run by run: operands without gaps are used where they lie.
+  // Run by run; contiguous operands are used in place.
   void long_runs(int64_t first, int64_t last) {
     bool staged = false;
     for (int k = 0; k <= inputs_; ++k) staged |= !plain(k);
@@ -62,7 +62,7 @@ class Worker {
     return stage_[i];
   }
 
-  // Blocks that span many short runs: operands with gaps are packed.
+  // Blocks that span many short runs; strided operands are packed.
   void short_runs(int64_t first, int64_t last) {
     bool whole[kMaxOperands];
     for (int k = 0; k <= inputs_; ++k) whole[k] = plain(k) && without_gaps(k);
@@ -118,7 +118,7 @@ class Worker {
   DType stored_[kMaxOperands], wanted_[kMaxOperands];
   char* base_[kMaxOperands];
   RunCopy load_[kMaxOperands];
-  Held held_[kMaxOperands];  // the repeated element that a buffer is full of
+  Held held_[kMaxOperands];  // the repeated element that fills a buffer
   alignas(64) char stage_[kMaxOperands][kBlock * 8];
 };
 

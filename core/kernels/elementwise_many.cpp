@@ -16,7 +16,7 @@ struct Source {
   const char* data;
   DType type;
   RunCopy load;
-  bool plain;  // of the wanted type, without gaps
+  bool plain;  // contiguous and of the wanted type
 };
 
 /// One thread's share of a pass.
@@ -43,7 +43,7 @@ class Worker {
     pass_.block(pass_.op, out, in, n);
   }
 
-  // n elements of input k from number `at` on: where they lie, or packed.
+  // n elements of input k from element `at` on: in place, or packed.
   const void* input(size_t k, int64_t at, int64_t n) {
     const Source& s = sources_[k];
     if (s.plain) return s.data + at * size_;
@@ -65,7 +65,7 @@ class Worker {
   const ManyPass& pass_;
   std::span<const Source> sources_;
   int64_t size_;
-  const char* held_[kMaxMany + 1] = {};  // the repeated element that a buffer is full of
+  const char* held_[kMaxMany + 1] = {};  // the repeated element that fills a buffer
   alignas(64) char stage_[kMaxMany + 1][kBlock * 8];
   alignas(64) char unwanted_[kBlock * 8];
 };

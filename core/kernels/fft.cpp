@@ -12,10 +12,10 @@ namespace {
 
 using Complex = std::complex<double>;
 using Line = std::vector<Complex>;
-using Fft = kissfft<double>;  // a copy for each thread: it holds working memory
+using Fft = kissfft<double>;  // one per thread: it has working memory
 
-constexpr int64_t kGrain = 4096;        // numbers worth a thread
-constexpr int64_t kLargestFactor = 31;  // kissfft takes n p operations for a prime factor p
+constexpr int64_t kGrain = 4096;        // numbers per thread, at least
+constexpr int64_t kLargestFactor = 31;  // kissfft needs n p operations for a prime factor p
 
 int64_t largest_factor(int64_t n) {
   int64_t largest = 1;
@@ -24,7 +24,7 @@ int64_t largest_factor(int64_t n) {
   return n > 1 ? n : largest;
 }
 
-/// Sums of n products with a chirp, as a convolution of a length that is a power of two (Bluestein
+/// Sums of n products with a chirp, as a convolution whose length is a power of two (Bluestein
 /// 1970): j k = (j^2 + k^2 - (k - j)^2) / 2.
 class Chirp {
  public:
@@ -66,7 +66,7 @@ class Chirp {
   Line chirp_, filter_;
 };
 
-/// The transform of n complex numbers, either way, without a factor.
+/// The transform of n complex numbers in either direction, not scaled.
 class Dft {
  public:
   Dft(int64_t n, bool inverse) {
@@ -87,7 +87,7 @@ class Dft {
   std::optional<Chirp> chirp_;
 };
 
-// Two lines at a time, as the real and the imaginary part of one: fn(plan, line, lines of it).
+// Two lines at a time, as real and imaginary part of one: fn(plan, line, number of lines).
 template <class Fn>
 void for_each_pair(int64_t lines, int64_t n, bool inverse, Fn fn) {
   const Dft plan(n, inverse);
@@ -100,7 +100,7 @@ void for_each_pair(int64_t lines, int64_t n, bool inverse, Fn fn) {
 
 }  // namespace
 
-// Of z = x + i x', X_k = (Z_k + conj(Z_{n-k})) / 2 and X'_k = (Z_k - conj(Z_{n-k})) / 2i.
+// For z = x + i x': X_k = (Z_k + conj(Z_{n-k})) / 2 and X'_k = (Z_k - conj(Z_{n-k})) / 2i.
 template <class T>
 void rfft(const T* x, T* y, int64_t lines, int64_t n) {
   const int64_t half = n / 2 + 1;
@@ -124,7 +124,7 @@ void rfft(const T* x, T* y, int64_t lines, int64_t n) {
   });
 }
 
-// Of two spectra, Y + i Y' has the two lines as real and imaginary part.
+// For two spectra: Y + i Y' has the two lines as real and imaginary part.
 template <class T>
 void irfft(const T* y, T* x, int64_t lines, int64_t n) {
   const int64_t half = n / 2 + 1;

@@ -23,7 +23,7 @@ struct Offset {
   int64_t a = 0, b = 0, c = 0;
 };
 
-/// Where product number i of a batch lies.
+/// The offset of product i of a batch.
 Offset locate(const BatchAxes& axes, int64_t i) {
   Offset o;
   for (int k = axes.sizes.size() - 1; k >= 0; --k) {
@@ -36,7 +36,7 @@ Offset locate(const BatchAxes& axes, int64_t i) {
   return o;
 }
 
-/// Zero for numbers below the smallest normal one.
+/// Replaces numbers below the smallest normal one by zero.
 template <class T>
 T flushed(T x) {
   constexpr T kLeast = std::numeric_limits<T>::min();
@@ -46,7 +46,7 @@ T flushed(T x) {
 template <class T>
 class Run {
  public:
-  /// `whole`: the first of the plan's products.
+  /// `whole`: the plan's first product.
   Run(const GemmPlan& plan, const Product<T>& whole, const PanelDone& done)
       : p_(plan),
         g_(plan.g),
@@ -74,7 +74,7 @@ class Run {
             std::min(p_.cols, g_.n - j), g_.c.row};
   }
 
-  // Part number `split` of the sums of one panel.
+  // Computes part `split` of the sums of one panel.
   void compute(int64_t batch, int64_t panel, int64_t split) {
     const Offset at = locate(g_.batch, batch);
     const int64_t i = panel / p_.grid_cols * p_.rows, j = panel % p_.grid_cols * p_.cols;
@@ -105,9 +105,9 @@ class Run {
     if (done_ && p_.splits == 1) done_(out);
   }
 
-  // Adds the parts of the sums, in order, to the first part, which stands in C.
+  // Adds the parts of the sums in order to the first part, which is in C.
   void combine() {
-    // As all sums of such products are (precision.h).
+    // Like all sums of such products (precision.h).
     constexpr bool kFlushes = std::is_same_v<T, float>;
     const bool flush = matmul_precision() == MatmulPrecision::bf16;
     const int64_t panels = p_.grid_rows * p_.grid_cols;
@@ -140,7 +140,7 @@ class Run {
   Scratch<T> partial_;
 };
 
-/// Whether the plan is one large product for our own tiles.
+/// Whether the plan is one large product that our own tiles compute.
 bool together(const GemmPlan& p, bool tiles) {
   const double flops =
       2.0 * static_cast<double>(p.g.m) * static_cast<double>(p.g.n) * static_cast<double>(p.g.k);

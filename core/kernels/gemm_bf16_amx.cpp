@@ -1,5 +1,5 @@
-// Tiles of bfloat16 by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper ones
-// (odd k) apart, so pairs are neighbours.
+// bfloat16 tiles by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper halves
+// (odd k) separately, so the numbers of a pair are neighbours.
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -13,8 +13,8 @@ namespace {
 
 using namespace bf16;
 
-/// All eight tile registers with 16 rows of 64 bytes. In static memory: the intrinsics do not tell
-/// compilers what they read.
+/// Configures all eight tile registers with 16 rows of 64 bytes. In static memory, since the
+/// intrinsics do not tell compilers what they read.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -37,12 +37,12 @@ template <int kBands, int kStrips>
                                                           float* c, int64_t ldc, bool add) {
   constexpr int kBRow = kColumns * 4;
   const int64_t c_row = ldc * 4;
-  // Rows of a new C are brought to the cache, a few at a step: they come from far.
+  // Prefetches rows of a new C, a few per step: they are far away.
   const int64_t at_once = ceil_div(16 * kBands * kBf16Group, depth);
   const float* coming = c;
   const float* const end = add ? c : c + 16 * kBands * ldc;
   float* lower = c + 16 * ldc;
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // packing comes first
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // packing must be finished
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -96,8 +96,8 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
   }
 };
 
-/// Few rows times a matrix whose columns lie in memory one after the other (weights of a linear
-/// layer): as C^T = B^T A^T, where B is packed as it lies.
+/// A few rows times a column-major matrix (a linear layer's weights): computed as C^T = B^T A^T, so
+/// that B is packed in its own order.
 constexpr int64_t kFewRows = 16;
 void multiply_few_rows(const Product<float>& p) {
   Scratch<float> turned(p.n * p.m);

@@ -1,6 +1,6 @@
-// Tiles of bfloat16 by AVX512_BF16. VDPBF16PS adds both halves of a pair to one sum, the upper one
-// first. Even and odd k are summed apart (gemm_bf16.h), so the first eight pairs are (k + 2, k) for
-// the even places, and the others the same for the odd ones.
+// bfloat16 tiles by AVX512_BF16. VDPBF16PS adds both halves of a pair to one sum, the upper half
+// first. Even and odd k are summed separately (gemm_bf16.h). So the first eight pairs are (k + 2,
+// k) for the even places; the others are the same for the odd places.
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -58,8 +58,8 @@ template <int kRows, int kVectors>
   }
 }
 
-/// The same. C's rows may be so far apart that the first cache does not hold them beside A and B:
-/// sums of many groups are kept in one place meanwhile.
+/// The same, for rows of C that are so far apart that the first cache does not hold them beside A
+/// and B. Meanwhile the sums of many groups stay in one place.
 template <int kRows, int kVectors>
 [[gnu::target("arch=x86-64-v4,avx512bf16,prfchw")]] void dot_tile(int64_t depth, const uint16_t* a,
                                                                   const uint16_t* b, float* c,

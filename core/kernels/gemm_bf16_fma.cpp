@@ -1,7 +1,6 @@
-// bfloat16 products by fused multiplications of f32, for processors without instructions of their
-// own for them. Packed operands are rounded f32; in a group of 32 places of k the even ones come
-// first, then the odd ones. (Where a group is short, the zeros that fill it up would turn a sum of
-// -0 into +0: so 0 is added to it.)
+// bfloat16 products by f32 multiply-adds, for processors without bfloat16 instructions. Packed
+// operands are rounded f32. In a group of 32 places of k the even ones come first, then the odd
+// ones. (Padding zeros would turn a sum of -0 into +0. To match that, short groups add 0.)
 #include <array>
 #include <cmath>
 
@@ -20,7 +19,7 @@ namespace {
 
 constexpr int64_t kHalf = kBf16Group / 2;
 
-/// How many of `depth` places in a group are even.
+/// The number of even places among the `depth` places of a group.
 int64_t even_places(int64_t depth) { return (depth + 1) / 2; }
 
 /// Tiles of up to kMaxRows x kWidth.
@@ -102,7 +101,7 @@ struct Rounded {
   }
 };
 
-/// By the element, with the library's fused multiplication.
+/// Element by element, with the library's fused multiply-add.
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
 
 struct Plain : Rounded<4, 16> {
@@ -153,7 +152,7 @@ struct Sums {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) at[r][v] = V{};
   }
-  /// += a column of A times a row of B.
+  /// Adds a column of A times a row of B.
   [[gnu::always_inline]] void add_place(const float* a, const float* b) {
     V row[kVectors];
 #pragma GCC unroll 2
@@ -178,7 +177,7 @@ template <class V, int kRows, int kVectors>
                                               float* c, int64_t ldc, bool add) {
   using S = Sums<V, kRows, kVectors>;
   constexpr int kColumns = S::kWidth * kVectors;
-  for (int r = 0; r < kRows && add; ++r)  // needed when the first group is summed
+  for (int r = 0; r < kRows && add; ++r)  // needed by the first group's sums
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * ldc + v * S::kWidth, 1);
   for (int64_t k = 0; k < depth; k += kBf16Group, add = true) {
     const int64_t count = std::min(kBf16Group, depth - k);

@@ -14,14 +14,14 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) {
       const float s = sums[j] + bias[j];
-      const float f = relu && s <= 0 ? 0 : s;  // a NaN stays
+      const float f = relu && s <= 0 ? 0 : s;  // keeps NaN
       y[j] = residual ? f + residual[j] : f;
     }
   });
 }
 
-/// Lane l sums places l, l + kLanes, ...; then halves are added to halves. Products of two bfloat16
-/// are exact, so that fused multiplications give the same.
+/// Lane l sums places l, l + kLanes, ...; then halves are added repeatedly. Products of two
+/// bfloat16 numbers are exact, so fused multiply-adds give the same bits.
 [[gnu::always_inline]] inline float dot(const Bf16* x, const Bf16* w, int64_t k) {
   constexpr int64_t kLanes = 32;
   float lane[kLanes] = {};

@@ -1,4 +1,4 @@
-// Compiled without fused multiplications (-ffp-contract=off), so that every way scales alike.
+// Compiled without fused multiply-adds (-ffp-contract=off), so that all ways scale alike.
 #include "tern/core/kernels/gemm_int8.h"
 
 #include <array>
@@ -18,10 +18,10 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kStripBytes = 4 * kStrip;  // a strip's four inputs of each output
-constexpr int kMaxRows = 12;                 // of a tile
+constexpr int64_t kStripBytes = 4 * kStrip;  // four inputs of each output of a strip
+constexpr int kMaxRows = 12;                 // per tile
 
-/// One tile: four inputs of a row are 4 bytes of q.
+/// One tile. Four inputs of a row are 4 bytes of q.
 struct Piece {
   int64_t quads;  ///< of inputs
   const int8_t* q;
@@ -36,7 +36,7 @@ using Tile = void (*)(const Piece&);
 template <int kRows>
 void tile_plain(const Piece& p) {
   for (int r = 0; r < kRows; ++r) {
-    // Unsigned: numbers may wrap on the way, the sum does not.
+    // Unsigned, since intermediate sums may wrap around; the final one does not.
     uint32_t sum[kStrip];
     for (uint32_t& s : sum) s = static_cast<uint32_t>(p.begin[r]);
     const int8_t* q = p.q + r * p.q_stride;
@@ -107,8 +107,8 @@ template <int kRows>
   }
 }
 
-/// Eight outputs at a time as two halves of four: the products of inputs 0, 1 and of 2, 3 of each
-/// are summed apart, since vpmaddwd adds neighbours.
+/// Eight outputs at a time, as two halves of four. Each sums the products of inputs 0, 1 and of 2,
+/// 3 separately, since vpmaddwd adds neighbours.
 template <int kRows>
 [[gnu::target("avx2")]] void tile_avx2(const Piece& p) {
   for (int64_t column = 0; column < kStrip; column += 8) {
@@ -131,7 +131,7 @@ template <int kRows>
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      // hadd works within halves of 16 bytes: outputs 0 1 4 5 2 3 6 7.
+      // hadd works within halves of 16 bytes: it gives outputs 0 1 4 5 2 3 6 7.
       const __m256i pairs = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][0], sum[r][1]), 0xd8);
       const __m256i all = _mm256_add_epi32(pairs, _mm256_set1_epi32(p.begin[r]));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(p.sums + r * kStrip + column), all);
@@ -178,9 +178,9 @@ Tiles tiles_of(Int8Way way) {
   return {kPlainTiles.data(), 1};
 }
 
-/// x rounded to a whole number, of halves the even one, for |x| < 2^22.
+/// x rounded to an integer, ties to even, for |x| < 2^22.
 [[gnu::always_inline]] inline float nearest(float x) {
-  constexpr float kWhole = 12582912;  // 1.5 * 2^23: its neighbours are 1 apart
+  constexpr float kWhole = 12582912;  // 1.5 * 2^23: its neighbours differ by 1
   return (x + kWhole) - kWhole;
 }
 
@@ -197,13 +197,13 @@ struct Rounding {
   }
   [[gnu::always_inline]] inline int32_t operator()(float x) const {
     float v = x * inverse;
-    v = v < 127 ? v : 127;  // also a NaN, whose scale is one
+    v = v < 127 ? v : 127;  // for NaN too, whose scale is NaN
     v = v > -127 ? v : -127;
     return static_cast<int32_t>(nearest(v));
   }
 };
 
-/// y of rows x `width` outputs from their sums.
+/// Computes y for some rows of x and `width` outputs from their sums.
 struct Scaled {
   int64_t rows, width;
   const int32_t* sums;

@@ -18,7 +18,7 @@ template <class V>
   __builtin_memcpy(&v, p, sizeof(V));
 }
 
-/// One tile: where it reads and writes.
+/// The inputs and outputs of one tile.
 struct Piece {
   int64_t k;
   const float* x;
@@ -29,7 +29,7 @@ struct Piece {
   StripEnd end;
 };
 
-/// y (kRows, kVectors * lanes) of the outputs from `column` on, one sum a register.
+/// y (kRows, kVectors * lanes) for the outputs from `column` on, one sum per register.
 template <int kRows, int kVectors, class V>
 [[gnu::always_inline]] inline void tile(const Piece& p, int64_t column) {
   constexpr int64_t kLanes = sizeof(V) / sizeof(float);
@@ -59,7 +59,7 @@ template <int kRows, int kVectors, class V>
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       V y = sum[r][v] + bias;
-      if (p.end.relu) y = y < 0 ? V{} : y;  // a NaN stays
+      if (p.end.relu) y = y < 0 ? V{} : y;  // keeps NaN
       if (p.end.residual) {
         V more;
         load(more, p.end.residual + r * p.end.residual_stride + at);
@@ -72,7 +72,7 @@ template <int kRows, int kVectors, class V>
 
 using Tile = void (*)(const Piece&);
 
-/// A vector unit's tiles of 1, 2, ... rows of a whole strip.
+/// A vector unit's tiles of 1, 2, ... rows for a whole strip.
 struct Unit {
   const Tile* tiles;
   int64_t max_rows;
@@ -114,7 +114,7 @@ Unit unit() {
   return {kBaselineTiles.data(), 4};
 }
 
-/// A strip of fewer than 32 outputs: a whole one aside, of which `width` are copied.
+/// A strip with fewer than 32 outputs: computes a whole one elsewhere and copies `width` outputs.
 void run_narrow(Tile run, Piece p, int64_t rows, int64_t width) {
   alignas(64) float whole[12 * kStrip];
   float* y = std::exchange(p.y, whole);

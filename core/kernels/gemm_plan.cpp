@@ -10,13 +10,13 @@ namespace {
 
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/// Strides of one axis in two matrices that share it.
+/// The strides of one axis in two matrices that share it.
 struct Pair {
   int64_t x, y;
 };
 
 /// Whether an axis of `size` with strides `s`, outside or inside an axis of `length` with strides
-/// `t`, makes one axis with it; then t becomes its strides.
+/// `t`, merges with it; if so, t becomes the merged axis's strides.
 bool merge(int64_t size, Pair s, int64_t length, Pair& t) {
   if (length == 1) {
     t = s;
@@ -79,7 +79,7 @@ void swap_sides(Gemm& g) {
   std::swap(g.batch.a, g.batch.b);
 }
 
-/// A column stride of an axis of size 1 may be anything; for C it has to be 1.
+/// The column stride of an axis of size 1 is arbitrary; for C it must be 1.
 void tidy(Gemm& g) {
   if (g.n == 1) g.c.col = 1;
   for (int i = g.batch.sizes.size() - 1; i >= 0; --i)
@@ -99,17 +99,17 @@ int64_t product(const Dims& d) {
   return n;
 }
 
-/// What a product costs, as multiplications and additions; a product with a vector is bound by
-/// the memory that the matrix is read from.
+/// The cost of a product in multiplications and additions. A product with a vector is limited by
+/// reading the matrix from memory.
 double cost_of(const Gemm& g) {
   double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
                  static_cast<double>(std::max<int64_t>(g.k, 1));
   return g.m == 1 || g.n == 1 ? 16 * flops : flops;
 }
 
-/// Tasks worth having for a total cost. Each panel packs its share of A and B anew, and BLAS packs
-/// more than our tiles do: there few large panels are faster than many, as long as every thread
-/// has one.
+/// The best number of tasks for a total cost. Each panel packs its part of A and B again, and BLAS
+/// packs more than our tiles do. With BLAS few large panels are faster than many, as long as every
+/// thread has one.
 int64_t tasks_for(double cost, bool tiles) {
   if (cost < 4e6) return 1;
   if (cost < (tiles ? 12e6 : 32e6)) return 2;
@@ -117,11 +117,11 @@ int64_t tasks_for(double cost, bool tiles) {
   return tiles && cost > 2e9 ? 16 : 8;
 }
 
-/// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is smallest.
+/// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is minimal.
 void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   constexpr int64_t kMinRows = 16, kMinCols = 32, kMaxElements = int64_t{1} << 20;
   const Gemm& g = p.g;
-  const int64_t min_cols = tiles ? ceil_div(g.n, kMaxTileColumns) : 1;  // of panels in a row
+  const int64_t min_cols = tiles ? ceil_div(g.n, kMaxTileColumns) : 1;  // panels per row
   panels = std::max(panels, ceil_div(g.m * g.n, kMaxElements));
   double best = 0;
   p.grid_rows = p.grid_cols = 1;
@@ -131,7 +131,7 @@ void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
     if (c > 1 && g.n / c < kMinCols) c = std::max<int64_t>(1, g.n / kMinCols);
     double work = static_cast<double>(r) / static_cast<double>(g.m) +
                   static_cast<double>(c) / static_cast<double>(g.n);
-    // A grid that gives fewer panels than wanted counts as that much slower.
+    // A grid with fewer panels than wanted counts as slower in proportion.
     work *= static_cast<double>(panels) / static_cast<double>(std::min(panels, r * c));
     if (r > 1 && work >= best) continue;
     best = work;
@@ -144,7 +144,7 @@ void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   p.grid_cols = ceil_div(g.n, p.cols);
 }
 
-/// Cuts long sums where there are too few panels to go round.
+/// Cuts long sums if there are too few panels for all threads.
 void cut_sums(GemmPlan& p, int64_t wanted) {
   constexpr int64_t kMinLength = 128, kMaxPartial = int64_t{1} << 22;
   const Gemm& g = p.g;
@@ -189,7 +189,7 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles) {
   int64_t wanted = tasks_for(each * static_cast<double>(p.batches), tiles);
   cut_panels(p, ceil_div(wanted, p.batches), tiles);
   if (p.terms > 0 && g.k > 0) cut_sums(p, wanted);
-  // Small products go several to a task, so that handing out tasks costs little.
+  // A task has several small products, so that distributing tasks costs little.
   constexpr double kTaskCost = 1e6;
   if (p.grid_rows * p.grid_cols * p.splits == 1)
     p.group = std::clamp<int64_t>(static_cast<int64_t>(kTaskCost / (each + 1000)), 1, p.batches);

@@ -1,6 +1,6 @@
-// A tile of up to 14 x 32 elements of C stays in 28 of the 32 registers; for each k the loop loads
-// one row of B and multiplies it by each element of a column of A. Written with the compiler's
-// vector type and not as a loop for simd(), since the tile has to stay in registers.
+// A tile of up to 14 x 32 elements of C stays in 28 of the 32 registers. For each k the loop loads
+// one row of B and multiplies it by each element of a column of A. Uses the compiler's vector type
+// instead of a loop for simd(), since the tile must stay in registers.
 #include "tern/core/kernels/gemm_tiles.h"
 
 #include <algorithm>
@@ -16,10 +16,11 @@ namespace tern::kernels {
 #if defined(__x86_64__)
 namespace {
 
-constexpr int kMaxRows = 14;  // of a tile
+constexpr int kMaxRows = 14;  // per tile
 
-/// sum += A B for `depth` places of k. A lies column by column; a row of B starts every b_stride.
-/// Two places a turn: the counter's instructions would take places of the multiplications'.
+/// sum += A B for `depth` places of k. A is stored column by column; a row of B starts every
+/// b_stride. Two places per iteration: the loop counter's instructions would displace
+/// multiplications.
 template <int kRows, int kVectors>
 [[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void accumulate(
     int64_t depth, const float* a, const float* b, int64_t b_stride,
@@ -36,8 +37,8 @@ template <int kRows, int kVectors>
   }
 }
 
-/// C (kRows x 16 kVectors) = or += A B. C is asked for shortly before it is needed: sooner, and
-/// what is read of A and B would have pushed it out of the first cache again.
+/// C (kRows x 16 kVectors) = or += A B. Prefetches C shortly before its use: earlier, A and B would
+/// push it out of the first cache again.
 template <int kRows, int kVectors>
 [[gnu::target("arch=x86-64-v4,prfchw")]] void tile(int64_t depth, const float* a, const float* b,
                                                    int64_t b_stride, float* c, int64_t ldc,
@@ -74,7 +75,7 @@ constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
     tiles<2>(std::make_integer_sequence<int, kMaxRows>())};
 
 /// to[i * to_stride + j] = from[j * stride + i] for j < width <= 16 and i < depth. Writes 16
-/// elements for every i, of which the later ones may be overwritten by the next i.
+/// elements for every i; the next i may overwrite the later ones.
 [[gnu::target("arch=x86-64-v4")]] void pack_transposed(const float* from, int64_t stride,
                                                        int64_t width, int64_t depth, float* to,
                                                        int64_t to_stride) {
@@ -93,12 +94,12 @@ constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
       to[i * to_stride + j] = from[std::min(j, width - 1) * stride + i];
 }
 
-/// to[i * to_stride + j] = from[i * stride + j], as above. Writes nothing behind the last row,
-/// where the next tile may be already.
+/// to[i * to_stride + j] = from[i * stride + j], as above. Writes nothing after the last row, where
+/// the next tile may be stored already.
 [[gnu::target("arch=x86-64-v4")]] void pack_straight(const float* from, int64_t stride,
                                                      int64_t width, int64_t depth, float* to,
                                                      int64_t to_stride) {
-  // Whole vectors as long as they end before the last element of the last row.
+  // Writes whole vectors as long as they end before the last element of the last row.
   const int64_t to_width = std::min<int64_t>(to_stride, kLanes);
   const int64_t end = (depth - 1) * stride + width, to_end = (depth - 1) * to_stride + to_width;
   int64_t i = 0;
@@ -112,7 +113,7 @@ constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
 struct Float32 {
   using Packed = float;
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes;
-  static constexpr int64_t kMaxDepth = 512;  // C is read and written once for so many
+  static constexpr int64_t kMaxDepth = 512;  // C is read and written once per so many places of k
   static constexpr int64_t kBlockTiles = 12, kGroup = 16, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
@@ -162,17 +163,17 @@ void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
 
 namespace {
 
-/// Blocks of k as long as they can be: the sums over some of the rows begin like those over all.
+/// Blocks of k of maximal length: sums over some of the rows begin like those over all.
 struct Shared : Float32 {
   static int64_t first_depth(int64_t k, int64_t, int64_t d) { return std::min(k, d * kMaxDepth); }
 };
 
-/// B alone, as if it were multiplied by no rows.
+/// The blocks of B alone, for any number of rows.
 Blocks<Shared> blocks_of(const Matrix<float>& b, int64_t rows, int64_t columns) {
   return Blocks<Shared>({.n = columns, .k = rows, .b = b});
 }
 
-/// Block of k after block of k, in each strip after strip.
+/// Packs block of k after block of k, and in each strip after strip.
 SharedB<Shared> packed_in(const PackedTiles& b) {
   const Blocks<Shared> all = blocks_of({}, b.rows, b.columns);
   return {0, all.strips(), 0, all.depths(), all.room_b(), all.strips() * all.room_b(), b.data};

@@ -11,7 +11,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements worth a thread
+constexpr int64_t kGrain = 16384;  // elements per thread, at least
 
 bool inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
@@ -58,7 +58,8 @@ template <class T, class F>
 void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int64_t* index,
                    const T* from, int64_t skip, F combine) {
   const int64_t ts = lines.inner_stride(0), is = lines.inner_stride(1), fs = lines.inner_stride(2);
-  // Walks along the axis line by line, or over all lines step by step: what is nearer in memory.
+  // Walks along the axis line by line, or over all lines step by step, whichever is closer in
+  // memory.
   const bool line_by_line = std::abs(axis.from_stride) < std::abs(fs);
   auto add_steps = [&](const Offsets& at, int64_t count) {
     for (int64_t k = 0; k < axis.size; ++k) {

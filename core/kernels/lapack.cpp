@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
-// What LAPACK exports. Fortran passes the length of each character behind all other arguments.
+// LAPACK's functions. Fortran passes the length of each character after all other arguments.
 extern "C" {
 void sgetrf_(const int* m, const int* n, float* a, const int* lda, int* ipiv, int* info);
 void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* ipiv, int* info);
@@ -51,7 +51,7 @@ void dgelsy_(const int* m, const int* n, const int* nrhs, double* a, const int* 
 namespace tern::kernels::lapack {
 namespace {
 
-/// The routine of the two that takes T.
+/// The one of the two routines that takes T.
 template <class T, class Single, class Double>
 auto pick(Single single, Double twofold) {
   if constexpr (std::is_same_v<T, float>)
@@ -62,7 +62,7 @@ auto pick(Single single, Double twofold) {
 
 int leading(int rows) { return std::max(rows, 1); }
 
-/// Calls routine(work, length) twice: once to ask for the length of its working memory.
+/// Calls routine(work, length) twice: first to ask for the size of its working memory.
 template <class T, class Routine>
 int with_work(Routine routine) {
   T best = 0;
@@ -147,7 +147,7 @@ int syevd(bool vectors, bool upper, int n, T* a, T* w) {
 template <class T>
 int gelsy(int m, int n, int k, T* a, T* b, T rcond, int* rank) {
   int lda = leading(m), ldb = leading(std::max(m, n));
-  std::vector<int> columns(static_cast<size_t>(leading(n)));  // 0: free to be moved
+  std::vector<int> columns(static_cast<size_t>(leading(n)));  // 0: LAPACK may move it
   return with_work<T>([&](T* work, int length, int* info) {
     pick<T>(sgelsy_, dgelsy_)(&m, &n, &k, a, &lda, b, &ldb, columns.data(), &rcond, rank, work,
                               &length, info);

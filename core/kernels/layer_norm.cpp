@@ -11,12 +11,12 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;   // elements that are worth a thread
-constexpr int64_t kBlockOfRows = 32;  // whose shares of dweight and dbias are summed in type T
+constexpr int64_t kGrain = 1 << 14;   // elements per thread, at least
+constexpr int64_t kBlockOfRows = 32;  // whose parts of dweight and dbias are summed in T
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
 
-// Sums of rows; in double where T overflows on the way, which a result of f32 need not.
+// Sums over rows, in double if T may overflow although a result of f32 does not.
 template <class T>
 [[gnu::always_inline]] inline double squares(const T* x, int64_t n, T centre) {
   const double s = blocked_sum<T>(n, [=](int64_t j) { return (x[j] - centre) * (x[j] - centre); });
@@ -59,7 +59,7 @@ void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
     forward_rows<false>(norm, begin, end);
 }
 
-// One row: what it gives to dweight and dbias is added to dw and db.
+// One row; adds its part of dweight and dbias to dw and db.
 template <bool kCentred, bool kShares, class T>
 [[gnu::always_inline]] inline void backward_row(const T* dy, const T* x, const T* weight, T mean,
                                                 T rstd, T* dx, T* dw, T* db, int64_t n) {
@@ -90,7 +90,7 @@ template <class T>
   for (int64_t j = 0; j < n; ++j) to[j] += from[j];
 }
 
-// `row` has room for one where dx is added to.
+// `row` is memory for one row, for adding to dx.
 template <bool kCentred, bool kShares, class T>
 void backward_rows(const LayerNormBackward<T>& norm, T* dw, T* db, T* row, int64_t begin,
                    int64_t end) {
@@ -181,7 +181,7 @@ void add_layer_norm(const T* branch, const T* residual, const DropMask* mask, T*
       const T* from = branch + at;
       const T* passed = residual + at;
       T* to = sum + at;
-      if (mask) {  // a pass of its own, as in dropout_add()
+      if (mask) {  // a separate pass, as in dropout_add()
         dropout_range(from, to, at, at + count, *mask);
         from = to;
       }

@@ -1,10 +1,11 @@
-// Lines (an index of outer and one of inner) are independent of each other. They go side by side in
-// strips, one vector loop a step. With few lines time is cut into blocks, too, in three passes
-// (Blelloch 1990, "Prefix Sums and Their Applications", 1.4, with blocks in place of single steps):
+// Lines (an index of outer and one of inner) are independent. They are computed side by side in
+// strips, with one vector loop per step. With few lines, time is cut into blocks too, in three
+// passes (Blelloch 1990, "Prefix Sums and Their Applications", 1.4, with blocks in place of single
+// steps):
 //   1. every block from a state of 0: its end s, and the product p of its factors;
-//   2. from block to block, the state at its start: start of the next = p start + s;
-//   3. every block once more, from its true start.
-// All cuts depend on the shape alone.
+//   2. from block to block, the state at its start: the next start = p start + s;
+//   3. every block again, from its true start.
+// All cuts depend only on the shape.
 #include "tern/core/kernels/linear_scan.h"
 
 #include <algorithm>
@@ -19,15 +20,15 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kDirect = 16;    // so many lines that lie side by side are read where they are,
-constexpr int64_t kColumns = 64;   // in strips of so many;
-constexpr int64_t kGathered = 16;  // others are gathered, so many of them
-constexpr int64_t kTile = 64;      // and so many steps at a time
-constexpr int64_t kBlock = 512;    // steps of a block
-constexpr int64_t kStrips = 16;    // with so many strips of lines time is not cut
+constexpr int64_t kDirect = 16;    // this many neighbouring lines are read in place,
+constexpr int64_t kColumns = 64;   // in strips of this many;
+constexpr int64_t kGathered = 16;  // others are gathered, this many
+constexpr int64_t kTile = 64;      // and this many steps at a time
+constexpr int64_t kBlock = 512;    // steps per block
+constexpr int64_t kStrips = 16;    // with this many strips of lines, time is not cut
 
-// Chains: chain block * lines + line is one block of one line. A strip is a row of chains. Position
-// 0 of a line is the step that its recurrence begins with.
+// Chain block * lines + line is one block of one line. A strip is a row of chains. Position 0 of a
+// line is the step at which its recurrence begins.
 struct Cuts {
   int64_t n, inner, lines, blocks, strips;
   bool backwards;  // position 0 is the last step
@@ -63,12 +64,12 @@ struct Cuts {
     const int64_t line = chain % lines, t = backwards ? n - 1 - position : position;
     return (line / inner * n + t) * inner + line % inner;
   }
-  // For parallel_blocks: each of so many operands is read or written once.
+  // The work for parallel_blocks, if this number of operands is read or written once.
   int64_t work(int64_t operands) const { return 10 * operands * lines * n; }
 };
 
-// The operands of a pass: factors first. Where `start` (lines) is given, the last one read is so a
-// step ahead, and start stands behind the last position.
+// The operands of a pass, factors first. If `start` (lines) is given, the last input is read one
+// step ahead, and start follows the last position.
 template <class T, size_t kIn, size_t kOut>
 struct Operands {
   std::array<const T*, kIn> in;
@@ -76,8 +77,8 @@ struct Operands {
   const T* start = nullptr;
 };
 
-// Steps [first, first + kTile) of a chain's block into columns of tiles. Behind its end the state
-// is left as it is: by factors of 1, and by 0 as all else.
+// Loads steps [first, first + kTile) of a chain's block into columns of tiles. Steps beyond its end
+// do not change the state: their factors are 1, everything else is 0.
 template <class T, size_t kIn, size_t kOut>
 void gather(const Cuts& cuts, const Operands<T, kIn, kOut>& x, int64_t chain, int64_t first,
             T* tiles) {
@@ -103,8 +104,8 @@ void scatter(const Cuts& cuts, const T* tile, int64_t chain, int64_t first, T* o
   for (int64_t i = 0; i < steps; ++i) p[i * step] = tile[i * kGathered];
 }
 
-// Calls body(in, out, steps, stride) for the steps of a strip in their order: column j of step i of
-// an operand lies at in[k][i * stride + j].
+// Calls body(in, out, steps, stride) for the steps of a strip in order. Column j of step i of an
+// operand is at in[k][i * stride + j].
 template <class T, size_t kIn, size_t kOut, class Body>
 void for_each_run(const Cuts& cuts, int64_t strip, Operands<T, kIn, kOut> x, Body body) {
   const int64_t chain = cuts.first_chain(strip), columns = cuts.columns(strip);
@@ -138,7 +139,7 @@ void for_each_run(const Cuts& cuts, int64_t strip, Operands<T, kIn, kOut> x, Bod
   }
 }
 
-// One step forward: a the factor, x = b.
+// One step forward: a is the factor, x = b.
 struct Forward {
   template <class T>
   [[gnu::always_inline]] T operator()(T a, T x, T state) const {
@@ -146,7 +147,7 @@ struct Forward {
   }
 };
 
-// One step of the gradient: x = dh, and the state is what goes on to the step before.
+// One step of the gradient: x = dh; the state is passed on to the previous step.
 struct Backward {
   template <class T>
   [[gnu::always_inline]] T operator()(T a, T x, T state) const {
@@ -154,7 +155,7 @@ struct Backward {
   }
 };
 
-// What pass 1 finds of every chain. stable: 1 where no |a| is above 1, else 0.
+// The results of pass 1 for every chain. stable: 1 if no |a| is above 1, else 0.
 template <class T>
 struct Summaries {
   T *end, *product, *stable;
@@ -184,8 +185,8 @@ void summarise(const Cuts& cuts, int64_t strip, const T* a, const T* x, Next nex
   for_each_run<T, 2, 0>(cuts, strip, {{a, x}, {}}, body);
 }
 
-// The state behind a chain. Where a factor is above 1 (or NaN), products may overflow or cancel
-// where single steps do not: then it is walked.
+// The state after a chain. If a factor is above 1 (or NaN), products may overflow or cancel
+// although single steps do not: then the chain is computed step by step.
 template <class T, class Next>
 T behind(const Cuts& cuts, int64_t chain, const T* a, const T* x, Next next,
          const Summaries<T>& known, T state) {
@@ -198,7 +199,7 @@ T behind(const Cuts& cuts, int64_t chain, const T* a, const T* x, Next next,
   return state;
 }
 
-// The state at the start of every chain.
+// Computes the state at the start of every chain.
 template <class T, class Next>
 void find_starts(const Cuts& cuts, const T* a, const T* x, Next next, const T* initial, T* starts) {
   const int64_t chains = cuts.blocks > 1 ? cuts.chains() : 0;

@@ -10,7 +10,7 @@ Loops plan_loops(const Shape& shape, std::initializer_list<const Layout*> operan
           layout->shape, shape);
     loops.strides[static_cast<size_t>(loops.operands++)] = {};
   }
-  auto mergeable = [&](int axis) {  // with the axis put in last
+  auto mergeable = [&](int axis) {  // with the previously added axis
     int k = 0, last = loops.sizes.size() - 1;
     for (const Layout* layout : operands)
       if (loops.strides[static_cast<size_t>(k++)][last] != shape[axis] * layout->strides[axis])

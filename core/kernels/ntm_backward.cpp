@@ -4,7 +4,7 @@ namespace tern::kernels {
 namespace ntm {
 namespace {
 
-// In all of these d is a gradient that is written over.
+// In all functions below d is a gradient that is overwritten.
 
 /// r = sum_n w(n) M(n):  dw += M dr,  dM += dr w.
 template <class T>
@@ -46,7 +46,7 @@ void write_gradient(const NtmSize& s, const T* p, const T* w, const T* from, T* 
   });
 }
 
-/// d: of the weights, then of what was sharpened. Returns that of gamma.
+/// d: gradient of the weights; becomes that of the sharpened input. Returns that of gamma.
 template <class T>
 T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) {
   return simd([=, log = t.log, shifted = t.shifted] {
@@ -62,7 +62,7 @@ T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) 
   });
 }
 
-/// d: of what was shifted, then of what it was shifted from. `padded` is scratch (S + N + S).
+/// d: gradient of shift's output; becomes that of its input. `padded` is scratch (S + N + S).
 template <class T>
 void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T* dkernel) {
   const int64_t n = s.slots, shift = s.shift, count = s.kernel();
@@ -81,8 +81,8 @@ void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T*
   });
 }
 
-/// d: of what was interpolated, then of the old weights; that of the content weighting goes to
-/// `to_content`. Returns that of the gate.
+/// d: gradient of interpolation's output; becomes that of the old weights. Writes the gradient of
+/// the content weighting to `to_content`. Returns that of the gate.
 template <class T>
 T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int64_t n) {
   return simd([=] {
@@ -97,8 +97,8 @@ T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int
   });
 }
 
-/// d: of the content weighting, which is written over. dp receives those of key and beta, dM +=
-/// what goes by the dot products, and `by_norm` (N) += what goes by the norms: dM -= by_norm M.
+/// d: gradient of the content weighting, overwritten. dp receives the gradients of key and beta. dM
+/// += the part by dot products, `by_norm` (N) += the part by norms: dM -= by_norm M.
 template <class T>
 void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* norms,
                       const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm) {
@@ -125,7 +125,7 @@ void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* no
   });
 }
 
-/// All of a head's addressing. d: of the new weights, then of the old ones.
+/// All of a head's addressing. d: gradient of the new weights; becomes that of the old ones.
 template <class T>
 void head_gradient(const NtmSize& s, const T* p, const T* w, const T* old, const T* memory,
                    const T* norms, const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm,
@@ -143,7 +143,7 @@ void head_gradient(const NtmSize& s, const T* p, const T* w, const T* old, const
   content_gradient<T>(s, p, memory, norms, t, padded, dp, dmemory, by_norm);
 }
 
-/// d: of the next state, then of the old one.
+/// d: gradient of the next state; becomes that of the old state.
 template <class T>
 void backward_row(const NtmSize& s, const T* heads, const T* state, const T* next, T* d, T* dheads,
                   T* scratch) {

@@ -7,10 +7,10 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements that are worth a thread
+constexpr int64_t kGrain = 32768;  // elements per thread, at least
 
-/// Calls fn with the width of a patch: as a constant for the usual ones, so that a row of a patch
-/// is copied by a few instructions.
+/// Calls fn with the width of a patch: as a constant for common widths, so that a few instructions
+/// copy a row of a patch.
 template <class Fn>
 void with_width(int64_t width, Fn fn) {
   if (width == 4) return fn(std::integral_constant<int64_t, 4>());

@@ -7,15 +7,15 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are worth a thread
+constexpr int64_t kGrain = 16384;  // elements per thread, at least
 
-/// Whether v goes before `old`: it is larger, or the first NaN.
+/// Whether v replaces `old`: it is larger, or the first NaN.
 template <class T>
 [[gnu::always_inline]] inline bool better(T v, T old) {
   return (v > old) | ((v != v) & (old == old));
 }
 
-/// largest[j], best[j]: the maximum of column j of the rows of a window, and where it is.
+/// largest[j], best[j]: the maximum of column j over the rows of a window, and its position.
 template <class T>
 [[gnu::always_inline]] inline void max_of_columns(const AdaptivePool& p, const T* x, int64_t d,
                                                   int64_t h, T* largest, int64_t* best) {
@@ -39,7 +39,7 @@ template <class T>
     }
 }
 
-/// Whether window i of an axis is the one before it, as where an axis gets longer.
+/// Whether window i equals the previous one, as happens where an axis gets longer.
 [[gnu::always_inline]] inline bool repeats(const AdaptivePool& p, size_t axis, int64_t i) {
   return i > 0 && p.begin(axis, i) == p.begin(axis, i - 1) && p.end(axis, i) == p.end(axis, i - 1);
 }
@@ -58,7 +58,7 @@ template <class T>
       max_of_columns(p, x, d, h, largest, best);
       for (int64_t w = 0; w < width; ++w) {
         int64_t m = p.begin(2, w);
-        // Of equal columns the one that has it in the earlier row.
+        // Of equal columns, the one whose maximum is in the earlier row.
         for (int64_t j = m + 1; j < p.end(2, w); ++j) {
           const bool equal = (largest[j] == largest[m]) |
                              ((largest[j] != largest[j]) & (largest[m] != largest[m]));

@@ -13,7 +13,7 @@
 namespace tern::kernels {
 namespace {
 
-/// A matrix for BLAS: row-major with leading dimension ld, or the transpose of such a one.
+/// A matrix for BLAS: row-major with leading dimension ld, or the transpose of one.
 template <class T>
 struct Operand {
   const T* data;
@@ -38,7 +38,7 @@ void call_gemm(int m, int n, int k, Operand<double> a, Operand<double> b, double
   cblas_dgemm(CblasRowMajor, a.op, b.op, m, n, k, 1, a.data, a.ld, b.data, b.ld, beta, c, ldc);
 }
 
-/// Whether our own tiles compute products of f32.
+/// Whether our own tiles compute f32 products.
 template <class T>
 bool by_tiles() {
   return std::is_same_v<T, float> && matmul_precision() != MatmulPrecision::bf16 &&

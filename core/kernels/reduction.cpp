@@ -35,7 +35,7 @@ struct Sum {
   }
 };
 
-// What Pick leaves of all; the first NaN stays.
+// Reduces by Pick; the first NaN stays.
 template <class T, class Pick>
 struct Best {
   using In = T;
@@ -66,7 +66,7 @@ struct BestAbs : Best<T, Pick> {
   T step(T a, T x) const { return Best<T, Pick>::step(a, std::abs(x)); }
 };
 
-// f(x) summed, then g of the sum.
+// Sums f(x), then applies g to the sum.
 template <class T, class F, class G>
 struct SumOf {
   using In = T;
@@ -157,7 +157,7 @@ void norm(const ReducePlan& plan, const T* x, T* y, double p) {
 
 template <class T, class Out>
 void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
-  constexpr int64_t kColumns = 64;  // run side by side
+  constexpr int64_t kColumns = 64;  // processed side by side
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const int64_t work = std::max<int64_t>(1, n * std::min(inner, kColumns));
   parallel_for(outer * blocks, std::max<int64_t>(1, kReduceBlock / work),

@@ -9,10 +9,10 @@
 namespace tern::kernels {
 namespace {
 
-/// Calls fn(row) for every row, several rows at a time where they are short.
+/// Calls fn(row) for every row; a task has several rows if they are short.
 template <class F>
 void for_each_row(const StepRows& rows, F fn) {
-  constexpr int64_t kGrain = 1 << 12;  // units that are worth a thread
+  constexpr int64_t kGrain = 1 << 12;  // units per thread, at least
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(rows.hidden, 1));
   parallel_for(rows.batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) fn(row);
@@ -24,7 +24,7 @@ void zero(T* x, int64_t n) {
   std::fill_n(x, n, T(0));
 }
 
-/// dh += dy, unless there is no dy.
+/// dh += dy, unless dy is null.
 template <class T>
 void add(T* dh, const T* dy, int64_t n) {
   if (!dy) return;

@@ -8,10 +8,10 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements worth a thread
-constexpr int64_t kColumns = 64;   // run side by side, so that memory is read in its order
+constexpr int64_t kGrain = 16384;  // elements per thread, at least
+constexpr int64_t kColumns = 64;   // processed side by side, in memory order
 
-// body(first element, columns) for blocks of lines that lie side by side.
+// Calls body(first element, columns) for blocks of neighbouring lines.
 template <class Body>
 void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
@@ -24,7 +24,7 @@ void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
   });
 }
 
-// NaN is beaten by NaN alone.
+// Only NaN replaces NaN.
 template <class T>
 bool goes_on(bool largest, T next, T best) {
   if (next != next) return true;

@@ -8,11 +8,11 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1024;  // searches worth a thread
+constexpr int64_t kGrain = 1024;  // searches per thread, at least
 
 template <class T>
 bool less(T a, T b) {
-  return a < b || (b != b && a == a);  // NaN last
+  return a < b || (b != b && a == a);  // NaN sorts last
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void searchsorted(const T* sorted, const T* values, int64_t* to, int64_t lines, 
     for (int64_t i = begin; i < end; ++i) {
       const T* line = sorted + (one_line ? 0 : i / m * n);
       const T value = values[i];
-      auto before = [=](T element) {  // NaN belongs at the end
+      auto before = [=](T element) {  // NaN sorts last
         return right ? !(element > value) : !(element >= value);
       };
       to[i] = std::partition_point(line, line + n, before) - line;
@@ -57,7 +57,7 @@ Groups equal_rows(const T* x, int64_t n, int64_t m) {
 
 template <class T>
 void histogram(const T* x, const T* weight, int64_t n, const T* edges, int64_t bins, T* counts) {
-  std::vector<double> sums(static_cast<size_t>(bins));  // in f32, 2^24 ones are not counted further
+  std::vector<double> sums(static_cast<size_t>(bins));  // f32 stops counting at 2^24
   for (int64_t i = 0; i < n; ++i) {
     if (!(x[i] >= edges[0] && x[i] <= edges[bins])) continue;
     const int64_t at = std::upper_bound(edges, edges + bins, x[i]) - edges - 1;

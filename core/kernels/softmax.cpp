@@ -11,7 +11,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;  // elements that are worth a thread
+constexpr int64_t kGrain = 1 << 12;  // elements per thread, at least
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
 

@@ -9,7 +9,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements worth a thread
+constexpr int64_t kGrain = 4096;  // elements per thread, at least
 
 template <class T>
 struct Entry {
@@ -27,7 +27,7 @@ bool less(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
-// A total order, by value and then by position: any sorting algorithm becomes stable.
+// A total order, by value and then by position: makes any sorting algorithm stable.
 template <bool kDescending, class T>
 bool before(const Entry<T>& a, const Entry<T>& b) {
   bool ab = kDescending ? less(b.value, a.value) : less(a.value, b.value);
@@ -50,13 +50,13 @@ void order(std::vector<Entry<T>>& line, int64_t count, bool descending) {
     run([](const Entry<T>& a, const Entry<T>& b) { return before<false>(a, b); });
 }
 
-// NaN beats everything, itself excepted.
+// NaN beats everything except NaN.
 template <bool kGreatest, class T>
 bool beats(T a, T b) {
   return (kGreatest ? a > b : a < b) || (is_nan(a) && !is_nan(b));
 }
 
-// Best of `lines` neighbouring lines at a time, so that memory is read in its order.
+// Processes `lines` neighbouring lines at a time, in memory order.
 constexpr int64_t kBlock = 64;
 
 template <bool kGreatest, class T>
