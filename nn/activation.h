@@ -1,5 +1,6 @@
-// Activations as function objects, for Sequential and for template arguments. Inside a model the
-// functions of core/ops/ops.h do the same, and Linear's options fuse them into the product.
+// Activations as function objects, for Sequential and as template arguments. Inside a model call
+// the functions of core/ops/ops.h instead, or use Linear's options, which fuse them into the
+// product.
 #pragma once
 
 #include "tern/core/ops/ops.h"
@@ -50,13 +51,13 @@ struct Hardswish {
 struct LogSigmoid {
   Tensor operator()(const Tensor& x) const { return log_sigmoid(x); }
 };
-/// a sigmoid(b), a and b the halves of x along the axis.
+/// a * sigmoid(b), where a and b are the halves of x along the axis.
 struct Glu {
   int64_t axis = -1;
   Tensor operator()(const Tensor& x) const { return glu(x, axis); }
   static void fields(auto&, auto&&) {}
 };
-/// x where it is positive, else weight x: one learned slope, or one a channel of x (N, C, ...).
+/// x where it is positive, else weight * x: one learned slope, or one per channel of x (N, C, ...).
 struct Prelu {
   Parameter weight;
 

@@ -1,16 +1,15 @@
-// A layer whose type is chosen while the program runs: any module or function object that takes a
-// const Tensor& and gives a Tensor.
+// A layer whose type is chosen at run time: any module or function object that takes a const
+// Tensor& and returns a Tensor.
 //
 //   nn::AnyLayer layer = nn::Linear(8, 8, rng);
 //   if (deep) layer = Mlp(8, 64, rng);
 //   Tensor y = layer(x);
 //   if (layer.is<Mlp>()) layer.as<Mlp>().up.weight ...
 //
-// It is a module as those are that it holds: every walk of module.h sees their fields under the
-// same names, and a copy has layers and weights of its own. Lists of them are in
-// dynamic_sequential.h and module_dict.h; where the types are known when the program is compiled,
-// sequential.h, std::vector<Layer> and std::variant are checked by the compiler and cost no call by
-// address.
+// It is a module like the one it holds: every walk of module.h sees that module's fields under the
+// same names. A copy has its own layer and weights. Lists of AnyLayer: dynamic_sequential.h and
+// module_dict.h. If the types are known at compile time, prefer sequential.h, std::vector<Layer> or
+// std::variant: the compiler checks these, and there is no virtual call.
 #pragma once
 
 #include <memory>
@@ -25,7 +24,7 @@
 namespace tern::nn {
 namespace detail {
 
-/// A layer behind its functions.
+/// A layer behind virtual functions.
 struct HeldLayer {
   virtual ~HeldLayer() = default;
   virtual Tensor call(const Tensor& x) const = 0;
@@ -81,7 +80,7 @@ class AnyLayer {
   bool is() const {
     return held().type() == typeid(L);
   }
-  /// The layer itself; an Error that names both types if it is another.
+  /// The layer itself. Error if it has another type; names both types.
   template <class L>
   L& as() {
     return *static_cast<L*>(checked(typeid(L)));
@@ -96,7 +95,7 @@ class AnyLayer {
     for (const detail::Slot& slot : m.held().fields())
       std::visit([&](auto* field) { visit(slot.name, *field); }, slot.field);
   }
-  /// For printing: the layer in this one's place.
+  /// For printing: prints the held layer instead of this.
   void outline(detail::Outliner& out, std::string_view name) const { held().outline(out, name); }
 
  private:

@@ -1,10 +1,10 @@
-// Attention by score functions: weights = softmax over the keys of a(query, key), context = weights
-// times values. B examples, T queries, S keys.
+// Attention by score functions: weights = softmax of a(query, key) over the keys; context =
+// weighted sum of the values. B examples, T queries, S keys.
 //
 // Every attention here takes query (B, T, Dq), key (B, S, Dk), value (B, S, Dv) and a Mask (true:
-// may be attended to), and gives the context (B, T, Dv) with the weights (B, T, S). A score
-// function is a module with  Tensor operator()(query, key) const -> scores (B, T, S).
-// Several heads: nn/multihead_attention.h.
+// visible). It returns the context (B, T, Dv) and the weights (B, T, S). A score function is a
+// module with  Tensor operator()(query, key) const -> scores (B, T, S). Several heads:
+// nn/multihead_attention.h.
 #pragma once
 
 #include <utility>
@@ -44,7 +44,7 @@ struct AdditiveScore {
 
   AdditiveScore(int64_t query_dim, int64_t key_dim, int64_t hidden, Rng& rng);
   Tensor operator()(const Tensor& query, const Tensor& key) const;
-  /// With W_k k (B, S, hidden) computed before: once for all steps of a decoder.
+  /// The same with W_k k (B, S, hidden) computed in advance, once for all steps of a decoder.
   Tensor with_projected(const Tensor& query, const Tensor& projected_key) const;
   static void fields(auto& m, auto&& visit) {
     visit("W_q", m.w_q);
@@ -61,7 +61,7 @@ struct CosineScore {
   static void fields(auto&, auto&&) {}
 };
 
-/// W q, a score for each of at most `keys` places whatever stands there (Luong et al. 2015,
+/// W q: scores for up to `keys` positions, independent of the keys' content (Luong et al. 2015,
 /// "location"); W.weight (keys, Dq).
 struct LocationScore {
   Linear w;
@@ -71,12 +71,12 @@ struct LocationScore {
   static void fields(auto& m, auto&& visit) { visit("W", m.w); }
 };
 
-/// Masked softmax of the scores, then dropout on the weights of the sum. The weights returned are
-/// those before dropout.
+/// Masked softmax of the scores, then dropout on the weights of the sum. Returns the weights before
+/// dropout.
 Attended attend_by_scores(const Tensor& scores, const Tensor& value, const Mask& mask,
                           const Dropout& dropout);
 
-/// The attention that a score function makes. Its fields carry the score function's names.
+/// Attention with a score function. Its fields have the score function's names.
 template <class Score>
 struct ScoreAttention {
   Score score;
@@ -101,8 +101,8 @@ using AdditiveAttention = ScoreAttention<AdditiveScore>;
 using CosineAttention = ScoreAttention<CosineScore>;
 using LocationAttention = ScoreAttention<LocationScore>;
 
-/// Content-based attention: learned queries theta (T, D) look at values V (B, S, Dv),
-/// y_j = sum_i softmax_i a(theta_j, V_i) V_i (B, T, Dv). theta starts in N(0, 1 / D).
+/// Content-based attention: learned queries theta (T, D) attend to values V (B, S, Dv), y_j = sum_i
+/// softmax_i a(theta_j, V_i) V_i (B, T, Dv). theta starts in N(0, 1 / D).
 template <class Score = DotScore>
 struct ContentAttention {
   Parameter theta;
@@ -116,8 +116,8 @@ struct ContentAttention {
   }
 };
 
-/// Context attention: contexts C (B, T, D) look at values V (B, S, Dv),
-/// y_j = sum_i softmax_i a(C_j, V_i) V_i (B, T, Dv).
+/// Context attention: contexts C (B, T, D) attend to values V (B, S, Dv), y_j = sum_i softmax_i
+/// a(C_j, V_i) V_i (B, T, Dv).
 template <class Score = DotScore>
 struct ContextAttention {
   ScoreAttention<Score> attention;
@@ -130,15 +130,15 @@ struct ContextAttention {
   static void fields(auto& m, auto&& visit) { visit("", m.attention); }
 };
 
-/// Self-attention on channels-first sequences by 1x1 convolutions without bias, scores not scaled:
-/// x (B, in, T) -> Q, K (B, keys, T), V (B, out, T), A = softmax_s(sum_c Q_ct K_cs) (B, T, T),
-/// y_ct = sum_s A_ts V_cs (B, out, T).
+/// Self-attention on channels-first sequences by 1x1 convolutions without bias and with unscaled
+/// scores: x (B, in, T) -> Q, K (B, keys, T), V (B, out, T), A = softmax_s(sum_c Q_ct K_cs) (B, T,
+/// T), y_ct = sum_s A_ts V_cs (B, out, T).
 struct AttentionLayer {
   Conv1d conv_q, conv_k, conv_v;
 
   AttentionLayer(int64_t in, int64_t out, int64_t keys, Rng& rng);
   Tensor operator()(const Tensor& x, const Mask& mask = {}) const;
-  /// The context y (B, out, T) with A.
+  /// The context y (B, out, T) and A.
   Attended with_weights(const Tensor& x, const Mask& mask = {}) const;
   static void fields(auto& m, auto&& visit) {
     visit("conv_Q", m.conv_q);

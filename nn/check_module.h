@@ -1,22 +1,20 @@
-// One call that tests a layer or model of one's own:
+// Tests your own layer or model in one call:
 //
 //   Rng rng(0);
 //   nn::check_module(MyLayer(8, rng), {randn({3, 5, 8}, rng)});
 //
-// What is not as a module should be is one Error, a line a fault, that says what, at which
-// parameter and element:
-// - copies: a copy gives the same output, and what is written to its weights is not written to the
-//   original's;
+// All faults are reported in one Error, a line each, with the parameter and the element. Checks:
+// - copies: a copy gives the same output, and writing to its weights does not change the original;
 // - fields: the output depends on every named parameter and on no other (a forgotten field);
-// - gradients, in f64, of every floating input and parameter against central differences, in
+// - gradients, in f64, of every floating input and parameter, against central differences, in
 //   evaluation and in training (with the same random numbers every time);
-// - strides: transposed inputs, inputs with gaps and reversed ones give the same outputs and
+// - strides: transposed inputs, inputs with gaps and reversed inputs give the same outputs and
 //   gradients as contiguous ones;
-// - batch: a row of a batch gives what it gives alone;
+// - batch: a row gives the same result within a batch and alone;
 // - determinism: evaluation gives the same bits twice, draws no random numbers and changes no
-//   buffer; training gives the same bits twice from the same state of generators and buffers;
-// - other weights: with those that a WeightsInstead puts in place it gives the same bits, outputs
-//   and gradients, as with these weights as its own;
+//   buffer; training gives the same bits twice from the same generators and buffers;
+// - other weights: weights set by WeightsInstead give the same outputs and gradients, to the bit,
+//   as the module's own weights with these values;
 // - save and load: a model that was trained for a step, saved as safetensors and loaded into
 //   another one gives the same bits there, in evaluation and in training.
 #pragma once
@@ -35,23 +33,23 @@
 
 namespace tern::nn {
 
-/// Whether rows of a batch see each other.
+/// Whether rows of a batch influence each other.
 enum class BatchRule {
   independent,
   mixed_in_training,  ///< batch norm
   mixed               ///< or there are no rows
 };
 
-/// An input or output that has no axis of the batch.
+/// Marks an input or output without a batch axis.
 constexpr int kNoBatch = std::numeric_limits<int>::min();
 
 struct CheckModuleOptions {
   BatchRule batch = BatchRule::independent;
-  std::vector<int> input_axes = {};   ///< of the batch, in each input or kNoBatch; left out: 0
+  std::vector<int> input_axes = {};   ///< batch axis of each input, or kNoBatch; default 0
   std::vector<int> output_axes = {};  ///< the same for outputs
-  /// Parameters, or modules with all of theirs, that these inputs rightly do not reach.
+  /// Parameters, or modules with all their parameters, that these inputs need not reach.
   std::vector<std::string> unused = {};
-  /// How gradients are compared; `most` elements of every input and parameter, 0: all.
+  /// How to compare gradients. `most` is the number of elements per input and parameter, 0: all.
   GradcheckOptions gradient = {.most = 8};
 };
 
@@ -75,7 +73,7 @@ void collect(Tensors& out, const std::pair<A, B>& ts) {
   collect(out, ts.second);
 }
 
-/// A module that can be called, walked over and copied.
+/// A module that can be called, walked and copied.
 struct AnyModule {
   std::function<Tensors(const Tensors& inputs)> call;
   std::function<Slots()> fields;
@@ -122,21 +120,20 @@ void check_module(const AnyModule& module, const Tensors& inputs,
 
 }  // namespace detail
 
-/// Calls fn(module, inputs), which gives a Tensor, or several as vector, pair or tuple (undefined
-/// ones do not count), on copies of the module, which stays as it is. Inputs may be of any type,
-/// and undefined.
-/// REQUIRES: at least two rows where there is a batch; inputs where the module has no kinks (a relu
-/// at 0) or jumps: random ones.
+/// Calls fn(module, inputs) on copies of the module, which does not change. fn returns a Tensor, or
+/// several in a vector, pair or tuple (undefined ones are ignored). Inputs may have any type and
+/// may be undefined. REQUIRES: at least two rows if there is a batch; inputs where the module has
+/// no kinks (a relu at 0) or jumps: use random ones.
 template <class M, class Fn>
 requires std::invocable < Fn, const M&, const std::vector<Tensor>
 & > void check_module(const M& module, Fn fn, const std::vector<Tensor>& inputs,
                       const CheckModuleOptions& options = {}) {
-  // Not owned: the caller's.
+  // Does not own the caller's module.
   std::shared_ptr<const M> here(std::shared_ptr<const M>(), &module);
   detail::check_module(detail::any_module<M>(std::move(here), std::move(fn)), inputs, options);
 }
 
-/// The same for module(inputs...) of up to three tensors.
+/// The same for module(inputs...) with up to three tensors.
 template <class M>
 void check_module(const M& module, const std::vector<Tensor>& inputs,
                   const CheckModuleOptions& options = {}) {

@@ -1,5 +1,5 @@
-// Convolutions and transposed ones, as torch.nn's. What `padding` puts around the input of a
-// convolution is an option, padding_mode: zeros, reflect, replicate or circular.
+// Convolutions and transposed convolutions, as torch.nn's. The option padding_mode says how a
+// convolution's `padding` is filled: zeros, reflect, replicate or circular.
 #pragma once
 
 #include "tern/core/ops/conv.h"
@@ -16,7 +16,7 @@ struct Conv1d {
   Conv1d(int64_t in, int64_t out, int64_t kernel, Rng& rng, const Conv1dOptions& options = {},
          Bias with_bias = Bias::yes);
   Tensor operator()(const Tensor& x) const { return with_weight(weight, x); }
-  /// The layer with another weight in the place of its own: nn/parametrizations.h.
+  /// Runs the layer with another weight, for nn/parametrizations.h.
   Tensor with_weight(const Tensor& w, const Tensor& x) const { return conv1d(x, w, bias, options); }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -33,7 +33,7 @@ struct Conv2d {
   Conv2d(int64_t in, int64_t out, Size2 kernel, Rng& rng, const Conv2dOptions& options = {},
          Bias with_bias = Bias::yes);
   Tensor operator()(const Tensor& x) const { return with_weight(weight, x); }
-  /// The layer with another weight in the place of its own: nn/parametrizations.h.
+  /// Runs the layer with another weight, for nn/parametrizations.h.
   Tensor with_weight(const Tensor& w, const Tensor& x) const { return conv2d(x, w, bias, options); }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -50,7 +50,7 @@ struct Conv3d {
   Conv3d(int64_t in, int64_t out, Size3 kernel, Rng& rng, const Conv3dOptions& options = {},
          Bias with_bias = Bias::yes);
   Tensor operator()(const Tensor& x) const { return with_weight(weight, x); }
-  /// The layer with another weight in the place of its own: nn/parametrizations.h.
+  /// Runs the layer with another weight, for nn/parametrizations.h.
   Tensor with_weight(const Tensor& w, const Tensor& x) const { return conv3d(x, w, bias, options); }
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -60,8 +60,8 @@ struct Conv3d {
 
 /// x (B, in, L) -> (B, out, L'). Weight (in, out/groups, kernel) and bias (out) start in
 /// U(±1/sqrt(out/groups * kernel)).
-/// `output_size`, the sizes in space, chooses the output_padding that gives it, for strides at
-/// which several sizes become one.
+/// `output_size` (the spatial sizes) chooses the output_padding, for strides where several input
+/// sizes give one output size.
 struct ConvTranspose1d {
   static constexpr int64_t kOutputAxis = 1;  ///< of the weight
   Parameter weight, bias;

@@ -1,6 +1,6 @@
-// Layers that are random in training and nothing in evaluation. Each draws from a generator of its
-// own, split off the one it is given, so that its numbers depend on no other layer; the module
-// walk finds it (generator_state), so that training can be continued exactly.
+// Layers that are random in training and do nothing in evaluation. Each has its own generator,
+// split off the given one, so that its numbers do not depend on other layers. The module walk finds
+// it (generator_state), so that training can be resumed exactly.
 #pragma once
 
 #include "tern/core/base/rng.h"
@@ -12,13 +12,14 @@ namespace tern::nn {
 struct Dropout {
   double p;
   bool training = true;
-  mutable Rng rng;  // drawing does not change what the layer is
+  mutable Rng rng;  // drawing does not count as a change of the layer
 
   Dropout(double p, Rng& rng);
   Tensor operator()(const Tensor& x) const;
-  /// residual + the same of x, in one pass.
+  /// residual + dropout of x, in one pass.
   Tensor add(const Tensor& x, const Tensor& residual) const;
-  /// The probability as it is now: p in training, else 0. For ops that drop themselves, with rng.
+  /// The current probability: p in training, else 0. For ops that apply dropout themselves, with
+  /// rng.
   double rate() const { return training ? p : 0; }
   static void fields(auto& m, auto&& visit) {
     visit("training", m.training);
@@ -26,7 +27,7 @@ struct Dropout {
   }
 };
 
-/// Zeroes whole channels, x[i][c], with probability p and scales the others by 1/(1-p) (Tompson et
+/// Zeroes whole channels x[i][c] with probability p and scales the others by 1/(1-p) (Tompson et
 /// al. 2015).
 struct ChannelDropout {
   double p;
@@ -53,8 +54,8 @@ struct Dropout3d : ChannelDropout {  ///< x (N, C, D, H, W)
   Tensor operator()(const Tensor& x) const;
 };
 
-/// Stochastic depth: zeroes whole samples x[i] with probability p and scales the others by
-/// 1/(1-p) (Huang et al. 2016). Goes on a residual branch: x + drop_path(f(x)).
+/// Stochastic depth: zeroes whole samples x[i] with probability p and scales the others by 1/(1-p)
+/// (Huang et al. 2016). For residual branches: x + drop_path(f(x)).
 struct DropPath {
   double p;
   bool training = true;
@@ -62,7 +63,7 @@ struct DropPath {
 
   DropPath(double p, Rng& rng);
   Tensor operator()(const Tensor& x) const;
-  /// residual + the same of x * scale, in one pass; scale (broadcast) may be undefined.
+  /// residual + drop_path(x * scale), in one pass; scale (broadcast) may be undefined.
   Tensor add(const Tensor& x, const Tensor& residual, const Tensor& scale = {}) const;
   double rate() const { return training ? p : 0; }
   static void fields(auto& m, auto&& visit) {

@@ -1,5 +1,5 @@
-// Layers one after the other, whose number and types are chosen while the program runs; where they
-// are known when it is compiled, nn::Sequential is checked by the compiler.
+// A sequence of layers whose number and types are chosen at run time. If they are known at compile
+// time, use nn::Sequential, which the compiler checks.
 //
 //   // The widths of a network come from a file.
 //   Rng rng(0);
@@ -17,8 +17,8 @@
 //   net["head"].as<nn::Linear>().weight;  // or net[-1]
 //   nn::save_weights("net.safetensors", net);
 //
-// Layers are named by their places, 0, 1, ..., as in torch.nn.Sequential, or by the name they are
-// added with, as those of its OrderedDict.
+// A layer's name is its index, 0, 1, ..., as in torch.nn.Sequential, or the name it was added with,
+// as in PyTorch's OrderedDict.
 #pragma once
 
 #include <concepts>
@@ -37,17 +37,16 @@ class DynamicSequential {
   DynamicSequential() = default;
   DynamicSequential(std::initializer_list<AnyLayer> layers);
 
-  /// Both give the sequence itself, for one more.
+  /// add() returns the sequence itself, so that calls can be chained.
   DynamicSequential& add(AnyLayer layer);
-  /// An Error if the name is taken, empty, a number, or has a dot.
+  /// Error if the name is taken, empty or a number, or contains a dot.
   DynamicSequential& add(std::string name, AnyLayer layer);
-  /// Before layer `at`; those behind it get the next numbers. Places count from the end if
-  /// negative.
+  /// Inserts before layer `at`; later layers are renumbered. Negative indices count from the end.
   void insert(int64_t at, AnyLayer layer);
   void erase(int64_t at);
   void clear() { layers_.clear(); }
 
-  /// x itself if there are no layers.
+  /// Returns x itself if there are no layers.
   Tensor operator()(Tensor x) const;
 
   int64_t size() const { return std::ssize(layers_); }
@@ -56,7 +55,7 @@ class DynamicSequential {
   const AnyLayer& operator[](std::integral auto at) const {
     return layers_[place("[]", at, size())].second;
   }
-  /// By its name or number ("head", "0"); an Error that lists the names if there is none.
+  /// A layer by its name or number ("head", "0"). If there is none, an Error lists the names.
   AnyLayer& operator[](std::string_view name) { return layers_[place(name)].second; }
   const AnyLayer& operator[](std::string_view name) const { return layers_[place(name)].second; }
   std::string name(int64_t at) const;
@@ -69,7 +68,7 @@ class DynamicSequential {
  private:
   size_t place(const char* op, int64_t at, int64_t end) const;
   size_t place(std::string_view name) const;
-  std::vector<std::pair<std::string, AnyLayer>> layers_;  // an empty name: its number
+  std::vector<std::pair<std::string, AnyLayer>> layers_;  // empty name: use the index
 };
 
 }  // namespace tern::nn

@@ -1,8 +1,8 @@
-// A model in evaluation for a while, exceptions included.
+// Puts a model into evaluation mode for a scope, and back at its end, also after an exception.
 //
 //   {
 //     nn::EvalScope evaluating(model);
-//     accuracy = evaluate(model);  // may throw: the model trains on all the same
+//     accuracy = evaluate(model);  // may throw: the model is in training again afterwards
 //   }
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace tern::nn {
 
-/// While it lives, all of the model is in evaluation (dropout passes everything, batch norm uses
-/// its running statistics). Afterwards every layer is in the mode it was in before, also those that
-/// were in evaluation already. REQUIRES: the model stays where it is meanwhile.
+/// While it lives, the whole model is in evaluation (dropout passes everything, batch norm uses its
+/// running statistics). Afterwards every layer has its previous mode, even if that was evaluation.
+/// REQUIRES: the model is not moved meanwhile.
 class EvalScope {
  public:
   template <class M>

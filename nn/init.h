@@ -1,5 +1,5 @@
-// Initial values of weights. Each function overwrites the tensor it is given (no graph is
-// recorded) with numbers from `rng`. Definitions and defaults are torch.nn.init's.
+// Initial values of weights. Each function overwrites a tensor, unrecorded, with numbers from
+// `rng`. Definitions and defaults are torch.nn.init's.
 //
 // Fans: a weight (O, I, k...) has fan_in = I * prod(k) and fan_out = O * prod(k).
 #pragma once
@@ -20,10 +20,10 @@ void normal(const Tensor& w, double mean, double std, Rng& rng);
 
 struct TruncNormalOptions {
   double mean = 0, std = 1;
-  double low = -2, high = 2;  ///< bounds of the values (not of the standardised ones)
+  double low = -2, high = 2;  ///< bounds of the values themselves, not of the standardised values
 };
-/// Normal numbers, those outside of [low, high] drawn again. An error if fewer than one draw in a
-/// hundred would lie inside.
+/// Normal numbers; those outside [low, high] are drawn again. Error if less than one draw in a
+/// hundred would be inside.
 void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& options = {});
 
 /// U(±gain * sqrt(6 / (fan_in + fan_out))), Glorot & Bengio 2010.
@@ -35,7 +35,7 @@ enum class Fan { in, out };
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 
 struct KaimingOptions {
-  double a = 0;  ///< the slope of leaky_relu
+  double a = 0;  ///< slope of leaky_relu
   Fan fan = Fan::in;
   Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
 };
@@ -44,17 +44,17 @@ void kaiming_uniform(const Tensor& w, Rng& rng, const KaimingOptions& options = 
 /// N(0, gain^2 / fan).
 void kaiming_normal(const Tensor& w, Rng& rng, const KaimingOptions& options = {});
 
-/// The standard deviation a nonlinearity asks for; `a` is the slope of leaky_relu.
+/// The recommended standard deviation for a nonlinearity; `a` is the slope of leaky_relu.
 double gain(Nonlinearity nonlinearity, double a = 0.01);
 
-/// A random (semi-)orthogonal matrix times gain, w seen as (size(0), rest): its rows are
-/// orthonormal if there are no more rows than columns, else its columns. Saxe et al. 2013.
+/// A random (semi-)orthogonal matrix times gain, with w viewed as (size(0), rest). Its rows are
+/// orthonormal if there are at most as many as columns, else its columns. Saxe et al. 2013.
 void orthogonal(const Tensor& w, Rng& rng, double gain = 1);
 
 struct Fans {
   int64_t in, out;
 };
-/// An error for fewer than two axes.
+/// Error for fewer than two axes.
 Fans fans(const Shape& shape);
 
 }  // namespace tern::nn::init

@@ -1,4 +1,4 @@
-// Fully connected layer and table of vectors, as torch.nn.Linear and torch.nn.Embedding.
+// Fully connected layer and embedding table, as torch.nn.Linear and torch.nn.Embedding.
 #pragma once
 
 #include "tern/core/ops/ops.h"
@@ -20,7 +20,7 @@ struct Linear {
   Tensor operator()(const Tensor& x, const LinearOptions& options) const {
     return linear(x, weight, bias, options);
   }
-  /// The layer with another weight in the place of its own: nn/parametrizations.h.
+  /// Runs the layer with another weight, for nn/parametrizations.h.
   Tensor with_weight(const Tensor& w, const Tensor& x, const LinearOptions& options = {}) const {
     return linear(x, w, bias, options);
   }
@@ -35,7 +35,7 @@ struct Embedding {
   Parameter weight;
   EmbeddingOptions options;
 
-  /// With options.padding_idx that row starts at 0 and is not trained.
+  /// The row options.padding_idx, if given, starts at 0 and is not trained.
   Embedding(int64_t count, int64_t dim, Rng& rng, const EmbeddingOptions& options = {});
   Tensor operator()(const Tensor& index) const { return embedding(index, weight, options); }
   Tensor with_weight(const Tensor& w, const Tensor& index) const {

@@ -1,11 +1,11 @@
-// Which tokens an attention may look at. One type for all of them: true means "may be attended to".
-// B examples, H heads, T queries, S keys.
+// Attention masks. One type for all kinds; true means "visible". B examples, H heads, T queries, S
+// keys.
 //
-//   Mask mask = Mask::lengths(source_lengths);                  // padding behind every sentence
-//   Mask mask = Mask::causal() & Mask::key_padding(not_pad);    // both must let a key through
+//   Mask mask = Mask::lengths(source_lengths);                  // padding after every sentence
+//   Mask mask = Mask::causal() & Mask::key_padding(not_pad);    // both must allow a key
 //
-// A query that sees nothing gets zeros and gives no gradient: never NaN, never an average. A mask
-// is checked where it meets the scores: one that does not fit their shape is an Error.
+// A query without visible keys gives zeros and no gradient, never NaN or an average. A mask is
+// checked when it is applied: Error if it does not fit the scores' shape.
 #pragma once
 
 #include <vector>
@@ -17,32 +17,32 @@ namespace tern::nn {
 
 class Mask {
  public:
-  /// Everything is seen.
+  /// Everything is visible.
   Mask() = default;
 
-  /// i64 (B): all queries of example b see its first lengths[b] keys; or (B, T), for each query.
-  /// In [0, S].
+  /// i64, in [0, S]. (B): all queries of example b see its first lengths[b] keys. (B, T): one
+  /// length per query.
   static Mask lengths(const Tensor& lengths);
   static Mask lengths(const std::vector<int64_t>& lengths);
-  /// u8 (B, S): the keys that are no padding.
+  /// u8 (B, S): not 0 for keys that are not padding.
   static Mask key_padding(const Tensor& keys);
-  /// Query t sees keys 0 ... t + offset; offset is the number of keys before the first query's
-  /// own, those of a cache.
+  /// Query t sees keys 0 ... t + offset. offset is the number of keys before the first query's own
+  /// key, as in a cache.
   static Mask causal(int64_t offset = 0);
-  /// u8 (not 0: seen), broadcast to (B, H, T, S): (T, S), (H, T, S), (B, 1, T, S), ...
+  /// u8, not 0: visible. Broadcasts to (B, H, T, S): (T, S), (H, T, S), (B, 1, T, S), ...
   static Mask allowed(const Tensor& pairs);
-  /// Of the scores' type, broadcast to (B, H, T, S): added to them, with gradient. -inf hides a
+  /// Added to the scores, in their type, differentiable; broadcasts to (B, H, T, S). -inf hides a
   /// key.
   static Mask bias(const Tensor& bias);
 
-  /// What both let through: the smaller of lengths and offsets; biases add up.
+  /// What both allow: takes the smaller length and offset, and adds biases.
   Mask operator&(const Mask& other) const;
 
   const AttentionMask& parts() const { return parts_; }
-  /// The mask as u8 (B, H, T, S) (not 0: seen), expanded; undefined if no part was given.
+  /// The mask as u8 (B, H, T, S), not 0: visible; expanded. Undefined if the mask has no parts.
   Tensor dense(const Shape& scores) const;
-  /// Masked softmax of scores (B, H, T, S), or (B, T, S) where the mask does not differ between
-  /// heads, along their last axis.
+  /// Masked softmax along the last axis of scores (B, H, T, S), or of (B, T, S) if the mask is the
+  /// same for all heads.
   Tensor softmax(const Tensor& scores) const;
 
  private:

@@ -1,4 +1,4 @@
-// Modules are plain structs. The only thing a module must say is which fields it has:
+// Modules are plain structs. A module only has to list its fields:
 //
 //   struct Mlp {
 //     nn::Linear up, down;
@@ -8,18 +8,19 @@
 //   };
 //
 // A field is a Parameter, a Buffer, another module, or an optional, vector, array, tuple, variant
-// or unique_ptr of these (elements of the three lists are named 0, 1, ...; what is empty is passed
-// by); also a `bool` that says whether the module is in training, and an Rng that it draws from.
-// Names are joined by dots: "up.weight". A field visited as "" gives its names without a prefix.
+// or unique_ptr of these. It may also be a `bool` that says whether the module is in training, or
+// an Rng that the module draws from. Elements of vectors, arrays and tuples are named 0, 1, ...;
+// empty fields are skipped. Names are joined by dots: "up.weight". A field visited as "" adds no
+// prefix.
 //
-// A walk sees the fields of the type it is given. A unique_ptr<Base> that may own a Derived would
-// lose those of Derived: it does not compile (a std::variant of the layers does), and a Derived
-// that comes as a Base& is an Error. A Parameter that `fields` forgets is found by the first step()
-// of an optimizer after a backward pass that reached it (optim/optimizer.h), and so is a copy that
-// is trained in place of the original, as by `for (auto layer : layers) x = layer(x)`.
+// A walk sees the fields of the static type. A unique_ptr<Base> that may own a Derived would lose
+// Derived's fields, so it does not compile (use a std::variant of the layers); a Derived passed as
+// Base& is an Error. If `fields` forgets a Parameter, the optimizer's first step() after a backward
+// pass that reached it finds this (optim/optimizer.h). It also finds a copy that is trained instead
+// of the original, as in `for (auto layer : layers) x = layer(x)`.
 //
-// A parameter that is used in two places is one Parameter; it may be visited under a second name
-// ("generator.weight"): it is counted, trained and saved once, under the first, and loads from
+// A parameter used in two places is one Parameter. It may be visited under a second name
+// ("generator.weight"). It is counted, trained and saved once, under the first name, and loads from
 // either.
 #pragma once
 
@@ -46,7 +47,7 @@ class Rng;
 namespace tern::nn {
 namespace detail {
 
-/// One thing the walk has found.
+/// An item that the walk found.
 struct Slot {
   std::string name;
   std::variant<Parameter*, Buffer*, bool*, Rng*> field;
@@ -75,7 +76,7 @@ constexpr bool is_array = false;
 template <class T, std::size_t n>
 constexpr bool is_array<std::array<T, n>> = true;
 
-/// Whether T is a unique_ptr to a class that others may be derived from.
+/// Whether T is a unique_ptr to a class that may have derived classes.
 template <class T>
 constexpr bool may_own_derived = false;
 template <class T, class D>
@@ -113,7 +114,7 @@ class Collector {
     } else if constexpr (is_a<T, std::variant>) {
       std::visit([&](auto& each) { (*this)(name, each); }, field);
     } else {
-      // Function objects without state have nothing to visit.
+      // Stateless function objects have nothing to visit.
       static_assert(std::is_empty_v<T>,
                     "this field is no Parameter, Buffer, module (it has no "
                     "`fields`), bool, Rng, or container of these");
@@ -126,20 +127,20 @@ class Collector {
   }
   std::string named(std::string_view name) const {
     std::string s = prefix_;
-    s += name;  // not a sum: g++ 12 at -O3 warns of overlapping copies there
+    s += name;  // append: for a sum g++ 12 at -O3 warns of overlapping copies
     return s;
   }
   Slots& out_;
   std::string prefix_;
 };
 
-/// An Error if two fields have one name. Parameters and buffers learn their names, for errors and
+/// Error if two fields have the same name. Gives parameters and buffers their names, for errors and
 /// profiles (parameter_name() in core/tape/op.h).
 void name_fields(const Slots& slots);
-/// Notes on the parameters that a walk has found them.
+/// Marks the parameters as found by a walk.
 void mark_known(const Slots& slots);
 
-/// Everything in the module, in the order of its fields.
+/// Everything in the module, in field order.
 template <class M>
 Slots slots(const M& m) {
   Slots out;
@@ -168,7 +169,7 @@ LoadStateReport load_weights(const Slots& slots, const std::string& path,
 
 }  // namespace detail
 
-/// The parameters with their names, each once, in the order of the fields.
+/// The parameters with their names, each once, in field order.
 template <class M>
 NamedTensors named_parameters(const M& m) {
   return detail::named_parameters(detail::slots(m));
@@ -186,7 +187,7 @@ std::vector<Tensor> parameters(const M& m) {
   return out;
 }
 
-/// Number of trained values, each counted once.
+/// The number of trained values, each counted once.
 template <class M>
 int64_t num_parameters(const M& m) {
   int64_t n = 0;
@@ -194,22 +195,22 @@ int64_t num_parameters(const M& m) {
   return n;
 }
 
-/// Parameters and buffers without history. They share their elements with the model, as in
-/// PyTorch: clone() what must outlive a training step.
+/// Parameters and buffers without history. They share elements with the model, as in PyTorch:
+/// clone() what must outlive a training step.
 template <class M>
 NamedTensors state_dict(const M& m) {
   return detail::state_dict(detail::slots(m));
 }
 
-/// Writes `state` into the model; see tern::load_state for what is refused.
+/// Writes `state` into the model. Errors: see tern::load_state.
 template <class M>
 LoadStateReport load_state_dict(M& m, const NamedTensors& state,
                                 const LoadStateOptions& options = {}) {
   return detail::load_state_dict(detail::slots(m), "load_state_dict", state, options);
 }
 
-/// The state of every generator in the model (dropout), an i64 tensor of two each. Beside
-/// state_dict() it is what an exact continuation needs.
+/// The state of every generator in the model (dropout), as i64 tensors of two elements. Together
+/// with state_dict() it allows exact resuming.
 template <class M>
 NamedTensors generator_state(const M& m) {
   return detail::generator_state(detail::slots(m));
@@ -226,21 +227,21 @@ std::vector<Rng*> generators(const M& m) {
   return detail::generators(detail::slots(m));
 }
 
-/// Training (dropout drops, batch norm uses the batch) or evaluation. Models start in training.
-/// EvalScope (nn/eval_scope.h) evaluates for a while and puts everything back.
+/// Sets training (dropout is active, batch norm uses the batch) or evaluation. Models start in
+/// training. EvalScope (nn/eval_scope.h) evaluates temporarily and restores everything.
 template <class M>
 void set_training(M& m, bool on = true) {
   detail::set_training(detail::slots(m), on);
 }
 
-/// Freezes all parameters (false) or lets them train again.
+/// Freezes all parameters (false), or unfreezes them.
 template <class M>
 void set_requires_grad(M& m, bool on) {
   detail::set_requires_grad(detail::slots(m), on);
 }
 
-/// Converts floating parameters and buffers. They get new elements: make optimizers afterwards; the
-/// step() of an older one is an Error.
+/// Converts floating parameters and buffers. They get new elements: create optimizers afterwards.
+/// The step() of an older optimizer is an Error.
 template <class M>
 void to(M& m, DType dtype) {
   detail::convert(detail::slots(m), dtype);
@@ -252,15 +253,15 @@ void zero_grad(const M& m) {
   for (const auto& [name, t] : named_parameters(m)) t.zero_grad();
 }
 
-/// state_dict() as a safetensors file, with free text beside it.
+/// Writes state_dict() to a safetensors file, with optional metadata.
 template <class M>
 void save_weights(const std::string& path, const M& m,
                   const std::map<std::string, std::string>& metadata = {}) {
   detail::save_weights(detail::slots(m), path, metadata);
 }
 
-/// Loads a safetensors file into the model, PyTorch's too. A file that does not fit is an IoError
-/// that lists all differences; the model is then as before.
+/// Loads a safetensors file, also PyTorch's, into the model. If it does not fit, an IoError lists
+/// all differences and the model does not change.
 template <class M>
 LoadStateReport load_weights(const std::string& path, M& m, const LoadStateOptions& options = {}) {
   return detail::load_weights(detail::slots(m), path, options);

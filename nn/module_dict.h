@@ -1,4 +1,4 @@
-// Modules by name, as torch.nn.ModuleDict, in the order in which they were added:
+// Modules by name, as torch.nn.ModuleDict, in insertion order:
 //
 //   nn::ModuleDict<nn::Linear> heads;
 //   heads.add("class", nn::Linear(64, 10, rng));
@@ -6,8 +6,8 @@
 //   for (const auto& [name, head] : heads) losses[name] = loss(head(features), targets[name]);
 //   heads["class"].weight;   // state: class.weight, class.bias, depth.weight, depth.bias
 //
-// The modules are of one type: one that is called with several tensors too, or nn::AnyLayer for
-// layers of different types (ModuleDict<>). A list without names is a std::vector.
+// All modules have one type, which may take several tensors. For layers of different types use
+// nn::AnyLayer (ModuleDict<>). For a list without names use a std::vector.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@
 namespace tern::nn {
 namespace detail {
 
-/// An Error for a name that is empty or has a dot.
+/// Error for a name that is empty or contains a dot.
 void check_module_name(const char* container, const std::string& name);
 [[noreturn]] void fail_no_module(const char* container, std::string_view name,
                                  const std::vector<std::string>& names);
@@ -30,7 +30,7 @@ void check_module_name(const char* container, const std::string& name);
 template <class M = AnyLayer>
 class ModuleDict {
  public:
-  /// The module as it stands in the dictionary. An Error if the name is taken, empty or has a dot.
+  /// Returns the module in the dictionary. Error if the name is taken, empty or contains a dot.
   M& add(std::string name, M module) {
     detail::check_module_name("ModuleDict", name);
     check(!contains(name), "ModuleDict: '{}' is there already; assign to dict[\"{}\"]", name, name);
@@ -39,7 +39,7 @@ class ModuleDict {
   void erase(std::string_view name) { modules_.erase(modules_.begin() + place(name)); }
   void clear() { modules_.clear(); }
 
-  /// An Error that lists the names if there is none.
+  /// The module of this name. If there is none, an Error lists the names.
   M& operator[](std::string_view name) { return modules_[static_cast<size_t>(place(name))].second; }
   const M& operator[](std::string_view name) const {
     return modules_[static_cast<size_t>(place(name))].second;
@@ -56,7 +56,7 @@ class ModuleDict {
   }
   int64_t size() const { return std::ssize(modules_); }
   bool empty() const { return modules_.empty(); }
-  /// Pairs of a name and a module.
+  /// Iterates over pairs of name and module.
   auto begin() const { return modules_.begin(); }
   auto end() const { return modules_.end(); }
 

@@ -1,6 +1,6 @@
-// Any module behind one type, for code that trains, saves or tests models without knowing which:
-// a function that takes a ModuleRef is compiled once, in a .cpp. It is a module itself, so that
-// everything of module.h works on it.
+// A reference to a module of any type, for code that trains, saves or tests models: a function that
+// takes a ModuleRef is compiled once, in a .cpp. It is a module itself, so all of module.h works on
+// it.
 //
 //   void report(const nn::ModuleRef& model) {
 //     for (const auto& [name, t] : nn::named_parameters(model)) ...
@@ -17,8 +17,8 @@
 
 namespace tern::nn {
 
-/// A reference to a module, which must outlive it and stay in its place. Every walk goes over the
-/// module's fields anew.
+/// A reference to a module, which must outlive it and must not move. Every walk reads the module's
+/// fields again.
 class ModuleRef {
  public:
   template <class M>

@@ -1,9 +1,9 @@
-// Attention with several heads, as torch.nn.MultiheadAttention (batch first): names, shapes and
-// initial values are the same. B examples, T queries, S keys, E channels, H heads of D = E / H
-// channels, G heads of keys and values (H, or fewer: grouped queries; 1: multi-query).
+// Multi-head attention, as torch.nn.MultiheadAttention (batch first): same names, shapes and
+// initial values. B examples, T queries, S keys, E channels, H heads of D = E / H channels, G heads
+// of keys and values (H; fewer: grouped queries; 1: multi-query).
 //
 //   q, k, v = in_proj(query), in_proj(key), in_proj(value)     one matrix ((H + 2 G) D, E)
-//   y = out_proj(softmax(q k^T / sqrt(D)) v), the heads side by side
+//   y = out_proj(softmax(q k^T / sqrt(D)) v), with the heads side by side
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@
 
 namespace tern::nn {
 
-/// Keys and values of the tokens so far: what decoding keeps instead of computing it again. A
-/// value: a copy goes on by itself. Copies share their elements until both go on, so that keeping
-/// the state of the last step costs nothing.
+/// Keys and values of the tokens so far, which decoding keeps instead of recomputing them. A value:
+/// a copy continues on its own. Copies share elements until one of them grows, so keeping the last
+/// step's state costs nothing.
 class KeyValueCache {
  public:
-  int64_t length() const { return length_; }  ///< tokens
+  int64_t length() const { return length_; }  ///< in tokens
   Tensor keys() const;                        ///< (B, G, length, D); undefined at first
   Tensor values() const;
-  /// Adds k and v (B, G, n, D), of one type with those that are there.
+  /// Appends k and v (B, G, n, D), in the type of the existing ones.
   void append(const Tensor& k, const Tensor& v);
   /// The cache of examples rows[0], rows[1], ... (i64).
   KeyValueCache select_rows(const Tensor& rows) const;
@@ -30,8 +30,8 @@ class KeyValueCache {
  private:
   bool may_write(int64_t more) const;
 
-  // Room for more tokens than there are. Whoever has as many tokens as are written may go on in
-  // place; those who lag behind copy first.
+  // Room for more tokens than length_. A cache with all written tokens may append in place; one
+  // that has fewer copies first.
   Tensor keys_, values_;
   int64_t length_ = 0;
   std::shared_ptr<int64_t> written_;
@@ -39,8 +39,8 @@ class KeyValueCache {
 
 struct MultiHeadOptions {
   int64_t heads = 1;
-  int64_t kv_heads = 0;  ///< 0: as many as heads
-  double dropout = 0;    ///< of the weights, in training
+  int64_t kv_heads = 0;  ///< 0: same as heads
+  double dropout = 0;    ///< on the weights, in training
   Bias bias = Bias::yes;
 };
 
@@ -50,7 +50,7 @@ struct MultiHeadAttention {
   HeadCounts counts;
   double dropout;
   bool training = true;
-  mutable Rng rng;  // drawing does not change what the layer is
+  mutable Rng rng;  // drawing does not count as a change of the layer
 
   MultiHeadAttention(int64_t dim, Rng& rng, const MultiHeadOptions& options = {});
 
@@ -59,17 +59,17 @@ struct MultiHeadAttention {
   /// query (B, T, E), key and value (B, S, E).
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const Mask& mask = {}) const;
-  /// The same with the weights of every head (B, H, T, S).
+  /// The same, with the weights of every head (B, H, T, S).
   Attended with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                         const Mask& mask = {}) const;
 
-  /// Keys and values of a memory (B, S, E), side by side (B, S, 2 G D): computed once for all steps
+  /// Keys and values of a memory (B, S, E), side by side (B, S, 2 G D). Computed once for all steps
   /// of a decoder.
   Tensor project_memory(const Tensor& memory) const;
-  /// query (B, T, E) on what project_memory gave -> (B, T, E).
+  /// Attends from query (B, T, E) to the result of project_memory -> (B, T, E).
   Tensor attend_memory(const Tensor& query, const Tensor& projected, const Mask& mask = {}) const;
-  /// Self-attention of the next tokens x (B, n, E), causal, with the tokens that the cache holds;
-  /// they are added to it. Steps over a sentence are the whole under Mask::causal().
+  /// Causal self-attention of the next tokens x (B, n, E) after the tokens in the cache, to which
+  /// they are appended. Steps over a sentence give the same as the whole under Mask::causal().
   Tensor step(const Tensor& x, KeyValueCache& cache) const;
 
   static void fields(auto& m, auto&& visit) {

@@ -14,23 +14,23 @@ namespace tern::nn {
 struct NormOptions {
   double eps = 1e-5;
   bool affine = true;     ///< false: neither weight nor bias
-  Bias bias = Bias::yes;  ///< no: weight alone
+  Bias bias = Bias::yes;  ///< no: only weight
 };
 
-/// Over the last axes, which have the sizes `shape`: (x - mean) / sqrt(var + eps) * weight + bias.
+/// Over the last axes, whose sizes are `shape`: (x - mean) / sqrt(var + eps) * weight + bias.
 struct LayerNorm {
   Parameter weight, bias;
   Shape shape;
   double eps;
 
   explicit LayerNorm(const Shape& shape, const NormOptions& options = {});
-  /// For braces, LayerNorm({64}), which would fit a copy of LayerNorm(64) as well.
+  /// For LayerNorm({64}), which could also mean a copy of LayerNorm(64).
   explicit LayerNorm(std::initializer_list<Shape::Item> shape, const NormOptions& options = {})
       : LayerNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return layer_norm(x, shape, weight, bias, eps); }
-  /// The same of residual + dropout(x), in one pass.
+  /// The norm of residual + dropout(x), in one pass.
   Tensor of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
-  /// With the sum.
+  /// Returns the sum too.
   SumAndNorm with_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -50,13 +50,13 @@ struct RmsNorm {
                    const NormOptions& options = {.eps = 0x1p-23})
       : RmsNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, weight, eps); }
-  /// As LayerNorm's.
+  /// As in LayerNorm.
   Tensor of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   SumAndNorm with_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   static void fields(auto& m, auto&& visit) { visit("weight", m.weight); }
 };
 
-/// x (N, C, ...): each of `groups` groups of channels is normalised for itself.
+/// x (N, C, ...): normalises each of `groups` groups of channels separately.
 struct GroupNorm {
   Parameter weight, bias;
   int64_t groups;
@@ -72,15 +72,15 @@ struct GroupNorm {
 
 struct BatchNormConfig {
   double eps = 1e-5;
-  /// Share of the new batch in the running statistics; std::nullopt: 1 / the number of batches, so
-  /// that they are the mean over all.
+  /// Weight of the new batch in the running statistics. std::nullopt: 1 / number of batches, which
+  /// gives the mean over all batches.
   std::optional<double> momentum = 0.1;
   bool affine = true;
-  bool track_running_stats = true;  ///< false: it normalises by the batch in evaluation too
+  bool track_running_stats = true;  ///< false: normalises by the batch in evaluation too
 };
 
-/// What BatchNorm1d, 2d and 3d have in common. In training it normalises each channel by the batch
-/// and updates the running mean and (unbiased) variance; in evaluation it normalises by those.
+/// Base of BatchNorm1d, 2d and 3d. Training normalises each channel by the batch and updates the
+/// running mean and (unbiased) variance; evaluation normalises by these.
 struct BatchNorm {
   Parameter weight, bias;
   Buffer running_mean, running_var, num_batches_tracked;
@@ -122,13 +122,13 @@ struct BatchNorm3d : BatchNorm {
 
 struct InstanceNormConfig {
   double eps = 1e-5;
-  double momentum = 0.1;  ///< share of the new batch in the running statistics
+  double momentum = 0.1;  ///< weight of the new batch in the running statistics
   bool affine = false;
-  bool track_running_stats = false;  ///< true: it normalises by them in evaluation
+  bool track_running_stats = false;  ///< true: normalises by them in evaluation
 };
 
-/// What InstanceNorm1d, 2d and 3d have in common: each channel of each sample is normalised by
-/// itself (Ulyanov et al. 2016).
+/// Base of InstanceNorm1d, 2d and 3d: normalises each channel of each sample separately (Ulyanov et
+/// al. 2016).
 struct InstanceNorm {
   Parameter weight, bias;
   Buffer running_mean, running_var, num_batches_tracked;

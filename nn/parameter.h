@@ -1,5 +1,5 @@
-// Weights as values. A Tensor is a handle, so that copying one shares its elements; a model is a
-// value, so that copying one must copy its weights. Parameter and Buffer make the difference.
+// Weights as values. A Tensor is a handle: copying it shares its elements. A model is a value:
+// copying it must copy its weights. Parameter and Buffer make the difference.
 #pragma once
 
 #include <iosfwd>
@@ -8,20 +8,20 @@
 
 namespace tern::nn {
 
-/// A tensor with value semantics: copying copies the elements; assigning writes into the existing
-/// elements where shape and type are the same (optimizers and averages go on seeing them), else
-/// takes new ones. Default-constructed it is undefined and stands for "none" (a Linear without
-/// bias): the module walk passes it by. One that was moved from is undefined, too, but to use it,
-/// copy it or walk over it is an Error that says which it was.
+/// A tensor with value semantics. Copying copies the elements. Assigning writes into the existing
+/// elements if shape and type are the same (so optimizers and averages still see them), else takes
+/// new elements. A default-constructed one is undefined and means "none" (a Linear without bias):
+/// the module walk skips it. A moved-from one is undefined too, but using, copying or walking it is
+/// an Error that names it.
 ///
-/// It is a leaf, so that the history of what it is made of or assigned would end there: in grad
-/// mode a tensor that requires a gradient is refused, as by copy_; give its detach().
+/// It is a leaf, so a history would end there. In grad mode it therefore refuses a tensor that
+/// requires a gradient, as copy_ does: pass its detach().
 class OwnedTensor {
  public:
-  /// What ops take: its own tensor, or in a WeightsInstead what stands in for it.
+  /// The tensor that ops use: its own, or the replacement in a WeightsInstead.
   const Tensor& tensor() const;
   operator const Tensor&() const { return tensor(); }  // NOLINT: implicit on purpose
-  /// Its own tensor: what module walks, optimizers and files see.
+  /// Its own tensor, which module walks, optimizers and files see.
   const Tensor& own() const {
     if (moved_) [[unlikely]]
       fail_moved();
@@ -37,12 +37,12 @@ class OwnedTensor {
   friend std::ostream& operator<<(std::ostream& out, const OwnedTensor& t) {
     return out << t.own();
   }
-  /// Converts the elements; handles taken before keep the old ones, and optimizers refuse them.
+  /// Converts the elements. Older handles keep the old elements, and optimizers refuse them.
   void convert(DType dtype);
 
  protected:
   OwnedTensor() = default;
-  /// Takes the elements over; `value` must not be used for anything else.
+  /// Takes over the elements; `value` must not be used afterwards.
   explicit OwnedTensor(const Tensor& value, bool requires_grad);
   OwnedTensor(const OwnedTensor& other);
   OwnedTensor(OwnedTensor&& other) noexcept;
@@ -56,24 +56,24 @@ class OwnedTensor {
   Tensor release() noexcept;
   [[noreturn]] void fail_moved() const;
   Tensor tensor_;
-  bool moved_ = false;  // tensor_ went elsewhere, and nothing was assigned since
+  bool moved_ = false;  // tensor_ was moved away and not assigned since
   tern::detail::Ref<tern::detail::PathLabel> moved_name_;
   Shape moved_shape_;
 };
 
-/// A weight that is trained: a leaf that requires a gradient.
+/// A trained weight: a leaf that requires a gradient.
 class Parameter : public OwnedTensor {
  public:
   Parameter() = default;
   explicit Parameter(const Tensor& value) : OwnedTensor(value, true) {}
-  /// Writes the elements of `value` (same shape) into this parameter.
+  /// Copies the elements of `value` (same shape) into this parameter.
   Parameter& operator=(const Tensor& value) {
     assign(value);
     return *this;
   }
 };
 
-/// State that belongs to a model but is not trained: running statistics, fixed tables.
+/// State of a model that is not trained: running statistics, fixed tables.
 class Buffer : public OwnedTensor {
  public:
   Buffer() = default;

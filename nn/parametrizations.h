@@ -1,13 +1,13 @@
-// Layers whose weight is computed from others, as torch.nn.utils.parametrizations:
+// Layers whose weight is computed from other parameters, as torch.nn.utils.parametrizations:
 //
 //   nn::WeightNorm conv(nn::Conv2d(3, 8, 3, rng));            // weight_norm(Conv2d(...))
 //   nn::SpectralNorm score(nn::Linear(64, 1, rng), rng);      // spectral_norm(Linear(...))
 //   Tensor y = score(conv(x)...);
 //   nn::Linear plain = score.merged();                        // remove_parametrizations
 //
-// The state has PyTorch's names, parametrizations.weight.original0 and so on, so that its files
-// load. A layer can be wrapped that has a Parameter `weight` and a function with_weight(weight, x),
-// what it is with another weight: Linear, Embedding, the convolutions, one's own.
+// State names are PyTorch's (parametrizations.weight.original0 ...), so PyTorch's files load. To be
+// wrapped a layer needs a Parameter `weight` and a function with_weight(weight, x) that runs it
+// with another weight: Linear, Embedding, the convolutions, or your own.
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@
 
 namespace tern::nn {
 
-/// `more` are arguments behind x.
+/// `more` are arguments after x.
 template <class L, class... More>
 concept TakesWeight = requires(L& layer, const L& constant, const Tensor& t, const More&... more) {
   { layer.weight } -> std::same_as<Parameter&>;
@@ -28,12 +28,12 @@ concept TakesWeight = requires(L& layer, const L& constant, const Tensor& t, con
 };
 
 struct WeightNormOptions {
-  /// The axis of the weight whose slices each have a length; std::nullopt: the weight has one.
+  /// Slices of the weight along this axis have a length each; std::nullopt: one length for all.
   std::optional<int64_t> dim = 0;
 };
 
-/// w = g v / |v| (Salimans & Kingma 2016), g = original0, v = original1; norms over all axes but
-/// `dim`.
+/// w = g v / |v| (Salimans & Kingma 2016), with g = original0, v = original1 and norms over all
+/// axes but `dim`.
 struct NormedWeight {
   Parameter original0, original1;
   std::optional<int64_t> dim;
@@ -47,15 +47,15 @@ struct NormedWeight {
 };
 
 struct SpectralNormOptions {
-  int64_t n_power_iterations = 1;  ///< in every pass in training
-  double eps = 1e-12;              ///< the least norm of u and v
-  /// The axis of the weight that is that of the matrix's rows; std::nullopt: that of the outputs.
+  int64_t n_power_iterations = 1;  ///< per training pass
+  double eps = 1e-12;              ///< lower bound of the norms of u and v
+  /// The axis of the weight that becomes the matrix's rows; std::nullopt: the output axis.
   std::optional<int64_t> dim = {};
 };
 
-/// w / sigma(w) (Miyato et al. 2018): sigma is the largest singular value of w seen as a matrix,
-/// found by power iterations, which go on from u and v in training and stand still in evaluation.
-/// u and v count as constants in the gradient. A weight of one axis is divided by its norm.
+/// w / sigma(w) (Miyato et al. 2018). sigma is the largest singular value of w as a matrix. Power
+/// iterations find it; they continue from u and v in training and stop in evaluation. u and v are
+/// constants in the gradient. A weight with one axis is divided by its norm.
 struct SpectralWeight {
   Parameter original;
   Buffer u, v;
@@ -79,7 +79,7 @@ struct SpectralWeight {
 
 template <TakesWeight L>
 struct WeightNorm {
-  L layer;  ///< without a weight
+  L layer;  ///< its weight is undefined
   NormedWeight normed;
 
   explicit WeightNorm(L given, const WeightNormOptions& options = {})
@@ -92,7 +92,7 @@ struct WeightNorm {
     ModuleScope module(normed.original0, 3);
     return layer.with_weight(weight(), x, more...);
   }
-  /// The layer with the weight as it is now.
+  /// The layer with the current weight.
   L merged() const {
     L plain = layer;
     plain.weight = Parameter(weight().detach().clone());
@@ -106,7 +106,7 @@ struct WeightNorm {
 
 template <TakesWeight L>
 struct SpectralNorm {
-  L layer;  ///< without a weight
+  L layer;  ///< its weight is undefined
   SpectralWeight spectral;
 
   SpectralNorm(L given, Rng& rng, const SpectralNormOptions& options = {})
@@ -119,7 +119,7 @@ struct SpectralNorm {
     ModuleScope module(spectral.original, 3);
     return layer.with_weight(weight(), x, more...);
   }
-  /// The layer with the weight that evaluation would compute now.
+  /// The layer with the weight that evaluation would use now.
   L merged() const {
     SpectralWeight still = spectral;
     still.training = false;

@@ -1,4 +1,4 @@
-// Pooling as layers, for Sequential; the functions and their options are in core/ops/pooling.h:
+// Pooling layers, for Sequential. Functions and options are in core/ops/pooling.h:
 //   nn::MaxPool2d pool({.kernel = 3, .stride = 2, .padding = 1});
 //   nn::AdaptiveAvgPool2d head(1);   // (B, C, H, W) -> (B, C, 1, 1)
 #pragma once
@@ -8,7 +8,7 @@
 namespace tern::nn {
 namespace detail {
 
-/// A layer that is a function with options.
+/// A layer made of a function and its options.
 template <class Options, Tensor (*function)(const Tensor&, const Options&)>
 struct WithOptions {
   Options options;

@@ -1,5 +1,5 @@
-// Positional encodings. Tables are (T, D) for tokens offset ... offset + T - 1; the offset is the
-// number of tokens before, those of a cache.
+// Positional encodings. Tables are (T, D), for tokens offset ... offset + T - 1; offset is the
+// number of earlier tokens, as in a cache.
 #pragma once
 
 #include "tern/core/ops/ops.h"
@@ -20,13 +20,13 @@ struct SinusoidOptions {
 /// al. 2017, section 3.5). D may be odd: the last cosine is left out.
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& options = {},
                             DType dtype = DType::f32);
-/// The same for given times t, of any shape: (..., D), of their type (f32 for integers). Times may
-/// be fractions or negative, as those of diffusion models (Ho et al. 2020), and have a gradient.
-/// Computed in f64: whole times give the rows of the table.
+/// The same for times t of any shape -> (..., D), in their type (f32 for integers). Times may be
+/// fractional or negative, as in diffusion models (Ho et al. 2020), and have a gradient. Computed
+/// in f64: integer times give the rows of the table.
 Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOptions& options = {});
 
-/// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. Quarters of
-/// the channels: sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He
+/// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. The quarters
+/// of the channels are sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He
 /// 2021).
 struct GridOptions {
   int64_t row_offset = 0, column_offset = 0;
@@ -36,12 +36,12 @@ Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim,
                            const GridOptions& options = {}, DType dtype = DType::f32);
 
 struct ResizeOptions {
-  int64_t prefix = 0;                     ///< tokens before the patches, which are kept as they are
-  int64_t old_rows = 0, old_columns = 0;  ///< 0: the patches are a square
+  int64_t prefix = 0;                     ///< tokens before the patches, kept unchanged
+  int64_t old_rows = 0, old_columns = 0;  ///< 0: the grid is a square
 };
-/// A table (prefix + old_rows * old_columns, D) of a grid of patches, row by row, for a grid of
-/// rows * columns: bicubic with antialiasing (a = -0.5, corners not aligned), as timm's
-/// resample_abs_pos_embed. No gradient. Error if the table is no such grid.
+/// Resizes a table (prefix + old_rows * old_columns, D) of a grid of patches, row by row, to rows *
+/// columns: bicubic with antialiasing (a = -0.5, corners not aligned), as timm's
+/// resample_abs_pos_embed. No gradient. Error if the table does not fit such a grid.
 Tensor resize_positions(const Tensor& table, int64_t rows, int64_t columns,
                         const ResizeOptions& options = {});
 
@@ -63,14 +63,14 @@ struct RotaryOptions {
   double base = 1e4;
   RotaryPairs pairs = RotaryPairs::neighbours;
 };
-/// Rotary encoding (Su et al. 2021) of queries or keys x (..., T, D), D even: pair i of token t is
-/// turned by the angle t base^(-2i / D), so that products depend on distances alone.
+/// Rotary encoding (Su et al. 2021) of queries or keys x (..., T, D), D even: rotates pair i of
+/// token t by the angle t base^(-2i / D), so that products depend only on distances.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
 
 /// Attention with linear biases (Press, Smith & Lewis 2022): head h adds -slope_h |distance| to its
-/// scores (H, T, S); query t is token t + offset, key s token s. The slopes are 2^(-8 (h + 1) / H)
-/// for a power of two; otherwise those of the next smaller one, then every second of the next
-/// larger one.
+/// scores (H, T, S); query t is token t + offset, key s is token s. The slopes are 2^(-8 (h + 1) /
+/// H) if H is a power of two. Otherwise they are those of the next lower power, then every second
+/// one of the next higher power.
 Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset = 0,
                   DType dtype = DType::f32);
 inline Mask alibi(int64_t heads, int64_t queries, int64_t keys, int64_t offset = 0) {

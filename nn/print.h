@@ -1,5 +1,5 @@
-// Models as text: fmt::print("{}", model) shows the tree of its modules as PyTorch does, with the
-// shapes of all parameters and buffers and, behind every module, how many values it trains:
+// Models as text: fmt::print("{}", model) shows the tree of modules, as PyTorch does, with the
+// shapes of all parameters and buffers and the number of trained values of every module:
 //
 //   Mlp(
 //     (up): Linear(weight (64, 2), bias (64,)) 192
@@ -7,8 +7,7 @@
 //   ) 322 parameters
 //
 // Equal layers of a list are shown once: "(blocks.0-11): 12 x GmlpBlock(...) 330,624 each". A
-// parameter that is used in two places counts where it comes first; elsewhere it says
-// "weight = src_embed.weight".
+// shared parameter counts at its first place; elsewhere it is shown as "weight = src_embed.weight".
 #pragma once
 
 #include <string>
@@ -28,7 +27,7 @@ std::string with_commas(int64_t n);
 /// "Linear" for tern::nn::Linear, "Sequential" for tern::nn::Sequential<...>.
 std::string short_name(const std::type_info& type);
 
-/// A module as it is printed: its type, its own tensors, its modules.
+/// A module for printing: its type, its own tensors, its modules.
 struct Outline {
   struct Field {
     std::string name;
@@ -55,7 +54,7 @@ class Outliner {
     } else if constexpr (is_slot<T>) {
       return;  // a flag or a generator
     } else if constexpr (requires { field.outline(*this, name); }) {
-      field.outline(*this, name);  // it knows what it holds: AnyLayer
+      field.outline(*this, name);  // prints what it holds: AnyLayer
     } else if constexpr (HasFields<T>) {
       if (name.empty()) return T::fields(field, *this);  // part of this module
       T::fields(field, module<T>(name));
@@ -81,7 +80,7 @@ class Outliner {
     out_.modules.push_back({list_ + std::string(name), &typeid(T)});
     return Outliner(out_.modules.back());
   }
-  /// The elements of a list belong to the same module under longer names.
+  /// Elements of a list belong to the same module, with longer names.
   Outliner list(std::string_view name) const {
     return Outliner(out_, name.empty() ? list_ : list_ + std::string(name) + ".");
   }
@@ -93,7 +92,7 @@ std::string to_string(const Outline& model);
 
 }  // namespace detail
 
-/// What fmt::print("{}", model) prints. A module walk as others are: parameters learn their names.
+/// The text that fmt::print("{}", model) prints. Gives parameters their names, as any module walk.
 template <detail::HasFields M>
 std::string to_string(const M& model) {
   detail::slots(model);

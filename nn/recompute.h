@@ -1,14 +1,13 @@
-// What a stack of blocks keeps for the backward pass, and what it computes again there. Losses and
-// gradients are the same to the last bit (second derivatives by full are not); random numbers are
-// handed out again.
+// Which results a stack of blocks keeps for the backward pass, and which it recomputes there.
+// Losses and gradients are the same to the last bit (except second derivatives with full). Random
+// numbers are replayed.
 //
-//   none        all that its ops need is kept
-//   selective   but the results of norms, of gates, and of linear with GELU or SiLU: a pass over
-//               each
-//   full        its input alone is kept: the forward pass once more
+//   none        keeps all that its ops need
+//   selective   recomputes norms, gates, and linear with GELU or SiLU: one pass over each
+//   full        keeps only the block's input: one more forward pass
 //
 // (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; Korthikanti et al. 2022,
-// "Reducing Activation Recomputation in Large Transformer Models", whose names these are.)
+// "Reducing Activation Recomputation in Large Transformer Models", the source of these names.)
 #pragma once
 
 #include <span>
@@ -21,13 +20,13 @@ namespace tern::nn {
 
 enum class Recompute { none, selective, full };
 
-/// By their names, for flags and files: none, selective, full.
+/// The names none, selective, full, for flags and files.
 const char* name(Recompute recompute);
 Recompute recompute_named(const std::string& name);
 std::vector<std::string> recompute_names();
 
-/// block(inputs), of which the backward pass computes again what `recompute` says. block is a
-/// std::function<Tensor(std::span<const Tensor>)>; what it captures is as checkpoint() says.
+/// Runs block(inputs); the backward pass recomputes as `recompute` says. block is a
+/// std::function<Tensor(std::span<const Tensor>)>. For its captures see checkpoint().
 template <class F>
 Tensor recomputed(Recompute recompute, const std::vector<Tensor>& inputs, F&& block) {
   switch (recompute) {

@@ -1,5 +1,5 @@
-// Images of another size as layers, for Sequential; the functions and their options are in
-// core/ops/interpolate.h, conv.h and padding.h:
+// Layers that resize images, for Sequential. Functions and options are in core/ops/interpolate.h,
+// conv.h and padding.h:
 //   nn::Upsample up({.scale_factor = 2, .mode = Interpolation::bilinear});
 //   nn::Pad around({1, 1, 1, 1}, PaddingMode::reflect);   // torch.nn.ReflectionPad2d(1)
 #pragma once
@@ -32,8 +32,8 @@ struct PixelUnshuffle {
   static void fields(auto&, auto&&) {}
 };
 
-/// {left, right} of the last axis, then of the one before, ...: with zeros, as torch.nn.ZeroPad2d,
-/// or as ReflectionPad, ReplicationPad and CircularPad of any number of axes.
+/// {left, right} of the last axis, then of the one before, ...: with zeros as torch.nn.ZeroPad2d,
+/// or as ReflectionPad, ReplicationPad and CircularPad for any number of axes.
 struct Pad {
   Dims pads;
   PaddingMode mode;

@@ -1,15 +1,14 @@
-// Recurrent networks, as torch.nn's RNN, GRU and LSTM (batch_first) and their cells; the equations
-// and the gate order are in core/ops/rnn.h. B batch, T steps, C inputs, H units, L layers, D
-// directions (1 or 2).
+// Recurrent networks, as torch.nn's RNN, GRU and LSTM (batch_first), and their cells. Equations and
+// gate order: core/ops/rnn.h. B batch, T steps, C inputs, H units, L layers, D directions (1 or 2).
 //
 //   nn::Lstm lstm(64, 128, rng, {.layers = 2, .bidirectional = true});
 //   auto [y, state] = lstm(x, {.lengths = lengths});   // x (B,T,64) -> y (B,T,256)
-//   auto [z, next] = lstm(more, {.state = state});     // goes on from there
+//   auto [z, next] = lstm(more, {.state = state});     // continues from there
 //
-// Sequences of unequal length are padded to T and come with `lengths`, i64 (B), each in [0, T];
-// nothing has to be sorted or packed. What stands behind a row's length does not matter: there the
-// output is zero, the state at the end is that of the row's last step, and the reverse direction
-// starts at the row's last step. (PyTorch's results with packed sequences.)
+// Sequences of different length are padded to T and passed with `lengths`, i64 (B), each in [0, T];
+// they need not be sorted or packed. Elements after a row's length are ignored: the output is zero
+// there, the final state is that of the row's last step, and the reverse direction starts at that
+// step. (The same results as PyTorch's packed sequences.)
 //
 // Weights are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, with _l1, ... for the
 // layers and _reverse for the second direction; they start in U(±1/sqrt(H)).
@@ -25,13 +24,13 @@
 
 namespace tern::nn {
 
-/// What a recurrent network remembers, a value: (LD, B, H) each, layer by layer, forward before
-/// reverse; (B, H) for a cell. c is an LSTM's only. Undefined tensors stand for zeros.
+/// The state of a recurrent network, a value: (LD, B, H) each, layer by layer, forward before
+/// reverse; (B, H) for a cell. Only an LSTM has c. Undefined tensors mean zeros.
 struct RnnState {
   Tensor h, c;
 
   int64_t batch() const;
-  /// The state of sequences rows[0], rows[1], ... (i64): what decoding goes on with.
+  /// The state of sequences rows[0], rows[1], ... (i64), to continue decoding.
   RnnState select_rows(const Tensor& rows) const;
 };
 
@@ -41,7 +40,7 @@ struct RnnOutput {
 };
 
 struct RnnInputs {
-  RnnState state = {};  ///< to start from
+  RnnState state = {};  ///< initial state
   Tensor lengths = {};  ///< i64 (B); undefined: all rows have T steps
 };
 
@@ -68,7 +67,7 @@ struct RnnParameters {
   }
 };
 
-/// What Rnn, Gru and Lstm have in common: all of it but the kind.
+/// Base of Rnn, Gru and Lstm: everything but the kind.
 struct Recurrent {
   RnnKind kind;
   int64_t in, hidden, layers, directions;
@@ -78,7 +77,7 @@ struct Recurrent {
   Recurrent(RnnKind kind, int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options);
   /// x (B, T, C).
   RnnOutput operator()(const Tensor& x, const RnnInputs& inputs = {}) const;
-  /// A state of zeros for so many sequences, in the type of the weights.
+  /// A zero state for this many sequences, in the type of the weights.
   RnnState zeros(int64_t batch) const;
   static void fields(auto& m, auto&& visit) {
     int64_t i = 0;
@@ -104,7 +103,7 @@ struct Lstm : Recurrent {
   Lstm(int64_t in, int64_t hidden, Rng& rng, const RnnOptions& options = {});
 };
 
-/// One step: x (B, C), h (B, H) or undefined -> h' (B, H). Weights weight_ih, weight_hh, bias_ih,
+/// One step: x (B, C), h (B, H) or undefined -> h' (B, H). Weights: weight_ih, weight_hh, bias_ih,
 /// bias_hh.
 struct RnnCell {
   RnnParameters parameters;
@@ -113,7 +112,7 @@ struct RnnCell {
   RnnCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes,
           RnnNonlinearity nonlinearity = RnnNonlinearity::tanh);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
-  Tensor zeros(int64_t batch) const;  ///< a state of zeros: (batch, H)
+  Tensor zeros(int64_t batch) const;  ///< zero state (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 
@@ -122,7 +121,7 @@ struct GruCell {
 
   GruCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
-  Tensor zeros(int64_t batch) const;  ///< a state of zeros: (batch, H)
+  Tensor zeros(int64_t batch) const;  ///< zero state (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 
@@ -131,7 +130,7 @@ struct LstmCell {
 
   LstmCell(int64_t in, int64_t hidden, Rng& rng, Bias bias = Bias::yes);
   RnnState operator()(const Tensor& x, const RnnState& state = {}) const;
-  RnnState zeros(int64_t batch) const;  ///< a state of zeros: h and c (batch, H)
+  RnnState zeros(int64_t batch) const;  ///< zero state: h and c (batch, H)
   static void fields(auto& m, auto&& visit) { visit("", m.parameters); }
 };
 

@@ -1,7 +1,7 @@
-// Modules and function objects one after the other:
+// Modules and function objects in sequence:
 //   nn::Sequential mlp(nn::Linear(784, 64, rng), nn::Relu(), nn::Linear(64, 10, rng));
 //   mlp(x);  mlp.get<0>().weight;
-// They are named 0, 1, ... as in torch.nn.Sequential.
+// Their names are 0, 1, ..., as in torch.nn.Sequential.
 #pragma once
 
 #include <string>

@@ -11,25 +11,25 @@
 
 namespace tern::nn {
 
-/// How the mixed tokens f meet what passes by, u: u * f, u + f, or f alone (unsplit only).
+/// How the mixed tokens f combine with u: u * f, u + f, or only f (unsplit only).
 enum class Gate { multiplicative, additive, linear };
 
-/// What the matrix W (N, N) is made of: N*N weights; a diagonal constant (Toeplitz) matrix of
-/// 2N-1 weights, W[i][j] = w[N-1 + j-i]; or a circulant one of N, W[i][j] = w[(j-i) mod N].
+/// The form of the matrix W (N, N): N*N weights; a Toeplitz matrix of 2N-1 weights, W[i][j] = w[N-1
+/// + j-i]; or a circulant matrix of N weights, W[i][j] = w[(j-i) mod N].
 enum class SpatialMatrix { full, toeplitz, circulant };
 
 struct SpatialGatingOptions {
   Gate gate = Gate::multiplicative;
-  bool split = true;  ///< u and v are the halves of the channels; else both are x
-  int64_t heads = 1;  ///< each with a W of its own for its share of v's channels
+  bool split = true;  ///< u and v are halves of the channels; else both are x
+  int64_t heads = 1;  ///< each with its own W for its part of v's channels
   SpatialMatrix matrix = SpatialMatrix::full;
   bool causal = false;             ///< token i sees tokens 0..i only
   double weight_bound = 0.05;      ///< W starts in U(±bound); near 0 in the paper
-  bool shorter = false;            ///< takes T < N tokens too, as if padding stood behind them
-  const char* weight_prefix = "";  ///< before the names of weight and bias; "proj." in timm
+  bool shorter = false;            ///< also takes T < N tokens, as if padded to N
+  const char* weight_prefix = "";  ///< prefix of the names of weight and bias; "proj." in timm
 };
 
-/// What a causal unit keeps of the tokens so far: LN(v) (B, t, C). A value.
+/// What a causal unit keeps of earlier tokens: LN(v) (B, t, C). A value.
 struct SpatialGatingCache {
   Tensor values = {};  ///< undefined: no tokens so far
 
@@ -40,12 +40,11 @@ struct SpatialGatingCache {
 
 /// x (B, N, C) -> (B, N, C/2), or (B, N, C) unsplit:
 ///   f[b,m,:] = sum_n W[m,n] LN(v)[b,n,:] + b[m],   y = u * f
-/// `weight` is (N, N), (2N-1) or (N), `bias` (N) of ones; with several heads both have a first
-/// axis H. A fresh unit with W = 0 passes u through, and a gMLP block is then a plain FFN.
+/// `weight` is (N, N), (2N-1) or (N), `bias` (N) of ones. With several heads both have a first axis
+/// H. A new unit with W = 0 passes u through, so a gMLP block is then a plain FFN.
 ///
-/// `added` (same shape as f), where given, is added to f: the tiny attention of aMLP. `real` u8
-/// (B, N), where given, says which tokens are no padding (not 0): the others are left out of the
-/// sum, so that no token's result depends on them.
+/// `added` (same shape as f), if given, is added to f: the tiny attention of aMLP. `real` u8 (B,
+/// N), if given, is 0 for padding: padding is left out of the sum, so that no result depends on it.
 struct SpatialGatingUnit {
   LayerNorm norm;
   Parameter weight, bias;
@@ -54,12 +53,13 @@ struct SpatialGatingUnit {
   SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
                     const SpatialGatingOptions& options = {});
   Tensor operator()(const Tensor& x, const Tensor& added = {}, const Tensor& real = {}) const;
-  /// The same from its two inputs. u (and `added`) may have the first M tokens only, M <= N: then
-  /// only their results are computed.
+  /// The same from its two inputs. u (and `added`) may have only the first M <= N tokens: then only
+  /// their results are computed.
   Tensor gate(const Tensor& u, const Tensor& v, const Tensor& added = {},
               const Tensor& real = {}) const;
-  /// The next tokens x (B, M, C) of a causal unit, behind those of the cache, to which they are
-  /// added. Steps over a sequence are the whole: what a token gives to later ones is LN(v) alone.
+  /// The next tokens x (B, M, C) of a causal unit; they follow those in the cache and are added to
+  /// it. Steps over a sequence give the whole result, since later tokens use only LN(v) of earlier
+  /// ones.
   Tensor step(const Tensor& x, SpatialGatingCache& cache, const Tensor& added = {}) const;
   /// W as (N, N), or (H, N, N) with several heads, masked if causal.
   Tensor spatial_weight() const;
@@ -75,7 +75,7 @@ struct SpatialGatingUnit {
   Tensor mixed(const Tensor& u, const Tensor& values, int64_t first, const Tensor& added) const;
 };
 
-/// Attention with one head of few channels: x (B, N, D) -> (B, N, out).
+/// Attention with one small head: x (B, N, D) -> (B, N, out).
 ///   q, k, v = x W_qkv;  y = softmax(q k^T / sqrt(dim)) v W_out
 struct TinyAttention {
   Linear to_qkv, to_out;
@@ -83,8 +83,7 @@ struct TinyAttention {
 
   TinyAttention(int64_t in, int64_t out, int64_t dim, Rng& rng, bool causal = false);
   Tensor operator()(const Tensor& x, const Mask& mask = {}) const;
-  /// The next tokens x (B, n, D) where it is causal, behind those that the cache holds; they are
-  /// added to it.
+  /// If causal: the next tokens x (B, n, D); they follow those in the cache and are added to it.
   Tensor step(const Tensor& x, KeyValueCache& cache) const;
   static void fields(auto& m, auto&& visit) {
     visit("to_qkv", m.to_qkv);

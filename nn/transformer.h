@@ -1,10 +1,10 @@
-// Layers of the Transformer (Vaswani et al. 2017), named as torch.nn's. B examples, T tokens of the
-// sequence, S tokens of the memory, E channels.
+// Layers of the Transformer (Vaswani et al. 2017), with torch.nn's names. B examples, T tokens of
+// the sequence, S tokens of the memory, E channels.
 //
-//   post-norm   x = norm(x + dropout(f(x)))       the paper's
+//   post-norm   x = norm(x + dropout(f(x)))       as in the paper
 //   pre-norm    x = x + dropout(f(norm(x)))       .norm_first = true; a stack ends with a norm
 //
-// f is self-attention, attention to the memory (decoder) and the position-wise network in turn.
+// f is self-attention, then attention to the memory (decoder), then the position-wise network.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,9 @@ namespace tern::nn {
 
 struct TransformerLayerOptions {
   int64_t dim = 512, heads = 8, ffn = 2048;
-  int64_t kv_heads = 0;                                            ///< 0: as many as heads
-  double dropout = 0.1;                                            ///< of what a sublayer adds
-  std::optional<double> attention_dropout = {}, ffn_dropout = {};  ///< left out: as dropout
+  int64_t kv_heads = 0;                                            ///< 0: same as heads
+  double dropout = 0.1;                                            ///< on the outputs of sublayers
+  std::optional<double> attention_dropout = {}, ffn_dropout = {};  ///< default: dropout
   Activation activation = Activation::relu;
   bool norm_first = false;
   double eps = 1e-5;                      ///< of the norms
@@ -44,8 +44,8 @@ struct PositionWiseFfn {
   }
 };
 
-/// A residual connection around a sublayer f, with its dropout and norm:
-/// norm(x + dropout(f(x))), or x + dropout(f(norm(x))) where the norm comes first.
+/// A residual connection around a sublayer f, with dropout and norm: norm(x + dropout(f(x))), or x
+/// + dropout(f(norm(x))) with norm_first.
 struct AddNorm {
   LayerNorm norm;
   Dropout dropout;
@@ -56,7 +56,7 @@ struct AddNorm {
   Tensor operator()(const Tensor& x, F&& f) const {
     return norm_first ? dropout.add(f(norm(x)), x) : norm.of_sum(f(x), x, dropout);
   }
-  /// Where norms come first: the sum x + dropout(fx), and the next sublayer's norm of it.
+  /// With norm_first: the sum x + dropout(fx), and the next sublayer's norm of it.
   SumAndNorm pass(const Tensor& x, const Tensor& fx, const AddNorm& next) const {
     return next.norm.with_sum(fx, x, dropout);
   }
@@ -72,8 +72,8 @@ struct TransformerEncoderLayer {
   AddNorm residual1, residual2;
 
   TransformerEncoderLayer(const TransformerLayerOptions& options, Rng& rng);
-  /// x (B, T, E) -> (B, T, E); `weights`, if given, receives those of self-attention
-  /// (B, H, T, T).
+  /// x (B, T, E) -> (B, T, E). `weights`, if given, receives the self-attention weights (B, H, T,
+  /// T).
   Tensor operator()(const Tensor& x, const Mask& mask = {}, Tensor* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
     visit("self_attn", m.self_attn);
@@ -85,7 +85,7 @@ struct TransformerEncoderLayer {
   }
 };
 
-/// What a decoder layer keeps between steps: keys and values of its own tokens, and of the memory.
+/// A decoder layer's state between steps: keys and values of its own tokens, and of the memory.
 struct DecoderLayerState {
   KeyValueCache self;
   Tensor memory;  ///< (B, S, 2 G D)
@@ -107,9 +107,9 @@ struct TransformerDecoderLayer {
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
 
-  /// The state before the first token, for memory (B, S, E).
+  /// The state before the first token; memory (B, S, E).
   DecoderLayerState start(const Tensor& memory) const;
-  /// The next tokens x (B, n, E), causal; the state moves on by them.
+  /// Processes the next tokens x (B, n, E), causally, and advances the state.
   Tensor step(const Tensor& x, DecoderLayerState& state, const Mask& memory_mask = {}) const;
 
   static void fields(auto& m, auto&& visit) {
@@ -125,8 +125,8 @@ struct TransformerDecoderLayer {
   }
 };
 
-/// Whether a stack of layers ends with a norm: pre-norm needs it, and torch.nn.Transformer always
-/// has one.
+/// Whether a stack of layers ends with a norm. Pre-norm needs it; torch.nn.Transformer always has
+/// one.
 enum class FinalNorm { no, yes };
 
 struct TransformerEncoder {
@@ -136,7 +136,7 @@ struct TransformerEncoder {
 
   TransformerEncoder(int64_t layers, const TransformerLayerOptions& options, Rng& rng,
                      FinalNorm final_norm = FinalNorm::yes);
-  /// x (B, T, E) -> (B, T, E); `weights`, if given, receives those of every layer.
+  /// x (B, T, E) -> (B, T, E). `weights`, if given, receives those of every layer.
   Tensor operator()(const Tensor& x, const Mask& mask = {},
                     std::vector<Tensor>* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
@@ -154,11 +154,11 @@ struct TransformerDecoder {
                      FinalNorm final_norm = FinalNorm::yes);
   using Weights = std::vector<TransformerDecoderLayer::Weights>;
   using State = std::vector<DecoderLayerState>;
-  /// x (B, T, E), memory (B, S, E) -> (B, T, E); `weights` receives those of every layer.
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E). `weights` receives those of every layer.
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
   State start(const Tensor& memory) const;
-  /// The next tokens x (B, n, E); the state moves on by them.
+  /// Processes the next tokens x (B, n, E) and advances the state.
   Tensor step(const Tensor& x, State& state, const Mask& memory_mask = {}) const;
   static void fields(auto& m, auto&& visit) {
     visit("layers", m.layers);
