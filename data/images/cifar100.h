@@ -1,5 +1,5 @@
 // CIFAR-100 in its official binary form (https://www.cs.toronto.edu/~kriz/cifar.html): 32x32 colour
-// pictures of a hundred classes in twenty groups. Two files, train.bin and test.bin; a record is
+// images of a hundred classes in twenty groups. Two files, train.bin and test.bin; a record has
 // 3074 bytes: the group (0-19), the class (0-99), then the planes as in CIFAR-10.
 #pragma once
 
@@ -17,11 +17,10 @@ struct Cifar100 {
   std::vector<std::string> class_names, group_names;  ///< a hundred and twenty
 };
 
-/// Reads all of it from a folder (which holds the files, or cifar-100-binary with the files, or
-/// cifar-100-binary.tar.gz) or straight from such an archive. Names come from
-/// fine_label_names.txt and coarse_label_names.txt; without them they are the numbers. Sets with
-/// fewer records are fine. IoError for what is missing, of another size, or labelled out of range,
-/// with file and record.
+/// Reads all of it from a folder (with the files, with a folder cifar-100-binary, or with
+/// cifar-100-binary.tar.gz) or directly from such an archive. Names come from fine_label_names.txt
+/// and coarse_label_names.txt, else they are numbers. Smaller sets work. IoError with file and
+/// record: a missing file, a wrong size, a label out of range.
 Cifar100 load_cifar100(const std::string& path);
 
 }  // namespace tern::data

@@ -1,4 +1,4 @@
-// A 32x32 colour picture as bytes.
+// A 32x32 colour image as bytes.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ constexpr int kImageSide = 32;
 constexpr int kImagePixels = kImageSide * kImageSide;
 constexpr int kImageBytes = kImageChannels * kImagePixels;
 
-/// (3, 32, 32): the red, the green and the blue plane, each by rows from the top.
+/// (3, 32, 32): the red, the green and the blue plane, each row by row from the top.
 using Image = std::array<uint8_t, kImageBytes>;
 
 }  // namespace tern::data

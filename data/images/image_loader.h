@@ -1,4 +1,4 @@
-// From pictures of bytes to batches of tensors.
+// From images in bytes to batches of tensors.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@
 namespace tern::data {
 
 struct ImageSample {
-  std::shared_ptr<const Image> image;  ///< keeps alive what it belongs to
+  std::shared_ptr<const Image> image;  ///< keeps its image set alive
   int64_t label = 0;
 };
 
-/// The pictures of a set, which stays alive as long as the dataset.
+/// The images of a set, which lives as long as the dataset.
 Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set);
 
 struct Batch {
   Tensor images;   ///< (B, 3, 32, 32) f32, augmented and normalised
-  Tensor labels;   ///< (B) i64; with mixing, of the picture that has the share lambda
-  Tensor targets;  ///< (B, classes) f32 probabilities, with mixing; undefined otherwise
-  Tensor indices;  ///< (B) i64: the samples' numbers in the dataset
+  Tensor labels;   ///< (B) i64; after mixing, of the image with weight lambda
+  Tensor targets;  ///< (B, classes) f32 probabilities after mixing, else undefined
+  Tensor indices;  ///< (B) i64: indices of the samples in the dataset
 };
 
 struct ImageLoaderOptions {
@@ -34,7 +34,7 @@ struct ImageLoaderOptions {
   int64_t classes = 10;
 };
 
-/// Batches for training, or with shuffle off and nothing else on, for evaluation.
+/// Batches for training; for evaluation turn shuffle off and leave the rest off.
 Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options);
 
 }  // namespace tern::data

@@ -1,5 +1,5 @@
-// MNIST and its kin (Fashion-MNIST, KMNIST, EMNIST) in the idx format
-// (http://yann.lecun.com/exdb/mnist): an array of numbers with its sizes in front, big-endian.
+// MNIST and similar sets (Fashion-MNIST, KMNIST, EMNIST) in the idx format
+// (http://yann.lecun.com/exdb/mnist): an array of numbers after its sizes, big-endian.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tern::data {
 
-/// An idx file, plain or gzip: u8 stays, signed bytes and integers of 16 and 32 bits become i64,
-/// f32 and f64 stay. IoError, before anything is allocated, for sizes that are not the file's.
+/// Loads an idx file, plain or gzip. u8, f32 and f64 stay; signed bytes and 16- and 32-bit integers
+/// become i64. IoError, before allocating anything, if the sizes do not match the file.
 Tensor load_idx(const std::string& path);
 
 struct Mnist {
@@ -17,9 +17,9 @@ struct Mnist {
   Tensor train_labels, test_labels;  ///< (N) i64
 };
 
-/// Of the folder's train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
-/// t10k-labels-idx1-ubyte, each plain or with .gz, also with a dot before idx. IoError for files
-/// that are missing or do not belong together.
+/// Reads the folder's train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
+/// t10k-labels-idx1-ubyte, each plain or with .gz, or with a dot before idx. IoError for files that
+/// are missing or do not match each other.
 Mnist load_mnist(const std::string& folder);
 
 }  // namespace tern::data

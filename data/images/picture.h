@@ -1,7 +1,6 @@
-// Colour pictures of any size, read from PNG (libpng) and JPEG (libjpeg-turbo) files, resized and
-// cropped as Pillow does it. Files are not trusted: sizes are checked before anything is
-// allocated; what is damaged, truncated or of another format is an IoError with the file and, where
-// it is known, the position.
+// Colour images of any size from PNG (libpng) and JPEG (libjpeg-turbo) files, resized and cropped
+// as in Pillow. Files are not trusted: sizes are checked before anything is allocated. IoError for
+// damaged, truncated and other files, with the file and, if known, the position.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace tern::data {
 
 struct Picture {
   int64_t height = 0, width = 0;
-  std::vector<uint8_t> rgb;  ///< (height, width, 3), by rows from the top
+  std::vector<uint8_t> rgb;  ///< (height, width, 3), row by row from the top
 
   const uint8_t* row(int64_t y) const { return rgb.data() + y * width * 3; }
   uint8_t* row(int64_t y) { return rgb.data() + y * width * 3; }
@@ -25,39 +24,38 @@ struct DecodeOptions {
   int64_t max_pixels = 89478485;  ///< height times width; Pillow's limit
 };
 
-/// The picture in the bytes of a PNG or JPEG file, known by its first bytes. Values are those of
-/// Pillow's convert("RGB"): grey in all three channels, palettes looked up, CMYK turned into RGB,
-/// transparency dropped; of 16 bits the upper 8. Turns that EXIF asks for are not made. `name` is
-/// what errors call it.
+/// Decodes a PNG or JPEG file, recognised by its first bytes. Values are those of Pillow's
+/// convert("RGB"): grey in all three channels, palettes resolved, CMYK converted to RGB,
+/// transparency dropped, 16 bits cut to the upper 8. EXIF rotation is ignored. Errors show `name`.
 Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
                        const DecodeOptions& options = {});
-/// The same of a file, of at most 1 GiB.
+/// The same for a file of at most 1 GiB.
 Picture load_picture(const std::string& path, const DecodeOptions& options = {});
 
-/// The bytes of an RGB PNG of 8 bits.
+/// The bytes of an 8-bit RGB PNG.
 std::string encode_png(const Picture& picture);
-/// Writes them, whole or not at all.
+/// Writes them to a file, completely or not at all.
 void save_png(const std::string& path, const Picture& picture);
 
 enum class Filter { bilinear, bicubic };  ///< bicubic: a = -0.5, as Pillow's
 
-/// The picture in another size. Each pixel is a weighted mean over the pixels of the old picture
-/// that it covers (antialiased), rounded to bytes once across and then once down: Pillow's resize,
-/// byte for byte. (Pillow 13 goes down first where that is less work; single bytes then differ by
-/// up to 6 where one side grows much and the other shrinks.)
+/// Resizes with antialiasing: each pixel is a weighted mean of the old pixels that it covers.
+/// Resizes and rounds to bytes first across, then down: Pillow's resize, byte for byte. (Pillow 13
+/// begins with down if that is less work; single bytes then differ by up to 6 if one side grows
+/// much and the other shrinks.)
 Picture resize(const Picture& x, int64_t height, int64_t width, Filter filter = Filter::bilinear);
-/// The shorter side becomes `size`, the other keeps the proportion, rounded down
+/// Resizes the shorter side to `size` and keeps the proportions, rounded down
 /// (torchvision.transforms.Resize).
 Picture resize_shorter(const Picture& x, int64_t size, Filter filter = Filter::bilinear);
 
-/// Rows top to top + height, columns left to left + width; Error if they are not all there.
+/// Rows top to top + height, columns left to left + width. Error if they exceed the image.
 Picture crop(const Picture& x, int64_t top, int64_t left, int64_t height, int64_t width);
-/// The middle; Error if the picture is smaller.
+/// The middle. Error if the image is smaller.
 Picture center_crop(const Picture& x, int64_t height, int64_t width);
-/// Left to right.
+/// Mirrors left to right.
 Picture mirror(const Picture& x);
 
-/// (3, height, width) u8.
+/// As (3, height, width) u8.
 Tensor to_tensor(const Picture& x);
 /// From (3, height, width) u8.
 Picture to_picture(const Tensor& x);

@@ -1,4 +1,4 @@
-// Pictures on the disk, a folder a class, as torchvision's ImageFolder; and batches of them.
+// Images on disk in one folder per class, as in torchvision's ImageFolder, and batches of them.
 //
 //   data::PictureFolder train = data::open_picture_folder("imagenette/train");
 //   auto loader = data::picture_loader(train.dataset(), {.size = 128, .augment = true});
@@ -26,33 +26,33 @@ struct PictureFile {
 };
 
 struct PictureFolder {
-  std::vector<std::string> class_names;  ///< the folders in ascending order; label i is name i
+  std::vector<std::string> class_names;  ///< the folders in ascending order; label i has name i
   std::vector<PictureFile> files;        ///< by class, then by path
-  /// Reads and decodes a file when its sample is asked for.
+  /// Reads and decodes a file when its sample is requested.
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
 };
 
-/// Looks into FOLDER/CLASS/ and the folders below it (where links are not followed) for .png,
-/// .jpg and .jpeg files, in any case of letters; other files are left alone. Nothing is read yet.
-/// IoError: no folder, no classes, or a class without a picture.
+/// Searches FOLDER/CLASS/ and its subfolders (without following links) for .png, .jpg and .jpeg
+/// files in any letter case, and ignores others. Reads no image yet. IoError: no folder, no
+/// classes, or a class without images.
 PictureFolder open_picture_folder(const std::string& folder);
 
 struct PictureLoaderOptions {
   LoaderOptions order = {};
-  int64_t size = 224;  ///< of the batch's pictures: (B, 3, size, size)
-  /// false: the shorter side is resized to `shorter` (0: size * 8 / 7, as 256 for 224), the middle
-  /// is cut out. true: a random part of `scale` of the area and of a ratio of sides within `ratio`
-  /// is cut out and resized (RandomResizedCrop), half of them mirrored.
+  int64_t size = 224;  ///< of the batch's images: (B, 3, size, size)
+  /// false: resizes the shorter side to `shorter` (0: size * 8 / 7, as 256 for 224) and crops the
+  /// middle. true: crops a random part, with its area in `scale` and its aspect ratio in `ratio`,
+  /// resizes it (RandomResizedCrop) and mirrors some images.
   bool augment = false;
   int64_t shorter = 0;
   std::array<double, 2> scale = {0.08, 1}, ratio = {3.0 / 4, 4.0 / 3};
-  double mirrored = 0.5;  ///< share of mirrored pictures with `augment`
+  double mirrored = 0.5;  ///< share of mirrored images with `augment`
   Filter filter = Filter::bilinear;
-  /// ImageNet's.
+  /// ImageNet's statistics.
   Normalization normalization = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 };
 
-/// What the loader makes of one picture; `rng` is used with augment alone.
+/// What the loader makes of one image. `rng` is only used with `augment`.
 Picture fit_picture(const Picture& x, const PictureLoaderOptions& options, Rng& rng);
 
 /// Batches of images (B, 3, size, size) f32, normalised, with labels and indices.

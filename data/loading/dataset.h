@@ -1,16 +1,16 @@
-// A dataset: a number of samples and a way to get the i-th. Datasets are small values (copies
-// share what is inside) and are put together by map, subset, limit, shuffle, concat and batch;
-// nothing is read or computed before a sample is asked for.
+// A dataset: a number of samples and a function that gets the i-th. Datasets are small values
+// (copies share their content). map, subset, limit, shuffle, concat and batch combine them. Nothing
+// is read or computed before a sample is requested.
 //
 //   Dataset<ImageSample> few = image_dataset(cifar.train).shuffle(7).limit(1000);
 //
-// One of your own is a function, or a type with size() and get():
+// Your own is a function, or a type with size() and get():
 //
 //   Dataset squares(100, [](int64_t i) { return Square{i * i}; });
 //   Dataset houses(HouseFile("houses.csv"));
 //
-// get() must give the same sample for the same i and be safe to call from several threads.
-// Randomness (augmentation) belongs to the loader, which knows the epoch: see loader.h.
+// get() must give the same sample for the same i, and must be safe to call from several threads.
+// Random augmentation belongs to the loader, which knows the epoch: see loader.h.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,10 @@
 
 namespace tern::data {
 
-/// 0, 1, ..., n - 1 in a random order, all orders equally likely.
+/// 0, 1, ..., n - 1 in a uniformly random order.
 std::vector<int64_t> permutation(int64_t n, Rng rng);
 
-/// What can be made a Dataset: size() samples, the i-th from get(i), both const.
+/// A type that can become a Dataset: size() samples, the i-th from get(i), both const.
 template <class S>
 concept SampleSource = requires(const S& source, int64_t i) {
   { source.size() } -> std::convertible_to<int64_t>;
@@ -38,7 +38,7 @@ concept SampleSource = requires(const S& source, int64_t i) {
 };
 
 namespace detail {
-/// The sample of what is no SampleSource.
+/// The sample type if there is no SampleSource.
 struct NoSample {};
 }  // namespace detail
 
@@ -47,8 +47,8 @@ class Dataset {
  public:
   using Sample = T;
 
-  /// get(i) for i in [0, size): any function that gives a T and may be called from several threads
-  /// at a time (so a `mutable` lambda does not compile).
+  /// get(i) for i in [0, size): any function that returns a T and may be called from several
+  /// threads at a time (a `mutable` lambda does not compile).
   template <class Get>
   Dataset(int64_t size, Get get)
       : size_(size), get_(std::make_shared<const std::function<T(int64_t)>>(std::move(get))) {
@@ -58,13 +58,13 @@ class Dataset {
         "on several threads at a time, so it is no mutable lambda");
     check(size >= 0, "Dataset: the size {} is negative", size);
   }
-  /// A dataset of values at hand.
+  /// A dataset of existing values.
   explicit Dataset(std::vector<T> values) : Dataset(of(std::move(values))) {}
   /// A dataset of a type of your own.
   template <SampleSource Source>
   requires(!std::same_as<Source, Dataset>) explicit Dataset(Source source)
       : Dataset(from(std::move(source))) {}
-  /// What is neither is refused with a reason.
+  /// Refuses other types with a readable error.
   template <class Source>
   requires(!SampleSource<Source> && !std::convertible_to<Source, std::vector<T>>)  //
       explicit Dataset(Source)
@@ -91,7 +91,7 @@ class Dataset {
         size_, [from = *this, f = std::move(f)](int64_t i) -> To { return f(from.get(i)); });
   }
 
-  /// The samples with these numbers, in this order.
+  /// The samples with these indices, in this order.
   Dataset subset(std::vector<int64_t> indices) const {
     for (int64_t i : indices)
       check(i >= 0 && i < size_, "Dataset::subset: sample {} of {}", i, size_);
@@ -109,7 +109,7 @@ class Dataset {
     return first;
   }
 
-  /// The samples in one random order. (The loader shuffles anew for each epoch.)
+  /// The samples in one random order. (The loader shuffles again for each epoch.)
   Dataset shuffle(uint64_t seed) const { return subset(permutation(size_, Rng(seed))); }
 
   /// These samples, then the others'.
@@ -119,7 +119,7 @@ class Dataset {
     });
   }
 
-  /// Groups of n consecutive samples; the last may have fewer, or is left out.
+  /// Groups of n consecutive samples. The last may have fewer, or is dropped.
   Dataset<std::vector<T>> batch(int64_t n, bool drop_last = false) const {
     check(n >= 1, "Dataset::batch: batches of {} samples", n);
     const int64_t batches = drop_last ? size_ / n : (size_ + n - 1) / n;

@@ -1,13 +1,13 @@
-// A loader of any dataset: samples are fetched and put together on the worker threads.
+// A loader of any dataset: worker threads get the samples and combine them into batches.
 //
 //   Dataset houses(500, [](int64_t i) { return read_house(i); });
 //   auto loader = dataset_loader(houses, [](const std::vector<House>& samples) {
-//     return HouseBatch{...};  // the collate function: any type that can be moved
+//     return HouseBatch{...};  // the collate function: any movable type
 //   }, {.batch = 32, .seed = 1, .workers = 2});
 //   for (HouseBatch& batch : loader) ...
 //
-// What get(), a map() on the way or the transform throws is reported with the sample's number,
-// what collate throws with the batch's samples.
+// Exceptions of get(), a map() or the transform are reported with the sample's index, those of
+// collate with the batch's samples.
 #pragma once
 
 #include <concepts>
@@ -20,12 +20,12 @@
 
 namespace tern::data {
 
-/// Batches as transform and collate make them, in an order as Loader says:
-/// - transform(sample, rng) changes a sample at random; the generator is that of the sample in this
-///   epoch, the same for any number of workers;
-/// - collate(samples) takes the batch as a std::vector, or collate(samples, plan) with its
-///   BatchPlan beside it, for the samples' numbers and the batch's generator.
-/// Both run on several threads at a time and must depend on their arguments alone.
+/// Batches made by transform and collate, in the loader's order:
+/// - transform(sample, rng) changes a sample at random; its generator belongs to this sample and
+///   epoch, for any number of workers;
+/// - collate(samples) gets the batch as a std::vector; or collate(samples, plan) also gets its
+///   BatchPlan, with the samples' indices and the batch's generator.
+/// Both run on several threads at a time and must depend only on their arguments.
 template <class T, class Transform, class Collate>
 auto dataset_loader(Dataset<T> data, Transform transform, Collate collate,
                     const LoaderOptions& options) {

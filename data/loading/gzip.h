@@ -1,7 +1,7 @@
-// Bytes of a file one after another; gzip files (https://www.rfc-editor.org/rfc/rfc1952) are
-// unpacked on the way, others are read as they are. Nothing is trusted: a truncated or damaged
-// stream, a wrong checksum and a stream that unpacks to more than the limit throw IoError with
-// the file, the position and the reason. Memory is a fixed buffer, whatever the file says.
+// The bytes of a file in order. gzip files (https://www.rfc-editor.org/rfc/rfc1952) are unpacked on
+// the fly, other files are read as they are. Files are not trusted: a truncated or damaged stream,
+// a wrong checksum or too many unpacked bytes throw IoError with file, position and reason. Memory
+// is a fixed buffer, independent of the file.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,32 @@ namespace tern::data {
 class ByteReader {
  public:
   struct Options {
-    int64_t max_bytes = int64_t{1} << 36;  ///< the most (unpacked) bytes that are handed out
-    /// Bytes that a byte of a gzip file may unpack to, on average: text and pictures have below 20,
-    /// a file made to fill memory 1000. The first 16 MiB are free.
+    int64_t max_bytes = int64_t{1} << 36;  ///< limit of the (unpacked) bytes
+    /// Limit of unpacked bytes per byte of a gzip file, on average: below 20 for text and images,
+    /// 1000 for a malicious file. The first 16 MiB do not count.
     int64_t max_ratio = 100;
   };
 
-  /// Opens a regular file; whether it is gzip is seen from its first two bytes.
+  /// Opens a regular file. Its first two bytes tell whether it is gzip.
   explicit ByteReader(std::string path) : ByteReader(std::move(path), Options{}) {}
   ByteReader(std::string path, Options options);
   ~ByteReader();
   ByteReader(ByteReader&&) noexcept;
   ByteReader& operator=(ByteReader&&) noexcept;
 
-  /// Copies the next bytes to `to`; fewer than n only where the stream ends.
+  /// Copies the next bytes to `to`; fewer than n only at the end of the stream.
   int64_t read(void* to, int64_t n);
-  /// Copies exactly n bytes; IoError where the stream ends before.
+  /// Copies exactly n bytes. IoError if the stream ends before.
   void read_exactly(void* to, int64_t n);
   void skip(int64_t n);
-  /// Reads to the end, which is where a gzip stream keeps its checksum.
+  /// Reads to the end, where a gzip stream has its checksum.
   void drain();
 
-  /// (Unpacked) bytes read so far.
+  /// Number of (unpacked) bytes read so far.
   int64_t position() const;
-  /// Bytes of the file itself that these were.
+  /// Number of bytes of the file itself that were read for them.
   int64_t file_position() const;
-  /// (Unpacked) bytes from here to the end, where that is known: not for gzip.
+  /// Number of (unpacked) bytes left, if known: not for gzip.
   std::optional<int64_t> remaining() const;
   bool is_gzip() const;
   const std::string& path() const;

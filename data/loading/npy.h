@@ -1,13 +1,13 @@
-// NumPy's files of arrays (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html),
+// NumPy's array files (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html),
 // versions 1 to 3, and npz, zip archives of them. Files are not trusted: types, shapes and sizes
-// are checked before anything is allocated; IoError names the file, the array and the byte.
+// are checked before anything is allocated. IoError names the file, the array and the byte.
 //
 //   Tensor x = data::load_npy("x.npy");
 //   data::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
 //
-// Reading: f4, f8, i8 and u1 are f32, f64, i64 and u8; bool becomes u8, f2 becomes f32, the smaller
-// integers i64. Either byte order, C and Fortran order. Others (complex numbers, texts, objects,
-// records, u8) are refused by name. Writing: little-endian, version 1.
+// Reading: f4, f8, i8 and u1 become f32, f64, i64 and u8; bool becomes u8, f2 becomes f32, smaller
+// integers become i64. Both byte orders; C and Fortran order. Other types (complex numbers,
+// strings, objects, records, uint64) are refused by name. Writing: little-endian, version 1.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ Tensor load_npy(const std::string& path);
 struct NpyOptions {
   bool fortran_order = false;  ///< the first axis varies fastest in the file
 };
-/// Whole or not at all.
+/// Writes completely or not at all.
 void save_npy(const std::string& path, const Tensor& x, const NpyOptions& options = {});
 
-/// The arrays in the order of the archive, stored or deflated; names without ".npy". At most 64 GiB
-/// of numbers together, and no more than deflate can pack into the file's size.
+/// The arrays in archive order, stored or deflated, with names without ".npy". At most 64 GiB
+/// together, and no more than deflate can pack into the file's size.
 NamedTensors load_npz(const std::string& path);
 
-/// As numpy.savez: nothing is packed. Names must be distinct, not empty, and have no control
-/// characters. Whole or not at all.
+/// As numpy.savez, without compression. Names must be distinct and nonempty, without control
+/// characters. Writes completely or not at all.
 void save_npz(const std::string& path, const NamedTensors& arrays, const NpyOptions& options = {});
 
 }  // namespace tern::data

@@ -1,4 +1,4 @@
-// A collate function for samples of one's own: a struct of tensors, and of such structs, becomes
+// A collate function for your own samples. It turns structs of tensors (and of such structs) into
 // the same struct with a new first axis in every tensor.
 //
 //   struct Pose {
@@ -10,7 +10,7 @@
 //   struct Frame {
 //     Tensor image;             // (3, H, W)
 //     Pose pose;
-//     std::vector<Tensor> ears; // as many in every sample
+//     std::vector<Tensor> ears; // the same number in every sample
 //     static void fields(auto& f, auto&& visit) {
 //       visit("image", f.image), visit("pose", f.pose), visit("ears", f.ears);
 //     }
@@ -18,9 +18,9 @@
 //   auto loader = data::dataset_loader(frames, data::Stack{}, {.batch = 32});
 //   for (Frame& batch : loader) ...  // batch.image (32, 3, H, W)
 //
-// Fields are named as a module's are. Numbers are tensors too: scalar(label, DType::i64) becomes
-// (B). An undefined tensor is undefined in the batch if it is so in every sample. Samples that do
-// not fit each other are an Error that names the field, the sample and both shapes.
+// Fields are named as in modules. Numbers are tensors too: scalar(label, DType::i64) becomes (B). A
+// tensor that is undefined in every sample is undefined in the batch. If samples do not match, an
+// Error names the field, the sample and both shapes.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ struct IsArray : std::false_type {};
 template <class T, size_t n>
 struct IsArray<std::array<T, n>> : std::true_type {};
 
-/// Element i of every sample's list.
+/// Element i of each sample's list.
 template <class List>
 auto elements_of(const std::vector<const List*>& of, size_t i) {
   std::vector<const typename List::value_type*> out;
@@ -63,7 +63,7 @@ auto elements_of(const std::vector<const List*>& of, size_t i) {
   return out;
 }
 
-/// The field number `index`, of type F, of every sample.
+/// Field `index`, of type F, of each sample.
 template <class F, class T>
 std::vector<const F*> fields_of(const std::vector<const T*>& of, size_t index) {
   std::vector<const F*> out;
@@ -105,7 +105,7 @@ void stack_into(const std::string& path, T& to, const std::vector<const T*>& of)
 
 }  // namespace detail
 
-/// The collate function: a batch of one sample type is of that type.
+/// The collate function: the batch has the type of the samples.
 struct Stack {
   template <class T>
   T operator()(const std::vector<T>& samples) const {

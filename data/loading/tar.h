@@ -1,8 +1,7 @@
-// Reads a tar archive, packed by gzip or not, from front to back: POSIX ustar, pax and GNU.
-// https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html
-// Members are only read, never written to disk, so their names need not be trusted. Damage (a
-// header with a wrong checksum, sizes beyond the archive, an early end) throws IoError with the
-// file and the position.
+// Reads a tar archive in order, plain or gzip: POSIX ustar, pax and GNU.
+// https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html Members are only read, never
+// written to disk, so their names need not be trusted. Damage (a wrong header checksum, sizes
+// beyond the archive, an early end) throws IoError with file and position.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 namespace tern::data {
 
 struct TarMember {
-  std::string name;     ///< as the archive has it: may hold directories, "..", anything
+  std::string name;     ///< as in the archive: may contain folders, "..", anything
   int64_t size = 0;     ///< bytes of content
   bool is_file = true;  ///< an ordinary file, not a directory, link or device
 };
@@ -25,12 +24,12 @@ class TarReader {
   TarReader(std::string path, ByteReader::Options options)
       : bytes_(std::move(path), options), max_bytes_(options.max_bytes) {}
 
-  /// The next member, past whatever is unread of the one before; nothing after the last. The
-  /// archive is then read to its end, so that its checksum is known to be right.
+  /// The next member, skipping what is unread of the previous one; nothing after the last. The
+  /// archive is then read to its end, which checks its checksum.
   std::optional<TarMember> next();
-  /// Copies the next bytes of the current member; fewer than n only where it ends.
+  /// Copies the next bytes of the current member; fewer than n only at its end.
   int64_t read(void* to, int64_t n);
-  /// Copies exactly n bytes of the current member; IoError if it has fewer left.
+  /// Copies exactly n bytes of the current member. IoError if it has fewer left.
   void read_exactly(void* to, int64_t n);
 
   const ByteReader& bytes() const { return bytes_; }

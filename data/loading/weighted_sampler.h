@@ -1,13 +1,13 @@
-// Samples drawn by weight: torch.utils.data.WeightedRandomSampler. For classes of which one has far
-// more samples than another, give each sample the inverse of its class's number:
+// Samples drawn by weight: torch.utils.data.WeightedRandomSampler. For unbalanced classes give each
+// sample the inverse of its class's size:
 //
 //   std::vector<double> weights;
 //   for (int64_t label : labels) weights.push_back(1 / count[label]);
 //   auto loader = dataset_loader(data, collate,
 //                                {.batch = 32, .seed = 1, .sampler = weighted_sampler(weights)});
 //
-// What an epoch draws depends on the loader's seed and the epoch alone: on no number of workers,
-// and a loader that is set to a saved position goes on with the same samples.
+// An epoch's samples depend only on the loader's seed and the epoch, not on the number of workers.
+// A loader set to a saved position continues with the same samples.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 namespace tern::data {
 
 struct WeightedSamplerOptions {
-  int64_t num_samples = 0;  ///< drawn in an epoch; 0: as many as there are weights
-  bool replacement = true;  ///< false: no sample twice in an epoch
+  int64_t num_samples = 0;  ///< per epoch; 0: as many as weights
+  bool replacement = true;  ///< false: no sample twice per epoch
 };
 
-/// Draws sample i with a probability of weights[i] / sum(weights). Without replacement each draw is
-/// one among those that are left, by their weights, as torch.multinomial's: what is heavy comes
-/// early. What has no weight never comes. Weights need not sum to 1.
+/// Draws sample i with probability weights[i] / sum(weights). Weights need not sum to 1; a weight
+/// of 0 is never drawn. Without replacement each draw is among the remaining samples, by their
+/// weights, as in torch.multinomial: heavy samples tend to come early.
 ///
-/// Error: a weight is negative, infinite or NaN; all are 0; without replacement there are fewer
-/// weights above 0 than samples to draw.
+/// Error: a weight is negative, infinite or NaN; all are 0; without replacement fewer weights are
+/// above 0 than samples to draw.
 Sampler weighted_sampler(const std::vector<double>& weights,
                          const WeightedSamplerOptions& options = {});
 

@@ -2,8 +2,8 @@
 // (Popović 2015, https://aclanthology.org/W15-3049) as sacreBLEU 2 computes them
 // (https://github.com/mjpost/sacrebleu, Post 2018), and the toy score of d2l.ai.
 //
-// Hypotheses and references are plain text, one sentence each, not tokenised; one reference a
-// sentence. A signature says how a score was computed, so that others can compare theirs.
+// Hypotheses and references are plain text, not tokenised, one sentence each, with one reference
+// per sentence. A signature says how a score was computed, so that scores can be compared.
 #pragma once
 
 #include <array>
@@ -18,25 +18,25 @@ namespace tern::data {
 inline constexpr int kBleuOrder = 4;  ///< n-grams of 1 to 4 tokens
 
 enum class BleuTokens {
-  v13a,       ///< as the script mteval-v13a of the WMT does
-  character,  ///< every character that is no white space
-  none,       ///< what stands between spaces
+  v13a,       ///< as the WMT's script mteval-v13a
+  character,  ///< every character except white space
+  none,       ///< words between spaces
 };
 
-/// What stands for the precision of an order without a match (Chen and Cherry 2014).
+/// Replaces the precision of an order without a match (Chen and Cherry 2014).
 enum class BleuSmoothing {
-  exp,    ///< 1/2, 1/4, ... of a match for the first such order, the second, ...
-  floor,  ///< smoothing_value of a match
-  add_k,  ///< smoothing_value more matches and n-grams in every order but the first
-  none,   ///< 0, and so the score
+  exp,    ///< 1/2, 1/4, ... matches for the first such order, the second, ...
+  floor,  ///< smoothing_value matches
+  add_k,  ///< adds smoothing_value to matches and n-grams of every order but the first
+  none,   ///< 0, which makes the score 0
 };
 
 struct BleuOptions {
   BleuTokens tokens = BleuTokens::v13a;
   bool lowercase = false;
   BleuSmoothing smoothing = BleuSmoothing::exp;
-  std::optional<double> smoothing_value = {};  ///< by default 0.1 for floor, 1 for add_k
-  bool effective_order = false;  ///< only orders that the hypotheses are long enough for
+  std::optional<double> smoothing_value = {};  ///< default 0.1 for floor, 1 for add_k
+  bool effective_order = false;  ///< use only orders for which the hypotheses are long enough
 };
 
 struct BleuScore {
@@ -48,11 +48,11 @@ struct BleuScore {
   int64_t hypothesis_length = 0, reference_length = 0;  ///< in tokens
 };
 
-/// One score for all sentences together. Error: different numbers of sentences, or none.
+/// One score over all sentences. Error: different numbers of sentences, or none.
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::string> references, const BleuOptions& options = {});
 
-/// Of one sentence; effective order is the usual choice here.
+/// The score of one sentence; it usually needs effective_order.
 BleuScore sentence_bleu(const std::string& hypothesis, const std::string& reference,
                         const BleuOptions& options = {.effective_order = true});
 
@@ -62,15 +62,15 @@ std::string bleu_signature(const BleuOptions& options);
 /// sacreBLEU's line: "BLEU|<signature> = 36.33 68.1/43.5/28.9/19.6 (BP = 1.000 ratio = ...)".
 std::string to_string(const BleuScore& score, const BleuOptions& options);
 
-/// A sentence as BLEU sees it: tokens with single spaces between.
+/// A sentence as BLEU tokenises it: tokens separated by single spaces.
 std::string bleu_tokenize(std::string_view sentence, BleuTokens tokens);
 
 struct ChrfOptions {
   bool lowercase = false;
 };
 
-/// chrF2: F-score of character n-grams (1 to 6, no white space), recall weighing twice; 0 to 100.
-/// Error: different numbers of sentences, or none.
+/// chrF2: F-score of character n-grams (1 to 6, without white space), with recall weighted twice; 0
+/// to 100. Error: different numbers of sentences, or none.
 double corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
                    const ChrfOptions& options = {});
 
@@ -78,8 +78,8 @@ double corpus_chrf(std::span<const std::string> hypotheses, std::span<const std:
 std::string chrf_signature(const ChrfOptions& options);
 
 /// "bleu" of d2l.ai's chapters on translation (section 10.7), 0 to 1; not comparable with BLEU:
-/// exp(min(0, 1 - len(label) / len(predicted))) prod_n p_n^(1/2^n), n up to k and the length of
-/// `predicted`, words being what stands between single spaces.
+/// exp(min(0, 1 - len(label) / len(predicted))) prod_n p_n^(1/2^n), for n up to k and the length of
+/// `predicted`. Words are separated by single spaces.
 double d2l_bleu(std::string_view predicted, std::string_view label, int64_t k);
 
 }  // namespace tern::data

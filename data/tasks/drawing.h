@@ -1,11 +1,11 @@
-// What the tasks of sequence_tasks.h have in common. Inside of data/tasks only.
+// Shared by the tasks of sequence_tasks.h. Inside of data/tasks only.
 #pragma once
 
 #include "tern/data/tasks/sequence_tasks.h"
 
 namespace tern::data {
 
-/// Error unless there is at least one of what is counted, and the range goes upwards from 1.
+/// Error unless `count` is at least 1 and the range ascends from at least 1.
 void check_sizes(const char* task, int64_t count, SizeRange range);
 
 int64_t draw_size(SizeRange range, Rng& rng);
@@ -13,13 +13,13 @@ int64_t draw_size(SizeRange range, Rng& rng);
 /// 0 and 1, equally likely.
 Tensor random_bits(const Shape& shape, Rng& rng);
 
-/// All zero.
+/// A batch of zeros.
 SequenceBatch blank(int64_t batch, int64_t steps, int64_t inputs, int64_t outputs);
 
 /// Writes `part` (B, t, c) into `whole` (B, T, C) from this step and channel on.
 void put(const Tensor& whole, int64_t step, int64_t channel, const Tensor& part);
 
-/// The targets count from this step on.
+/// Makes the targets count from this step on.
 void count_from(const SequenceBatch& batch, int64_t step);
 
 }  // namespace tern::data

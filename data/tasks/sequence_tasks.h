@@ -1,7 +1,7 @@
-// The five tasks of the Neural Turing Machine (Graves, Wayne & Danihelka 2014, section 4): made-up
-// sequences that a network reads and answers, bit by bit. A batch is drawn from a generator; all
-// its sequences have the sizes of one draw, so that none is padded. T steps, the channels of the
-// inputs and of the targets beside each task.
+// The five tasks of the Neural Turing Machine (Graves, Wayne & Danihelka 2014, section 4): random
+// sequences that a network reads and answers, bit by bit. All sequences of a batch have the same
+// randomly drawn sizes, so none is padded. T steps; each task describes its input and target
+// channels.
 //
 //   Rng rng(0);
 //   SequenceTask task = copy_task();                     // or sequence_task("copy")
@@ -9,7 +9,7 @@
 //   SequenceBatch longer = task.draw_length(16, 80, rng);
 //   Tensor nats = cost_in_nats(model(b.input), b);       // a mean over the batch: a loss
 //
-// What is drawn depends on the generator alone.
+// The sequences depend only on the generator.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct SequenceBatch {
   Tensor mask;    ///< (B, T), 1 at the steps whose targets count, else 0
 };
 
-/// Sizes that are drawn evenly, both ends included.
+/// A uniform range of sizes, both ends included.
 struct SizeRange {
   int64_t low, high;
 };
@@ -39,15 +39,15 @@ struct SizeRange {
 struct SequenceTask {
   std::string name;
   int64_t inputs, outputs;  ///< I, O
-  SizeRange lengths;        ///< of training
-  std::string unit;         ///< what a length counts: "vectors", "items", "bits"
-  /// Sequences of a given length; what else there is to draw is drawn.
+  SizeRange lengths;        ///< in training
+  std::string unit;         ///< unit of length: "vectors", "items", "bits"
+  /// Sequences of the given length; other sizes are drawn.
   std::function<SequenceBatch(int64_t batch, int64_t length, Rng& rng)> draw_length;
-  /// Sequences of a length drawn for the batch.
+  /// Sequences of a length drawn once per batch.
   SequenceBatch draw(int64_t batch, Rng& rng) const;
 };
 
-/// Reads L vectors of random bits and a mark, then says them again. I = bits + 1: bits | mark;
+/// Reads L vectors of random bits and a mark, then repeats the vectors. I = bits + 1: bits | mark;
 /// O = bits; T = 2L + 1.
 struct CopyTask {
   int64_t bits = 8;
@@ -55,42 +55,41 @@ struct CopyTask {
 };
 SequenceTask copy_task(const CopyTask& task = {});
 
-/// Reads L vectors, a mark and with it a number n, then says them n times and an end. I = bits + 2:
-/// bits | mark | n, scaled to mean 0 and variance 1 over `repeats`; O = bits + 1: bits | end;
-/// T = L + 1 + L n + 1. A fixed number of repeats: a range of equal ends; the scale stays that of
-/// `scale`.
+/// Reads L vectors, then a mark with a number n, then repeats the vectors n times and writes an end
+/// mark. I = bits + 2: bits | mark | n, scaled to mean 0 and variance 1 over `scale`; O = bits + 1:
+/// bits | end; T = L + 1 + L n + 1. For a fixed n use a range with equal ends; `scale` may stay.
 struct RepeatCopyTask {
   int64_t bits = 8;
   SizeRange lengths = {1, 10}, repeats = {1, 10}, scale = {1, 10};
 };
 SequenceTask repeat_copy_task(const RepeatCopyTask& task = {});
 
-/// Reads K items of three vectors each, then one of them again, not the last, and says the item
-/// that followed it. I = bits + 2: bits | an item begins | the question begins and ends; O = bits;
-/// T = 4 K + 8.
+/// Reads K items of three vectors each, then one of them again (not the last), and writes the item
+/// that followed it. I = bits + 2: bits | item begins | question begins and ends; O = bits; T = 4 K
+/// + 8.
 struct RecallTask {
   int64_t bits = 6, vectors = 3;
   SizeRange items = {2, 6};
 };
 SequenceTask recall_task(const RecallTask& task = {});
 
-/// Bits of which each depends on the five before it by a table that is drawn anew for every
-/// sequence: 32 probabilities from Beta(1/2, 1/2). I = 1, the bit before (0 at first); O = 1, the
-/// bit; T = the number of bits. The first five bits are even.
+/// Bits that each depend on the previous five by a table, which is drawn for every sequence: 32
+/// probabilities from Beta(1/2, 1/2). I = 1, the previous bit (0 at first); O = 1, the bit; T = the
+/// number of bits. The first five bits are uniform.
 struct NgramTask {
   int64_t context = 5;
   SizeRange lengths = {200, 200};
 };
 SequenceTask ngram_task(const NgramTask& task = {});
 
-/// The logits (B, T, 1) of the best predictor of n-grams, which knows all but the table (Murphy
-/// 2012): P(1) = (n1 + 1/2) / (n0 + n1 + 1), n0 and n1 being how often 0 and 1 followed this
+/// The logits (B, T, 1) of the best predictor of n-grams, which does not know the table (Murphy
+/// 2012): P(1) = (n1 + 1/2) / (n0 + n1 + 1), where n0 and n1 count how often 0 and 1 followed this
 /// context.
 Tensor best_ngram_logits(const SequenceBatch& batch, int64_t context = 5);
 
-/// Reads L random vectors with priorities from U(-1, 1) and a mark, then says the `share` of
-/// highest priority, the highest first. I = bits + 2: bits | priority | mark; O = bits;
-/// T = L + 1 + share L, of 20 vectors 16.
+/// Reads L random vectors with priorities from U(-1, 1) and a mark, then writes the `share` with
+/// the highest priorities, highest first. I = bits + 2: bits | priority | mark; O = bits; T = L + 1
+/// + share L, for 20 vectors 16.
 struct SortTask {
   int64_t bits = 8;
   SizeRange lengths = {20, 20};
@@ -98,16 +97,16 @@ struct SortTask {
 };
 SequenceTask sort_task(const SortTask& task = {});
 
-/// By name: copy, repeat-copy, recall, ngrams, sort. Error if there is none of that name.
+/// By name: copy, repeat-copy, recall, ngrams, sort. Error for other names.
 SequenceTask sequence_task(const std::string& name);
 std::vector<std::string> sequence_task_names();
 
-/// -log P(target) of a sequence, a mean over the batch, with gradient: the sum of the binary cross
+/// -log P(target) per sequence, averaged over the batch, differentiable: the sum of binary cross
 /// entropies where the mask is 1. logits (B, T, O).
 Tensor cost_in_nats(const Tensor& logits, const SequenceBatch& batch);
 /// The same in bits, as a number.
 double cost_in_bits(const Tensor& logits, const SequenceBatch& batch);
-/// How many target bits of each sequence are on the wrong side of 1/2: i64 (B).
+/// How many target bits of each sequence are predicted wrong: i64 (B).
 Tensor wrong_bits(const Tensor& logits, const SequenceBatch& batch);
 
 }  // namespace tern::data
