@@ -1,4 +1,4 @@
-// Whether a text is of the kind that a tokenizer has learned from.
+// Measures whether a text resembles what a tokenizer has learned from.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@
 
 namespace tern::data {
 
-/// What a line has that no text of the training had.
+/// Parts of a line that occur in no training text.
 struct Unseen {
-  int64_t words = 0;                 ///< of the line, marks and numbers of which nothing is unknown
-                                     ///< aside
-  int64_t unknown = 0;               ///< of them; BPE knows all
-  std::vector<std::string> scripts;  ///< of its letters: "Cyrillic"; those known by name
-  bool capitals = false;             ///< capital letters at all
-  bool capital_words = false;        ///< words in nothing but capitals, where most of it is in them
+  int64_t words = 0;                 ///< in the line; known marks and numbers do not count
+  int64_t unknown = 0;               ///< of these words; BPE knows all words
+  std::vector<std::string> scripts;  ///< of its letters: "Cyrillic"; known scripts only
+  bool capitals = false;             ///< capital letters, if the training had none
+  bool capital_words = false;        ///< words all in capitals, if most of the line is
   bool small_letters = false;
 
   bool mostly_unknown() const { return 2 * unknown > words; }
@@ -29,12 +28,12 @@ struct Unseen {
   std::string summary() const;
 };
 
-/// Knows what the tokenizer's words or merges say of its texts. Few of them (below 200) say nothing
-/// of case and script.
+/// What the tokenizer's words or merges tell about its texts. Fewer than 200 of them tell nothing
+/// about case and script.
 class TextCoverage {
  public:
   explicit TextCoverage(Tokenizer tokenizer);
-  /// Of a line of any text, which is normalised as the tokenizer does.
+  /// Checks a line of any text, after normalising it as the tokenizer does.
   Unseen look(std::string_view line) const;
 
  private:
@@ -43,7 +42,7 @@ class TextCoverage {
   Tokenizer tokenizer_;
   std::set<std::string_view> scripts_;
   bool capitals_ = false, capital_words_ = false, small_ = false;
-  bool judges_ = false;  // of case and script
+  bool judges_ = false;  // judges case and script
 };
 
 }  // namespace tern::data

@@ -1,4 +1,4 @@
-// What is done to a line of text before it is cut into tokens.
+// Normalises a line of text before it is cut into tokens.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 namespace tern::data {
 
 struct NormalizeOptions {
-  bool nfc = true;     ///< compose accents with their letters (Unicode NFC)
+  bool nfc = true;     ///< combine accents with their letters (Unicode NFC)
   bool lower = false;  ///< lower case
-  bool spaces = true;  ///< runs of white space, no-break ones included, to one space; none at ends
-  bool d2l = false;    ///< a space before each , . ! ? that has none
+  bool spaces = true;  ///< reduce white space (no-break too) to single spaces, none at ends
+  bool d2l = false;    ///< insert a missing space before each , . ! ?
   bool operator==(const NormalizeOptions&) const = default;
 
-  /// The form of d2l.ai's chapters on translation (https://d2l.ai, section 10.5): everything here.
+  /// The rules of d2l.ai's chapters on translation (https://d2l.ai, section 10.5): all of these.
   static NormalizeOptions d2l_form() { return {.lower = true, .d2l = true}; }
 };
 
-/// Bytes that are not UTF-8 become U+FFFD, so any text will do.
+/// Invalid UTF-8 bytes become U+FFFD, so any text works.
 std::string normalize(std::string_view text, const NormalizeOptions& options = {});
 
 }  // namespace tern::data

@@ -1,5 +1,5 @@
 // Batches of sentence pairs for training: ids padded to tensors, sentences of similar length
-// together, a new mix in every epoch.
+// together, in a new mix for every epoch.
 //
 //   EncodedPairs data = encode_pairs(pairs, german, english, 100);
 //   Loader<PairBatch> loader = pair_loader(data.pairs, {.batch_tokens = 4096, .seed = 1});
@@ -25,47 +25,47 @@ struct EncodedPair {
 
 struct EncodedPairs {
   std::shared_ptr<const std::vector<EncodedPair>> pairs;
-  PairReport report;  ///< the "lines" are the pairs that were given
+  PairReport report;  ///< its "lines" are the given pairs
 };
 
-/// Encodes the pairs; those with a side of no tokens, or of more than max_length (0: any number),
-/// are left out and counted.
+/// Encodes the pairs. Pairs with a side of no tokens, or of more than max_length (0: no limit), are
+/// skipped and counted.
 EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& source,
                           const Tokenizer& target, int64_t max_length = 0);
 
-/// Sequences of unequal length in one tensor.
+/// Sequences of different length in one tensor.
 struct PaddedTokens {
-  Tensor tokens;   ///< i64 (B, L), L the longest length; kPadId behind the end of the others
+  Tensor tokens;   ///< i64 (B, L), L the longest length; the others are padded with kPadId
   Tensor lengths;  ///< i64 (B)
 };
 PaddedTokens pad_tokens(std::span<const std::vector<int64_t>> sequences);
 
-/// All i64. S and T are the longest lengths in the batch, special tokens included.
+/// All i64. S and T are the longest lengths in the batch, with special tokens.
 struct PairBatch {
   Tensor source;          ///< (B, S)
   Tensor source_lengths;  ///< (B)
   Tensor target_in;       ///< (B, T): <bos> y_1 ... y_n
   Tensor target_out;      ///< (B, T): y_1 ... y_n <eos>
   Tensor target_lengths;  ///< (B): n + 1
-  Tensor indices;         ///< (B): numbers of the pairs
+  Tensor indices;         ///< (B): indices of the pairs
 };
 
 struct PairLoaderOptions {
-  int64_t batch = 0;          ///< at most so many pairs in a batch; 0: no limit
-  int64_t batch_tokens = 0;   ///< at most B S and B T elements, padding too; 0: no limit
+  int64_t batch = 0;          ///< largest number of pairs per batch; 0: no limit
+  int64_t batch_tokens = 0;   ///< limit of B S and of B T, with padding; 0: no limit
   bool by_length = true;      ///< pairs of similar length together, else in random order
-  double max_padding = 0.25;  ///< with by_length: at most this part of B S + B T is padding
-  bool shuffle = true;        ///< new batches in a new order in each epoch
+  double max_padding = 0.25;  ///< with by_length: the largest share of padding in B S + B T
+  bool shuffle = true;        ///< new batches in a new order for each epoch
   bool source_begin = false;  ///< <bos> before the source
-  bool source_end = true;     ///< <eos> behind the source
+  bool source_end = true;     ///< <eos> after the source
   uint64_t seed = 0;
   int workers = 1;   ///< as in LoaderOptions
   int prefetch = 4;  ///< as in LoaderOptions
 };
 
-/// Every pair is in one batch of an epoch. Batches depend on the options and the epoch alone, so a
-/// loader can seek to a saved position; epochs need not have equal numbers of batches.
-/// Error: neither batch nor batch_tokens is given, or a pair alone is over batch_tokens.
+/// An epoch has every pair once. Batches depend only on the options and the epoch, so a loader can
+/// seek to a saved position. Epochs may differ in their number of batches. Error: neither batch nor
+/// batch_tokens is given, or a single pair exceeds batch_tokens.
 Loader<PairBatch> pair_loader(std::shared_ptr<const std::vector<EncodedPair>> pairs,
                               const PairLoaderOptions& options);
 

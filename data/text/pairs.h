@@ -1,5 +1,5 @@
-// Pairs of sentences that are translations of each other, from files. What is left out is counted
-// in a report.
+// Pairs of sentences that are translations of each other, from files. A report counts skipped
+// pairs.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct SentencePair {
 
 struct PairOptions {
   bool reverse = false;   ///< swap source and target
-  int64_t first = 0;      ///< keep so many pairs, the first ones; 0: all
-  int64_t max_words = 0;  ///< leave out pairs with a longer side (words between spaces); 0: none
+  int64_t first = 0;      ///< keep only the first pairs, this many; 0: all
+  int64_t max_words = 0;  ///< skip pairs with a longer side (words between spaces); 0: no limit
 };
 
-/// Where the lines of a file, or the pairs given to a filter, have gone.
+/// Counts of a file's lines, or of the pairs passed to a filter.
 struct PairReport {
-  int64_t lines = 0;                            ///< lines looked at: kept + empty + too_long
-  int64_t kept = 0;                             ///< pairs that came out
-  int64_t empty = 0;                            ///< left out: a side has nothing but white space
-  int64_t too_long = 0;                         ///< left out: a side is longer than the limit
+  int64_t lines = 0;                            ///< lines read: kept + empty + too_long
+  int64_t kept = 0;                             ///< pairs returned
+  int64_t empty = 0;                            ///< skipped: a side has only white space
+  int64_t too_long = 0;                         ///< skipped: a side exceeds the limit
   int64_t first_empty = 0, first_too_long = 0;  ///< numbers of the first such lines, from 1
-  int64_t limit = 0;                            ///< of the length, in `unit`; 0: none
+  int64_t limit = 0;                            ///< length limit in `unit`; 0: none
   std::string unit = "words";
   bool operator==(const PairReport&) const = default;
 
@@ -39,12 +39,12 @@ struct Pairs {
   PairReport report;
 };
 
-/// A line "source TAB target", as on https://www.manythings.org/anki; further columns are ignored.
+/// Lines "source TAB target", as on https://www.manythings.org/anki; further columns are ignored.
 /// IoError: as read_lines, and a line with text but without a TAB (with its number).
 Pairs read_pairs_tsv(const std::string& path, const PairOptions& options = {});
 
-/// Line i of one file translates line i of the other. IoError: as read_aligned; the files are read
-/// to their ends whatever `first` says.
+/// Line i of one file translates line i of the other. Reads both files to their ends, whatever
+/// `first` is. IoError: as read_aligned.
 Pairs read_pairs(const std::string& source_path, const std::string& target_path,
                  const PairOptions& options = {});
 

@@ -1,7 +1,7 @@
-// Tokenizers of models from elsewhere: tokenizer.json, the file of the `tokenizers` package of
-// Hugging Face (https://huggingface.co/docs/tokenizers), with the ids that package gives.
+// Tokenizers of published models: tokenizer.json, the file of Hugging Face's `tokenizers` package
+// (https://huggingface.co/docs/tokenizers). Gives the same ids as that package.
 //
-// What is read, and what else is refused by its name:
+// Supported parts; others are refused by name:
 //   models          WordPiece, BPE (of bytes or characters, with byte_fallback, prefix and suffix,
 //                   ignore_merges; no dropout), Unigram (with byte_fallback)
 //   normalizers     BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend,
@@ -12,9 +12,9 @@
 //   post-processors TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
 //   decoders        WordPiece, ByteLevel, Metaspace, BPEDecoder, ByteFallback, Fuse, Strip,
 //                   Replace, Sequence
-// Truncation and padding of the file are left to whoever makes batches. The tables of Unicode are
-// utf8proc's (data/text/unicode.h): characters newer than those, or than the package's own, may be
-// cut and normalised otherwise.
+// Truncation and padding in the file are ignored: whoever makes batches does these. Unicode tables
+// are utf8proc's (data/text/unicode.h): characters newer than those, or newer than the package's,
+// may be cut and normalised differently.
 #pragma once
 
 #include <cstdint>
@@ -28,33 +28,31 @@
 namespace tern::data {
 
 struct PretrainedEncodeOptions {
-  bool specials = true;  ///< those that the post-processor adds: [CLS] text [SEP]
+  bool specials = true;  ///< add the post-processor's tokens: [CLS] text [SEP]
 };
 
 class PretrainedTokenizer {
  public:
-  /// IoError with the file: no such JSON, something that is not covered (with its name), or a file
-  /// at odds with itself.
+  /// IoError with the file: not such a JSON, an unsupported part (by name), or contradictions.
   static PretrainedTokenizer load(const std::string& path);
 
-  /// The highest id and one.
+  /// The highest id plus 1.
   int64_t size() const;
-  /// The token of an id; nothing if there is none.
+  /// The token with this id; nothing if there is none.
   std::optional<std::string> token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
 
-  /// Any text; bytes that are not UTF-8 become U+FFFD. Added tokens in it ("<|endoftext|>") are
-  /// those tokens. Safe to call from several threads.
+  /// Any text; invalid UTF-8 bytes become U+FFFD. Added tokens in the text ("<|endoftext|>") give
+  /// their ids. Thread-safe.
   std::vector<int64_t> encode(std::string_view text,
                               const PretrainedEncodeOptions& options = {}) const;
-  /// A pair of texts, as the post-processor puts them together.
+  /// A pair of texts, joined by the post-processor.
   struct Pair {
     std::vector<int64_t> tokens, segments;
   };
   Pair encode_pair(std::string_view first, std::string_view second,
                    const PretrainedEncodeOptions& options = {}) const;
-  /// Text as the decoder makes it, without special tokens unless they are asked for. Error: an id
-  /// that is not there.
+  /// The decoder's text; special tokens only if `specials`. Error: an unknown id.
   std::string decode(std::span<const int64_t> ids, bool specials = false) const;
 
  private:

@@ -1,4 +1,4 @@
-// Sentences of running text.
+// Splits text into sentences.
 #pragma once
 
 #include <string_view>
@@ -6,10 +6,10 @@
 
 namespace tern::data {
 
-/// The sentences of a text, views of it without the white space around them; none is empty. One
-/// ends at . ! ? … ؟ । with the quotes and brackets that close behind it, where white space follows
-/// and then what can begin a sentence (no small letter, no closing mark); and at 。！？ whatever
-/// follows. A full stop behind a single letter or a common abbreviation ("Mr.", "z. B.") ends none.
+/// The nonempty sentences of a text, as views without surrounding white space. A sentence ends at .
+/// ! ? … ؟ । and any closing quotes and brackets, if white space and a possible beginning follow
+/// (not a small letter or a closing mark). It always ends at 。！？. A full stop after a single letter
+/// or a common abbreviation ("Mr.", "z. B.") does not end it.
 std::vector<std::string_view> split_sentences(std::string_view text);
 
 }  // namespace tern::data

@@ -1,6 +1,6 @@
-// From a line of text to ids and back: normalising, cutting, numbering in one value that is saved
-// with a model. The special tokens of vocabulary.h are not part of what encode gives; whoever
-// makes batches adds them.
+// Converts lines of text to ids and back: normalisation, tokens and vocabulary in one value, saved
+// with a model. encode does not add the special tokens of vocabulary.h; whoever makes batches adds
+// them.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 namespace tern::data {
 
 enum class TokenUnit {
-  words,   ///< mark_words and join_words: the text comes back as its spaces were
-  spaces,  ///< what stands between spaces, as in d2l.ai's chapters
-  bpe,     ///< pieces of words, nothing unknown
+  words,   ///< mark_words and join_words: restores the original spaces
+  spaces,  ///< words between spaces, as in d2l.ai's chapters
+  bpe,     ///< pieces of words; nothing is unknown
 };
 
 struct TokenizerOptions {
@@ -38,29 +38,30 @@ struct TokenizerOptions {
 
 class Tokenizer {
  public:
-  /// Knows nothing: every word is unknown.
+  /// An empty vocabulary: every word is unknown.
   Tokenizer() = default;
-  /// Learns the vocabulary or the merges of these texts; the texts of both sides for a shared one.
+  /// Learns the vocabulary or merges from texts. For a shared vocabulary pass the texts of both
+  /// sides.
   static Tokenizer learn(std::span<const std::string> texts, const TokenizerOptions& options);
   Tokenizer(TokenUnit unit, const NormalizeOptions& normalize, Vocabulary vocabulary);
   Tokenizer(const NormalizeOptions& normalize, Bpe bpe);
 
   TokenUnit unit() const { return unit_; }
   const NormalizeOptions& normalize_options() const { return normalize_; }
-  /// Number of ids, specials included.
+  /// Number of ids, special tokens included.
   int64_t size() const;
 
-  /// Any text; bytes that are not UTF-8 become U+FFFD.
+  /// Any text; invalid UTF-8 bytes become U+FFFD.
   std::vector<int64_t> encode(std::string_view text) const;
-  /// Text up to the first kEndId; kPadId and kBeginId are left out, unknown words are "<unk>".
-  /// Always valid UTF-8. Error: an id that is not there.
+  /// The text up to the first kEndId, without kPadId and kBeginId; unknown words are "<unk>".
+  /// Always valid UTF-8. Error: an unknown id.
   std::string decode(std::span<const int64_t> ids) const;
-  /// A token as it is shown to people, specials too.
+  /// A token for display, special tokens included.
   std::string piece(int64_t id) const;
 
-  /// As JSON with a checksum, written whole or not at all.
+  /// Writes JSON with a checksum, completely or not at all.
   void save(const std::string& path) const;
-  /// IoError if the file is damaged, something else, or of a later version.
+  /// IoError if the file is damaged, of another kind or from a later version.
   static Tokenizer load(const std::string& path);
 
  private:

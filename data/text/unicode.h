@@ -1,7 +1,7 @@
-// Text is UTF-8 in std::string everywhere. Here it is checked, walked by code points, and given
-// the Unicode properties that the text code needs; the tables are utf8proc's, of the version of
-// Unicode that it was built for. Other tokenizers may know a newer or an older one, and differ by
-// what Unicode has added or changed between the two: letters of new scripts, new emoji.
+// All text is UTF-8 in std::string. These functions check it, iterate over code points, and give
+// the Unicode properties that the text code needs. The tables are those of utf8proc's Unicode
+// version. Tokenizers with another version differ where Unicode has added or changed characters
+// (letters of new scripts, new emoji).
 #pragma once
 
 #include <cstddef>
@@ -13,80 +13,80 @@
 
 namespace tern::data {
 
-/// What stands for bytes that are no UTF-8.
+/// Replaces invalid UTF-8 bytes.
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
-/// Offset of the first byte that is not part of valid UTF-8 (overlong forms and surrogates are
-/// not valid); nothing if all is well.
+/// The offset of the first byte outside valid UTF-8 (overlong forms and surrogates are invalid);
+/// nothing if all is valid.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
-/// The code point at text[at], and moves `at` behind it. An invalid byte is one
-/// kReplacementCharacter. REQUIRES: at < text.size().
+/// The code point at text[at]; advances `at`. An invalid byte gives one kReplacementCharacter.
+/// REQUIRES: at < text.size().
 char32_t next_code_point(std::string_view text, size_t& at);
 
 void append_utf8(std::string& to, char32_t code_point);
 
-/// The text with every invalid byte as U+FFFD.
+/// The text with every invalid byte replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
 
-/// The parts of valid UTF-8 that are one code point each.
+/// Splits valid UTF-8 into its code points.
 std::vector<std::string_view> code_points(std::string_view text);
 
-/// The parts of valid UTF-8 that a reader takes for one character each: extended grapheme clusters
+/// Splits valid UTF-8 into what readers see as characters: extended grapheme clusters
 /// (https://unicode.org/reports/tr29), a letter with its accents or a whole emoji.
 std::vector<std::string_view> graphemes(std::string_view text);
 
-/// How many columns of a terminal the text takes: 2 for wide characters and emoji, 0 for marks that
-/// combine and for what is not printed.
+/// The text's width in terminal columns: 2 for wide characters and emoji, 0 for combining marks and
+/// non-printing characters.
 int64_t display_width(std::string_view text);
 
-/// The text if it takes at most `width` columns, else as many graphemes as fit in front of "…".
+/// The text if its width is at most `width` columns; else as many graphemes as fit before "…".
 /// REQUIRES: width >= 1.
 std::string cut_to_width(std::string_view text, int64_t width);
 
-/// Whether any character is of a script that runs from right to left.
+/// Whether any character belongs to a right-to-left script.
 bool has_right_to_left(std::string_view text);
 
-/// White space as Python's str.split() sees it: line ends, no-break and typographic spaces too.
+/// White space as in Python's str.split(), with line ends, no-break and typographic spaces.
 bool is_space(char32_t code_point);
 
-/// Coarse classes; marks that combine with letters count as letters.
+/// Coarse classes. Combining marks count as letters.
 enum class CharacterClass { letter, digit, space, other };
 CharacterClass classify(char32_t code_point);
 
-/// Small and capital letters; those of scripts without case are neither.
+/// Small and capital letters. Letters of scripts without case are neither.
 bool is_small(char32_t code_point);
 bool is_capital(char32_t code_point);
 
-/// Characters that are not shown: of the categories Cc, Cf and Co, line ends and tabs included.
+/// Invisible characters of the categories Cc, Cf and Co, line ends and tabs included.
 bool is_control(char32_t code_point);
-/// Of the categories P*.
+/// The categories P*.
 bool is_punctuation(char32_t code_point);
-/// Of the category Mn: accents that take no room of their own.
+/// The category Mn: accents without a width of their own.
 bool is_nonspacing_mark(char32_t code_point);
 
-/// The parts between runs of white space, none of them empty. They are views of `text`.
+/// The nonempty parts between white space, as views of `text`.
 std::vector<std::string_view> split_spaces(std::string_view text);
 
-/// Without white space at the ends.
+/// The text without white space at its ends.
 std::string_view strip_spaces(std::string_view text);
 
-/// As one line that a terminal shows as it is: line ends, tabs and other white space of control as
-/// single spaces (none at the ends), other control characters and invalid bytes as U+FFFD.
+/// One line for a terminal: line ends, tabs and other white-space controls become single spaces
+/// (none at the ends), other control characters and invalid bytes become U+FFFD.
 std::string one_line(std::string_view text);
 
-/// Normalization form C (https://unicode.org/reports/tr15): accents composed with their letters.
+/// Normalization form C (https://unicode.org/reports/tr15): combines accents with their letters.
 /// Error if the text is not valid UTF-8.
 std::string nfc(std::string_view text);
 
-/// Normalization form D: letters and their accents apart. Error if the text is not valid UTF-8.
+/// Normalization form D: separates letters and accents. Error if the text is not valid UTF-8.
 std::string nfd(std::string_view text);
 
-/// Lower case letter by letter: a capital sigma is never final. Invalid bytes become U+FFFD.
+/// Lower case, letter by letter: a capital sigma never becomes final. Invalid bytes become U+FFFD.
 std::string lower_letters(std::string_view text);
 
-/// Lower case as Python's str.lower() gives it: sigma at the end of a word and dotted capital I
-/// included. Invalid bytes become U+FFFD.
+/// Lower case as Python's str.lower(), including final sigma and dotted capital I. Invalid bytes
+/// become U+FFFD.
 std::string lower_case(std::string_view text);
 
 }  // namespace tern::data

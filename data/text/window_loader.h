@@ -1,4 +1,4 @@
-// Batches of windows over a stream of tokens: what language models are trained on.
+// Batches of windows over a stream of tokens, for language models.
 //
 //   auto stream = std::make_shared<const std::vector<int64_t>>(bpe.encode(text));
 //   Loader<WindowBatch> loader = window_loader(stream, {.batch = 16, .window = 128, .seed = 1});
@@ -18,23 +18,23 @@ namespace tern::data {
 /// i64 (B, T).
 struct WindowBatch {
   Tensor tokens;
-  Tensor targets;  ///< the token behind each of `tokens`
+  Tensor targets;  ///< the token after each of `tokens`
 };
 
 struct WindowLoaderOptions {
-  int64_t batch = 16;    ///< windows in a batch; the last of an epoch may have fewer
-  int64_t window = 128;  ///< tokens in one
-  int64_t parts = 1;     ///< epochs that a pass over the stream is cut into
+  int64_t batch = 16;    ///< windows per batch; the last of an epoch may have fewer
+  int64_t window = 128;  ///< tokens per window
+  int64_t parts = 1;     ///< number of epochs per pass over the stream
   uint64_t seed = 0;
   int workers = 1;   ///< as in LoaderOptions
   int prefetch = 4;  ///< as in LoaderOptions
 };
 
-/// A pass over the stream begins at a place of its own among the first `window` tokens and goes in
-/// steps of a window, in random order: every token behind that place is a target once, but
-/// for less than two windows at the end, and from pass to pass the windows have other bounds.
-/// Batches depend on the options and the epoch alone, so a loader can seek to a saved position.
-/// Error: the stream has fewer than window + 1 tokens, or fewer windows than parts.
+/// A pass over the stream begins at a random offset below `window` and visits windows side by side,
+/// in random order. So every token after the offset is a target once, except less than two windows
+/// at the end, and window bounds differ between passes. Batches depend only on the options and the
+/// epoch, so a loader can seek to a saved position. Error: the stream has fewer than window + 1
+/// tokens, or fewer windows than parts.
 Loader<WindowBatch> window_loader(std::shared_ptr<const std::vector<int64_t>> stream,
                                   const WindowLoaderOptions& options);
 

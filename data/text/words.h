@@ -1,5 +1,5 @@
-// Words and punctuation as tokens, and text from tokens again. The rules know French elision and
-// English clitics; scripts without spaces between words are cut into characters.
+// Splits text into words and punctuation, and joins them again. The rules know French elision and
+// English clitics. Scripts without spaces between words are split into characters.
 #pragma once
 
 #include <span>
@@ -9,35 +9,34 @@
 
 namespace tern::data {
 
-/// Cuts text into words and punctuation marks, in time linear in its length:
+/// Splits text into words and punctuation marks, in linear time:
 ///   "Don't panic (l'homme's 1,000.50 e-mails)..." gives
 ///   Don't panic ( l' homme 's 1,000.50 e-mails ) ...
-/// - letters, digits and _ make words; hyphens between and behind them stay, and so do . , :
-///   between digits and . between letters, and what joins letters without being seen;
-/// - a sign before a number is part of it where no word is before: "at -5" gives at -5;
-/// - after an apostrophe a new token begins if what is before is elided in French (l' d' qu' ...),
-///   and before it if 's 're 've 'll 'd 'm follow; else the apostrophe stays inside;
-/// - URLs and mail addresses are tokens; marks at their ends are not part of them;
-/// - Chinese, Japanese, Thai, Lao, Burmese and Khmer are cut into graphemes;
-/// - of other graphemes (marks, emoji with all their parts, flags), each run of the same one is a
-///   token.
+/// - Letters, digits and _ form words. Hyphens inside and after them belong to the word, as do . ,
+///   : between digits, . between letters, and invisible joiners.
+/// - A sign before a number belongs to it unless a word precedes: "at -5" gives at -5.
+/// - After an elided French word (l' d' qu' ...) the apostrophe ends the token. Before 's 're 've
+///   'll 'd 'm it begins a new one. Otherwise it stays inside the word.
+/// - URLs and mail addresses are tokens, without marks at their ends.
+/// - Chinese, Japanese, Thai, Lao, Burmese and Khmer are split into graphemes.
+/// - Other graphemes (marks, whole emoji, flags): a run of the same one is a token.
 std::vector<std::string> split_words(std::string_view text);
 
-/// The same tokens, with marks where join_words would set a space that the text has not (￭, as the
-/// tokenizer of OpenNMT has it), or none where it has one (▁): in front of the token behind the
-/// place, or at the end of the one before it where that is punctuation and the other is a word.
+/// The same tokens, marked where join_words would add a space that the text lacks (￭, as in
+/// OpenNMT's tokenizer) or lack one that the text has (▁). The mark is put before the token after
+/// that place, or after the token before it if that is punctuation and the other is a word.
 ///   "Où ? 5 × 6=30" gives Où ▁? 5 ▁×▁ 6 = 30
-/// So join_words(mark_words(s)) == s for any valid UTF-8 without runs of spaces, spaces at the ends
-/// or those two characters themselves.
+/// So join_words(mark_words(s)) == s for any valid UTF-8 without runs of spaces, spaces at its ends
+/// and these two characters.
 std::vector<std::string> mark_words(std::string_view text);
 
-/// The token without marks of mark_words.
+/// The token without the marks of mark_words.
 std::string_view without_marks(std::string_view token);
 
-/// The text of tokens as split_words or mark_words make them. Where nothing is marked: no space
-/// before closing marks, after opening ones and at elisions; none at full-width marks, between
-/// characters of scripts without spaces, at signs between numbers, after # and @, before ++;
-/// straight quotes open and close in turn.
+/// The text of tokens from split_words or mark_words. Unmarked places have no space before closing
+/// marks, after opening marks, at elisions, at full-width marks, between characters of scripts
+/// without spaces, at signs between numbers, after # and @, and before ++. Straight quotes open and
+/// close in turn.
 std::string join_words(std::span<const std::string> tokens);
 
 }  // namespace tern::data
