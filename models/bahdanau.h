@@ -3,17 +3,17 @@
 // H units, M = 2H (both directions) the width of the encoder's outputs h_j.
 //
 //   encoder   h_j (B,S,M) by a bidirectional GRU;  s_0 = tanh(fc [h_S forward; h_1 backward])
-//   alignment a_ij = softmax_j w_v . tanh(W_q s_{i-1} + W_k h_j)      W_k h_j once a sentence
+//   alignment a_ij = softmax_j w_v . tanh(W_q s_{i-1} + W_k h_j)      W_k h_j once per sentence
 //   decoder   c_i = sum_j a_ij h_j,  s_i = GRU([y_{i-1}; c_i], s_{i-1})
 //   output    logits_i = out [s_i; c_i; y_{i-1}]
 //
-// BahdanauForm::d2l is the simpler model of "Dive into Deep Learning" (section 11.4): GRUs of one
-// direction and several layers (M = H), the encoder's state starts the decoder's, the last layer's
-// state asks, and logits_i = out s_i.
+// BahdanauForm::d2l is the simpler model of "Dive into Deep Learning" (section 11.4):
+// unidirectional GRUs of several layers (M = H). The encoder's state starts the decoder's, the last
+// layer's state is the query, and logits_i = out s_i.
 //
-// The target of training starts with the beginning-of-sentence token; the logits at i are for
-// token i + 1. Names: encoder.{embedding, rnn, fc}, decoder.{embedding, attention.{W_q, W_k, w_v},
-// rnn, out}; the decoder's rnn is named as a GRUCell, in d2l's form as a GRU of several layers.
+// A training target starts with the beginning-of-sentence token; the logits at i are for token i +
+// 1. Names: encoder.{embedding, rnn, fc}, decoder.{embedding, attention.{W_q, W_k, w_v}, rnn, out}.
+// The decoder's rnn is named as a GRUCell, in d2l's form as a GRU of several layers.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct BahdanauOptions {
   int64_t source_vocab = 0, target_vocab = 0;
   int64_t embed = 256, hidden = 256;
   BahdanauForm form = BahdanauForm::paper;
-  int64_t layers = 1;            ///< d2l's form only
+  int64_t layers = 1;            ///< only in d2l's form
   double dropout = 0;            ///< on embeddings
   double layer_dropout = 0;      ///< between layers
   double attention_dropout = 0;  ///< on alignments
@@ -39,15 +39,15 @@ struct BahdanauOptions {
   int64_t memory() const { return paper() ? 2 * hidden : hidden; }
 };
 
-/// What the decoder remembers of its sentences; a value.
+/// The decoder's state; a value.
 struct BahdanauState {
   Tensor memory;               ///< (B, S, M) the encoder's outputs
   Tensor keys;                 ///< (B, S, H) W_k h
-  Tensor mask;                 ///< u8 (B, 1, S), 0 at padding; undefined: there is none
-  std::vector<Tensor> hidden;  ///< (B, H) a layer
+  Tensor mask;                 ///< u8 (B, 1, S), 0 at padding; undefined: no padding
+  std::vector<Tensor> hidden;  ///< (B, H) per layer
 
   int64_t batch() const { return memory.size(0); }
-  /// The state of sentences rows[0], rows[1], ... (i64): what beams go on with.
+  /// The state of sentences rows[0], rows[1], ... (i64), to continue beams.
   BahdanauState select_rows(const Tensor& rows) const;
 };
 
@@ -60,7 +60,7 @@ struct BahdanauEncoder {
   BahdanauEncoder(const BahdanauOptions& options, Rng& rng);
   struct Output {
     Tensor memory;               ///< (B, S, M)
-    std::vector<Tensor> hidden;  ///< (B, H) a layer of the decoder
+    std::vector<Tensor> hidden;  ///< (B, H) per layer of the decoder
   };
   Output operator()(const Tensor& source, const Tensor& lengths) const;
   static void fields(auto& m, auto&& visit) {
@@ -96,9 +96,9 @@ struct BahdanauDecoder {
     Tensor alignments;  ///< (B, T, S)
     BahdanauState state;
   };
-  /// tokens i64 (B, T), one step each.
+  /// tokens i64 (B, T), one step per token.
   Output operator()(const BahdanauState& state, const Tensor& tokens) const;
-  /// The same up to the last layer: what `out` makes logits of stands in their place.
+  /// The same up to the last layer, with the input of `out` in place of the logits.
   Output hidden(const BahdanauState& state, const Tensor& tokens) const;
   static void fields(auto& m, auto&& visit) {
     visit("embedding", m.embedding);
@@ -122,25 +122,25 @@ struct Bahdanau {
   BahdanauDecoder decoder;
 
   Bahdanau(const BahdanauOptions& options, Rng& rng);
-  /// Logits (B, T, target_vocab) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source,
-  /// undefined where nothing is padded.
+  /// Logits (B, T, target_vocab) for source (B, S) and target (B, T), both i64. lengths i64 (B) of
+  /// the source; undefined without padding.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy).
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy).
   Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
               const Tensor& labels, const CrossEntropyOptions& options = {}) const;
-  /// The same with the alignments.
+  /// Returns the alignments too.
   BahdanauDecoder::Output align(const Tensor& source, const Tensor& lengths,
                                 const Tensor& target) const;
 
   /// The decoder's state before the first token.
   BahdanauState encode(const Tensor& source, const Tensor& lengths = {}) const;
   struct Step {
-    Tensor logits;     ///< (B, target_vocab) of the next token
+    Tensor logits;     ///< (B, target_vocab), for the next token
     Tensor alignment;  ///< (B, S)
     BahdanauState state;
   };
-  /// One token a sentence, i64 (B).
+  /// One token per sentence, i64 (B).
   Step step(const BahdanauState& state, const Tensor& tokens) const;
 
   static void fields(auto& m, auto&& visit) {

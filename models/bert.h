@@ -5,10 +5,10 @@
 //   L layers: x = norm(x + dropout(attention(x)));  x = norm(x + dropout(ffn(x)))   post-norm
 //   pooled = tanh(pooler(x[:, 0]))                    the token [CLS]
 //   masked words:   logits = words' norm(gelu(dense(x)))^T + bias       the decoder is the table
-//   next sentence:  logits = seq_relationship(pooled)     0: B goes on where A ends, 1: it does not
+//   next sentence:  logits = seq_relationship(pooled)     0: B follows A, 1: it does not
 //   classes:        logits = classifier(dropout(pooled))
 //
-// Training computes logits of words at the masked places alone:
+// Training computes logits only at masked places:
 //
 //   Rng rng(1);
 //   models::Bert model(models::bert_options("tiny"), rng);
@@ -18,8 +18,8 @@
 //         {b.places, b.words, b.next});
 //     loss.total.backward(); ...
 //
-// Which heads there are is said by the options; a model for fine-tuning has .masked_lm =
-// .next_sentence = false and .classes = n.
+// The options choose the heads. For fine-tuning set .masked_lm = .next_sentence = false and
+// .classes = n.
 #pragma once
 
 #include <optional>
@@ -35,34 +35,34 @@ namespace tern::models {
 struct BertOptions {
   int64_t vocab = 30522;
   int64_t dim = 768, layers = 12, heads = 12, ffn = 3072;
-  int64_t positions = 512;  ///< the longest input
+  int64_t positions = 512;  ///< length of the longest input
   int64_t segments = 2;
-  double dropout = 0.1;  ///< of the embeddings and of what a sublayer adds
+  double dropout = 0.1;  ///< on the embeddings and on the outputs of sublayers
   double attention_dropout = 0.1;
-  std::optional<double> classifier_dropout = {};  ///< left out: that of the layers
+  std::optional<double> classifier_dropout = {};  ///< default: that of the layers
   Activation activation = Activation::gelu;
   double eps = 1e-12;     ///< of the norms
-  int64_t pad = 0;        ///< as an input this word gets no gradient; -1: none is like that
+  int64_t pad = 0;        ///< this input word gets no gradient; -1: none
   bool masked_lm = true;  ///< the head for masked words
   bool next_sentence = true;
-  int64_t classes = 0;                            ///< of the classifier; 0: there is none
+  int64_t classes = 0;                            ///< of the classifier; 0: no classifier
   nn::Recompute recompute = nn::Recompute::none;  ///< of the layers
 };
 
-/// Names and their sizes: base and large (the paper's), medium, small, mini and tiny ("Well-Read
-/// Students Learn Better", Turc et al. 2019).
+/// Names and sizes: base and large (the paper's), medium, small, mini and tiny ("Well-Read Students
+/// Learn Better", Turc et al. 2019).
 const std::vector<std::pair<std::string, BertOptions>>& bert_configurations();
-/// The options of one of these names.
+/// The options with this name.
 BertOptions bert_options(const std::string& name);
 std::vector<std::string> bert_names();
-/// How many weights a model of these options has, without making it.
+/// The number of weights of a model with these options, without creating it.
 int64_t bert_weights(const BertOptions& options);
 
-/// What goes in.
+/// The input of the model.
 struct BertInput {
-  Tensor tokens;         ///< i64 (B, T), T at most options.positions
-  Tensor segments = {};  ///< i64 (B, T); undefined: all are 0
-  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::key_padding (B, T); left out: no padding
+  Tensor tokens;         ///< i64 (B, T), T <= options.positions
+  Tensor segments = {};  ///< i64 (B, T); undefined: all 0
+  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::key_padding (B, T); default: no padding
 };
 
 struct BertEmbeddings {
@@ -83,11 +83,11 @@ struct BertEmbeddings {
 
 struct BertSelfAttention {
   nn::Linear query, key, value;
-  nn::Dropout dropout;  ///< of the weights
+  nn::Dropout dropout;  ///< on the weights
   int64_t heads;
 
   BertSelfAttention(const BertOptions& options, Rng& rng);
-  /// x (B, T, D) -> (B, T, D); `weights`, if given, receives those of every head (B, H, T, T).
+  /// x (B, T, D) -> (B, T, D). `weights`, if given, receives those of every head (B, H, T, T).
   Tensor operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const;
   static void fields(auto& m, auto&& visit) {
     visit("query", m.query);
@@ -129,15 +129,15 @@ struct BertLayer {
   }
 };
 
-/// The model without its heads.
+/// The model without heads.
 struct BertModel {
   BertEmbeddings embeddings;
   std::vector<BertLayer> layers;
-  std::optional<nn::Linear> pooler;  ///< only where a head needs it
+  std::optional<nn::Linear> pooler;  ///< only if a head needs it
   nn::Recompute recompute;
 
   BertModel(const BertOptions& options, Rng& rng);
-  /// Hidden states (B, T, D); `attention`, if given, receives the weights of every layer.
+  /// Hidden states (B, T, D). `attention`, if given, receives the weights of every layer.
   Tensor operator()(const BertInput& input, std::vector<Tensor>* attention = nullptr) const;
   /// (B, T, D) -> (B, D).
   Tensor pooled(const Tensor& hidden) const;
@@ -148,7 +148,7 @@ struct BertModel {
   }
 };
 
-/// What the head for masked words has beside the table of words.
+/// The head for masked words, apart from the embedding table.
 struct BertPredictions {
   nn::Linear transform;
   nn::LayerNorm norm;
@@ -158,7 +158,7 @@ struct BertPredictions {
   BertPredictions(const BertOptions& options, Rng& rng);
   /// hidden (..., D) -> logits (..., V).
   Tensor operator()(const Tensor& hidden, const Tensor& words) const;
-  /// cross_entropy of these logits and targets i64 (...) without making all of them.
+  /// cross_entropy of these logits and targets i64 (...), without storing all logits.
   Tensor loss(const Tensor& hidden, const Tensor& words, const Tensor& targets) const;
   static void fields(auto& m, auto&& visit) {
     visit("bias", m.bias);
@@ -176,22 +176,22 @@ struct Bert {
   BertModel bert;
   std::optional<BertPredictions> predictions;
   std::optional<nn::Linear> seq_relationship, classifier;
-  nn::Dropout dropout;  ///< in front of the classifier
+  nn::Dropout dropout;  ///< before the classifier
 
   Bert(const BertOptions& options, Rng& rng);
 
-  /// Logits of the heads; undefined where there is no such head.
+  /// Logits of the heads; undefined without the head.
   struct Output {
     Tensor words;    ///< (B, T, V)
     Tensor next;     ///< (B, 2)
     Tensor classes;  ///< (B, classes)
   };
   Output operator()(const BertInput& input) const { return heads(bert(input)); }
-  /// The same from hidden states (B, T, D) of `bert`.
+  /// The same from the hidden states (B, T, D) of `bert`.
   Output heads(const Tensor& hidden) const;
-  /// Logits (..., V) of words from hidden states (..., D), those that are wanted.
+  /// Logits (..., V) of words from selected hidden states (..., D).
   Tensor words(const Tensor& hidden) const;
-  /// Weights of every layer, (B, H, T, T) each: row t says what token t looks at.
+  /// Weights of every layer, (B, H, T, T) each: row t has the weights of token t's query.
   std::vector<Tensor> attend(const BertInput& input) const;
 
   static void fields(auto& m, auto&& visit) {
@@ -211,18 +211,18 @@ struct Bert {
 
 /// All i64.
 struct BertTargets {
-  Tensor places;     ///< (K), each b T + t: which tokens are to be predicted
-  Tensor words;      ///< (K): what stood there
-  Tensor next = {};  ///< (B): 0 or 1; undefined: is not asked
+  Tensor places;     ///< (K), each b T + t: which tokens to predict
+  Tensor words;      ///< (K): the original words
+  Tensor next = {};  ///< (B): 0 or 1; undefined: not predicted
 };
 struct BertLoss {
   Tensor total;   ///< their sum
   Tensor masked;  ///< mean cross entropy of the masked words
-  Tensor next;    ///< mean cross entropy of the relations; undefined where they are not asked
+  Tensor next;    ///< mean cross entropy of the next-sentence targets; undefined without them
 };
 /// Logits (K, V) of the words at these places.
 Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places);
-/// Error: a head that the targets need is not there.
+/// Error: the model lacks a head for these targets.
 BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets);
 
 // ---- Filling masks -----------------------------------------------------------------------------
@@ -232,25 +232,26 @@ struct BertGuess {
   double probability;  ///< among all words
 };
 struct BertFilled {
-  int64_t position;                ///< of the mask in the tokens
-  std::vector<BertGuess> guesses;  ///< the most probable first
+  int64_t position;                ///< position of the mask in the tokens
+  std::vector<BertGuess> guesses;  ///< most probable first
 };
-/// What may stand at each `mask` in a sentence, [CLS] and [SEP] included, with `guesses` guesses
-/// each; in evaluation, without gradients. Nothing if there is no mask.
+/// Predicts the token at each `mask` of a sentence with [CLS] and [SEP], with `guesses` guesses
+/// each. Runs in evaluation, without gradients. Empty if there is no mask.
 std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> tokens, int64_t mask,
                                   int64_t guesses = 5);
 
 // ---- Files of transformers ---------------------------------------------------------------------
 
-/// A model from a file of BertForPreTraining, BertForMaskedLM, BertForSequenceClassification or
-/// BertModel: sizes and heads are the file's, the rest is `rest`'s. rest.heads = 0: D / 64 heads of
-/// attention, as all published ones have; the file does not say. IoError: it is no such file.
+/// Loads a model from a file of BertForPreTraining, BertForMaskedLM, BertForSequenceClassification
+/// or BertModel. Sizes and heads come from the file, all else from `rest`. The file does not
+/// contain the number of attention heads: rest.heads = 0 means D / 64, as in all published models.
+/// IoError: not such a file.
 Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0});
 
-/// Reads weights into a model that there is: names as above and those of older files (gamma, beta,
-/// position_ids; no "bert." in front). What the file has for heads that the model has not is left
-/// aside and reported as unexpected. All else as nn::load_weights; IoError too: a decoder that
-/// is not the table of words.
+/// Loads weights into an existing model. Accepts the names above and those of older files (gamma,
+/// beta, position_ids; without "bert."). Weights of heads that the model lacks are ignored and
+/// reported as unexpected. All else as nn::load_weights. IoError also if the decoder is not the
+/// embedding table.
 LoadStateReport load_bert_weights(const std::string& path, Bert& model,
                                   const LoadStateOptions& options = {});
 

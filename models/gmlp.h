@@ -1,14 +1,14 @@
 // gMLP for images ("Pay Attention to MLPs", Liu et al. 2021). B images, P patches, N tokens
 // (P + 1 with a class token), D channels.
 //
-//   image (B,C,H,W) -> [stem] -> patches by a convolution (B,P,D) -> class token before them,
-//   learned positions, dropout -> L blocks -> norm -> token 0 (or the mean) -> fc_1, GELU -> head
+//   image (B,C,H,W) -> [stem] -> patches by a convolution (B,P,D) -> class token in front, learned
+//   positions, dropout -> L blocks -> norm -> token 0 (or the mean) -> fc_1, GELU -> head
 //
 //   block: x + GELU(V(sgu(GELU(U(LN(x))))))     models/gmlp_block.h
 //
-// The defaults are the form with a class token and a GELU behind V. The paper has neither, nor
-// positions, dropout or fc_1; its spatial matrices start near 0, and it drops blocks in training
-// (stochastic depth): gmlp_paper_form().
+// By default the model has a class token and a GELU after V. The paper has neither, and no
+// positions, dropout or fc_1. Its spatial matrices start near 0, and it uses stochastic depth: see
+// gmlp_paper_form().
 #pragma once
 
 #include <optional>
@@ -22,46 +22,46 @@
 
 namespace tern::models {
 
-/// A 3x3 convolution with padding 1, batch norm and GELU before the patches are cut.
+/// A 3x3 convolution with padding 1, batch norm and GELU, before the patches.
 struct StemLayer {
   int64_t channels = 64, stride = 1;
 };
 
 struct GmlpOptions {
-  int64_t image = 32, channels = 3;  ///< height and width, and colours, of what comes in
+  int64_t image = 32, channels = 3;  ///< size (height = width) and colour channels of the input
   std::vector<StemLayer> stem = {};
-  int64_t patch = 8;  ///< of what the stem gives
+  int64_t patch = 8;  ///< in pixels of the stem's output
   int64_t dim = 512, layers = 3;
   int64_t d_ffn = 0;     ///< 0: four times dim
-  int64_t fc_dim = 256;  ///< 0: the head follows the pooled tokens at once
+  int64_t fc_dim = 256;  ///< 0: no fc_1 before the head
   int64_t classes = 10;
-  bool class_token = true;  ///< false: the mean of all tokens is classified
+  bool class_token = true;  ///< false: classify the mean of all tokens
   bool positions = true;
-  bool output_gelu = true;    ///< a second GELU, behind V
+  bool output_gelu = true;    ///< a second GELU, after V
   double dropout = 0.1;       ///< after the positions
-  double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
+  double drop_path = 0;       ///< stochastic depth of the last block; rises from 0
   int64_t attention_dim = 0;  ///< channels of the tiny attention of aMLP (64); 0: none
   nn::SpatialGatingOptions gate = {};
-  double norm_eps = 1e-5;  ///< of all norms but the gates'
+  double norm_eps = 1e-5;  ///< of all norms except the gates'
   GmlpNaming naming = GmlpNaming::post;
   nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 
-  GmlpBlockOptions block() const;  ///< of every block
+  GmlpBlockOptions block() const;  ///< options of each block
 };
 
-/// The paper's network as timm has it, under timm's names: 30 blocks of 6 dim, patches of 16 in
+/// The paper's network as in timm, with timm's names: 30 blocks with d_ffn = 6 dim, patches of 16 in
 /// images of 224, 1000 classes. timm's weights load into it.
 GmlpOptions gmlp_paper_form(int64_t dim, double drop_path);
 
-/// For images of 32 x 32 in ten classes: gmlp-4m, gmlp-51m, gmlp-4m-heads4 (gmlp-4m with 4 spatial
-/// matrices a block), gmlp-small, gmlp-stem, gmlp-ti-p4 (the paper's form with D 128, patches of
+/// For 32 x 32 images in ten classes: gmlp-4m, gmlp-51m, gmlp-4m-heads4 (gmlp-4m with 4 spatial
+/// matrices per block), gmlp-small, gmlp-stem, gmlp-ti-p4 (the paper's form with D 128, patches of
 /// 4).
 const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
-/// The options of one of these names, or of timm's: gmlp_ti16_224, gmlp_s16_224, gmlp_b16_224, with
-/// the paper's stochastic depth.
+/// The options with this name, or with timm's name gmlp_ti16_224, gmlp_s16_224 or gmlp_b16_224,
+/// with the paper's stochastic depth.
 GmlpOptions gmlp_options(const std::string& name);
 std::vector<std::string> gmlp_names();  ///< all of them
-/// How many weights a model of these options has, without making it.
+/// The number of weights of a model with these options, without creating it.
 int64_t gmlp_weights(const GmlpOptions& options);
 
 /// Convolution without bias, batch norm, GELU.
@@ -77,7 +77,7 @@ struct ConvNormGelu {
   }
 };
 
-/// Everything up to the pooled tokens (B, D).
+/// The model up to the pooled tokens (B, D).
 struct GmlpVision {
   std::vector<ConvNormGelu> stem;
   nn::Conv2d patch_embed;
@@ -111,8 +111,7 @@ struct Gmlp {
 
   Gmlp(const GmlpOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
-  /// The spatial matrix of every block, (N, N) or (H, N, N), without history: what the heatmaps
-  /// show.
+  /// The spatial matrix of every block, (N, N) or (H, N, N), without history, as shown in heatmaps.
   std::vector<Tensor> spatial_weights() const { return models::spatial_weights(model.blocks); }
   // For reports, see heatmaps.h.
   std::string summary() const;

@@ -4,7 +4,7 @@
 //   x + GELU'(V(sgu(GELU(U(LN(x))))))     U: D -> d_ffn, V: d_ffn/2 -> D
 //
 // GELU' is the identity in the paper (.output_gelu). With .attention_dim it is a block of aMLP: a
-// tiny attention on LN(x) is added to what the gate multiplies.
+// tiny attention on LN(x) is added to the gate's factor.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@
 
 namespace tern::models {
 
-/// What weights are called: as in the post's network ("blocks.layers.0.channel_proj_U.0.weight"),
-/// or as in timm's mlp_mixer.py ("blocks.0.mlp_channels.fc1.weight").
+/// The names of weights: as in the post's network ("blocks.layers.0.channel_proj_U.0.weight") or in
+/// timm's mlp_mixer.py ("blocks.0.mlp_channels.fc1.weight").
 enum class GmlpNaming { post, timm };
 
-/// The names in which they differ, those of the whole first.
+/// The parts of names that differ, those of the whole model first.
 struct GmlpNames {
   const char *model, *patches, *blocks;
   const char *up, *gate, *gate_weight_prefix, *down;
@@ -30,14 +30,14 @@ const GmlpNames& gmlp_names_of(GmlpNaming naming);
 struct GmlpBlockOptions {
   int64_t dim = 512, d_ffn = 3072;
   bool output_gelu = false;
-  double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
+  double drop_path = 0;       ///< stochastic depth of the last block; rises from 0
   int64_t attention_dim = 0;  ///< channels of the tiny attention of aMLP (64); 0: none
-  double norm_eps = 1e-5;     ///< of the norm before U
+  double norm_eps = 1e-5;     ///< for the norm before U
   GmlpNaming naming = GmlpNaming::timm;
   nn::SpatialGatingOptions gate = {};
 };
 
-/// What a causal block keeps of the tokens so far; a value.
+/// What a causal block keeps of earlier tokens; a value.
 struct GmlpBlockCache {
   nn::SpatialGatingCache gate;
   nn::KeyValueCache attention;
@@ -55,14 +55,13 @@ struct GmlpBlock {
   Activation output;
   GmlpNaming naming;
 
-  /// `depth` in [0, 1]: how deep the block lies, for stochastic depth.
+  /// `depth` in [0, 1]: the relative depth of the block, for stochastic depth.
   GmlpBlock(const GmlpBlockOptions& options, int64_t tokens, double depth, Rng& rng);
-  /// (B,N,D) -> same. `real` u8 (B,N), where given: the tokens that are no padding (not 0); what
-  /// the others hold changes no token but themselves.
+  /// (B,N,D) -> same. `real` u8 (B,N), if given, is 0 for padding; padding changes no other token.
   Tensor operator()(const Tensor& x, const Tensor& real = {}) const;
-  /// The first `count` tokens of the result, with no work for the others beyond their half v.
+  /// The first `count` tokens of the result. For the others only their half v is computed.
   Tensor first(const Tensor& x, int64_t count) const;
-  /// The next tokens of a causal block, behind those of the cache, to which they are added.
+  /// The next tokens of a causal block; they follow those in the cache and are added to it.
   Tensor step(const Tensor& x, GmlpBlockCache& cache) const;
 
   static void fields(auto& m, auto&& visit) {
@@ -79,16 +78,16 @@ struct GmlpBlock {
   Tensor finished(const Tensor& x, const Tensor& gated) const;
 };
 
-/// `layers` of them, one behind the other.
+/// A stack of `layers` blocks.
 std::vector<GmlpBlock> gmlp_blocks(int64_t layers, const GmlpBlockOptions& options, int64_t tokens,
                                    Rng& rng);
 
-/// How many weights a block of these options has, without making it.
+/// The number of weights of a block with these options, without creating it.
 int64_t gmlp_block_weights(const GmlpBlockOptions& options, int64_t tokens);
 
 /// The spatial matrix of every block, (N, N) or (H, N, N), without history.
 std::vector<Tensor> spatial_weights(const std::vector<GmlpBlock>& blocks);
-/// The same as heatmaps, (1, N, N) or (H, N, N). `tokens` ends the caption: what they are.
+/// The same as heatmaps, (1, N, N) or (H, N, N). `tokens` describes tokens in the caption.
 Heatmaps spatial_heatmaps(const std::vector<GmlpBlock>& blocks, const std::string& tokens);
 
 }  // namespace tern::models

@@ -1,27 +1,27 @@
 // gMLP and aMLP for text ("Pay Attention to MLPs", Liu et al. 2021, section 4). B texts, T tokens,
-// N the longest text, D channels, V words.
+// N the context length, D channels, V words.
 //
-//   tokens (B,T) -> table of embeddings (B,T,D) -> [positions] -> dropout -> L blocks
+//   tokens (B,T) -> embedding table (B,T,D) -> [positions] -> dropout -> L blocks
 //   (models/gmlp_block.h) -> norm -> one of three heads:
-//     GmlpLanguageModel         causal; logits (B,T,V), at t of token t + 1
-//     GmlpMaskedLanguageModel   logits (B,T,V) of the words that masks hide
+//     GmlpLanguageModel         causal; logits (B,T,V), at t for token t + 1
+//     GmlpMaskedLanguageModel   logits (B,T,V) of the masked words
 //     GmlpTextClassifier        logits (B, classes)
 //
-// A spatial matrix is made for N tokens. A text of T < N meets its corner W[:T, :T], as if padding
-// stood behind it; with `lengths` what stands behind them changes no result before them. Positions
-// are known from the matrices: the paper adds none.
+// A spatial matrix is for N tokens. A text of T < N uses its corner W[:T, :T], as if padded to N.
+// With `lengths`, tokens after a length do not change results before it. The matrices encode
+// positions: the paper adds none.
 //
-// Decoding, for a causal model, goes by decode/step_model.h:
+// To decode with a causal model use decode/step_model.h:
 //
 //   NoGradGuard guard;
 //   nn::set_training(model, false);
 //   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
 //   decoding::sample(model, state, {.temperature = 0.8, .begin = last, .max_length = room}, rng);
 //
-// The state keeps what each block's tokens give to later ones, LN(v), and of an aMLP the keys and
-// values: a step is one row of each W, not the text again. Row N - 1 is the last: a text cannot
-// grow beyond N tokens, nor can its window be moved by dropping the first ones, as every token's
-// row would be another; encode() the last tokens anew for that.
+// The state keeps what later tokens need of each block's tokens, LN(v), and for an aMLP keys and
+// values. So a step computes one row of each W, not the whole text. Row N - 1 is the last: a text
+// cannot exceed N tokens. Dropping its first tokens does not help, since every token's row would
+// change; encode() the last tokens again for that.
 #pragma once
 
 #include <optional>
@@ -33,38 +33,38 @@
 namespace tern::models {
 
 struct GmlpTextOptions {
-  int64_t vocab = 0;      ///< words; must be given
+  int64_t vocab = 0;      ///< number of words; required
   int64_t context = 512;  ///< N
   int64_t dim = 512, layers = 48;
   int64_t d_ffn = 0;          ///< 0: six times dim
   int64_t attention_dim = 0;  ///< channels of the tiny attention of aMLP (64); 0: none
   bool positions = false;     ///< learned ones, added to the embeddings
-  double dropout = 0;         ///< after the embeddings
-  double drop_path = 0;       ///< stochastic depth of the last block; the others' rises to it
-  bool tie_head = true;       ///< words come out by the table of embeddings
-  nn::SpatialGatingOptions gate = {.weight_bound = 1e-6};  ///< .causal for what reads left to right
+  double dropout = 0;         ///< on the embeddings
+  double drop_path = 0;       ///< stochastic depth of the last block; rises from 0
+  bool tie_head = true;       ///< the embedding table is the output matrix
+  nn::SpatialGatingOptions gate = {.weight_bound = 1e-6};  ///< .causal for language models
   nn::Recompute recompute = nn::Recompute::none;           ///< of the blocks
 };
 
-/// Sizes by name, the vocabulary left open: the paper's base, large and xlarge, amlp-base and
+/// Sizes by name, without a vocabulary: the paper's base, large and xlarge, amlp-base and
 /// amlp-large (Toeplitz matrices, N 512), and small (4 blocks of D 128, N 128).
 GmlpTextOptions gmlp_text_options(const std::string& name);
 std::vector<std::string> gmlp_text_names();
-/// How many weights a GmlpLanguageModel of these options has, without making it.
+/// The number of weights of a GmlpLanguageModel with these options, without creating it.
 int64_t gmlp_text_weights(const GmlpTextOptions& options);
 
-/// What decoding keeps of its texts; a value.
+/// The state of decoding; a value.
 struct GmlpTextState {
   std::vector<GmlpBlockCache> blocks;
   int64_t texts = 0;
-  int64_t position = 0;  ///< tokens so far
+  int64_t position = 0;  ///< number of tokens so far
 
   int64_t batch() const { return texts; }
   /// The state of texts rows[0], rows[1], ... (i64).
   GmlpTextState select_rows(const Tensor& rows) const;
 };
 
-/// Everything up to the head: (B, T, D). The table starts in N(0, 0.02^2).
+/// The model up to the head: (B, T, D). The table starts in N(0, 0.02^2).
 struct GmlpText {
   GmlpTextOptions options;
   nn::Embedding embed;
@@ -74,9 +74,9 @@ struct GmlpText {
   nn::LayerNorm norm;
 
   GmlpText(const GmlpTextOptions& options, Rng& rng);
-  /// tokens i64 (B, T), 1 <= T <= N; lengths i64 (B) in [0, T], undefined where nothing is padded.
+  /// tokens i64 (B, T), 1 <= T <= N; lengths i64 (B) in [0, T], undefined without padding.
   Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
-  /// The next tokens i64 (B, n) of a causal model; the state goes on to behind them.
+  /// Processes the next tokens i64 (B, n) of a causal model and advances the state.
   Tensor step(const Tensor& tokens, GmlpTextState& state) const;
 
   // For reports, see heatmaps.h: the spatial matrices.
@@ -91,26 +91,26 @@ struct GmlpText {
   }
 };
 
-/// Reads from left to right; its gates are causal whatever the options say.
+/// A causal language model; its gates are causal whatever the options say.
 struct GmlpLanguageModel {
   GmlpText model;
-  nn::Parameter head;  ///< (V, D); undefined where it is the table
+  nn::Parameter head;  ///< (V, D); undefined if tied to the table
 
   GmlpLanguageModel(const GmlpTextOptions& options, Rng& rng);
   /// Logits (B, T, V) of tokens i64 (B, T), 1 <= T <= N.
   Tensor operator()(const Tensor& tokens) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy).
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy).
   Tensor loss(const Tensor& tokens, const Tensor& labels,
               const CrossEntropyOptions& options = {}) const;
 
   /// The state after tokens (B, T); T may be 0.
   GmlpTextState encode(const Tensor& tokens) const;
   struct Step {
-    Tensor logits;  ///< (B, V) of the next token
+    Tensor logits;  ///< (B, V), for the next token
     GmlpTextState state;
   };
-  /// One token a text, i64 (B). An error behind the last token of the context.
+  /// One token per text, i64 (B). Error after the last token of the context.
   Step step(const GmlpTextState& state, const Tensor& tokens) const;
 
   std::string summary() const { return model.summary(); }
@@ -125,19 +125,19 @@ struct GmlpLanguageModel {
   const Tensor& head_matrix() const { return head.defined() ? head : model.embed.weight; }
 };
 
-/// Words at masked places: decoder(LN(GELU(transform(x)))) + bias, as BERT's head.
+/// Words at masked places: decoder(LN(GELU(transform(x)))) + bias, as in BERT's head.
 struct GmlpMaskedLanguageModel {
   GmlpText model;
   nn::Linear transform;
   nn::LayerNorm norm;
-  nn::Parameter decoder_weight;  ///< (V, D); undefined where it is the table
+  nn::Parameter decoder_weight;  ///< (V, D); undefined if tied to the table
   nn::Parameter decoder_bias;
 
   GmlpMaskedLanguageModel(const GmlpTextOptions& options, Rng& rng);
   /// Logits (B, T, V); tokens and lengths as GmlpText's.
   Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy). Places that no mask hides have options.ignore_index for a label.
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy). Unmasked places have options.ignore_index as label.
   Tensor loss(const Tensor& tokens, const Tensor& lengths, const Tensor& labels,
               const CrossEntropyOptions& options = {}) const;
 
@@ -158,14 +158,14 @@ struct GmlpMaskedLanguageModel {
   }
 };
 
-/// What of a text is classified: its first token (a [CLS]), its last one, or the mean of them all,
+/// What is classified: a text's first token (a [CLS]), its last token, or the mean of all tokens,
 /// each without padding.
 enum class TextPooling { first, last, mean };
 
 struct GmlpClassifierOptions {
   int64_t classes = 2;
   TextPooling pooling = TextPooling::mean;
-  double dropout = 0.1;  ///< of what is pooled
+  double dropout = 0.1;  ///< on the pooled vector
 };
 
 struct GmlpTextClassifier {
@@ -175,7 +175,7 @@ struct GmlpTextClassifier {
   nn::Linear head;
 
   GmlpTextClassifier(const GmlpTextOptions& text, const GmlpClassifierOptions& options, Rng& rng);
-  /// Logits (B, classes); tokens and lengths as GmlpText's. The mean of no tokens is 0; first and
+  /// Logits (B, classes); tokens and lengths as in GmlpText. The mean of no tokens is 0; first and
   /// last need one.
   Tensor operator()(const Tensor& tokens, const Tensor& lengths = {}) const;
 

@@ -1,31 +1,31 @@
-// Language models that read from left to right: GPT-2 ("Language Models are Unsupervised Multitask
-// Learners", Radford et al. 2019), and the form of Llama ("LLaMA", Touvron et al. 2023) as options.
-// B texts, T tokens, D channels, V words.
+// Causal language models: GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et
+// al. 2019), and with other options Llama ("LLaMA", Touvron et al. 2023). B texts, T tokens, D
+// channels, V words.
 //
 //   x = dropout(embed(tokens) + positions)
 //   x = x + dropout(attention(norm(x)));  x = x + dropout(ffn(norm(x)))      L times, causal
-//   logits = head(norm(x))                                                   at t: of token t + 1
+//   logits = head(norm(x))                                                   at t: for token t + 1
 //
 // | part | GPT-2 | Llama |
 // |---|---|---|
 // | positions | learned, added to the embedding | rotary, in each attention (halves of a head) |
 // | norm | LayerNorm | RMSNorm |
 // | ffn | W2 gelu_tanh(W1 x) | W2 (silu(Wg x) * (W1 x)), SwiGLU |
-// | heads of keys and values | as many as heads | fewer: grouped queries |
+// | heads of keys and values | same as heads | fewer: grouped queries |
 // | biases | everywhere | nowhere |
-// | head | the table of embeddings | a matrix of its own, or the table |
+// | head | the embedding table | its own matrix, or the table |
 //
-// Each part is an option of its own. Names and the form of matrices are transformers':
-// GPT2LMHeadModel's (transformer.h.0.attn.c_attn.weight, whose Conv1D holds (in, out)), or
-// LlamaForCausalLM's (model.layers.0.self_attn.q_proj.weight). What a form has that the one who
-// named it has not is called model.embed_positions, mlp.c_gate.
+// Each part is an option of its own. Names and matrix layout are those of transformers:
+// GPT2LMHeadModel's (transformer.h.0.attn.c_attn.weight, whose Conv1D stores (in, out)) or
+// LlamaForCausalLM's (model.layers.0.self_attn.q_proj.weight). Parts that the original lacks get
+// names of ours: model.embed_positions, mlp.c_gate.
 //
 //   NoGradGuard guard;
 //   nn::set_training(model, false);
 //   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
 //   decoding::sample(model, state, {.top_p = 0.9, .begin = last, .end = kEnd}, rng);
 //
-// Several times as fast with packed weights: decode/packed_gpt.h.
+// Packed weights are several times as fast: decode/packed_gpt.h.
 #pragma once
 
 #include <optional>
@@ -45,34 +45,34 @@ enum class GptFfn { gelu, swiglu };
 
 struct GptOptions {
   int64_t vocab = 50257;
-  int64_t context = 1024;  ///< tokens at most
+  int64_t context = 1024;  ///< largest number of tokens
   int64_t dim = 768, layers = 12, heads = 12;
-  int64_t kv_heads = 0;                                              ///< 0: as many as heads
+  int64_t kv_heads = 0;                                              ///< 0: same as heads
   int64_t ffn_dim = 0;                                               ///< 0: four times dim
-  double dropout = 0.1;                                              ///< of what a sublayer adds
-  std::optional<double> embed_dropout = {}, attention_dropout = {};  ///< left out: as dropout
+  double dropout = 0.1;                                              ///< on outputs of sublayers
+  std::optional<double> embed_dropout = {}, attention_dropout = {};  ///< default: dropout
   GptNames names = GptNames::gpt2;
   GptPositions positions = GptPositions::learned;
   GptNorm norm = GptNorm::layer;
   GptFfn ffn = GptFfn::gelu;
   nn::Bias bias = nn::Bias::yes;  ///< of matrices and of LayerNorm
-  bool tie_head = true;           ///< the head is the table of embeddings
+  bool tie_head = true;           ///< the head is the embedding table
   double eps = 1e-5;              ///< of the norms
   double rope_base = 1e4;
   nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 };
 
-/// Sizes by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; and in the form of
-/// Llama, smollm-135m, tinyllama-1.1b, llama-7b.
+/// Sizes by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; in Llama's form
+/// smollm-135m, tinyllama-1.1b, llama-7b.
 GptOptions gpt_options(const std::string& name);
 std::vector<std::string> gpt_names();
-/// GptOptions() in the form of Llama: its names, rotary, RMSNorm of eps 1e-6, SwiGLU, no biases, a
-/// head of its own, no dropout.
+/// GptOptions() in Llama's form: its names, rotary positions, RMSNorm with eps 1e-6, SwiGLU, no
+/// biases, a separate head, no dropout.
 GptOptions llama_form(GptOptions options = {});
-/// How many weights a model of these options has, without making it.
+/// The number of weights of a model with these options, without creating it.
 int64_t gpt_weights(const GptOptions& options);
 
-/// A linear layer whose matrix is kept as (out, in) or transposed, (in, out).
+/// A linear layer whose matrix is stored as (out, in) or transposed, (in, out).
 struct GptLinear {
   nn::Parameter weight, bias;
   bool transposed;
@@ -98,11 +98,11 @@ struct GptAttention {
   GptLinear out;
   double dropout;
   bool training = true;
-  mutable Rng rng;  // drawing does not change what the layer is
+  mutable Rng rng;  // drawing does not count as a change of the layer
 
   GptAttention(const GptOptions& options, Rng& rng);
-  /// x (B, T, D) -> the heads side by side (B, T, D), before the matrix `out`. With a cache x are
-  /// the next tokens, which are added to it; `weights`, if given, receives (B, H, T, S).
+  /// x (B, T, D) -> the heads side by side (B, T, D), before the matrix `out`. With a cache, x are
+  /// the next tokens, which are added to it. `weights`, if given, receives (B, H, T, S).
   Tensor operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* weights) const;
   static void fields(auto& m, auto&& visit) {
     visit("c_attn", m.c_attn);
@@ -157,18 +157,18 @@ struct GptBlock {
   Tensor add(const Tensor& x, const GptLinear& matrix, const Tensor& h) const;
 };
 
-/// What decoding keeps of its texts; a value.
+/// The state of decoding; a value.
 struct GptState {
   std::vector<nn::KeyValueCache> layers;
   int64_t texts = 0;
-  int64_t position = 0;  ///< tokens so far
+  int64_t position = 0;  ///< number of tokens so far
 
   int64_t batch() const { return texts; }
   /// The state of texts rows[0], rows[1], ... (i64).
   GptState select_rows(const Tensor& rows) const;
 };
 
-/// Everything up to the head, named `transformer` or `model`.
+/// The model up to the head, named `transformer` or `model`.
 struct GptBody {
   GptNames names;
   nn::Parameter embed, positions;
@@ -187,33 +187,33 @@ struct GptBody {
   }
 };
 
-/// Matrices start in N(0, 0.02^2), those that end a sublayer in N(0, 0.02^2 / (2 L)).
+/// Matrices start in N(0, 0.02^2); the last one of each sublayer in N(0, 0.02^2 / (2 L)).
 struct Gpt {
   GptOptions options;
   GptBody body;
-  nn::Parameter head;  ///< (V, D); undefined where it is the table
+  nn::Parameter head;  ///< (V, D); undefined if tied to the table
 
   Gpt(const GptOptions& options, Rng& rng);
 
   /// Logits (B, T, V) of tokens i64 (B, T), T <= context.
   Tensor operator()(const Tensor& tokens) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy).
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy).
   Tensor loss(const Tensor& tokens, const Tensor& labels,
               const CrossEntropyOptions& options = {}) const;
   struct Output {
     Tensor logits;
-    std::vector<Tensor> attention;  ///< (B, H, T, T) of every layer
+    std::vector<Tensor> attention;  ///< (B, H, T, T) per layer
   };
   Output attend(const Tensor& tokens) const;
 
   /// The state after tokens (B, T); T may be 0.
   GptState encode(const Tensor& tokens) const;
   struct Step {
-    Tensor logits;  ///< (B, V) of the next token
+    Tensor logits;  ///< (B, V), for the next token
     GptState state;
   };
-  /// One token a text, i64 (B). An error behind the last token of the context.
+  /// One token per text, i64 (B). Error after the last token of the context.
   Step step(const GptState& state, const Tensor& tokens) const;
 
   static void fields(auto& m, auto&& visit) {
@@ -227,9 +227,9 @@ struct Gpt {
   Tensor logits(const Tensor& x) const;
 };
 
-/// Loads a file of transformers: the names may lack their "transformer." or "model.", a tied head
-/// may be there or not, buffers of old files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are
-/// passed by. IoError with all differences if it does not fit; the model is then as before.
+/// Loads a file of transformers. Names may lack "transformer." or "model."; a tied head may be
+/// missing; buffers of old files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are skipped. If
+/// the file does not fit, an IoError lists all differences and the model does not change.
 void load_gpt_weights(const std::string& path, Gpt& model);
 
 }  // namespace tern::models

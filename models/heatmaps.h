@@ -1,10 +1,10 @@
-// What a model of the zoo can tell of itself beside its output, for reports. Each is a member
-// function that it may have; what it has not is left out of the report:
+// What a model of the zoo shows in reports, besides its output. Each is an optional member
+// function; reports leave out what is missing:
 //
 //   std::string summary() const;                        // "3 blocks on 17 tokens of 512 channels"
-//   int64_t patch_size() const;                         // side in pixels of what a token sees
+//   int64_t patch_size() const;                         // side of a token's patch in pixels
 //   Heatmaps heatmaps(const Tensor& images) const;      // weights, or attention for these images
-//   PatchMaps patch_maps(const Tensor& images) const;   // how much each patch of these counts
+//   PatchMaps patch_maps(const Tensor& images) const;   // importance of each patch of these images
 #pragma once
 
 #include <string>
@@ -17,27 +17,27 @@ namespace tern::models {
 /// Matrices of one layer.
 struct Heatmap {
   std::string title;  ///< "Layer 2"
-  Tensor values;      ///< (maps, rows, columns), without history, and not the model's own elements
-  std::vector<std::string> labels = {};  ///< of the maps: "head 2"; empty: the title says enough
-  std::string mean_label = "";  ///< of the mean of the maps, shown behind them; empty: it is not
+  Tensor values;      ///< (maps, rows, columns), without history; not the model's own memory
+  std::vector<std::string> labels = {};  ///< of the maps: "head 2"; empty: none
+  std::string mean_label = "";  ///< of the mean of the maps, shown after them; empty: no mean
 };
 
 struct Heatmaps {
-  std::string title;    ///< of them all: "Spatial weights"
-  std::string caption;  ///< what a row and a column are
+  std::string title;    ///< of the whole: "Spatial weights"
+  std::string caption;  ///< says what rows and columns are
   std::vector<Heatmap> maps;
 };
 
-/// Maps of some images, on the grid of their patches.
+/// Maps of several images, on their grid of patches.
 struct PatchMap {
   std::string title;                     ///< "Layer 2"
   Tensor values;                         ///< (images, maps, rows, columns), without history
-  std::vector<std::string> labels = {};  ///< of the maps: "head 2"; empty: the title says enough
+  std::vector<std::string> labels = {};  ///< of the maps: "head 2"; empty: none
 };
 
 struct PatchMaps {
-  std::string title;    ///< of them all: "Attention"
-  std::string caption;  ///< what a value says
+  std::string title;    ///< of the whole: "Attention"
+  std::string caption;  ///< says what a value means
   std::vector<PatchMap> maps;
 };
 

@@ -1,17 +1,18 @@
 // Neural Turing Machine (Graves, Wayne & Danihelka 2014): a recurrent controller with a memory that
-// it addresses by content and by place. B sequences, T steps, C controller units, N slots of width
-// M, R reading and W writing heads. The memory's equations are in core/ops/ntm.h.
+// it addresses by content and by location. B sequences, T steps, C controller units, N slots of
+// width M, R reading and W writing heads. Equations of the memory: core/ops/ntm.h.
 //
-//   controller  h_t = LSTM([x_t; r_{t-1}]),  or tanh(W [x_t; r_{t-1}] + b) without a state
-//   heads       a linear layer of h_t each: key | beta | gate | shift | gamma, then erase | add
-//   memory      all heads address the memory of the last step; writes come before reads
+//   controller  h_t = LSTM([x_t; r_{t-1}]),  or tanh(W [x_t; r_{t-1}] + b), which has no state
+//   heads       a linear layer each of h_t: key | beta | gate | shift | gamma, then erase | add
+//   memory      all heads address the memory of the previous step; writes come before reads
 //   output      y_t = W_o [h_t; r_t] + b_o
 //
-// At the start every head stands on slot 0; what was read and the controller's state are learned.
+// At the start every head points to slot 0. The initial reads and controller state are learned.
 //
-// Names: controller (an LSTMCell; controller.0, controller.1, ... if there are several layers; of
-// Linear layers if it is feed-forward), read_heads.I, write_heads.I, output, initial_read (R, M),
-// initial_h and initial_c (C), or (layers, C), initial_memory (N, M) if it is learned or random.
+// Names: controller (an LSTMCell, or Linear for a feed-forward controller; controller.0,
+// controller.1, ... if it has several layers), read_heads.I, write_heads.I, output, initial_read
+// (R, M), initial_h and initial_c (C) or (layers, C), initial_memory (N, M) if it is learned or
+// random.
 #pragma once
 
 #include <optional>
@@ -24,8 +25,8 @@ namespace tern::models {
 
 enum class NtmController { lstm, feed_forward };
 
-/// What the memory holds at the start: 1e-6 everywhere; what is learned (from N(0, 0.5), cut at
-/// 1, on); or numbers drawn so once, which stay. (The three of Collier & Beel 2018.)
+/// The initial memory: 1e-6 everywhere; learned, starting from N(0, 0.5) cut at 1; or random
+/// numbers of that kind, drawn once and kept. (The three of Collier & Beel 2018.)
 enum class NtmStart { constant, learned, random };
 
 struct NtmOptions {
@@ -35,17 +36,17 @@ struct NtmOptions {
   NtmController controller = NtmController::lstm;
   int64_t layers = 1;  ///< of the controller
   int64_t read_heads = 1, write_heads = 1;
-  int64_t shift = 1;              ///< heads move by up to so many slots a step
-  NtmAddressing addressing = {};  ///< which stages there are
+  int64_t shift = 1;              ///< largest shift of a head per step
+  NtmAddressing addressing = {};  ///< the stages to use
   NtmStart start = NtmStart::constant;
 
   NtmMemory memory() const { return {slots, width, read_heads, write_heads, shift, addressing}; }
 };
 
-/// What goes from step to step; a value.
+/// The state between steps; a value.
 struct NtmState {
-  std::vector<Tensor> h, c;  ///< (B, C) a layer of an LSTM
-  Tensor memory;             ///< (B, ...) as ntm_step's; see ntm_parts
+  std::vector<Tensor> h, c;  ///< (B, C) per LSTM layer
+  Tensor memory;             ///< (B, ...) as in ntm_step; see ntm_parts
 
   int64_t batch() const { return memory.size(0); }
 };
@@ -58,14 +59,14 @@ struct NtmTrace {
 };
 
 struct NtmRunOptions {
-  std::optional<NtmState> state = {};  ///< to go on from
+  std::optional<NtmState> state = {};  ///< the initial state
   bool trace = false;
 };
 
 struct NtmRun {
   Tensor output;  ///< (B, T, outputs)
   NtmState state;
-  NtmTrace trace;  ///< if it was asked for
+  NtmTrace trace;  ///< if requested
 };
 
 struct Ntm {
@@ -75,7 +76,7 @@ struct Ntm {
   std::vector<nn::Linear> read_heads, write_heads;
   nn::Linear output;
   nn::Parameter initial_read, initial_h, initial_c;
-  nn::Parameter learned_memory;  // the start: one of these, or none
+  nn::Parameter learned_memory;  // the initial memory: one of these, or none
   nn::Buffer random_memory;
 
   Ntm(const NtmOptions& options, Rng& rng);
@@ -107,7 +108,7 @@ struct Ntm {
   }
 };
 
-/// What the paper compares with: an LSTM of several layers and a linear output.
+/// The paper's baseline: an LSTM of several layers and a linear output.
 struct LstmBaseline {
   nn::Lstm lstm;
   nn::Linear output;

@@ -1,11 +1,11 @@
-// Sequence to sequence by two LSTMs ("Sequence to Sequence Learning with Neural Networks",
+// Sequence to sequence with two LSTMs ("Sequence to Sequence Learning with Neural Networks",
 // Sutskever, Vinyals & Le 2014). B sentences, S source and T target tokens, E embedding, H units.
 //
-//   source (B,S) -> src_embed -> encoder: its state at the end, layer by layer, starts the decoder
-//   target (B,T) -> tgt_embed -> decoder -> generator: logits of the token that follows each
+//   source (B,S) -> src_embed -> encoder; its final state, layer by layer, starts the decoder
+//   target (B,T) -> tgt_embed -> decoder -> generator: logits for the next token
 //
-// The target of training starts with the beginning-of-sentence token; the logits at t are for
-// token t + 1.
+// A training target starts with the beginning-of-sentence token; the logits at t are for token t +
+// 1.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct Seq2SeqOptions {
   bool reverse_source = false;  ///< the encoder reads sentences backwards (section 3.3)
 };
 
-/// tokens i64 (B, S) with each row's first lengths[b] tokens in reverse order; without lengths
-/// all S of them.
+/// tokens i64 (B, S) with the first lengths[b] tokens of each row reversed; without lengths all S
+/// tokens.
 Tensor reverse_tokens(const Tensor& tokens, const Tensor& lengths = {});
 
 struct LstmSeq2Seq {
@@ -33,21 +33,21 @@ struct LstmSeq2Seq {
   std::optional<nn::Dropout> dropout;
 
   LstmSeq2Seq(const Seq2SeqOptions& options, Rng& rng);
-  /// Logits (B, T, target_vocab) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source,
-  /// undefined where nothing is padded.
+  /// Logits (B, T, target_vocab) for source (B, S) and target (B, T), both i64. lengths i64 (B) of
+  /// the source; undefined without padding.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy).
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy).
   Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
               const Tensor& labels, const CrossEntropyOptions& options = {}) const;
 
   /// The decoder's state before the first token.
   nn::RnnState encode(const Tensor& source, const Tensor& lengths = {}) const;
   struct Step {
-    Tensor logits;       ///< (B, target_vocab) of the next token
+    Tensor logits;       ///< (B, target_vocab), for the next token
     nn::RnnState state;  ///< (layers, B, H) each
   };
-  /// One token a sentence, i64 (B).
+  /// One token per sentence, i64 (B).
   Step step(const nn::RnnState& state, const Tensor& tokens) const;
 
   static void fields(auto& m, auto&& visit) {

@@ -1,12 +1,12 @@
-// The Transformer for sequences to sequences ("Attention Is All You Need", Vaswani et al. 2017).
-// B sentences, S source and T target tokens, D channels, V words of the target.
+// The Transformer for sequence-to-sequence tasks ("Attention Is All You Need", Vaswani et al.
+// 2017). B sentences, S source and T target tokens, D channels, V target words.
 //
 //   x = dropout(sqrt(D) embed(tokens) + sinusoidal positions)
-//   memory = encoder(x_source)                   sees the source's real tokens
-//   logits = generator(decoder(x_target, memory))     a target token sees those before it
+//   memory = encoder(x_source)                        sees all source tokens but padding
+//   logits = generator(decoder(x_target, memory))     a target token sees earlier ones only
 //
-// The target of training starts with the beginning-of-sentence token; the logits at t are for token
-// t + 1. Names: src_embed, tgt_embed, transformer.{encoder, decoder} as torch.nn.Transformer,
+// A training target starts with the beginning-of-sentence token; the logits at t are for token t +
+// 1. Names: src_embed, tgt_embed, transformer.{encoder, decoder} as in torch.nn.Transformer,
 // generator.
 #pragma once
 
@@ -22,34 +22,34 @@ struct TransformerOptions {
   int64_t source_vocab = 0, target_vocab = 0;
   int64_t encoder_layers = 6, decoder_layers = 6;
   nn::TransformerLayerOptions layer = {};
-  std::optional<double> embed_dropout = {};  ///< left out: that of the layers
-  bool tie_source_target = false;            ///< one table of embeddings, for one vocabulary
-  bool tie_target_generator = false;         ///< the generator's matrix is the target's table
-  bool final_norm = true;  ///< as torch.nn.Transformer; the paper's post-norm has none
+  std::optional<double> embed_dropout = {};  ///< default: that of the layers
+  bool tie_source_target = false;            ///< one embedding table, for a shared vocabulary
+  bool tie_target_generator = false;         ///< the generator uses the target's table
+  bool final_norm = true;  ///< as torch.nn.Transformer; the paper's post-norm lacks it
 };
 
-/// Sizes by name, vocabularies left open: base (the paper's), multi30k (3 layers, D 256, FFN 512,
-/// 8 heads), d2l (Dive into Deep Learning's: 2 layers, D 256, FFN 64, 4 heads, dropout 0.2).
+/// Sizes by name, without vocabularies: base (the paper's), multi30k (3 layers, D 256, FFN 512, 8
+/// heads), d2l (Dive into Deep Learning: 2 layers, D 256, FFN 64, 4 heads, dropout 0.2).
 TransformerOptions transformer_options(const std::string& name);
 std::vector<std::string> transformer_names();
 
-/// Weights of every layer, (B, H, T, S) each.
+/// The weights of every layer, (B, H, T, S) each.
 struct TransformerAttention {
   std::vector<Tensor> encoder, decoder, cross;
 };
 
-/// What decoding keeps of its sentences; a value.
+/// The state of decoding; a value.
 struct TransformerState {
   nn::TransformerDecoder::State layers;
-  Tensor lengths;        ///< i64 (B) of the source; undefined: nothing is padded
-  int64_t position = 0;  ///< target tokens so far
+  Tensor lengths;        ///< i64 (B) of the source; undefined: no padding
+  int64_t position = 0;  ///< number of target tokens so far
 
   int64_t batch() const;
-  /// The state of sentences rows[0], rows[1], ... (i64): what beams go on with.
+  /// The state of sentences rows[0], rows[1], ... (i64), to continue beams.
   TransformerState select_rows(const Tensor& rows) const;
 };
 
-/// The two stacks, named as torch.nn.Transformer.
+/// The two stacks, with the names of torch.nn.Transformer.
 struct TransformerStacks {
   nn::TransformerEncoder encoder;
   nn::TransformerDecoder decoder;
@@ -61,39 +61,39 @@ struct TransformerStacks {
   }
 };
 
-/// Matrices start in U(±sqrt(6 / (in + out))) as torch.nn.Transformer's, tables in N(0, 1 / D).
+/// Matrices start in U(±sqrt(6 / (in + out))), as in torch.nn.Transformer, tables in N(0, 1 / D).
 struct Transformer {
   TransformerOptions options;
   nn::Embedding src_embed;
-  nn::Parameter target_table;  ///< undefined where it is the source's
+  nn::Parameter target_table;  ///< undefined if tied to the source's
   TransformerStacks transformer;
-  nn::Parameter generator_weight;  ///< undefined where it is the target's table
+  nn::Parameter generator_weight;  ///< undefined if tied to the target's table
   nn::Parameter generator_bias;
   nn::Dropout dropout;
 
   Transformer(const TransformerOptions& options, Rng& rng);
 
-  /// Logits (B, T, V) of tokens i64 (B, S) and (B, T); lengths i64 (B) of the source, undefined
-  /// where nothing is padded.
+  /// Logits (B, T, V) for source (B, S) and target (B, T), both i64. lengths i64 (B) of the source;
+  /// undefined without padding.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// cross_entropy of these logits and labels i64 (B, T), which is less memory without them
-  /// (linear_cross_entropy).
+  /// cross_entropy of these logits and labels i64 (B, T). Uses less memory: it does not store the
+  /// logits (linear_cross_entropy).
   Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& target,
               const Tensor& labels, const CrossEntropyOptions& options = {}) const;
   struct Output {
     Tensor logits;
     TransformerAttention attention;
   };
-  /// The same with the weights of all attention.
+  /// Returns the weights of all attention too.
   Output attend(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// The state before the first target token.
   TransformerState encode(const Tensor& source, const Tensor& lengths = {}) const;
   struct Step {
-    Tensor logits;  ///< (B, V) of the next token
+    Tensor logits;  ///< (B, V), for the next token
     TransformerState state;
   };
-  /// One token a sentence, i64 (B).
+  /// One token per sentence, i64 (B).
   Step step(const TransformerState& state, const Tensor& tokens) const;
 
   static void fields(auto& m, auto&& visit) {

@@ -1,16 +1,15 @@
-// The Vision Transformer ("An Image is Worth 16x16 Words", Dosovitskiy et al. 2021) with the names
-// and the order of timm's VisionTransformer, so that the states of its vit_* models load. B images,
-// P patches, R prefix tokens (the class token and registers), N = R + P tokens, D channels, H
-// heads.
+// The Vision Transformer ("An Image is Worth 16x16 Words", Dosovitskiy et al. 2021), with the names
+// and the order of timm's VisionTransformer, so that states of its vit_* models load. B images, P
+// patches, R prefix tokens (class token and registers), N = R + P tokens, D channels, H heads.
 //
-//   image (B,C,S,S) -> patches by a convolution (B,P,D) -> prefix tokens before them, positions,
+//   image (B,C,S,S) -> patches by a convolution (B,P,D) -> prefix tokens in front, positions,
 //   dropout -> L blocks -> norm -> token 0, or the mean of the patches -> head
 //
 //   block: x = x + proj(attention(qkv(norm1(x))));  x = x + fc2(GELU(fc1(norm2(x))))
 //
 // Names: cls_token, pos_embed, patch_embed.proj, blocks.I.{norm1, attn.qkv, attn.proj, norm2,
-// mlp.fc1, mlp.fc2}, norm (fc_norm behind the mean), head; where the options ask for them
-// reg_token, norm_pre, blocks.I.{ls1, ls2}.gamma and fc_1, the hidden layer of a head.
+// mlp.fc1, mlp.fc2}, norm (fc_norm if after the mean), head; with the options for them reg_token,
+// norm_pre, blocks.I.{ls1, ls2}.gamma and fc_1, the head's hidden layer.
 #pragma once
 
 #include <optional>
@@ -30,62 +29,62 @@ enum class VitPositions {
 };
 enum class VitPooling {
   token,    ///< token 0
-  average,  ///< of the patches
+  average,  ///< the mean of the patches
 };
 enum class VitFinalNorm {
-  usual,   ///< of the tokens where one is taken, of the mean where they are averaged
+  usual,   ///< tokens for pooling by token, pooled for average
   tokens,  ///< before pooling: `norm`
-  pooled,  ///< behind it: `fc_norm`
+  pooled,  ///< after pooling: `fc_norm`
   none,
 };
 
 struct VitOptions {
-  int64_t image = 224, channels = 3;  ///< height and width, and colours, of what comes in
+  int64_t image = 224, channels = 3;  ///< size (height = width) and colour channels of the input
   int64_t patch = 16;
   int64_t dim = 768, layers = 12, heads = 12;
   int64_t mlp_dim = 0;     ///< 0: four times dim
-  int64_t fc_dim = 0;      ///< units, with GELU, of a hidden layer of the head; 0: none
-  int64_t classes = 1000;  ///< 0: no head, the pooled tokens are the result
+  int64_t fc_dim = 0;      ///< units of the head's hidden layer, with GELU; 0: none
+  int64_t classes = 1000;  ///< 0: no head, returns the pooled tokens
   bool class_token = true;
   int64_t registers = 0;  ///< more prefix tokens (Darcet et al. 2024)
   VitPositions positions = VitPositions::learned;
-  double position_std = 0.02;       ///< of learned positions at the start
-  bool positions_on_prefix = true;  ///< false: the patches alone have positions
+  double position_std = 0.02;       ///< initial deviation of learned positions
+  bool positions_on_prefix = true;  ///< false: only patches have positions
   VitPooling pooling = VitPooling::token;
   bool norm_first =
       true;               ///< false: norms behind the sums (post-norm), as in the first Transformer
-  bool norm_pre = false;  ///< a norm before the blocks, and patches without bias, as in CLIP
+  bool norm_pre = false;  ///< a norm before the blocks and no patch bias, as in CLIP
   VitFinalNorm final_norm = VitFinalNorm::usual;
   double eps = 1e-6;  ///< of all norms
   bool qkv_bias = true;
-  double layer_scale = 0;  ///< start of a factor a channel on each branch (0: none; Touvron 2021)
+  double layer_scale = 0;  ///< initial factor per channel on each branch (0: none; Touvron 2021)
   Activation activation = Activation::gelu;
-  double dropout = 0;  ///< of the next four, unless they say otherwise
+  double dropout = 0;  ///< default of the next four
   std::optional<double> position_dropout = {}, attention_dropout = {}, projection_dropout = {},
                         mlp_dropout = {};
-  double drop_path = 0;  ///< stochastic depth of the last block; the others' rises to it from 0
+  double drop_path = 0;  ///< stochastic depth of the last block; rises linearly from 0
   nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 };
 
-/// Names and their options. timm's, for ImageNet: vit_{tiny,small,base,large}_patch16_224,
+/// Names and options of timm's models for ImageNet: vit_{tiny,small,base,large}_patch16_224,
 /// vit_huge_patch14_224.
 const std::vector<std::pair<std::string, VitOptions>>& vit_configurations();
-/// For images of 32 x 32 and 10 classes, patches of 4: vit-lite-7-4 ("Escaping the Big Data
-/// Paradigm", Hassani et al. 2021), vit-tiny-p4 (the width and depth of Ti, a hidden layer in the
-/// head), slides-vit (PyTorch's TransformerEncoder: post-norm, ReLU, dropout 0.1; 8 heads,
-/// positions as an Embedding starts, token 0, one linear head).
+/// For 32 x 32 images, 10 classes and patches of 4: vit-lite-7-4 ("Escaping the Big Data Paradigm",
+/// Hassani et al. 2021), vit-tiny-p4 (width and depth of Ti, a hidden layer in the head),
+/// slides-vit (PyTorch's TransformerEncoder: post-norm, ReLU, dropout 0.1; 8 heads, positions
+/// initialised as an Embedding, token 0, one linear head).
 const std::vector<std::pair<std::string, VitOptions>>& vit_cifar_configurations();
-/// The options of one of these names. Error that lists them if there is none.
+/// The options with this name. If there is none, an Error lists the names.
 VitOptions vit_options(const std::string& name);
 std::vector<std::string> vit_names();
 
-/// Number of trained values of Vit(options), without making it.
+/// The number of trained values of Vit(options), without creating it.
 int64_t vit_weights(const VitOptions& options);
 
-/// The options that the shapes of a state (timm's names) tell, for a model that loads it with every
-/// weight. `heads` is not among them; 0: channels of 64 a head, or 80 to 104 as timm's larger
-/// models have. Learned positions are taken, a square image, pooling by token 0 unless there is a
-/// fc_norm or no class token. IoError that names what is missing or no ViT has.
+/// The options inferred from the shapes of a state (timm's names), for a model that uses all its
+/// weights. Shapes do not tell `heads`; 0 means 64 channels per head, or 80 to 104 as in timm's
+/// larger models. Assumes learned positions, a square image, and pooling by token 0 unless there is
+/// a fc_norm or no class token. IoError that names a missing weight, or one that no ViT has.
 VitOptions vit_options_of(const NamedTensors& state, int64_t heads = 0);
 
 struct VitAttention {
@@ -93,11 +92,11 @@ struct VitAttention {
   int64_t heads;
   double dropout;
   bool training = true;
-  mutable Rng rng;  // drawing does not change what the layer is
+  mutable Rng rng;  // drawing does not count as a change of the layer
 
   VitAttention(const VitOptions& options, Rng& rng);
-  /// x (B,N,D) -> the heads' contexts side by side (B,count,D), of the first `count` tokens. Where
-  /// `weights` is given, which needs count = N, it gets the probabilities (B,H,N,N).
+  /// x (B,N,D) -> the heads' contexts side by side (B,count,D), for the first `count` tokens.
+  /// `weights`, if given, receives the probabilities (B,H,N,N) and needs count = N.
   Tensor context(const Tensor& x, int64_t count, Tensor* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
     visit("qkv", m.qkv);
@@ -107,7 +106,7 @@ struct VitAttention {
   }
 };
 
-/// What comes between a branch and its sum: dropout, LayerScale, stochastic depth.
+/// Between a branch and its sum: dropout, LayerScale, stochastic depth.
 struct VitBranch {
   nn::Parameter gamma;  ///< (D), or undefined
   nn::Dropout dropout;
@@ -127,10 +126,10 @@ struct VitBlock {
   Activation activation;
   bool norm_first;
 
-  /// `depth` in [0, 1]: how deep the block lies, for stochastic depth.
+  /// `depth` in [0, 1]: the relative depth of the block, for stochastic depth.
   VitBlock(const VitOptions& options, double depth, Rng& rng);
   Tensor operator()(const Tensor& x) const { return first(x, x.size(1)); }  ///< (B,N,D) -> same
-  /// The first `count` tokens of the result, with no work for the others beyond keys and values.
+  /// The first `count` tokens of the result. For the others only keys and values are computed.
   Tensor first(const Tensor& x, int64_t count, Tensor* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
     visit("norm1", m.norm1);
@@ -161,14 +160,14 @@ struct Vit {
 
   Vit(const VitOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
-  /// Weights of every layer, (B, H, N, N) each: how much token n (column) gives to token m (row).
+  /// Weights of every layer, (B, H, N, N) each: the weight of token n (column) in token m (row).
   std::vector<Tensor> attention_maps(const Tensor& images) const;
   int64_t prefix_tokens() const { return options.class_token + options.registers; }
   // For reports, see heatmaps.h.
   std::string summary() const;
   int64_t patch_size() const { return options.patch; }
-  Heatmaps heatmaps(const Tensor& images) const;     ///< how alike the learned positions are
-  PatchMaps patch_maps(const Tensor& images) const;  ///< rollout, and attention of every head
+  Heatmaps heatmaps(const Tensor& images) const;     ///< similarity of learned positions
+  PatchMaps patch_maps(const Tensor& images) const;  ///< rollout, and the attention of every head
   static void fields(auto& m, auto&& visit) {
     visit("cls_token", m.cls_token);
     visit("reg_token", m.reg_token);
@@ -191,13 +190,14 @@ struct Vit {
   Tensor classify(const Tensor& tokens) const;
 };
 
-/// Loads the state of a vit_* model (timm's names). Positions for another size of image are resized
-/// (nn::resize_positions), those of prefix tokens kept; all else must fit, as in load_state_dict.
+/// Loads the state of a vit_* model (timm's names). Resizes positions for another image size
+/// (nn::resize_positions), but not those of prefix tokens. All else must fit, as in
+/// load_state_dict.
 void load_vit(Vit& model, const NamedTensors& state);
 
-/// How much each token of the input gives to each token of the result, through all layers and the
-/// sums beside them: the product of (mean over the heads + identity) / 2, the last layer's first.
-/// attention (B,H,N,N) a layer -> (B,N,N); rows sum to 1 ("Quantifying Attention Flow in
+/// How much each input token contributes to each token of the result, through all layers and
+/// residual connections: the product of (mean over the heads + identity) / 2, last layer first.
+/// attention (B,H,N,N) per layer -> (B,N,N); rows sum to 1 ("Quantifying Attention Flow in
 /// Transformers", Abnar & Zuidema 2020, section 3).
 Tensor attention_rollout(const std::vector<Tensor>& attention);
 
