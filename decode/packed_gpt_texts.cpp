@@ -41,14 +41,26 @@ void PackedGptTexts::add(std::span<const std::vector<int64_t>> texts) {
     texts_.emplace_back();
     texts_.back().cells.reserve(static_cast<size_t>(weights_.options.context));
     texts_.back().keys.reserve(static_cast<size_t>(weights_.options.context));
-    for (const int64_t token : tokens) {
-      push(texts_.size() - 1, token);
-      if (std::ssize(rows_) < kRows) continue;
-      run();
-      rows_.clear();
-    }
+    push_all(texts_.size() - 1, tokens);
   }
   run();
+}
+
+void PackedGptTexts::extend(int64_t row, std::span<const int64_t> tokens) {
+  check(row >= 0 && row < batch(), "PackedGpt: row {} of {} texts", row, batch());
+  rows_.clear();
+  push_all(static_cast<size_t>(row), tokens);
+  run();
+}
+
+// Reads all but those that still fit into the next run.
+void PackedGptTexts::push_all(size_t text, std::span<const int64_t> tokens) {
+  for (const int64_t token : tokens) {
+    push(text, token);
+    if (std::ssize(rows_) < kRows) continue;
+    run();
+    rows_.clear();
+  }
 }
 
 void PackedGptTexts::score(std::span<const int64_t> tokens, float* logits) {

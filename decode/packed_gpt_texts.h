@@ -34,6 +34,7 @@ class PackedGptTexts final : public TextStepper {
 
   int64_t batch() const override { return std::ssize(texts_); }
   void add(std::span<const std::vector<int64_t>> texts) override;
+  void extend(int64_t row, std::span<const int64_t> tokens) override;
   Tensor step(const Tensor& tokens) override;
   void select_rows(const Tensor& rows) override;
 
@@ -52,6 +53,7 @@ class PackedGptTexts final : public TextStepper {
   };
 
   void push(size_t text, int64_t token);
+  void push_all(size_t text, std::span<const int64_t> tokens);
   void run();
   void attend(const PackedGptLayer& layer, int64_t l, const float* input);
   void turn(float* heads, int64_t count, int64_t position) const;

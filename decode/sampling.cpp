@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <span>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
@@ -39,7 +41,6 @@ template <class Choose>
 std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& choose) {
   NoGradGuard guard;
   const int64_t batch = stepper.batch();
-  rules.check_batch(batch);
   std::vector<Hypothesis> out(batch);
   Running now{{}, {}, 0};
   now.fill(stepper, rules, batch);
@@ -137,13 +138,22 @@ bool cut_at(std::vector<double>& weights, double share) {
   return false;
 }
 
+/// Takes the weights away that are below a share of the largest, which is exp(0).
+void drop_below(std::vector<double>& weights, double share) {
+  for (double& w : weights)
+    if (w < share) w = 0;
+}
+
 template <class T>
 int64_t draw_token(const Row<T>& row, const SampleOptions& o, Rng& rng) {
   std::vector<double> weights;
   double share = 0;
   if (o.top_k == 0) {
     weights = weights_of_all(row, o.temperature);
-    if (o.top_p == 1) return static_cast<int64_t>(draw_index(weights, rng));
+    if (o.top_p == 1) {
+      drop_below(weights, o.min_p);
+      return static_cast<int64_t>(draw_index(weights, rng));
+    }
     share = o.top_p * sum_of(weights);
   }
   constexpr int64_t kFirstTry = 64;  // tokens that usually hold top_p of the probability
@@ -154,40 +164,94 @@ int64_t draw_token(const Row<T>& row, const SampleOptions& o, Rng& rng) {
     if (o.top_k > 0 && o.top_p < 1) cut_at(weights, o.top_p * sum_of(weights));
     if (o.top_k > 0 || cut_at(weights, share) || count >= row.n) break;
   }
+  drop_below(weights, o.min_p);
   return tokens[draw_index(weights, rng)];
+}
+
+/// x (n) with a penalty for tokens that occurred before.
+template <class T>
+std::vector<T> penalised(const T* x, int64_t n, std::span<const int64_t> before,
+                         const SampleOptions& o) {
+  std::vector<T> out(x, x + n);
+  if (o.repetition_window > 0 && std::ssize(before) > o.repetition_window)
+    before = before.last(static_cast<size_t>(o.repetition_window));
+  const auto most = static_cast<double>(std::numeric_limits<T>::max());
+  for (const int64_t token : before) {
+    if (token < 0 || token >= n) continue;  // a beginning may be no token of the logits
+    const double logit = x[token];          // a token is penalised once, however often it occurs
+    if (!std::isfinite(logit)) continue;
+    const double changed = logit > 0 ? logit / o.repetition_penalty : logit * o.repetition_penalty;
+    out[token] = static_cast<T>(std::clamp(changed, -most, most));
+  }
+  return out;
+}
+
+void check_options(const SampleOptions& o, int64_t batch) {
+  check(o.temperature >= 0 && std::isfinite(o.temperature),
+        "sample: .temperature is {}; give a finite one of 0 or more", o.temperature);
+  check(o.top_k >= 0, "sample: .top_k is {}; give 1 or more, or 0 for all tokens", o.top_k);
+  check(o.top_p > 0 && o.top_p <= 1, "sample: .top_p is {}, but it must be in (0, 1]", o.top_p);
+  check(o.min_p >= 0 && o.min_p <= 1, "sample: .min_p is {}, but it must be in [0, 1]", o.min_p);
+  check(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+        "sample: .repetition_penalty is {}; give a finite one above 0, or 1 for none",
+        o.repetition_penalty);
+  check(o.repetition_window >= 0,
+        "sample: .repetition_window is {}; give 1 or more, or 0 for all tokens",
+        o.repetition_window);
+  check(o.prompts.empty() || std::ssize(o.prompts) == batch,
+        "sample: .prompts has {} for {} sentences", o.prompts.size(), batch);
 }
 
 }  // namespace
 
 std::vector<Hypothesis> greedy(Stepper& stepper, const GreedyOptions& options) {
-  return follow(stepper, Rules("greedy", options),
+  const Rules rules("greedy", options);
+  rules.check_batch(stepper.batch());
+  return follow(stepper, rules,
                 [](const StepLogits& logits, const auto&) { return most_likely(logits); });
 }
 
 std::vector<Hypothesis> sample(Stepper& stepper, const SampleOptions& o, Rng& rng) {
-  check(o.temperature >= 0 && std::isfinite(o.temperature),
-        "sample: .temperature is {}; give a finite one of 0 or more", o.temperature);
-  check(o.top_k >= 0, "sample: .top_k is {}; give 1 or more, or 0 for all tokens", o.top_k);
-  check(o.top_p > 0 && o.top_p <= 1, "sample: .top_p is {}, but it must be in (0, 1]", o.top_p);
+  const int64_t batch = stepper.batch();
+  check_options(o, batch);
+  const Rules rules("sample", o);
+  rules.check_batch(batch);
   const Rng own = rng.split();
   std::vector<Rng> streams;
-  for (int64_t s = 0; s < stepper.batch(); ++s) streams.push_back(own.stream(s));
+  for (int64_t s = 0; s < batch; ++s) streams.push_back(own.stream(s));
+  const bool penalty = o.repetition_penalty != 1;
+  std::vector<std::vector<int64_t>> before;  // tokens of each sentence, for the penalty
+  if (penalty) {
+    before = o.prompts;
+    before.resize(static_cast<size_t>(batch));
+    for (int64_t s = 0; s < batch; ++s) before[s].push_back(o.begin[s]);
+  }
 
   auto draw = [&](const StepLogits& logits, const std::vector<int64_t>& sentences) {
     std::vector<Candidate> chosen = most_likely(logits);
-    if (o.temperature == 0) return chosen;
+    if (o.temperature == 0 && !penalty) return chosen;
     dispatch_float(logits.dtype(), "sample", [&]<class T>() {
       const int64_t n = logits.vocab();
       parallel_blocks(logits.rows(), logits.rows() * n * 10, [&](int64_t r) {
         const T* x = logits.template row<T>(r);
-        const Row<T> row{x, n, logits.allowed(), static_cast<double>(x[chosen[r].token])};
-        const int64_t token = draw_token(row, o, streams[sentences[r]]);
+        const int64_t sentence = sentences[r];
+        std::vector<T> changed;
+        int64_t token = chosen[r].token;  // the likeliest
+        if (penalty) {
+          changed = penalised<T>(x, n, before[sentence], o);
+          token = detail::top_tokens(changed.data(), n, 1, logits.allowed())[0];
+        }
+        const T* from = penalty ? changed.data() : x;
+        if (o.temperature > 0)
+          token = draw_token<T>({from, n, logits.allowed(), static_cast<double>(from[token])}, o,
+                                streams[sentence]);
         chosen[r] = {token, logits.log_prob(r, x[token])};
+        if (penalty) before[sentence].push_back(token);
       });
     });
     return chosen;
   };
-  return follow(stepper, Rules("sample", o), draw);
+  return follow(stepper, rules, draw);
 }
 
 }  // namespace tern::decoding

@@ -91,6 +91,8 @@ class TextStepper : public Stepper {
  public:
   /// Reads the tokens of new texts, whose rows come behind those there are. A text may be empty.
   virtual void add(std::span<const std::vector<int64_t>> texts) = 0;
+  /// Reads more tokens of the text in a row, as steps would, but together.
+  virtual void extend(int64_t row, std::span<const int64_t> tokens) = 0;
 };
 
 /// Prompts that texts go on from, for .slots: as one ends, the next takes its place. The first step

@@ -159,6 +159,9 @@ class SingleTexts final : public decoding::TextStepper {
     for (const std::vector<int64_t>& tokens : texts)
       texts_.push_back(model_.start(tensor(tokens, {1, std::ssize(tokens)})));
   }
+  void extend(int64_t row, std::span<const int64_t> tokens) override {
+    for (const int64_t token : tokens) texts_[row](tensor(std::vector<int64_t>{token}, {1}));
+  }
   Tensor step(const Tensor& tokens) override {
     std::vector<Tensor> logits;
     for (int64_t i = 0; i < batch(); ++i) logits.push_back(texts_[i](narrow(tokens, 0, i, 1)));

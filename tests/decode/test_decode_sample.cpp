@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
 
+#include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 #include "tern/tests/decode/decode_chain.h"
 
@@ -43,6 +46,34 @@ void check_counts(const std::vector<int64_t>& n, std::vector<double> p) {
   }
 }
 
+/// The distribution of transformers' generate(), filter after filter, each on all tokens.
+std::vector<double> filtered(std::vector<double> x, const decoding::SampleOptions& o,
+                             Tokens before) {
+  if (o.repetition_window > 0 && std::ssize(before) > o.repetition_window)
+    before.erase(before.begin(), before.end() - o.repetition_window);
+  for (const int64_t token : std::set<int64_t>(before.begin(), before.end()))
+    x[token] = x[token] > 0 ? x[token] / o.repetition_penalty : x[token] * o.repetition_penalty;
+  double sum = 0;
+  for (double& v : x) sum += v = std::exp(v / o.temperature);
+  std::multimap<double, size_t, std::greater<>> falling;
+  for (size_t i = 0; i < x.size(); ++i) falling.emplace(x[i], i);
+  auto keep = [&](auto wanted) {  // wanted(rank, share of all before it, share of the likeliest)
+    const std::vector<double> all = x;
+    double before_it = 0, left = 0;
+    int64_t rank = 0;
+    for (const auto& [unused, i] : falling) {
+      if (!wanted(rank++, before_it / sum, all[i] / falling.begin()->first)) x[i] = 0;
+      before_it += all[i];
+      left += x[i];
+    }
+    sum = left;
+  };
+  if (o.top_k > 0) keep([&](int64_t rank, double, double) { return rank < o.top_k; });
+  keep([&](int64_t, double share, double) { return share < o.top_p; });
+  keep([&](int64_t, double, double of_first) { return of_first >= o.min_p; });
+  return x;
+}
+
 std::vector<Tokens> tokens_of(const std::vector<Hypothesis>& list) {
   std::vector<Tokens> out;
   for (const Hypothesis& h : list) out.push_back(h.tokens);
@@ -69,6 +100,99 @@ TEST_CASE("decode: samples have the frequencies of their distribution") {
   check_counts(counts(chain, {.top_p = 0.55, .forbid = {2}}), {1, 0, 0, 0});
   check_counts(counts(constant({1, kNever, 1, 1}), {}), {1, 0, 1, 1});
   check_counts(counts({chain.table.to(DType::f32)}, {}), p);
+}
+
+TEST_CASE("decode: the filters of a draw come in their order, for tokens that occurred before") {
+  const std::vector<double> logits{1.2, -0.6, 2, 0.4, -1.1, 0, 1.7, -0.1};
+  const Tokens before{2, 1, 3, 3, 0};  // 0 is the token of the first step
+  // What transformers 5.23 makes of them, with its processors in the order of its generate().
+  const std::vector<std::pair<decoding::SampleOptions, std::vector<double>>> ways{
+      {{.min_p = 0.3}, {0.205159, 0, 0.45659, 0, 0, 0, 0.33825, 0}},
+      {{.min_p = 1}, {0, 0, 1, 0, 0, 0, 0, 0}},
+      {{.temperature = 3, .min_p = 0.4},
+       {0.163389, 0.08967, 0.213321, 0.125144, 0, 0.109523, 0.193021, 0.105932}},
+      {{.top_k = 5, .min_p = 0.2}, {0.187843, 0, 0.418053, 0.084403, 0, 0, 0.309701, 0}},
+      {{.top_p = 0.83, .min_p = 0.4}, {0.205159, 0, 0.45659, 0, 0, 0, 0.33825, 0}},
+      {{.top_k = 7, .top_p = 0.95, .min_p = 0.1},
+       {0.169569, 0, 0.377382, 0.076192, 0, 0.051073, 0.279571, 0.046213}},
+      {{.repetition_penalty = 1.7},
+       {0.138684, 0.024688, 0.222025, 0.086627, 0.02279, 0.068465, 0.374772, 0.061949}},
+      {{.repetition_penalty = 0.5},
+       {0.144473, 0.009709, 0.715578, 0.029169, 0.004363, 0.013106, 0.071743, 0.011859}},
+      {{.repetition_penalty = 1.7, .repetition_window = 1},
+       {0.105683, 0.028633, 0.38551, 0.077833, 0.017367, 0.052173, 0.285593, 0.047208}},
+      {{.repetition_penalty = 1.7, .repetition_window = 4},
+       {0.108021, 0.019229, 0.394036, 0.067474, 0.017751, 0.053327, 0.291909, 0.048252}},
+      {{.repetition_penalty = 1.7, .repetition_window = 400},
+       {0.138684, 0.024688, 0.222025, 0.086627, 0.02279, 0.068465, 0.374772, 0.061949}},
+      {{.top_k = 2, .repetition_penalty = 5}, {0, 0, 0.214165, 0, 0, 0, 0.785835, 0}},
+      {{.temperature = 0.7, .top_p = 0.8, .min_p = 0.1, .repetition_penalty = 2},
+       {0.131851, 0, 0.233481, 0, 0, 0, 0.634668, 0}}};
+  for (auto [o, theirs] : ways) {
+    o.prompts.assign(kDraws, Tokens(before.begin(), before.end() - 1));
+    const std::vector<double> p = filtered(logits, o, before);
+    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+    for (size_t i = 0; i < p.size(); ++i)
+      CHECK(std::abs(p[i] / sum - theirs[i]) < 0.51e-6);  // they are rounded to six digits
+    check_counts(counts(constant(logits), o), p);
+    check_counts(counts({constant(logits).table.to(DType::f32)}, o), p);
+  }
+  // top_p is a share of all, of which min_p leaves three; after min_p it would leave two.
+  const Chain chain = constant(logits_of({0.5, 0.3, 0.15, 0.05}));
+  check_counts(counts(chain, {.top_p = 0.83, .min_p = 0.2}), {0.5, 0.3, 0.15, 0});
+  check_counts(counts(chain, {.min_p = 0.2, .forbid = {0}}), {0, 0.3, 0.15, 0});
+  // What cannot follow still cannot.
+  check_counts(counts(constant({kNever, 1, kNever, 1}), {.repetition_penalty = 9}), {0, 1, 0, 1});
+  Rng rng(1);
+  for (const decoding::SampleOptions& wrong :
+       std::vector<decoding::SampleOptions>{{.min_p = -0.1},
+                                            {.min_p = 1.5},
+                                            {.min_p = std::nan("")},
+                                            {.repetition_penalty = 0},
+                                            {.repetition_penalty = std::nan("")},
+                                            {.repetition_window = -1},
+                                            {.prompts = {{1}, {2}}, .begin = 0}})
+    CHECK_THROWS_AS(decoding::sample(chain, Chain::State{1}, wrong, rng), Error);
+}
+
+TEST_CASE("decode: tokens are penalised as they come, in every sentence by its own") {
+  Rng random(5);
+  const int64_t words = 12;
+  const Tensor table = randn({words, words}, random, DType::f64);
+  const std::vector<Tokens> prompts{{3, 4}, {}, {5, 5, 6, 7}, {1}};
+  const Tokens begin{0, 1, 2, 3};
+  for (const int64_t window : {0, 1, 3}) {
+    const decoding::SampleOptions o{.temperature = 0,
+                                    .repetition_penalty = 3,
+                                    .repetition_window = window,
+                                    .prompts = prompts,
+                                    .begin = begin,
+                                    .end = 11,
+                                    .max_length = 9,
+                                    .forbid = {8}};
+    const auto found = decoding::sample(Chain{table}, Chain::State{4}, o, random);
+    for (size_t s = 0; s < 4; ++s) {
+      Tokens text = prompts[s], want;
+      text.push_back(begin[s]);
+      double log_prob = 0;
+      while (text.back() != 11 && std::ssize(want) < 9) {
+        const Tensor row = table[text.back()];
+        decoding::SampleOptions hot = o;
+        hot.temperature = 1;
+        std::vector<double> p = filtered(row.to_vector<double>(), hot, text);
+        p[8] = 0;
+        const int64_t token = std::max_element(p.begin(), p.end()) - p.begin();
+        log_prob += log_softmax(row, 0)[token].item<double>();
+        text.push_back(token);
+        if (token != 11) want.push_back(token);
+      }
+      CHECK(found[s].tokens == want);
+      CHECK(found[s].log_prob == doctest::Approx(log_prob));  // the model's own
+    }
+    CHECK(tokens_of(found) !=
+          tokens_of(decoding::greedy(Chain{table}, Chain::State{4},
+                                     {.begin = begin, .end = 11, .max_length = 9, .forbid = {8}})));
+  }
 }
 
 TEST_CASE("decode: top_p among many tokens draws those of the nucleus and no other") {

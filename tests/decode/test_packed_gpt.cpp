@@ -142,6 +142,14 @@ TEST_CASE("packed gpt: many tokens together, in several pieces") {
       Tokens(text.begin(), text.begin() + 300), {}, Tokens(text.begin(), text.end() - 1)});
   const Tensor logits = texts->step(ids({text[300], text[0], text[599]}));
   CHECK(same(logits, index_select(squeeze(whole, 0), 0, ids({300, 0, 599}))));
+  // More of one of them, between steps of all.
+  texts->select_rows(ids({1, 0}));
+  texts->extend(1, std::span(text).subspan(301, 290));
+  texts->extend(0, {});
+  CHECK(same(texts->step(ids({text[1], text[591]})),
+             index_select(squeeze(whole, 0), 0, ids({1, 591}))));
+  CHECK_THROWS_AS(texts->extend(2, text), Error);
+  CHECK_THROWS_AS(texts->extend(1, std::span(text).first(9)), Error);  // beyond the context
 }
 
 TEST_CASE("packed gpt: greedy, beam search and samples as of the model itself") {
