@@ -1,7 +1,9 @@
-// lm generate, lm fill, lm eval.
+// lm generate, lm chat, lm fill, lm eval.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <istream>
 #include <ostream>
 
 #include "tern/apps/common/attention_record.h"
@@ -24,12 +26,54 @@
 namespace tern::apps::lm {
 namespace {
 
-std::vector<std::string> prompts_of(const LmFlags& f) {
+constexpr int64_t kLongestPrompt = 1 << 24;  // bytes of a file or of standard input
+
+/// Standard input as text; the errors of data::read_text.
+std::string read_input(std::istream& in) {
+  std::string text(kLongestPrompt + 1, '\0');
+  in.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(in.gcount()));
+  check_standard_input();
+  check_io(std::ssize(text) <= kLongestPrompt, "standard input has more than {} bytes",
+           kLongestPrompt);
+  check_io(!text.empty(), "--prompt -: standard input is empty");
+  if (const auto at = data::find_invalid_utf8(text))
+    fail_io(fmt::format("standard input is not valid UTF-8 (byte {})", *at + 1));
+  return text;
+}
+
+std::string without_line_end(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::string prompt_of_file(const std::string& path) {
+  return without_line_end(data::read_text(path, {.max_bytes = kLongestPrompt}));
+}
+
+std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
+  if (!f.prompt_file.empty()) return {prompt_of_file(f.prompt_file)};
   std::vector<std::string> prompts = f.prompts.empty() ? f.prompt : data::read_lines(f.prompts);
   check(f.prompts.empty() || !prompts.empty(), "{}: there is no prompt in it", f.prompts);
   if (prompts.empty()) prompts.emplace_back();
-  for (std::string& prompt : prompts) prompt = data::replace_invalid_utf8(prompt);
+  for (std::string& prompt : prompts)
+    if (f.prompts.empty() && prompt == kStandardInput)
+      prompt = without_line_end(read_input(in));
+    else
+      prompt = data::replace_invalid_utf8(prompt);
   return prompts;
+}
+
+bool read_line(std::istream& in, std::string& line) {
+  line.clear();
+  for (char c = 0; in.get(c) && c != '\n';) {
+    line.push_back(c);
+    check_io(std::ssize(line) <= data::kLongestLine,
+             "a line is longer than {} bytes; is this text?", data::kLongestLine);
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  return in.good() || !line.empty();
 }
 
 /// keep: the model is still needed.
@@ -79,20 +123,21 @@ int evaluate_bert(const LmFlags& f) {
 
 }  // namespace
 
-int generate_text(const LmFlags& f, std::ostream& out) {
+int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
   LoadedModel m = load_folder(f.model);
   check(f.attention.empty() || m.model.has_attention(),
         "--attention: there is nothing to show, a {} has none", m.model.config().model);
-  const std::vector<std::string> prompts = prompts_of(f);
-  check(f.attention.empty() || prompts.size() == 1,
-        "--attention shows one text, and there are {} prompts", prompts.size());
+  const std::vector<std::string> prompts = prompts_of(f, in);
+  const int64_t count = std::ssize(prompts) * f.generate.samples;
+  check(f.attention.empty() || count == 1, "--attention shows one text, and there are {}", count);
   pack(m.model, f, /*keep=*/!f.attention.empty());
   train::InterruptScope signals;
   int64_t shown = -1;
   auto begin_up_to = [&](int64_t text) {
     for (; shown < text; ++shown)
-      out << (shown < 0 ? "" : "\n\n") << for_standard_output(prompts[shown + 1]) << std::flush;
+      out << (shown < 0 ? "" : "\n\n")
+          << for_standard_output(prompts[(shown + 1) / f.generate.samples]) << std::flush;
   };
   begin_up_to(0);
   const auto start = std::chrono::steady_clock::now();
@@ -103,15 +148,20 @@ int generate_text(const LmFlags& f, std::ostream& out) {
         return out.good() && !train::interrupted();
       });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  int64_t tokens = 0;
+  int64_t tokens = 0, unread = 0;
   bool interrupted = false;
   for (const Generated& text : texts) {
     tokens += text.tokens;
+    unread = std::max(unread, text.unread);
     interrupted = interrupted || text.interrupted;
   }
-  if (!interrupted) begin_up_to(std::ssize(prompts) - 1);  // those that ended at once, too
+  if (!interrupted) begin_up_to(count - 1);  // those that ended at once, too
   out << '\n' << std::flush;
   check_written(out);
+  if (unread > 0)
+    complain(fmt::format("lm: the first {} tokens of {} were not read: the model's context has {}",
+                         unread, prompts.size() == 1 ? "the prompt" : "the longest prompt",
+                         m.model.config().context));
   complain(fmt::format("lm: {} tokens, {:.0f} a second", tokens,
                        static_cast<double>(tokens) / seconds.count()));
   if (!f.attention.empty()) {
@@ -120,6 +170,37 @@ int generate_text(const LmFlags& f, std::ostream& out) {
     write_attention(f.attention, "Attention of " + f.model, {picture});
   }
   return interrupted ? train::kExitInterrupted : 0;
+}
+
+int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
+  LoadedModel m = load_folder(f.model);
+  pack(m.model, f, /*keep=*/false);
+  GenerateOptions options = f.generate;
+  if (options.stop.empty()) options.stop = {"\n"};
+  Chat chat(m.model, m.tokenizer, options);
+  if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
+  const bool typed = isatty(STDIN_FILENO) != 0;
+  if (typed)
+    train::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
+               stderr);
+  bool told = false;
+  for (std::string line; read_line(in, line);) {
+    const train::InterruptScope signals;
+    const Generated answer =
+        chat.answer(data::replace_invalid_utf8(line), [&](std::string_view piece) {
+          out << for_standard_output(piece) << std::flush;
+          return out.good() && !train::interrupted();
+        });
+    out << '\n';
+    check_written(out);
+    if (answer.interrupted && !typed) return train::kExitInterrupted;
+    if (chat.forgot() && !std::exchange(told, true))
+      complain(fmt::format(
+          "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
+          m.model.config().context));
+  }
+  check_standard_input();
+  return 0;
 }
 
 int fill_gaps(const LmFlags& f, std::ostream& out) {

@@ -1,6 +1,7 @@
 #include "tern/apps/lm/generate.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tern/apps/lm/corpus.h"
 #include "tern/core/base/error.h"
@@ -25,18 +26,41 @@ size_t unfinished(std::string_view bytes) {
 /// Thrown out of a step: no more is wanted.
 struct Interrupted {};
 
-/// Texts that are written on, for decode/sampling.h, past the model's context too.
+/// Texts that are continued, for decode/sampling.h, past the model's context too.
 class Writer final : public decoding::Stepper {
  public:
   /// `known` are the tokens of each text but for the last, which is what its first step is given.
-  Writer(const LanguageModel& model, std::vector<std::vector<int64_t>> known)
-      : context_(model.config().context), known_(std::move(known)), texts_(model.texts()) {}
+  /// So many texts at a time have the same ones (GenerateOptions::samples).
+  Writer(const LanguageModel& model, std::vector<std::vector<int64_t>> known, int64_t same = 1)
+      : context_(model.config().context),
+        same_(same),
+        known_(std::move(known)),
+        texts_(model.texts()) {}
 
   int64_t batch() const override { return std::ssize(known_); }
+  const std::vector<int64_t>& known(int64_t text) const { return known_[text]; }
+  bool forgot() const { return forgot_; }
+
+  /// Texts that begin alike are read once.
   void begin(std::span<const int64_t> sentences) override {
+    std::vector<int64_t> rows(rows_.size());
+    std::iota(rows.begin(), rows.end(), 0);
     std::vector<std::vector<int64_t>> texts;
-    for (const int64_t s : sentences) texts.push_back(start(s, context_ - 1));
+    const int64_t before = std::ssize(rows);
+    for (const int64_t s : sentences) {
+      std::vector<int64_t> text = start(s, context_ - 1);
+      if (texts.empty() || s % same_ == 0) texts.push_back(std::move(text));
+      rows.push_back(before + std::ssize(texts) - 1);
+    }
     texts_->add(texts);
+    if (texts.size() < sentences.size()) texts_->select_rows(tensor(rows, {std::ssize(rows)}));
+  }
+  /// More tokens of the only text, which has begun.
+  void extend(std::span<const int64_t> tokens) {
+    known_[0].insert(known_[0].end(), tokens.begin(), tokens.end());
+    if (rows_[0].length + std::ssize(tokens) >= context_) return restart(0, std::ssize(tokens));
+    texts_->extend(0, tokens);
+    rows_[0].length += std::ssize(tokens);
   }
   void select_rows(const Tensor& rows) override {
     texts_->select_rows(rows);
@@ -67,34 +91,40 @@ class Writer final : public decoding::Stepper {
     return {all.end() - count, all.end()};
   }
 
-  /// Puts row r, which is full, in its place anew, from the last half of the context.
-  void restart(int64_t r) {
-    const std::vector<int64_t> half = start(rows_[r].text, std::max<int64_t>(context_ / 2, 1) - 1);
-    texts_->add(std::span(&half, 1));
+  /// Puts row r, which is full, in its place anew, from the last half of the context, or from the
+  /// last `least` tokens that fit.
+  void restart(int64_t r, int64_t least = 0) {
+    const int64_t half = std::max<int64_t>(context_ / 2, 1) - 1;
+    const int64_t count = std::min(std::max(half, least), context_ - 1);
+    forgot_ = true;
+    const std::vector<int64_t> last = start(rows_[r].text, count);
+    texts_->add(std::span(&last, 1));
     Tensor order = arange(0, std::ssize(rows_) - 1);
     order.mutable_data<int64_t>()[r] = std::ssize(rows_) - 1;
     select_rows(order);
   }
 
-  int64_t context_;
+  int64_t context_, same_;
   std::vector<std::vector<int64_t>> known_;
   std::unique_ptr<decoding::TextStepper> texts_;
   std::vector<Row> rows_;
+  bool forgot_ = false;
 };
 
 /// What is written of all texts, shown in their order.
 class Shown {
  public:
-  Shown(size_t texts, const data::ByteBpe& tokenizer, const GenerateOptions& options,
+  Shown(std::vector<Generated> texts, const data::ByteBpe& tokenizer,
+        const GenerateOptions& options, const TextStream& stream,
         const std::function<bool(int64_t, std::string_view)>& show)
       : tokenizer_(tokenizer),
         end_(tokenizer.id(kEndOfText)),
         most_(options.max_tokens),
         show_(show),
-        texts_(texts),
-        streams_(texts, TextStream(options.stop)),
-        pending_(texts),
-        done_(texts) {}
+        texts_(std::move(texts)),
+        streams_(texts_.size(), stream),
+        pending_(texts_.size()),
+        done_(texts_.size()) {}
 
   /// False: the text is at its end.
   bool add(int64_t text, int64_t token) {
@@ -103,9 +133,11 @@ class Shown {
       ++texts_[text].tokens;
       put(text, streams_[text].add(tokenizer_.decode(std::span(&token, 1))));
     }
-    const bool over = end || streams_[text].stopped() || texts_[text].tokens == most_;
-    if (over) finish(text);
-    return !over;
+    const bool stopped = end || streams_[text].stopped();
+    texts_[text].limited = !stopped && texts_[text].tokens == most_;
+    if (!stopped && !texts_[text].limited) return true;
+    finish(text);
+    return false;
   }
   std::vector<Generated>& texts() { return texts_; }
 
@@ -148,9 +180,32 @@ std::vector<int64_t> unknown_ids(const LanguageModel& model, const data::ByteBpe
   return out;
 }
 
+/// The tokens, or <|endoftext|> where there are none.
+std::vector<int64_t> or_end(std::vector<int64_t> tokens, const data::ByteBpe& tokenizer) {
+  if (!tokens.empty()) return tokens;
+  const std::optional<int64_t> end = tokenizer.id(kEndOfText);
+  check(end.has_value(), "the prompt is empty, and the tokenizer has no {} to begin with",
+        kEndOfText);
+  return {*end};
+}
+
+decoding::SampleOptions sample_options(const LanguageModel& model, const data::ByteBpe& tokenizer,
+                                       const GenerateOptions& o) {
+  return {.temperature = o.temperature,
+          .top_k = o.top_k,
+          .top_p = o.top_p,
+          .min_p = o.min_p,
+          .repetition_penalty = o.repetition_penalty,
+          .repetition_window = o.repetition_window,
+          .end = tokenizer.id(kEndOfText).value_or(-1),
+          .max_length = o.max_tokens,
+          .forbid = unknown_ids(model, tokenizer)};
+}
+
 }  // namespace
 
-TextStream::TextStream(std::vector<std::string> stops) : stops_(std::move(stops)) {
+TextStream::TextStream(std::vector<std::string> stops, bool skip)
+    : stops_(std::move(stops)), skip_(skip) {
   for (const std::string& stop : stops_)
     check(!stop.empty(), "a text that stops must not be empty");
 }
@@ -164,15 +219,20 @@ std::string TextStream::take_characters(bool all) {
 }
 
 std::string TextStream::take_text(bool all) {
-  size_t first = std::string::npos, held = 0;
+  size_t first = std::string::npos, length = 0, held = 0;
   for (const std::string& stop : stops_) {
-    first = std::min(first, text_.find(stop));
+    if (const size_t at = text_.find(stop); at < first) first = at, length = stop.size();
     for (size_t n = std::min(stop.size() - 1, text_.size()); n > held && !all; --n)
       if (std::string_view(text_).ends_with(std::string_view(stop).substr(0, n))) held = n;
+  }
+  if (skip_ && first == 0) {
+    text_.erase(0, length);
+    return take_text(all);
   }
   stopped_ = first != std::string::npos;
   const std::string shown = text_.substr(0, stopped_ ? first : text_.size() - held);
   text_.erase(0, stopped_ ? text_.size() : shown.size());
+  skip_ = skip_ && shown.empty();
   return shown;
 }
 
@@ -204,37 +264,88 @@ std::vector<Generated> generate_all(
   // Twice as many make a fifth more tokens a second, and take twice the memory.
   constexpr int64_t kPackedSlots = 32;
   NoGradGuard no_grad;
-  const std::optional<int64_t> end = tokenizer.id(kEndOfText);
   std::vector<std::vector<int64_t>> known;
   std::vector<int64_t> begin;
+  std::vector<Generated> texts;
   for (const std::string& prompt : prompts) {
-    std::vector<int64_t> tokens = tokenizer.encode(prompt);
-    check(!tokens.empty() || end.has_value(),
-          "the prompt is empty, and the tokenizer has no {} to begin with", kEndOfText);
-    if (tokens.empty()) tokens.push_back(*end);
-    begin.push_back(tokens.back());
+    std::vector<int64_t> tokens = or_end(tokenizer.encode(prompt), tokenizer);
+    const int64_t last = tokens.back(), unread = std::ssize(tokens) - model.config().context;
     tokens.pop_back();
-    known.push_back(std::move(tokens));
+    known.insert(known.end(), static_cast<size_t>(o.samples), tokens);
+    begin.insert(begin.end(), static_cast<size_t>(o.samples), last);
+    texts.insert(texts.end(), static_cast<size_t>(o.samples),
+                 {.unread = std::max<int64_t>(0, unread)});
   }
-  Shown shown(prompts.size(), tokenizer, o, show);
+  Shown shown(std::move(texts), tokenizer, o, TextStream(o.stop), show);
+  decoding::SampleOptions s = sample_options(model, tokenizer, o);
+  s.begin = begin;
+  if (o.repetition_penalty != 1) s.prompts = known;
+  s.slots = model.is_packed() ? kPackedSlots : 1;
+  s.on_token = [&](int64_t text, int64_t token) { return shown.add(text, token); };
   try {
-    Writer writer(model, std::move(known));
+    Writer writer(model, std::move(known), o.samples);
     Rng rng(o.seed);
-    decoding::sample(
-        writer,
-        {.temperature = o.temperature,
-         .top_k = o.top_k,
-         .top_p = o.top_p,
-         .begin = begin,
-         .end = end.value_or(-1),
-         .max_length = o.max_tokens,
-         .forbid = unknown_ids(model, tokenizer),
-         .slots = model.is_packed() ? kPackedSlots : 1,
-         .on_token = [&](int64_t text, int64_t token) { return shown.add(text, token); }},
-        rng);
+    decoding::sample(writer, s, rng);
   } catch (const Interrupted&) {
   }
   return std::move(shown.texts());
+}
+
+struct Chat::State {
+  State(const LanguageModel& model, const data::ByteBpe& t, const GenerateOptions& o)
+      : tokenizer(t),
+        options(o),
+        sampling(sample_options(model, t, o)),
+        rng(o.seed),
+        writer(model, std::vector<std::vector<int64_t>>(1)) {
+    NoGradGuard no_grad;
+    writer.begin(std::vector<int64_t>{0});
+  }
+
+  const data::ByteBpe& tokenizer;
+  GenerateOptions options;
+  decoding::SampleOptions sampling;
+  Rng rng;
+  Writer writer;
+  std::vector<int64_t> unread;  // the end of the text, which the model has not read yet
+  bool cut_off = false;         // the last answer
+};
+
+Chat::Chat(const LanguageModel& model, const data::ByteBpe& tokenizer, const GenerateOptions& o)
+    : state_(std::make_unique<State>(model, tokenizer, o)) {}
+Chat::~Chat() = default;
+
+bool Chat::forgot() const { return state_->writer.forgot(); }
+
+void Chat::begin_with(const std::string& text) {
+  const std::vector<int64_t> tokens = state_->tokenizer.encode(text);
+  state_->unread.insert(state_->unread.end(), tokens.begin(), tokens.end());
+}
+
+Generated Chat::answer(const std::string& line, const std::function<bool(std::string_view)>& show) {
+  NoGradGuard no_grad;
+  State& s = *state_;
+  begin_with((s.cut_off ? "\n" : "") + line);
+  std::vector<int64_t> tokens = or_end(std::exchange(s.unread, {}), s.tokenizer);
+  s.sampling.begin = tokens.back();
+  tokens.pop_back();
+  s.writer.extend(tokens);
+  if (s.options.repetition_penalty != 1) s.sampling.prompts = {s.writer.known(0)};
+  std::function<bool(int64_t, std::string_view)> one;
+  if (show) one = [&](int64_t, std::string_view piece) { return show(piece); };
+  Shown shown(std::vector<Generated>(1), s.tokenizer, s.options,
+              TextStream(s.options.stop, /*skip=*/true), one);
+  s.sampling.on_token = [&](int64_t, int64_t token) {
+    s.unread = {token};
+    return shown.add(0, token);
+  };
+  try {
+    decoding::sample(s.writer, s.sampling, s.rng);
+  } catch (const Interrupted&) {
+  }
+  Generated answer = std::move(shown.texts()[0]);
+  s.cut_off = answer.limited || answer.interrupted;
+  return answer;
 }
 
 }  // namespace tern::apps::lm

@@ -1,9 +1,10 @@
 #include "tern/apps/lm/program.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/gpt_training.h"
@@ -28,17 +29,15 @@ void add_int8(Settings& s, LmFlags& f) {
            "rounds the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
 }
 
-void add_generate_settings(Settings& s, LmFlags& f) {
-  GenerateOptions& g = f.generate;
+void add_generator(Settings& s, LmFlags& f) {
+  add_model(s, f, "folder of a trained model, or of transformers' GPT-2 or Llama");
+  add_int8(s, f);
+}
+
+void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
   const char *const no_heat = "with --temperature 0 nothing is drawn",
                     *const one = "with --top-k 1 nothing is drawn";
   const bool heat = g.temperature > 0, several = g.top_k != 1;
-  add_model(s, f, "folder of a trained model, or of transformers' GPT-2 or Llama");
-  add_int8(s, f);
-  s.texts("prompt", f.prompt, "TEXT",
-          "what to go on with; empty: any beginning; may be given several times")
-      .one_each();
-  s.text("prompts", f.prompts, "FILE", "file with a prompt a line, plain or .gz");
   s.number("max_tokens", g.max_tokens, kCount, "tokens at most");
   s.number("temperature", g.temperature, {0, 100},
            "below 1 likely tokens are likelier still; 0: always the likeliest")
@@ -48,10 +47,42 @@ void add_generate_settings(Settings& s, LmFlags& f) {
   s.number("top_p", g.top_p, {0, 1, true}, "among the fewest tokens that have this share")
       .only_if(heat, no_heat)
       .only_if(several, one);
-  s.texts("stop", g.stop, "TEXT", "end in front of this text; may be given several times")
-      .one_each();
+  s.number("min_p", g.min_p, {0, 1}, "among tokens that have this share of the likeliest one's")
+      .only_if(heat, no_heat)
+      .only_if(several, one);
+  s.number("repetition_penalty", g.repetition_penalty, {0, 100, true},
+           "above 1, tokens of the text so far become less likely (1.1 is usual)");
+  s.number("repetition_window", g.repetition_window, kAnyCount,
+           "how many of the last tokens count for that; 0: all")
+      .only_if(g.repetition_penalty != 1, "there is no --repetition-penalty");
+  s.texts("stop", g.stop, "TEXT", stop).one_each();
   s.number("seed", g.seed, {}, "of the draws").only_if(heat, no_heat).only_if(several, one);
+}
+
+void add_generate_settings(Settings& s, LmFlags& f) {
+  GenerateOptions& g = f.generate;
+  add_generator(s, f);
+  s.texts("prompt", f.prompt, "TEXT",
+          "text to continue; empty: any beginning; -: standard input, without its last line end; "
+          "may be given several times")
+      .one_each();
+  s.text("prompts", f.prompts, "FILE", "file with a prompt a line, plain or .gz");
+  s.text("prompt_file", f.prompt_file, "FILE",
+         "file that is one prompt, without its last line end, plain or .gz");
+  s.number("samples", g.samples, {1, 1e5}, "texts for each prompt, of different draws")
+      .only_if(g.temperature > 0, "with --temperature 0 all would be equal")
+      .only_if(g.top_k != 1, "with --top-k 1 all would be equal");
+  add_sampling(s, g, "end in front of this text; may be given several times");
   s.text("attention", f.attention, "FILE.html|.svg|.png", "what each token looked at");
+}
+
+void add_chat_settings(Settings& s, LmFlags& f) {
+  add_generator(s, f);
+  s.text("prompt_file", f.prompt_file, "FILE",
+         "file with the text before the first line, without its last line end, plain or .gz");
+  add_sampling(s, f.generate,
+               "end an answer in front of this text, instead of a line end; may be given several "
+               "times");
 }
 
 void add_fill_settings(Settings& s, LmFlags& f) {
@@ -93,9 +124,16 @@ void check_packed(const LmFlags& f) {
         "--int8 and --precision bf16 each say what weights are rounded to: choose one");
 }
 
+/// How many prompts are standard input.
+int64_t inputs(const LmFlags& f) {
+  return std::count(f.prompt.begin(), f.prompt.end(), kStandardInput);
+}
+
 void check_generate(const LmFlags& f) {
   check_packed(f);
-  check(f.prompts.empty() || f.prompt.empty(), "give --prompt or --prompts, not both");
+  check(!f.prompt.empty() + !f.prompts.empty() + !f.prompt_file.empty() <= 1,
+        "give one of --prompt, --prompts and --prompt-file");
+  check(inputs(f) <= 1, "--prompt - is given twice, and standard input can be read once");
   for (const std::string& stop : f.generate.stop) check(!stop.empty(), "--stop: the text is empty");
 }
 
@@ -114,11 +152,17 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                      .settings = [&f](Settings& s) { settings(s, f.config); },
                      .check = [&f](const Given& given) { check_train(f.config, given); }});
   train.run = [&f] { return train_lm(f); };
-  Command generate{.name = "generate",
-                   .about = "Goes on with a text, as it comes.",
-                   .settings = [&f](Settings& s) { add_generate_settings(s, f); },
-                   .check = [&f](const Given&) { check_generate(f); },
-                   .run = [&f] { return generate_text(f, std::cout); }};
+  Command generate{
+      .name = "generate",
+      .about = "Continues texts, as they come.",
+      .settings = [&f](Settings& s) { add_generate_settings(s, f); },
+      .check = [&f](const Given&) { check_generate(f); },
+      .run = [&f] { return generate_text(f, inputs(f) ? standard_input() : std::cin, std::cout); }};
+  Command talk{.name = "chat",
+               .about = "Continues each line of standard input, and remembers all before it.",
+               .settings = [&f](Settings& s) { add_chat_settings(s, f); },
+               .check = [&f](const Given&) { check_generate(f); },
+               .run = [&f] { return chat(f, standard_input(), std::cout); }};
   Command fill{.name = "fill",
                .about = "Says what may stand at each [MASK] of a text.",
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
@@ -128,7 +172,7 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check = [&f](const Given&) { check_packed(f); },
                .run = [&f] { return evaluate_model(f); }};
-  return {"lm", kAbout, {train, generate, fill, eval}};
+  return {"lm", kAbout, {train, generate, talk, fill, eval}};
 }
 
 int train_lm(const LmFlags& f) {

@@ -11,20 +11,24 @@
 
 namespace tern::apps::lm {
 
+/// The prompt that stands for standard input.
+inline constexpr const char* kStandardInput = "-";
+
 /// What the flags say.
 struct LmFlags {
   TrainConfig config;               ///< train; --precision of all commands
   TrainFlags train;                 ///< train; --threads of all commands
   std::string model;                ///< folder: generate, fill, eval
   bool int8 = false;                ///< generate, eval: packed weights
-  std::vector<std::string> prompt;  ///< generate
-  std::string prompts;              ///< generate: a file of them
-  GenerateOptions generate;
-  std::string gaps;               ///< fill: a text with [MASK]
-  int64_t guesses = 5;            ///< fill
-  std::string attention;          ///< generate, fill: page to write
-  std::vector<std::string> text;  ///< eval
-  int64_t stride = 0;             ///< eval; 0: half of the context
+  std::vector<std::string> prompt;  ///< generate; "-": standard input
+  std::string prompts;              ///< generate: a file of them, a line each
+  std::string prompt_file;          ///< generate, chat: a file that is one
+  GenerateOptions generate;         ///< and chat
+  std::string gaps;                 ///< fill: a text with [MASK]
+  int64_t guesses = 5;              ///< fill
+  std::string attention;            ///< generate, fill: page to write
+  std::vector<std::string> text;    ///< eval
+  int64_t stride = 0;               ///< eval; 0: half of the context
 };
 
 /// The commands, with the defaults that --model chooses.
@@ -34,9 +38,12 @@ Program lm_program(LmFlags& flags, int argc, char** argv);
 
 /// Trains, or goes on.
 int train_lm(const LmFlags& flags);
-/// Writes the prompt and what comes after it, token by token; of several prompts one text after the
-/// other, with an empty line between. Ctrl-C ends it.
-int generate_text(const LmFlags& flags, std::ostream& out);
+/// Writes the prompt and what comes after it, token by token; of several texts one after the other,
+/// with an empty line between. Ctrl-C ends it. `in`: where the prompt "-" is.
+int generate_text(const LmFlags& flags, std::istream& in, std::ostream& out);
+/// Answers each line at once, with a line unless --stop says otherwise. Ctrl-C ends an answer, and
+/// the program where no one types.
+int chat(const LmFlags& flags, std::istream& in, std::ostream& out);
 /// Writes what may stand at each [MASK].
 int fill_gaps(const LmFlags& flags, std::ostream& out);
 /// How well a model knows texts. Of a bert's words some are masked as in training, always the same

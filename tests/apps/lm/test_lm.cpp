@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <streambuf>
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/gpt_training.h"
@@ -98,6 +99,32 @@ LmFlags parse(std::vector<std::string> words) {
   apps::parse(lm_program(o, argc, argv.data()), argc, argv.data());
   return o;
 }
+
+std::string generated(const LmFlags& flags, const std::string& input = "") {
+  std::istringstream in(input);
+  std::ostringstream out;
+  CHECK(generate_text(flags, in, out) == 0);
+  return out.str();
+}
+
+// Lines that come one by one; before each, what was written by then is kept.
+class Typist : public std::streambuf {
+ public:
+  Typist(std::vector<std::string> lines, const std::ostringstream& written)
+      : lines_(std::move(lines)), written_(written) {}
+  std::vector<std::string> seen;
+
+ private:
+  int_type underflow() override {
+    seen.push_back(written_.str());
+    if (seen.size() > lines_.size()) return traits_type::eof();
+    std::string& line = lines_[seen.size() - 1];
+    setg(line.data(), line.data(), line.data() + line.size());
+    return traits_type::to_int_type(line[0]);
+  }
+  std::vector<std::string> lines_;
+  const std::ostringstream& written_;
+};
 
 // A model folder made by short epochs.
 std::string trained_folder(const TempDir& dir, const std::string& model) {
@@ -237,13 +264,13 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     o.prompt = {"the \xFF cat"};
     o.generate.max_tokens = 30;
     if (!gmlp) o.attention = dir / "attention.html";
-    std::ostringstream out;
-    CHECK(generate_text(o, out) == 0);
-    CHECK(out.str().starts_with("the \uFFFD cat"));
+    CHECK(generated(o).starts_with("the \uFFFD cat"));
+    std::istringstream in;
+    std::ostringstream nothing;
     if (gmlp) {
       o.attention = dir / "attention.html";
-      std::ostringstream nothing;
-      CHECK_THROWS_WITH_AS(generate_text(o, nothing), doctest::Contains("nothing to show"), Error);
+      CHECK_THROWS_WITH_AS(generate_text(o, in, nothing), doctest::Contains("nothing to show"),
+                           Error);
       CHECK(nothing.str().empty());  // it is said before the work
     }
     CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
@@ -255,19 +282,18 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     test::write_file(dir / "prompts", "the cat\n\nthe dog\n");
     o.prompt.clear();
     o.prompts = dir / "prompts";
-    std::ostringstream all;
     if (gmlp) {
-      CHECK_THROWS_WITH_AS(generate_text(o, all), doctest::Contains("not a gmlp"), Error);
+      CHECK_THROWS_WITH_AS(generate_text(o, in, nothing), doctest::Contains("not a gmlp"), Error);
       CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("not a gmlp"), Error);
       o.int8 = false;
     }
-    CHECK(generate_text(o, all) == 0);
-    CHECK(all.str().starts_with("the cat"));
-    CHECK(test::contains(all.str(), "\n\nthe dog"));
+    const std::string all = generated(o);
+    CHECK(all.starts_with("the cat"));
+    CHECK(test::contains(all, "\n\nthe dog"));
     CHECK(evaluate_model(o) == 0);
     o.attention = dir / "attention.html";
     if (!gmlp)
-      CHECK_THROWS_WITH_AS(generate_text(o, all), doctest::Contains("there are 3 prompts"), Error);
+      CHECK_THROWS_WITH_AS(generate_text(o, in, nothing), doctest::Contains("there are 3"), Error);
     o.stride = 13;
     CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("context of 12"), Error);
 
@@ -301,6 +327,75 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     apps::save_config(ModelFiles{folder}.config(), settings_of(large));
     CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains("bytes can hold"), IoError);
   }
+}
+
+TEST_CASE("lm: prompts from standard input and files, samples of them, and a chat") {
+  TempDir dir;
+  LmFlags o;
+  o.model = trained_folder(dir, "gpt");
+  o.generate.max_tokens = 20;
+  o.prompt = {"the cat"};
+  const std::string want = generated(o);
+  // One line end goes, of either kind, and nothing else.
+  for (const char* text : {"the cat", "the cat\n", "the cat\r\n"}) {
+    o.prompt = {"-"};
+    CHECK(generated(o, text) == want);
+    o.prompt.clear();
+    o.prompt_file = write_file(dir / "prompt", text);
+    CHECK(generated(o) == want);
+    o.prompt_file.clear();
+  }
+  o.prompt = {"-"};
+  CHECK(generated(o, "the\ndog\n\n").starts_with("the\ndog\n"));
+  std::ostringstream out;
+  auto refused = [&](const std::string& input, const char* why) {
+    std::istringstream in(input);
+    CHECK_THROWS_WITH_AS(generate_text(o, in, out), doctest::Contains(why), IoError);
+    CHECK(out.str().empty());
+  };
+  refused("", "standard input is empty");
+  refused("a\xFF", "not valid UTF-8 (byte 2)");
+  refused(std::string((1 << 24) + 1, 'a'), "more than 16777216 bytes");
+  o.prompt_file = write_file(dir / "prompt", "");
+  refused("", "empty");
+  write_file(dir / "prompt", "a\xFF");
+  refused("", "UTF-8");
+  write_file(dir / "prompt", std::string((1 << 24) + 1, 'a'));
+  refused("", "prompt");
+
+  // The first sample is the text without --samples; lines of the file come in their order.
+  o.prompt_file.clear();
+  o.prompt.clear();
+  o.prompts = write_file(dir / "prompts", "the cat\nthe dog\n");
+  o.generate.samples = 3;
+  const std::string all = generated(o);
+  CHECK(all.starts_with(want.substr(0, want.size() - 1) + "\n\nthe cat"));
+  CHECK(test::contains(all, "\n\nthe dog"));
+  o.prompts.clear();
+  o.prompt = {"-"};
+  CHECK(all.starts_with(generated(o, "the cat").substr(0, want.size() + 20)));
+
+  // Each line has its answer before the next one is read.
+  o.prompt.clear();
+  o.prompt_file = write_file(dir / "prompt", "the cat sat\n");
+  o.generate.samples = 1;
+  Typist typist({"the cat\n", "\n", "the dog\r\n", "the"}, out);
+  std::istream in(&typist);
+  CHECK(chat(o, in, out) == 0);
+  REQUIRE(typist.seen.size() == 5);
+  for (size_t i = 0; i < 5; ++i) {
+    const std::string& written = typist.seen[i];
+    // The last line has no end, so that it is asked for more before it is answered.
+    CHECK(std::count(written.begin(), written.end(), '\n') == std::min<int64_t>(i, 3));
+    CHECK((i == 0 || written.ends_with('\n')));
+  }
+  const LoadedModel m = load_folder(o.model);
+  Chat same(m.model, m.tokenizer, {.max_tokens = 20, .stop = {"\n"}});
+  same.begin_with("the cat sat");
+  std::string answers;
+  for (const char* line : {"the cat", "", "the dog", "the"})
+    answers += same.answer(line).text + "\n";
+  CHECK(out.str() == answers);
 }
 
 TEST_CASE("lm: training goes on from a model, with its tokenizer and sizes") {
@@ -426,6 +521,16 @@ TEST_CASE("lm: flags") {
       {"generate", "--model", "m", "--stop", ""},
       {"generate", "--model", "m", "--int8", "--precision", "bf16"},
       {"generate", "--model", "m", "--prompt", "a", "--prompts", "f"},
+      {"generate", "--model", "m", "--prompt", "a", "--prompt-file", "f"},
+      {"generate", "--model", "m", "--prompt", "-", "--prompt", "-"},
+      {"generate", "--model", "m", "--samples", "2", "--temperature", "0"},
+      {"generate", "--model", "m", "--samples", "2", "--top-k", "1"},
+      {"generate", "--model", "m", "--min-p", "0.1", "--temperature", "0"},
+      {"generate", "--model", "m", "--repetition-penalty", "0"},
+      {"generate", "--model", "m", "--repetition-window", "9"},
+      {"chat"},
+      {"chat", "--model", "m", "--prompt", "a"},
+      {"chat", "--model", "m", "--int8", "--precision", "bf16"},
       {"eval", "--model", "m", "--text", "t", "--int8", "--precision", "bf16"},
       {"eval", "--model", "m"},
   };

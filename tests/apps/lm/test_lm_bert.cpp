@@ -230,7 +230,8 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
   CHECK(evaluate_model(o) == 0);
   o.stride = 3;
   CHECK_THROWS_AS(evaluate_model(o), Error);
-  CHECK_THROWS_WITH_AS(generate_text(o, out), doctest::Contains("lm fill"), IoError);
+  std::istringstream in;
+  CHECK_THROWS_WITH_AS(generate_text(o, in, out), doctest::Contains("lm fill"), IoError);
 
   LmFlags resumed;
   resumed.train.resume = folder;

@@ -11,8 +11,10 @@
 #include "tern/apps/lm/score.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode.h"
+#include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/module.h"
 #include "tern/tests/support/data_files.h"
@@ -96,6 +98,16 @@ TEST_CASE("lm: nothing is shown from a stop on, however it is cut") {
       const bool stopped = stream.stopped();
       CHECK(shown + stream.finish() == want);
       CHECK(stopped == (want != text));
+    }
+  for (const auto& [text, want] : std::vector<std::pair<std::string, std::string>>{
+           {"\n\none\ntwo", "one"}, {"one\n", "one"}, {"\n\n", ""}, {"\n", ""}})
+    for (size_t size = 1; size <= text.size(); ++size) {
+      TextStream stream({"\n"}, /*skip=*/true);
+      std::string shown;
+      for (size_t at = 0; at < text.size(); at += size)
+        shown += stream.add(std::string_view(text).substr(at, size));
+      CHECK(stream.stopped() == !want.empty());
+      CHECK(shown + stream.finish() == want);
     }
   TextStream early({"xy"});
   CHECK(early.add("ab x") == "ab ");  // it may become a stop
@@ -202,6 +214,158 @@ TEST_CASE("lm: packed models write past their context as the model itself, whate
     }
   LanguageModel without = alphabet(bpe, 5);
   CHECK_FALSE(without.can_pack());
+}
+
+TEST_CASE("lm: samples of a prompt are different draws, of any model and number of threads") {
+  const data::ByteBpe bpe = bytes();
+  const std::vector<std::string> prompts = {"abc", "", "a longer one than the context"};
+  std::vector<std::string> repeated;
+  for (const std::string& prompt : prompts) repeated.insert(repeated.end(), 13, prompt);
+  const int threads = num_threads();
+  const LanguageModel model = small_gpt(300, 16);
+  for (const GenerateOptions& way : std::vector<GenerateOptions>{
+           {.temperature = 2},
+           {.min_p = 0.05, .repetition_penalty = 1.5, .repetition_window = 9}}) {
+    GenerateOptions o = way;
+    o.max_tokens = 30;
+    o.seed = 4;
+    const std::vector<Generated> alone = generate_all(model, bpe, repeated, o);
+    CHECK(generate(model, bpe, prompts[0], o).text == alone[0].text);
+    o.samples = 13;
+    for (const auto& type : std::vector<std::optional<PackedType>>{
+             {}, PackedType::f32, PackedType::bf16, PackedType::int8}) {
+      LanguageModel packed = model;
+      if (type) packed.pack(*type, /*keep=*/true);
+      std::vector<std::string> first;
+      for (const int n : {1, 3}) {
+        set_num_threads(n);
+        std::vector<std::string> texts;
+        for (const Generated& g : generate_all(packed, bpe, prompts, o)) {
+          texts.push_back(g.text);
+          CHECK(g.limited == (g.tokens == 30));
+          CHECK(g.unread == (texts.size() > 26 ? 13 : 0));
+        }
+        REQUIRE(texts.size() == repeated.size());
+        CHECK(std::set<std::string>(texts.begin(), texts.end()).size() > texts.size() / 2);
+        if (first.empty()) first = texts;
+        CHECK(texts == first);
+        for (size_t i = 0; i < texts.size(); ++i)
+          if (type.value_or(PackedType::f32) == PackedType::f32) CHECK(texts[i] == alone[i].text);
+      }
+      // Sixteen slots fewer or more change nothing: a text alone is the same.
+      GenerateOptions one = o;
+      one.samples = 1;
+      CHECK(generate(packed, bpe, prompts[0], one).text == first[0]);
+    }
+  }
+  set_num_threads(threads);
+}
+
+/// A text on a model that keeps nothing: all that it sees is read for every token.
+struct Uncached final : decoding::Stepper {
+  const LanguageModel& model;
+  Ids all = {}, seen = {};  ///< the whole text, and what has not been forgotten of it
+
+  explicit Uncached(const LanguageModel& m) : model(m) {}
+  int64_t context() const { return model.config().context; }
+  void forget(int64_t left) { seen.assign(all.end() - left, all.end()); }
+  void append(const Ids& tokens) {
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    seen.insert(seen.end(), tokens.begin(), tokens.end());
+    if (std::ssize(seen) >= context())
+      forget(std::min(context() - 1, std::max(context() / 2 - 1, std::ssize(tokens))));
+  }
+  int64_t batch() const override { return 1; }
+  Tensor step(const Tensor& tokens) override {
+    if (std::ssize(seen) == context()) forget(context() / 2 - 1);
+    all.push_back(tokens[0].item<int64_t>());
+    seen.push_back(all.back());
+    return select(model(tensor(seen, {1, std::ssize(seen)})), 1, std::ssize(seen) - 1);
+  }
+  void select_rows(const Tensor&) override { REQUIRE(false); }
+};
+
+TEST_CASE("lm: a chat writes what its whole text without a cache would") {
+  const data::ByteBpe bpe = bytes();
+  const std::vector<std::string> lines = {"ab", "",   "a line that is longer than many a context",
+                                          "c",  "dd", ""};
+  NoGradGuard guard;
+  for (const int64_t context : {2, 5, 16, 60})
+    for (const auto& type :
+         std::vector<std::optional<PackedType>>{{}, PackedType::f32, PackedType::int8})
+      for (const GenerateOptions& way : std::vector<GenerateOptions>{
+               {.temperature = 0},
+               {.temperature = 2, .stop = {"\n"}},
+               {.min_p = 0.02, .repetition_penalty = 1.3, .repetition_window = 7, .stop = {"e"}},
+               {.temperature = 0, .repetition_penalty = 1.3}}) {
+        GenerateOptions o = way;
+        o.max_tokens = 9;
+        o.seed = 3;
+        LanguageModel model = small_gpt(257, context);
+        if (type) model.pack(*type, /*keep=*/false);
+        Chat chat(model, bpe, o);
+        Uncached naive(model);
+        Rng rng(o.seed);
+        Ids unread = bpe.encode("before");
+        chat.begin_with("before");
+        bool cut = false;
+        for (const std::string& line : lines) {
+          const Ids typed = bpe.encode((cut ? "\n" : "") + line);
+          unread.insert(unread.end(), typed.begin(), typed.end());
+          const int64_t begin = unread.back();
+          unread.pop_back();
+          naive.append(unread);
+          std::string want;
+          decoding::SampleOptions s{.temperature = o.temperature,
+                                    .min_p = o.min_p,
+                                    .repetition_penalty = o.repetition_penalty,
+                                    .repetition_window = o.repetition_window,
+                                    .prompts = {naive.all},
+                                    .begin = begin,
+                                    .end = *bpe.id(kEndOfText),
+                                    .max_length = o.max_tokens};
+          cut = true;
+          s.on_token = [&](int64_t, int64_t token) {
+            unread = {token};
+            cut = token != s.end;
+            if (!cut) return false;
+            want += bpe.decode(unread);
+            for (const std::string& stop : o.stop) {
+              while (want.starts_with(stop)) want.erase(0, stop.size());
+              cut = want.find(stop) == want.npos;
+              want = want.substr(0, want.find(stop));
+            }
+            return cut;
+          };
+          decoding::sample(naive, s, rng);
+          std::string shown;
+          const Generated answer = chat.answer(line, [&](std::string_view piece) {
+            shown += piece;
+            return true;
+          });
+          CHECK(answer.text == data::replace_invalid_utf8(want));
+          CHECK(shown == answer.text);
+          CHECK(answer.limited == cut);
+          CHECK(chat.forgot() == (naive.all.size() > naive.seen.size()));
+        }
+      }
+}
+
+TEST_CASE("lm: a chat that begins without text, and is interrupted") {
+  const data::ByteBpe bpe = bytes();
+  for (const int64_t context : {2, 3, 8, 100}) {
+    const LanguageModel model = alphabet(bpe, context);
+    Chat chat(model, bpe, {.max_tokens = 4, .temperature = 0, .stop = {"y"}});
+    CHECK(chat.answer("").text == "abcd");  // behind <|endoftext|>
+    CHECK(chat.answer("m").text == "nopq");
+    CHECK(chat.answer("", [](std::string_view) { return false; }).interrupted);
+    CHECK(chat.answer("w").text == "x");
+    CHECK(chat.answer("").text == "z");  // behind the stop, up to the end
+    CHECK(chat.answer("").text == "abcd");
+    CHECK(chat.answer(std::string(300, 'f')).text == "ghij");
+  }
+  CHECK_THROWS_WITH_AS(Chat(alphabet(bpe, 5), data::ByteBpe(), {}).answer(""),
+                       doctest::Contains("begin with"), Error);
 }
 
 TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
