@@ -162,6 +162,12 @@ bool GptProgram::encode(bool resumed) {
     }
   }
   corpus = encode_corpus(texts, tokenizer);
+  const int64_t tokens = std::ssize(*corpus.train);
+  check(tokens > m.context,
+        "--text has {} tokens for training, too few for a window of {} (--context) and one more; "
+        "give more text{}",
+        tokens, m.context,
+        config.from.empty() && tokens > 2 ? fmt::format(" or --context {}", tokens - 1) : "");
   return corpus.valid.tokens > 0;
 }
 

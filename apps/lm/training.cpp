@@ -50,6 +50,8 @@ Tensor copy_of(const Tensor& ids) {
 }
 
 void LmProgram::load(const train::RunFolder* resumed) {
+  if (is_demo(config))
+    train::say("generated stories, since there is no --text: the program makes them up now");
   texts = read_texts(config);
   const bool held_out = encode(resumed != nullptr);
   if (!resumed) check_held_out(config, held_out, "--hold-out or --valid");

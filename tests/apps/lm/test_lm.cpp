@@ -230,6 +230,35 @@ TEST_CASE("lm: a checkpoint of another text is refused") {
                        doctest::Contains("other data"), IoError);
 }
 
+TEST_CASE("lm: a text that fills no window is refused with a context that fits") {
+  TempDir dir;
+  LmFlags o;
+  o.config = busy_config("gpt", write_file(dir / "text", "a cat"));
+  o.config.hold_out = 0;
+  o.config.parts = 1;
+  o.train.out = dir / "run";
+  CHECK_THROWS_WITH_AS(
+      train_lm(o),
+      doctest::Contains("6 tokens for training, too few for a window of 12 (--context)"
+                        " and one more; give more text or --context 5"),
+      Error);
+  CHECK_FALSE(std::filesystem::exists(o.train.out));
+  o.config.model.context = 5;
+  CHECK(train_lm(o) == 0);
+  LmFlags more;
+  more.config = busy_config("gpt", dir / "text");
+  more.config.from = o.train.out;
+  more.config.text = {write_file(dir / "less", "cat")};
+  more.config.hold_out = 0;
+  std::string why;  // the context is the model's
+  try {
+    train_lm(more);
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  CHECK(why.ends_with("give more text"));
+}
+
 TEST_CASE("lm: a model folder, and what is done with it") {
   TempDir dir;
   for (const std::string& model : family_names()) {
