@@ -1,5 +1,6 @@
-// Random changes of training images, and conversion from bytes to network inputs. All random
-// numbers come from the given Rng: the same generator gives the same image.
+// Random changes of training pictures, and conversion from bytes to network inputs. All random
+// numbers come from the given Rng: the same generator gives the same picture. P is Image, or
+// SquarePicture (image_ops.h) for any other side S.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ struct Normalization {
 
 /// The changes of an image, in this order; none by default.
 struct AugmentOptions {
-  int crop_padding = 0;  ///< random 32x32 crop of the image, padded by this many black pixels
+  /// Black pixels added at each side, before a random crop of the picture's own size.
+  int crop_padding = 0;
   bool flip = false;     ///< mirrored left to right with probability 1/2
   int randaugment = 0;   ///< number of random RandAugment operations
   double magnitude = 9;  ///< their magnitude, 0 to 30
@@ -34,13 +36,16 @@ struct AugmentOptions {
 /// autocontrast, equalize, rotate, solarize, color, posterize, contrast, brightness, sharpness,
 /// shear x/y and translate x/y, each at `magnitude` (0 to 30, scales as in torchvision) with a
 /// random sign. Pixels from outside are grey (128).
-Image rand_augment(const Image& x, int count, double magnitude, Rng& rng);
+template <class P>
+P rand_augment(const P& x, int count, double magnitude, Rng& rng);
 
-/// Writes the normalised image (3, 32, 32) to `out`.
-void normalize(const Image& x, const Normalization& normalization, float* out);
+/// Writes the normalised picture (3, S, S) to `out`.
+template <class P>
+void normalize(const P& x, const Normalization& normalization, float* out);
 
-/// Augments and normalises an image and writes it (3, 32, 32) to `out`.
-void augment(const Image& x, const AugmentOptions& options, const Normalization& normalization,
+/// Augments, normalises and writes a picture (3, S, S) to `out`.
+template <class P>
+void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
              Rng& rng, float* out);
 
 // ---- Mixing the images of a batch --------------------------------------------------------------

@@ -4,29 +4,40 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <numeric>
 
+#include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
 
 namespace tern::data {
 namespace {
 
-constexpr int kSide = kImageSide;
 using Table = std::array<uint8_t, 256>;
 using Histogram = std::array<int, 256>;
 
-Histogram histogram(const uint8_t* plane) {
+template <class P>
+int pixels_of(const P& x) {
+  return static_cast<int>(x.size()) / kImageChannels;
+}
+
+// A black picture of the same size.
+Image black(const Image&) { return {}; }
+SquarePicture black(const SquarePicture& x) { return SquarePicture(x.size()); }
+
+Histogram histogram(const uint8_t* plane, int pixels) {
   Histogram h{};
-  for (int i = 0; i < kImagePixels; ++i) ++h[plane[i]];
+  for (int i = 0; i < pixels; ++i) ++h[plane[i]];
   return h;
 }
 
 // Replaces every byte by table(channel)[byte].
-template <class MakeTable>
-Image look_up(const Image& x, MakeTable table) {
-  Image y;
+template <class P, class MakeTable>
+P look_up(const P& x, MakeTable table) {
+  P y = black(x);
+  const int pixels = pixels_of(x);
   for (int c = 0; c < kImageChannels; ++c) {
     const Table t = table(c);
-    for (int i = c * kImagePixels; i < (c + 1) * kImagePixels; ++i) y[i] = t[x[i]];
+    for (int i = c * pixels; i < (c + 1) * pixels; ++i) y[i] = t[x[i]];
   }
   return y;
 }
@@ -41,10 +52,11 @@ Table tabulate(F f) {
 // from + factor * (x - from), cut off towards zero and clamped (Pillow's Image.blend). Product and
 // sum are rounded to float one by one, as Pillow's; the detour by double, in which both are exact,
 // keeps compilers from fusing them, which would cut off some whole numbers to the next lower one.
-Image blend(const Image& from, const Image& x, float factor) {
-  Image y;
-  simd([a = from.data(), b = x.data(), out = y.data(), factor] {
-    for (int i = 0; i < kImageBytes; ++i) {
+template <class P>
+P blend(const P& from, const P& x, float factor) {
+  P y = black(x);
+  simd([a = from.data(), b = x.data(), out = y.data(), factor, bytes = static_cast<int>(x.size())] {
+    for (int i = 0; i < bytes; ++i) {
       const auto product = static_cast<float>(static_cast<double>(factor) * (b[i] - a[i]));
       auto v = static_cast<float>(a[i] + static_cast<double>(product));
       v = v < 0 ? 0 : v;
@@ -56,26 +68,29 @@ Image blend(const Image& from, const Image& x, float factor) {
 }
 
 // ITU-R 601 luma in 16 bits, as Pillow's convert("L"), in all three planes.
-Image gray(const Image& x) {
-  Image y;
-  const uint8_t *r = x.data(), *g = r + kImagePixels, *b = g + kImagePixels;
-  for (int i = 0; i < kImagePixels; ++i)
+template <class P>
+P gray(const P& x) {
+  P y = black(x);
+  const int pixels = pixels_of(x);
+  const uint8_t *r = x.data(), *g = r + pixels, *b = g + pixels;
+  for (int i = 0; i < pixels; ++i)
     y[i] = static_cast<uint8_t>((r[i] * 19595 + g[i] * 38470 + b[i] * 7471 + 0x8000) >> 16);
-  std::memcpy(y.data() + kImagePixels, y.data(), kImagePixels);
-  std::memcpy(y.data() + 2 * kImagePixels, y.data(), kImagePixels);
+  for (int c = 1; c < kImageChannels; ++c) std::copy_n(y.data(), pixels, y.data() + c * pixels);
   return y;
 }
 
 // ImageFilter.SMOOTH: the mean of 3x3 pixels with weight 5 in the middle; borders stay.
-Image smooth(const Image& x) {
-  Image y = x;
+template <class P>
+P smooth(const P& x) {
+  P y = x;
+  const int side = picture_side(x);
   for (int c = 0; c < kImageChannels; ++c)
-    for (int row = 1; row < kSide - 1; ++row) {
-      const uint8_t* p = x.data() + (c * kSide + row) * kSide;
-      uint8_t* out = y.data() + (c * kSide + row) * kSide;
-      for (int i = 1; i < kSide - 1; ++i) {
+    for (int row = 1; row < side - 1; ++row) {
+      const uint8_t* p = x.data() + (c * side + row) * side;
+      uint8_t* out = y.data() + (c * side + row) * side;
+      for (int i = 1; i < side - 1; ++i) {
         int sum = 4 * p[i];
-        for (int d : {-kSide, 0, kSide}) sum += p[i + d - 1] + p[i + d] + p[i + d + 1];
+        for (int d : {-side, 0, side}) sum += p[i + d - 1] + p[i + d] + p[i + d + 1];
         out[i] = static_cast<uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded
       }
     }
@@ -84,26 +99,36 @@ Image smooth(const Image& x) {
 
 }  // namespace
 
-Image shift_flip(const Image& x, int right, int down, bool flip, uint8_t fill) {
-  Image y;
-  const int first = std::clamp(right, 0, kSide), last = std::clamp(kSide + right, 0, kSide);
+int picture_side(const SquarePicture& x) {
+  const auto side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(x.size()) / 3)));
+  check(std::ssize(x) == int64_t{3} * side * side,
+        "a picture of {} bytes is not three square planes", x.size());
+  return side;
+}
+
+template <class P>
+P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill) {
+  P y = black(x);
+  const int side = picture_side(x);
+  const int first = std::clamp(right, 0, side), last = std::clamp(side + right, 0, side);
   for (int c = 0; c < kImageChannels; ++c)
-    for (int row = 0; row < kSide; ++row) {
-      uint8_t* out = y.data() + (c * kSide + row) * kSide;
+    for (int row = 0; row < side; ++row) {
+      uint8_t* out = y.data() + (c * side + row) * side;
       const int from = row - down;
-      std::memset(out, fill, kSide);
-      if (from >= 0 && from < kSide && first < last)
-        std::memcpy(out + first, x.data() + (c * kSide + from) * kSide + first - right,
+      std::memset(out, fill, static_cast<size_t>(side));
+      if (from >= 0 && from < side && first < last)
+        std::memcpy(out + first, x.data() + (c * side + from) * side + first - right,
                     static_cast<size_t>(last - first));
-      if (flip) std::reverse(out, out + kSide);
+      if (flip) std::reverse(out, out + side);
     }
   return y;
 }
 
-Image autocontrast(const Image& x) {
+template <class P>
+P autocontrast(const P& x) {
   return look_up(x, [&](int c) {
-    auto [low, high] =
-        std::minmax_element(x.begin() + c * kImagePixels, x.begin() + (c + 1) * kImagePixels);
+    const auto plane = x.begin() + c * pixels_of(x);
+    auto [low, high] = std::minmax_element(plane, plane + pixels_of(x));
     const int lo = *low, hi = *high;
     if (lo == hi) return tabulate([](int v) { return v; });
     const double scale = 255.0 / (hi - lo), offset = -lo * scale;
@@ -112,66 +137,104 @@ Image autocontrast(const Image& x) {
   });
 }
 
-Image equalize(const Image& x) {
+template <class P>
+P equalize(const P& x) {
   return look_up(x, [&](int c) {
-    const Histogram h = histogram(x.data() + c * kImagePixels);
+    const Histogram h = histogram(x.data() + c * pixels_of(x), pixels_of(x));
     int last = 255;  // the brightest value that occurs
     while (h[last] == 0) --last;
-    const int step = (kImagePixels - h[last]) / 255;
+    const int step = (pixels_of(x) - h[last]) / 255;
     if (step == 0) return tabulate([](int v) { return v; });
     int below = step / 2;
     return tabulate([&](int v) { return std::min((below += v > 0 ? h[v - 1] : 0) / step, 255); });
   });
 }
 
-Image posterize(const Image& x, int bits) {
+template <class P>
+P posterize(const P& x, int bits) {
   const int mask = 0xff & ~((1 << (8 - bits)) - 1);
   return look_up(x, [&](int) { return tabulate([=](int v) { return v & mask; }); });
 }
 
-Image solarize(const Image& x, int threshold) {
+template <class P>
+P solarize(const P& x, int threshold) {
   return look_up(x,
                  [&](int) { return tabulate([=](int v) { return v < threshold ? v : 255 - v; }); });
 }
 
-Image adjust_brightness(const Image& x, float factor) { return blend(Image{}, x, factor); }
+template <class P>
+P adjust_brightness(const P& x, float factor) {
+  return blend(black(x), x, factor);
+}
 
-Image adjust_color(const Image& x, float factor) { return blend(gray(x), x, factor); }
+template <class P>
+P adjust_color(const P& x, float factor) {
+  return blend(gray(x), x, factor);
+}
 
-Image adjust_contrast(const Image& x, float factor) {
-  const Image luma = gray(x);
-  int sum = 0;
-  for (int i = 0; i < kImagePixels; ++i) sum += luma[i];
-  Image mean;
-  mean.fill(static_cast<uint8_t>((2 * sum + kImagePixels) / (2 * kImagePixels)));  // rounded
+template <class P>
+P adjust_contrast(const P& x, float factor) {
+  P mean = gray(x);
+  const int64_t pixels = pixels_of(x);
+  const int64_t sum = std::accumulate(mean.begin(), mean.begin() + pixels, int64_t{0});
+  std::fill(mean.begin(), mean.end(), static_cast<uint8_t>((2 * sum + pixels) / (2 * pixels)));
   return blend(mean, x, factor);
 }
 
-Image adjust_sharpness(const Image& x, float factor) { return blend(smooth(x), x, factor); }
+template <class P>
+P adjust_sharpness(const P& x, float factor) {
+  return blend(smooth(x), x, factor);
+}
 
-Image affine(const Image& x, const std::array<double, 6>& m, uint8_t fill) {
+template <class P>
+P affine(const P& x, const std::array<double, 6>& m, uint8_t fill) {
   // Positions in 16.16 fixed point, as Pillow's.
   auto fix = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
   const int64_t xx = fix(m[0]), xy = fix(m[1]), yx = fix(m[3]), yy = fix(m[4]);
   const int64_t x0 = fix(m[2] + 0.5 * m[0] + 0.5 * m[1]), y0 = fix(m[5] + 0.5 * m[3] + 0.5 * m[4]);
-  Image y;
-  for (int row = 0; row < kSide; ++row)
-    for (int col = 0; col < kSide; ++col) {
+  P y = black(x);
+  const int side = picture_side(x), pixels = side * side;
+  for (int row = 0; row < side; ++row)
+    for (int col = 0; col < side; ++col) {
       const int64_t from_x = (x0 + xx * col + xy * row) >> 16;
       const int64_t from_y = (y0 + yx * col + yy * row) >> 16;
-      const bool inside = from_x >= 0 && from_x < kSide && from_y >= 0 && from_y < kSide;
-      const int64_t from = from_y * kSide + from_x;
-      for (int c = 0; c < kImagePixels * kImageChannels; c += kImagePixels)
-        y[c + row * kSide + col] = inside ? x[c + from] : fill;
+      const bool inside = from_x >= 0 && from_x < side && from_y >= 0 && from_y < side;
+      const int64_t from = from_y * side + from_x;
+      for (int c = 0; c < pixels * kImageChannels; c += pixels)
+        y[c + row * side + col] = inside ? x[c + from] : fill;
     }
   return y;
 }
 
-Image rotate(const Image& x, double degrees, uint8_t fill) {
-  const double angle = -degrees * std::numbers::pi / 180, centre = kSide / 2.0;
+template <class P>
+P rotate(const P& x, double degrees, uint8_t fill) {
+  const double angle = -degrees * std::numbers::pi / 180, centre = picture_side(x) / 2.0;
   const double c = std::cos(angle), s = std::sin(angle);
   // p -> R (p - centre) + centre
   return affine(x, {c, s, centre - (c + s) * centre, -s, c, centre - (c - s) * centre}, fill);
 }
+
+template Image shift_flip(const Image&, int, int, bool, uint8_t);
+template Image autocontrast(const Image&);
+template Image equalize(const Image&);
+template Image posterize(const Image&, int);
+template Image solarize(const Image&, int);
+template Image adjust_brightness(const Image&, float);
+template Image adjust_color(const Image&, float);
+template Image adjust_contrast(const Image&, float);
+template Image adjust_sharpness(const Image&, float);
+template Image affine(const Image&, const std::array<double, 6>&, uint8_t);
+template Image rotate(const Image&, double, uint8_t);
+template SquarePicture shift_flip(const SquarePicture&, int, int, bool, uint8_t);
+template SquarePicture autocontrast(const SquarePicture&);
+template SquarePicture equalize(const SquarePicture&);
+template SquarePicture posterize(const SquarePicture&, int);
+template SquarePicture solarize(const SquarePicture&, int);
+template SquarePicture adjust_brightness(const SquarePicture&, float);
+template SquarePicture adjust_color(const SquarePicture&, float);
+template SquarePicture adjust_contrast(const SquarePicture&, float);
+template SquarePicture adjust_sharpness(const SquarePicture&, float);
+template SquarePicture affine(const SquarePicture&, const std::array<double, 6>&, uint8_t);
+template SquarePicture rotate(const SquarePicture&, double, uint8_t);
 
 }  // namespace tern::data

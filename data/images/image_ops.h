@@ -1,37 +1,56 @@
-// Operations on images in bytes, as Pillow defines them (Image, ImageOps, ImageEnhance): the parts
-// of AutoAugment and RandAugment. Results equal Pillow's byte for byte.
+// Operations on pictures of bytes, as Pillow defines them (Image, ImageOps, ImageEnhance): the parts
+// of AutoAugment and RandAugment. Results equal Pillow's byte for byte. P is Image, or SquarePicture
+// for any other side.
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "tern/data/images/image.h"
 
 namespace tern::data {
 
-/// Shifts the image by (right, down) pixels, then optionally mirrors it left to right. Pixels from
-/// outside are `fill`. A random crop of an image padded by p is a shift by -p ... p.
-Image shift_flip(const Image& x, int right, int down, bool flip, uint8_t fill = 0);
+/// (3, S, S) for any S: the red, the green and the blue plane, each by rows from the top.
+using SquarePicture = std::vector<uint8_t>;
+/// S. Error if so many bytes are no such picture.
+constexpr int picture_side(const Image&) { return kImageSide; }
+int picture_side(const SquarePicture& x);
 
-/// Stretches each channel to the range 0 ... 255 (ImageOps.autocontrast).
-Image autocontrast(const Image& x);
+/// Moves the picture by (right, down) pixels, then mirrors it left to right if asked; what comes
+/// in from outside is `fill`. A random crop of the picture padded by p is a shift by -p ... p.
+template <class P>
+P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill = 0);
+
+/// Stretches each channel to 0 ... 255 (ImageOps.autocontrast).
+template <class P>
+P autocontrast(const P& x);
 /// Flattens the histogram of each channel (ImageOps.equalize).
-Image equalize(const Image& x);
-/// Keeps the upper `bits` bits, 0 to 8, of each byte (ImageOps.posterize).
-Image posterize(const Image& x, int bits);
-/// Inverts bytes of at least `threshold` (ImageOps.solarize).
-Image solarize(const Image& x, int threshold);
+template <class P>
+P equalize(const P& x);
+/// Keeps the upper bits, 0 to 8, of each byte (ImageOps.posterize).
+template <class P>
+P posterize(const P& x, int bits);
+/// Inverts the bytes that are at least `threshold` (ImageOps.solarize).
+template <class P>
+P solarize(const P& x, int threshold);
 
-/// ImageEnhance: factor 1 gives the image itself. Factor 0 gives a black, a grey, a mean-grey and a
-/// blurred image in turn. Factors above 1 extrapolate.
-Image adjust_brightness(const Image& x, float factor);
-Image adjust_color(const Image& x, float factor);
-Image adjust_contrast(const Image& x, float factor);
-Image adjust_sharpness(const Image& x, float factor);
+/// ImageEnhance: factor 1 gives the picture, 0 a black one, a grey one, one of the mean grey, a
+/// blurred one; factors beyond 1 go the other way.
+template <class P>
+P adjust_brightness(const P& x, float factor);
+template <class P>
+P adjust_color(const P& x, float factor);
+template <class P>
+P adjust_contrast(const P& x, float factor);
+template <class P>
+P adjust_sharpness(const P& x, float factor);
 
 /// Image.transform(AFFINE, NEAREST): pixel (x, y) comes from (m0 x + m1 y + m2, m3 x + m4 y + m5),
-/// measured at pixel centres. Pixels from outside are `fill`.
-Image affine(const Image& x, const std::array<double, 6>& m, uint8_t fill = 0);
-/// Rotates counter-clockwise about the centre, in degrees (Image.rotate).
-Image rotate(const Image& x, double degrees, uint8_t fill = 0);
+/// measured at the centres of pixels; what comes from outside is `fill`.
+template <class P>
+P affine(const P& x, const std::array<double, 6>& m, uint8_t fill = 0);
+/// Counter-clockwise about the centre, in degrees (Image.rotate).
+template <class P>
+P rotate(const P& x, double degrees, uint8_t fill = 0);
 
 }  // namespace tern::data

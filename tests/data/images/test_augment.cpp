@@ -41,7 +41,8 @@ Image coarse_image() {
 }
 
 /// FNV-1a over the bytes by rows, columns and planes, as numpy gives (3, 32, 32).
-uint64_t hash(const Image& x) {
+template <class P>
+uint64_t hash(const P& x) {
   uint64_t h = 0xcbf29ce484222325;
   for (uint8_t b : x) h = (h ^ b) * 0x100000001b3;
   return h;
@@ -138,9 +139,48 @@ TEST_CASE("augment: operations on bytes equal Pillow's") {
   CHECK(values(solarize(x, 100)) == std::vector<int>{40, 100, 113, 59});
 }
 
+TEST_CASE("augment: operations on pictures of another side equal Pillow's") {
+  SquarePicture x(3 * 45 * 45);
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 45 * 45; ++i) {  // the smooth picture of 45 x 45
+      const int row = i / 45, col = i % 45;
+      x[static_cast<size_t>(c * 45 * 45 + i)] = static_cast<uint8_t>(
+          40 + (col * (5 + c) + row * (3 * c + 2) + (col * row * (c + 3)) % 17) % 160);
+    }
+  CHECK(hash(autocontrast(x)) == 0xff8049673e3b8022);
+  CHECK(hash(equalize(x)) == 0xf27457f28bb08417);
+  CHECK(hash(posterize(x, 3)) == 0x847c7d78c998d677);
+  CHECK(hash(solarize(x, 100)) == 0x12f175646edf6215);
+  CHECK(hash(adjust_brightness(x, 1.7f)) == 0x23bd7d6ec1f98259);
+  CHECK(hash(adjust_color(x, 1.63f)) == 0x1497dcc13f26b704);
+  CHECK(hash(adjust_contrast(x, .3f)) == 0x724d4d93b5aa8636);
+  CHECK(hash(adjust_sharpness(x, 1.5f)) == 0x6d92ebad145f86f4);
+  CHECK(hash(rotate(x, 17)) == 0xd08c6caab5c8adf1);
+  CHECK(hash(rotate(x, -30, 128)) == 0xd7ea60dbcdd39ba0);
+  CHECK(hash(affine(x, {.9, .2, 3.3, -.1, 1.2, -2.7})) == 0xa122cdd6a94cc3f1);
+  const SquarePicture wrong(3 * 45 * 44);
+  CHECK_THROWS_WITH_AS(rotate(wrong, 17), doctest::Contains("not three square planes"), Error);
+}
+
+TEST_CASE("augment: a picture of 32 x 32 is changed the same whatever its type") {
+  const Image image = smooth_image();
+  const SquarePicture same(image.begin(), image.end());
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Rng rng(seed), again(seed);
+    std::vector<float> out(kImageBytes);
+    augment(same, AugmentOptions::named("strong"), {}, rng, out.data());
+    CHECK(out == augmented(image, AugmentOptions::named("strong"), seed));
+    CHECK(hash(rand_augment(same, 2, 9, again)) == hash([&] {
+            Rng third(seed);
+            return rand_augment(image, 2, 9, third);
+          }()));
+  }
+}
+
 TEST_CASE("augment: what changes nothing changes nothing") {
   for (const Image& x : {smooth_image(), coarse_image()}) {
-    for (auto adjust : {adjust_brightness, adjust_color, adjust_contrast, adjust_sharpness})
+    for (auto adjust : {adjust_brightness<Image>, adjust_color<Image>, adjust_contrast<Image>,
+                        adjust_sharpness<Image>})
       CHECK(adjust(x, 1) == x);
     CHECK(rotate(x, 0) == x);
     CHECK(rotate(x, 360) == x);
