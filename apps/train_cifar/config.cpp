@@ -77,9 +77,6 @@ void settings(Settings& s, TrainOptions& o) {
 
 void check_config(const TrainOptions& o) {
   check_training_options(o);
-  check(o.augment != "strong" || o.form.side == data::kImageSide,
-        "--augment strong is for pictures of {0} x {0}, --side is {1}; take standard",
-        data::kImageSide, o.form.side);
   check_held_out(o, o.hold_out > 0, "--hold-out");
 }
 

@@ -10,9 +10,6 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// Pictures a batch: enough to keep the cores busy, few enough to need little memory.
-constexpr int64_t kBatch = 250;
-
 void count_rows(Evaluation& e, const std::vector<float>& rows, const std::vector<int64_t>& labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     const float* row = &rows[i * static_cast<size_t>(e.classes)];
@@ -45,13 +42,12 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   return rank;
 }
 
-std::optional<Evaluation> evaluate(const ImageClassifier& model, const data::Dataset<Sample>& data,
+std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
                                    const EvaluationProgress& progress) {
   NoGradGuard no_grad;
   Evaluation e;
-  data::Loader<data::Batch> loader =
-      batches(data, model.form(), {.order = {.batch = kBatch, .shuffle = false}});
-  for (data::Batch& batch : loader) {
+  if (batches.position().batch > 0) batches.seek({});  // another evaluation was stopped there
+  for (data::Batch& batch : batches) {
     add_batch(e, model(batch.images), batch.labels);
     if (progress && !progress(e.images)) return std::nullopt;
   }

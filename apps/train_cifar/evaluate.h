@@ -27,9 +27,9 @@ struct Evaluation {
 /// Called with the number of pictures done; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;
 
-/// Tests `model`, which should be in evaluation (nn::EvalScope); nothing if `progress`
-/// stopped it. No graph is recorded.
-std::optional<Evaluation> evaluate(const ImageClassifier& model, const data::Dataset<Sample>& data,
+/// Tests `model`, which should be in evaluation (nn::EvalScope), on an epoch of test_batches();
+/// nothing if `progress` stopped it. No graph is recorded.
+std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
                                    const EvaluationProgress& progress = {});
 
 /// "a.png: disc 93.1 %, ring 4.2 %, square 1.0 %" and the line's end: the likeliest classes of the

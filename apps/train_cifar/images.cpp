@@ -1,52 +1,28 @@
 #include "tern/apps/train_cifar/images.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
+#include "tern/data/images/image_ops.h"
 
 namespace tern::apps::train_cifar {
 
 namespace {
 
-// data::augment() of bytes of any form, without RandAugment.
-void augment_any(const uint8_t* x, const PictureForm& f, const data::AugmentOptions& o, Rng& rng,
-                 float* out) {
-  const int64_t s = f.side, places = 2 * o.crop_padding + 1;
-  int64_t right = 0, down = 0;
-  bool flip = false;
-  if (o.crop_padding > 0 || o.flip) {
-    right = rng.below(places) - o.crop_padding;
-    down = rng.below(places) - o.crop_padding;
-    flip = o.flip && (rng.next_u32() & 1);
-  }
-  for (int64_t c = 0; c < f.channels; ++c) {
-    const auto i = static_cast<size_t>(c);
-    const auto scale = static_cast<float>(1 / (255 * f.normalization.std[i]));
-    const auto shift = static_cast<float>(-f.normalization.mean[i] / f.normalization.std[i]);
-    for (int64_t row = 0; row < s; ++row)
-      for (int64_t column = 0; column < s; ++column) {
-        const int64_t y = row - down, from = (flip ? s - 1 - column : column) - right;
-        const bool inside = y >= 0 && y < s && from >= 0 && from < s;
-        const uint8_t value = inside ? x[(c * s + y) * s + from] : uint8_t{0};
-        out[(c * s + row) * s + column] = static_cast<float>(value) * scale + shift;
-      }
-  }
-}
-
-void write_sample(const uint8_t* x, const PictureForm& f, const data::AugmentOptions& o, Rng& rng,
+void write_sample(const uint8_t* x, const PictureForm& f, data::AugmentOptions o, Rng& rng,
                   float* out) {
-  if (f.side != data::kImageSide) return augment_any(x, f, o, rng, out);
-  data::Image image;
-  for (auto to = image.begin(); to != image.end(); to += f.numbers())
+  data::SquarePicture picture(static_cast<size_t>(data::kImageChannels * f.side * f.side));
+  for (auto to = picture.begin(); to != picture.end(); to += f.numbers())
     std::copy_n(x, f.numbers(), to);  // grey in all three planes, which stay alike
-  if (f.channels == data::kImageChannels) return data::augment(image, o, f.normalization, rng, out);
-  std::array<float, data::kImageBytes> planes;
-  data::augment(image, o, f.normalization, rng, planes.data());
+  o.cutout = static_cast<int>(o.cutout * f.side / data::kImageSide);
+  if (f.channels == data::kImageChannels)
+    return data::augment(picture, o, f.normalization, rng, out);
+  std::vector<float> planes(picture.size());
+  data::augment(picture, o, f.normalization, rng, planes.data());
   std::copy_n(planes.data(), f.numbers(), out);
 }
 
@@ -105,6 +81,13 @@ data::Dataset<Sample> hold_out(data::Dataset<Sample>& set, double share, uint64_
   data::Dataset<Sample> held = set.subset({order.begin(), cut});
   set = set.subset({cut, order.end()});
   return held;
+}
+
+data::Loader<data::Batch> test_batches(const data::Dataset<Sample>& set, const PictureForm& form) {
+  // Enough pictures to keep the cores busy, few enough to need little memory.
+  constexpr int64_t kPixels = 250 * data::kImagePixels, kMost = 250, kLeast = 8;
+  const int64_t batch = std::clamp(kPixels / (form.side * form.side), kLeast, kMost);
+  return batches(set, form, {.order = {.batch = batch, .shuffle = false, .prefetch = 2}});
 }
 
 Tensor first_images(const data::Dataset<Sample>& set, const PictureForm& form, int64_t count) {

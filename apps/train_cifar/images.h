@@ -23,10 +23,13 @@ struct BatchOptions {
   data::MixOptions mix = {};
 };
 
-/// What data::image_loader makes of pictures of 32 x 32 in colour, of any form; `augment` has
-/// RandAugment for a side of 32 alone.
+/// As data::image_loader, for pictures of any form. The cutout is as large a part of a picture as
+/// of one of 32 x 32.
 data::Loader<data::Batch> batches(data::Dataset<Sample> set, const PictureForm& form,
                                   const BatchOptions& options);
+
+/// All of a set in its order, to test a model.
+data::Loader<data::Batch> test_batches(const data::Dataset<Sample>& set, const PictureForm& form);
 
 /// The first `count` pictures of a set, normalised, (count, C, S, S); zeros where there are fewer.
 Tensor first_images(const data::Dataset<Sample>& set, const PictureForm& form, int64_t count);

@@ -259,7 +259,8 @@ int evaluate_weights(const CifarFlags& f) {
   std::optional<Evaluation> e;
   {
     train::Progress bar("testing", "images", test.size(), 0, stderr);
-    e = evaluate(model, test, [&](int64_t done) {
+    data::Loader<data::Batch> batches = test_batches(test, model.form());
+    e = evaluate(model, batches, [&](int64_t done) {
       bar.update(done);
       return true;
     });

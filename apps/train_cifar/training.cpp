@@ -70,6 +70,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const Pictures& data, ImageC
       held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, form, o.limit)),
       loader(batches(train_set, form, loader_options(o))),
+      evaluation_loader(test_batches(o.hold_out > 0 ? held_set : test_set, form)),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
       learner(model, *optimizer, learner_options(o, total_steps(o, data.train.size()), 0, true)),
@@ -130,9 +131,9 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
     }
 }
 
-std::optional<Evaluation> CifarTraining::test(const std::string& label) const {
+std::optional<Evaluation> CifarTraining::test(const std::string& label) {
   train::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
-  return evaluate(model, evaluated_set(), [&](int64_t done) {
+  return evaluate(model, evaluation_loader, [&](int64_t done) {
     bar.update(done);
     return !train::interrupted();
   });
@@ -145,6 +146,7 @@ const data::Dataset<Sample>& CifarTraining::evaluated_set() const {
 bool CifarTraining::test_best() {
   load_weights_of(loop.folder().best_weights(), model);
   best_tested = true;
+  evaluation_loader = test_batches(test_set, form);
   nn::EvalScope evaluating(model);
   evaluation = test("testing");
   return evaluation.has_value();

@@ -27,10 +27,9 @@ int64_t total_steps(const TrainOptions& options, int64_t images);
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
                      const data::Batch& batch, train::Means& means);
 
-/// Its metrics: train_loss, train_top1, test_loss, test_top1 ... test_top5 (of
-/// fewer classes fewer). With --hold-out they
-/// are valid_loss, valid_top1 ... valid_top5, of the images held out: these say which epoch is the
-/// best, and nothing sees the test set before test_best().
+/// Its metrics are train_loss, train_top1, test_loss and test_top1 to test_top5 (up to the number
+/// of classes). With --hold-out they are valid_loss and valid_top1 to valid_top5, of the images
+/// held out: these say which epoch is the best, and nothing sees the test set before test_best().
 struct CifarTraining {
   /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
   CifarTraining(const TrainOptions& options, const Pictures& data, ImageClassifier model,
@@ -39,7 +38,7 @@ struct CifarTraining {
   CifarTraining& operator=(const CifarTraining&) = delete;
 
   /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
-  std::optional<Evaluation> test(const std::string& label) const;
+  std::optional<Evaluation> test(const std::string& label);
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
   const data::Dataset<Sample>& evaluated_set() const;
   /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
@@ -53,7 +52,7 @@ struct CifarTraining {
   std::string kind, note;  ///< of the data
   PictureForm form;
   data::Dataset<Sample> train_set, held_set, test_set;
-  data::Loader<data::Batch> loader;
+  data::Loader<data::Batch> loader, evaluation_loader;  ///< the second is of evaluated_set()
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;

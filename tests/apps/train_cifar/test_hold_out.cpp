@@ -69,7 +69,8 @@ Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
   nn::EvalScope evaluating(model);
-  return *evaluate(model, set);
+  auto batches = test_batches(set, model.form());
+  return *evaluate(model, batches);
 }
 
 }  // namespace

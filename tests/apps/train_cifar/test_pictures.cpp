@@ -10,6 +10,7 @@
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/data/images/image_loader.h"
+#include "tern/data/images/image_ops.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_log.h"
 
@@ -261,6 +262,36 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
   CHECK(seen.size() > 12);  // of 162, by 20 pictures; the same one is drawn twice at times
 }
 
+TEST_CASE("train_cifar pictures: strong augmentation of any side is the one of data") {
+  for (const int64_t side : {12, 48}) {
+    const PictureForm form{.side = side};
+    auto bytes = std::make_shared<std::vector<uint8_t>>();
+    for (int64_t i = 0; i < 6 * form.numbers(); ++i)
+      bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
+    const data::Dataset<Sample> set =
+        limited({{bytes, bytes->data()}, std::vector<int64_t>(6, 0)}, form, 0);
+    const auto strong = data::AugmentOptions::named("strong");
+    const data::LoaderOptions order{.batch = 6, .seed = 3};
+    auto found = batches(set, form, {.order = order, .augment = strong});
+    auto options = strong;
+    options.cutout = static_cast<int>(side / 4);  // 8 of 32
+    auto expected = data::Loader<std::vector<float>>(
+        6,
+        [&](const data::BatchPlan& plan) {
+          std::vector<float> all(static_cast<size_t>(6 * form.numbers()));
+          plan.for_each_sample([&](int64_t i, int64_t index) {
+            const uint8_t* x = bytes->data() + index * form.numbers();
+            Rng rng = plan.sample_rng(index);
+            data::augment(data::SquarePicture(x, x + form.numbers()), options, form.normalization,
+                          rng, all.data() + i * form.numbers());
+          });
+          return all;
+        },
+        order);
+    CHECK(found.next()->images.to_vector<float>() == expected.next().value());
+  }
+}
+
 namespace {
 
 CifarFlags run_on(const std::string& data, const std::string& out, int64_t side) {
@@ -353,7 +384,7 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
     const int64_t side = pixels;
     CAPTURE(name);
     CifarFlags f = run_on(dir / name, dir / fmt::format("{}-{}", name, side), side);
-    f.options.augment = side == 32 ? "strong" : "standard";
+    f.options.augment = "strong";
     f.options.mixup = 0.2;
     f.options.hold_out = 0.25;
     REQUIRE(train_classifier(f) == 0);
@@ -391,8 +422,7 @@ TEST_CASE("train_cifar pictures: flags") {
   CHECK_THROWS_WITH_AS(parsed({"--predict", "a.png"}),
                        doctest::Contains("--predict needs --weights"), Error);
   CHECK_THROWS_WITH_AS(parsed({"--weights", "w"}), doctest::Contains("it is for --predict"), Error);
-  CHECK_THROWS_WITH_AS(parsed({"--data", "x", "--side", "64", "--augment", "strong"}),
-                       doctest::Contains("32 x 32"), Error);
+  CHECK(parsed({"--data", "x", "--side", "64", "--augment", "strong"}).options.augment == "strong");
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--side", "7"},
                                              {"--predict", "a", "--weights", "w", "--lr", "1"},

@@ -204,7 +204,8 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   nn::EvalScope evaluating(model);
   const data::Cifar10 set = draw_cifar10(5, 30, 3);
   const data::Dataset<Sample> data = limited(Pictures(set).test, {}, 0);
-  Evaluation e = *evaluate(model, data);
+  data::Loader<data::Batch> batches = test_batches(data, model.form());
+  Evaluation e = *evaluate(model, batches);
   double loss = 0;
   std::array<double, 5> top = {};
   NoGradGuard no_grad;
@@ -224,7 +225,22 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   CHECK(e.loss == doctest::Approx(loss).epsilon(1e-5));
   for (size_t k = 0; k < 5; ++k) CHECK(e.top[k] == doctest::Approx(top[k]));
   CHECK(std::accumulate(e.confusion.begin(), e.confusion.end(), int64_t{0}) == 30);
-  CHECK_FALSE(evaluate(model, data, [](int64_t) { return false; }).has_value());
+  CHECK_FALSE(evaluate(model, batches, [](int64_t) { return false; }).has_value());
+  CHECK(evaluate(model, batches)->probabilities == e.probabilities);
+}
+
+TEST_CASE("train_cifar: one loader serves all evaluations, also after one that was stopped") {
+  const data::Cifar10 set = draw_cifar10(20, 600, 1);
+  TrainOptions o = busy_options("gmlp-small");
+  CifarTraining t(o, set, make_model(o), {.terminal = false});
+  for (int i = 0; i < 8; ++i) step(t);
+  CHECK(t.evaluation_loader.position() == data::LoaderPosition{2, 0});
+  nn::EvalScope evaluating(t.model);
+  const Evaluation whole = *evaluate(t.model, t.evaluation_loader);
+  CHECK(whole.images == 600);
+  CHECK_FALSE(evaluate(t.model, t.evaluation_loader, [](int64_t done) { return done < 500; }));
+  CHECK(t.evaluation_loader.position().batch > 0);
+  CHECK(evaluate(t.model, t.evaluation_loader)->probabilities == whole.probabilities);
 }
 
 TEST_CASE("train_cifar: options come back from text bit for bit") {
@@ -344,7 +360,8 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   ImageClassifier model = make_model(o);
   load_weights_of(run.weights(), model);
   nn::EvalScope evaluating(model);
-  CHECK(evaluate(model, limited(Pictures(tiny_data()).test, {}, 0))->loss == line.at("test_loss"));
+  auto batches = test_batches(limited(Pictures(tiny_data()).test, {}, 0), model.form());
+  CHECK(evaluate(model, batches)->loss == line.at("test_loss"));
   f.eval = run.best_weights();
   CHECK(evaluate_weights(f) == 0);
 
