@@ -2,20 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
-#include "tern/core/io/safetensors.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/vit.h"
 
 namespace tern::apps::train_cifar {
 namespace {
-
-std::vector<ClassifierEntry> joined(std::initializer_list<std::vector<ClassifierEntry>> families) {
-  std::vector<ClassifierEntry> all;
-  for (const auto& family : families) all.insert(all.end(), family.begin(), family.end());
-  return all;
-}
 
 // Deep stacks on patches need small steps at first, and more pictures than there are.
 TrainOptions deep_recipe() {
@@ -31,31 +27,78 @@ TrainOptions deep_recipe() {
   return r;
 }
 
-// After an epoch with strong augmentation the top-1 is 45 %, with AdamW at 1e-3 27 %.
-TrainOptions muon_recipe() {
+TrainOptions recipe_of(const ClassifierEntry& e) {
+  const bool deep = e.side > data::kImageSide || e.name == "gmlp-ti-p4" ||
+                    e.name.find("vit") != std::string::npos;
+  if (!deep) return {};
   TrainOptions r = deep_recipe();
+  if (e.name != "vit-lite-7-4") return r;
+  // After an epoch with strong augmentation the top-1 is 45 %, with AdamW at 1e-3 27 %.
   r.optimizer = "muon";
   r.lr = 2e-3;
   return r;
 }
 
-std::vector<ClassifierEntry> with_recipe(std::vector<ClassifierEntry> all, const std::string& name,
-                                         const TrainOptions& recipe) {
-  for (ClassifierEntry& e : all)
-    if (e.name == name) e.recipe = recipe;
-  return all;
+// The models of a family that have names.
+template <class M, class Options>
+void add_family(std::vector<ClassifierEntry>& all, const std::vector<std::string>& names,
+                Options (*options_of)(const std::string& name)) {
+  std::vector<std::pair<std::string, Options>> named;
+  for (const std::string& name : names) named.emplace_back(name, options_of(name));
+  for (ClassifierEntry& e : entries<M>(named)) {
+    e.recipe = recipe_of(e);
+    all.push_back(std::move(e));
+  }
+}
+
+// Weights of a model, and of none that training or inference could not use.
+SafeTensors read_weights(const std::string& path) {
+  SafeTensors file = load_safetensors(path);
+  check_io(!file.metadata.contains("checksum"),
+           "{}: this is the checkpoint of a run, not a model's weights; these are in "
+           "model.safetensors beside it",
+           path);
+  check_finite_weights(path, file.tensors);
+  return file;
+}
+
+void check_model_name(const std::string& path, const SafeTensors& file,
+                      const ImageClassifier& model) {
+  const auto said = file.metadata.find("model");
+  check_io(said == file.metadata.end() || said->second == model.name(),
+           "{}: these are the weights of {}, not of {}", path,
+           said == file.metadata.end() ? "" : said->second, model.name());
+}
+
+bool is_head(const std::string& name) { return name == "head.weight" || name == "head.bias"; }
+
+// What makes a file not that of a model, without their heads; empty if nothing does. Positions of
+// tokens may be resized.
+std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
+  std::set<std::string> known;
+  for (const auto& [name, own] : model) {
+    known.insert(name);
+    if (is_head(name)) continue;
+    const Tensor found = file.find(name);
+    if (!found.defined()) return fmt::format("it has no {}", name);
+    if (found.shape() != own.shape() && name != "pos_embed")
+      return fmt::format("its {} is {}, the model's is {}", name, found.shape(), own.shape());
+  }
+  for (const auto& [name, t] : file.tensors)
+    if (!known.contains(name)) return fmt::format("its {} is not in the model", name);
+  return "";
 }
 
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
-  // A line a family. To add one: its header above, and its configurations here.
-  static const std::vector<ClassifierEntry> kAll = joined({
-      with_recipe(entries<models::Gmlp>(models::gmlp_configurations()), "gmlp-ti-p4",
-                  deep_recipe()),
-      with_recipe(entries<models::Vit>(models::vit_cifar_configurations(), deep_recipe()),
-                  "vit-lite-7-4", muon_recipe()),
-  });
+  // A line for each family. To add one: its header above, and its configurations here.
+  static const std::vector<ClassifierEntry> kAll = [] {
+    std::vector<ClassifierEntry> all;
+    add_family<models::Gmlp>(all, models::gmlp_names(), models::gmlp_options);
+    add_family<models::Vit>(all, models::vit_names(), models::vit_options);
+    return all;
+  }();
   return kAll;
 }
 
@@ -77,22 +120,53 @@ const ClassifierEntry& find_classifier(const std::string& name) {
                    fmt::join(classifier_names(), ", ")));
 }
 
+std::string model_of_weights(const std::string& path) {
+  const SafeTensors file = read_weights(path);
+  const auto said = file.metadata.find("model");
+  if (said != file.metadata.end()) return said->second;
+  ShapeOnlyScope nothing;
+  for (const ClassifierEntry& e : classifiers()) {
+    Rng rng(0);
+    const ImageClassifier model = e.make(0, rng, nn::Recompute::none, {.side = e.side});
+    if (first_misfit(nn::state_dict(model), file).empty()) return e.name;
+  }
+  fail_io(fmt::format("{}: these are the weights of no model here; --help lists them", path));
+}
+
 void load_weights_of(const std::string& path, ImageClassifier& model) {
-  SafeTensors file = load_safetensors(path);
-  check_io(!file.metadata.count("checksum"),
-           "{}: this is the checkpoint of a run, not a model's weights; these are in "
-           "model.safetensors beside it",
-           path);
-  check_finite_weights(path, file.tensors);
-  auto said = file.metadata.find("model");
-  if (said != file.metadata.end())
-    check_io(said->second == model.name(), "{}: these are the weights of {}, not of {}", path,
-             said->second, model.name());
+  const SafeTensors file = read_weights(path);
+  check_model_name(path, file, model);
   try {
     nn::load_state_dict(model, file.tensors, {.take = true});
   } catch (const Error& e) {
     fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
   }
+}
+
+std::string start_from(const std::string& path, ImageClassifier& model) {
+  SafeTensors file = read_weights(path);
+  check_model_name(path, file, model);
+  const NamedTensors own = nn::state_dict(model);
+  const std::string misfit = first_misfit(own, file);
+  check_io(misfit.empty(), "{}: not the weights of {}: {}", path, model.name(), misfit);
+  const Tensor head = file.find("head.weight");
+  const int64_t known = head.defined() && head.ndim() > 0 ? head.size(0) : 0;
+  const int64_t classes = model.form().classes;
+  if (known != classes) {
+    std::erase_if(file.tensors, [](const auto& named) { return is_head(named.first); });
+    for (const auto& [name, t] : own)
+      if (is_head(name)) file.tensors.emplace_back(name, t.clone());
+  }
+  try {
+    model.load(file.tensors);
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
+  }
+  if (known == classes) return "";
+  return fmt::format(
+      "{}: {}; {} classes are learnt anew", path,
+      known == 0 ? "it has no head" : fmt::format("the head of {} classes is left out", known),
+      classes);
 }
 
 }  // namespace tern::apps::train_cifar

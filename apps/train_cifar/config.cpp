@@ -1,8 +1,9 @@
 #include "tern/apps/train_cifar/config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "tern/apps/common/run_record.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/train/optimizer.h"
 
@@ -90,14 +91,9 @@ TrainOptions default_options(const std::string& name) {
 }
 
 std::string other_defaults() {
-  const SettingTexts usual = settings_of(to_json(TrainOptions{}));
   std::string text, previous;
   for (const ClassifierEntry& e : classifiers()) {
-    const SettingTexts own = settings_of(to_json(e.recipe));
-    std::string flags;
-    for (size_t i = 0; i < own.size(); ++i)
-      if (own[i] != usual[i]) flags += " --" + own[i].first + " " + own[i].second;
-    std::replace(flags.begin(), flags.end(), '_', '-');
+    const std::string flags = flags_between({}, e.recipe);
     if (!flags.empty() && flags == previous)
       text.insert(text.rfind(": --"), ", " + e.name);
     else if (!flags.empty())
@@ -105,6 +101,32 @@ std::string other_defaults() {
     previous = flags;
   }
   return text.empty() ? "" : "\nOther models have other defaults:" + text;
+}
+
+void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to) {
+  const Settings source = settings_of(from);
+  Settings target = settings_of(to);
+  for (const Setting& s : source.rows())
+    if (std::find(keys.begin(), keys.end(), s.key) != keys.end())
+      std::visit(
+          [&]<class T>(const T* value) { *std::get<T*>(target.find(s.key)->value) = *value; },
+          s.value);
+}
+
+std::string flags_between(TrainOptions from, TrainOptions to) {
+  const Settings source = settings_of(from), target = settings_of(to);
+  std::string text;
+  for (size_t i = 0; i < target.rows().size(); ++i) {
+    const Setting& s = target.rows()[i];
+    std::visit(
+        [&]<class T>(const T* value) {
+          if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
+            if (!s.flags.empty() && *value != *std::get<T*>(source.rows()[i].value))
+              text += fmt::format(" {} {}", s.flags, *value);
+        },
+        s.value);
+  }
+  return text;
 }
 
 }  // namespace tern::apps::train_cifar

@@ -1,5 +1,5 @@
-// What is trained on which pictures, and how. Kept in a run's folder as config.json, and in its
-// checkpoint, where earlier versions kept it alone.
+// What is trained on which pictures, and how. A run keeps it in its folder as config.json, and in
+// its checkpoint, where earlier versions kept it alone.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct PictureForm {
 };
 
 struct TrainOptions : TrainingOptions {
-  std::string data;  ///< folder or archive; empty: the drawn set
+  std::string data;  ///< folder or archive; empty: generated pictures
   std::string model = "gmlp-4m";
   int64_t batch = 32;
   double label_smoothing = 0;
@@ -30,23 +30,30 @@ struct TrainOptions : TrainingOptions {
   double dropout = 0.1;
   int64_t limit = 0;    ///< use only so many training (and test) images; 0: all
   double hold_out = 0;  ///< share of the training images that chooses the best epoch
-  std::string init;     ///< weights to start from; empty: drawn ones
+  std::string init;     ///< weights to start from; empty: random ones
 
-  // What the data say; older files lack it, which are all of CIFAR-10.
+  // What the data say. Older files, which are all of CIFAR-10, lack it.
   PictureForm form;
   std::vector<std::string> class_names;
 
   TrainOptions();
 };
 
-/// Its rows (apps/common/settings.h).
+/// The rows of the settings (apps/common/settings.h).
 void settings(Settings& settings, TrainOptions& options);
-/// Error where they do not go together.
+/// Error where settings do not go together.
 void check_config(const TrainOptions& options);
 
-/// What a model is trained with where no flag says otherwise.
+/// How a model is trained where no flag says otherwise.
 TrainOptions default_options(const std::string& model);
-/// The models whose defaults are others, and these, as flags: a line each, with one in front.
+/// The models with other defaults than gmlp-4m's, a line each: the flags that would set them.
 std::string other_defaults();
+
+/// The keys of settings whose flags were given.
+using GivenKeys = std::vector<std::string>;
+/// Copies these settings.
+void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to);
+/// " --lr 0.001 --batch 64": the flags that turn one configuration into the other.
+std::string flags_between(TrainOptions from, TrainOptions to);
 
 }  // namespace tern::apps::train_cifar

@@ -96,7 +96,8 @@ Facts describe(const CifarTraining& t, const std::string& data_path) {
       t.held_set.size() > 0 ? fmt::format(", {} held-out", train::grouped(t.held_set.size())) : "";
   return {{"model", describe_model(t.model)},
           {"data",
-           fmt::format("{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
+           fmt::format("{}{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
+                       t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
                        train::grouped(t.train_set.size()), held, train::grouped(t.test_set.size()),
                        t.note,
                        train::grouped(train::steps_per_epoch(t.loader, t.options.accumulate)))}};
@@ -109,9 +110,9 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   double seconds = 0;
   for (const train::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
-  d.run = summary_of(
-      fmt::format("{} on {}", t.options.model, t.options.data.empty() ? "drawn shapes" : t.kind),
-      facts, record, t.loop);
+  d.run = summary_of(fmt::format("{} on {}", t.options.model,
+                                 t.options.data.empty() ? "generated shapes" : t.kind),
+                     facts, record, t.loop);
   d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
                                                history.size(), history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTestShare = 5;  // one of so many pictures, of folders without a test set
+constexpr int64_t kTestShare = 5;  // without a test set one of so many pictures is in it
 
 // Planes of bytes, each three times where there is one, as a picture.
 data::Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {
@@ -139,7 +139,6 @@ bool has_folders(const fs::path& folder) {
 
 void read_cifar100(const std::string& path, Pictures& p) {
   const data::Cifar100 set = data::load_cifar100(path);
-  p.kind = "CIFAR-100";
   p.class_names = set.class_names;
   p.train = cifar_set(set.train, p.form);
   p.test = cifar_set(set.test, p.form);
@@ -147,7 +146,6 @@ void read_cifar100(const std::string& path, Pictures& p) {
 
 void read_mnist(const std::string& path, Pictures& p) {
   const data::Mnist set = data::load_mnist(path);
-  p.kind = "MNIST";
   p.form.channels = 1;
   p.train = mnist_set(set.train_images, set.train_labels, p.form, path);
   p.test = mnist_set(set.test_images, set.test_labels, p.form, path);
@@ -169,26 +167,31 @@ std::vector<data::PictureFile> mixed(const std::vector<data::PictureFile>& files
   return out;
 }
 
-void read_folders(const std::string& path, uint64_t seed, Pictures& p) {
-  p.kind = "pictures";
-  std::string apart;
-  for (const char* name : {"valid", "val", "test"})
+// The folders of the training pictures and of the test pictures; the second is empty if there is
+// none.
+std::pair<std::string, std::string> folders_in(const std::string& path) {
+  for (const char* name : {"test", "val", "valid"})
     if (is_there(fs::path(path) / "train") && is_there(fs::path(path) / name))
-      apart = fs::path(path) / name;
-  data::PictureFolder all = data::open_picture_folder(apart.empty() ? path : path + "/train");
+      return {path + "/train", fs::path(path) / name};
+  return {path, ""};
+}
+
+void read_folders(const std::string& path, uint64_t seed, Pictures& p) {
+  const auto [training, apart] = folders_in(path);
+  const data::PictureFolder all = data::open_picture_folder(training);
   p.class_names = all.class_names;
   std::vector<data::PictureFile> train = mixed(all.files, seed), test;
   if (!apart.empty()) {
     const data::PictureFolder other = data::open_picture_folder(apart);
-    check_io(other.class_names == all.class_names,
-             "{} and {}/train: their classes are not the same", apart, path);
+    check_io(other.class_names == all.class_names, "{} and {}: their classes are not the same",
+             apart, training);
     test = mixed(other.files, seed);
   } else {
     const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
     check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
     test.assign(train.begin(), train.begin() + held);
     train.erase(train.begin(), train.begin() + held);
-    p.note = fmt::format(" (one of {}, drawn by the seed)", kTestShare);
+    p.note = fmt::format(" (one of {}, chosen by the seed)", kTestShare);
   }
   p.train = folder_set(train, p.form);
   p.test = folder_set(test, p.form);
@@ -202,25 +205,45 @@ Pictures::Pictures(const data::Cifar10& set, int64_t side)
       train(cifar_set(set.train, form)),
       test(cifar_set(set.test, form)) {}
 
-Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed) {
+std::string kind_of_pictures(const std::string& path) {
   check_io(is_there(path), "{}: no such file or folder", path);
-  const int cifar = cifar_at(path);
-  if (cifar == 10) return {data::load_cifar10(path), side};
-  Pictures p;
-  p.form.side = side;
-  if (cifar == 100) {
-    read_cifar100(path, p);
-  } else if (holds_mnist(path)) {
-    read_mnist(path, p);
-  } else {
-    check_io(fs::is_directory(path) && has_folders(path),
-             "{}: holds no labelled pictures; looked for CIFAR-10 (data_batch_1.bin, "
-             "cifar-10-batches-bin/ or cifar-10-binary.tar.gz), CIFAR-100 (train.bin, "
-             "cifar-100-binary/ or cifar-100-binary.tar.gz), MNIST (train-images-idx3-ubyte) and a "
-             "folder of .png and .jpg files for each class",
-             path);
-    read_folders(path, seed, p);
+  if (const int cifar = cifar_at(path); cifar > 0) return fmt::format("CIFAR-{}", cifar);
+  if (holds_mnist(path)) return "MNIST";
+  check_io(fs::is_directory(path) && has_folders(path),
+           "{}: holds no labelled pictures; looked for CIFAR-10 (data_batch_1.bin, "
+           "cifar-10-batches-bin/ or cifar-10-binary.tar.gz), CIFAR-100 (train.bin, "
+           "cifar-100-binary/ or cifar-100-binary.tar.gz), MNIST (train-images-idx3-ubyte) and a "
+           "folder of .png and .jpg files for each class",
+           path);
+  return "pictures";
+}
+
+int64_t usual_side(const std::string& path, const std::string& kind) {
+  if (kind != "pictures") return kind == "MNIST" ? 28 : data::kImageSide;
+  constexpr int64_t kLooked = 15;
+  const data::PictureFolder all = data::open_picture_folder(folders_in(path).first);
+  std::vector<int64_t> sides;
+  for (int64_t i = 0; i < kLooked; ++i) {
+    const auto at = static_cast<size_t>(i * std::ssize(all.files) / kLooked);
+    const data::Picture p = data::load_picture(all.files[at].path);
+    sides.push_back(std::min(p.height, p.width));
   }
+  std::sort(sides.begin(), sides.end());
+  return std::clamp<int64_t>(sides[kLooked / 2] / 4 * 4, 16, 64);
+}
+
+Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed) {
+  const std::string kind = kind_of_pictures(path);
+  if (kind == "CIFAR-10") return {data::load_cifar10(path), side};
+  Pictures p;
+  p.kind = kind;
+  p.form.side = side;
+  if (kind == "CIFAR-100")
+    read_cifar100(path, p);
+  else if (kind == "MNIST")
+    read_mnist(path, p);
+  else
+    read_folders(path, seed, p);
   check_io(p.class_names.size() > 1, "{}: has one class; a classifier needs two", path);
   p.form.classes = std::ssize(p.class_names);
   p.form.normalization = measured(p.train, p.form);

@@ -37,13 +37,18 @@ struct Pictures {
   Pictures(const data::Cifar10& set, int64_t side = data::kImageSide);  // NOLINT: implicit
 };
 
-/// Reads a set and resizes its pictures to side x side. By what lies at `path` it is CIFAR-10 or
-/// CIFAR-100 (a folder or an archive, as load_cifar10 and load_cifar100 say), MNIST and its kin
-/// (load_mnist), or .png and .jpg files in a folder for each class. Such folders are in train/ and
-/// test/ (or val/ or valid/); where they are not, a fifth of the pictures, drawn by the seed, is
-/// the test set. Their classes stand mixed, so that --limit takes some of each. All but CIFAR-10
-/// are normalised by mean and deviation of the training set. IoError that says what was looked for
-/// if it is none of these.
+/// What lies at a path: "CIFAR-10" or "CIFAR-100" (a folder or an archive, as load_cifar10 and
+/// load_cifar100 say), "MNIST" (and its like, see load_mnist), or "pictures": .png and .jpg files
+/// in a folder for each class. IoError that says what was looked for if it is none of these.
+std::string kind_of_pictures(const std::string& path);
+
+/// The side that suits them: that of the files, 16 to 64 for folders of pictures.
+int64_t usual_side(const std::string& path, const std::string& kind);
+
+/// Reads a set and resizes its pictures to side x side. Folders of classes are in train/ and test/
+/// (or val/ or valid/). Where they are not, a fifth of the pictures, chosen by the seed, is the
+/// test set. The classes of folders stand mixed, so that --limit takes some of each. All but
+/// CIFAR-10 are normalised by mean and deviation of the training set.
 Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed);
 
 /// Writes the planes of a picture: the shorter side is resized, the middle is cut out. One channel

@@ -9,6 +9,7 @@
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
+#include "tern/apps/train_cifar/choose.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/core/base/error.h"
@@ -22,38 +23,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
-    "Trains an image classifier on CIFAR-10, or any labelled pictures (--data), and uses it.\n"
-    "Without --data it draws ten classes of shapes and trains gmlp-small on them, in less "
-    "than a minute. With --data and no other flag it trains gmlp-4m: patches of 8, batch 32, "
-    "AdamW, 10 epochs. A run has a folder with log, weights, checkpoint and report.html; Ctrl-C "
-    "saves it, --resume goes on. The defaults below are gmlp-4m's.";
+    "Trains an image classifier on CIFAR-10 or any labelled pictures (--data), and uses it.\n"
+    "Without --data it generates pictures of ten shapes and trains gmlp-small on them, in less "
+    "than a minute. With CIFAR-10 it trains gmlp-4m: patches of 8, batch 32, AdamW, 10 epochs. "
+    "With other pictures it chooses model, size, batch and epochs by the data, and says what it "
+    "chose; your flags win. A run has a folder with log, weights, checkpoint and report.html; "
+    "Ctrl-C saves it, --resume continues it. The defaults below are gmlp-4m's.";
 
-// The model of a configuration without memory or weights.
-ImageClassifier make_untrained(TrainOptions o) {
-  o.init.clear();
-  ShapeOnlyScope nothing;
-  return make_model(o);
-}
-
-// Where the run's drawn pictures lie.
+// Where the run's generated pictures lie.
 std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
 
-// The drawn set is easy: a small model learns it in seconds.
+// The generated set is easy: a small model learns it in seconds.
 void use_drawn_defaults(TrainOptions& o, const Given& given) {
-  if (!given("--model")) o.model = "gmlp-small";  // whose other defaults are gmlp-4m's
+  if (!given("--model") && o.init.empty())
+    o.model = "gmlp-small";  // whose other defaults are gmlp-4m's
   if (!given("--epochs")) o.epochs = 6;
   if (!given("--lr")) o.lr = 1e-3;
   if (given("--schedule") || given("--warmup")) return;
   o.schedule = "cosine";
   o.warmup = 100;
-}
-
-// The model of weights from anywhere: named by the user, by the file, or train_cifar's own.
-std::string model_of(const CifarFlags& f) {
-  if (f.model_given) return f.options.model;
-  SafeTensors file = load_safetensors(f.eval);
-  auto named = file.metadata.find("model");
-  return named == file.metadata.end() ? "gmlp-4m" : named->second;
 }
 
 // The configuration of the run in the folder of these weights; nothing if it has none.
@@ -90,6 +78,26 @@ void add_settings(Settings& s, CifarFlags& f) {
       .only_if(!f.predict.empty(), "it is for --predict");
 }
 
+GivenKeys given_keys(TrainOptions& o, const Given& given) {
+  const Settings list = settings_of(o);
+  GivenKeys keys;
+  for (const Setting& s : list.rows())
+    if (given(s.flags.substr(0, s.flags.find(',')))) keys.push_back(s.key);
+  return keys;
+}
+
+// Of a new run.
+void complete_flags(CifarFlags& f, const Given& given) {
+  f.given = given_keys(f.options, given);
+  if (!f.model_given && !f.options.init.empty()) {
+    TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);
+    copy_settings(*f.given, f.options, o);
+    f.options = o;
+  }
+  if (f.options.data.empty()) use_drawn_defaults(f.options, given);
+  check_config(f.options);
+}
+
 }  // namespace
 
 Program cifar_program(CifarFlags& f, int argc, char** argv) {
@@ -98,12 +106,7 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
                                   {.name = "",
                                    .about = "",
                                    .settings = [&f](Settings& s) { add_settings(s, f); },
-                                   .check =
-                                       [&f](const Given& given) {
-                                         if (f.options.data.empty())
-                                           use_drawn_defaults(f.options, given);
-                                         check_config(f.options);
-                                       }},
+                                   .check = [&f](const Given& given) { complete_flags(f, given); }},
                                   {"--data"});
   command.check = [&f, check_training = command.check](const Given& given) {
     f.model_given = given("--model");
@@ -120,12 +123,24 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
 }
 
 int train_classifier(const CifarFlags& f) {
-  CifarProgram program(f.options, f.train.resume.empty() ? "" : f.options.data);
+  CifarProgram program(f);
   return train(program, f.train);
 }
 
+CifarProgram::CifarProgram(const CifarFlags& f) : config(f.options), given_(f.given) {
+  if (!f.train.resume.empty()) moved_data_ = f.options.data;
+}
+
+std::optional<TrainOptions> run_of_weights(const std::string& path) {
+  try {
+    return path.empty() ? std::nullopt : config_beside(path);
+  } catch (const Error&) {  // in a folder of timm's config.json is something else
+    return std::nullopt;
+  }
+}
+
 TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state) {
-  CifarProgram program({});
+  CifarProgram program(TrainOptions{});
   program.read_config(folder, state);
   return program.config;
 }
@@ -144,24 +159,45 @@ void CifarProgram::read_config(const train::RunFolder& folder,
   }
 }
 
+void CifarProgram::read_pictures(const train::RunFolder* resumed) {
+  const bool drawn = config.data.empty();
+  const std::string path = drawn && resumed ? drawn_data(*resumed) : config.data;
+  train::say(drawn ? fmt::format("{} generated pictures of shapes, not CIFAR-10; --data DIR trains "
+                                 "on pictures of your own",
+                                 train::grouped(kDrawnTrain))
+                   : "reading " + path,
+             stderr);
+  if (given_) choose_model(config, *given_);
+  if (path.empty()) {
+    drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
+    data = {drawn_, config.form.side};
+  } else {
+    data = load_pictures(path, config.form.side, config.seed);
+  }
+}
+
 void CifarProgram::load(const train::RunFolder* resumed) {
   if (!moved_data_.empty()) config.data = moved_data_;
   make_absolute(config.data);
-  const int64_t side = config.form.side;
-  if (config.data.empty() && !resumed) {
-    drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
-    data = {drawn_, side};
-  } else {
-    data =
-        load_pictures(config.data.empty() ? drawn_data(*resumed) : config.data, side, config.seed);
+  const TrainOptions flags = config;
+  read_pictures(resumed);
+  if (resumed) {
+    const bool same = config.class_names.empty() ? config.form.classes == data.form.classes
+                                                 : config.class_names == data.class_names;
+    check_io(same && config.form.channels == data.form.channels,
+             "{}: the run was started with other data: the classes are not the same", config.data);
+    config.class_names = data.class_names;
+    data.form = config.form;
+    return;
   }
-  const bool same = config.class_names.empty() ? config.form.classes == data.form.classes
-                                               : config.class_names == data.class_names;
-  check_io(!resumed || (same && config.form.channels == data.form.channels),
-           "{}: the run was started with other data: the classes are not the same", config.data);
+  if (given_) choose_length(config, *given_, data);
+  chosen_ = flags_between(flags, config);
+  if (const auto run = run_of_weights(config.init))
+    data.form.normalization = run->form.normalization;
+  else if (!config.init.empty() && config.form.side > data::kImageSide)
+    data.form.normalization = {{.5, .5, .5}, {.5, .5, .5}};  // timm's
   config.form = data.form;
   config.class_names = data.class_names;
-  if (resumed) return;
   try {
     make_untrained(config);
   } catch (const Error& e) {
@@ -169,11 +205,17 @@ void CifarProgram::load(const train::RunFolder* resumed) {
   }
 }
 
+Facts CifarProgram::describe() const {
+  Facts facts = train_cifar::describe(*training, data_path_);
+  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
+  return facts;
+}
+
 void CifarProgram::save(const train::RunFolder& folder) const {
   if (!config.data.empty()) return;
   const std::string path = drawn_data(folder);
   check_io(!fs::is_symlink(path),
-           "{}: this is a link; pictures are drawn into the run's own folder alone", path);
+           "{}: this is a link; pictures are generated into the run's own folder alone", path);
   data::write_cifar10(path, drawn_);
 }
 
@@ -199,8 +241,9 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
-  return {.facts = {{"model", describe_model(make_untrained(config))}},
-          .waiting_batches = data::LoaderOptions().prefetch};
+  Facts facts = {{"model", describe_model(make_untrained(config))}};
+  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
+  return {.facts = facts, .waiting_batches = data::LoaderOptions().prefetch};
 }
 
 void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
@@ -245,7 +288,7 @@ void CifarProgram::write_report() {
 int evaluate_weights(const CifarFlags& f) {
   check(!f.options.data.empty(), "--eval needs --data, the images to test on");
   check_first_epoch_over(f.eval);
-  const std::string name = model_of(f);
+  const std::string name = f.model_given ? f.options.model : model_of_weights(f.eval);
   const std::optional<TrainOptions> run = config_beside(f.eval);
   const TrainOptions o = run.value_or(TrainOptions{});
   const Pictures data = load_pictures(f.options.data, o.form.side, o.seed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ struct CifarFlags {
   std::vector<std::string> predict;  ///< pictures that are classified
   std::string weights;               ///< by these: a run's folder, or a file in it
   bool model_given = false;          ///< --model
+  /// Of a new run: these settings are the user's, the others are chosen by the data. None: all are
+  /// as they are.
+  std::optional<GivenKeys> given = {};
 };
 
 /// The program, with the defaults that --model chooses.
@@ -26,9 +30,8 @@ Program cifar_program(CifarFlags& flags, int argc, char** argv);
 
 class CifarProgram : public TrainingProgram {
  public:
-  /// `moved_data`: where the data of a run that goes on are now; empty: in their place.
-  explicit CifarProgram(TrainOptions o, std::string moved_data = "")
-      : config(std::move(o)), moved_data_(std::move(moved_data)) {}
+  explicit CifarProgram(TrainOptions o) : config(std::move(o)) {}
+  explicit CifarProgram(const CifarFlags& flags);
 
   std::string name() const override { return "train_cifar"; }
   void settings(Settings& s) override { train_cifar::settings(s, config); }
@@ -45,7 +48,7 @@ class CifarProgram : public TrainingProgram {
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
   train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
   std::vector<std::string> may_change() const override { return {"epochs", "data"}; }
-  Facts describe() const override { return train_cifar::describe(*training, data_path_); }
+  Facts describe() const override;
   bool finish() override;
 
   TrainOptions config;
@@ -53,16 +56,23 @@ class CifarProgram : public TrainingProgram {
   std::unique_ptr<CifarTraining> training;
 
  private:
+  void read_pictures(const train::RunFolder* resumed);
   void write_report();
 
-  data::Cifar10 drawn_;  ///< of a new run without data
-  std::string moved_data_, data_path_, report_path_;
+  std::optional<GivenKeys> given_;  ///< CifarFlags::given
+  std::string chosen_;              ///< the flags that would set what was chosen by the data
+  std::string moved_data_;          ///< where the data of a resumed run are now; empty: unmoved
+  data::Cifar10 drawn_;             ///< of a new run without data
+  std::string data_path_, report_path_;
 };
 
 /// The configuration of a run in a folder; `state` is its checkpoint. IoError if it is damaged.
 TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
 
-/// Trains, or goes on.
+/// The configuration of the run whose weights lie at a path; nothing if it is no run's.
+std::optional<TrainOptions> run_of_weights(const std::string& path);
+
+/// Trains, or resumes.
 int train_classifier(const CifarFlags& flags);
 /// Prints how well the weights in the file flags.eval do on the test images.
 int evaluate_weights(const CifarFlags& flags);

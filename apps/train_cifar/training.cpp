@@ -35,7 +35,10 @@ ImageClassifier make_model(const TrainOptions& o) {
   Rng rng(o.seed);
   ImageClassifier model = find_classifier(o.model).make(
       o.dropout, rng, nn::recompute_named(o.memory_use.recompute), o.form);
-  if (!o.init.empty()) load_weights_of(o.init, model);
+  if (!o.init.empty()) {
+    const std::string note = start_from(o.init, model);
+    if (!note.empty()) train::say(note, stderr);
+  }
   return model;
 }
 

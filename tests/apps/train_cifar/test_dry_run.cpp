@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 TEST_CASE("train_cifar dry run: every model takes what it says") {
   const data::Cifar10 data = draw_cifar10(40, 10, 1);
   for (const ClassifierEntry& entry : classifiers()) {
+    if (entry.side > 32 && entry.name != "vit_tiny_patch16_224") continue;  // large
     CAPTURE(entry.name);
     TrainOptions o;
     o.model = entry.name;

@@ -331,7 +331,7 @@ TEST_CASE(
   CHECK(test::contains(page, "<th>top-3</th>"));
   CHECK_FALSE(test::contains(page, "top-4"));
   CHECK(test::contains(page, "<th>black</th><th>green</th><th>red</th><th>right</th>"));
-  CHECK(test::contains(page, "24 training and 6 test images (one of 5, drawn by the seed)"));
+  CHECK(test::contains(page, "24 training and 6 test images (one of 5, chosen by the seed)"));
   CHECK(test::contains(page, "gmlp-small on pictures"));
 
   CifarFlags again;

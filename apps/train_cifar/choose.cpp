@@ -1,0 +1,86 @@
+#include "tern/apps/train_cifar/choose.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tern/apps/train_cifar/program.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/shape_only.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+bool has(const GivenKeys& given, const char* key) {
+  return std::find(given.begin(), given.end(), key) != given.end();
+}
+
+bool has_model(const TrainOptions& o, const GivenKeys& given) {
+  return has(given, "model") || !o.init.empty();
+}
+
+// A convolutional stem learns from few pictures; digits are easy, and have a left and a right.
+TrainOptions recipe_for(const std::string& kind) {
+  TrainOptions o = default_options(kind == "MNIST" ? "gmlp-small" : "gmlp-stem");
+  o.lr = 1e-3;
+  o.schedule = "cosine";
+  o.weight_decay = 0.05;
+  o.clip = 1;
+  if (kind == "MNIST") return o;
+  o.label_smoothing = 0.1;
+  o.augment = "standard";
+  return o;
+}
+
+bool can_be_made(const TrainOptions& o) {
+  try {
+    make_untrained(o);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What the model was made for, or else what suits the pictures, which patches must tile.
+int64_t side_for(TrainOptions o, const std::string& kind) {
+  if (const auto run = run_of_weights(o.init)) return run->form.side;
+  const int64_t own = find_classifier(o.model).side;
+  if (own > data::kImageSide || !o.init.empty()) return own;
+  o.form.side = kind.empty() ? data::kImageSide : usual_side(o.data, kind);
+  if (!can_be_made(o)) o.form.side += 4;  // of 28 patches of 8
+  return o.form.side;
+}
+
+}  // namespace
+
+ImageClassifier make_untrained(TrainOptions o) {
+  o.init.clear();
+  ShapeOnlyScope nothing;
+  return make_model(o);
+}
+
+void choose_model(TrainOptions& o, const GivenKeys& given) {
+  const std::string kind = o.data.empty() ? "" : kind_of_pictures(o.data);
+  if (!has_model(o, given) && kind != "" && kind != "CIFAR-10") {
+    TrainOptions chosen = recipe_for(kind);
+    copy_settings(given, o, chosen);
+    o = chosen;
+  }
+  if (!has(given, "pictures.side")) o.form.side = side_for(o, kind);
+}
+
+void choose_length(TrainOptions& o, const GivenKeys& given, const Pictures& data) {
+  if (data.kind == "CIFAR-10") return;
+  const int64_t images = std::max<int64_t>(trained_images(o, data.train.size()), 1);
+  // About 16 steps an epoch, and as many epochs as show some 30,000 pictures.
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(images) / 16));
+  if (!has(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
+  if (!has(given, "epochs")) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
+  if (!o.init.empty()) {  // weights that know pictures need less
+    if (!has(given, "lr")) o.lr = std::min(o.lr, 1e-4);
+    if (!has(given, "epochs")) o.epochs = std::max<int64_t>(o.epochs / 3, 5);
+  }
+  if (!has(given, "warmup") && o.schedule != "constant")
+    o.warmup = total_steps(o, data.train.size()) / 20;
+}
+
+}  // namespace tern::apps::train_cifar

@@ -1,0 +1,134 @@
+// What train_cifar chooses by the data, and what it says of generated pictures.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tern/apps/train_cifar/choose.h"
+#include "tern/apps/train_cifar/drawn.h"
+#include "tern/apps/train_cifar/program.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::apps::train_cifar::test_choice {
+namespace {
+
+namespace fs = std::filesystem;
+
+CifarFlags parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "train_cifar");
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  const auto argc = static_cast<int>(argv.size());
+  CifarFlags f;
+  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
+  return f;
+}
+
+// Pictures of one colour for each class, all of this height and a bit wider.
+void write_folders(const std::string& dir, int classes, int each, int64_t height) {
+  for (int k = 0; k < classes; ++k) {
+    const std::string folder = dir + fmt::format("/class {:03}", k);
+    fs::create_directories(folder);
+    data::Picture p{height, height + 9, {}};
+    p.rgb.resize(static_cast<size_t>(3 * p.height * p.width));
+    for (int i = 0; i < each; ++i) {
+      for (size_t j = 0; j < p.rgb.size(); ++j)
+        p.rgb[j] = static_cast<uint8_t>(90 * (k >> j % 3 & 1) + (7 * i + k + j) % 60);
+      data::save_png(fmt::format("{}/{}.png", folder, i), p);
+    }
+  }
+}
+
+// The configuration that a run with these flags would have.
+TrainOptions chosen(std::vector<std::string> words) {
+  CifarProgram program(parse(std::move(words)));
+  program.load(nullptr);
+  return program.config;
+}
+
+}  // namespace
+
+TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up suit the pictures") {
+  const test::TempDir dir;
+  write_folders(dir / "few", 2, 10, 150);
+  const TrainOptions few = chosen({"--data", dir / "few"});
+  CHECK(few.model == "gmlp-stem");
+  CHECK(few.form.side == 64);
+  CHECK(few.form.classes == 2);
+  CHECK(few.class_names == std::vector<std::string>{"class 000", "class 001"});
+  CHECK(few.batch == 8);
+  CHECK(few.epochs == 100);
+  CHECK(few.warmup == 10);  // of 200 steps
+  CHECK(few.augment == "standard");
+
+  write_folders(dir / "many", 200, 2, 22);
+  const TrainOptions many = chosen({"--data", dir / "many"});
+  CHECK(many.form.side == 20);
+  CHECK(many.form.classes == 200);
+  CHECK(many.batch == 16);
+  CHECK(many.epochs == 93);  // 30,000 / 320
+
+  const TrainOptions patches = chosen({"--data", dir / "many", "--model", "gmlp-4m"});
+  CHECK(patches.form.side == 24);  // patches of 8 tile it
+  CHECK(patches.schedule == "constant");
+  CHECK(patches.warmup == 0);
+  CHECK(chosen({"--data", dir / "few", "--model", "vit_tiny_patch16_224"}).form.side == 224);
+}
+
+TEST_CASE("train_cifar choice: a flag wins, also over what follows from it") {
+  const test::TempDir dir;
+  write_folders(dir / "few", 2, 10, 150);
+  const TrainOptions o =
+      chosen({"--data", dir / "few", "--side", "16", "--epochs", "3", "--batch", "4", "--augment",
+              "none", "--lr", "0.5", "--model", "gmlp-small", "--warmup", "0"});
+  CHECK(o.model == "gmlp-small");
+  CHECK(o.form.side == 16);
+  CHECK(o.epochs == 3);
+  CHECK(o.batch == 4);
+  CHECK(o.augment == "none");
+  CHECK(o.lr == 0.5);
+  CHECK(o.warmup == 0);
+  const TrainOptions limited = chosen({"--data", dir / "few", "--limit", "5", "--hold-out", "0.2"});
+  CHECK(limited.epochs == 100);
+  CHECK(limited.warmup == 5);  // a step an epoch
+  const TrainOptions plain = chosen({"--data", dir / "few", "--schedule", "constant"});
+  CHECK(plain.warmup == 0);
+  CHECK(plain.model == "gmlp-stem");
+}
+
+TEST_CASE("train_cifar choice: the recipes of CIFAR-10 and of generated pictures stay") {
+  const test::TempDir dir;
+  data::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
+  const CifarFlags flags = parse({"--data", dir / "ten"});
+  CHECK(flags_between(flags.options, chosen({"--data", dir / "ten"})) == "");
+  CHECK(flags_between(flags.options, default_options("gmlp-4m")) == " --data ");
+  CHECK(flags_between(parse({}).options, chosen({})) == "");
+  CHECK(chosen({"--data", dir / "ten", "--model", "gmlp_ti16_224", "--limit", "2"}).form.side ==
+        224);
+}
+
+TEST_CASE("train_cifar choice: it is said, kept, and not made anew by a resumed run") {
+  const test::TempDir dir;
+  write_folders(dir / "all", 3, 12, 20);
+  const CifarFlags f = parse({"--data", dir / "all", "--epochs", "2", "--schedule", "constant",
+                              "--model", "gmlp-small", "--out", dir / "run"});
+  REQUIRE(train_classifier(f) == 0);
+  const train::RunFolder run{f.train.out};
+  CHECK(test::contains(test::read_file(run.file("report.html")),
+                       "by the data: --batch 8 --side 20</td>"));
+  const TrainOptions before = load_config(run, std::nullopt);
+  REQUIRE(train_classifier(parse({"--resume", run.path, "--epochs", "3"})) == 0);
+  CHECK(flags_between(before, load_config(run, std::nullopt)) == " --epochs 3");
+  CHECK(test::contains(test::read_file(run.file("report.html")), "<td>class 002</td>"));
+}
+
+TEST_CASE("train_cifar choice: generated pictures are called so") {
+  const test::TempDir dir;
+  CifarFlags f = parse({"--limit", "20", "--epochs", "1", "--out", dir / "run"});
+  REQUIRE(train_classifier(f) == 0);
+  const std::string page = test::read_file(train::RunFolder{f.train.out}.file("report.html"));
+  CHECK(test::contains(page, "gmlp-small on generated shapes"));
+  CHECK(test::contains(page, "data (generated, not CIFAR-10): 20 training"));
+}
+
+}  // namespace tern::apps::train_cifar::test_choice
