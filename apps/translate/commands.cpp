@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <istream>
 #include <ostream>
 
 #include "tern/apps/common/html.h"
@@ -24,42 +23,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr size_t kLinesAtOnce = 1024;  // translated together, where lines come from a file
-
-// The lines of a stream, of any length that a file's may have.
-class InputText {
- public:
-  explicit InputText(std::istream& in) : in_(in) {}
-
-  // Up to `most` lines; none at the end. What stands before a line that is too long is given first.
-  std::vector<std::string> next(size_t most) {
-    std::vector<std::string> lines;
-    std::string line;
-    while (lines.size() < most && !too_long_ && read(line)) lines.push_back(line);
-    number_ += std::ssize(lines);
-    check_io(!too_long_ || !lines.empty(), "line {} is longer than {} bytes; is this text?",
-             number_ + 1, data::kLongestLine);
-    return lines;
-  }
-
- private:
-  bool read(std::string& line) {
-    line.clear();
-    char c = 0;
-    while (in_.get(c) && c != '\n') {
-      line.push_back(c);
-      too_long_ = std::ssize(line) > data::kLongestLine;
-      if (too_long_) return false;
-    }
-    if (line.empty() && !in_) return false;
-    if (line.ends_with('\r')) line.pop_back();
-    return true;
-  }
-
-  std::istream& in_;
-  int64_t number_ = 0;
-  bool too_long_ = false;
-};
+constexpr size_t kLinesAtOnce = 1024;  // translated together, if they wait
 
 void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
                         bool n_best) {
@@ -123,7 +87,7 @@ Coverage coverage(const data::Lexicon& lexicon, const std::vector<data::EncodedP
 
 }  // namespace
 
-int run_translations(const TranslateFlags& f, std::istream& in, std::ostream& out) {
+int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
   Translator t = load_translator(f.model);
   const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
@@ -131,14 +95,13 @@ int run_translations(const TranslateFlags& f, std::istream& in, std::ostream& ou
   // Pictures are made with the model itself.
   const Search search =
       f.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
-  const bool typed = isatty(STDIN_FILENO) != 0;
-  if (typed) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
+  if (isatty(in) != 0) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
-  InputText text(in);
+  LineReader reader(in);
   std::vector<AttentionSentence> pictures;
   int64_t number = 1;
   for (;;) {
-    const std::vector<std::string> lines = text.next(typed ? 1 : kLinesAtOnce);
+    const std::vector<std::string> lines = reader.next(kLinesAtOnce);
     if (lines.empty()) break;
     std::vector<std::string> sentences;
     std::vector<size_t> counts;  // of sentences a line

@@ -1,10 +1,17 @@
 #include "tern/apps/translate/input.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "tern/apps/common/standard_streams.h"
+#include "tern/core/base/error.h"
+#include "tern/data/text/lines.h"
 #include "tern/data/text/sentences.h"
 #include "tern/data/text/unicode.h"
 
@@ -32,6 +39,51 @@ TranslatedText joined(const TranslatedText& a, const TranslatedText& b) {
 }
 
 }  // namespace
+
+std::vector<std::string> LineReader::next(size_t most) {
+  std::vector<std::string> lines;
+  size_t at = 0;
+  while (lines.size() < most) {
+    const size_t newline = text_.find('\n', at), end = std::min(newline, text_.size());
+    if (end - at > static_cast<size_t>(data::kLongestLine)) {
+      check_io(!lines.empty(), "line {} is longer than {} bytes; is this text?", number_ + 1,
+               data::kLongestLine);
+      break;
+    }
+    if (newline == text_.npos && !ended_) {
+      if (!lines.empty() && !waits(0)) break;
+      read();
+      continue;
+    }
+    if (at == text_.size()) break;
+    const bool dos = end > at && text_[end - 1] == '\r';
+    lines.push_back(text_.substr(at, end - at - (dos ? 1 : 0)));
+    at = std::min(end + 1, text_.size());
+  }
+  text_.erase(0, at);
+  number_ += std::ssize(lines);
+  return lines;
+}
+
+bool LineReader::waits(int milliseconds) const {
+  pollfd file{.fd = file_, .events = POLLIN, .revents = 0};
+  return ::poll(&file, 1, milliseconds) > 0;
+}
+
+void LineReader::read() {
+  constexpr size_t kAtOnce = 1 << 16;
+  const size_t size = text_.size();
+  text_.resize(size + kAtOnce);
+  ssize_t count = 0;
+  while ((count = ::read(file_, text_.data() + size, kAtOnce)) < 0) {
+    if (errno != EINTR && errno != EAGAIN)
+      throw StreamError(
+          fmt::format("standard input cannot be read to its end: {}", std::strerror(errno)));
+    waits(-1);
+  }
+  text_.resize(size + static_cast<size_t>(count));
+  ended_ = count == 0;
+}
 
 InputLines::InputLines(const Translator& t, std::function<void(const std::string&)> say)
     : tokenizer_(t.tokenizers.source),

@@ -11,6 +11,26 @@
 
 namespace tern::apps::translate {
 
+/// The lines of a file descriptor, of any length that a file's may have.
+class LineReader {
+ public:
+  explicit LineReader(int file) : file_(file) {}
+
+  /// The lines that wait, up to `most`. It waits for the first one alone; there are none at the end
+  /// of the input. A line ends with a newline, the last one with the input. IoError of a line that
+  /// is too long, once all before it are given; StreamError if the input cannot be read.
+  std::vector<std::string> next(size_t most);
+
+ private:
+  bool waits(int milliseconds) const;
+  void read();
+
+  int file_;
+  std::string text_;  // read, and not given yet
+  bool ended_ = false;
+  int64_t number_ = 0;  // lines given
+};
+
 /// Prepares lines for a translator. What it changes, and what a model will hardly translate, it
 /// says: once a line, and of each kind for the first twenty lines.
 class InputLines {

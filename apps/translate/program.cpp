@@ -1,6 +1,7 @@
 #include "tern/apps/translate/program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -105,9 +106,8 @@ void add_lexicon(Settings& s, TranslateFlags& f) {
 }
 
 int run_on_standard_input(const TranslateFlags& f) {
-  const int code = run_translations(f, standard_input(), std::cout);
-  check_standard_input();
-  return code;
+  standard_input();  // that it is open, and no folder
+  return run_translations(f, STDIN_FILENO, std::cout);
 }
 
 std::string preset_of(int argc, char** argv) {

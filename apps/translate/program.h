@@ -58,8 +58,9 @@ class TranslateProgram : public TrainingProgram {
 
 /// What the commands do. Each gives the exit code.
 int train_translation(const TranslateFlags& flags);
-/// Translates lines as they come.
-int run_translations(const TranslateFlags& flags, std::istream& in, std::ostream& out);
+/// Translates the lines of a file descriptor. A line is answered at once if no other one waits;
+/// those that wait are translated together.
+int run_translations(const TranslateFlags& flags, int in, std::ostream& out);
 int evaluate_model(const TranslateFlags& flags);
 int score_files(const TranslateFlags& flags);
 int plot_attention(const TranslateFlags& flags);

@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/translate/input.h"
+#include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
+#include "tern/tests/apps/translate/open_text.h"
 
 namespace tern::apps::translate::test_input {
 namespace {
@@ -28,7 +32,62 @@ std::string repeated(const std::string& text, int times) {
   return out;
 }
 
+struct Pipe {
+  int ends[2];
+  Pipe() { check(::pipe(ends) == 0, "pipe failed"); }
+  ~Pipe() {
+    close();
+    ::close(ends[0]);
+  }
+  void write(const std::string& text) const {
+    check(::write(ends[1], text.data(), text.size()) == std::ssize(text), "write failed");
+  }
+  void close() {
+    if (ends[1] >= 0) ::close(std::exchange(ends[1], -1));
+  }
+};
+
+using Lines = std::vector<std::string>;
+
 }  // namespace
+
+TEST_CASE("translate: lines are given as soon as no other one waits") {
+  Pipe pipe;
+  LineReader reader(pipe.ends[0]);
+  pipe.write("one\ntwo\r\n\n\nfi");
+  CHECK(reader.next(3) == Lines{"one", "two", ""});
+  CHECK(reader.next(3) == Lines{""});  // part of a line is no line
+  pipe.write("ve\n");
+  CHECK(reader.next(3) == Lines{"five"});
+  pipe.write("six\nseven");
+  CHECK(reader.next(3) == Lines{"six"});
+  pipe.close();
+  CHECK(reader.next(3) == Lines{"seven"});
+  CHECK(reader.next(3) == Lines{});
+  CHECK(reader.next(3) == Lines{});
+  CHECK_THROWS_WITH_AS(LineReader(-1).next(1), doctest::Contains("cannot be read to its end"),
+                       StreamError);
+}
+
+TEST_CASE("translate: a line may be as long as in a file, and all before a longer one are given") {
+  constexpr size_t kLongest = 1 << 20;
+  const std::string longest(kLongest, 'a');
+  const auto read = [&](const std::string& text, size_t most) {
+    const test::OpenText file(text);
+    LineReader reader(file.descriptor());
+    Lines all;
+    for (Lines lines; !(lines = reader.next(most)).empty();)
+      all.insert(all.end(), lines.begin(), lines.end());
+    return all;
+  };
+  for (const size_t most : {1, 2, 100}) {
+    CHECK(read(longest + "\nb\n" + longest, most) == Lines{longest, "b", longest});
+    CHECK_THROWS_WITH_AS(read("a\n" + longest + "\n" + longest + "b\nc", most),
+                         "line 3 is longer than 1048576 bytes; is this text?", IoError);
+    CHECK(read("\n", most) == Lines{""});
+    CHECK(read("", most) == Lines{});
+  }
+}
 
 TEST_CASE("translate: long lines are cut at the ends of sentences, and it is said") {
   const Translator t = a_translator(40);

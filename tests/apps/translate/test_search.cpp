@@ -10,6 +10,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_search {
@@ -156,14 +157,15 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
   o.train.out = o.model = dir / "model";
   REQUIRE(train_translation(o) == 0);
   o.search.shortlist = 20;
-  std::istringstream in("A cat sleeps.");
-  std::ostringstream out;
-  CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("translate shortlist"),
-                       IoError);
+  const auto translate = [&] {
+    std::ostringstream out;
+    return run_translations(o, test::OpenText("A cat sleeps.").descriptor(), out);
+  };
+  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("translate shortlist"), IoError);
   o.source = test::write_file(dir / "source", "a cat sleeps .\na dog eats .\n\n");
   o.target = test::write_file(dir / "target", "un chat dort .\nun chien mange .\n\n");
   CHECK(learn_shortlist(o) == 0);
-  CHECK(run_translations(o, in, out) == 0);
+  CHECK(translate() == 0);
   CHECK(evaluate_model(o) == 0);
   o.search.shortlist = 101;
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("100 translations"), Error);
@@ -179,8 +181,7 @@ TEST_CASE("translate shortlist: learns from files, in the model's folder") {
   REQUIRE(train_translation(o) == 0);
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
   o.search.shortlist = 20;
-  CHECK_THROWS_WITH_AS(run_translations(o, in, out), doctest::Contains("only a transformer"),
-                       Error);
+  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only a transformer"), Error);
   o.attention = dir / "attention.html";
   o.sentence = "";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);

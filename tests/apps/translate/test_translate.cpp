@@ -10,6 +10,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
@@ -292,20 +293,6 @@ TEST_CASE("translate: a small model learns the generated pairs") {
   CHECK(data::corpus_bleu(found, references, {.lowercase = is_lowercase(setup.config)}).score > 90);
 }
 
-namespace {
-
-// A line, and then one that never ends.
-struct Endless : std::streambuf {
-  std::string line = "A cat sleeps.\n", more = std::string(4096, 'a');
-  Endless() { setg(line.data(), line.data(), line.data() + line.size()); }
-  int_type underflow() override {
-    setg(more.data(), more.data(), more.data() + more.size());
-    return traits_type::to_int_type(more[0]);
-  }
-};
-
-}  // namespace
-
 TEST_CASE("translate: a model folder, and what is done with it") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "transformer");
@@ -329,17 +316,17 @@ TEST_CASE("translate: a model folder, and what is done with it") {
 
   o = TranslateFlags();
   o.model = folder;
-  std::istringstream in("A cat sleeps.\n\n\xff unseen \xf0\x9f\x90\xa6 words\n  \nThe end");
+  const auto translate = [&](const std::string& lines, std::ostream& out) {
+    return run_translations(o, test::OpenText(lines).descriptor(), out);
+  };
   std::ostringstream out;
-  CHECK(run_translations(o, in, out) == 0);
+  CHECK(translate("A cat sleeps.\n\n\xff unseen \xf0\x9f\x90\xa6 words\n  \nThe end", out) == 0);
   const std::string text = out.str();
   CHECK(std::count(text.begin(), text.end(), '\n') == 5);
   CHECK(text.find("\n\n") != std::string::npos);  // the empty line
 
-  Endless endless;
-  std::istream unending(&endless);
   std::ostringstream before;
-  CHECK_THROWS_WITH_AS(run_translations(o, unending, before),
+  CHECK_THROWS_WITH_AS(translate("A cat sleeps.\n" + std::string((1 << 20) + 1, 'a'), before),
                        "line 2 is longer than 1048576 bytes; is this text?", IoError);
   const std::string first = before.str();
   CHECK(std::count(first.begin(), first.end(), '\n') == 1);  // what stands before it
@@ -348,7 +335,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   std::istringstream again("A cat sleeps.");
   std::ostringstream list;
   o.attention = dir / "attention.html";
-  CHECK(run_translations(o, again, list) == 0);
+  CHECK(translate("A cat sleeps.", list) == 0);
   const std::string listed = list.str();
   CHECK(listed.starts_with("1 ||| "));
   CHECK(std::count(listed.begin(), listed.end(), '\n') == 2);
