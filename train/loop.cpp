@@ -251,7 +251,8 @@ bool Loop::close_epoch() {
     std::optional<Metrics> result = evaluate_weights();
     if (!result) return false;
     evaluated = std::move(*result);
-    if (timed_) state_.evaluate_seconds += seconds_since(start);
+    evaluation_seconds_ = seconds_since(start);
+    if (timed_) state_.evaluate_seconds += evaluation_seconds_;
   }
   state_.history.push_back({.epoch = epoch(),
                             .metrics = epoch_metrics(evaluated),
@@ -361,7 +362,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
                 counts ? static_cast<int64_t>(o.total) : state_.batches,
                 counts ? static_cast<int64_t>(state_.progress) : state_.batch, o.output);
     bar->set_parts_to_come(
-        {.count = epochs() - epoch(), .seconds = history().empty() ? 0 : history().back().seconds});
+        {.count = epochs() - epoch(), .seconds = evaluation_seconds_, .units = o.evaluation});
   }
   while (!epoch_trained()) {
     if (interrupted()) return false;

@@ -114,6 +114,9 @@ struct LoopOptions {
   std::string unit = "batches";  ///< what Task::progress counts, for the terminal
   std::string weight_unit = {};  ///< what Task::weight counts, for the log; empty: unit
   double total = 0;              ///< what Task::progress adds up to; 0: batches are counted
+  /// The cost of Task::evaluate in the same units, for the time left before it has run once. A
+  /// forward pass costs about a third of a training step.
+  double evaluation = 0;
   /// Text beside the progress bar, and the line on a closed epoch. None: the loss; all metrics.
   std::function<std::string(const Loop&)> note = {};
   std::function<std::string(const EpochRecord&)> epoch_line = {};
@@ -297,6 +300,7 @@ class Loop {
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
   size_t logged_steps_ = 0;  // records that are in the log
+  double evaluation_seconds_ = 0;        // that the last evaluation took; 0: none has run
   std::unique_ptr<LoopBoard> board_;
 };
 

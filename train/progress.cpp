@@ -96,15 +96,15 @@ void Progress::update(int64_t done, const std::function<std::string()>& note) {
 }
 
 void Progress::draw(const std::string& note) {
-  const double v = speed();
-  ProgressText text{
+  const SecondsLeft left =
+      seconds_left(seconds(), done_ - first_, total_ - done_, total_, to_come_);
+  const ProgressText text{
       .label = label_,
       .share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1,
       .note = terminal_text(note),
-      .speed = fmt::format("{:.0f} {}/s", v, unit_),
-      .seconds_left = v > 0 ? static_cast<double>(total_ - done_) / v : -1};
-  if (v > 0 && to_come_.count > 0)
-    text.run_left = run_seconds_left(text.seconds_left, static_cast<double>(total_) / v, to_come_);
+      .speed = fmt::format("{:.0f} {}/s", speed(), unit_),
+      .seconds_left = left.part,
+      .run_left = left.run};
   // Room for a ^C, behind which the line would wrap, and for terminals that wrap too soon.
   put(in_place_ ? "\r\033[K" + progress_line(text, terminal_columns(output_) - kFreeColumns)
                 : fitted(progress_log_line(text), terminal_columns(output_)) + "\n",

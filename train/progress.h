@@ -8,10 +8,12 @@
 
 namespace tern::train {
 
-/// What comes after the part of a run that a bar shows: more parts like it.
+/// What comes after the part of a run (an epoch) that a bar shows.
 struct PartsToCome {
-  int64_t count = 0;
-  double seconds = 0;  ///< that one took, with all that belongs to it; 0: as the bar goes
+  int64_t count = 0;  ///< more parts like it
+  /// The time between two parts, and after the last one (an epoch's evaluation): in seconds if it
+  /// is known, else what it costs in units of the bar.
+  double seconds = 0, units = 0;
 };
 
 class Progress {
@@ -25,13 +27,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows beside the time left for the bar that for the whole run.
+  /// Shows the time left for the whole run too, beside that for the bar.
   void set_parts_to_come(PartsToCome parts);
 
   /// `done` of the total; `note` is shown too ("loss 1.234"; parts that may be left out on a narrow
   /// terminal stand two spaces apart, the last are left out first). Draws at most ten times a
   /// second; a line every half minute where the output is no terminal, or one that cannot move its
-  /// cursor (TERM=dumb).
+  /// cursor (TERM=dumb). The time left is an estimate from the speed so far, and not shown in the
+  /// first two seconds, which may be slower than all others.
   void update(int64_t done, const std::string& note = "");
   /// The same; `note` is called only when something is drawn.
   void update(int64_t done, const std::function<std::string()>& note);

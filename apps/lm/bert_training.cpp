@@ -228,6 +228,8 @@ void BertProgram::check_fits(const SafeTensors& checkpoint, const std::string& p
 }
 
 train::Loop& BertProgram::make_loop(train::LoopOptions options, bool resumed) {
+  options.evaluation = static_cast<double>(corpus.valid->tokens.size()) /
+                       static_cast<double>(3 * config.batch * config.model.context);
   training = std::make_unique<BertTraining>(
       config, corpus, *pieces, resumed ? drawn_bert(config, *pieces) : first_bert(config, *pieces),
       std::move(options));

@@ -193,6 +193,8 @@ void GptProgram::check_fits(const SafeTensors& checkpoint, const std::string& pa
 }
 
 train::Loop& GptProgram::make_loop(train::LoopOptions options, bool resumed) {
+  options.evaluation = static_cast<double>(corpus.valid.tokens) /
+                       static_cast<double>(3 * config.batch * config.model.context);
   training = std::make_unique<LmTraining>(
       config, corpus, resumed ? make_model(config) : first_model(config), std::move(options));
   return training->loop;

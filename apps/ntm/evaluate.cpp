@@ -13,7 +13,7 @@ namespace tern::apps::ntm {
 namespace {
 
 constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
-constexpr int64_t kBatches = 40, kBatch = 4;  // of the validation: many sizes
+constexpr int64_t kBatch = 4;                 // of the validation: many sizes
 constexpr int64_t kAtOnce = 25;
 
 void add(SequenceScore& sum, const SequenceModel& model, const data::SequenceTask& task,
@@ -42,7 +42,7 @@ std::optional<SequenceScore> validate(const SequenceModel& model, const data::Se
   NoGradGuard no_grad;
   Rng rng(kValidationSeed);
   SequenceScore s;
-  for (int64_t i = 0; i < kBatches; ++i) {
+  for (int64_t i = 0; i < kValidationSequences / kBatch; ++i) {
     if (keep_on && !keep_on()) return std::nullopt;
     add(s, model, task, task.draw(kBatch, rng));
   }

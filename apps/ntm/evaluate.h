@@ -23,6 +23,8 @@ struct SequenceScore {
 /// Asked between batches; false stops.
 using KeepOn = std::function<bool()>;
 
+inline constexpr int64_t kValidationSequences = 160;  ///< of validate()
+
 /// Sequences of the sizes of training, the same in every run; nothing if it was stopped.
 std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
                                       const KeepOn& keep_on = {});

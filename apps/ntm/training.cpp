@@ -103,6 +103,7 @@ train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
   o.unit = "sequences";
   o.total = static_cast<double>(std::min(config.every, config.sequences));
+  o.evaluation = static_cast<double>(kValidationSequences) / 3;
   o.note = [](const train::Loop& l) {
     return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);
   };

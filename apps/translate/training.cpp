@@ -72,6 +72,7 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
   o.note = [](const train::Loop& l) {
+  o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // a loss, and translations
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };

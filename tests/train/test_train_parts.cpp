@@ -278,19 +278,20 @@ TEST_CASE("train: a progress bar stays in one line of the terminal, and says wha
                        .seconds_left = 18,
                        .run_left = 754};
   CHECK(progress_line(t, 200) ==
-        "epoch 1/6 [########........]  50%  loss 2.2997  top-1 18.8 %  559 images/s  0:18 left, "
-        "run 12:34");
-  CHECK(progress_line(t, 79) ==
-        "epoch 1/6 [######.......]  50%  loss 2.2997  top-1 18.8 %  0:18 left, run 12:34");
-  CHECK(progress_line(t, 64) == "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  0:18 left, run 12:34");
-  CHECK(progress_line(t, 59) == "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  run 12:34 left");
-  CHECK(progress_line(t, 44) == "epoch 1/6  50%  loss 2.2997  run 12:34 left");
+        "epoch 1/6 [########........]  50%  loss 2.2997  top-1 18.8 %  559 images/s  epoch 0:18, "
+        "all 12:34 left");
+  CHECK(progress_line(t, 85) ==
+        "epoch 1/6 [######.......]  50%  loss 2.2997  top-1 18.8 %  epoch 0:18, all 12:34 left");
+  CHECK(progress_line(t, 70) ==
+        "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  epoch 0:18, all 12:34 left");
+  CHECK(progress_line(t, 59) == "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  all 12:34 left");
+  CHECK(progress_line(t, 44) == "epoch 1/6  50%  loss 2.2997  all 12:34 left");
   CHECK(progress_line(t, 40) == "epoch 1/6  50%  loss 2.2997");
   CHECK(progress_line(t, 20) == "epoch 1/6  50%");
   CHECK(progress_line(t, 5) == "epoch");
   CHECK(progress_line({.label = "épo", .share = 1}, 2) == "ép");
   CHECK(progress_log_line(t) ==
-        "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  559 images/s  0:18 left, run 12:34");
+        "epoch 1/6  50%  loss 2.2997  top-1 18.8 %  559 images/s  epoch 0:18, all 12:34 left");
   CHECK(progress_log_line(
             {.label = "testing", .share = 1, .speed = "5 images/s", .seconds_left = -1}) ==
         "testing 100%  5 images/s  ? left");
@@ -301,12 +302,22 @@ TEST_CASE("train: a progress bar stays in one line of the terminal, and says wha
   }
 }
 
-TEST_CASE("train: the time left for a run counts what belongs to an epoch beside its batches") {
-  CHECK(run_seconds_left(4, 10, {.count = 3}) == 34);
-  CHECK(run_seconds_left(4, 10, {.count = 3, .seconds = 12}) == 4 + 2 + 36);
-  CHECK(run_seconds_left(0, 10, {.count = 0, .seconds = 12}) == 2);
-  // Slower than the epoch before, on a machine that is busy now.
-  CHECK(run_seconds_left(4, 20, {.count = 1, .seconds = 12}) == 24);
+TEST_CASE("train: the time left for a run counts the evaluation behind each epoch") {
+  const auto check_left = [](double seconds, const PartsToCome& to_come, double part, double run) {
+    const SecondsLeft left = seconds_left(seconds, 6, 4, 10, to_come);  // 6 of 10 are done
+    CHECK(left.part == part);
+    CHECK(left.run == run);
+  };
+  check_left(6, {}, 4, -1);
+  check_left(6, {.count = 3}, 4, 4 + 3 * 10);
+  check_left(6, {.count = 3, .units = 5}, 4, 4 + 5 + 3 * (10 + 5));  // before one has run
+  check_left(12, {.count = 3, .units = 5}, 8, 8 + 10 + 3 * (20 + 10));
+  check_left(12, {.count = 3, .seconds = 2, .units = 5}, 8, 8 + 2 + 3 * (20 + 2));
+  check_left(6, {.count = 0, .seconds = 2}, 4, 4 + 2);   // of the last epoch, too
+  check_left(1.99, {.count = 3, .seconds = 2}, -1, -1);  // too early to say
+  CHECK(seconds_left(9, 0, 10, 10, {.count = 1}).part == -1);
+  // A run that was resumed in mid-epoch: 2 of what is done now, 4 done before.
+  CHECK(seconds_left(2, 2, 4, 10, {.count = 1}).run == 4 + 10);
 }
 
 TEST_CASE("train: lines fit the terminal, and nothing but an epoch's speed and rate is lost") {

@@ -36,8 +36,8 @@ std::string joined(const std::vector<std::string>& parts) {
 std::string time_left(const ProgressText& t, bool part) {
   const std::string left = t.seconds_left < 0 ? "?" : clock_time(t.seconds_left);
   if (t.run_left < 0 || t.seconds_left < 0) return left + " left";
-  const std::string run = clock_time(t.run_left);
-  return part ? fmt::format("{} left, run {}", left, run) : fmt::format("run {} left", run);
+  const std::string all = fmt::format("all {} left", clock_time(t.run_left));
+  return part ? fmt::format("epoch {}, {}", left, all) : all;
 }
 
 std::string bar_text(double share, int64_t size) {
@@ -155,9 +155,17 @@ std::string progress_log_line(const ProgressText& t) {
   return t.label + after_bar(t, {.speed = true, .part = true});
 }
 
-double run_seconds_left(double left, double whole, const PartsToCome& to_come) {
-  const double each = to_come.seconds > 0 ? std::max(to_come.seconds, whole) : whole;
-  return left + (each - whole) + static_cast<double>(to_come.count) * each;
+SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t total,
+                         const PartsToCome& to_come) {
+  constexpr double kLeast = 2;  // an estimate from the first steps was three times too long
+  if (seconds < kLeast || done <= 0) return {};
+  const double unit = seconds / static_cast<double>(done);
+  const double between = to_come.seconds > 0 ? to_come.seconds : unit * to_come.units;
+  SecondsLeft time{.part = unit * static_cast<double>(left)};
+  if (to_come.count > 0 || between > 0)
+    time.run = time.part + between +
+               static_cast<double>(to_come.count) * (unit * static_cast<double>(total) + between);
+  return time;
 }
 
 std::string fitted(const std::string& text, int64_t columns) {

@@ -17,17 +17,21 @@ struct ProgressText {
   double run_left = -1;     // of the whole run; negative: there is none
 };
 
-/// "LABEL [###.....]  37%  NOTE  SPEED  0:05 left, run 12:34", within `columns`: a line that wraps
-/// would stay on the screen. Where the terminal is narrower, the bar is halved; then there go the
-/// speed, the bar, the time of the part beside that of the run, the note's parts from the last to
+/// "LABEL [###.....]  37%  NOTE  SPEED  epoch 0:05, all 12:34 left", within `columns`: a line that
+/// wraps would stay on the screen. On a narrower terminal the bar is halved; then parts are left
+/// out in this order: the speed, the bar, the time of the epoch, the note's parts from the last to
 /// the second, the time, the note.
 std::string progress_line(const ProgressText& text, int64_t columns);
 /// All of it but the bar, for what is no terminal.
 std::string progress_log_line(const ProgressText& text);
 
-/// Seconds left for a run that has `left` in this part, which takes `whole` without what belongs to
-/// it besides (an epoch's evaluation).
-double run_seconds_left(double left, double whole, const PartsToCome& to_come);
+struct SecondsLeft {
+  double part = -1, run = -1;  // negative: nobody knows; there is no run around the part
+};
+
+/// The time left for a bar that did `done` units in `seconds`, with `left` of its `total` to come.
+SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t total,
+                         const PartsToCome& to_come);
 
 /// Lines of `text` that fit `columns` (0: as they are): see say(). Parts of a line stand two spaces
 /// apart; what does not fit goes on below the second part. A word longer than a line stays whole.
