@@ -131,7 +131,6 @@ int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
   try {
     if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
     if (finish()) return 0;
-    train::say(fmt::format("stopped; to go on: --resume {}", loop.folder().path), output);
     return train::kExitInterrupted;
   } catch (const train::Diverged& e) {
     complain(fmt::format("{}: {}. A lower --lr or --clip, or a longer --warmup, may help", program,

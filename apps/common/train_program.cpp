@@ -36,11 +36,28 @@ Facts facts_of(TrainingProgram& program, const Facts& more) {
   return facts;
 }
 
+// As a shell takes it.
+std::string resume_command(const TrainingProgram& program, const train::RunFolder& folder) {
+  const char* const path = folder.path.c_str();
+  return program.command() + " --resume " + command_line(1, &path);
+}
+
+train::LoopOptions loop_options(const TrainingProgram& program, const LockedFolder& folder,
+                                const TrainFlags& flags) {
+  train::LoopOptions options = folder.loop_options(flags.tensorboard);
+  options.how_to_resume = resume_command(program, folder);
+  return options;
+}
+
 int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, const Facts& more) {
   program.record =
       record_start(loop, program.name(), flags.command_line, settings_to_json(rows_of(program)));
   program.facts = facts_of(program, more);
-  return run_loop(program.name(), loop, program.facts, [&] { return program.finish(); });
+  return run_loop(program.name(), loop, program.facts, [&] {
+    if (program.finish()) return true;
+    train::say("stopped; to go on: " + resume_command(program, loop.folder()), loop.output());
+    return false;
+  });
 }
 
 int dry_run(TrainingProgram& program, const Facts& more) {
@@ -114,7 +131,7 @@ int start_training(TrainingProgram& program, const TrainFlags& flags) {
   guard.made(folder.lock);
   program.save(folder);
   save_config(config_path(program, folder), rows_of(program));
-  train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), false);
+  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), false);
   expect_configuration(program, loop, std::nullopt, config_path(program, folder));
   guard.keep();
   return run(program, loop, flags, more);
@@ -131,7 +148,7 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   const std::string path = config_path(program, folder);
   if (state) program.check_fits(*state, path);
   program.load(&folder);
-  train::Loop& loop = program.make_loop(folder.loop_options(flags.tensorboard), state.has_value());
+  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
   expect_configuration(program, loop, state, path);
   if (state) loop.load_state(*state, folder.checkpoint());
   state.reset();

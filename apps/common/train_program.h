@@ -33,6 +33,8 @@ class TrainingProgram {
 
   virtual std::string name() const = 0;  ///< "ntm"
   /// The whole configuration, which is kept in the run's folder; its common part.
+  /// What starts a training on a command line.
+  virtual std::string command() const { return name() + " train"; }
   virtual void settings(Settings& settings) = 0;
   virtual TrainingOptions& options() = 0;
   /// Error where a configuration from a file cannot be, beyond what the rows say.

@@ -31,7 +31,6 @@ train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
                        fmt::formatted_size("{}", epochs), epochs, losses(e), e.speed, e.lr,
                        train::clock_time(e.seconds));
   };
-  o.how_to_resume = "--resume " + o.folder;
   o.on_epoch = [pictures = std::move(pictures), next = std::move(o.on_epoch)](const auto& e) {
     pictures(e);
     if (next) next(e);

@@ -34,6 +34,7 @@ class CifarProgram : public TrainingProgram {
   explicit CifarProgram(const CifarFlags& flags);
 
   std::string name() const override { return "train_cifar"; }
+  std::string command() const override { return name(); }
   void settings(Settings& s) override { train_cifar::settings(s, config); }
   TrainingOptions& options() override { return config; }
   void check_config() const override { train_cifar::check_config(config); }

@@ -104,7 +104,7 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
                        100 * l.means().mean("top1"));
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
-  o.how_to_resume = "--resume " + o.folder;
+  o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
   o.on_epoch = [this, all, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const train::EpochRecord& e) {

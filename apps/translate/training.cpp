@@ -76,7 +76,6 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
-  o.how_to_resume = "--resume " + o.folder;
   o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
     if (next) next(e);
