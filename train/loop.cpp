@@ -121,6 +121,12 @@ void Loop::end(const std::string& reason) {
   state_.history.back().ended = reason;
 }
 
+void Loop::apply_patience() {
+  if (history().empty() || state_.batch > 0) return;  // as the epoch is closed
+  state_.history.back().ended.clear();
+  end_if_no_better();
+}
+
 // ---- A step ----------------------------------------------------------------------------------
 
 // The loss comes first among the means.

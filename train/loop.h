@@ -212,6 +212,9 @@ class Loop {
   /// log. A run that has ended is finished when it is resumed, too, unless end("") takes that back.
   /// REQUIRES: an epoch is closed, and no step was taken since.
   void end(const std::string& reason);
+  /// For a run that was resumed with another LoopOptions::patience: asks it of the epochs closed so
+  /// far. They may end the run, or no longer do (what end() said is forgotten, too).
+  void apply_patience();
 
   // ---- What run() does, step by step ----
   /// One step of the optimizer. One that throws is as if it had not been begun, but for what the
@@ -297,10 +300,10 @@ class Loop {
   std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own
   std::vector<Rng> generators_;          // before the step,
   Means means_;                          // and these
+  double evaluation_seconds_ = 0;        // that the last evaluation took; 0: none has run
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
   size_t logged_steps_ = 0;  // records that are in the log
-  double evaluation_seconds_ = 0;        // that the last evaluation took; 0: none has run
   std::unique_ptr<LoopBoard> board_;
 };
 

@@ -78,7 +78,9 @@ void expect_configuration(TrainingProgram& program, train::Loop& loop,
       kConfiguration, [&program] { return settings_to_json(rows_of(program)); },
       [&program, path](const std::string& kept) {
         const std::string now = settings_to_json(rows_of(program));
+        const int64_t patience = program.options().epoch_end.patience;
         settings_from_json(kept, rows_of(program));  // in the words of this version
+        program.options().epoch_end.patience = patience;
         const std::string then = settings_to_json(rows_of(program));
         settings_from_json(now, rows_of(program));
         check_io(same_settings(now, then, program.may_change()),
@@ -144,6 +146,15 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   const std::string kept = settings_to_json(rows_of(program));
   TrainingOptions& o = program.options();
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
+  Facts more;
+  int64_t& patience = o.epoch_end.patience;
+  const bool other_patience = flags.patience && *flags.patience != patience;
+  if (other_patience) {
+    more.emplace_back(
+        "", fmt::format("patience {} from here on; it was {}", *flags.patience, patience));
+    patience = *flags.patience;
+    program.check_config();
+  }
   const MatmulPrecisionScope precision(matmul_precision(o.precision));
   const std::string path = config_path(program, folder);
   if (state) program.check_fits(*state, path);
@@ -151,12 +162,13 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
   expect_configuration(program, loop, state, path);
   if (state) loop.load_state(*state, folder.checkpoint());
+  if (state && other_patience) loop.apply_patience();
   state.reset();
   if (settings_to_json(rows_of(program)) != kept) {
     loop.folder_to_write();  // still the run's
     save_config(path, rows_of(program));
   }
-  return run(program, loop, flags, {});
+  return run(program, loop, flags, more);
 }
 
 int train(TrainingProgram& program, const TrainFlags& flags) {
@@ -182,8 +194,9 @@ Command train_command(TrainFlags& flags, const TrainingOptions& options, Command
   train.check = [&flags, &options, more, check = command.check](const Given& given) {
     flags.command_line = given.text();
     flags.epochs = given("--epochs") ? options.epochs : 0;
+    if (given("--patience")) flags.patience = options.epoch_end.patience;
     flags.warmup_given = given("--warmup");
-    std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs"};
+    std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs", "--patience"};
     allowed.insert(allowed.end(), more.begin(), more.end());
     if (!flags.resume.empty())
       return given.check_beside("--resume", allowed, "the run goes on as it was started");

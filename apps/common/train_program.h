@@ -20,9 +20,10 @@ namespace tern::apps {
 struct TrainFlags {
   std::string out, resume;
   bool dry_run = false, tensorboard = false;
-  int threads = 0;           ///< 0: all cores
-  std::string command_line;  ///< as it was given
-  int64_t epochs = 0;        ///< --epochs, if it was given
+  int threads = 0;                       ///< 0: all cores
+  std::string command_line;              ///< as it was given
+  int64_t epochs = 0;                    ///< --epochs, if it was given
+  std::optional<int64_t> patience = {};  ///< --patience, if it was given
   bool warmup_given = false;
 };
 
@@ -32,9 +33,9 @@ class TrainingProgram {
   virtual ~TrainingProgram() = default;
 
   virtual std::string name() const = 0;  ///< "ntm"
-  /// The whole configuration, which is kept in the run's folder; its common part.
   /// What starts a training on a command line.
   virtual std::string command() const { return name() + " train"; }
+  /// The whole configuration, which is kept in the run's folder; its common part.
   virtual void settings(Settings& settings) = 0;
   virtual TrainingOptions& options() = 0;
   /// Error where a configuration from a file cannot be, beyond what the rows say.
@@ -62,8 +63,8 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
   virtual train::Loop& make_loop(train::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that may be others when a run goes on. (The driver refuses a
-  /// checkpoint whose other members are not those of the folder's configuration.)
+  /// Members of the configuration that may be others when a run goes on, beside the patience. (The
+  /// driver refuses a checkpoint whose other members are not those of the folder's configuration.)
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }
   /// Model and data: a heading and a text each. The recipe is the settings'.
   virtual Facts describe() const = 0;

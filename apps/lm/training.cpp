@@ -53,7 +53,7 @@ void LmProgram::load(const train::RunFolder* resumed) {
     train::say("generated stories, since there is no --text: the program makes them up now");
   texts = read_texts(config);
   const bool held_out = encode(resumed != nullptr);
-  if (!resumed) check_held_out(config, held_out, "--hold-out or --valid");
+  check_held_out(config, held_out, "--hold-out or --valid");
 }
 
 std::string LmProgram::folder_name() const {

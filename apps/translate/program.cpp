@@ -234,11 +234,11 @@ void TranslateProgram::load(const train::RunFolder* resumed) {
   files = read_pair_files(c);
   tokenizers = resumed ? load_tokenizers(*resumed, c) : learn_tokenizers(c, files.train);
   corpus = encode_corpus(c, files, tokenizers);
+  check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
   if (resumed) return;
   c.model.source_vocab = tokenizers.source.size();
   c.model.target_vocab = tokenizers.target.size();
   c.model.length_ratio = length_ratio(*corpus.train.pairs);
-  check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
 }
 
 Summary TranslateProgram::summary() const {

@@ -44,4 +44,21 @@ inline void check_ended_early(const train::RunFolder& folder, const std::string&
   CHECK(contains(page, "<tr><td>ended</td><td>" + metric + " was no better in 3 epochs than "));
 }
 
+/// Of such a run, that `resume(patience)` resumes: with more patience it ends later, with none it
+/// goes on to its last epoch.
+template <class Resume>
+void check_other_patience(const train::RunFolder& folder, size_t epochs, Resume resume) {
+  REQUIRE(resume(int64_t{4}) == 0);
+  const train::RunLog log = train::read_log(folder.log());
+  CHECK(log.epochs.size() == 5);
+  CHECK(contains(log.epochs.back().ended, " was no better in 4 epochs than "));
+  CHECK(log.epochs[3].ended.empty());
+  CHECK(contains(read_file(folder.file("report.html")), "patience 4 from here on; it was 3"));
+  REQUIRE(resume(int64_t{0}) == 0);
+  const train::RunLog whole = train::read_log(folder.log());
+  CHECK(whole.epochs.size() == epochs);
+  for (const train::EpochRecord& e : whole.epochs) CHECK(e.ended.empty());
+  CHECK_FALSE(contains(read_file(folder.file("report.html")), ", patience"));
+}
+
 }  // namespace tern::test

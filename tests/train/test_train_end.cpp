@@ -151,6 +151,37 @@ TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
   CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("give both the same"), Error);
 }
 
+TEST_CASE("patience: a resumed run may have another one, as if it had had that all along") {
+  const auto weights = [](const Ranked& t) { return t.learner.weights(); };
+  for (const int64_t first : {0, 1, 2}) {
+    for (const int64_t second : {0, 1, 2, 3}) {
+      CAPTURE(first);
+      CAPTURE(second);
+      TempDir dir;
+      {
+        Ranked t(kValley, patient(first, false, dir / "run"));
+        t.loop.folder().make();
+        while (!t.loop.finished() && t.loop.epoch() <= 5) {
+          t.loop.step();
+          if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
+        }
+        t.loop.checkpoint().save(t.loop.folder().checkpoint());
+      }
+      // Epochs that are closed stay: with a patience of 1 it would have ended after the fourth.
+      const int64_t same = second == 1 && first != 1 ? 2 : second;
+      Ranked t(kValley, patient(second, false, dir / "run")), whole(kValley, patient(same));
+      REQUIRE(t.loop.resume());
+      t.loop.apply_patience();
+      REQUIRE(t.loop.run() == Outcome::finished);
+      REQUIRE(whole.loop.run() == Outcome::finished);
+      CHECK(t.loop.history().size() == whole.loop.history().size());
+      const NamedTensors a = weights(t), b = weights(whole);
+      for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+      CHECK(contains(read_file(t.loop.folder().log()), "ended") == !t.loop.why_ended().empty());
+    }
+  }
+}
+
 TEST_CASE("patience: what it cannot be") {
   LoopOptions nameless = patient(2);
   nameless.best = {};

@@ -40,6 +40,10 @@ TEST_CASE("lm: a run ends early, keeps epochs, and stays ended") {
     more.train.resume = o.train.out;
     REQUIRE(train_lm(more) == 0);
     test::check_ended_early({o.train.out}, "valid_loss");
+    test::check_other_patience({o.train.out}, 6, [&](int64_t patience) {
+      more.train.patience = patience;
+      return train_lm(more);
+    });
   }
 }
 

@@ -26,6 +26,10 @@ TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
   more.train.resume = o.train.out;
   REQUIRE(train_ntm(more) == 0);
   test::check_ended_early({o.train.out}, "bits_per_sequence");
+  test::check_other_patience({o.train.out}, 6, [&](int64_t patience) {
+    more.train.patience = patience;
+    return train_ntm(more);
+  });
 }
 
 }  // namespace

@@ -48,6 +48,10 @@ TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, a
   CHECK(load_config({o.train.out}, std::nullopt).epoch_end == test::kEarlyEnd);
   REQUIRE(train_classifier(parse({"--resume", o.train.out})) == 0);
   test::check_ended_early({o.train.out}, "valid_top1");
+  test::check_other_patience({o.train.out}, 6, [&](int64_t patience) {
+    return train_classifier(
+        parse({"--resume", o.train.out, "--patience", std::to_string(patience)}));
+  });
 }
 
 TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does not") {

@@ -31,6 +31,13 @@ TEST_CASE("translate: a run ends early by loss or BLEU, keeps epochs, and stays 
     more.train.epochs = 8;  // the schedule does not know its length
     REQUIRE(train_translation(more) == 0);
     test::check_ended_early({folder}, metric);
+    test::check_other_patience({folder}, 8, [&](int64_t patience) {
+      more = {};
+      more.train.resume = folder;
+      more.train.patience = patience;
+      return train_translation(more);
+    });
+    CHECK(load_config({folder}).epoch_end.patience == 0);
   }
 }
 
@@ -49,6 +56,11 @@ TEST_CASE("translate: patience and plateaus need held-out pairs") {
   o.config.epochs = 2;
   CHECK(train_translation(o) == 0);
   CHECK(std::filesystem::exists(train::RunFolder{o.train.out}.checkpoint(2)));
+  TranslateFlags more;
+  more.train.resume = o.train.out;
+  more.train.patience = 2;
+  CHECK_THROWS_WITH_AS(train_translation(more), doctest::Contains("--patience 2 needs held-out"),
+                       Error);
 }
 
 }  // namespace
