@@ -37,9 +37,15 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
       .came_later()
       .only_if(has_beta2(o), o.optimizer + " has none")
       .says(has_beta2(o) && o.beta2 > 0, "beta2 {:g}", o.beta2);
-  s.number("weight_decay", o.weight_decay, {0, 1000}, "the optimizer's, in every step")
+  s.number("weight_decay", o.weight_decay, {0, 1000},
+           "weight decay of matrices; of biases and norms only with --decay-all")
       .came_later()
-      .says(o.weight_decay > 0, "weight decay {:g}", o.weight_decay);
+      .says(o.weight_decay > 0, "weight decay {:g}{}", o.weight_decay,
+            o.decay_all ? " of all weights" : "");
+  s.toggle("decay_all", o.decay_all, "weight decay of all weights, biases and norms too")
+      .flag("--decay-all,!--no-decay-all")
+      .came_later()
+      .only_if(o.weight_decay > 0, "--weight-decay is 0");
 }
 
 void add_gradient(Settings& s, TrainingOptions& o) {
@@ -164,13 +170,14 @@ train::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, i
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
-                                                 const optim::ParameterGroups& groups) {
+                                                 const NamedTensors& parameters) {
   train::OptimizerOptions options{.name = o.optimizer,
                                   .lr = o.lr,
                                   .weight_decay = o.weight_decay,
                                   .state_bits = static_cast<int>(o.memory_use.optimizer_bits)};
   if (o.beta2 > 0 && train::has_beta2(o.optimizer)) options.beta2 = o.beta2;
-  return train::make_optimizer(options, groups);
+  if (o.decay_all || o.weight_decay == 0) return train::make_optimizer(options, parameters);
+  return train::make_optimizer(options, optim::decay_groups(parameters, o.weight_decay));
 }
 
 void set_loop_options(train::LoopOptions& loop, const TrainingOptions& o) {

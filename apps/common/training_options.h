@@ -44,6 +44,7 @@ struct TrainingOptions {
   int64_t warmup = 0;               ///< steps
   double beta2 = 0;                 ///< of Adam and its kin; 0: the optimizer's own
   double weight_decay = 0;
+  bool decay_all = false;  ///< of biases and the weights of norms too, not of matrices alone
   int64_t accumulate = 1;  ///< batches a step
   double clip = 1;         ///< largest norm of the gradient; 0: off
   double ema = 0;          ///< decay of averaged weights; 0: off
@@ -58,7 +59,7 @@ struct TrainingTraits {
   std::vector<std::string> optimizers;  ///< that suit the models
   bool noam = false;                    ///< the models have a width, which that schedule asks for
   bool blocks = true;                   ///< the models have blocks, which can be recomputed
-  bool decay = true;                    ///< --beta2 and --weight-decay
+  bool decay = true;                    ///< --beta2, --weight-decay and --decay-all
 };
 
 /// The rows of all but epochs: the program adds that itself, as it says what an epoch is, and
@@ -85,7 +86,9 @@ train::LearnerOptions learner_options(const TrainingOptions& options, int64_t st
 train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
-                                                 const optim::ParameterGroups& groups);
+/// The optimizer that the options name. Without decay_all it decays only parameters of two axes and
+/// more (optim::decay_groups).
+                                                 const NamedTensors& parameters);
 
 /// Epochs, batches a step, patience and kept epochs.
 void set_loop_options(train::LoopOptions& loop, const TrainingOptions& options);

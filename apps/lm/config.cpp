@@ -103,7 +103,6 @@ void settings(Settings& s, TrainConfig& c) {
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
             c.model.context, bert ? " at most" : "");
   add_training_settings(s, c, {.optimizers = train::optimizer_names(), .noam = true});
-  s.find("weight_decay")->about = "of matrices";
 }
 
 void check_config(const TrainConfig& c) { check_training_options(c); }

@@ -10,11 +10,6 @@
 
 namespace tern::apps::lm {
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& c,
-                                                 const NamedTensors& parameters) {
-  return apps::make_optimizer(c, optim::decay_groups(parameters, c.weight_decay));
-}
-
 train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
                                 std::string (*losses)(const train::EpochRecord&),
                                 std::function<void(const train::EpochRecord&)> pictures) {

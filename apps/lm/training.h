@@ -17,10 +17,6 @@ namespace tern::apps::lm {
 /// What there is not, among metrics.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The optimizer that the configuration names. Its weight decay is of matrices alone.
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
-                                                 const NamedTensors& parameters);
-
 /// Adds what `options` (folder, terminal, tensorboard and on_epoch) lack: `losses` are said of an
 /// epoch; `pictures` is called behind each.
 train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& config,

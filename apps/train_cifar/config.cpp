@@ -54,6 +54,7 @@ TrainOptions::TrainOptions() {
   lr = 1e-4;
   schedule = "constant";
   weight_decay = 0.01;
+  decay_all = true;  // as the post that gMLP's recipe comes from
   clip = 0;
 }
 
@@ -68,6 +69,7 @@ void settings(Settings& s, TrainOptions& o) {
       .only_if(!model || model->has_dropout, o.model + " has none")
       .says(true, "dropout {:g}", o.dropout);
   add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+  s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // earlier versions knew no other
   s.find("memory_use.recompute")
       ->only_if(!model || model->has_recompute, o.model + " has no blocks");
   s.inside(

@@ -188,6 +188,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.find("memory_use.recompute")
       ->only_if(c.model.model == "transformer", "a " + c.model.model + " has no blocks");
 }
+  s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as all runs of before
 
 void check_config(const TrainConfig& c) {
   check(c.pairs.empty() || (c.source.empty() && c.target.empty()),

@@ -470,7 +470,7 @@ TEST_CASE("lm: options that no flag could say are refused by name") {
   c.epoch_end.keep = 3;
   tern::test::check_every_option(to_json(c), config_from_json<TrainConfig>, {"seed"},
                                  {"schedule", "precision", "recompute", "optimizer"},
-                                 {"accumulate", "beta2", "weight_decay"});
+                                 {"accumulate", "beta2", "weight_decay", "decay_all"});
 }
 
 TEST_CASE("lm: flags") {

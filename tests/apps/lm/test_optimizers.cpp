@@ -5,9 +5,7 @@
 #include "tern/apps/lm/gpt_training.h"
 #include "tern/apps/lm/program.h"
 #include "tern/core/base/error.h"
-#include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/train/optimizer.h"
 
 namespace tern::apps::lm::test_optimizers {
 namespace {
@@ -40,23 +38,6 @@ std::string trained(const TrainConfig& c, const std::string& out, int64_t epochs
 
 }  // namespace
 
-TEST_CASE("lm: every optimizer decays matrices alone") {
-  for (const std::string& name : train::optimizer_names()) {
-    CAPTURE(name);
-    TrainConfig c;
-    c.optimizer = name;
-    c.lr = 0.1;
-    c.weight_decay = 0.5;
-    Tensor w = full({4, 4}, 2).set_requires_grad(), b = full({4}, 2).set_requires_grad();
-    auto optimizer = make_optimizer(c, {{"blocks.0.fc.weight", w}, {"blocks.0.fc.bias", b}});
-    w.set_grad(zeros({4, 4}));
-    b.set_grad(zeros({4}));
-    optimizer->step();
-    CHECK(b.to_vector<float>() == std::vector<float>(4, 2));
-    CHECK(w.to_vector<float>()[5] < 2);
-  }
-}
-
 TEST_CASE("lm: a run with another optimizer goes on with it, bit for bit") {
   for (const char* model : {"gpt", kBert})
     for (const char* name : {"muon", "lion"}) {
@@ -88,6 +69,7 @@ TEST_CASE("lm: lm.json of before there was a choice of optimizers") {
  "pairs": true, "parts": 1, "schedule": "constant", "seed": 7, "text": ["a", "b"],
  "tokenizer": "", "valid": [], "vocab_size": 257, "warmup": 4, "weight_decay": 0.1})");
   CHECK(c.optimizer == "adamw");
+  CHECK_FALSE(c.decay_all);
   CHECK(c.precision == "f32");
   CHECK(c.memory_use == MemoryOptions{});
   CHECK(c.epoch_end == EpochEndOptions{});

@@ -166,9 +166,10 @@ TEST_CASE("train_cifar: options that no flag could say are refused") {
 TEST_CASE("train_cifar: every option is refused by name") {
   TrainOptions o = busy_options("gmlp-small");
   o.memory_use.optimizer_bits = 8;
-  test::check_every_option(to_json(o), config_from_json<TrainOptions>, {"seed"},
-                           {"model", "schedule", "augment", "precision", "recompute"},
-                           {"hold_out", "accumulate", "beta2", "weight_decay", "pictures"});
+  test::check_every_option(
+      to_json(o), config_from_json<TrainOptions>, {"seed"},
+      {"model", "schedule", "augment", "precision", "recompute"},
+      {"hold_out", "accumulate", "beta2", "weight_decay", "decay_all", "pictures"});
 }
 
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {

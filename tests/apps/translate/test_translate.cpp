@@ -244,6 +244,34 @@ TEST_CASE("translate: which optimizer is meant where none is named") {
   CHECK(read(0.1, true) == "adam");
 }
 
+TEST_CASE("translate: a run of before decays all weights when it goes on, a new one matrices") {
+  CHECK_FALSE(parse({"train", "--weight-decay", "0.1"}).config.decay_all);
+  CHECK_THROWS_WITH_AS(parse({"train", "--decay-all"}), doctest::Contains("would change nothing"),
+                       Error);
+  TempDir dir;
+  auto run = [&](const char* name, int64_t epochs, bool all) {
+    TranslateFlags o;
+    o.config = busy_config("bahdanau");
+    o.config.epochs = epochs;
+    o.config.decay_all = all;
+    o.config.weight_decay = 0.5;
+    o.train.out = dir / name;
+    REQUIRE(train_translation(o) == 0);
+    return o.train.out;
+  };
+  const std::string whole = run("whole", 2, true), part = run("part", 1, true);
+  nlohmann::json j = nlohmann::json::parse(read_file(part + "/config.json"));
+  j.erase("decay_all");
+  write_file(part + "/config.json", j.dump());
+  TranslateFlags more;
+  more.train.resume = part;
+  more.train.epochs = 2;
+  REQUIRE(train_translation(more) == 0);
+  CHECK(read_file(part + "/model.safetensors") == read_file(whole + "/model.safetensors"));
+  CHECK(read_file(run("matrices", 2, false) + "/model.safetensors") !=
+        read_file(whole + "/model.safetensors"));
+}
+
 TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refused") {
   const Setup setup(busy_config("bahdanau"));
   TrainConfig c = busy_config("bahdanau");
@@ -455,7 +483,7 @@ TEST_CASE("translate: options that no flag could say are refused by name") {
   tern::test::check_every_option(
       to_json(c), config_from_json<TrainConfig>, {"seed"},
       {"tokens", "optimizer", "schedule", "precision", "recompute", "best", "form", "tie"},
-      {"beta2", "weight_decay", "accumulate"});
+      {"beta2", "weight_decay", "decay_all", "accumulate"});
 }
 
 TEST_CASE("translate: flags and presets") {

@@ -1,0 +1,55 @@
+// Which weights --weight-decay is of.
+#include <doctest/doctest.h>
+
+#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/training_options.h"
+#include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
+#include "tern/train/optimizer.h"
+
+namespace tern::apps::test_decay {
+namespace {
+
+TEST_CASE("decay: every optimizer decays matrices alone, or all weights where it is asked to") {
+  for (const std::string& name : train::optimizer_names())
+    for (const bool all : {false, true})
+      for (const double decay : {0.0, 0.5}) {
+        CAPTURE(name);
+        CAPTURE(all);
+        CAPTURE(decay);
+        const TrainingOptions o{
+            .optimizer = name, .lr = 0.1, .weight_decay = decay, .decay_all = all};
+        NamedTensors parameters;
+        for (const auto& [key, shape] : std::vector<std::pair<std::string, Shape>>{
+                 {"norm.weight", {4}}, {"blocks.0.fc.weight", {4, 4}}, {"blocks.0.fc.bias", {4}}}) {
+          parameters.emplace_back(key, full(shape, 2).set_requires_grad());
+          parameters.back().second.set_grad(zeros(shape));
+        }
+        auto optimizer = make_optimizer(o, parameters);
+        optimizer->step();
+        for (const auto& [key, p] : parameters) {
+          CAPTURE(key);
+          const bool decayed = decay > 0 && (all || p.ndim() > 1);
+          CHECK((p.to_vector<float>()[1] < 2) == decayed);
+        }
+      }
+}
+
+TEST_CASE("decay: the recipe says it, and the flag counts only beside a decay") {
+  TrainingOptions o{.weight_decay = 0.25};
+  const auto rows = [&] {
+    Settings s;
+    add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+    return s;
+  };
+  CHECK(recipe_text(rows()).find("weight decay 0.25, ") != std::string::npos);
+  o.decay_all = true;
+  CHECK(recipe_text(rows()).find("weight decay 0.25 of all weights, ") != std::string::npos);
+  CHECK(rows().find("decay_all")->counts);
+  o.weight_decay = 0;
+  CHECK_FALSE(rows().find("decay_all")->counts);
+  CHECK(recipe_text(rows()).find("decay") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::apps::test_decay
