@@ -88,6 +88,21 @@ void expect_configuration(TrainingProgram& program, train::Loop& loop,
       });
 }
 
+// Facts that stand behind the recipe.
+Facts more_facts(const TrainingOptions& o) {
+  if (o.from.empty()) return {};
+  return {{"", "starts from the weights of " + o.from}};
+}
+
+// A model to start from is only read.
+void check_from(const std::string& from, const std::string& out) {
+  if (from.empty()) return;
+  check_folder(from, "--from " + from);
+  std::error_code error;
+  check(!std::filesystem::equivalent(from, out, error),
+        "--out {}: this is the folder of --from, which stays as it is; choose another", out);
+}
+
 train::ScheduleOptions schedule_of(TrainingProgram& program) {
   return schedule_options(program.options(), program.width());
 }
@@ -119,9 +134,11 @@ void TrainingProgram::read_config(const train::RunFolder& folder,
 int start_training(TrainingProgram& program, const TrainFlags& flags) {
   TrainingOptions& o = program.options();
   const MatmulPrecisionScope precision(matmul_precision(o.precision));
+  make_absolute(o.from);
+  check_from(o.from, flags.out);
   if (!flags.out.empty()) check_new_folder(flags.out);
   program.load(nullptr);
-  Facts more;
+  Facts more = more_facts(o);
   const int64_t steps = program.steps();
   train::ScheduleOptions schedule = schedule_of(program);
   if (!flags.warmup_given) fit_warmup(schedule, steps, more);
@@ -146,7 +163,7 @@ int resume_training(TrainingProgram& program, const TrainFlags& flags) {
   const std::string kept = settings_to_json(rows_of(program));
   TrainingOptions& o = program.options();
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
-  Facts more;
+  Facts more = more_facts(o);
   int64_t& patience = o.epoch_end.patience;
   const bool other_patience = flags.patience && *flags.patience != patience;
   if (other_patience) {

@@ -50,6 +50,7 @@ struct TrainingOptions {
   double ema = 0;          ///< decay of averaged weights; 0: off
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
+  std::string from;               ///< folder of a model to start from; empty: none
   MemoryOptions memory_use = {};
   EpochEndOptions epoch_end = {};
 };
@@ -85,9 +86,9 @@ train::LearnerOptions learner_options(const TrainingOptions& options, int64_t st
                                       int64_t width = 0, bool largest = false);
 train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
 /// The optimizer that the options name. Without decay_all it decays only parameters of two axes and
 /// more (optim::decay_groups).
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
                                                  const NamedTensors& parameters);
 
 /// Epochs, batches a step, patience and kept epochs.

@@ -36,7 +36,6 @@ struct TrainConfig : TrainingOptions {
   double hold_out = 0.05;                ///< share of the text that is held out for validation
   int64_t vocab_size = 2048;             ///< tokens that are learned, <|endoftext|> included
   std::string tokenizer;                 ///< folder with vocab.json and merges.txt instead
-  std::string from;                      ///< model folder to start from
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
   bool pairs = true;                     ///< bert: learns the next sentence too
   ModelConfig model;

@@ -56,10 +56,7 @@ std::string LmProgram::folder_name() const {
 }
 
 Facts LmProgram::describe() const {
-  Facts facts = {{"model", model_text()},
-                 {"data", fmt::format("{}: {}", texts.description, data_text())}};
-  if (!config.from.empty()) facts.emplace_back("", "starts from the weights of " + config.from);
-  return facts;
+  return {{"model", model_text()}, {"data", fmt::format("{}: {}", texts.description, data_text())}};
 }
 
 DryRunOptions LmProgram::dry_run_options() const {

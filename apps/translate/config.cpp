@@ -116,6 +116,9 @@ void add_data(Settings& s, TrainConfig& c) {
   s.text("target", c.target, "FILE", "their translations, line by line");
   s.text("valid_source", c.valid_source, "FILE", "the same for validation");
   s.text("valid_target", c.valid_target, "FILE", "the same for validation");
+  s.text("from", c.from, "DIR",
+         "folder of a trained model to start from, with its tokens and sizes; it stays as it is")
+      .came_later();
   s.toggle("reverse", c.reverse, "translate from the second language into the first");
   s.number("first", c.first, kAnyCount, "train on the first N pairs only; 0: all");
   s.number("hold_out", c.hold_out, {-1, 1e9},
@@ -180,7 +183,12 @@ void settings(Settings& s, TrainConfig& c) {
   s.word("best", c.best, {"loss", "bleu"}, "what of the validation says which weights are kept")
       .only_if(!c.valid_source.empty() || c.hold_out != 0,
                "without validation the last weights are kept; give --hold-out");
+  for (const char* key : {"tokens", "bpe", "shared", "min_freq", "lowercase", "model.model",
+                          "model.form", "model.layers", "model.dim", "model.hidden", "model.heads",
+                          "model.ffn", "model.norm_first", "model.tie", "model.reverse_source"})
+    s.find(key)->only_if(c.from.empty(), "the model of --from has its own tokens and sizes");
   add_training_settings(s, c, {.optimizers = train::optimizer_names(), .noam = true});
+  s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as all runs of before
   s.find("optimizer")->came_later([&c] {  // weight decay said which of the two it was
     if (c.weight_decay > 0) c.optimizer = "adamw";
   });
@@ -188,7 +196,6 @@ void settings(Settings& s, TrainConfig& c) {
   s.find("memory_use.recompute")
       ->only_if(c.model.model == "transformer", "a " + c.model.model + " has no blocks");
 }
-  s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as all runs of before
 
 void check_config(const TrainConfig& c) {
   check(c.pairs.empty() || (c.source.empty() && c.target.empty()),

@@ -33,7 +33,21 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
   settings(s, f.config);
 }
 
+// The model of --from keeps its sizes and its tokens; its dropout may be another.
+void take_from(TrainConfig& c, const Given& given) {
+  const TrainConfig from = load_config({c.from});
+  const double dropout = c.model.dropout;
+  c.model = from.model;
+  if (given("--dropout")) c.model.dropout = dropout;
+  c.tokens = from.tokens;
+  c.bpe = from.bpe;
+  c.shared = from.shared;
+  c.min_freq = from.min_freq;
+  c.lowercase = from.lowercase;
+}
+
 void check_train(TrainConfig& c, const Given& given) {
+  if (!c.from.empty()) take_from(c, given);
   if (!given("--optimizer") && c.weight_decay > 0) c.optimizer = "adamw";
   check_config(c);
 }
@@ -138,6 +152,17 @@ std::string describe_tokens(const TrainConfig& c, const Tokenizers& t) {
   return fmt::format("{} and {} {}", source, train::grouped(t.target.size()), unit);
 }
 
+// Of the tokens of one side.
+double unknown_percent(const data::EncodedPairs& pairs,
+                       std::vector<int64_t> data::EncodedPair::*side) {
+  int64_t unknown = 0, all = 0;
+  for (const data::EncodedPair& p : *pairs.pairs) {
+    unknown += std::count((p.*side).begin(), (p.*side).end(), data::kUnknownId);
+    all += std::ssize(p.*side);
+  }
+  return 100 * static_cast<double>(unknown) / static_cast<double>(all);
+}
+
 Facts describe_run(const TranslateProgram& p, int64_t weights) {
   const data::EncodedPairs &train = p.corpus.train, &valid = p.corpus.valid;
   Facts facts = {{"model", describe_model(p.config.model, weights)},
@@ -145,6 +170,11 @@ Facts describe_run(const TranslateProgram& p, int64_t weights) {
                                       p.files.description, train::grouped(std::ssize(*train.pairs)),
                                       train::grouped(std::ssize(*valid.pairs)),
                                       describe_tokens(p.config, p.tokenizers))}};
+  if (const std::string& from = p.config.from; !from.empty())
+    facts.emplace_back(
+        "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",
+                        from, unknown_percent(train, &data::EncodedPair::source),
+                        unknown_percent(train, &data::EncodedPair::target)));
   for (const std::string& report : p.files.reports) facts.emplace_back("", report);
   if (train.report.kept != train.report.lines)
     facts.emplace_back("", "training: " + train.report.summary());
@@ -231,14 +261,18 @@ void TranslateProgram::load(const train::RunFolder* resumed) {
   TrainConfig& c = config;
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
     make_absolute(*path);
+  if (is_demo(c)) train::say("no files given: trains on generated English-French sentences");
   files = read_pair_files(c);
-  tokenizers = resumed ? load_tokenizers(*resumed, c) : learn_tokenizers(c, files.train);
+  const bool learned = !resumed && c.from.empty();
+  tokenizers = learned ? learn_tokenizers(c, files.train)
+                       : load_tokenizers(resumed ? *resumed : train::RunFolder{c.from}, c);
   corpus = encode_corpus(c, files, tokenizers);
   check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
   if (resumed) return;
+  const double ratio = length_ratio(*corpus.train.pairs);
+  c.model.length_ratio = learned ? ratio : std::max(ratio, c.model.length_ratio);
   c.model.source_vocab = tokenizers.source.size();
   c.model.target_vocab = tokenizers.target.size();
-  c.model.length_ratio = length_ratio(*corpus.train.pairs);
 }
 
 Summary TranslateProgram::summary() const {
@@ -266,8 +300,9 @@ void TranslateProgram::check_fits(const SafeTensors& checkpoint, const std::stri
   check_resumed_fits(checkpoint, path, [&] { return TranslationModel(config); });
 }
 
-train::Loop& TranslateProgram::make_loop(train::LoopOptions options, bool) {
-  training = std::make_unique<TranslationTraining>(config, corpus, tokenizers, std::move(options));
+train::Loop& TranslateProgram::make_loop(train::LoopOptions options, bool resumed) {
+  training = std::make_unique<TranslationTraining>(config, corpus, tokenizers, std::move(options),
+                                                   resumed);
   return training->loop;
 }
 
@@ -296,7 +331,7 @@ bool TranslateProgram::finish() {
   if (std::isnan(best["valid_loss"]))
     train::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
   else
-    train::say(fmt::format("best epoch {}: valid ppl {:.2f}, BLEU {:.2f}, {}", best.epoch,
+    train::say(fmt::format("best epoch {}: valid ppl {:.4f}, BLEU {:.2f}, {}", best.epoch,
                            best["valid_ppl"], best["valid_bleu"], weights));
   const bool attention = std::any_of(samples.begin(), samples.end(),
                                      [](const auto& s) { return !s.attention.groups.empty(); });

@@ -45,11 +45,12 @@ int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
 }
 
 TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pairs,
-                                         const Tokenizers& t, train::LoopOptions loop_options)
+                                         const Tokenizers& t, train::LoopOptions loop_options,
+                                         bool resumed)
     : config(c),
       corpus(pairs),
       tokenizers(t),
-      model(c),
+      model(resumed || c.from.empty() ? TranslationModel(c) : load_weights({c.from}, c)),
       loader(training_batches(c, pairs)),
       valid_loader(loss_batches(pairs.valid)),
       optimizer(make_optimizer(c, nn::named_parameters(model))),
@@ -71,8 +72,8 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.unit = "pairs";
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
-  o.note = [](const train::Loop& l) {
   o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // a loss, and translations
+  o.note = [](const train::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };

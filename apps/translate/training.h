@@ -24,8 +24,9 @@ Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
 struct TranslationTraining {
   /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
   /// epoch are written as model.safetensors.
+  /// `resumed`: the weights come from a checkpoint afterwards, and not from config.from.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
-                      train::LoopOptions loop_options = {});
+                      train::LoopOptions loop_options = {}, bool resumed = false);
   TranslationTraining(const TranslationTraining&) = delete;
   TranslationTraining& operator=(const TranslationTraining&) = delete;
 

@@ -21,13 +21,6 @@ namespace {
 
 constexpr int64_t kLossTokens = 4096;  // a batch of the validation
 
-// A model of zeros, whose memory comes as it is loaded: numbers that are drawn first would take
-// twice as much.
-TranslationModel without_weights(const ModelConfig& config) {
-  const ShapeOnlyScope scope;
-  return TranslationModel(config, 0);
-}
-
 std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
   ids.push_back(data::kEndId);
   std::vector<std::string> out;
@@ -139,11 +132,33 @@ void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
 }
 
 Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config) {
-  if (!config.shared)
-    return {data::Tokenizer::load(folder.file("source.json")),
-            data::Tokenizer::load(folder.file("target.json"))};
-  data::Tokenizer both = data::Tokenizer::load(folder.file("vocabulary.json"));
-  return {both, both};
+  const auto load = [&](const char* file) { return data::Tokenizer::load(folder.file(file)); };
+  Tokenizers t = config.shared ? Tokenizers{load("vocabulary.json"), {}}
+                               : Tokenizers{load("source.json"), load("target.json")};
+  if (config.shared) t.target = t.source;
+  const ModelConfig& m = config.model;
+  check_io(m.source_vocab == t.source.size() && m.target_vocab == t.target.size(),
+           "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
+           config_path(folder), t.source.size(), t.target.size(), m.source_vocab, m.target_vocab);
+  return t;
+}
+
+TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config) {
+  check_first_epoch_over(folder.weights());
+  SafeTensors weights = load_safetensors(folder.weights());
+  check_finite_weights(folder.weights(), weights.tensors);
+  try {
+    // Numbers that are drawn first would take twice as much memory.
+    TranslationModel model = [&] {
+      const ShapeOnlyScope nothing;
+      return TranslationModel(config);
+    }();
+    nn::load_state_dict(model, weights.tensors, {.take = true});
+    return model;
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights that {} describes: {}", folder.weights(),
+                        config_path(folder), e.what()));
+  }
 }
 
 SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
@@ -167,27 +182,13 @@ SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
 }
 
 Translator load_translator(const std::string& path) {
-  const train::RunFolder files{path};
+  const train::RunFolder folder{path};
   check_folder(path, "--model " + path);
-  check_first_epoch_over(files.weights());
-  TrainConfig config = load_config(files);
-  Tokenizers tokenizers = load_tokenizers(files, config);
-  const ModelConfig& m = config.model;
-  check_io(m.source_vocab == tokenizers.source.size() && m.target_vocab == tokenizers.target.size(),
-           "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
-           config_path(files), tokenizers.source.size(), tokenizers.target.size(), m.source_vocab,
-           m.target_vocab);
-  SafeTensors weights = load_safetensors(files.weights());
-  check_finite_weights(files.weights(), weights.tensors);
-  try {
-    TranslationModel model = without_weights(m);
-    nn::load_state_dict(model, weights.tensors, {.take = true});
-    nn::set_training(model, false);
-    return {config, std::move(tokenizers), std::move(model)};
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights that {} describes: {}", files.weights(),
-                        config_path(files), e.what()));
-  }
+  check_first_epoch_over(folder.weights());
+  const TrainConfig config = load_config(folder);
+  Translator t{config, load_tokenizers(folder, config), load_weights(folder, config)};
+  nn::set_training(t.model, false);
+  return t;
 }
 
 }  // namespace tern::apps::translate

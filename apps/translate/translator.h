@@ -53,7 +53,10 @@ std::string score_text(std::span<const std::string> hypotheses,
 /// Parts of a model folder.
 void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
                      const Tokenizers& tokenizers);
+/// IoError unless they are of the sizes that the configuration says.
 Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config);
+/// A model of this configuration with the weights of a folder. IoError if they do not fit.
+TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config);
 std::string config_path(const train::RunFolder& folder);
 TrainConfig load_config(const train::RunFolder& folder);
 std::string lexicon_path(const train::RunFolder& folder);

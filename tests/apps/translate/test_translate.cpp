@@ -360,7 +360,6 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK(std::count(first.begin(), first.end(), '\n') == 1);  // what stands before it
 
   o.search = {.beam = 3, .n_best = 2};
-  std::istringstream again("A cat sleeps.");
   std::ostringstream list;
   o.attention = dir / "attention.html";
   CHECK(translate("A cat sleeps.", list) == 0);
@@ -483,7 +482,7 @@ TEST_CASE("translate: options that no flag could say are refused by name") {
   tern::test::check_every_option(
       to_json(c), config_from_json<TrainConfig>, {"seed"},
       {"tokens", "optimizer", "schedule", "precision", "recompute", "best", "form", "tie"},
-      {"beta2", "weight_decay", "decay_all", "accumulate"});
+      {"beta2", "weight_decay", "decay_all", "accumulate", "from"});
 }
 
 TEST_CASE("translate: flags and presets") {

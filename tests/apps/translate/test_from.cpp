@@ -1,0 +1,158 @@
+// translate train --from: a trained model is trained on, on other pairs.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tern/apps/translate/program.h"
+#include "tern/core/base/error.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::apps::translate::test_from {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+TranslateFlags parse(Words words, const Words& more = {}) {
+  words.insert(words.begin(), "translate");
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  TranslateFlags f;
+  const auto argc = static_cast<int>(argv.size());
+  apps::parse(translate_program(f, argc, argv.data()), argc, argv.data());
+  return f;
+}
+
+int train_by(const Words& words, const Words& more = {}) {
+  return train_translation(parse(words, more));
+}
+
+/// Every file of a folder.
+std::map<std::string, std::string> files_in(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files[entry.path().filename().string()] = test::read_file(entry.path().string());
+  return files;
+}
+
+/// Two corpora, and a model that is trained on the first of them.
+struct Desk {
+  test::TempDir dir;
+  std::string base = dir / "base", other = dir / "other.tsv";
+
+  explicit Desk(const std::string& model) {
+    std::string first, second;
+    for (int i = 0; i < 12; ++i) {
+      first += "a cat sleeps\tun chat dort\nthe dog eats\tle chien mange\n";
+      second += "a dog sleeps\tun chien dort\nthe bird eats\tl' oiseau mange\n";
+    }
+    test::write_file(other, second);
+    Words words = {
+        "train",      "--model", model,        "--pairs", test::write_file(dir / "a", first),
+        "--hold-out", "4",       "--dim",      "8",       "--dropout",
+        "0.3",        "--ema",   "0",          "--out",   base,
+        "--epochs",   "2",       "--min-freq", "1"};
+    const Words sizes = model == "transformer"
+                            ? Words{"--heads", "2", "--ffn", "12", "--layers", "1", "--norm-first"}
+                            : Words{"--hidden", "6"};
+    words.insert(words.end(), sizes.begin(), sizes.end());
+    REQUIRE(train_by(words) == 0);
+  }
+  Words more(const std::string& out, const std::string& epochs) const {
+    return {"train",      "--from", base,    "--pairs", other,   "--epochs", epochs,
+            "--hold-out", "4",      "--ema", "0",       "--out", dir / out};
+  }
+};
+
+TEST_CASE("translate: a fine-tuned model starts from the weights, tokens and sizes of its folder") {
+  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
+    CAPTURE(model);
+    const Desk desk(model);
+    const auto before = files_in(desk.base);
+    REQUIRE(train_by(desk.more("still", "1"), {"--lr", "1e-30"}) == 0);  // changes no weight
+    REQUIRE(train_by(desk.more("moved", "1"), {"--lr", "0.01", "--dropout", "0.1"}) == 0);
+    CHECK(files_in(desk.base) == before);
+    const auto still = files_in(desk.dir / "still"), moved = files_in(desk.dir / "moved");
+    const Translator a = load_translator(desk.base), b = load_translator(desk.dir / "still");
+    const NamedTensors x = nn::state_dict(a.model), y = nn::state_dict(b.model);
+    REQUIRE(x.size() == y.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      CHECK(x[i].second.to_vector<float>() == y[i].second.to_vector<float>());
+    CHECK(moved.at("model.safetensors") != before.at("model.safetensors"));
+    for (const char* file : {"source.json", "target.json"}) {
+      CHECK(still.at(file) == before.at(file));
+      CHECK(moved.at(file) == before.at(file));
+    }
+    const TrainConfig c = load_config({desk.dir / "moved"}), first = load_config({desk.base});
+    CHECK(c.from == desk.base);
+    CHECK(c.model.model == model);
+    CHECK(c.model.dim == 8);
+    CHECK(c.model.dropout == 0.1);
+    CHECK(load_config({desk.dir / "still"}).model.dropout == 0.3);
+    CHECK(c.model.norm_first == first.model.norm_first);
+    CHECK(c.model.length_ratio >= first.model.length_ratio);
+    const std::string page = moved.at("report.html");
+    CHECK(test::contains(page, "starts from the weights of " + desk.base));
+    // Of 20 training pairs half have "the bird eats", and "l' oiseau mange".
+    CHECK(test::contains(page, "unknown to " + desk.base + ": "));
+    CHECK_FALSE(test::contains(page, ": 0.00 %"));
+  }
+}
+
+TEST_CASE("translate: a fine-tuning that is stopped goes on bit for bit, without its folder") {
+  for (const char* model : {"transformer", "bahdanau"}) {
+    CAPTURE(model);
+    const Desk desk(model);
+    REQUIRE(train_by(desk.more("whole", "3")) == 0);
+    REQUIRE(train_by(desk.more("part", "2")) == 0);
+    fs::remove_all(desk.base);
+    REQUIRE(train_by({"train", "--resume", desk.dir / "part", "--epochs", "3"}) == 0);
+    for (const char* file : {"model.safetensors", "config.json"})
+      CHECK(test::read_file(desk.dir / "part" + "/" + file) ==
+            test::read_file(desk.dir / "whole" + "/" + file));
+  }
+}
+
+TEST_CASE("translate: what the folder of --from says cannot be said otherwise") {
+  const Desk desk("transformer");
+  for (const Words& flags : std::vector<Words>{{"--dim", "16"},
+                                               {"--model", "bahdanau"},
+                                               {"--heads", "1"},
+                                               {"--tokens", "bpe"},
+                                               {"--shared"},
+                                               {"--no-lowercase"},
+                                               {"--norm-last"},
+                                               {"--min-freq", "2"}}) {
+    CAPTURE(flags[0]);
+    CHECK_THROWS_WITH_AS(parse(desk.more("x", "1"), flags), doctest::Contains("would change"),
+                         Error);
+  }
+  // Recomputation is the training's, and only a transformer's.
+  CHECK(parse(desk.more("x", "1"), {"--recompute", "full"}).config.memory_use.recompute == "full");
+  const Desk recurrent("seq2seq");
+  CHECK_THROWS_WITH_AS(parse(recurrent.more("x", "1"), {"--recompute", "full"}),
+                       doctest::Contains("a seq2seq has no blocks"), Error);
+
+  const auto before = files_in(desk.base);
+  const std::string same = desk.base + "/../base/";
+  for (const std::string& out : {desk.base, same}) {
+    Words words = desk.more("x", "1");
+    words.back() = out;
+    CHECK_THROWS_WITH_AS(train_by(words), doctest::Contains("this is the folder of --from"), Error);
+  }
+  CHECK(files_in(desk.base) == before);
+  CHECK_THROWS_WITH_AS(parse({"train", "--from", desk.dir / "nowhere", "--pairs", desk.other}),
+                       doctest::Contains("nowhere"), IoError);
+  // Weights that are not those of the folder's configuration leave no run behind.
+  fs::copy_file(recurrent.base + "/model.safetensors", desk.base + "/model.safetensors",
+                fs::copy_options::overwrite_existing);
+  CHECK_THROWS_WITH_AS(train_by(desk.more("x", "1")), doctest::Contains("not the weights that"),
+                       IoError);
+  CHECK_FALSE(fs::exists(desk.dir / "x"));
+}
+
+}  // namespace
+}  // namespace tern::apps::translate::test_from
