@@ -2,7 +2,6 @@
 
 #include <fmt/chrono.h>
 
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
 
@@ -23,18 +23,6 @@ std::string path_of(const train::RunFolder& folder) { return folder.file("run.js
 
 std::string date_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
-}
-
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./=:,+@%").find(c) != std::string_view::npos ||
-           static_cast<unsigned char>(c) >= 0x80;
-  });
-  if (plain) return word;
-  std::string s = "'";
-  for (const char c : word) s += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return s + "'";
 }
 
 void add_settings(const json& object, const std::string& before, SettingTexts& out) {
@@ -75,7 +63,7 @@ RunRecord from_json(const json& j) {
 
 std::string command_line(int argc, const char* const* argv) {
   std::string s;
-  for (int i = 0; i < argc; ++i) s += (i == 0 ? "" : " ") + quoted(argv[i]);
+  for (int i = 0; i < argc; ++i) s += (i == 0 ? "" : " ") + shell_word(argv[i]);
   return s;
 }
 

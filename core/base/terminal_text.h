@@ -12,4 +12,7 @@ namespace tern {
 /// valid UTF-8 become U+FFFD too. Other invalid bytes stay, since file names may have them.
 std::string terminal_text(std::string_view text);
 
+/// A word as a shell takes it: in quotes where it needs them.
+std::string shell_word(const std::string& word);
+
 }  // namespace tern

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "tern/core/io/atomic_file.h"
+#include "tern/core/io/foreign_file.h"
 #include "tern/core/io/safetensors_header.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
@@ -106,6 +107,7 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
+  const std::string& path() const { return path_; }
   int64_t size() const { return size_; }
 
   void read(int64_t at, void* to, int64_t count) const {
@@ -134,6 +136,10 @@ class Reader {
 
 // Reads the length (8 bytes) and the JSON. Sets `data` to the beginning of the tensors' bytes.
 SafeTensorsHeader read_header(const Reader& file, int64_t& data) {
+  std::string first(static_cast<size_t>(std::min(file.size(), detail::kFirstBytes)), '\0');
+  file.read(0, first.data(), std::ssize(first));
+  const std::string foreign = detail::describe_foreign_file(file.path(), first);
+  check_io(foreign.empty(), "load_safetensors: {}: {}", file.path(), foreign);
   if (file.size() < 8)
     file.fail_at(0, fmt::format("the file has only {} bytes, too few for a header", file.size()));
   uint64_t length = 0;

@@ -1,0 +1,88 @@
+// Files of other programs that are given where safetensors are expected.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tern/core/io/safetensors.h"
+#include "tern/core/ops/ops.h"
+
+namespace fs = std::filesystem;
+namespace tern::test_foreign_file {
+namespace {
+
+using namespace std::string_literals;
+
+// What load_safetensors says of a file of these bytes; empty if it takes them.
+std::string complaint(const std::string& name, const std::string& bytes) {
+  const fs::path path =
+      fs::temp_directory_path() / ("tern_foreign_" + std::to_string(::getpid())) / name;
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+  std::string told;
+  try {
+    load_safetensors(path.string());
+  } catch (const IoError& e) {
+    told = e.what();
+    CHECK(told.starts_with("load_safetensors: " + path.string() + ": "));
+  }
+  fs::remove_all(path.parent_path());
+  return told;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+// The first bytes of files that torch 2, numpy, llama.cpp, h5py and onnx have written.
+const std::string kZip = "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\x12\0"s;
+
+TEST_CASE("foreign files are called what they are") {
+  struct Row {
+    std::string bytes, name;
+  };
+  for (const Row& row :
+       {Row{kZip + "archive/data.pklFB", "a PyTorch file;"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3."s, "a PyTorch file, or"},
+        {"\x80\5\x95\x0b\0\0\0\0\0\0\0}"s, "a PyTorch file, or"},
+        {"PK\3\4-\0\0\0\0\0\0\0!\0n\x99\xb2(\xff\xff\xff\xff\5\0\x14\0a.npy\1\0"s, "npz"},
+        {kZip + "notes.txt", "a zip archive;"},
+        {"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0"s, "a GGUF file"},
+        {"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"s, "an HDF5 file"},
+        {"\x93NUMPY\1\0v\0{'descr'"s, "an npy file"},
+        {"\x08\x07\x12\x07pytorch\x1a\x05"s, "an ONNX file"},
+        {"\x1f\x8b\x08\0\0\0\0\0\0\3"s, "a gzip file"},
+        {"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS"},
+        {"{\"metadata\": {}}", "a text of JSON"}}) {
+    const std::string told = complaint("w.bin", row.bytes);
+    CAPTURE(told);
+    CHECK(has(told, ": this is "));
+    CHECK(has(told, row.name));
+    CHECK(has(told, "tern reads safetensors files"));
+  }
+}
+
+TEST_CASE("foreign files that Python reads come with the line that converts them") {
+  const std::string torch = complaint("it's one.pt", kZip + "archive/data.pkl");
+  CHECK(has(torch, "\n  python3 -c '"));
+  CHECK(has(torch, "weights_only=True"));
+  CHECK(torch.ends_with("it'\\''s one.safetensors'"));
+  CHECK(has(complaint("a.npz", kZip + "x.npy"), "numpy.load"));
+  CHECK_FALSE(has(complaint("a.gguf", "GGUF\3\0\0\0\0\0\0\0"s), "python3"));
+}
+
+TEST_CASE("a safetensors file is none of them, whatever its length looks like") {
+  // A header of 0x04034B50 bytes begins as zip archives do, one of 0x1208 bytes as ONNX does.
+  for (const uint64_t length : {uint64_t{0x04034B50}, uint64_t{0x120708}}) {
+    std::string bytes(8, '\0');
+    for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(length >> 8 * i);
+    CHECK(has(complaint("x", bytes + "{}"), "truncated"));
+    bytes += "{}";
+    bytes.resize(8 + length, ' ');
+    CHECK(complaint("x", bytes) == "");
+  }
+  for (const std::string& bytes : {""s, "P"s, "\x80"s, "12345678"s, "\0\0\0\0\0\0\0\0"s})
+    CHECK_FALSE(has(complaint("x", bytes), ": this is "));
+}
+
+}  // namespace
+}  // namespace tern::test_foreign_file
