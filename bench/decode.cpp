@@ -10,15 +10,12 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 
+#include "tern/apps/common/command_line.h"
 #include "tern/apps/translate/translator.h"
-#include "tern/core/base/precision.h"
-#include "tern/core/base/threads.h"
 #include "tern/data/text/lines.h"
 
 namespace {
@@ -50,30 +47,33 @@ void write_tokens(const std::string& path, const std::vector<std::vector<int64_t
                        fmt::join(found[i][0].tokens, " "));
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Translates and says what it took.");
+struct Flags {
   std::string model, source, tokens, precision = "f32";
   SearchOptions search;
   int threads = 1, rounds = 3;
-  app.add_option("--model", model)->required();
-  app.add_option("--source", source)->required();
-  app.add_option("--beam", search.beam);
-  app.add_flag("--int8", search.int8);
-  app.add_option("--precision", precision);
-  app.add_option("--threads", threads);
-  app.add_option("--rounds", rounds);
-  app.add_option("--tokens", tokens);
-  CLI11_PARSE(app, argc, argv);
-  set_num_threads(threads);
-  const MatmulPrecisionScope scope(matmul_precision(precision));
-  Translator t = load_translator(model);
+};
+
+void add_settings(apps::Settings& s, Flags& f) {
+  s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
+  s.text("source", f.source, "FILE", "sentences").must_be_given();
+  s.number("beam", f.search.beam, apps::kCount, "hypotheses of a sentence");
+  s.toggle("int8", f.search.int8, "round the weights to 8 bits");
+  s.number("rounds", f.rounds, apps::kCount, "times that all is translated");
+  s.text("tokens", f.tokens, "FILE", "receives \"source ids ||| target ids\" of every line");
+  apps::add_precision(s, f.precision);
+  apps::add_threads(s, f.threads);
+}
+
+int run(const Flags& f) {
+  Translator t = load_translator(f.model);
   std::vector<std::vector<int64_t>> sources;
-  for (const std::string& line : data::read_lines(source))
+  for (const std::string& line : data::read_lines(f.source))
     sources.push_back(t.tokenizers.source.encode(line));
+  SearchOptions search = f.search;
   search.log_probs = false;
   const Search decode(std::move(t.model), search);
   decode(std::span(sources).first(std::min<size_t>(64, sources.size())));
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < f.rounds; ++round) {
     const Usage before = usage();
     const auto found = decode(sources);
     const Usage after = usage();
@@ -84,7 +84,7 @@ int run(int argc, char** argv) {
         "{{\"cpu_s\": {:.4f}, \"sentences_per_s\": {:.1f}, \"tokens\": {}, "
         "\"peak_rss_mb\": {}}}\n",
         (after.cpu - before.cpu) / n * 1000, n / (after.wall - before.wall), said, after.peak_mb);
-    if (round == 0 && !tokens.empty()) write_tokens(tokens, sources, found);
+    if (round == 0 && !f.tokens.empty()) write_tokens(f.tokens, sources, found);
   }
   return 0;
 }
@@ -92,10 +92,11 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "decode_bench: " << e.what() << '\n';
-    return 1;
-  }
+  Flags flags;
+  const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
+                              .run = [&] { return run(flags); }};
+  const auto program = [&] {
+    return apps::Program{"decode_bench", "Translates and says what it took.", {command}};
+  };
+  return apps::run_program("decode_bench", program, argc, argv);
 }

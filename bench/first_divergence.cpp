@@ -8,34 +8,48 @@
 //   first_divergence torch.safetensors tern.safetensors
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-
-#include "tern/apps/common/app.h"
-#include "tern/apps/common/flags.h"
+#include "tern/apps/common/command_line.h"
 #include "tern/core/tools/recordings.h"
+
+namespace tern::bench {
+namespace {
+
+struct Flags {
+  std::string first, second;
+  DivergenceOptions options;
+  bool all = false;
+};
+
+void add_settings(apps::Settings& s, Flags& f) {
+  s.text("first", f.first, "FILE", "recording, whose order counts").flag("first").must_be_given();
+  s.text("second", f.second, "FILE", "recording").flag("second").must_be_given();
+  s.number("rtol", f.options.rtol, {}, "allowed, as a share of the largest element");
+  s.number("atol", f.options.atol, {}, "allowed beside that");
+  s.toggle("all", f.all, "print every comparison");
+}
+
+int run(const Flags& f) {
+  const Divergence found =
+      first_divergence(load_safetensors(f.first), load_safetensors(f.second), f.options);
+  if (f.all)
+    for (const Comparison& c : found.compared)
+      fmt::print("{} {}\n", c.differs ? "DIFFERS" : "ok     ", c.line());
+  fmt::print("{}", found.report());
+  return found.first() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace tern::bench
 
 int main(int argc, char** argv) {
   using namespace tern;
-  return apps::run_app("first_divergence", [&] {
-    std::string first, second;
-    DivergenceOptions options;
-    bool all = false;
-    CLI::App app("Finds the first layer at which two recordings of a model part.");
-    app.option_defaults()->always_capture_default();
-    app.add_option("first", first, "recording, whose order counts")->required();
-    app.add_option("second", second, "recording")->required();
-    app.add_option("--rtol", options.rtol, "allowed, as a share of the largest element")
-        ->transform(apps::number_rule({}, false));
-    app.add_option("--atol", options.atol, "allowed beside that")
-        ->transform(apps::number_rule({}, false));
-    app.add_flag("--all", all, "print every comparison");
-    if (!apps::parse_flags(app, argc, argv)) return 0;
-    const Divergence found =
-        first_divergence(load_safetensors(first), load_safetensors(second), options);
-    if (all)
-      for (const Comparison& c : found.compared)
-        fmt::print("{} {}\n", c.differs ? "DIFFERS" : "ok     ", c.line());
-    fmt::print("{}", found.report());
-    return found.first() ? 1 : 0;
-  });
+  bench::Flags flags;
+  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
+                              .run = [&] { return bench::run(flags); }};
+  const auto program = [&] {
+    return apps::Program{"first_divergence",
+                         "Finds the first layer at which two recordings of a model part.",
+                         {command}};
+  };
+  return apps::run_program("first_divergence", program, argc, argv);
 }

@@ -2,68 +2,171 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-#include <type_traits>
+#include <algorithm>
+#include <map>
 
 #include "tern/apps/common/app.h"
-#include "tern/apps/common/flags.h"
+#include "tern/apps/common/help.h"
 #include "tern/apps/common/run_record.h"
+#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/suggest.h"
+#include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
 
-template <class T>
-void add_value(CLI::App& app, const Setting& s, T& value) {
-  CLI::Option* option = app.add_option(s.flags, value, s.about)->type_name(s.type);
-  if constexpr (std::is_arithmetic_v<T>) {
-    option->transform(number_rule(s.bounds, std::is_integral_v<T>));
-  } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-    option->delimiter(',')->transform(number_rule(s.bounds, true));
-  } else if (!s.words.empty()) {
-    if constexpr (!std::is_same_v<T, std::string>) option->delimiter(',');
-    option->check(word_rule(s.words));
+using Words = std::vector<std::string>;
+
+bool contains(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_dashed(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+// Gives each word of a command line to a row of the settings.
+class Reader {
+ public:
+  struct Found {
+    std::string name;  // of the flag, as it was written
+    Words words;
+  };
+
+  Reader(const Settings& list, const Words& words) : list_(list), words_(words) {
+    while (at_ < words_.size()) {
+      const std::string& word = words_[at_++];
+      if (word == "--" && !only_values_) {
+        only_values_ = true;
+      } else if (const Setting* flag = flag_of(word)) {
+        take(*flag, word);
+      } else if (const Setting* value = positional(word)) {
+        found_[value].name = value->flags;
+        found_[value].words.push_back(word);
+      } else {
+        unknown_.push_back(word);
+      }
+    }
   }
-  if constexpr (requires { value.empty(); })
-    if (value.empty()) option->default_str("");  // and not "[]"
-  if (s.required) option->required();
-  if (s.repeated) option->allow_extra_args(false);  // or "[END]" would be taken for a list
+
+  const Found* find(const Setting& s) const {
+    const auto found = found_.find(&s);
+    return found == found_.end() ? nullptr : &found->second;
+  }
+  // A word that is neither flag nor value: the first flag among them, or empty if there is none.
+  std::string unknown() const {
+    const auto flag = std::find_if(unknown_.begin(), unknown_.end(), is_dashed);
+    return flag != unknown_.end() ? *flag : unknown_.empty() ? "" : unknown_[0];
+  }
+
+ private:
+  const Setting* flag_of(const std::string& word) const {
+    if (!is_dashed(word) || only_values_) return nullptr;
+    const std::string name = word.substr(0, word.find('='));
+    for (const Setting& s : list_.rows())
+      if (contains(s.names(), name)) return &s;
+    return nullptr;
+  }
+
+  const Setting* positional(const std::string& word) const {
+    if (is_dashed(word) && !only_values_) return nullptr;
+    for (const Setting& s : list_.rows())
+      if (s.is_positional() && (s.is_list() || !find(s))) return &s;
+    return nullptr;
+  }
+
+  void take(const Setting& s, const std::string& word) {
+    const size_t equals = word.find('=');
+    Found& found = found_[&s];
+    found.name = word.substr(0, equals);
+    check(found.words.empty() || s.is_list() || s.repeated, "{} is given twice", found.name);
+    if (equals != word.npos) {
+      found.words.push_back(word.substr(equals + 1));
+    } else if (s.is_toggle()) {
+      found.words.emplace_back("true");
+    } else {
+      check(at_ < words_.size() && !flag_of(words_[at_]), "{0} needs a value: {0} {1}", found.name,
+            value_text(s));
+      found.words.push_back(words_[at_++]);
+    }
+    while (s.is_list() && at_ < words_.size() && !is_dashed(words_[at_]))
+      found.words.push_back(words_[at_++]);
+  }
+
+  const Settings& list_;
+  const Words& words_;
+  size_t at_ = 0;
+  bool only_values_ = false;  // behind "--"
+  std::map<const Setting*, Found> found_;
+  Words unknown_;
+};
+
+Words flags_of(const Settings& list) {
+  Words names;
+  for (const Setting& s : list.rows())
+    for (const std::string& name : s.names())
+      if (is_dashed(name)) names.push_back(name);
+  return names;
 }
 
-void add_flag(CLI::App& app, const Setting& s) {
-  if (s.flags.empty()) return;
-  if (bool* const* on = std::get_if<bool*>(&s.value))
-    app.add_flag(s.flags, **on, s.about);
-  else
-    std::visit(
-        [&]<class T>(T* value) {
-          if constexpr (!std::is_same_v<T, bool>) add_value(app, s, *value);
-        },
-        s.value);
+// What is said of a word that is neither flag nor value; `command` is nullptr if none was named.
+std::string about_unknown(const Program& program, const Command* command, const Settings& list,
+                          const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  if (is_dashed(word) && !contains(flags_of(list), flag)) {  // else it stands behind "--"
+    std::string meant = did_you_mean(flag, flags_of(list));
+    for (const Command& c : program.commands)
+      if (!command && meant.empty() && contains(flags_of(CommandRows(c).list), flag))
+        meant = fmt::format("; did you mean {} {} {}?", program.name, c.name, flag);
+    return fmt::format("{} no flag {}{}",
+                       command && !command->name.empty() ? command->name + " has" : "there is",
+                       flag, meant);
+  }
+  if (command) return fmt::format("nothing takes the word '{}'; flags begin with --", word);
+  Words names;
+  for (const Command& c : program.commands) names.push_back(c.name);
+  const std::string meant = did_you_mean(word, names);
+  return fmt::format("there is no command '{}'{} The commands are {}", word,
+                     meant.empty() ? "." : meant, fmt::join(names, ", "));
 }
 
-Settings list_of(const Command& command) {
-  Settings list;
-  if (command.settings) command.settings(list);
-  return list;
+// Gives the settings their values. Error where a word or a value is wrong, or a flag is missing.
+void assign(const Program& program, const Command* command, const Settings& list,
+            const Reader& reader) {
+  const std::string unknown = reader.unknown();
+  check(unknown.empty(), "{} (see --help)", about_unknown(program, command, list, unknown));
+  for (const Setting& s : list.rows())
+    check(!s.required || reader.find(s), "{} is missing: {} (see --help)", s.names()[0], s.about);
+  for (const Setting& s : list.rows())
+    if (const Reader::Found* found = reader.find(s)) {
+      set_from_words(s, found->name, found->words);
+      if (s.turned_off_by(found->name)) {
+        bool& on = *std::get<bool*>(s.value);
+        on = !on;
+      }
+    }
+}
+
+// --print-man and --print-completion; false if they were not asked for.
+bool print_generated(const Program& program, const Words& words) {
+  const std::string flag = words.empty() ? "" : words[0], shell = words.size() > 1 ? words[1] : "";
+  if (flag == "--print-man") {
+    print(man_page(program, tern_version()));
+    return true;
+  }
+  if (flag != "--print-completion") return false;
+  check(shell == "bash" || shell == "zsh", "--print-completion is for bash or zsh, not '{}'",
+        shell);
+  print(shell == "bash" ? bash_completion(program) : zsh_completion(program));
+  return true;
 }
 
 // Flags that would change nothing are refused rather than ignored.
 void check_flags_count(const Settings& list, const Given& given) {
   for (const Setting& s : list.rows())
-    if (!s.counts) given.check_none({s.flags.substr(0, s.flags.find(','))}, s.why);
-}
-
-// The options of a command, its own or the program's.
-CLI::App* add_command(CLI::App& program, const Command& command) {
-  CLI::App* app =
-      command.name.empty() ? &program : program.add_subcommand(command.name, command.about);
-  app->option_defaults()->always_capture_default();
-  const Settings list = list_of(command);
-  for (const Setting& s : list.rows()) add_flag(*app, s);
-  return app;
+    if (!s.counts) given.check_none(s.names(), s.why);
 }
 
 void use_threads(Settings& list) {
@@ -75,8 +178,8 @@ void use_threads(Settings& list) {
 }  // namespace
 
 bool Given::operator()(const std::string& flag) const {
-  const CLI::Option* option = app_.get_option_no_throw(flag);
-  return option && option->count() > 0;
+  return std::any_of(flags_.begin(), flags_.end(),
+                     [&](const Words& names) { return contains(names, flag); });
 }
 
 void Given::check_none(const std::vector<std::string>& flags, const std::string& why) const {
@@ -86,24 +189,39 @@ void Given::check_none(const std::vector<std::string>& flags, const std::string&
 
 void Given::check_beside(const std::string& flag, const std::vector<std::string>& allowed,
                          const std::string& why) const {
-  check_flags_beside(app_, flag, allowed, why);
+  for (const Words& names : flags_)
+    check(names[0] == flag || contains(allowed, names[0]), "{} cannot be given with {}: {}",
+          names[0], flag, why);
 }
 
 const Command* parse(const Program& program, int argc, char** argv) {
-  CLI::App app(program.about, program.name);
-  app.get_formatter()->column_width(36);
-  app.require_subcommand(0, 1);
-  std::vector<CLI::App*> apps;
-  for (const Command& command : program.commands) apps.push_back(add_command(app, command));
-  if (!parse_flags(app, argc, argv)) return nullptr;
-  size_t chosen = 0;
-  for (size_t i = 0; i < apps.size(); ++i)
-    if (apps[i] != &app && apps[i]->parsed()) chosen = i;
-  const Command& command = program.commands[chosen];
-  const Given given(*apps[chosen], command_line(argc, argv));
-  if (command.check) command.check(given);
-  check_flags_count(list_of(command), given);
-  return &command;
+  Words words(argv + 1, argv + argc);
+  if (print_generated(program, words)) return nullptr;
+  const Command* command = &program.commands[0];
+  if (!command->name.empty() && !words.empty()) {
+    const auto named = std::find_if(program.commands.begin(), program.commands.end(),
+                                    [&](const Command& c) { return c.name == words[0]; });
+    command = named == program.commands.end() ? nullptr : &*named;
+    if (command) words.erase(words.begin());
+  }
+  const CommandRows rows(command ? *command : Command{});
+  const Reader reader(rows.list, words);
+  if (reader.find(*rows.help)) {
+    print(help_text(program, command, help_columns()));
+    return nullptr;
+  }
+  if (reader.find(*rows.version)) {
+    print(fmt::format("{} (tern) {}\n", program.name, tern_version()));
+    return nullptr;
+  }
+  assign(program, command, rows.list, reader);
+  std::vector<Words> flags;
+  for (const Setting& s : rows.list.rows())
+    if (reader.find(s)) flags.push_back(s.names());
+  const Given given(std::move(flags), command_line(argc, argv));
+  if (command->check) command->check(given);
+  check_flags_count(CommandRows(*command).list, given);  // by the values that they have now
+  return command;
 }
 
 int run_program(const std::string& name, const std::function<Program()>& make, int argc,
@@ -112,9 +230,9 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     const Program program = make();
     const Command* command = parse(program, argc, argv);
     if (!command) return 0;
-    Settings list = list_of(*command);
-    use_threads(list);
-    const Setting* s = list.find("precision");
+    CommandRows rows(*command);
+    use_threads(rows.list);
+    const Setting* s = rows.list.find("precision");
     const std::string precision = s ? *std::get<std::string*>(s->value) : "f32";
     const MatmulPrecisionScope scope(matmul_precision(precision));
     return command->run();
@@ -139,13 +257,17 @@ bool has_flag(const std::string& flag, int argc, char** argv) {
 }
 
 Setting& add_threads(Settings& s, int& threads) {
-  return s.number("threads", threads, {0, 1024}, "0: all cores").not_in_files();
+  return s.number("threads", threads, {0, 1024}, "0: all cores")
+      .not_in_files()
+      .group(Group::memory);
 }
 
 Setting& add_precision(Settings& s, std::string& precision) {
-  return s.word("precision", precision, {"f32", "bf16"},
-                "of matrix products: bf16 rounds what goes into them, for processors with AMX or "
-                "AVX512_BF16");
+  return s
+      .word("precision", precision, {"f32", "bf16"},
+            "of matrix products: bf16 rounds what goes into them, for processors with AMX or "
+            "AVX512_BF16")
+      .group(Group::memory);
 }
 
 }  // namespace tern::apps

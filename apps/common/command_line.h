@@ -7,16 +7,14 @@
 
 #include "tern/apps/common/settings.h"
 
-namespace CLI {
-class App;
-}
-
 namespace tern::apps {
 
 /// What a command line said.
 class Given {
  public:
-  Given(const CLI::App& app, std::string text) : app_(app), text_(std::move(text)) {}
+  /// `flags`: the names of each flag that was given.
+  Given(std::vector<std::vector<std::string>> flags, std::string text)
+      : flags_(std::move(flags)), text_(std::move(text)) {}
   /// Whether it has the flag "--lr".
   bool operator()(const std::string& flag) const;
   /// Error "FLAG would change nothing: WHY" for each of the flags that it has.
@@ -28,7 +26,7 @@ class Given {
   const std::string& text() const { return text_; }
 
  private:
-  const CLI::App& app_;
+  std::vector<std::vector<std::string>> flags_;
   std::string text_;
 };
 
@@ -41,15 +39,19 @@ struct Command {
   std::function<void(const Given&)> check = {};
   /// The exit code.
   std::function<int()> run = {};
+  std::string examples = {};  ///< lines, each a command; of a program with one command its own
 };
 
 struct Program {
-  std::string name, about;
+  std::string name, about;        ///< about: lines, each a paragraph
   std::vector<Command> commands;  ///< the first is done where none is named
+  std::string more = {};          ///< lines that --help ends with
 };
 
 /// Reads the flags into what the settings point at and gives the command; nullptr if it asked for
-/// help or the version, which is then printed. Wrong flags throw Error.
+/// help or the version, which is then printed. Wrong flags throw Error, which names the one that
+/// was likely meant. Beside the flags of the rows there are --help and --version, and in front of
+/// all others, for whoever installs the program, --print-man and --print-completion bash|zsh.
 const Command* parse(const Program& program, int argc, char** argv);
 
 /// A whole program: parses, runs, and gives the exit code (see run_app).

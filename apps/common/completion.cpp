@@ -1,9 +1,7 @@
 // Completion of flags, their values and commands for bash and zsh.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "tern/apps/common/program_text.h"
+#include "tern/apps/common/help.h"
 
 namespace tern::apps {
 namespace {
@@ -12,41 +10,59 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
   return fmt::format("{}", fmt::join(words, between));
 }
 
-std::vector<std::string> command_names(const ProgramText& program) {
+using Rows = std::vector<const Setting*>;
+
+// Those with a flag, or of a word without one.
+Rows rows_of(const Settings& list) {
+  Rows rows;
+  for (const Setting& s : list.rows())
+    if (!s.flags.empty()) rows.push_back(&s);
+  return rows;
+}
+
+// What all shells are told: the commands, or of a program with only one its flags alone.
+std::vector<Command> commands_of(const Program& p) {
+  return p.commands[0].name.empty() ? std::vector<Command>() : p.commands;
+}
+Command program_command(const Program& p) {
+  return p.commands[0].name.empty() ? p.commands[0] : Command{};
+}
+
+std::vector<std::string> flag_names(const Settings& list) {
   std::vector<std::string> names;
-  for (const CommandText& c : program.commands) names.push_back(c.name);
+  for (const Setting* s : rows_of(list))
+    if (!s->is_positional())
+      for (const std::string& name : s->names()) names.push_back(name);
   return names;
 }
 
-std::vector<std::string> flag_names(const CommandText& command) {
-  std::vector<std::string> names;
-  for (const FlagText& flag : command.flags)
-    if (!flag.positional) names.insert(names.end(), flag.names.begin(), flag.names.end());
-  return names;
+bool takes_folder(const Setting& s) { return s.type == "DIR"; }
+bool takes_file(const Setting& s) {
+  return s.type.find("FILE") != s.type.npos || s.type.find("DIR|") != s.type.npos;
 }
 
 // ---- bash -------------------------------------------------------------------------------------
 
 // How the words behind a flag are found.
-std::string bash_values(const FlagText& flag) {
-  if (const auto words = flag.choices(); !words.empty())
+std::string bash_values(const Setting& s) {
+  if (const auto words = s.choices(); !words.empty())
     return fmt::format("compgen -W '{}' -- \"$cur\"", joined(words));
-  if (flag.takes_folder()) return "compgen -d -- \"$cur\"";
-  if (flag.takes_file()) return "compgen -f -- \"$cur\"";
+  if (takes_folder(s)) return "compgen -d -- \"$cur\"";
+  if (takes_file(s)) return "compgen -f -- \"$cur\"";
   return "";
 }
 
 // Cases "COMMAND FLAG" for the flags that take a value.
-std::string bash_cases(const CommandText& command, const std::string& name, bool many) {
+std::string bash_cases(const Settings& list, const std::string& command, bool many) {
   std::string cases;
-  for (const FlagText& flag : command.flags) {
-    if (flag.positional || flag.value.empty() || (many && !flag.many)) continue;
-    const std::string values = bash_values(flag);
+  for (const Setting* s : rows_of(list)) {
+    if (s->is_positional() || s->is_toggle() || (many && !s->is_list())) continue;
+    const std::string values = bash_values(*s);
     if (many && values.empty()) continue;
     std::vector<std::string> patterns;
-    for (const std::string& n : flag.names) patterns.push_back(fmt::format("'{} {}'", name, n));
+    for (const std::string& n : s->names()) patterns.push_back(fmt::format("'{} {}'", command, n));
     cases += fmt::format("    {})", joined(patterns, " | "));
-    if (flag.takes_folder() || flag.takes_file()) cases += " compopt -o filenames 2>/dev/null;";
+    if (takes_folder(*s) || takes_file(*s)) cases += " compopt -o filenames 2>/dev/null;";
     if (!values.empty()) cases += fmt::format(" mapfile -t COMPREPLY < <({});", values);
     cases += " return ;;\n";
   }
@@ -100,73 +116,73 @@ std::string zsh_quoted(const std::string& text) {
   return out;
 }
 
-std::string zsh_values(const FlagText& flag) {
+std::string zsh_values(const Setting& s) {
   std::string action;
-  if (const auto words = flag.choices(); !words.empty())
+  if (const auto words = s.choices(); !words.empty())
     action = "(" + joined(words) + ")";
-  else if (flag.takes_folder())
+  else if (takes_folder(s))
     action = "_files -/";
-  else if (flag.takes_file())
+  else if (takes_file(s))
     action = "_files";
-  const std::string name = flag.names.back();
+  const std::string name = s.names().back();
   return fmt::format(":{}:{}", name.substr(name.find_first_not_of('-')), action);
 }
 
-std::string zsh_flag(const FlagText& flag) {
-  const std::string about = fmt::format("[{}]", zsh_quoted(flag.about));
-  if (flag.positional) return fmt::format("'*:{}:'", zsh_quoted(flag.names[0]));
-  const std::string none = fmt::format("({})", joined(flag.names));
+std::string zsh_flag(const Setting& s) {
+  if (s.is_positional()) return fmt::format("'*:{}:'", zsh_quoted(s.flags));
   std::string out;
-  for (const std::string& name : flag.names) {
-    const bool takes = !flag.value.empty();
-    const std::string front = flag.many ? "*" : none;
-    out += fmt::format("{}'{}{}{}{}{}'", out.empty() ? "" : " ", front, name,
-                       takes && name.starts_with("--") ? "=" : "", about,
-                       takes ? zsh_values(flag) : "");
-  }
+  for (const std::string& name : s.names())
+    out += fmt::format("{}'{}{}{}[{}]{}'", out.empty() ? "" : " ",
+                       s.is_list() || s.repeated ? "*" : fmt::format("({})", joined(s.names())),
+                       name, !s.is_toggle() && name.starts_with("--") ? "=" : "",
+                       zsh_quoted(s.about), s.is_toggle() ? "" : zsh_values(s));
   return out;
 }
 
-std::string zsh_arguments(const CommandText& command, const std::string& indent) {
+std::string zsh_arguments(const Settings& list, const std::string& indent) {
   std::string out = indent + "_arguments -S";
-  for (const FlagText& flag : command.flags)
-    out += fmt::format(" \\\n{}  {}", indent, zsh_flag(flag));
+  for (const Setting* s : rows_of(list)) out += fmt::format(" \\\n{}  {}", indent, zsh_flag(*s));
   return out;
 }
 
 }  // namespace
 
-std::string bash_completion(const ProgramText& p) {
-  std::string values = bash_cases(p, "", false), many = bash_cases(p, "", true), flags;
-  for (const CommandText& c : p.commands) {
-    values += bash_cases(c, c.name, false);
-    many += bash_cases(c, c.name, true);
-    flags += fmt::format("    {}) words='{}' ;;\n", c.name, joined(flag_names(c)));
+std::string bash_completion(const Program& p) {
+  std::string values, many, flags;
+  std::vector<std::string> names;
+  const auto add = [&](const Command& c, const std::string& words, const char* pattern) {
+    const CommandRows rows(c);
+    values += bash_cases(rows.list, c.name, false);
+    many += bash_cases(rows.list, c.name, true);
+    flags +=
+        fmt::format("    {}) words='{}{}' ;;\n", pattern, words, joined(flag_names(rows.list)));
+  };
+  for (const Command& c : commands_of(p)) {
+    names.push_back(c.name);
+    add(c, "", c.name.c_str());
   }
-  std::vector<std::string> first = command_names(p);
-  const std::vector<std::string> own = flag_names(p);
-  first.insert(first.end(), own.begin(), own.end());
-  flags += fmt::format("    *) words='{}' ;;\n", joined(first));
-  const std::vector<std::string> names = command_names(p);
+  add(program_command(p), names.empty() ? "" : joined(names) + " ", "*");
   return fmt::format(kBash, fmt::arg("name", p.name),
                      fmt::arg("commands", names.empty() ? "''" : joined(names, " | ")),
                      fmt::arg("values", values), fmt::arg("many", many), fmt::arg("flags", flags));
 }
 
-std::string zsh_completion(const ProgramText& p) {
+std::string zsh_completion(const Program& p) {
   std::string out =
       fmt::format("#compdef {0}\n# zsh completion for {0}, generated from its flags.\n", p.name);
-  if (p.commands.empty()) return out + zsh_arguments(p, "") + "\n";
-  out += "local curcontext=$curcontext state line ret=1\n";
-  out += zsh_arguments(p, "").replace(0, 13, "_arguments -C -S");
-  out += " \\\n  '1:command:((";
-  for (const CommandText& c : p.commands)
-    out += fmt::format("{}{}\\:\"{}\"", &c == &p.commands[0] ? "" : " ", c.name,
+  const std::string own = zsh_arguments(CommandRows(program_command(p)).list, "");
+  const std::vector<Command> commands = commands_of(p);
+  if (commands.empty()) return out + own + "\n";
+  out += "local curcontext=$curcontext state line ret=1\n_arguments -C" +
+         own.substr(std::string("_arguments").size()) + " \\\n  '1:command:((";
+  for (const Command& c : commands)
+    out += fmt::format("{}{}\\:\"{}\"", &c == &commands[0] ? "" : " ", c.name,
                        zsh_quoted(zsh_quoted(c.about)));
   out += "))' \\\n  '*::argument:->argument' && ret=0\n";
   out += "[[ $state == argument ]] && case $words[1] in\n";
-  for (const CommandText& c : p.commands)
-    out += fmt::format("  {})\n{} && ret=0\n    ;;\n", c.name, zsh_arguments(c, "    "));
+  for (const Command& c : commands)
+    out += fmt::format("  {})\n{} && ret=0\n    ;;\n", c.name,
+                       zsh_arguments(CommandRows(c).list, "    "));
   return out + "esac\nreturn ret\n";
 }
 

@@ -1,10 +1,9 @@
 // The manual page of a program, section 1.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 
-#include "tern/apps/common/program_text.h"
+#include "tern/apps/common/help.h"
 
 namespace tern::apps {
 namespace {
@@ -28,55 +27,50 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-// Each line a paragraph.
-std::string paragraphs(const std::string& text) {
+std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + roff(text) + "\\fR"; }
+
+std::string paragraphs(const std::string& text, const char* request = ".PP") {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    if (end > at) out += ".PP\n" + roff(text.substr(at, end - at)) + "\n";
-    at = end + 1;
-  }
+  for (const std::string& line : lines_of(text))
+    out += fmt::format("{}\n{}\n", request, roff(line));
   return out;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 // "trains language models": what follows "NAME \-".
 std::string summary(const std::string& about) {
-  std::string line = first_line(about);
-  if (!line.empty() && line.back() == '.') line.pop_back();
+  std::string line = about.substr(0, about.find('\n'));
+  if (line.ends_with('.')) line.pop_back();
   if (!line.empty()) line[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(line[0])));
   return line;
 }
 
-std::string flag_entry(const FlagText& flag) {
-  std::vector<std::string> names;
-  for (const std::string& name : flag.names) names.push_back("\\fB" + roff(name) + "\\fR");
-  std::string out = fmt::format(".TP\n{}", fmt::join(names, ", "));
-  if (!flag.value.empty() && !flag.positional) out += " \\fI" + roff(flag.value) + "\\fR";
-  out += "\n" + roff(flag.about);
-  if (flag.required) out += " (required)";
-  if (!flag.by_default.empty()) out += fmt::format(" [{}]", roff(flag.by_default));
-  return out + "\n";
+std::string flag_entry(const Setting& s) {
+  std::string out = ".TP\n";
+  for (const std::string& name : s.names()) out += (out.back() == '\n' ? "" : ", ") + bold(name);
+  if (!s.is_toggle() && !s.is_positional()) out += " " + italic(value_text(s));
+  return fmt::format("{}\n{}\n", out, roff(about_text(s)));
 }
 
-std::string entries(const CommandText& command) {
+// The flags and examples of a command; of a program with many, of none.
+std::string entries(const Command& command) {
   std::string out;
-  for (const FlagText& flag : command.flags) out += flag_entry(flag);
-  return out;
+  const CommandRows rows(command);
+  for (const auto& [name, group] : flag_groups(rows.list)) {
+    out += fmt::format(".PP\n{}\n", italic(name));
+    for (const Setting* s : group) out += flag_entry(*s);
+  }
+  return command.examples.empty() ? out : out + paragraphs("Examples:\n" + command.examples);
 }
 
-std::string synopsis(const ProgramText& p) {
-  auto line = [&](const std::string& command, const CommandText& c) {
-    std::string text = fmt::format("\\fB{}\\fR{}", roff(p.name), command);
-    text += " [\\fIflags\\fR]";
-    for (const FlagText& flag : c.flags)
-      if (flag.positional) text += fmt::format(" \\fI{}\\fR", roff(flag.names[0]));
-    return text + "\n";
-  };
-  if (p.commands.empty()) return line("", p);
-  std::string out = fmt::format("\\fB{}\\fR\n", roff(p.name));
-  for (const CommandText& c : p.commands) out += ".br\n" + line(" \\fB" + roff(c.name) + "\\fR", c);
+std::string synopsis(const Program& p) {
+  std::string out;
+  for (const Command& c : p.commands) {
+    out += fmt::format("{}{}", out.empty() ? "" : ".br\n", bold(p.name));
+    if (!c.name.empty()) out += " " + bold(c.name);
+    for (const std::string& word : usage_words(CommandRows(c).list)) out += " " + roff(word);
+    out += "\n";
+  }
   return out;
 }
 
@@ -93,8 +87,11 @@ The training diverged, or something unexpected happened; of \fB\-\-dry\-run\fR: 
 A flag or a file is wrong; a line on standard error says which.
 .TP
 130
-A signal stopped it; a training has saved itself and goes on with \fB\-\-resume\fR.
+A signal stopped it; a training has saved itself, and \fB\-\-resume\fR continues it.
 .SH ENVIRONMENT
+.TP
+\fBCOLUMNS\fR
+The width of the lines of \fB\-\-help\fR, if it is not that of the terminal.
 .TP
 \fBNO_COLOR\fR
 If it is not empty, no colours are shown.
@@ -108,18 +105,20 @@ Threads to use where \fB\-\-threads\fR does not say.
 
 }  // namespace
 
-std::string man_page(const ProgramText& p, const std::string& version) {
+std::string man_page(const Program& p, const std::string& version) {
   std::string title = p.name;
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::string out = fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", title,
                                 version);  // flags are not to be hyphenated
   out += fmt::format(".SH NAME\n{} \\- {}\n", p.name, roff(summary(p.about)));
   out += ".SH SYNOPSIS\n" + synopsis(p);
-  out += ".SH DESCRIPTION\n" + paragraphs(p.about);
-  out += ".SH OPTIONS\n" + entries(p);
-  if (!p.commands.empty()) out += ".SH COMMANDS\n";
-  for (const CommandText& c : p.commands)
-    out += fmt::format(".SS {} {}\n{}", p.name, c.name, paragraphs(c.about)) + entries(c);
+  out += ".SH DESCRIPTION\n" + paragraphs(p.about + "\n" + p.more);
+  const bool several = !p.commands[0].name.empty();
+  out += ".SH OPTIONS\n" + entries(several ? Command{} : p.commands[0]);
+  if (several) out += ".SH COMMANDS\n";
+  for (const Command& c : p.commands)
+    if (several)
+      out += fmt::format(".SS {} {}\n{}{}", p.name, c.name, paragraphs(c.about), entries(c));
   return out + kEnd;
 }
 

@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
+#include "tern/apps/common/suggest.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {
 
-std::string bounds_text(const Bounds& b) {
-  if (!b.open_low && !b.open_high) return fmt::format("{:.15g} to {:.15g}", b.low, b.high);
-  return fmt::format("{} {:.15g} and {} {:.15g}", b.open_low ? "above" : "at least", b.low,
-                     b.open_high ? "below" : "at most", b.high);
+std::string number_rule(const Bounds& b, bool whole) {
+  const std::string kind = whole ? "a whole number" : "a number";
+  if (!b.open_low && !b.open_high)
+    return fmt::format("{} from {:.15g} to {:.15g}", kind, b.low, b.high);
+  return fmt::format("{} {} {:.15g} and {} {:.15g}", kind, b.open_low ? "above" : "of at least",
+                     b.low, b.open_high ? "below" : "at most", b.high);
 }
 
 bool is_in(const Bounds& b, double v) {
@@ -21,32 +26,88 @@ bool is_in(const Bounds& b, double v) {
 
 template <class T>
 void check_number(const Setting& s, const std::string& name, T value) {
-  check(is_in(s.bounds, static_cast<double>(value)), "{} is {}; {}", name, value,
-        bounds_text(s.bounds));
+  check(is_in(s.bounds, static_cast<double>(value)), "{} is {}; it must be {}", name, value,
+        number_rule(s.bounds, std::is_integral_v<T>));
 }
 
 void check_word(const Setting& s, const std::string& name, const std::string& word) {
   check(s.words.empty() || std::find(s.words.begin(), s.words.end(), word) != s.words.end(),
-        "{} is '{}'; one of {}", name, word, fmt::join(s.words, ", "));
+        "{} is '{}'; it must be one of {}{}", name, word, fmt::join(s.words, ", "),
+        did_you_mean(word, s.words));
 }
 
-void check_row(const Setting& s) {
-  const std::string name = s.key.substr(s.key.rfind('.') + 1);
+void check_setting(const Setting& s, const std::string& name) {
   std::visit(
       [&]<class T>(const T* value) {
-        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
           check_number(s, name, *value);
-        else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
-          for (const int64_t n : *value) check_number(s, name, n);
-        else if constexpr (std::is_same_v<T, std::string>)
+        } else if constexpr (std::is_same_v<T, std::string>) {
           check_word(s, name, *value);
-        else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+          for (const int64_t n : *value) check_number(s, name, n);
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           for (const std::string& word : *value) check_word(s, name, word);
+        }
       },
       s.value);
 }
 
+// Of a list that is a set.
+template <class T>
+void check_differ(const Setting& s, const std::string& name, const std::vector<T>& values) {
+  if (!s.type.ends_with("...")) return;
+  for (auto v = values.begin(); v != values.end(); ++v)
+    check(std::find(values.begin(), v, *v) == v, "{} names {} twice; once is enough", name, *v);
+}
+
+template <class T>
+T read_number(const Setting& s, const std::string& name, const std::string& word) {
+  double v = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), v);
+  const bool whole = std::is_integral_v<T>;
+  check(error == std::errc() && end == word.data() + word.size() && is_in(s.bounds, v) &&
+            (!whole || v == std::floor(v)),
+        "{} is '{}'; it must be {}", name, word, number_rule(s.bounds, whole));
+  return static_cast<T>(v);
+}
+
+bool read_bool(const std::string& name, const std::string& word) {
+  for (const char* yes : {"true", "on", "yes", "1"})
+    if (word == yes) return true;
+  for (const char* no : {"false", "off", "no", "0"})
+    if (word == no) return false;
+  fail(fmt::format("{} is '{}'; it must be true or false", name, word));
+}
+
+std::vector<std::string> split(const std::string& text, char between) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(between, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 }  // namespace
+
+std::vector<std::string> Setting::names() const {
+  if (flags.empty()) return {};
+  std::vector<std::string> names = split(flags, ',');
+  for (std::string& name : names) name.erase(0, name[0] == '!');
+  return names;
+}
+
+bool Setting::is_list() const {
+  const bool vector = std::holds_alternative<std::vector<std::string>*>(value) ||
+                      std::holds_alternative<std::vector<int64_t>*>(value);
+  return vector && !repeated;
+}
+
+std::vector<std::string> Setting::choices() const {
+  const bool numbers = !type.empty() && type.find_first_not_of("0123456789|") == type.npos;
+  return numbers ? split(type, '|') : words;
+}
 
 Setting& Setting::only_if(bool condition, std::string reason) {
   if (condition || !counts) return *this;
@@ -69,7 +130,6 @@ Setting& Settings::toggle(const std::string& key, bool& value, const char* about
 
 Setting& Settings::word(const std::string& key, std::string& value, std::vector<std::string> words,
                         const char* about) {
-  // The type lists the words: that is where completion reads them.
   Setting& s = add(key, &value, "", about);
   s.type = fmt::format("{}", fmt::join(words, "|"));
   s.words = std::move(words);
@@ -114,7 +174,34 @@ std::string recipe_text(const Settings& settings) {
 }
 
 void check_settings(const Settings& settings) {
-  for (const Setting& s : settings.rows()) check_row(s);
+  for (const Setting& s : settings.rows()) check_setting(s, s.key.substr(s.key.rfind('.') + 1));
+}
+
+void set_from_words(const Setting& s, const std::string& name,
+                    const std::vector<std::string>& words) {
+  std::vector<std::string> parts;
+  for (const std::string& word : words)
+    for (std::string& part : split(word, ',')) parts.push_back(std::move(part));
+  std::visit(
+      [&]<class T>(T* value) {
+        if constexpr (std::is_same_v<T, bool>) {
+          *value = read_bool(name, words[0]);
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          *value = read_number<T>(s, name, words[0]);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          *value = words[0];
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          *value = s.words.empty() ? words : parts;
+          check_differ(s, name, *value);
+        } else {
+          value->clear();
+          for (const std::string& part : parts)
+            value->push_back(read_number<int64_t>(s, name, part));
+          check_differ(s, name, *value);
+        }
+      },
+      s.value);
+  check_setting(s, name);
 }
 
 }  // namespace tern::apps

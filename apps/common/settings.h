@@ -38,6 +38,10 @@ inline constexpr Bounds kCount{1, 1e9}, kAnyCount{0, 1e9};
 inline constexpr Bounds kShare{0, 1, false, true};  ///< at least 0 and below 1
 inline constexpr Bounds kAboveZero{0, 1e15, true, false};
 
+/// What a flag is about: flags of one group stand together in --help and the manual page, in this
+/// order.
+enum class Group { options, data, model, training, optimizer, memory, run, help };
+
 /// A row of the list.
 struct Setting {
   std::string key;    ///< in files; "model.layers" is `layers` in the object `model`
@@ -57,11 +61,23 @@ struct Setting {
   bool object_may_be_missing = false;   ///< or the whole object that it is in
   bool required = false;                ///< the flag must be given
   bool repeated = false;                ///< a flag of texts that is given once for each
+  Group heading = Group::options;
   /// Called after a file was read that lacks it.
   std::function<void()> if_missing = {};
 
   /// Other names of the flag than --KEY; "" for none.
   Setting& flag(std::string names) { return flags = std::move(names), *this; }
+  /// The names of the flag: "--tie" and "--no-tie" of "--tie,!--no-tie".
+  std::vector<std::string> names() const;
+  bool turned_off_by(const std::string& name) const { return flags.ends_with("!" + name); }
+  /// Whether its value stands on the command line without a flag.
+  bool is_positional() const { return !flags.empty() && flags[0] != '-'; }
+  bool is_toggle() const { return std::holds_alternative<bool*>(value); }
+  /// Whether several words may follow the flag.
+  bool is_list() const;
+  /// The words that a value may be; empty if it may be others.
+  std::vector<std::string> choices() const;
+  Setting& group(Group g) { return heading = g, *this; }
   Setting& must_be_given() { return required = true, *this; }
   Setting& one_each() { return repeated = true, *this; }
   /// Error of the flag "--FLAG would change nothing: WHY" unless the condition holds.
@@ -117,6 +133,9 @@ class Settings {
     for (size_t i = first; i < rows_.size(); ++i) rows_[i].object_may_be_missing = came_later;
   }
 
+  /// The rows that follow are of this group.
+  void group(Group g) { group_ = g; }
+
   const std::deque<Setting>& rows() const { return rows_; }
   /// The row of a key; nullptr if there is none.
   Setting* find(const std::string& key);
@@ -128,12 +147,14 @@ class Settings {
                 .flags = flag_of(key),
                 .about = about,
                 .type = type,
-                .value = value});
+                .value = value,
+                .heading = group_});
   }
   static std::string flag_of(const std::string& key);
   Setting& put(Setting setting);
 
   std::deque<Setting> rows_;
+  Group group_ = Group::options;
   std::string prefix_;
 };
 
@@ -173,5 +194,11 @@ bool same_settings(const std::string& a, const std::string& b,
 /// Error unless every value is within its bounds and one of its words: flags have seen to that, but
 /// what a program sets itself may be anything.
 void check_settings(const Settings& settings);
+/// Gives a setting the value that these words of the command line say. Lists of numbers or choices
+/// may have commas between their values; a number may have an exponent. Error that calls the flag
+/// `name`: a value is out of bounds or none of the choices, or a list of a type that ends in "..."
+/// has one twice.
+void set_from_words(const Setting& setting, const std::string& name,
+                    const std::vector<std::string>& words);
 
 }  // namespace tern::apps

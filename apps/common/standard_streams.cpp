@@ -5,15 +5,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <sstream>
 
 #include "tern/core/base/terminal_text.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
+
+// Of UTF-8: a code point is taken for a column.
+int64_t width(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
 
@@ -69,8 +77,32 @@ void check_standard_output() {
   if (!flushed || std::ferror(stdout) != 0) fail_output(flushed ? 0 : error);
 }
 
+std::string wrapped(const std::string& line, int64_t columns, size_t indent) {
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  std::string out, row = line.substr(0, first);
+  bool empty = true;
+  for (size_t at = first; at < line.size();) {
+    const size_t end = std::min(line.find(' ', at), line.size());
+    const std::string word = line.substr(at, end - at);
+    if (!empty && width(row) + 1 + width(word) > columns) {
+      out += row + "\n";
+      row = std::string(first + indent, ' ');
+      empty = true;
+    }
+    row += (empty ? "" : " ") + word;
+    empty = false;
+    at = end + 1;
+  }
+  return out + row + "\n";
+}
+
 void complain(const std::string& line) {
-  std::fputs((terminal_text(line) + "\n").c_str(), stderr);
+  const int64_t columns = train::terminal_columns(stderr);
+  std::string text;
+  std::istringstream lines(terminal_text(line));
+  for (std::string part; std::getline(lines, part);)
+    text += columns > 0 && !part.starts_with("  ") ? wrapped(part, columns) : part + "\n";
+  std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -5,6 +5,7 @@
 // program, which gets them unchanged; only a terminal gets them cleaned.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <stdexcept>
 #include <string>
@@ -32,7 +33,13 @@ void check_standard_input();
 void check_written(std::ostream& out);
 void check_standard_output();
 
-/// A line on standard error, whatever becomes of it.
+/// The words of a line in lines of at most so many columns, each with a newline. The second and
+/// later ones begin `indent` columns further right than the first. A word that is longer than a
+/// line stays whole.
+std::string wrapped(const std::string& line, int64_t columns, size_t indent = 0);
+
+/// A line on standard error, whatever becomes of it. A terminal gets lines that fit its width, but
+/// for those of the text that begin with two spaces: commands that are to be copied.
 void complain(const std::string& line);
 /// Text on standard output. StreamError if it is known by now that it does not arrive.
 void print(std::string_view text);

@@ -58,7 +58,7 @@ const Rooms kMayLink = {
     {"train", {"nlohmann_json", "ZLIB"}},
     {"models", {}},
     {"decode", {}},
-    {"apps", {"CLI11", "nlohmann_json", "PNG"}},
+    {"apps", {"nlohmann_json", "PNG"}},
 };
 
 /// Headers that tern.h leaves out, for those who write ops of their own.

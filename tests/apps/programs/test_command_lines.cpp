@@ -27,24 +27,33 @@ std::vector<std::string> words(const std::string& text) {
 /// A program's commands by its --help; a program without any has one of no name.
 std::vector<std::string> commands(const std::string& program) {
   const std::string help = run_program(program, {"--help"}).out;
-  const size_t at = help.find("\nSubcommands:\n");
+  const size_t at = help.find("\nCommands:\n");
   if (at == help.npos) return {""};
+  const std::string list = help.substr(at, help.find("\n\n", at) - at);
   std::vector<std::string> names;
   const std::regex line("\n  ([a-z]+) ");
-  for (std::sregex_iterator it(help.begin() + static_cast<std::ptrdiff_t>(at), help.end(), line),
-       end;
-       it != end; ++it)
+  for (std::sregex_iterator it(list.begin(), list.end(), line), end; it != end; ++it)
     names.push_back((*it)[1]);
   return names;
 }
 
-/// The flags that --help lists in front of its lines.
-std::set<std::string> flags(const std::string& program, const std::string& command) {
+/// --help of a command, or of the program if its name is empty.
+std::string help_of(const std::string& program, const std::string& command,
+                    const RunOptions& options = {}) {
   std::vector<std::string> arguments = {"--help"};
   if (!command.empty()) arguments.insert(arguments.begin(), command);
-  const std::string help = run_program(program, arguments).out;
+  const Ran ran = run_program(program, arguments, options);
+  CHECK(ran.code == 0);
+  CHECK(ran.err == "");
+  return ran.out;
+}
+
+/// The flags that --help lists in front of its lines.
+std::set<std::string> flags(const std::string& program, const std::string& command) {
+  const std::string help = help_of(program, command);
   std::set<std::string> names;
-  const std::regex line("\n  ((?:-[a-z],)?--[^ =]+)"), name("--[a-z0-9][-a-z0-9]*");
+  const std::regex line("\n  ((?:-[a-z], |--[-a-z0-9]+, )?--[-a-z0-9]+)");
+  const std::regex name("--[a-z0-9][-a-z0-9]*");
   for (std::sregex_iterator it(help.begin(), help.end(), line), end; it != end; ++it) {
     const std::string list = (*it)[1];
     for (std::sregex_iterator n(list.begin(), list.end(), name); n != end; ++n)
@@ -89,18 +98,32 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
       {"train_cifar --epoch 3", "there is no flag --epoch; did you mean --epochs?"},
       {"train_cifar --label_smoothing=1", "did you mean --label-smoothing?"},
       {"lm generate --model a --top-k 5 --tokens 5", "generate has no flag --tokens"},
-      {"train_cifar --model gmlp-5m", "there is no 'gmlp-5m'; did you mean gmlp-4m?"},
+      {"train_cifar --model gmlp-5m", "gmlp-5m'; it must be one of gmlp-4m, "},
+      {"train_cifar --model gmlp-5m", "; did you mean gmlp-4m?"},
       {"train_cifar 7", "nothing takes the word '7'"},
-      {"train_cifar --epochs 1.5", "--epochs: must be a whole number"},
-      {"train_cifar --epochs 1e99", "--epochs: must be a whole number"},
-      {"train_cifar --epochs nan", "--epochs: must be a whole number"},
+      {"train_cifar --epochs 1.5", "--epochs is '1.5'; it must be a whole number from 1 to"},
+      {"train_cifar --epochs 1e99", "--epochs is '1e99'; it must be a whole number from 1 to"},
+      {"train_cifar --epochs nan", "--epochs is 'nan'; it must be a whole number"},
+      {"train_cifar --epochs=", "--epochs is ''; it must be a whole number"},
+      {"train_cifar --epochs", "--epochs needs a value: --epochs N"},
+      {"train_cifar --out --dry-run", "--out needs a value: --out DIR"},
+      {"train_cifar --epochs 3 --epochs 4", "--epochs is given twice"},
+      {"train_cifar --mixup 1001", "--mixup is '1001'; it must be a number from 0 to 1000"},
+      {"train_cifar --lr 0", "--lr is '0'; it must be a number above 0 and at most"},
+      {"train_cifar --dry-run=maybe", "--dry-run is 'maybe'; it must be true or false"},
+      {"train_cifar -e 3", "there is no flag -e (see --help)"},
+      {"train_cifar -- --epochs", "nothing takes the word '--epochs'"},
+      {"lm generate --prompt a", "--model is missing: folder of a trained model"},
+      {"lm fill --model x", "text is missing"},
+      {"lm fill --model x a b", "nothing takes the word 'b'"},
+      {"tern report", "runs is missing"},
       {"train_cifar --xyzzy", "there is no flag --xyzzy (see --help)"},
       {"lm trian", "there is no command 'trian'; did you mean train?"},
       {"lm --epochs 3", "there is no flag --epochs; did you mean lm train --epochs?"},
       {"lm train --wieght-decay 0",
        "train has no flag --wieght-decay; did you mean --weight-decay?"},
       {"lm eval --modle x --text y", "did you mean --model?"},  // which is missing then
-      {"lm train --model lama", "did you mean llama?"},
+      {"lm train --model lama", "; did you mean llama?"},
       {"lm generate --model x --temperature 0 --seed 3", "--seed would change nothing"},
       {"lm generate --model x --temperature 0 --top-p 0.9", "--top-p would change nothing"},
       {"lm generate --model x --top-k 1 --temperature 2", "--temperature would change nothing"},
@@ -112,8 +135,14 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
       {"ntm train --task cpoy", "did you mean copy?"},
       {"ntm train --baseline --slots 9", "--slots would change nothing"},
       {"ntm train --sequences 4 --every 9", "--every 9 would change nothing"},
-      {"ntm train --heads 0", "--heads: must be a whole number"},
-      {"ntm eval --lengths 10,1.5", "--lengths: must be a whole number"},
+      {"ntm train --heads 0", "--heads is '0'; it must be a whole number from 1 to 64"},
+      {"ntm eval --lengths 10,1.5", "--lengths is '1.5'; it must be a whole number"},
+      {"ntm train --without content,shift,content", "--without names content twice"},
+      {"ntm train --without content --without content", "--without names content twice"},
+      {"ntm eval --lengths 10,20,1e1", "--lengths names 10 twice"},
+      {"lm train --text a b a", "--text names a twice"},
+      {"lm eval --model m --text a --text a", "--text names a twice"},
+      {"train_cifar --predict a.png a.png --weights w", "--predict names a.png twice"},
   };
   TempDir empty;
   for (const Refused& refused : kRefused) {
@@ -132,10 +161,11 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
 TEST_CASE("programs: lm's defaults are those of texts, and stories have theirs beside them") {
   const std::string help = run_program("lm", {"train", "--help"}).out;
   const std::string page = read_file(share("lm.1"));
-  CHECK(contains(help, "--vocab N=2048"));
-  CHECK(contains(help, "--epochs N=10"));
-  CHECK(contains(help, "the defaults are --vocab 512 --epochs 8 --batch 4 --lr 0.003 --dropout 0"));
-  CHECK(contains(page, " learned [2048]"));
+  const std::string line = std::regex_replace(help, std::regex("\\s+"), " ");
+  CHECK(contains(line, " --vocab N tokens of the byte-level BPE"));
+  CHECK(contains(line, " (default 2048) --"));
+  CHECK(contains(line, "the defaults are --vocab 512 --epochs 8 --batch 4 --lr 0.003 --dropout 0"));
+  CHECK(contains(page, " (default 2048)\n"));
 }
 
 TEST_CASE("programs: a number may be written with an exponent") {
@@ -154,6 +184,61 @@ TEST_CASE("programs: a number may be written with an exponent") {
   CHECK(ran.out.substr(0, ran.out.find(memory)) == [&](const std::string& out) {
     return out.substr(0, out.find(memory));
   }(run_program("ntm", plain, there).out));
+}
+
+TEST_CASE("programs: --help begins with the usage and fits the terminal, no word broken") {
+  for (const std::string& program : kPrograms) {
+    std::vector<std::string> all = commands(program);
+    if (all[0] != "") all.insert(all.begin(), "");
+    for (const std::string& command : all) {
+      CAPTURE(program + " " + command);
+      const std::string whole = help_of(program, command, {.environment = {{"COLUMNS", "9999"}}});
+      CHECK(whole.starts_with("Usage: " + program + " " + command));
+      for (const int columns : {20, 40, 60, 80, 200}) {
+        CAPTURE(columns);
+        const std::string help = help_of(program, command, {.columns = columns});
+        CHECK(words(help) == words(whole));
+        for (const std::string& row : rows(help)) {
+          CAPTURE(row);
+          // A flag or a word that is longer has a line of its own.
+          const std::string text = row.substr(row.find_first_not_of(' '));
+          CHECK((characters(row) <= std::max(columns, 40) || words(text).size() <= 2));
+        }
+        if (columns == 60)
+          CHECK(help_of(program, command, {.environment = {{"COLUMNS", "60"}}}) == help);
+        if (columns == 80) CHECK(help_of(program, command) == help);
+      }
+    }
+  }
+}
+
+TEST_CASE("programs: --help is one of its flags, anywhere, but no value of another") {
+  const std::string help = help_of("ntm", "train");
+  CHECK(run_program("ntm", {"train", "--sequences", "9", "--help"}).out == help);
+  CHECK(run_program("ntm", {"train", "--seqences", "9", "-h"}).out == help);
+  CHECK(run_program("ntm", {"train", "--without", "content", "--help"}).out == help);
+  CHECK(run_program("lm", {"fill", "--model", "x", "--", "--help"}).code == 2);
+}
+
+TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
+  TempDir dir;
+  const RunOptions pipe{.folder = dir.path()};
+  const std::vector<std::string> line = {"--model", "gmlp-5m"};
+  const Ran piped = run_program("train_cifar", line, pipe);
+  CHECK(std::count(piped.err.begin(), piped.err.end(), '\n') == 1);
+  for (const int columns : {40, 80}) {
+    const Ran ran = run_program("train_cifar", line, {.columns = columns, .folder = dir.path()});
+    CHECK(words(ran.out) == words(piped.err));
+    CHECK(rows(ran.out).size() > 1);
+    for (const std::string& row : rows(ran.out)) CHECK(characters(row) <= columns);
+  }
+  // A command that is to be copied stays in one piece.
+  write_file(dir / "w.pt", std::string("PK\3\4", 4) + "archive/data.pkl");
+  const Ran torch = run_program("train_cifar", {"--init", "w.pt", "--limit", "8"},
+                                {.columns = 80, .folder = dir.path()});
+  CHECK(torch.code == 2);
+  CHECK(has(torch.out, "this is a PyTorch file"));
+  CHECK(std::regex_search(torch.out, std::regex("\n  python3 -c '[^\n]*' w.pt w.safetensors\n")));
 }
 
 TEST_CASE("programs: completion and manual page have every flag and command") {

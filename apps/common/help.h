@@ -1,0 +1,46 @@
+// What a program says of its commands and flags: --help, the manual page, completion in shells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tern/apps/common/command_line.h"
+
+namespace tern::apps {
+
+/// The settings of a command, and behind them --help and --version.
+struct CommandRows {
+  explicit CommandRows(const Command& command);
+  CommandRows(const CommandRows&) = delete;
+  Settings list;
+  const Setting *help, *version;
+
+ private:
+  bool unused_ = false;
+};
+
+/// The rows that have a flag, group by group; and the name of a group.
+std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(const Settings& list);
+/// "N", "DIR", "f32|bf16", or NAME for one of many words. Empty for a flag without a value.
+std::string value_text(const Setting& s);
+/// What it is about, with the words that it may be where value_text() is NAME, and its default.
+std::string about_text(const Setting& s);
+/// "[FLAGS] RUNS...", with the flags that must be given.
+std::vector<std::string> usage_words(const Settings& list);
+/// The lines of a text that are not empty.
+std::vector<std::string> lines_of(const std::string& text);
+
+/// --help of a command; of the program if that is nullptr, or where the program has no others.
+std::string help_text(const Program& program, const Command* command, int64_t columns);
+/// COLUMNS if it is set, else those of the terminal; 80 where standard output is none, 40 at least.
+int64_t help_columns();
+
+/// NAME.1 in roff's man macros. `version` stands in its footer.
+std::string man_page(const Program& program, const std::string& version);
+
+/// A script to be sourced by bash 4 or newer, and one to be found in zsh's $fpath as _NAME.
+std::string bash_completion(const Program& program);
+std::string zsh_completion(const Program& program);
+
+}  // namespace tern::apps
