@@ -43,6 +43,7 @@ const Rooms kMayInclude = {
       "core/tape", "core/ops", "core/io", "core/tools"}},
     {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"decode", {"models", "nn", "core/base", "core/tensor", "core/tape", "core/ops"}},
+    {"dist", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"apps",
      {"train", "decode", "models", "nn", "optim", "data/loading", "data/images", "data/text",
       "data/scores", "data/tasks", "core/base", "core/tensor", "core/tape", "core/ops", "core/io",
@@ -58,6 +59,7 @@ const Rooms kMayLink = {
     {"train", {"nlohmann_json", "ZLIB"}},
     {"models", {}},
     {"decode", {}},
+    {"dist", {"MPI"}},
     {"apps", {"nlohmann_json", "PNG"}},
 };
 

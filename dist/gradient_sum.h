@@ -1,0 +1,101 @@
+// Data parallel training with the same bits on any number of ranks.
+//
+// A step's batch is cut into a fixed number of blocks. Each rank computes the gradients of a run of
+// neighbouring blocks. The gradients of all blocks are added in one fixed binary tree over the blocks,
+// whichever ranks hold them. So weights and losses depend on the number of blocks and not on the
+// number of ranks (1 to `blocks`) or threads.
+//
+//   dist::World world;
+//   dist::GradientSum sum(world, model, {.blocks = 8});
+//   for (int64_t step = 0; step < 1000; ++step) {
+//     double loss = sum.backward([&](int64_t block) {
+//       Batch b = batch(step, block);        // this rank's blocks alone
+//       return dist::BlockLoss{cross_entropy(model(b.x), b.y), double(b.y.numel())};
+//     });
+//     learner.step();                        // or optimizer.step(): every rank takes the same step
+//   }
+//
+// What a block is to the model:
+// - Its loss is a mean over the block. The step's loss is the mean over all blocks by their weights
+//   (pictures, tokens): never a mean of means.
+// - Dropout draws from a generator of its own for each step and block.
+// - Batch norm normalises by the statistics of the block. The running statistics of a step are the
+//   mean of those that each block gives, starting from the ones before: one update per step.
+//
+// The processors of all ranks need the same vector instructions, since f32 sums depend on them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/io/state.h"
+#include "tern/core/tensor/tensor.h"
+#include "tern/dist/world.h"
+#include "tern/nn/module_ref.h"
+
+namespace tern::dist {
+
+/// What a block gives: the mean loss over it, and how much it counts. An undefined loss is an empty
+/// block (the last batch of an epoch may have some): it adds nothing.
+struct BlockLoss {
+  Tensor loss = {};
+  double weight = 1;
+};
+
+struct GradientSumOptions {
+  int64_t blocks = 8;                       ///< of a step; at least one per rank
+  int64_t bucket_bytes = int64_t{8} << 20;  ///< gradients are sent in pieces of about this size
+};
+
+class GradientSum {
+ public:
+  /// World and model must outlive it. All ranks make it at the same place of the program. Error if
+  /// they differ in options, in names, shapes, types or elements of weights and buffers, in
+  /// generators, or in the processor's vector instructions.
+  GradientSum(World& world, nn::ModuleRef model, GradientSumOptions options = {});
+
+  /// This rank's blocks: first_block() to end_block() - 1.
+  int64_t first_block() const { return range(world_.rank()).first; }
+  int64_t end_block() const { return range(world_.rank()).end; }
+
+  /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
+  /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
+  /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a loss
+  /// is not finite; then weights, buffers and generators are as before.
+  double backward(const std::function<BlockLoss(int64_t block)>& loss);
+
+ private:
+  struct Range {
+    int64_t first, end;
+  };
+  // The sum over the blocks of `range`: a tensor for each parameter and float buffer, undefined where
+  // no block has one.
+  struct Node {
+    Range range;
+    std::vector<Tensor> items;
+  };
+  // What the ranks tell each other of a step beside gradients.
+  struct Header;
+  struct Reduction;
+
+  Range range(int64_t rank) const;
+  void add_nodes(Range node, Range own, std::vector<Range>& to) const;
+  std::vector<Range> nodes_of(int64_t rank) const;
+  Node compute(Range node, const std::function<BlockLoss(int64_t)>& loss, Header& header);
+  Node compute_block(int64_t block, const std::function<BlockLoss(int64_t)>& loss, Header& header);
+  void restore();
+
+  World& world_;
+  nn::ModuleRef model_;
+  GradientSumOptions options_;
+  NamedTensors parameters_, buffers_, counts_;  // counts_: buffers of integers
+  std::vector<Rng*> generators_;
+  // Of the step in progress:
+  std::vector<Rng> generators_before_, step_generators_;
+  std::vector<Tensor> buffers_before_, counts_before_;
+};
+
+}  // namespace tern::dist

@@ -1,0 +1,16 @@
+// A tern that was built without MPI.
+#include <fmt/core.h>
+
+#include "tern/core/base/error.h"
+#include "tern/dist/detail/link.h"
+
+namespace tern::dist::detail {
+
+std::unique_ptr<Link> open_link() {
+  throw Error(
+      fmt::format("World: {} ranks were started, but this tern was built without MPI; install it "
+                  "(Debian: libopenmpi-dev) and build tern again",
+                  launched_ranks()));
+}
+
+}  // namespace tern::dist::detail

@@ -1,0 +1,99 @@
+// The processes that train together, on one machine or on many.
+//
+// mpirun starts several copies of a program. Each copy makes a World and becomes one rank of it:
+//
+//   dist::World world({.timeout = 120});
+//   if (world.first()) fmt::print("{} ranks\n", world.size());
+//
+// Without mpirun the world has one rank, and all calls return at once. A tern that was built without
+// MPI knows this world alone. What ranks do together is built on the calls below; gradient_sum.h adds
+// gradients.
+//
+// Calls: every rank makes the same calls in the same order, from one thread.
+//
+// Failure: no call waits for ever. An Error on one rank inside together() reaches all others as an
+// Error that begins with "rank 3: ". A rank that does not answer within the timeout ends the whole
+// job: each rank that waits for it says which one it was and what that rank did last, and exits with
+// kExitRankLost. A rank that is killed ends the job too; mpirun sees to that.
+//
+// Threads: one thread of the world makes all calls of MPI. It sleeps between looks while it waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tern/core/base/error.h"
+
+namespace tern::dist {
+
+/// The exit code of a job that lost a rank.
+inline constexpr int kExitRankLost = 3;
+
+/// What went wrong on another rank. Its text begins with "rank 3: ".
+class RankError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct WorldOptions {
+  double timeout = 120;  ///< seconds to wait for another rank before the job ends
+};
+
+class World {
+ public:
+  /// Error if mpirun started several processes and this tern cannot join them: it was built without
+  /// MPI, or with another MPI than that of mpirun. Only one World may exist in a process, once.
+  explicit World(WorldOptions options = {});
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int64_t rank() const;  ///< of this process: 0 to size() - 1
+  int64_t size() const;  ///< number of ranks
+  /// Rank 0, the one that prints and writes files.
+  bool first() const { return rank() == 0; }
+
+  /// Runs body. An exception that leaves it is told to all other ranks, whose next call (or the one
+  /// that they wait in) throws it as a RankError.
+  void together(const std::function<void()>& body);
+
+  /// The texts of all ranks, in their order, on every rank. `what` is for errors: "the seeds".
+  std::vector<std::string> gather(const std::string& what, const std::string& text);
+  /// Error on every rank if the texts differ: "rank 2 has batch 128, rank 0 has 256".
+  void check_same(const std::string& what, const std::string& text);
+  /// Returns after every rank has called it.
+  void barrier(const std::string& what) { gather(what, ""); }
+
+  // ---- For what is built on it: bytes between ranks ----
+  /// What this rank sends to another one and receives from it. Both sides give the same lengths.
+  struct Part {
+    int64_t rank;
+    std::span<const std::byte> send;
+    std::span<std::byte> receive;
+  };
+  /// An exchange that is under way.
+  class Ticket {
+   public:
+    /// Returns when all parts have been sent and received. RankError if a rank failed.
+    void wait();
+
+   private:
+    friend class World;
+    struct State;
+    std::shared_ptr<State> state_;
+  };
+  /// Begins an exchange of bytes; the spans must live until Ticket::wait() has returned. Exchanges
+  /// take place one after the other.
+  Ticket exchange(std::string what, std::vector<Part> parts);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tern::dist

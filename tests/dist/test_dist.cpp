@@ -1,0 +1,108 @@
+// Ranks that train together: the bits do not depend on their number, and what goes wrong on one ends
+// all of them.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <string>
+
+namespace tern::test::test_dist {
+namespace {
+
+struct Result {
+  int code;
+  std::string output;  // both streams
+};
+
+Result run(const std::string& command) {
+  Result result{};
+  std::FILE* pipe = popen(("( " + command + " ) 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
+    result.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+// `ranks` processes; more of them than cores, and by root where a container has no other user.
+Result ranks(int number, const std::string& arguments, const std::string& program = RANKS) {
+  return run(fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
+      "{} -n {} {} {}",
+      MPIRUN, number, program, arguments));
+}
+
+}  // namespace
+
+TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks") {
+  for (const std::string model : {"dropout", "batch_norm", "uneven"}) {
+    CAPTURE(model);
+    const Result alone = run(fmt::format("{} {} 6 1", RANKS, model));
+    CAPTURE(alone.output);
+    REQUIRE(alone.code == 0);
+    for (const int number : {1, 2, 3, 5, 8})
+      for (const int threads : {1, 2}) {
+        if (threads == 2 && number > 3) continue;
+        CAPTURE(number);
+        CAPTURE(threads);
+        const Result together = ranks(number, fmt::format("{} 6 {}", model, threads));
+        CHECK(together.code == 0);
+        CHECK(together.output == alone.output);
+      }
+  }
+}
+
+TEST_CASE("dist: the documents' program learns, with the same losses on 1 and 4 ranks") {
+  const Result alone = run(EXAMPLE);
+  CHECK(alone.code == 0);
+  CHECK(alone.output.starts_with("step 25: loss "));
+  CHECK(ranks(4, "", EXAMPLE).output == alone.output);
+}
+
+TEST_CASE("dist: an error on one rank reaches all of them with its text") {
+  for (const int failing : {0, 2}) {
+    const Result r = ranks(3, fmt::format("dropout 4 1 throw {} 2", failing));
+    CAPTURE(r.output);
+    CHECK(r.code != 0);
+    CHECK(r.output.find("ERROR the data of this rank are lost") != r.output.npos);
+    size_t told = 0;
+    const std::string text = fmt::format("ERROR rank {}: the data of this rank are lost", failing);
+    for (size_t at = 0; (at = r.output.find(text, at)) != r.output.npos; ++at) ++told;
+    CHECK(told == 2);
+  }
+}
+
+TEST_CASE("dist: a loss that is not a number ends all ranks") {
+  const Result r = ranks(2, "dropout 4 1 nan 1 2");
+  CAPTURE(r.output);
+  CHECK(r.code != 0);
+  CHECK(r.output.find("ERROR rank 1: GradientSum: the loss of block 4 is nan") != r.output.npos);
+}
+
+TEST_CASE("dist: a rank that hangs ends the job, by name") {
+  const Result r = ranks(3, "dropout 4 1 hang 1 2");
+  CAPTURE(r.output);
+  CHECK(r.code == 3);
+  CHECK(r.output.find("for rank 1 (last seen in the sums of a step") != r.output.npos);
+}
+
+TEST_CASE("dist: a rank that is gone ends the job") {
+  const Result r = ranks(3, "dropout 4 1 exit 1 2");
+  CAPTURE(r.output);
+  CHECK(r.code != 0);
+}
+
+TEST_CASE("dist: ranks with other weights are refused before the first step") {
+  const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
+  CAPTURE(r.output);
+  CHECK(r.code != 0);
+  CHECK(r.output.find("rank 1 has weights and buffers with the hash") != r.output.npos);
+}
+
+}  // namespace tern::test::test_dist
