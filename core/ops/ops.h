@@ -57,15 +57,18 @@ Tensor empty(const Shape& shape, DType dtype = DType::f32);  ///< not initialise
 Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32);
 Tensor ones(const Shape& shape, DType dtype = DType::f32);
-Tensor zeros_like(const Tensor& x);
-Tensor ones_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);  ///< shape and dtype of x
+Tensor ones_like(const Tensor& x);   ///< shape and dtype of x
 /// full_like takes the shape and dtype of x, new_full only its dtype.
 Tensor full_like(const Tensor& x, Scalar value);
 Tensor new_full(const Tensor& x, const Shape& shape, Scalar value);
+/// start, start + step, ... below end (above it if step < 0).
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
+/// `steps` numbers at equal distances, from start to end inclusive.
 Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::f32);
-Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);
-Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);
+Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);       ///< (n, m); m = -1: (n, n)
+Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);  ///< standard normal
+/// Uniform in [low, high); and 1 with probability p, else 0.
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype = DType::f32);
 Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype = DType::f32);
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng);  ///< i64 in [low, high)
@@ -90,36 +93,38 @@ void mul_(const Tensor& x, Scalar s);
 // ---- Views: no element moves -----------------------------------------------------------------
 Tensor view(const Tensor& x,
             const Shape& shape);  ///< one size may be -1; an error if this needs a copy
-Tensor reshape(const Tensor& x, const Shape& shape);  ///< a view where possible, else a copy
-Tensor transpose(const Tensor& x, int64_t a, int64_t b);
-Tensor permute(const Tensor& x, const Dims& axes);
-Tensor expand(const Tensor& x, const Shape& shape);  ///< -1 keeps a size
-Tensor squeeze(const Tensor& x);                     ///< all axes of size 1
-Tensor squeeze(const Tensor& x, int64_t axis);
-Tensor unsqueeze(const Tensor& x, int64_t axis);
+Tensor reshape(const Tensor& x, const Shape& shape);      ///< a view where possible, else a copy
+Tensor transpose(const Tensor& x, int64_t a, int64_t b);  ///< swaps two axes
+Tensor permute(const Tensor& x, const Dims& axes);        ///< axis i of the result is axes[i]
+Tensor expand(const Tensor& x, const Shape& shape);       ///< -1 keeps a size
+Tensor squeeze(const Tensor& x);                          ///< all axes of size 1
+Tensor squeeze(const Tensor& x, int64_t axis);            ///< if its size is 1
+Tensor unsqueeze(const Tensor& x, int64_t axis);          ///< a new axis of size 1
 /// Python's x[start:end:step] along an axis. Ends are clamped, negative ends count from the end.
 /// step may be negative; the default ends are then Python's.
 Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step = 1);
+/// narrow: x[start : start + length] along an axis. select: one index of it, without the axis.
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
-Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
-Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes);
-Tensor flip(const Tensor& x, const Dims& axes);
+Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);  ///< joins axes
+Tensor unflatten(const Tensor& x, int64_t axis, const Shape& sizes);    ///< splits an axis
+Tensor flip(const Tensor& x, const Dims& axes);                         ///< reverses axes
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t a = 0, int64_t b = 1);
 /// Sliding windows along an axis, as a new last axis. A 0-dimensional x has one window.
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);
+/// Views of the parts of an axis: `chunks` of about the same size, parts of `size`, or of `sizes`.
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
 
 // ---- Joining, rearranging, indexing ----------------------------------------------------------
-Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);
-Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
+Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);    ///< along an existing axis
+Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);  ///< along a new axis
 /// PyTorch's order: {left, right} of the last axis, then of the one before, ... Negative pads crop.
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value = 0);
-Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);
-Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes);        ///< cyclic shift
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis);  ///< a a b b
 /// torch.Tensor.repeat: repeats axis i counts[i] times. counts may begin with new axes. Always
 /// copies. The overload repeat(x, "h w -> h (w 2)") is einops' (einsum.h).
 Tensor repeat(const Tensor& x, const Dims& counts);
@@ -130,8 +135,8 @@ inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
 inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
 /// As repeat, but counts may be fewer than the axes; they are then those of the last axes.
 Tensor tile(const Tensor& x, const Dims& counts);
-Tensor tril(const Tensor& x, int64_t diagonal = 0);
-Tensor triu(const Tensor& x, int64_t diagonal = 0);
+Tensor tril(const Tensor& x, int64_t diagonal = 0);  ///< 0 above the diagonal
+Tensor triu(const Tensor& x, int64_t diagonal = 0);  ///< 0 below it
 /// a where condition (u8) is not 0, else b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
@@ -139,6 +144,7 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);  ///< keeps the dtype of x
 /// out[i][j] = x[index[i][j]][j] for axis 0; index is i64.
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
+/// x with source[i][j] added at [index[i][j]][j] for axis 0.
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  ///< index (K,)
 /// As gather, but the other axes broadcast.
@@ -147,9 +153,9 @@ struct ValuesIndices {
   Tensor values;   ///< differentiable
   Tensor indices;  ///< i64
 };
-ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
-ValuesIndices sort(const Tensor& x, int64_t axis = -1, bool descending = false);  ///< stable
-Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
+ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  ///< sorted
+ValuesIndices sort(const Tensor& x, int64_t axis = -1, bool descending = false);         ///< stable
+Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);             ///< i64
 /// The index of the largest element: the first of equals, NaN first. No axis: the row-major index.
 Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
@@ -207,27 +213,27 @@ const Tensor& operator/=(const Tensor& x, Scalar y);
 // ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
-Tensor log1p(const Tensor& x);
-Tensor expm1(const Tensor& x);
+Tensor log1p(const Tensor& x);  ///< log(1 + x)
+Tensor expm1(const Tensor& x);  ///< e^x - 1
 Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
 Tensor square(const Tensor& x);
 Tensor reciprocal(const Tensor& x);
-Tensor abs(const Tensor& x);  ///< gradient 0 at 0
-Tensor sign(const Tensor& x);
+Tensor abs(const Tensor& x);   ///< gradient 0 at 0
+Tensor sign(const Tensor& x);  ///< -1, 0 or 1
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
-Tensor relu(const Tensor& x);
+Tensor relu(const Tensor& x);   ///< max(x, 0)
 enum class Gelu { erf, tanh };  ///< x*Phi(x), or its tanh approximation (Hendrycks & Gimpel 2016)
 Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
-Tensor silu(const Tensor& x);
-Tensor softplus(const Tensor& x);
-Tensor leaky_relu(const Tensor& x, double slope = 0.01);
-Tensor elu(const Tensor& x, double alpha = 1);
-Tensor mish(const Tensor& x);         ///< x tanh(log(1 + e^x)) (Misra 2019)
+Tensor silu(const Tensor& x);                             ///< x * sigmoid(x)
+Tensor softplus(const Tensor& x);                         ///< log(1 + e^x)
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);  ///< x > 0 ? x : slope * x
+Tensor elu(const Tensor& x, double alpha = 1);            ///< x > 0 ? x : alpha (e^x - 1)
+Tensor mish(const Tensor& x);                             ///< x tanh(log(1 + e^x)) (Misra 2019)
 Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
 /// x where it is positive, else weight * x (He et al. 2015). weight: (1) or () for all elements, or
@@ -277,7 +283,7 @@ Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim =
 /// log sum e^x. Its gradient is softmax, which is 0 / 0 in a line that is all -inf. There PyTorch
 /// gives NaN. Here the gradient is 0, so that masked elements do not spoil the others' gradients.
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);
-Tensor cumsum(const Tensor& x, int64_t axis);
+Tensor cumsum(const Tensor& x, int64_t axis);                              ///< running sums
 Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 Tensor all(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8
 
