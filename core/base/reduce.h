@@ -1,5 +1,5 @@
-// Reductions over a contiguous row, for use inside simd(). g++ and clang vectorise them. Inside of
-// core only.
+// Reductions over a contiguous row, for use inside simd(). g++ and clang vectorise them.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Convolutions with one input channel per group, computed tap by tap over whole rows. Inside of
-// core only.
+// Convolutions with one input channel per group, computed tap by tap over whole rows.
+// Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/conv.h"

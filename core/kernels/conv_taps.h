@@ -1,5 +1,5 @@
-// Positions of a convolution's taps in the input, for the kernels in conv*.cpp. Inside of core
-// only.
+// Positions of a convolution's taps in the input, for the kernels in conv*.cpp.
+// Inside of core only.
 #pragma once
 
 #include <algorithm>

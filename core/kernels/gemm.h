@@ -3,8 +3,8 @@
 // The work is cut into panels of C, by the shape alone. One thread computes a panel, with
 // single-threaded BLAS or our own tiles (gemm_tiles.h). So results do not depend on the number of
 // threads, and many small products run in parallel as well as one large one. If C is small and the
-// sums are long, the sums are cut too, and their parts are added in a fixed order. Inside of core
-// only.
+// sums are long, the sums are cut too, and their parts are added in a fixed order.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

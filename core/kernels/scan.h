@@ -1,5 +1,5 @@
-// Cumulative products and extremes along the middle axis of contiguous x (outer, n, inner). Inside
-// of core only.
+// Cumulative products and extremes along the middle axis of contiguous x (outer, n, inner).
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Sorting along one axis. NaN sorts above every number; the order of equal elements is kept. Inside
-// of core only.
+// Sorting along one axis. NaN sorts above every number; the order of equal elements is kept.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

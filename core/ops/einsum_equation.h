@@ -1,5 +1,5 @@
-// Parses einsum's equation into lists of labels and chooses the order of contraction. Inside of
-// core only.
+// Parses einsum's equation into lists of labels and chooses the order of contraction.
+// Inside of core only.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Attention heads, either side by side on the last axis or with an axis of their own. Inside of
-// tern only.
+// Attention heads, either side by side on the last axis or with an axis of their own.
+// Inside of tern only.
 #pragma once
 
 #include "tern/core/ops/attention.h"

@@ -1,5 +1,5 @@
-// For ops that pass raw memory to kernels, or that build their result by in-place writes. Inside of
-// core only.
+// For ops that pass raw memory to kernels, or that build their result by in-place writes.
+// Inside of core only.
 #pragma once
 
 #include "tern/core/tape/autograd.h"

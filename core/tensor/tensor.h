@@ -32,7 +32,7 @@ struct PathLabel : Counted {
 };
 inline void dispose(PathLabel* label) { delete label; }
 
-/// What a Tensor points to. Inside of core only.
+/// What a Tensor points to. Only for core itself.
 struct TensorImpl : Counted, pool::Pooled {
   TensorImpl(Layout l, DType t, Ref<Storage> s);
   ~TensorImpl();
