@@ -13,8 +13,8 @@ Picture decode_png(std::span<const uint8_t> bytes, const std::string& name,
 Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
                     const DecodeOptions& options);
 
-/// An empty picture of that size with memory for its pixels. IoError if they are more than the
-/// options allow, or more than `packed` bytes that hold at most `per_byte` pixels each can be.
+/// An empty picture of this size with memory for its pixels. IoError if it has more pixels than the
+/// options allow, or than `packed` bytes with at most `per_byte` pixels each can encode.
 Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,
                          int64_t per_byte, const DecodeOptions& options);
 

@@ -1,4 +1,4 @@
-// The header of an npy file: a Python dictionary of three entries. Inside of data only.
+// The header of an npy file: a Python dictionary with three entries. Inside of data only.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ constexpr int64_t kMaxNpyHeader = 1 << 20;
 
 enum class NpyType { f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, b1 };
 int64_t bytes_of(NpyType type);
-DType dtype_of_npy(NpyType type);  ///< what it is read as
+DType dtype_of_npy(NpyType type);  ///< the type after reading
 
 struct NpyHeader {
   NpyType type;
@@ -22,10 +22,10 @@ struct NpyHeader {
   int64_t size = 0;  ///< bytes before the elements
 };
 
-/// fail(at, what) throws; `at` is a position in the text.
+/// fail(at, what) must throw; `at` is a position in the text.
 NpyHeader parse_npy_header(const std::string& text,
                            const std::function<void(int64_t, const std::string&)>& fail);
-/// With the magic bytes of version 1, a multiple of 64 bytes.
+/// Includes the magic bytes of version 1; a multiple of 64 bytes.
 std::string make_npy_header(DType type, const Shape& shape, bool fortran_order);
 
 float half_to_float(uint16_t half);

@@ -1,11 +1,11 @@
-// Inside of data only: names out of archives in messages.
+// Makes names from archives printable in messages. Inside of data only.
 #pragma once
 
 #include <string>
 
 namespace tern::data::detail {
 
-/// What a terminal might take for a command becomes '?'.
+/// Replaces what a terminal might take for a command by '?'.
 inline std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

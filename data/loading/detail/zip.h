@@ -1,5 +1,5 @@
-// Zip archives (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT) as npz files are:
-// stored or deflated members, of any size (Zip64). Inside of data only.
+// Zip archives (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT) for npz files: stored
+// or deflated members of any size (Zip64). Inside of data only.
 #pragma once
 
 #include <zlib.h>
@@ -16,13 +16,13 @@ namespace tern::data::detail {
 
 struct ZipEntry {
   std::string name;
-  int64_t packed = 0, size = 0;  ///< bytes in the archive and unpacked
-  int64_t header = 0;            ///< where its local header begins
+  int64_t packed = 0, size = 0;  ///< bytes in the archive, bytes unpacked
+  int64_t header = 0;            ///< position of its local header
   uint32_t crc = 0;
   bool deflated = false;
 };
 
-/// A file opened for reads anywhere in it; every failure is an IoError that names it.
+/// A file with random access. Every failure is an IoError that names it.
 class RandomFile {
  public:
   explicit RandomFile(std::string path);
@@ -40,11 +40,11 @@ class RandomFile {
   int64_t size_ = 0;
 };
 
-/// The archive's directory, checked: every member lies in the file, none is larger unpacked than
-/// deflate allows, and all of them packed are no larger than the file.
+/// Reads and checks the archive's directory: every member is inside the file, none unpacks to more
+/// than deflate allows, and the packed sizes together do not exceed the file.
 std::vector<ZipEntry> read_zip_directory(const RandomFile& file);
 
-/// The bytes of one member, in order. The checksum is compared at its end.
+/// The bytes of one member, in order. Compares the checksum at the end.
 class ZipMember {
  public:
   ZipMember(const RandomFile& file, const ZipEntry& entry);
@@ -61,20 +61,20 @@ class ZipMember {
 
   const RandomFile& file_;
   ZipEntry entry_;
-  int64_t at_ = 0, end_ = 0, done_ = 0;  // in the file, its end there, bytes handed out
+  int64_t at_ = 0, end_ = 0, done_ = 0;  // position and end in the file, bytes returned
   uint32_t crc_ = 0;
   std::vector<unsigned char> buffer_;
   z_stream z_{};
 };
 
-/// Writes stored members one after another.
+/// Writes stored members in order.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::string& path) : file_(path) {}
-  /// Begins a member of `size` bytes with that checksum; exactly so many are to be written.
+  /// Begins a member of `size` bytes with this checksum; exactly `size` bytes must follow.
   void begin(const std::string& name, int64_t size, uint32_t crc);
   void write(const void* bytes, int64_t count);
-  /// Writes the directory and puts the file in its place.
+  /// Writes the directory and moves the file into place.
   void commit();
 
  private:

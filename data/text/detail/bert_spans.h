@@ -1,4 +1,4 @@
-// Inside of data only: which sentences make a sequence of BERT's pre-training.
+// Chooses the sentences of BERT's pre-training sequences. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace tern::data::detail {
 
-/// Sentences [first, middle) are A; B are those behind them, [middle, last), or from elsewhere.
+/// Sentences [first, middle) are A. B is [middle, last), or from another place.
 struct BertSpan {
   int64_t first, middle, last;
-  int64_t target;    ///< tokens that the sequence is made for, special ones aside
-  bool random_next;  ///< B is from elsewhere
-  /// Where the next span begins.
+  int64_t target;    ///< number of tokens of the sequence, without special ones
+  bool random_next;  ///< B is from another place
+  /// The first sentence of the next span.
   int64_t next() const { return random_next ? middle : last; }
 };
 
-/// The spans of an epoch. What a span is depends on the seed, the epoch and its first sentence.
+/// The spans of an epoch. A span depends on the seed, the epoch and its first sentence.
 class BertSpans {
  public:
   BertSpans(std::shared_ptr<const Documents> text, const BertLoaderOptions& options);
@@ -27,9 +27,9 @@ class BertSpans {
   BertSpan span(int64_t epoch, int64_t first) const;
   /// The first sentences of all spans of an epoch.
   std::vector<int64_t> starts(int64_t epoch) const;
-  /// A sentence for a B from elsewhere.
+  /// A sentence for a B from another place.
   int64_t elsewhere(const BertSpan& span, Rng& rng) const;
-  /// Tokens of a sequence, special ones aside.
+  /// The largest number of tokens of a sequence, without special ones.
   int64_t room() const { return options_.max_tokens - (options_.pairs ? 3 : 2); }
 
  private:

@@ -1,4 +1,4 @@
-// Inside of data only: what BERT's tokenizer does to text, step by step.
+// The steps of BERT's text normalisation. Inside of data only.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 namespace tern::data::detail {
 
 struct BertCleaning {
-  bool clean = true;      ///< without control characters, white space as ' '
-  bool split_cjk = true;  ///< Chinese characters between spaces
+  bool clean = true;      ///< remove control characters; white space becomes ' '
+  bool split_cjk = true;  ///< put spaces around Chinese characters
 };
 std::string bert_clean(std::string_view text, const BertCleaning& options);
 
-/// Canonically decomposed, without marks that take no room (Mn).
+/// The canonical decomposition without nonspacing marks (Mn).
 std::string without_accents(std::string_view text);
 
-/// Punctuation, in ASCII more than Unicode's: $ + < = > ^ ` | ~ too.
+/// Punctuation, in ASCII more than Unicode's: also $ + < = > ^ ` | ~.
 bool is_bert_mark(char32_t c);
 
 }  // namespace tern::data::detail

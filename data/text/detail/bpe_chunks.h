@@ -1,4 +1,4 @@
-// Inside of data only: what BPE cuts text into before it merges, and how merges are learned.
+// Cuts text into chunks for BPE, and learns merges. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ inline constexpr int32_t kByteIds = static_cast<int32_t>(kSpecials);
 inline constexpr int32_t kMergeIds = kByteIds + 256;
 inline constexpr int64_t kMostMerges = 1 << 24;
 
-/// The chunks of the text (see bpe.h), which put together are the text. Runs are cut after 128
-/// bytes or little more, to keep characters whole: the time for one grows with its square.
+/// The chunks of the text (see bpe.h); joined they give the text. Long runs are cut after about 128
+/// bytes, between characters, since the time for a run grows with its square.
 std::vector<std::string_view> bpe_chunks(std::string_view text);
 
-/// The text as encode() reads it: with a space in front unless it is empty.
+/// The text as encode() reads it: with a space in front, unless it is empty.
 std::string with_space(std::string_view text);
 
 std::vector<Bpe::Merge> learn_merges(const WordCounts& chunks, const BpeOptions& options);

@@ -1,4 +1,4 @@
-// Inside of data only: what both kinds of byte-pair encoding are made of.
+// Shared by both kinds of byte-pair encoding. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tern::data::detail {
 
-/// Pairs of ids that are put together, in the order in which they go first, and what they become.
+/// Pairs of ids to merge, in order of priority, and the resulting ids.
 class MergeTable {
  public:
-  /// The next pair. False, and nothing is added, if it is there already.
+  /// Appends a pair. Returns false, without a change, if the pair exists.
   bool add(int64_t left, int64_t right, int64_t id);
   int64_t size() const { return static_cast<int64_t>(merged_.size()); }
-  /// Puts neighbours together, always those of the first pair in the order, and of equal ones the
-  /// leftmost, until no pair is left: O(n log n), in 24 bytes an id; in 8 while there are long runs
-  /// of one pair. Error where there are 2^31.
+  /// Merges neighbours until no pair is left: always the pair of highest priority, of equals the
+  /// leftmost. Takes O(n log n) time and 24 bytes per id, or 8 while there are long runs of one
+  /// pair. Error for 2^31 ids.
   std::vector<int64_t> merge(std::vector<int64_t> ids) const;
 
  private:
@@ -29,14 +29,14 @@ class MergeTable {
   const Merged* find(int64_t left, int64_t right) const;
   void merge_runs(std::vector<int64_t>& ids) const;
   std::unordered_map<uint64_t, Merged> merged_;
-  std::vector<bool> operands_;  // ids that are put together
-  bool ordered_ = true;         // what a pair becomes is put together by later pairs alone
+  std::vector<bool> operands_;  // ids that occur in pairs
+  bool ordered_ = true;         // only later pairs merge the result of a pair
 };
 
-/// The ids of chunks that were seen before. Safe to use from several threads.
+/// Caches the ids of chunks. Thread-safe.
 class ChunkCache {
  public:
-  /// Adds the ids of all chunks to `ids`; make(chunk) gives those of a new one.
+  /// Appends the ids of all chunks to `ids`; make(chunk) computes those of a new chunk.
   template <class Make>
   void append(const std::vector<std::string_view>& chunks, std::vector<int64_t>& ids, Make make) {
     const std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ class ChunkCache {
   std::unordered_map<std::string, std::vector<int64_t>> cache_;
 };
 
-/// Bytes for people: the space as ▁, bytes that are no character of their own as <E9>.
+/// Bytes for display: spaces as ▁, bytes that are not a whole character as <E9>.
 std::string shown_piece(std::string_view bytes);
 
 }  // namespace tern::data::detail

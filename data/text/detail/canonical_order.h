@@ -1,4 +1,4 @@
-// Inside of data only: long runs of accents, whose order costs utf8proc the square of their length.
+// Orders long runs of accents, for which utf8proc takes quadratic time. Inside of data only.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace tern::data::detail {
 
-/// The text with each long run of combining characters sorted by their classes, equal ones as they
-/// were (https://unicode.org/reports/tr15, the canonical ordering): what normalising does anyway.
-/// REQUIRES: valid UTF-8.
+/// The text with each long run of combining characters sorted by class, keeping the order of equals
+/// (https://unicode.org/reports/tr15, canonical ordering), as normalisation does anyway. REQUIRES:
+/// valid UTF-8.
 std::string canonical_order(std::string_view text);
 
 }  // namespace tern::data::detail

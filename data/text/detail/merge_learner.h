@@ -1,4 +1,4 @@
-// Inside of data only: learning which pairs of pieces to merge, for BPE and WordPiece.
+// Learns which pairs of pieces to merge, for BPE and WordPiece. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace tern::data::detail {
 
-/// A word or chunk as ids of its smallest pieces, and how often it occurs.
+/// A word or chunk as ids of its smallest pieces, and its number of occurrences.
 struct MergeChunk {
   std::vector<int32_t> ids;
   int64_t count;
 };
 
-/// Merges the most frequent pair of neighbours, of equal ones that with the smaller ids, again and
-/// again while one occurs min_count times. piece_of(left, right) is the id of what they make, which
-/// may be there already; nothing: enough.
+/// Repeatedly merges the most frequent pair of neighbours, of equals the one with the smaller ids,
+/// while a pair occurs min_count times. piece_of(left, right) returns the id of the result, which
+/// may exist already, or nothing to stop.
 void learn_merges(std::vector<MergeChunk> chunks, int64_t min_count,
                   const std::function<std::optional<int32_t>(int32_t, int32_t)>& piece_of);
 

@@ -1,5 +1,5 @@
-// Inside of data only: the added tokens of tokenizer.json, which are found in a text before it is
-// cut.
+// The added tokens of tokenizer.json, which are found in a text before it is cut.
+// Inside of data only.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,15 @@ namespace tern::data::detail {
 
 class AddedTokens {
  public:
-  /// Error: an id that cannot be, an empty token.
+  /// Error: an invalid id, an empty token.
   AddedTokens(const nlohmann::json& list, const Normalizer& normalize);
 
   const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
 
   /// Finds tokens in the text, and those that are `normalized` in the normalised rest; of several
-  /// at one place the longest. In order, their ids are added to `ids`, and use(part) is called for
-  /// each normalised part between them.
+  /// at one place the longest. In order, appends their ids to `ids` and calls use(part) for each
+  /// normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
            const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;
 
@@ -32,7 +32,7 @@ class AddedTokens {
   struct Token {
     std::string content;
     int64_t id;
-    bool single_word, left, right;  // left, right: takes the white space there
+    bool single_word, left, right;  // left, right: include the white space there
   };
   using Tokens = std::vector<Token>;
   static void cut_by(const Tokens& tokens, std::string_view text,

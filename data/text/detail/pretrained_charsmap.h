@@ -1,4 +1,4 @@
-// Inside of data only: the table of SentencePiece's normalisation.
+// The table of SentencePiece's normalisation. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace tern::data::detail {
 
-/// "precompiled_charsmap": a double array (Darts, Yata et al. 2007) from characters to places in a
-/// list of texts, and these, as base64. Nothing in it is trusted: a walk that leaves the array
+/// "precompiled_charsmap" in base64: a double array (Darts, Yata et al. 2007) from characters to
+/// positions in a list of texts, and the list. It is not trusted: a walk that leaves the array
 /// ends.
 class CharsMap {
  public:
-  /// Error: no base64, or lengths that do not fit.
+  /// Error: invalid base64, or lengths that do not match.
   explicit CharsMap(std::string_view base64);
-  /// Replaces every grapheme of up to 5 bytes that the table has, else each of its characters.
+  /// Replaces every known grapheme of up to 5 bytes; in others each known character.
   std::string apply(std::string_view text) const;
 
  private:
-  /// Whether something stands for the beginning of `part`; it is added to `out` then.
+  /// If the table has the beginning of `part`, appends its replacement to `out` and returns true.
   bool transform(std::string_view part, std::string& out) const;
   std::vector<uint32_t> units_;
   std::string texts_;  // each ends with a NUL

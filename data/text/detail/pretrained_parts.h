@@ -1,5 +1,5 @@
-// Inside of data only: the parts of tokenizer.json as functions. Each reader throws Error with the
-// name of what is not covered, and nlohmann's exceptions where a key is missing or of another type.
+// The parts of tokenizer.json as functions. Readers throw Error with the name of an unsupported
+// part, and nlohmann's exceptions if a key is missing or has another type. Inside of data only.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@
 
 namespace tern::data::detail {
 
-/// A part of a text between added tokens, as it is normalised and cut into smaller ones. Texts are
-/// valid UTF-8.
+/// A part of a text between added tokens, which is normalised and cut into smaller ones. Valid
+/// UTF-8.
 struct Fragment {
   std::string text;
-  /// So many bytes at its beginning stem from the first character of the whole text, or were put
+  /// How many bytes at its beginning come from the first character of the whole text, or were added
   /// before it.
   size_t first = 0;
 };
-/// A part of it.
+/// A part of a fragment.
 Fragment fragment_of(const Fragment& whole, size_t begin, size_t size);
 
 using Normalizer = std::function<Fragment(Fragment)>;
@@ -29,15 +29,15 @@ Normalizer read_normalizer(const nlohmann::json& part);
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
 PreTokenizer read_pre_tokenizer(const nlohmann::json& part);
 
-/// \w of regular expressions: letters, marks, digits, letter numbers, connectors, (non-)joiners,
+/// \w of regular expressions: letters, marks, digits, letter numbers, connectors, (non-)joiners and
 /// circled letters.
 bool is_regex_word(char32_t c);
 
-/// Tokens to the pieces of text that are put together.
+/// Converts tokens to the pieces of text that are then joined.
 using Decoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
 Decoder read_decoder(const nlohmann::json& part);
 
-/// What a pattern finds: literal text, or one of the regular expressions that are known.
+/// A match of a pattern: literal text, or one of the known regular expressions.
 struct Match {
   size_t begin, end;
 };
@@ -45,7 +45,7 @@ using Matcher = std::function<std::vector<Match>(std::string_view)>;
 Matcher read_pattern(const nlohmann::json& pattern);
 Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by);
 
-/// The model: its tokens by id ("" where an id is of none), and ids of a fragment.
+/// The model: its tokens by id ("" for an unused id), and the ids of a fragment.
 struct PretrainedModel {
   std::vector<std::string> tokens;
   std::unordered_map<std::string, int64_t> ids;
@@ -53,7 +53,7 @@ struct PretrainedModel {
 };
 PretrainedModel read_model(const nlohmann::json& part);
 
-/// What a post-processor puts around one text or two: ids, or the text A or B.
+/// An element of a post-processor's template: ids, or the text A or B.
 struct TemplatePiece {
   enum class Kind { special, first, second } kind;
   int64_t segment;
@@ -64,14 +64,14 @@ struct PretrainedTemplate {
 };
 PretrainedTemplate read_template(const nlohmann::json& part);
 
-/// The name of a part's kind.
+/// The type name of a part.
 std::string type_of(const nlohmann::json& part);
-/// Reads the parts of a "Sequence", or the one that it is.
+/// Reads the parts of a "Sequence", or a single part.
 void for_each_part(const nlohmann::json& part, const char* list,
                    const std::function<void(const nlohmann::json&)>& read);
 
-/// Bytes as text: each longest part that begins a character but is none becomes U+FFFD, as the
-/// standard of Unicode (section 3.9) has it.
+/// Bytes as text. Each longest incomplete beginning of a character becomes U+FFFD, as in the
+/// Unicode standard (section 3.9).
 std::string lossy_utf8(std::string_view bytes);
 
 }  // namespace tern::data::detail

@@ -1,5 +1,5 @@
-// Inside of data only: the files of vocabularies, BPE and tokenizers. JSON with four keys: format
-// (what it is), version, content, and crc32 of the content as it is written without spaces.
+// Files of vocabularies, BPE and tokenizers: JSON with the keys format, version, content, and crc32
+// of the content written without spaces. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tern::data::detail {
 
-/// What the files hold; each kind of file leaves some of it empty.
+/// The content of such files; each kind leaves some members empty.
 struct TokenTable {
   std::string unit = {};
   NormalizeOptions normalize = {};
@@ -22,8 +22,8 @@ struct TokenTable {
 
 void write_token_file(const std::string& path, const std::string& format, const TokenTable& table);
 
-/// Gives the table to `use`. IoError with the path: the file is no JSON, another format, of a
-/// later version, damaged, or `use` throws an Error.
+/// Reads a file and calls `use` with its table. IoError with the path: the file is not JSON, has
+/// another format or a later version, is damaged, or `use` throws an Error.
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use);
 

@@ -1,4 +1,4 @@
-// Inside of data only: a line of text as words.h looks at it.
+// A line of text as words.h analyses it. Inside of data only.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace tern::data::detail {
 
-/// Characters that words.h writes at tokens to say that a space is missing or added; as text they
-/// are tokens of their own.
+/// Characters with which words.h marks tokens where a space is missing or added. In a text they are
+/// tokens.
 inline constexpr char32_t kGlueMark = 0xFFED, kSpaceMark = 0x2581;
 inline constexpr std::string_view kGlue = "￭", kSpace = "▁";
 
-/// A line as code points with their classes. Indices beyond the end are of no class.
+/// A line as code points with their classes. Indices beyond the end have no class.
 class WordCharacters {
  public:
   explicit WordCharacters(std::string_view text);
@@ -23,17 +23,17 @@ class WordCharacters {
   size_t size() const { return all_.size(); }
   char32_t at(size_t i) const { return i < all_.size() ? all_[i].code_point : 0; }
   bool is_space(size_t i) const { return i < size() && all_[i].kind == CharacterClass::space; }
-  /// Of a script with spaces between words, as is_word.
+  /// A letter of a script with spaces between words.
   bool is_letter(size_t i) const { return i < size() && all_[i].kind == CharacterClass::letter; }
   bool is_digit(size_t i) const { return i < size() && all_[i].kind == CharacterClass::digit; }
   bool is_word(size_t i) const { return is_letter(i) || is_digit(i); }
   bool is_apostrophe(size_t i) const { return at(i) == '\'' || at(i) == 0x2019; }
 
-  /// End of the grapheme that the character at i is in.
+  /// The end of the grapheme that contains character i.
   size_t grapheme_end(size_t i) const;
-  /// End of the run of graphemes that are the same as the one that begins at i.
+  /// The end of the run of equal graphemes that begins at i.
   size_t run_end(size_t i) const;
-  /// End of the URL or the mail address that begins at i; i if none does.
+  /// The end of the URL or mail address that begins at i; i if none does.
   size_t address_end(size_t i) const { return i < size() ? all_[i].address_end : i; }
 
   std::string_view text(size_t begin, size_t end) const;

@@ -1,4 +1,4 @@
-// Inside of data only: where words.h expects spaces, and the marks it sets where they are not so.
+// Where words.h expects spaces, and its marks where a text differs. Inside of data only.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,20 @@
 
 namespace tern::data::detail {
 
-/// Whether a space belongs before each of these tokens (none of which is marked); never before the
-/// first.
+/// Whether a space belongs before each of these unmarked tokens; never before the first.
 std::vector<bool> default_spaces(std::span<const std::string> words);
 
-/// Behind an apostrophe in English, in lower case: s re ve ll d m.
+/// English endings after an apostrophe, in lower case: s re ve ll d m.
 bool is_clitic(std::string_view word);
 
-/// A token and whether its marks ask for a space before and after it.
+/// A token, and whether its marks request a space before and after it.
 struct MarkedWord {
   std::string_view word;
   std::optional<bool> before, after;
 };
 MarkedWord parse_marks(std::string_view token);
 
-/// Which of two neighbours is marked: punctuation rather than words, so that words stay few.
+/// Which of two neighbours gets the mark: punctuation before words, so that there are fewer words.
 enum class MarkPlace { before, after, none };
 MarkPlace place_of_mark(std::string_view left, std::string_view right);
 

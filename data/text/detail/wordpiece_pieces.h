@@ -1,5 +1,5 @@
-// Inside of data only: how WordPiece spells its special pieces and those inside of words, and how
-// it cuts a word into pieces.
+// How WordPiece writes special pieces and pieces inside of words, and how it cuts a word.
+// Inside of data only.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@
 
 namespace tern::data::detail {
 
-/// Padding, unknown, begin, separator, mask.
+/// Padding, unknown, begin, separator and mask.
 inline constexpr std::array<std::string_view, 5> kSpecialPieces = {"[PAD]", "[UNK]", "[CLS]",
                                                                    "[SEP]", "[MASK]"};
 inline constexpr std::string_view kContinued = "##";
 
 struct WordPieceLimits {
-  std::string_view continued;  ///< before pieces inside of a word
+  std::string_view continued;  ///< prefix of pieces inside of a word
   int64_t longest_word;        ///< in characters
   size_t longest_piece;        ///< in bytes
 };
 
-/// The longest pieces from the left. `find` gives the id of a piece, if there is one. Nothing where
-/// a piece is missing or the word is too long: it is unknown as a whole.
+/// The longest known pieces from the left; `find` gives the id of a piece. Nothing if a piece is
+/// missing or the word is too long: the whole word is then unknown.
 template <class Find>
 std::optional<std::vector<int64_t>> longest_pieces(std::string_view word,
                                                    const WordPieceLimits& limits,
