@@ -22,7 +22,7 @@ Tensor dropped(const std::optional<nn::Dropout>& layer, const Tensor& x) {
 
 /// Views of the decoder's weights that every step uses, made once.
 struct DecoderWeights {
-  Tensor of_token, of_context;  // the columns of the first layer's weight_ih
+  Tensor of_token, of_context;  // columns of the first layer's weight_ih
   Tensor v;                     // (H)
 
   explicit DecoderWeights(const BahdanauDecoder& d)
@@ -43,8 +43,8 @@ Alignment attend(const BahdanauDecoder& d, const DecoderWeights& w, const Bahdan
   return {squeeze(context, 1), alignment};
 }
 
-/// The layers' states after one step; of_token (B, 3H) is the token's part of the first layer's
-/// gates, bias included.
+/// The layers' states after one step. of_token (B, 3H) is the token's part of the first layer's
+/// gates, with bias.
 std::vector<Tensor> advance(const BahdanauDecoder& d, const DecoderWeights& w,
                             const std::vector<Tensor>& hidden, const Tensor& of_token,
                             const Tensor& context) {
@@ -118,7 +118,7 @@ BahdanauDecoder::Output BahdanauDecoder::hidden(const BahdanauState& start,
         tokens.shape());
   const DecoderWeights w(*this);
   BahdanauState state = start;
-  // Time first, so that a step's part lies in one piece.
+  // Time first, so that a step's part is contiguous.
   Tensor y = dropped(dropout, embedding(transpose(tokens, 0, 1)));
   Tensor of_tokens = linear(y, w.of_token, rnn[0].parameters.bias_ih);
   std::vector<Tensor> hidden, contexts, alignments;

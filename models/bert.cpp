@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kInitialStd = 0.02;
 
-/// The options, if a model can be made of them.
+/// Returns the options if a model can be made of them.
 const BertOptions& checked(const BertOptions& o) {
   check(
       o.vocab > 0 && o.dim > 0 && o.ffn > 0 && o.layers >= 0 && o.positions > 0 && o.segments > 0,

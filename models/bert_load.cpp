@@ -1,4 +1,4 @@
-// Files of transformers' BERT models: names of all their ages, and sizes from shapes.
+// Files of transformers' BERT models: old and new names, and sizes from shapes.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -17,7 +17,7 @@ constexpr const char* kWords = "bert.embeddings.word_embeddings.weight";
 constexpr const char* kDecoder = "cls.predictions.decoder.weight";
 constexpr const char* kBias = "cls.predictions.bias";
 constexpr const char* kDecoderBias = "cls.predictions.decoder.bias";
-constexpr int64_t kHeadChannels = 64;  // of a head, in every model that was published
+constexpr int64_t kHeadChannels = 64;  // per head, in every published model
 
 const Tensor* find(const NamedTensors& state, const std::string& name) {
   for (const auto& [n, t] : state)
@@ -30,7 +30,7 @@ bool has_prefix(const NamedTensors& state, std::string_view prefix) {
                      [&](const auto& entry) { return entry.first.starts_with(prefix); });
 }
 
-/// The name as files of today have it; empty if it is no weight.
+/// The name as in current files; empty if it is not a weight.
 std::string name_of_today(std::string name, bool without_prefix) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOldEnds = {
       {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}}};
@@ -45,7 +45,7 @@ bool same_elements(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && all(eq(a, b)).item<int>() == 1;
 }
 
-/// The file's weights under the names of today.
+/// The file's weights with current names.
 NamedTensors read_state(const std::string& path) {
   const SafeTensors file = load_safetensors(path);
   const bool without_prefix =
@@ -74,7 +74,7 @@ std::pair<int64_t, int64_t> matrix(const std::string& path, const NamedTensors& 
   return {t->size(0), t->size(1)};
 }
 
-/// Layers 0, 1, ... that have a name in the file.
+/// The number of layers 0, 1, ... that have a name in the file.
 int64_t count_layers(const NamedTensors& state) {
   constexpr std::string_view kPrefix = "bert.encoder.layer.";
   std::set<int64_t> numbers;
@@ -90,7 +90,7 @@ int64_t count_layers(const NamedTensors& state) {
   return layers;
 }
 
-/// A model is as large as its names say, so they must not say more than the file holds.
+/// A model is as large as its names claim, so they must not claim more than the file has.
 void check_size(const std::string& path, const NamedTensors& state, const BertOptions& o) {
   double held = 0;
   for (const auto& [name, t] : state) held += static_cast<double>(t.numel());
@@ -123,7 +123,7 @@ BertOptions options_of(const std::string& path, const NamedTensors& state, BertO
   return o;
 }
 
-/// Moves what belongs to heads that the model has not out of `state`.
+/// Moves weights of heads that the model lacks out of `state`.
 std::vector<std::string> leave_heads_aside(NamedTensors& state, const Bert& model) {
   std::vector<std::string_view> absent;
   if (!model.bert.pooler) absent.push_back("bert.pooler.");
@@ -143,7 +143,7 @@ std::vector<std::string> leave_heads_aside(NamedTensors& state, const Bert& mode
 
 LoadStateReport load_into(const std::string& path, NamedTensors state, Bert& model,
                           const LoadStateOptions& options) {
-  // The table may be in the file as the decoder alone.
+  // The file may have the table only as the decoder.
   if (const Tensor* decoder = find(state, kDecoder); decoder && !find(state, kWords))
     state.emplace_back(kWords, Tensor(*decoder));
   const std::vector<std::string> aside = leave_heads_aside(state, model);

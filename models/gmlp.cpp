@@ -7,7 +7,7 @@
 namespace tern::models {
 namespace {
 
-// What the stem leaves of the image's side.
+// The image's side after the stem.
 int64_t side_after_stem(const GmlpOptions& o) {
   int64_t side = o.image;
   for (const StemLayer& l : o.stem) {
@@ -31,8 +31,8 @@ nn::Parameter small_normal(const Shape& shape, Rng& rng) {
   return p;
 }
 
-// The paper's smallest on CIFAR-10: 64 patches in place of 196. Of 50,000 pictures its 4.6 million
-// weights soon know every one, hence the stochastic depth that it has not on ImageNet.
+// The paper's smallest model, for CIFAR-10: 64 patches instead of 196. Its 4.6 million weights soon
+// memorise the 50,000 images, so it gets stochastic depth, unlike on ImageNet.
 GmlpOptions paper_form_for_cifar() {
   GmlpOptions o = gmlp_paper_form(128, 0.1);
   o.image = 32;
@@ -161,8 +161,8 @@ Tensor GmlpVision::operator()(const Tensor& images) const {
   if (cls_token.defined()) x = cat({expand(cls_token, {x.size(0), 1, x.size(2)}), x}, 1);
   if (pos_embed.defined()) x = x + pos_embed;
   x = dropout(x);
-  // Where token 0 alone is looked at, the last block need not finish the others: that saves two
-  // thirds of the block, and the gradients are the same.
+  // If only token 0 is used, the last block need not compute the others: this saves two thirds of
+  // the block and gives the same gradients.
   for (size_t i = 0; i < blocks.size(); ++i) {
     bool last = cls_token.defined() && i + 1 == blocks.size();
     auto block = [&block = blocks[i], count = last ? 1 : x.size(1)](std::span<const Tensor> in) {

@@ -73,7 +73,7 @@ Tensor GmlpBlock::step(const Tensor& x, GmlpBlockCache& cache) const {
   return finished(x, sgu.step(channel_proj_u(h, with_gelu()), cache.gate, added));
 }
 
-// V, its activation, stochastic depth, and what passes by.
+// V, its activation, stochastic depth, and the residual.
 Tensor GmlpBlock::finished(const Tensor& x, const Tensor& gated) const {
   if (!drop_path || drop_path->rate() == 0)
     return channel_proj_v(gated, {.activation = output, .residual = x});

@@ -23,7 +23,7 @@ const std::vector<std::pair<std::string, GmlpTextOptions>>& known_gmlps() {
   return kConfigurations;
 }
 
-/// The options, if a model can be made of them.
+/// Returns the options if a model can be made of them.
 const GmlpTextOptions& checked(const GmlpTextOptions& o) {
   check(o.vocab > 0 && o.context > 0 && o.dim > 0 && o.layers >= 0 && o.d_ffn >= 0,
         "GmlpText: vocab {}, context {}, dim {}, layers {}, d_ffn {}; a vocabulary must be given, "
@@ -63,7 +63,7 @@ void check_tokens(const Tensor& tokens, int64_t before, int64_t context) {
         before, context, tokens.size(1));
 }
 
-/// lengths (B) in [least, T].
+/// Checks lengths (B) in [least, T].
 void check_lengths(const Tensor& lengths, const Tensor& tokens, int64_t least) {
   const int64_t batch = tokens.size(0), longest = tokens.size(1);
   check(lengths.dtype() == DType::i64 && lengths.shape() == Shape{batch},
@@ -73,7 +73,7 @@ void check_lengths(const Tensor& lengths, const Tensor& tokens, int64_t least) {
           length, least, longest);
 }
 
-/// u8 (B, T): not 0 before the lengths (B).
+/// u8 (B, T): not 0 before the length of each row.
 Tensor before(const Tensor& lengths, int64_t tokens) {
   return lt(arange(0, tokens), unsqueeze(lengths, 1));
 }

@@ -13,7 +13,7 @@ constexpr double kStd = 0.02;
 
 bool is_gpt2(const GptOptions& o) { return o.names == GptNames::gpt2; }
 
-/// Of the matrices that end the 2 L sublayers: so that their sum keeps its size.
+/// For the matrices that end the 2 L sublayers, so that the size of their sum does not grow.
 double residual_std(const GptOptions& o) {
   return kStd / std::sqrt(2 * static_cast<double>(std::max<int64_t>(o.layers, 1)));
 }
@@ -39,7 +39,7 @@ Tensor normalise(const GptNormLayer& norm, const Tensor& x) {
   return std::visit([&](const auto& layer) { return layer(x); }, norm);
 }
 
-/// The options, if a model can be made of them.
+/// Returns the options if a model can be made of them.
 const GptOptions& checked(const GptOptions& o) {
   check(o.vocab > 0 && o.context > 0 && o.layers >= 0 && o.ffn_dim >= 0,
         "Gpt: {} words, a context of {} tokens, {} layers of {} hidden units", o.vocab, o.context,
@@ -164,7 +164,7 @@ Tensor GptBlock::add(const Tensor& x, const GptLinear& matrix, const Tensor& h) 
 
 Tensor GptBlock::operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* weights) const {
   const Tensor attended = attention(normalise(norm1, x), cache, weights);
-  // The sum is best made with its norm, or by the product where nothing is dropped.
+  // Computes the sum together with its norm, or in the product if there is no dropout.
   SumAndNorm y;
   if (dropout.rate() > 0)
     y = std::visit(

@@ -1,4 +1,4 @@
-// GPT's sizes by name, its number of weights, and the files of transformers.
+// GPT's sizes by name, its number of weights, and transformers' files.
 #include <algorithm>
 
 #include "tern/core/io/safetensors.h"
@@ -52,13 +52,13 @@ const Configurations& known_gpts() {
   return kConfigurations;
 }
 
-/// Fixed tables that transformers once kept beside the weights.
+/// Fixed tables that old versions of transformers saved too.
 bool is_old_buffer(const std::string& name, const Tensor& t) {
   const bool mask = name.ends_with(".attn.bias") && t.ndim() == 4;
   return mask || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// The file's weights under the model's names.
+/// The file's weights with the model's names.
 NamedTensors named_as(const GptOptions& o, const SafeTensors& file) {
   const std::string prefix = o.names == GptNames::gpt2 ? "transformer." : "model.";
   NamedTensors out;
@@ -70,7 +70,7 @@ NamedTensors named_as(const GptOptions& o, const SafeTensors& file) {
   return out;
 }
 
-/// Removes the head of a file whose head is its table, and refuses one whose head is not.
+/// Removes the head if it equals the table; otherwise refuses the file.
 void drop_tied_head(const GptOptions& o, NamedTensors& state) {
   auto find = [&](const std::string& end) {
     return std::find_if(state.begin(), state.end(),

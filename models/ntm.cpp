@@ -30,10 +30,10 @@ Tensor drawn_memory(const NtmOptions& o, Rng& rng) {
   return x;
 }
 
-/// Weights as every step uses them, made once.
+/// Weights in the form that every step uses, computed once.
 struct ControllerWeights {
-  Tensor of_read;          // the columns of the controller's first weight for what was read
-  Tensor heads, bias;      // of all heads, writing ones first
+  Tensor of_read;          // columns of the controller's first weight for reads
+  Tensor heads, bias;      // of all heads, writing heads first
   Tensor of_input, start;  // the other columns, and the biases
 
   explicit ControllerWeights(const Ntm& m) {
@@ -54,7 +54,7 @@ struct ControllerWeights {
   }
 };
 
-/// The controller's output (B, C) of one step. of_input: the input's part of the first layer.
+/// The controller's output (B, C) for one step. of_input: the input's part of the first layer.
 Tensor control(const Ntm& m, const ControllerWeights& w, const Tensor& of_input,
                const Tensor& reads, NtmState& state) {
   Tensor x = linear(reads, w.of_read, {}, {.residual = of_input});
@@ -143,7 +143,7 @@ NtmRun Ntm::run(const Tensor& x, const NtmRunOptions& run_options) const {
   check(state.batch() == x.size(0), "Ntm: the state is of {} sequences, the input of {}",
         state.batch(), x.size(0));
   const ControllerWeights w(*this);
-  // Time first, so that a step's part lies in one piece.
+  // Time first, so that a step's part is contiguous.
   Tensor of_inputs = linear(transpose(x, 0, 1), w.of_input, w.start);
   Tensor reads = ntm_reads(state.memory, memory);
   std::vector<Tensor> seen, states;

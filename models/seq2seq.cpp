@@ -47,7 +47,7 @@ Tensor LstmSeq2Seq::loss(const Tensor& source, const Tensor& lengths, const Tens
                               labels, o);
 }
 
-// What the generator makes logits of.
+// The input of the generator.
 Tensor LstmSeq2Seq::hidden(const Tensor& source, const Tensor& lengths,
                            const Tensor& target) const {
   check(source.ndim() == 2 && target.ndim() == 2 && source.size(0) == target.size(0),

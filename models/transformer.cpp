@@ -44,7 +44,7 @@ void check_source(const Tensor& source, const Tensor& lengths) {
         lengths.defined() ? lengths.shape() : Shape());
 }
 
-/// The options, if a model can be made of them.
+/// Returns the options if a model can be made of them.
 const TransformerOptions& checked(const TransformerOptions& o) {
   check(o.source_vocab > 0 && o.target_vocab > 0,
         "Transformer: vocabularies of {} and {} words; set source_vocab and target_vocab",

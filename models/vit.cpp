@@ -10,7 +10,7 @@ namespace {
 
 int64_t mlp_of(const VitOptions& o) { return o.mlp_dim ? o.mlp_dim : 4 * o.dim; }
 
-// timm's start of all linear layers.
+// Initialised as all linear layers in timm.
 nn::Linear linear_layer(int64_t in, int64_t out, Rng& rng, nn::Bias bias = nn::Bias::yes) {
   nn::Linear layer(in, out, rng, bias);
   nn::init::trunc_normal(layer.weight, rng, {.std = 0.02});
@@ -97,7 +97,7 @@ Tensor VitBlock::first(const Tensor& x, int64_t count, Tensor* weights) const {
 }
 
 Vit::Vit(const VitOptions& o, Rng& rng)
-    : options((vit_weights(o), o)),  // which checks them
+    : options((vit_weights(o), o)),  // checks them
       patch_embed(o.channels, o.dim, {o.patch, o.patch}, rng, {.stride = {o.patch, o.patch}},
                   o.norm_pre ? nn::Bias::no : nn::Bias::yes),
       dropout(o.position_dropout.value_or(o.dropout), rng) {
@@ -143,7 +143,7 @@ Tensor Vit::classify(const Tensor& tokens) const {
   const int64_t prefix = prefix_tokens();
   Tensor x = tokens;
   if (options.pooling == VitPooling::token) {
-    x = select(x, 1, 0);  // before the norm, which then has one token to do
+    x = select(x, 1, 0);  // before the norm, which then has a single token
     if (norm) x = (*norm)(x);
   } else {
     if (norm) x = (*norm)(x);
@@ -156,8 +156,8 @@ Tensor Vit::classify(const Tensor& tokens) const {
 
 Tensor Vit::operator()(const Tensor& images) const {
   Tensor x = embed(images);
-  // Where token 0 alone is looked at, the last block need not finish the others: that saves five
-  // sixths of the block's products, and the gradients are the same.
+  // If only token 0 is used, the last block need not compute the others: this saves five sixths of
+  // the block's products and gives the same gradients.
   for (size_t i = 0; i < blocks.size(); ++i) {
     const bool last = options.pooling == VitPooling::token && i + 1 == blocks.size();
     auto block = [&block = blocks[i], count = last ? 1 : x.size(1)](std::span<const Tensor> in) {

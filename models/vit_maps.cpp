@@ -1,4 +1,4 @@
-// Where a ViT looks.
+// Maps of a ViT's attention.
 #include "tern/core/tape/autograd.h"
 #include "tern/models/vit.h"
 
@@ -31,7 +31,7 @@ PatchMaps Vit::patch_maps(const Tensor& images) const {
   NoGradGuard no_grad;
   const int64_t prefix = prefix_tokens(), side = options.image / options.patch;
   const bool token = options.pooling == VitPooling::token;
-  // The rows of whom is classified, the columns of the patches: (..., N, N) -> (..., side, side).
+  // Rows of classified tokens, columns of patches: (..., N, N) -> (..., side, side).
   auto on_grid = [&](const Tensor& a) {
     const Tensor patches = narrow(a, -1, prefix, side * side);
     const Tensor looked =

@@ -1,4 +1,4 @@
-// What ViTs there are, and how many weights they have.
+// The known ViTs, and their number of weights.
 #include <fmt/format.h>
 
 #include "tern/models/vit.h"
@@ -6,7 +6,7 @@
 namespace tern::models {
 namespace {
 
-// A ViT of ImageNet: 224 x 224 pixels, 1000 classes, MLPs of four times the width.
+// A ViT for ImageNet: 224 x 224 pixels, 1000 classes, MLPs of four times the width.
 VitOptions imagenet(int64_t patch, int64_t dim, int64_t layers, int64_t heads) {
   return {.patch = patch, .dim = dim, .layers = layers, .heads = heads};
 }

@@ -1,4 +1,4 @@
-// ViTs from the states of others.
+// Loads ViTs from timm's states.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ Tensor find_tensor(const NamedTensors& state, const std::string& name) {
   return it == state.end() ? Tensor() : it->second;
 }
 
-// The tensor of that name, if there is one; it has so many axes.
+// The tensor with this name, if there is one; checks its number of axes.
 Tensor find_tensor(const NamedTensors& state, const std::string& name, int axes) {
   Tensor t = find_tensor(state, name);
   check(!t.defined() || t.ndim() == axes, "vit: {} has {} axes in a ViT, not the shape {}", name,
@@ -27,7 +27,7 @@ Tensor need(const NamedTensors& state, const std::string& name, int axes) {
   return t;
 }
 
-// The side of a square of so many patches; 0 if there is none.
+// The side of a square of this many patches; 0 if it is not a square.
 int64_t side_of(int64_t patches) {
   if (patches <= 0) return 0;
   const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
@@ -94,7 +94,7 @@ void load_vit(Vit& model, const NamedTensors& state) {
     if (t.ndim() != 3 || t.size(0) != 1 || !is_float(t.dtype())) continue;
     const int64_t prefix = o.positions_on_prefix ? model.prefix_tokens() : 0;
     const int64_t side = o.image / o.patch, old = side_of(t.size(1) - prefix);
-    if (old == side || old == 0) continue;  // it fits, or load_state_dict says why not
+    if (old == side || old == 0) continue;  // it fits, or load_state_dict reports it
     t = unsqueeze(nn::resize_positions(squeeze(t, 0), side, side, {.prefix = prefix}), 0);
   }
   nn::load_state_dict(model, fitted);

@@ -14,7 +14,7 @@ void check_pair(const char* name, const Tensor& query, const Tensor& key) {
         key.shape());
 }
 
-/// Channels that go with a weight.
+/// Checks that x has the number of channels that a weight needs.
 void check_channels(const char* name, const char* what, const Tensor& x, int64_t channels) {
   check(x.size(2) == channels, "{}: {} of {} channels, not {}", name, what, x.size(2), channels);
 }

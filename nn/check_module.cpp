@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each check gives its fault in words, or nothing.
+// Each check returns its fault as text, or nothing.
 
 void write_something_else(const Tensor& t) {
   NoGradGuard no_grad;
@@ -50,7 +50,7 @@ std::string check_copies(const AnyModule& module, const Tensors& inputs) {
   return "";
 }
 
-// Whether `names` has the parameter's name, or that of a module around it.
+// Whether `names` contains the parameter, or a module around it.
 bool names_it(const std::vector<std::string>& names, const std::string& parameter) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return parameter == name || parameter.starts_with(name + ".");
@@ -111,7 +111,7 @@ void check_gradients(const AnyModule& module, const Tensors& given, bool trainin
     const Tensor y = joined(subject.record(inputs));
     return y.defined() ? y : zeros({1}, DType::f64);
   };
-  // Nothing to train and nothing to send a gradient to: a table of ids, say.
+  // Nothing to train and no input with a gradient, as in a table of ids.
   if (std::none_of(varied.begin(), varied.end(), [](const Tensor& t) { return t.requires_grad(); }))
     return;
   gradcheck(fn, varied, options);
@@ -177,7 +177,7 @@ std::string check_strides(const AnyModule& module, const Tensors& given, DType d
 
 int axis_of(const std::vector<int>& axes, size_t i) { return i < axes.size() ? axes[i] : 0; }
 
-// The size of the batch, which all inputs that have one agree on.
+// The batch size, which must be the same for all inputs that have a batch.
 int64_t rows_of(const Tensors& inputs, const std::vector<int>& axes) {
   int64_t rows = -1;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -261,7 +261,7 @@ std::string check_determinism(const AnyModule& module, const Tensors& inputs) {
   return "";
 }
 
-/// A file of a name that nobody else has, gone at the end.
+/// A file with a unique name, removed at the end.
 class TemporaryFile {
  public:
   TemporaryFile() {
@@ -309,7 +309,7 @@ std::string check_saving(const AnyModule& module, const Tensors& inputs) {
   return "";
 }
 
-// Weights w / 2 and twice as much in their place are exact, and so are their gradients.
+// Replacing weights by w / 2 and scaling by 2 is exact, also for gradients.
 std::string check_replaced(const AnyModule& module, const Tensors& inputs) {
   Subject own(module), replaced(module);
   Tensors halves, doubled;
@@ -367,7 +367,7 @@ void check_module(const AnyModule& module, const Tensors& inputs,
   };
   look("copies", [&] { return check_copies(module, inputs); });
   look("fields", [&] { return check_fields(module, inputs, options.unused); });
-  report();  // what shares weights or hides them cannot be converted, copied or saved
+  report();  // shared or hidden weights cannot be converted, copied or saved
   const Subject subject(module);
   for (bool training : {false, true}) {
     if (training && !subject.has_modes()) continue;

@@ -9,7 +9,7 @@
 namespace tern::nn::detail {
 namespace {
 
-/// How far results of other kernels may be apart, as a share of the largest number.
+/// How far results of different kernels may differ, relative to the largest number.
 double closeness(DType dtype) {
   return dtype == DType::f32 ? 1e-4 : dtype == DType::f64 ? 1e-9 : 0;
 }

@@ -22,7 +22,7 @@ Shape with_kernel(Shape shape, const SpatialSize<n>& kernel) {
   return shape;
 }
 
-/// `outputs` biases.
+/// `outputs` is the number of biases.
 void start(const Shape& shape, int64_t outputs, Parameter& weight, Parameter& bias, Bias with_bias,
            Rng& rng) {
   weight = Parameter(empty(shape));
@@ -45,7 +45,7 @@ SpatialSize<n> size_of(const std::array<int64_t, n>& each, SpatialSize<n>*) {
   return each;
 }
 
-/// The output_padding that gives these sizes in space.
+/// The output_padding that gives these spatial sizes.
 template <size_t n, class Size>
 Size padding_for(const char* layer, const Tensor& x, const Tensor& w,
                  const ConvTransposeOptions<Size>& o, const Dims& output_size) {

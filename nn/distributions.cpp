@@ -20,7 +20,7 @@ void check_float(const char* name, const Tensor& x) {
         x.dtype());
 }
 
-// An Error if one is not 0; `bad` is a mask of x.
+// Error if `bad`, a mask of x, is not 0 everywhere.
 void refuse(const char* name, const char* rule, const Tensor& bad, const Tensor& x) {
   if (any(bad).item<int>() == 0) return;
   const int64_t at = argmax(bad).item<int64_t>();
@@ -33,13 +33,13 @@ Shape joined(Shape shape, const Shape& batch) {
   return shape;
 }
 
-/// log p with gradient 0 where p is 0, rather than one that makes NaN of a 0 from above.
+/// log p with gradient 0 where p is 0, so that an incoming 0 does not become NaN.
 Tensor safe_log(const Tensor& p) {
   const Tensor never = eq(p, 0);
   return masked_fill(log(masked_fill(p, never, 1)), never, -kInf);
 }
 
-/// p times values that do not count where p is 0: they may be infinite there, or NaN.
+/// p times values, which do not count where p is 0: they may be infinite or NaN there.
 Tensor weighted(const Tensor& p, const Tensor& values) {
   return p * masked_fill(values, eq(p, 0), 0);
 }
@@ -52,7 +52,7 @@ const Tensor& one_of(const char* name, const LogitsOrProbs& x) {
   return given;
 }
 
-/// Where a row has logits of +inf, these are 0 and all others -inf.
+/// In a row with logits of +inf, these become 0 and all others -inf.
 Tensor finite_logits(const Tensor& logits) {
   const Tensor certain = eq(logits, kInf);
   if (any(certain).item<int>() == 0) return logits;
@@ -109,7 +109,7 @@ Tensor Categorical::log_prob(const Tensor& x) const {
   };
   const Tensor at = with_axes(unsqueeze(index, -1));
   auto taken = [&](const Tensor& t) { return squeeze(take_along_axis(with_axes(t), at, -1), -1); };
-  // Of weights, gradients beside the one that is taken stay finite.
+  // With given probs, gradients beside the chosen one stay finite.
   return given_.defined() ? log(taken(given_)) - log(sum(given_, -1)) : taken(log_probs_);
 }
 

@@ -28,7 +28,7 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 using Rows = std::vector<std::vector<double>>;
 
-// Gram and Schmidt, every row twice: once more removes what rounding left of the earlier rows.
+// Gram-Schmidt, twice per row: the second time removes what rounding left of earlier rows.
 void orthonormalize(Rows& rows, Rng& rng) {
   for (size_t i = 0; i < rows.size(); ++i) {
     double length = 0;
@@ -41,7 +41,7 @@ void orthonormalize(Rows& rows, Rng& rng) {
       length = 0;
       for (double v : rows[i]) length += v * v;
       length = std::sqrt(length);
-      // A row that lies in the span of the others (never, in practice) is drawn again.
+      // Draws a row again if it is in the span of the others (practically never).
       if (length < 1e-8) {
         rng.fill_normal(rows[i].data(), static_cast<int64_t>(rows[i].size()));
         pass = -1;

@@ -10,7 +10,7 @@ Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, cons
   return b.defined() ? join(a, b) : a;
 }
 
-// (B) with (B, T): the first counts for every query.
+// (B) with (B, T): the first holds for every query.
 Tensor shorter(const Tensor& a, const Tensor& b) {
   check(a.size(0) == b.size(0) && (a.ndim() != b.ndim() || a.shape() == b.shape()),
         "Mask: lengths {} and {} are of other examples or queries", a.shape(), b.shape());

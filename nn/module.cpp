@@ -34,7 +34,7 @@ void for_each(const Slots& slots, Fn fn) {
     if (auto* const* field = std::get_if<Kind*>(&slot.field)) fn(slot.name, **field);
 }
 
-// Every name, second ones of tied parameters included: any of them may be in a file.
+// Every name, second names of tied parameters included: a file may have any of them.
 NamedTensors targets(const Slots& slots) {
   NamedTensors out;
   for (const Slot& slot : slots) {

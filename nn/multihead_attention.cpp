@@ -18,7 +18,7 @@ HeadCounts counts_of(const MultiHeadOptions& o) {
   return tern::detail::counted_heads("MultiHeadAttention", o.heads, o.kv_heads);
 }
 
-/// dim, if a layer can be made of it.
+/// Returns dim if a layer can be made of it.
 int64_t checked(int64_t dim, const MultiHeadOptions& o) {
   tern::detail::check_heads("MultiHeadAttention", dim, o.heads);
   counts_of(o);
@@ -36,7 +36,7 @@ void check_agree(const Tensor& query, const Tensor& key, const Tensor& value) {
         query.shape(), key.shape(), value.shape());
 }
 
-/// Room for `capacity` tokens, the first ones those of `old` (undefined: none).
+/// Room for `capacity` tokens; the first ones are those of `old` (undefined: none).
 Tensor with_room(const Tensor& old, const Tensor& like, int64_t length, int64_t capacity) {
   Tensor room = empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
   if (length > 0) copy_(narrow(room, 2, 0, length), narrow(old, 2, 0, length));
@@ -67,7 +67,7 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
           "KeyValueCache: {} {} more do not go with {} {}", k.dtype(), k.shape(), keys_.dtype(),
           keys().shape());
   const int64_t n = k.size(2);
-  if (recording({k, v, keys_, values_})) {  // gradients must find their way through the steps
+  if (recording({k, v, keys_, values_})) {  // gradients must flow back through the steps
     keys_ = keys_.defined() ? cat({keys(), k}, 2) : k;
     values_ = values_.defined() ? cat({values(), v}, 2) : v;
     length_ += n;
@@ -115,7 +115,7 @@ AttentionOptions MultiHeadAttention::options(const Mask& mask) const {
   return {.mask = mask.parts(), .scale = {}, .dropout = p, .rng = &rng};
 }
 
-// The rows of in_proj that make q, k and v lie one after the other.
+// The rows of in_proj for q, k and v follow each other.
 Tensor MultiHeadAttention::project(Part part, const Tensor& x) const {
   ModuleScope module(in_proj_weight);
   const int64_t dim = in_proj_weight.size(1);

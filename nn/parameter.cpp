@@ -21,14 +21,14 @@ Tensor leaf(const Tensor& elements, bool requires_grad) {
   return t;
 }
 
-// A leaf where `like` is one, frozen where that is.
+// A leaf if `like` is one, frozen if that is.
 Tensor leaf_like(const Tensor& like, const Tensor& elements) {
   Tensor t = leaf(elements, leaf_of(like) != nullptr);
   if (!like.requires_grad()) t.set_requires_grad(false);
   return t;
 }
 
-// Where another tensor stands in for this one, new elements would be used by nobody.
+// While another tensor replaces this one, nobody would use new elements.
 void check_not_replaced(const char* what, const Tensor& t) {
   const tern::detail::Substitution* s = tern::detail::substituting;
   check(!s || !t.defined() || !s->look_up(t.ref().get()),
@@ -47,9 +47,9 @@ void check_no_history(const Tensor& value) {
 
 bool is_known(const Tensor& t) { return leaf_of(t) && leaf_of(t)->known; }
 
-// Optimizers and averages that hold the old elements can tell that these are the model's no more.
-// A name belongs to a place in a module: what comes to another place (std::swap, erase) loses its
-// own.
+// Marks the old elements as retired, so that optimizers and averages that hold them can tell. A
+// name belongs to a place in a module: an element that moves to another place (std::swap, erase)
+// loses its own name.
 void replace(Tensor& t, Tensor by) {
   check_not_replaced("it cannot get new elements", t);
   const std::string name = parameter_name(t);

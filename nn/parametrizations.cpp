@@ -6,7 +6,7 @@
 namespace tern::nn {
 namespace {
 
-constexpr int64_t kFirstIterations = 15;  // as PyTorch's
+constexpr int64_t kFirstIterations = 15;  // as in PyTorch
 
 /// All axes but one; none: all.
 Dims others(int ndim, std::optional<int64_t> dim) {
@@ -16,7 +16,7 @@ Dims others(int ndim, std::optional<int64_t> dim) {
   return axes;
 }
 
-/// The norm of v over all axes but `dim`, with axes of size 1 for them; () over all.
+/// The norm of v over all axes but `dim`, which have size 1 in the result; () over all.
 Tensor norms(const Tensor& v, std::optional<int64_t> dim) {
   if (!dim) return norm(v);
   const Dims axes = others(v.ndim(), dim);
@@ -79,7 +79,7 @@ Tensor SpectralWeight::weight() const {
   if (w.ndim() == 1) return normalised(w, eps);
   const Tensor rows = matrix(w);
   if (training) iterate(rows, iterations);
-  // Copies: u and v may have gone on when the backward pass comes.
+  // Copies, since u and v may have changed by the backward pass.
   const Tensor left = u.tensor().clone(), right = v.tensor().clone();
   return w / matmul(left, matmul(rows, right));
 }

@@ -18,12 +18,12 @@ void check_base(const char* name, double base) {
   check(base > 0, "{}: the base is {}; it must be above 0", name, base);
 }
 
-// In integers a table of sines would be a table of zeros.
+// Refuses integers: a table of sines would be all zeros.
 void check_float(const char* name, DType dtype) {
   check(is_float(dtype), "{}: the table is floating, got {}", name, dtype);
 }
 
-/// Keys' kernel with a = -0.5, 0 from distance 2 on.
+/// Keys' kernel with a = -0.5; 0 for distances from 2 on.
 double bicubic(double x) {
   constexpr double a = -0.5;
   x = std::abs(x);
@@ -31,8 +31,8 @@ double bicubic(double x) {
   return x < 2 ? ((x - 5) * x + 8) * a * x - 4 * a : 0;
 }
 
-/// (to, from): row i holds the shares of the old places in new place i. Where places become fewer,
-/// the kernel is stretched to cover all of them (antialiasing).
+/// (to, from): row i has the weights of the old positions in new position i. When shrinking, the
+/// kernel is stretched to cover all old positions (antialiasing).
 Tensor resize_matrix(int64_t from, int64_t to) {
   std::vector<double> shares(static_cast<size_t>(from * to));
   const double scale = static_cast<double>(from) / static_cast<double>(to);
@@ -82,7 +82,7 @@ Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOpti
   check(dim >= 0, "sinusoidal_positions: {} channels", dim);
   check_base("sinusoidal_positions", o.base);
   const int64_t pairs = (dim + 1) / 2;
-  // Frequencies run to base^-1 over D/2, which is not the number of pairs where D is odd.
+  // Frequencies go to base^-1 over D/2, which for odd D is not the number of pairs.
   Tensor w =
       exp(steps(pairs) * (-2 * std::log(o.base) / static_cast<double>(std::max<int64_t>(dim, 1))));
   Tensor angle = unsqueeze(times.to(DType::f64) + o.offset, -1) * w;

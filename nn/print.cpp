@@ -22,7 +22,7 @@ std::string short_name(const std::type_info& type) {
   std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
   const std::string name = status == 0 ? text.get() : type.name();
-  // The name starts behind the last "::" outside of brackets: "(anonymous namespace)::A<b::C>" is
+  // The name begins after the last "::" outside of brackets: "(anonymous namespace)::A<b::C>" gives
   // A.
   size_t start = 0, end = name.size();
   int depth = 0;
@@ -61,7 +61,7 @@ struct Text {
   std::string counted() const { return parameters ? body + " " + with_commas(parameters) : body; }
 };
 
-/// Modules of a list, one after the other, that look the same.
+/// Consecutive modules of a list that look the same.
 struct Run {
   std::string list;  ///< "blocks."
   int64_t first, count;
@@ -87,7 +87,7 @@ class Printer {
   }
 
  private:
-  // `path`: the names above with their dots, "encoder.layers.0.".
+  // `path`: the names of the parents with dots, "encoder.layers.0.".
   Text describe(const Outline& module, const std::string& path) {
     Text out{short_name(*module.type) + "("};
     std::string tensors;

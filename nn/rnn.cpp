@@ -18,7 +18,7 @@ RnnKind kind_of(RnnNonlinearity n) {
   return n == RnnNonlinearity::tanh ? RnnKind::tanh : RnnKind::relu;
 }
 
-// (B, H) zeros where there is no state yet.
+// (B, H) zeros if there is no state yet.
 Tensor state_or_zeros(const char* cell, const Tensor& x, const Tensor& state,
                       const RnnParameters& p) {
   const int64_t hidden = p.weight_hh.size(1);
@@ -48,7 +48,7 @@ Tensor layer_state(const Tensor& state, int64_t i) {
   return state.defined() ? select(state, 0, i) : Tensor();
 }
 
-/// u8 (B, T, 1): 1 behind a row's length.
+/// u8 (B, T, 1): 1 after a row's length.
 Tensor padding(const Tensor& lengths, int64_t steps) {
   return unsqueeze(le(unsqueeze(lengths, 1), arange(0, steps)), 2);
 }

@@ -63,7 +63,7 @@ Tensor SpatialGatingUnit::weight_part(int64_t first, int64_t rows, int64_t colum
     w = cut(cut(w, -2, first, rows), -1, 0, columns);
   } else {
     const int64_t tokens = bias.size(-1);
-    // The diagonals from j-i = -(N-1) to N-1; row i of W is the window that starts at N-1-i.
+    // The diagonals from j-i = -(N-1) to N-1. Row i of W is the window that begins at N-1-i.
     if (options.matrix == SpatialMatrix::circulant)
       w = cat({narrow(weight, -1, 1, tokens - 1), weight}, -1);
     w = cut(w, -1, tokens - first - rows, columns + rows - 1);

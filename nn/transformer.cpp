@@ -16,7 +16,7 @@ AddNorm residual_of(const TransformerLayerOptions& o, Rng& rng) {
   return {o.dim, rng, o.dropout, o.norm_first, o.eps};
 }
 
-/// attention(query, memory, memory, mask), with its weights where they are wanted.
+/// attention(query, memory, memory, mask), with its weights if wanted.
 Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory,
               const Mask& mask, Tensor* weights) {
   if (!weights) return attention(query, memory, memory, mask);

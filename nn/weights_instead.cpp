@@ -31,7 +31,7 @@ NamedTensors in_order(const NamedTensors& parameters, const std::vector<Tensor>&
                    nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
-// The parameter of that name itself, also where the caller has what stands in for it.
+// The parameter with this name itself, even if the caller has its replacement.
 Tensor named(const char* op, const std::string& name, const NamedTensors& parameters) {
   const auto it = std::find_if(parameters.begin(), parameters.end(),
                                [&](const auto& p) { return p.first == name; });
@@ -62,7 +62,7 @@ tern::detail::Ref<Substitution> paired(const NamedTensors& parameters,
   return tern::detail::Ref<Substitution>(new Substitution(pairs, tern::detail::substituting));
 }
 
-// The weight stands in for itself, so that it is known where it is used.
+// Replaces the weight by itself, so that its uses are noticed.
 tern::detail::Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weight,
                                        LinearHook::Fn fn) {
   constexpr const char* kOp = "LinearHook";

@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kRecord = 1 + kImageBytes;
-constexpr int64_t kFileRecords = 10000;  // of an official file, and the most that is read
+constexpr int64_t kFileRecords = 10000;  // per official file; also the limit
 constexpr int kTrainFiles = 5;
 constexpr int kTestFile = kTrainFiles;  // files are numbered 0-4 (training) and 5 (test)
 constexpr int kFiles = kTrainFiles + 1;
 constexpr int kClasses = 10;
 constexpr int64_t kMaxMeta = 4096;
-// The official archive holds 184 MB; this stops one that unpacks without end.
+// The official archive has 184 MB; this limit stops archives that unpack without end.
 constexpr int64_t kMaxArchive = int64_t{1} << 30;
 
 constexpr std::string_view kMetaFile = "batches.meta.txt";
@@ -35,20 +35,20 @@ constexpr std::array<std::string_view, kFiles> kFileNames = {"data_batch_1.bin",
 constexpr std::array<const char*, kClasses> kOfficialNames = {
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 
-// Gathers the files of a set, in whatever order they come.
+// Collects the files of a set in any order.
 class Gatherer {
  public:
-  // `source` is what messages name: the folder or the archive.
+  // `source` is the name in messages: the folder or the archive.
   explicit Gatherer(std::string source) : source_(std::move(source)) {}
 
-  // Which of the six files `name` is; nothing for others.
+  // The index of file `name` among the six; nothing for other names.
   static std::optional<int> index_of(std::string_view name) {
     auto it = std::find(kFileNames.begin(), kFileNames.end(), name);
     if (it == kFileNames.end()) return std::nullopt;
     return static_cast<int>(it - kFileNames.begin());
   }
 
-  // Takes a batch file of `bytes` bytes from a reader (ByteReader or TarReader).
+  // Reads a batch file of `bytes` bytes from a ByteReader or TarReader.
   template <class Reader>
   void add_batch(int file, int64_t bytes, Reader& reader) {
     check_size(file, bytes);
@@ -68,7 +68,7 @@ class Gatherer {
     }
   }
 
-  // Takes the class names, one a line.
+  // Reads the class names, one per line.
   template <class Reader>
   void add_meta(int64_t bytes, Reader& reader) {
     std::string const where = fmt::format("{}/{}", source_, kMetaFile);
@@ -105,7 +105,7 @@ class Gatherer {
  private:
   std::string where(int file) const { return fmt::format("{}/{}", source_, kFileNames[file]); }
 
-  // Before anything is allocated.
+  // Checks sizes before anything is allocated.
   void check_size(int file, int64_t bytes) const {
     check_io(counts_[file] == 0, "{}: is there twice", where(file));
     check_io(bytes > 0 && bytes % kRecord == 0 && bytes <= kFileRecords * kRecord,

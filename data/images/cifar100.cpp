@@ -20,7 +20,7 @@ constexpr const char* kCifar100Archive = "cifar-100-binary.tar.gz";
 constexpr const char *kTrain = "train.bin", *kTest = "test.bin";
 constexpr const char *kFine = "fine_label_names.txt", *kCoarse = "coarse_label_names.txt";
 
-using Read = std::function<void(void*, int64_t)>;  // exactly so many bytes, or an IoError
+using Read = std::function<void(void*, int64_t)>;  // all bytes, or an IoError
 
 struct Parts {
   std::shared_ptr<ImageSet> images = std::make_shared<ImageSet>();
@@ -68,7 +68,7 @@ std::vector<std::string> read_names(const std::string& where, int64_t bytes, con
   return names;
 }
 
-// What has been found so far, in whatever order the files come.
+// What has been found so far; files may come in any order.
 struct Cifar100Gatherer {
   std::string source;
   Parts train, test;

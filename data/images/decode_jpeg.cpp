@@ -1,5 +1,5 @@
-// libjpeg-turbo, which reports errors by longjmp: functions between setjmp and what may jump hold
-// nothing that has a destructor.
+// libjpeg-turbo, which reports errors by longjmp: functions between setjmp and a possible jump must
+// not have objects with destructors.
 #include <setjmp.h>
 #include <stdio.h>
 // Needs stdio.h before it.
@@ -16,7 +16,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kJpegPixelsPerByte = 2048;  // blocks of 64 pixels in a bit each, some to spare
+constexpr int64_t kJpegPixelsPerByte = 2048;  // 64 pixels per bit, with some reserve
 constexpr int kMaxScans = 500;                // real files have about ten
 
 struct Jpeg {
@@ -43,7 +43,7 @@ void give_up(j_common_ptr info) {
   longjmp(self.on_error, 1);
 }
 
-// Warnings are damage that libjpeg would fill with grey, but for bytes too many between markers.
+// Warnings mean damage that libjpeg would fill with grey, except for extra bytes between markers.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) give_up(info);
@@ -74,7 +74,7 @@ bool read_header(Jpeg* self, const uint8_t* bytes, size_t count) {
   return true;
 }
 
-// Rows of 3 or 4 bytes a pixel, each `stride` behind the one before.
+// Rows of 3 or 4 bytes per pixel, `stride` bytes apart.
 bool read_rows(Jpeg* self, uint8_t* to, size_t stride) {
   if (setjmp(self->on_error)) return false;
   jpeg_start_decompress(&self->info);
@@ -86,7 +86,7 @@ bool read_rows(Jpeg* self, uint8_t* to, size_t stride) {
   return true;
 }
 
-// Pillow's way from CMYK: 255 - k less the ink's share of that. Adobe stores inks inverted.
+// Pillow's conversion from CMYK: 255 - k minus the ink's share of it. Adobe stores inks inverted.
 void from_inks(const uint8_t* cmyk, bool inverted, Picture& p) {
   const int flip = inverted ? 255 : 0;
   for (int64_t i = 0; i < p.height * p.width; ++i) {

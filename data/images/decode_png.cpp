@@ -1,5 +1,5 @@
-// libpng, which reports errors by longjmp: functions between setjmp and what may jump hold nothing
-// that has a destructor.
+// libpng, which reports errors by longjmp: functions between setjmp and a possible jump must not
+// have objects with destructors.
 #include <png.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kPngPixelsPerByte = 1032 * 8;  // deflate's best of pixels of one bit
+constexpr int64_t kPngPixelsPerByte = 1032 * 8;  // deflate's best ratio, for 1-bit pixels
 
 struct Png {
   png_structp png = nullptr;
@@ -43,7 +43,7 @@ void on_read(png_structp png, png_bytep to, size_t count) {
   self->at += count;
 }
 
-// Up to the pixels; nothing of their size is allocated yet.
+// Reads up to the pixels, without allocating memory for them.
 bool read_header(Png* self) {
   if (setjmp(png_jmpbuf(self->png))) return false;
   png_set_read_fn(self->png, self, on_read);

@@ -49,9 +49,9 @@ Table tabulate(F f) {
   return t;
 }
 
-// from + factor * (x - from), cut off towards zero and clamped (Pillow's Image.blend). Product and
-// sum are rounded to float one by one, as Pillow's; the detour by double, in which both are exact,
-// keeps compilers from fusing them, which would cut off some whole numbers to the next lower one.
+// from + factor * (x - from), truncated and clamped (Pillow's Image.blend). Product and sum are
+// each rounded to float, as in Pillow. Computing them in double, where both are exact, keeps
+// compilers from fusing them, which would truncate some integers to the next lower one.
 template <class P>
 P blend(const P& from, const P& x, float factor) {
   P y = black(x);
@@ -67,7 +67,7 @@ P blend(const P& from, const P& x, float factor) {
   return y;
 }
 
-// ITU-R 601 luma in 16 bits, as Pillow's convert("L"), in all three planes.
+// ITU-R 601 luma in 16 bits, as Pillow's convert("L"), written to all three planes.
 template <class P>
 P gray(const P& x) {
   P y = black(x);
@@ -79,7 +79,7 @@ P gray(const P& x) {
   return y;
 }
 
-// ImageFilter.SMOOTH: the mean of 3x3 pixels with weight 5 in the middle; borders stay.
+// ImageFilter.SMOOTH: the mean of 3x3 pixels with weight 5 at the centre; borders do not change.
 template <class P>
 P smooth(const P& x) {
   P y = x;

@@ -1,4 +1,4 @@
-// The part of augment.h that works on whole batches.
+// The parts of augment.h that work on whole batches.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -12,8 +12,8 @@ namespace tern::data {
 namespace {
 
 // log of a Gamma(shape, 1) variate: Marsaglia and Tsang, "A Simple Method for Generating Gamma
-// Variables" (2000); below 1 by Gamma(a) = Gamma(a + 1) U^(1/a), in logarithms because the
-// variate itself is below the smallest double where a is small.
+// Variables" (2000); below 1 by Gamma(a) = Gamma(a + 1) U^(1/a). In logarithms, since for small a
+// the variate is below the smallest double.
 double log_gamma_variate(double shape, Rng& rng) {
   if (shape < 1) {
     const double u = 1 - rng.uniform();
@@ -28,8 +28,8 @@ double log_gamma_variate(double shape, Rng& rng) {
   }
 }
 
-// Calls mix(i, partner) for every picture and the one after it. The pictures are changed one after
-// the other, so that each finds its partner unchanged, the first being kept aside for the last.
+// Calls mix(i, partner) for every image and the next one. Images change in order, so each partner
+// is still unchanged; a copy of the first image serves the last.
 template <class Mix>
 void with_next(float* images, int64_t n, int64_t size, Mix mix) {
   const std::vector<float> first(images, images + size);
@@ -45,8 +45,8 @@ void mixup(float* images, int64_t n, int64_t size, double lambda) {
   });
 }
 
-// A rectangle of 1 - lambda of the area about a random point, cut off at the borders; returns the
-// share that is left.
+// Replaces a rectangle of 1 - lambda of the area around a random point, clipped at the borders;
+// returns the remaining share.
 double cutmix(float* images, const Shape& shape, double lambda, Rng& rng) {
   const int64_t channels = shape[1], height = shape[2], width = shape[3];
   const double half = 0.5 * std::sqrt(1 - lambda);

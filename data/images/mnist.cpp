@@ -37,7 +37,7 @@ int64_t bytes_of(unsigned char type) {
   }
 }
 
-// The shape behind the four bytes that begin the file; what it claims must fit the file.
+// Reads the shape after the file's first four bytes and checks that it fits the file.
 Shape read_shape(ByteReader& file, int axes, int64_t item) {
   Shape shape;
   for (int i = 0; i < axes; ++i) {

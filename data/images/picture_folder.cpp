@@ -43,7 +43,7 @@ Picture random_part(const Picture& x, const PictureLoaderOptions& o, Rng& rng) {
     if (w > 0 && h > 0 && w <= x.width && h <= x.height)
       return crop(x, rng.below(x.height - h + 1), rng.below(x.width - w + 1), h, w);
   }
-  int64_t w = x.width, h = x.height;  // the middle, in the nearest ratio allowed
+  int64_t w = x.width, h = x.height;  // the middle, with the closest allowed ratio
   if (width / height < o.ratio[0])
     h = std::lrint(width / o.ratio[0]);
   else if (width / height > o.ratio[1])

@@ -1,5 +1,5 @@
-// Pillow's resampling (libImaging/Resample.c): filters as wide as a pixel of the smaller picture,
-// weights in fixed point, first across and then down, bytes in between.
+// Pillow's resampling (libImaging/Resample.c): filters as wide as a pixel of the smaller image,
+// weights in fixed point, first across and then down, with bytes in between.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int kBits = 22;  // of a weight's fraction: 32 less 8 of a byte and 2 of overshooting
+constexpr int kBits = 22;  // fraction bits of weights: 32 - 8 (a byte) - 2 (overshoot)
 constexpr int64_t kMaxSide = 1 << 24;
 
 double support_of(Filter filter) {
@@ -37,7 +37,7 @@ double weight_of(Filter filter, double x) {
   fail_unhandled("Filter", filter);
 }
 
-// What one pixel of the result is made of: `count` pixels from `first` on.
+// The pixels that one result pixel is computed from: `count` pixels from `first` on.
 struct Taps {
   int64_t first, count;
   size_t weights;  // where its weights begin

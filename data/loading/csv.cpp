@@ -25,7 +25,7 @@ char separator_of(char given, const std::string& path) {
   return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : ',';
 }
 
-// For messages: short, and nothing that a terminal obeys.
+// Shortens text for messages and makes it safe for terminals.
 std::string shown(std::string_view text) {
   std::string out;
   for (char c : text.substr(0, 40))
@@ -48,13 +48,13 @@ bool is_missing(std::string_view field) {
   return false;
 }
 
-// Records of fields, one at a time.
+// Reads records of fields, one at a time.
 class Records {
  public:
   Records(const std::string& path, char separator, int64_t max_bytes)
       : file_(path, {.max_bytes = max_bytes}), separator_(separator), buffer_(kCsvBuffer) {}
 
-  // False at the end. `line` is then where the record begins.
+  // Returns false at the end. Sets `line` to the beginning of the record.
   bool next(std::vector<std::string>& fields) {
     do {
       line_ = next_line_;
@@ -107,7 +107,7 @@ class Records {
     }
   }
 
-  // From behind the first quote to behind the last; what may follow is an end of the field.
+  // Reads from after the first quote to after the last; only the end of the field may follow.
   void read_quoted(std::string& field) {
     quoted_ = true;
     while (true) {
@@ -137,7 +137,7 @@ class Records {
   bool quoted_ = false;
 };
 
-// The whole of `text` as a T; false if it is none, or does not fit.
+// Converts all of `text` to a T; false if it is not one or does not fit.
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);

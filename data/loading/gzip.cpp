@@ -17,7 +17,7 @@ namespace tern::data {
 namespace {
 
 constexpr int64_t kFileBuffer = 256 * 1024;
-constexpr int64_t kFree = 16 << 20;  // bytes whatever the ratio
+constexpr int64_t kFree = 16 << 20;  // this many bytes are allowed at any ratio
 constexpr int kGzipOnly = 15 + 16;   // zlib: largest window, gzip header and checksum
 
 struct CloseFile {
@@ -31,12 +31,12 @@ struct ByteReader::Impl {
   Options options;
   std::unique_ptr<std::FILE, CloseFile> file;
   int64_t file_size = 0;
-  int64_t file_read = 0;  // bytes of the file that were put into the buffer
+  int64_t file_read = 0;  // bytes of the file read into the buffer
   std::vector<unsigned char> buffer;
-  int64_t begin = 0, end = 0;  // of the unread bytes in the buffer
+  int64_t begin = 0, end = 0;  // unread bytes in the buffer
   int64_t position = 0;
   bool gzip = false;
-  bool in_member = false;  // a gzip file is a chain of members; inside of one
+  bool in_member = false;  // inside a member; a gzip file is a chain of them
   z_stream z{};
 
   ~Impl() {
@@ -52,7 +52,7 @@ struct ByteReader::Impl {
 
   void open() {
     struct stat info {};
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // waits for no pipe
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never waits
     if (fd >= 0) file.reset(::fdopen(fd, "rb"));
     check_io(file && ::fstat(fileno(file.get()), &info) == 0, "{}: cannot be opened: {}", path,
              std::strerror(errno));
@@ -65,7 +65,7 @@ struct ByteReader::Impl {
     gzip = in_member = true;
   }
 
-  // Reads on when the buffer is used up; false at the end of the file.
+  // Refills an empty buffer; false at the end of the file.
   bool refill() {
     if (begin < end) return true;
     begin = 0;
@@ -83,7 +83,7 @@ struct ByteReader::Impl {
     return n;
   }
 
-  // Goes on to the next member; false at the end. Zeros may pad the file, as tapes do.
+  // Begins the next member; false at the end. Zeros may pad the file, as on tapes.
   bool next_member() {
     while (refill() && buffer[begin] == 0) ++begin;
     if (begin == end) return false;
@@ -92,7 +92,7 @@ struct ByteReader::Impl {
     return in_member = true;
   }
 
-  // Unpacks up to n bytes, more than 0 unless the stream ends.
+  // Unpacks up to n bytes; 0 only at the end of the stream.
   int64_t unpack(unsigned char* to, int64_t n) {
     constexpr int64_t kMost = 1 << 30;  // zlib counts in unsigned int
     z.next_out = to;

@@ -33,7 +33,7 @@ namespace {
 using Made = std::shared_ptr<void>;
 using Plan = std::shared_ptr<const EpochPlan>;
 
-// Batches of equal size in a random or the given order.
+// Batches of equal size, in random or natural order.
 Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   check(samples >= 0, "Loader: {} samples", samples);
   check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
@@ -58,7 +58,7 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   };
 }
 
-// Called while an exception is handled: throws it on, nested in one that says where it was.
+// Call it while an exception is handled: throws a new one that says where, with the old one nested.
 [[noreturn]] void throw_from(const std::string& place) {
   try {
     throw;
@@ -90,7 +90,7 @@ void check_plan(const EpochPlan& plan, int64_t epoch) {
   }
 }
 
-// Makes the batch at a position: holds everything that fixes what it is.
+// Makes the batch at a position, from everything that determines it.
 class BatchMaker {
  public:
   BatchMaker(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
@@ -102,7 +102,7 @@ class BatchMaker {
 
   int64_t batches_in(int64_t epoch) { return std::ssize(plan_of(epoch)->ends); }
 
-  // The batch after one that exists, in this epoch or the next.
+  // The position after an existing batch, in this epoch or the next.
   LoaderPosition after(LoaderPosition position) {
     if (++position.batch < batches_in(position.epoch)) return position;
     check(batches_in(position.epoch + 1) > 0, "Loader: the planner gives no batch for epoch {}",
@@ -121,7 +121,7 @@ class BatchMaker {
     return made(batch);
   }
 
-  // A checksum of the seed and the order of an epoch.
+  // A checksum of the seed and of an epoch's order.
   int64_t order_of(int64_t epoch) {
     const Plan plan = plan_of(epoch);
     const auto add = [](uLong crc, const auto* values, size_t n) {
@@ -152,7 +152,7 @@ class BatchMaker {
     }
   }
 
-  // The last two are kept, because workers run ahead into the next epoch.
+  // Keeps the last two plans, since workers run ahead into the next epoch.
   Plan plan_of(int64_t epoch) {
     std::lock_guard lock(mutex_);
     auto& [kept_epoch, plan] = plans_[epoch % 2];
@@ -182,8 +182,8 @@ class BatchMaker {
   std::pair<int64_t, Plan> plans_[2];
 };
 
-// Threads that make the batches from a first one on and hold up to `ahead` of them. They stay while
-// the loader goes to another place: a thread is started once, not in every epoch.
+// Threads that make batches in order and hold up to `ahead` of them. They survive a seek: threads
+// are started once, not in every epoch.
 class Workers {
  public:
   Workers(BatchMaker& maker, int workers, int ahead)
@@ -201,7 +201,7 @@ class Workers {
 
   bool paused() const { return paused_; }
 
-  // Drops the batches that were made, and makes none until start().
+  // Drops finished batches, and makes none until start().
   void pause() {
     std::unique_lock lock(mutex_);
     paused_ = true;
@@ -220,7 +220,7 @@ class Workers {
     room_.notify_all();
   }
 
-  // The next batch, or what making it threw.
+  // The next batch, or its exception.
   Made take() {
     std::unique_lock lock(mutex_);
     Slot& slot = slots_[taken_ % slots_.size()];
@@ -251,7 +251,7 @@ class Workers {
       ++making_;
       Slot done{nullptr, nullptr, true};
       try {
-        // Not a batch ahead of need: what planning an epoch throws is not this epoch's.
+        // Only when needed: an error in planning the next epoch must not appear in this one.
         if (number > 0) last_ = maker_.after(last_);
         const LoaderPosition position = last_;
         lock.unlock();
@@ -278,11 +278,11 @@ class Workers {
   BatchMaker& maker_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;
-  std::vector<Slot> slots_;  // the batches are numbered; batch s is in slot s % size
-  LoaderPosition last_;      // of batch number claimed_ - 1; before that, of batch 0
-  int64_t claimed_ = 0;      // the next batch to be made
-  int64_t taken_ = 0;        // the next batch to be handed out
-  int making_ = 0;           // workers that have claimed a batch and not made it yet
+  std::vector<Slot> slots_;  // batch s is in slot s % size
+  LoaderPosition last_;      // of batch claimed_ - 1; before that, of batch 0
+  int64_t claimed_ = 0;      // number of the next batch to make
+  int64_t taken_ = 0;        // number of the next batch to return
+  int making_ = 0;           // number of batches being made
   bool paused_ = true, stopped_ = false;
   std::vector<std::thread> threads_;
 };
@@ -323,7 +323,7 @@ struct LoaderCore::Impl {
   LoaderOptions options;
   BatchMaker maker;
   LoaderPosition position;
-  std::unique_ptr<Workers> workers;  // last: it ends before what it uses
+  std::unique_ptr<Workers> workers;  // last: must end before what it uses
 };
 
 LoaderCore::LoaderCore(int64_t samples, Make make, LoaderOptions options)

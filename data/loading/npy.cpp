@@ -21,7 +21,7 @@ constexpr int64_t kMaxNpz = int64_t{1} << 36;
 constexpr int64_t kNpyBuffer = 64 * 1024;
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
-// Bytes of one array, wherever they come from.
+// The bytes of one array from any source.
 struct Source {
   int64_t size;
   std::function<void(void*, int64_t)> read;
@@ -56,7 +56,7 @@ T swapped(T value) {
   return value;
 }
 
-// n elements of From in the file's order as To.
+// Converts n elements of From, in file order, to To.
 template <class From, class To, class Convert>
 void read_as(const Source& source, bool swap, To* to, int64_t n, Convert convert) {
   std::vector<From> buffer(
@@ -111,7 +111,7 @@ void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
 Tensor read_array(const Source& source) {
   const NpyHeader h = read_header(source);
   const int64_t item = detail::bytes_of(h.type), left = source.size - h.size;
-  int64_t bytes = item;  // as NumPy, of the axes that have elements
+  int64_t bytes = item;  // as in NumPy, without empty axes
   bool fits = true;
   for (int64_t size : h.shape)
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
@@ -129,7 +129,7 @@ Tensor read_array(const Source& source) {
   return permute(x, order).contiguous();
 }
 
-// What is written for a tensor: the header, and its elements in the order of the file.
+// The output for a tensor: the header, and its elements in file order.
 struct Written {
   std::string header;
   Tensor elements;

@@ -16,14 +16,14 @@ using detail::printable;
 constexpr size_t kMaxNames = 1'000'000;
 constexpr size_t kMaxNameBytes = 1 << 26;
 
-// Each name is about as long as its pattern.
+// Limits the names: each is about as long as its pattern.
 void check_names(const std::string& pattern, size_t a, size_t b) {
   const size_t most = std::min(kMaxNames, kMaxNameBytes / std::max<size_t>(pattern.size(), 1));
   check(a <= most / b, "expand_braces: '{}' stands for more than {}", pattern.substr(0, 1000),
         most);
 }
 
-// WebDataset's base_plus_ext: folders and the name up to its first dot, and the rest.
+// WebDataset's base_plus_ext: folders and name up to the first dot, and the rest.
 struct PartName {
   std::string key, part;
 };
@@ -38,7 +38,7 @@ std::optional<PartName> part_name(const std::string& member) {
   return name;
 }
 
-// Goes through the files of one archive that are parts of samples.
+// Iterates over the files of an archive that are parts of samples.
 class Parts {
  public:
   Parts(const std::string& path, int64_t max_part) : tar_(path), max_part_(max_part) { advance(); }
@@ -69,7 +69,7 @@ class Parts {
   std::optional<PartName> name_;
 };
 
-// visit(part) for every file of the sample that the archive has come to; false at its end.
+// Calls visit(part) for every file of the current sample; false at the end.
 template <class Visit>
 bool for_each_part(Parts& parts, std::string& key, Visit visit) {
   if (parts.done()) return false;
@@ -89,7 +89,7 @@ std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
   const bool found = for_each_part(parts, sample.key, [&](const std::string& part) {
     const auto [place, fresh] = sample.parts.emplace(part, "");
     if (!fresh) fail_twice(parts);
-    // In pieces, so that a size that only the header claims takes no memory.
+    // In pieces, so that a false size in a header takes no memory.
     constexpr int64_t kPiece = 1 << 20;
     for (int64_t left = parts.size(); left > 0; left -= kPiece) {
       const size_t begin = place->second.size();
@@ -102,7 +102,7 @@ std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
   return sample;
 }
 
-// One end of {a..b}: its number, and the width to which zeros fill it.
+// One end of {a..b}: its number, and its width with leading zeros.
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -130,7 +130,7 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
   return out;
 }
 
-// Where the parts of a sample are.
+// The place of a sample's parts.
 struct Place {
   struct Part {
     std::string name;
@@ -195,7 +195,7 @@ struct ShardStream::Impl {
   std::vector<std::string> shards;  // of this worker
   int64_t max_part = 0;
   size_t shard = 0;
-  int64_t samples = 0;  // handed out of it
+  int64_t samples = 0;  // samples returned from it
   std::optional<Parts> parts = {};
 
   std::optional<ShardSample> next() {

@@ -19,7 +19,7 @@ constexpr int64_t kMaxText = 1 << 20;  // of a long name or a pax header; real o
 
 using Block = std::array<unsigned char, kBlock>;
 
-// Fields of a header block: where they start and how long they are.
+// Fields of a header block: offset and length.
 struct Field {
   int start, length;
 };
@@ -32,8 +32,8 @@ std::string_view text_of(const Block& block, Field f) {
   return field.substr(0, field.find('\0'));
 }
 
-// Octal digits with spaces or zeros around them, or GNU's big-endian binary if the top bit is
-// set; nothing if it is neither or too large.
+// Octal digits between spaces or zeros, or GNU's big-endian binary if the top bit is set; nothing
+// for anything else or too large numbers.
 std::optional<int64_t> number_of(const Block& block, Field f) {
   if (block[f.start] & 0x80) {
     uint64_t value = block[f.start] & 0x7f;
@@ -54,8 +54,8 @@ std::optional<int64_t> number_of(const Block& block, Field f) {
   return value;
 }
 
-// The sum of all bytes, the checksum's own counted as spaces. Some old programs summed signed
-// bytes, so both are allowed.
+// The checksum is the sum of all bytes, with its own field as spaces. Some old programs summed
+// signed bytes, so both are accepted.
 bool checksum_is_right(const Block& block) {
   int64_t sum = 0, signed_sum = 0;
   for (int i = 0; i < kBlock; ++i) {
@@ -81,7 +81,7 @@ std::string name_of(const Block& block) {
 
 }  // namespace
 
-// What pax and GNU headers say about the member that follows them.
+// What pax and GNU headers say about the next member.
 struct TarReader::Extended {
   std::optional<std::string> name;
   std::optional<int64_t> size;

@@ -10,8 +10,8 @@
 namespace tern::data {
 namespace {
 
-// A binary tree of sums: node k has the children 2k and 2k + 1, and the leaves are the weights.
-// Nothing is subtracted from a sum, so that what has no weight is never drawn, whatever is rounded.
+// A binary tree of sums: node k has the children 2k and 2k + 1; the leaves are the weights. It
+// never subtracts from a sum, so that rounding cannot draw a weight of 0.
 class WeightTree {
  public:
   explicit WeightTree(const std::vector<double>& weights)
@@ -26,12 +26,12 @@ class WeightTree {
     for (size_t k = leaves_ - 1; k > 0; --k) sums_[k] = sums_[2 * k] + sums_[2 * k + 1];
   }
 
-  /// How many weights are above 0.
+  /// The number of weights above 0.
   int64_t above_zero() const {
     return std::count_if(sums_.begin() + static_cast<int64_t>(leaves_), sums_.end(),
                          [](double w) { return w > 0; });
   }
-  /// REQUIRES: one weight is above 0.
+  /// REQUIRES: at least one weight is above 0.
   int64_t draw(Rng& rng) const {
     double rest = rng.uniform() * sums_[1];
     size_t k = 1;

@@ -13,11 +13,11 @@ constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50
                    kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr int64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56,
                   kLocator64Size = 20;
-constexpr uint32_t kInExtra = 0xffffffff;  // the number is in the Zip64 extra field
+constexpr uint32_t kInExtra = 0xffffffff;  // the Zip64 extra field has the number
 constexpr int64_t kZipBuffer = 64 * 1024;
 constexpr int64_t kDeflateRatio = 1032;
 
-// Numbers of a little-endian record.
+// The numbers of a little-endian record.
 struct Record {
   std::vector<unsigned char> bytes;
 
@@ -36,7 +36,7 @@ struct Directory {
   int64_t at, size, count;
 };
 
-// The end record lies in the last 64 KiB, before a comment.
+// The end record is in the last 64 KiB, followed only by a comment.
 int64_t find_end(const RandomFile& file) {
   const int64_t tail = std::min<int64_t>(file.size(), kEndSize + 0xffff);
   if (tail < kEndSize) file.fail(0, "is no zip archive: too short for its end record");
@@ -67,7 +67,7 @@ Directory find_directory(const RandomFile& file) {
   return d;
 }
 
-// The Zip64 extra field has those of the numbers that did not fit, in this order.
+// The Zip64 extra field has the numbers that did not fit, in this order.
 void read_extra(const RandomFile& file, const Record& directory, int64_t at, int64_t end,
                 ZipEntry& e) {
   while (end - at >= 4) {
@@ -113,7 +113,7 @@ std::vector<ZipEntry> read_zip_directory(const RandomFile& file) {
     const int64_t next = at + kCentralSize + name + extra + r.get<uint16_t>(at + 32);
     if (next > d.size) file.fail(d.at + at, "the zip directory is damaged");
     ZipEntry e;
-    for (int64_t k = 0; k < name; ++k)  // for messages, nothing that a terminal obeys
+    for (int64_t k = 0; k < name; ++k)  // safe for terminals in messages
       e.name.push_back(r.bytes[at + kCentralSize + k] < 0x20
                            ? '?'
                            : static_cast<char>(r.bytes[at + kCentralSize + k]));
@@ -202,7 +202,7 @@ void ZipMember::read_exactly(void* to, int64_t count) {
   if (done_ == entry_.size && crc_ != entry_.crc) fail("its checksum is wrong");
 }
 
-// All numbers stand in Zip64 extra fields, so that small and large archives are written alike.
+// Writes all numbers to Zip64 extra fields, so that small and large archives have the same form.
 void ZipWriter::begin(const std::string& name, int64_t size, uint32_t crc) {
   const auto bytes = static_cast<uint64_t>(size);
   entries_.push_back({name, size, size, at_, crc, false});

@@ -11,8 +11,8 @@ namespace {
 struct Range {
   char32_t first, last;
 };
-// The blocks of Chinese characters as the tokenizers package has them (Google's code begins the
-// one of extension E at U+2B820).
+// The blocks of Chinese characters as in the tokenizers package (Google's code begins extension E
+// at U+2B820).
 constexpr std::array<Range, 8> kCjk = {{{0x4E00, 0x9FFF},
                                         {0x3400, 0x4DBF},
                                         {0x20000, 0x2A6DF},
@@ -73,7 +73,7 @@ std::vector<std::string> basic_tokens(std::string_view text, const WordPieceOpti
   if (options.strip_accents.value_or(options.lower)) clear = detail::without_accents(clear);
   if (options.lower) clear = lower_letters(clear);
   std::vector<std::string> words;
-  bool open = false;  // whether the next character goes on with the last word
+  bool open = false;  // whether the next character continues the last word
   for (size_t at = 0; at < clear.size();) {
     const size_t begin = at;
     const char32_t c = next_code_point(clear, at);

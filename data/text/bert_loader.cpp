@@ -27,7 +27,7 @@ struct Sequence {
   std::vector<Masked> masked;
 };
 
-/// Numbers of the special words, and of all others.
+/// The ids of special and of other words.
 struct WordIds {
   explicit WordIds(const WordPiece& pieces)
       : pad(pieces.pad_id()),
@@ -64,7 +64,7 @@ class BatchMaker {
   }
 
  private:
-  // Sentences from `from` up to `to`, or until there are so many tokens.
+  // The tokens of sentences from `from` to `to`, stopping after `enough` tokens.
   Ids sentences(int64_t from, int64_t to, int64_t enough) const {
     Ids out;
     for (; from < to && std::ssize(out) < enough; ++from)
@@ -93,7 +93,7 @@ class BatchMaker {
     return out;
   }
 
-  // In the only document B must not run into A.
+  // If there is only one document, B must not run into A.
   int64_t end_elsewhere(const BertSpan& span, int64_t from) const {
     return text_->size() == 1 && from < span.first ? span.first : text_->document_of(from).last;
   }

@@ -5,7 +5,7 @@
 namespace tern::data::detail {
 namespace {
 
-/// Of the seed's epoch; the loader itself has those below.
+/// A stream of the seed's generator; the loader uses smaller numbers.
 constexpr uint64_t kSpanStream = 3;
 
 }  // namespace
@@ -27,9 +27,9 @@ BertSpan BertSpans::span(int64_t epoch, int64_t first) const {
     s.middle = s.last;
     return s;
   }
-  if (end - s.last == 1) s.last = end;  // it could not begin a pair
+  if (end - s.last == 1) s.last = end;  // a single sentence cannot begin a pair
   s.middle = first + 1 + rng.below(s.last - first - 1);
-  // Where there is no elsewhere (see below), what follows follows.
+  // If there is no other place (see below), B always follows A.
   const bool alone = text_->size() == 1 && text_->sentences() <= s.middle - first + 1;
   s.random_next = !alone && rng.uniform() < 0.5;
   return s;
@@ -47,7 +47,7 @@ std::vector<int64_t> BertSpans::starts(int64_t epoch) const {
 }
 
 int64_t BertSpans::elsewhere(const BertSpan& s, Rng& rng) const {
-  // Not of this document; of the only one, neither of A nor what follows it.
+  // Not from this document; if it is the only one, neither from A nor from what follows A.
   Documents::Range hole = text_->document_of(s.first);
   if (text_->size() == 1) hole = {s.first, s.middle + 1};
   const int64_t i = rng.below(text_->sentences() - (hole.last - hole.first));

@@ -21,9 +21,9 @@ namespace tern::data {
 namespace {
 
 using nlohmann::json;
-using Halves = std::pair<std::string, std::string>;  // of a merge, as they are spelt
+using Halves = std::pair<std::string, std::string>;  // the halves of a merge as written
 
-/// The tokens by their ids; "" where an id is of none.
+/// The tokens by id; "" for unused ids.
 using Spellings = std::vector<std::string>;
 
 Spellings read_vocabulary(const std::string& path) {
@@ -58,7 +58,7 @@ std::vector<Halves> read_merges(const std::string& path) {
   return merges;
 }
 
-/// use(), whose errors become those of the file.
+/// Calls use() and turns its errors into errors of the file.
 template <class Use>
 auto reading(const std::string& path, Use use) {
   try {
@@ -156,7 +156,7 @@ ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions&
   check(merges >= 0 && o.size <= detail::kMostTokens,
         "ByteBpe::learn: {} tokens with {} special ones; at least 256 more than those, at most {}",
         o.size, o.specials.size(), detail::kMostTokens);
-  // Bytes go by the numbers of their tokens, which decide between pairs that are equally frequent.
+  // Bytes are ranked by their tokens' ids, which decide between equally frequent pairs.
   std::array<char, 256> place{};
   for (int i = 0; i < 256; ++i) place[detail::byte_order()[i]] = static_cast<char>(i);
   WordCounts counts;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kEnough = 200;  // words or merges
 
-/// Letters of a text, and whether its words are in capitals: two of them in a row, no small ones.
+/// Letters of a text, and whether it has words in capitals (two in a row, no small letters).
 struct Letters {
-  int64_t capitals = 0, small = 0, paired = 0;  // paired: capitals behind another
+  int64_t capitals = 0, small = 0, paired = 0;  // paired: capitals after another
   std::set<std::string_view> scripts;
 
   explicit Letters(std::string_view text) {
@@ -57,7 +57,7 @@ std::string Unseen::summary() const {
 }
 
 TextCoverage::TextCoverage(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {
-  // Bytes by themselves say nothing of what was there.
+  // Single bytes do not show what the text contained.
   const int64_t first = kSpecials + (tokenizer_.unit() == TokenUnit::bpe ? 256 : 0);
   for (int64_t id = first; id < tokenizer_.size(); ++id)
     add(tokenizer_.decode(std::vector<int64_t>{id}));
@@ -83,7 +83,7 @@ Unseen TextCoverage::look(std::string_view line) const {
   const Letters letters(normalize(line, tokenizer_.normalize_options()));
   for (std::string_view script : letters.scripts)
     if (!scripts_.contains(script)) out.scripts.emplace_back(script);
-  if (!out.scripts.empty()) return out;  // their case is of no account
+  if (!out.scripts.empty()) return out;  // the case of unknown scripts does not matter
   out.capitals = letters.capitals > 0 && !capitals_;
   out.small_letters = letters.small > 0 && !small_;
   out.capital_words =

@@ -8,12 +8,12 @@
 namespace tern::data {
 namespace {
 
-constexpr char32_t kEmojiStyle = 0xFE0F;  // asks for the coloured form, which is wide
+constexpr char32_t kEmojiStyle = 0xFE0F;  // requests the coloured form, which is wide
 
 bool is_regional_indicator(char32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
 
-// Terminals give a cluster the width of its widest part: the parts of a joined emoji, or the vowels
-// of a Korean syllable, are not set side by side. Flags are pairs of narrow letters.
+// Terminals give a cluster the width of its widest part: parts of a joined emoji, or vowels of a
+// Korean syllable, are not side by side. Flags are pairs of narrow letters.
 int64_t grapheme_width(std::string_view grapheme) {
   int width = 0, indicators = 0;
   for (size_t at = 0; at < grapheme.size();) {

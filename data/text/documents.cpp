@@ -10,7 +10,7 @@
 namespace tern::data {
 namespace {
 
-/// Sentences and documents as they come.
+/// Collects sentences and documents in order.
 class Collector {
  public:
   Collector(const WordPiece& pieces, const DocumentOptions& options)
@@ -41,7 +41,7 @@ class Collector {
     }
   }
 
-  // The end of a sentence from `begin`: all, or `longest` tokens less those of a word cut in two.
+  // The end of a sentence from `begin`: at most `longest` tokens, without a part of a word.
   int64_t cut(const std::vector<int64_t>& ids, int64_t begin) const {
     const int64_t n = std::ssize(ids);
     if (longest_ == 0 || n - begin <= longest_) return n;

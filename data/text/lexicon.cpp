@@ -12,13 +12,13 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-/// A target token that stands in a pair with some source token.
+/// A target token that occurs in a pair with some source token.
 struct Entry {
   int32_t target;
   float p;       ///< that the source token makes it
   double count;  ///< how often it is thought to have
 };
-/// Of one source token, targets rising.
+/// The entries of one source token, by ascending target.
 using Entries = std::vector<Entry>;
 
 void check_tokens(const char* side, std::span<const int64_t> tokens, int64_t vocab) {
@@ -70,8 +70,8 @@ std::vector<float> shares(std::span<const EncodedPair> pairs, int64_t vocab) {
   return share;
 }
 
-// Each target token is shared out among what may have made it, and each source token makes what it
-// was given the shares of.
+// Expectation: distributes each target token over the source tokens that may have produced it.
+// Maximisation: normalises the shares of each source token.
 void iterate(std::span<const EncodedPair> pairs, const std::vector<float>& by_none,
              std::vector<Entries>& met) {
   std::vector<Entry*> makers;
@@ -95,7 +95,7 @@ void iterate(std::span<const EncodedPair> pairs, const std::vector<float>& by_no
   }
 }
 
-/// The first places of a row: those of `order` with the largest numbers, ties as they stand.
+/// Fills the start of a row with the items of the largest numbers, keeping the order of equals.
 template <class Item, class Number, class Id>
 void write_best(std::vector<Item> items, int64_t most, Number number, Id id, int64_t* row) {
   std::stable_sort(items.begin(), items.end(),

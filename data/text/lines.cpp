@@ -10,8 +10,8 @@
 namespace tern::data {
 namespace {
 
-// Memory for lines beyond the first: so many bytes for a byte of the file. Lines of one letter take
-// 16, real ones two.
+// Memory for lines: a free part, then a limit per byte of the file. Lines of one letter need 16
+// bytes per byte, real lines two.
 constexpr int64_t kFreeMemory = 64 << 20, kMostOfPlain = 20, kMostOfGzip = 200;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -53,7 +53,7 @@ class LineCollector {
                       "for example with iconv -f latin1 -t utf-8",
                       path_, lines_.size() + 1, *at + 1));
     memory_ += static_cast<int64_t>(sizeof line_ + line_.size());
-    lines_.push_back(line_);  // a copy has no more room than it needs
+    lines_.push_back(line_);  // a copy has no spare capacity
     line_.clear();
   }
 

@@ -7,7 +7,7 @@
 namespace tern::data::detail {
 namespace {
 
-// A pair of ids as one number; smaller pairs are smaller numbers.
+// A pair of ids as one number, in the same order.
 using Key = uint64_t;
 Key key_of(int32_t left, int32_t right) {
   return static_cast<Key>(left) << 32 | static_cast<uint32_t>(right);
@@ -17,14 +17,14 @@ using Merge = std::pair<int32_t, int32_t>;
 
 struct PairStatistics {
   int64_t count = 0;
-  std::vector<int32_t> chunks;  // where it occurs, or has occurred; with repetitions
-  bool changed = false;         // the count is not what the queue says
+  std::vector<int32_t> chunks;  // chunks with (past) occurrences; may repeat
+  bool changed = false;         // the count differs from the queue's
 };
 
 struct Candidate {
   int64_t count;
   Key key;
-  bool operator<(const Candidate& o) const {  // in the queue, the largest is first
+  bool operator<(const Candidate& o) const {  // in the queue: largest first
     return count != o.count ? count < o.count : key > o.key;
   }
 };
@@ -42,7 +42,7 @@ class Learner {
       const Candidate best = queue_.top();
       queue_.pop();
       const auto found = pairs_.find(best.key);
-      // Counts change after they were queued; the pair is queued again with each change.
+      // Counts may change while queued; each change queues the pair again.
       if (found == pairs_.end() || found->second.count != best.count) continue;
       if (best.count < min_count) return std::nullopt;
       return Merge(static_cast<int32_t>(best.key >> 32),

@@ -13,12 +13,12 @@ namespace {
 
 using PairsPtr = std::shared_ptr<const std::vector<EncodedPair>>;
 
-/// Lengths of a pair in its batch, special tokens included.
+/// The lengths of a pair in its batch, with special tokens.
 struct Lengths {
   int64_t source = 0, target = 0;
 };
 
-// Pairs that are put into a batch, one after the other.
+// A batch that is being filled with pairs.
 struct Filling {
   int64_t count = 0, tokens = 0;  // without padding
   Lengths longest;
@@ -38,7 +38,7 @@ struct Filling {
   }
 };
 
-// The batches of an epoch: equal lengths in random order are neighbours, cut where a limit is.
+// Plans the batches of an epoch: sorts by length, random among equals, and cuts at the limits.
 class LengthPlanner {
  public:
   LengthPlanner(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& options)
@@ -70,9 +70,9 @@ class LengthPlanner {
     return order;
   }
 
-  // By the source's length; for equal ones by the target's, to and fro, so that neighbours differ
-  // little on both sides. With shuffle the target counts up to two more, so that every epoch mixes
-  // its batches anew.
+  // Sorts by source length, then by target length in alternating direction, so that neighbours are
+  // similar on both sides. With shuffle up to two is added to the target length, so that batches
+  // differ between epochs.
   using Key = std::pair<int64_t, int64_t>;
   std::vector<Key> keys(Rng random) const {
     std::vector<Key> out;

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A key's value; null where it is not there.
+/// The value of a key; null if it is missing.
 const json& part_of(const json& file, const char* key) {
   static const json kNull;
   const auto found = file.find(key);

@@ -9,7 +9,7 @@
 namespace tern::data {
 namespace {
 
-// Not at the end of a sentence, in English, French and German; in lower case.
+// Abbreviations in English, French and German that do not end a sentence, in lower case.
 constexpr std::array<std::string_view, 34> kAbbreviations = {
     "mr", "mrs", "ms",   "dr",  "prof", "st",     "mt",  "vs",  "etc", "eg",  "e.g", "i.e",
     "cf", "no",  "nr",   "vol", "fig",  "approx", "jr",  "sr",  "inc", "ltd", "mme", "mlle",
@@ -20,7 +20,7 @@ constexpr std::u32string_view kClosing = U"\"'’”»)]}›」』）】";
 
 bool among(char32_t c, std::u32string_view list) { return list.find(c) != list.npos; }
 
-/// Past all characters of the list from `at` on.
+/// The position after all characters of the list, from `at` on.
 size_t past(std::string_view text, size_t at, std::u32string_view list) {
   while (at < text.size()) {
     size_t next = at;
@@ -30,7 +30,7 @@ size_t past(std::string_view text, size_t at, std::u32string_view list) {
   return at;
 }
 
-/// Whether the full stop at text[at] belongs to the word before it. Looks at a few bytes alone.
+/// Whether the full stop at text[at] belongs to the word before it. Reads only a few bytes.
 bool is_abbreviation(std::string_view text, size_t at) {
   constexpr size_t kLongest = 12;
   size_t begin = at;
@@ -52,7 +52,7 @@ bool may_begin(std::string_view text, size_t at) {
   return !is_small(c) && !among(c, U",;:.!?)]}»”…");
 }
 
-/// Past white space.
+/// The position after white space.
 size_t past_spaces(std::string_view text, size_t at) {
   while (at < text.size()) {
     size_t next = at;
@@ -62,14 +62,14 @@ size_t past_spaces(std::string_view text, size_t at) {
   return at;
 }
 
-/// End of the sentence whose end mark is at text[at]; `at` if it is none.
+/// The end of the sentence whose end mark is at text[at]; `at` if it does not end one.
 size_t sentence_end(std::string_view text, size_t at) {
   size_t next = at;
   const char32_t mark = next_code_point(text, next);
   if (among(mark, kWideEnds)) return past(text, past(text, next, kWideEnds), kClosing);
   if (!among(mark, kEnds)) return at;
   size_t end = past(text, past(text, next, kEnds), kClosing);
-  // French has a space before the quote that closes.
+  // French has a space before a closing quote.
   if (const size_t quote = past_spaces(text, end); quote > end && past(text, quote, U"»") > quote)
     end = past(text, quote, U"»");
   const size_t begin = past_spaces(text, end);
@@ -93,7 +93,7 @@ std::vector<std::string_view> split_sentences(std::string_view text) {
       close(end);
       at = end;
     } else {
-      // A run of marks is looked at once.
+      // Checks a run of marks only once.
       if (among(next_code_point(text, at), kEnds)) at = past(text, at, kEnds);
     }
   }

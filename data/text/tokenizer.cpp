@@ -40,8 +40,8 @@ void drop_rare_marks(WordCounts& counts, int64_t min_freq) {
   for (const auto& [word, count] : bare) counts[word] += count;
 }
 
-/// Words that the vocabulary lacks as they are marked are those without marks, or with others: a
-/// text cut into words before has spaces everywhere.
+/// Looks a marked word up without its marks, or with others: a text that is already split has
+/// spaces everywhere.
 int64_t id_marked_otherwise(const Vocabulary& vocabulary, std::string_view word) {
   const std::string bare(without_marks(word));
   int64_t id = kUnknownId;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2;
 constexpr char32_t kDottedCapitalI = 0x130, kDotAbove = 0x307;
-// Apostrophes, full stops, colons and middle dots in their forms: Word_Break is Single_Quote,
+// All forms of apostrophes, full stops, colons and middle dots: Word_Break is Single_Quote,
 // MidLetter or MidNumLet.
 constexpr std::u32string_view kWordPunctuation =
     U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A";
@@ -42,7 +42,7 @@ bool is_cased(char32_t c) {
   return utf8proc_category(u) == UTF8PROC_CATEGORY_LT || utf8proc_islower(u) || utf8proc_isupper(u);
 }
 
-// Characters that the search for the end of a word passes over.
+// Characters to skip when searching for the end of a word.
 bool is_case_ignorable(char32_t c) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_MN:
@@ -56,7 +56,7 @@ bool is_case_ignorable(char32_t c) {
   }
 }
 
-// A capital sigma is final after a cased letter and before none, case-ignorable ones aside.
+// A capital sigma is final after a cased letter and before none (ignoring some characters).
 bool is_final_sigma(const std::u32string& text, size_t at) {
   size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;
@@ -66,7 +66,7 @@ bool is_final_sigma(const std::u32string& text, size_t at) {
   return after == text.size() || !is_cased(text[after]);
 }
 
-// Without a look at what stands around it.
+// Ignores the context.
 void append_lower(std::string& to, char32_t c) {
   if (c == kDottedCapitalI) {
     to += 'i';
@@ -192,7 +192,7 @@ std::string_view strip_spaces(std::string_view text) {
 
 std::string one_line(std::string_view text) {
   std::string out;
-  bool gap = false;  // a space that stands for control characters, unless the text has one there
+  bool gap = false;  // space in place of control characters, unless the text has one
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, at);
     const utf8proc_category_t k = category(c);

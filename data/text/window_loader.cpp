@@ -12,13 +12,13 @@ namespace {
 
 using Stream = std::shared_ptr<const std::vector<int64_t>>;
 
-/// Of a pass, wherever it begins: one less than there could be, so that it can begin anywhere.
+/// The windows of a pass: one less than would fit, so that it can begin at any offset.
 int64_t windows_of(int64_t tokens, int64_t window) {
   return std::max<int64_t>(1, (tokens - window) / window);
 }
 
-/// Starts of windows, those of one part of a pass. All parts of a pass must agree on its order, so
-/// that it comes from the seed and the pass, not from the epoch's own generator.
+/// The windows of one part of a pass, in order. All parts of a pass need the same order, so it
+/// comes from the seed and the pass, not from the epoch's generator.
 EpochPlan plan_part(int64_t tokens, const WindowLoaderOptions& o, int64_t epoch) {
   Rng pass = Rng(o.seed).stream(4).stream(static_cast<uint64_t>(epoch / o.parts));
   const int64_t all = windows_of(tokens, o.window);

@@ -16,7 +16,7 @@ namespace {
 using detail::kContinued;
 using detail::kSpecialPieces;
 
-// What is wrong with a piece by itself; empty if nothing is.
+// What is wrong with a piece; empty if nothing.
 std::string_view fault_of(std::string_view piece) {
   if (piece.empty()) return "is empty";
   if (piece.find_first_of("\r\n") != piece.npos) return "has a line end";
@@ -24,7 +24,7 @@ std::string_view fault_of(std::string_view piece) {
   return "";
 }
 
-// No space before these, as the decoder of the tokenizers package has it.
+// No space before these, as in the tokenizers package's decoder.
 bool closes(std::string_view piece) {
   constexpr std::array<std::string_view, 9> kClosing = {".",  "?",  "!",   ",",  "n't",
                                                         "'m", "'s", "'ve", "'re"};

@@ -15,7 +15,7 @@ namespace {
 using detail::kContinued;
 using Counted = std::pair<std::string, int64_t>;
 
-/// By code point, which is the order of UTF-8's bytes.
+/// By code point, which is also the order of UTF-8 bytes.
 std::vector<Counted> sorted(const WordCounts& counts) {
   std::vector<Counted> out(counts.begin(), counts.end());
   std::sort(out.begin(), out.end());
@@ -40,7 +40,7 @@ class Pieces {
   std::unordered_map<std::string, int32_t> ids_;
 };
 
-/// The most frequent characters, at most so many; of equal ones those with smaller code points.
+/// The `most` most frequent characters; of equals those with smaller code points.
 std::vector<std::string> alphabet_of(const std::vector<Counted>& words, int64_t most) {
   WordCounts counts;
   for (const auto& [word, count] : words)
@@ -55,7 +55,7 @@ std::vector<std::string> alphabet_of(const std::vector<Counted>& words, int64_t 
   return out;
 }
 
-/// Words as characters; ## before all but the first. Words with other characters are left out.
+/// Words as characters, with ## before all but the first. Drops words with other characters.
 std::vector<detail::MergeChunk> chunks_of(const std::vector<Counted>& words, Pieces& pieces) {
   std::vector<std::pair<std::vector<std::string>, int64_t>> spelt;
   std::vector<std::string> inner;

@@ -13,7 +13,7 @@ namespace {
 using std::string_view;
 using Characters = detail::WordCharacters;
 
-// Before an apostrophe in French.
+// Elided French words before an apostrophe.
 constexpr std::array<string_view, 15> kElided = {"l",      "d",      "j",      "m",      "t",
                                                  "s",      "c",      "n",      "qu",     "jusqu",
                                                  "lorsqu", "puisqu", "quoiqu", "quelqu", "presqu"};
@@ -24,7 +24,7 @@ bool is_elided(const Characters& c, size_t begin, size_t end) {
          std::find(kElided.begin(), kElided.end(), c.lower(begin, end)) != kElided.end();
 }
 
-// End of the clitic whose apostrophe is at i, or i if there is none.
+// The end of the clitic whose apostrophe is at i; i if there is none.
 size_t clitic_end(const Characters& c, size_t i) {
   if (!c.is_apostrophe(i)) return i;
   size_t end = i + 1;
@@ -42,11 +42,11 @@ bool is_signed(const Characters& c, size_t i) {
   return i == 0 || c.is_space(i - 1) || kBefore.find(c.at(i - 1)) != kBefore.npos;
 }
 
-// Whether the character at i, no letter or digit, stays inside of a word.
+// Whether the character at i, which is not a letter or digit, belongs inside a word.
 bool joins(const Characters& c, size_t i) {
   if (i == 0 || !c.is_word(i - 1)) return false;
   const char32_t mark = c.at(i);
-  // At the end too: "Limonade- und Bierdosen".
+  // Also at the end: "Limonade- und Bierdosen".
   if (mark == '-' || mark == 0x2010 || mark == 0x2011) return c.at(i + 1) != mark;
   if (!c.is_word(i + 1)) return false;
   if (mark == 0xAD || mark == 0x200C || mark == 0x200D)
@@ -56,7 +56,7 @@ bool joins(const Characters& c, size_t i) {
 }
 
 size_t word_end(const Characters& c, size_t begin) {
-  size_t part = begin;  // of a compound, for the elision in "dit-on qu'il"
+  size_t part = begin;  // part of a compound, for elision in "dit-on qu'il"
   for (size_t i = begin + 1; i < c.size(); ++i) {
     if (c.is_word(i)) continue;
     if (c.is_apostrophe(i) && c.is_word(i + 1)) {
@@ -79,7 +79,7 @@ size_t token_end(const Characters& c, size_t begin) {
   return detail::is_unspaced(c.at(begin)) ? c.grapheme_end(begin) : c.run_end(begin);
 }
 
-/// Tokens, and whether the text has a space before each (but the first).
+/// Tokens, and whether the text has a space before each (except the first).
 struct SpacedWords {
   std::vector<std::string> words;
   std::vector<bool> spaces;
