@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# build.sh OUT: makes the site in OUT/html of the public headers, the documents and the programs that
+# the tests compile. Fails on a warning of Doxygen's and on a link inside of the site that leads nowhere.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+root=$PWD out=$1
+rm -rf "$out/html"
+mkdir -p "$out"
+
+# What users may include, but for the headers that only include others.
+headers=$(find core nn optim data train models decode -name '*.h' | LC_ALL=C sort |
+  xargs grep -LE '^//.*Inside of [a-z]+ only|^// Everything of')
+
+for room in $(xargs -n 1 dirname <<<"$headers" | sort -u); do
+  grep -q "@defgroup ${room//\//_} " docs/site/rooms.dox || { echo "docs/site/rooms.dox lacks $room"; exit 1; }
+done
+
+# Guide pages in the order in which a newcomer reads; what is not listed comes last.
+guide=
+for page in tutorial pytorch howto faq choosing models results performance architecture; do
+  [[ ! -f docs/$page.md ]] || guide+=" docs/$page.md"
+done
+for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
+  [[ ! -f $page || " $guide " == *" $page "* ]] || guide+=" $page"
+done
+
+programs=$(find tests/consumer tests/readme -name '*.cpp' -o -path 'tests/*/tutorial/*.h' | LC_ALL=C sort)
+{
+  echo '/** @page guide Guide'
+  for page in $guide; do
+    page=${page##*/} page=${page%.md}
+    echo "- @subpage ${page,,}"
+  done
+  echo '*/'
+  for program in $programs; do
+    echo "/// @example $program"
+    sed '/^\/\//!Q; s,^//,///,' "$program"
+    echo
+  done
+} >"$out/site.dox"
+
+{
+  cat docs/site/Doxyfile
+  echo "INPUT = README.md docs/site/rooms.dox $out/site.dox" $guide $headers
+  echo "EXAMPLE_PATH = ."
+  echo "IMAGE_PATH = docs/pictures"
+  echo "OUTPUT_DIRECTORY = $out"
+  echo "PROJECT_NUMBER = $(sed -n 's/^project(tern.*VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)"
+  echo "WARN_AS_ERROR = FAIL_ON_WARNINGS"
+} | doxygen -
+
+cd "$out/html"
+# Doxygen 1.9.4 links to lists of classes that it has shown inline instead.
+grep -l 'href="#nested-classes"' ./*.html | xargs grep -L 'name="nested-classes"' |
+  xargs -r sed -i '/<a href="#nested-classes">/d'
+sed -i '/namespacetern[^"]*\.html#group__/d' search/*.js
+for page in README.md $guide; do
+  name=${page##*/} name=${name%.md} name=${name,,}
+  awk -f "$root/docs/site/page.awk" "$root/$page" |
+    awk -v page="${name/readme/index}" -v folder=search -f "$root/docs/site/search.awk"
+done
+awk -f "$root/docs/site/links.awk" $(find . -name '*.html' -o -name '*.js' ! -name search.js \
+  ! -name menu.js ! -name navtree.js | sed 's,^\./,,' | LC_ALL=C sort)
