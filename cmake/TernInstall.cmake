@@ -12,7 +12,7 @@ install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} core/*.h nn/*.h optim/*.h
      data/*.h train/*.h models/*.h decode/*.h dist/*.h)
 foreach(header ${headers})
-  file(STRINGS ${header} internal REGEX "^//.*Inside of [a-z]+ only" LIMIT_COUNT 1)
+  file(STRINGS ${header} internal REGEX "^// .*Inside of [a-z]+ only" LIMIT_COUNT 1)
   if(NOT internal)
     cmake_path(GET header PARENT_PATH folder)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern/${folder})

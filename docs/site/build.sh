@@ -9,7 +9,7 @@ mkdir -p "$out"
 
 # What users may include, but for the headers that only include others.
 headers=$(find core nn optim data train models decode -name '*.h' | LC_ALL=C sort |
-  xargs grep -LE '^//.*Inside of [a-z]+ only|^// Everything of')
+  xargs grep -LE '^// .*Inside of [a-z]+ only|^// Everything of')
 
 for room in $(xargs -n 1 dirname <<<"$headers" | sort -u); do
   grep -q "@defgroup ${room//\//_} " docs/site/rooms.dox || { echo "docs/site/rooms.dox lacks $room"; exit 1; }
