@@ -59,5 +59,13 @@ for page in README.md $guide; do
   awk -f "$root/docs/site/page.awk" "$root/$page" |
     awk -v page="${name/readme/index}" -v folder=search -f "$root/docs/site/search.awk"
 done
+# The list of programs says what each is: the first sentence of its file.
+awk -v root="$root" 'match($0, />tests\/[^<]*<\/a>/) {
+  file = root "/" substr($0, RSTART + 1, RLENGTH - 5); text = ""
+  while ((getline line < file) > 0 && line ~ /^\/\//) text = text substr(line, 3)
+  gsub(/ al\. /, " al.~", text); sub(/[.] .*|\.$/, "", text); gsub(/~/, " ", text)
+  gsub(/&/, "\\&amp;", text); gsub(/</, "\\&lt;", text)
+  if (text) $0 = substr($0, 1, RSTART + RLENGTH - 1) ":" text "</li>"
+} { print }' examples.html >examples && mv examples examples.html
 awk -f "$root/docs/site/links.awk" $(find . -name '*.html' -o -name '*.js' ! -name search.js \
   ! -name menu.js ! -name navtree.js | sed 's,^\./,,' | LC_ALL=C sort)

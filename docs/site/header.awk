@@ -4,7 +4,7 @@
 function escaped(s,  part, n, i, out) {  # < @ \ # as they stand, but for code between backticks
   n = split(s, part, "`")
   for (i = 1; i <= n; ++i) {
-    if (i % 2) gsub(/[<@\\#]/, "\\\\&", part[i])
+    if (i % 2) { gsub(/[<@\\#]/, "\\\\&", part[i]); gsub(/ al\. /, " al.\\ ", part[i]) }
     out = out (i > 1 ? "`" : "") part[i]
   }
   return out

@@ -1,5 +1,6 @@
-# Adds the headings of a page of the guide and the first cells of its tables to Doxygen's index of the
-# search box, by each of their words. Reads what page.awk made of the page:
+# Adds a page of the guide to Doxygen's index of the search box, which knows names of the API alone:
+# headings and the first cells of tables by each of their words, in front of what is there, and every
+# other word with the heading that it stands under, behind. Reads what page.awk made of the page:
 #   awk -v page=howto -v folder=SITE/search -f search.awk
 function encoded(text,  out, i, c) {  # as search.js does
   for (i = 1; i <= length(text); ++i) {
@@ -8,30 +9,45 @@ function encoded(text,  out, i, c) {  # as search.js does
   }
   return out
 }
-function add(text,  shown, rest, word, seen, file) {
-  gsub(/\]\([^)]*\)|[`*\[\]]|<[^>]*>|^ +| +$/, "", text)
-  shown = text; gsub(/['\\]/, "\\\\&", shown)
-  for (rest = tolower(text); match(rest, /[a-z][a-z0-9_+]+/); rest = substr(rest, RSTART + RLENGTH)) {
+function plain(text) {
+  gsub(/\]\([^)]*\)|[`*\[\]]|<[^>]*>|^[ |]+|[ |]+$/, "", text)
+  return text
+}
+function add(text, shown, front,  rest, word, key, at) {
+  gsub(/['\\]/, "\\\\&", shown)
+  for (rest = tolower(text); match(rest, /[a-z][a-z0-9_]+/); rest = substr(rest, RSTART + RLENGTH)) {
     word = substr(rest, RSTART, RLENGTH)
-    if (!index(letters, substr(word, 1, 1)) || index(" a an and by do for from how in is it my of on or the to what with your ", " " word " ") || seen[word]++) continue
-    file = sprintf("%s/all_%x.js", folder, index(letters, substr(word, 1, 1)) - 1)
-    printf "searchData.unshift(['%s_%s_%d',['%s',['../%s',1,'%s']]]);\n", encoded(substr(rest, RSTART)), page, ++count, shown, page ".html" anchor, title >> file
+    at = index(letters, substr(word, 1, 1))
+    if (!at || index(common, " " word " ") || !front && length(word) < 3) continue
+    if (seen[anchor (front ? shown : ""), word]++ || !front && seen[anchor heading, word]) continue
+    key = encoded(front ? substr(rest, RSTART) : word)
+    printf "searchData.%s(['%s_%s_%d',['%s',['../%s.html%s',1,'%s']]]);\n", front ? "unshift" : "push",
+      key, page, ++count, shown, page, anchor, title >> sprintf("%s/all_%x.js", folder, at - 1)
   }
 }
 BEGIN {
+  common = " a all an and are as at be by can do for from has have how in is it its my no not of on one" \
+    " or so than that the them then they this to what when which with you your "
   for (i = 32; i < 127; ++i) code[sprintf("%c", i)] = i
   while ((getline line < (folder "/searchdata.js")) > 0)
     if (letters == "" && line ~ /^  0:/) { gsub(/^  0: "|",?$/, "", line); letters = line }
 }
-/^ *```/ { fence = !fence }
+/^ *```/ { fence = !fence; next }
 fence { next }
-/^@anchor / { anchor = $2 }
+/^@anchor / { anchor = $2; next }
 /^#+ / {
-  text = $0; sub(/^#+ /, "", text)
-  if (match(text, / \{#[^}]*\}$/)) { anchor = substr(text, RSTART + 3, RLENGTH - 4); text = substr(text, 1, RSTART - 1) }
-  sub(/^#*/, "#", anchor)
-  if (/^# /) anchor = ""
-  if (/^# /) title = text; else add(text)
+  heading = $0; sub(/^#+ /, "", heading)
+  if (match(heading, / \{#[^}]*\}$/)) {
+    anchor = substr(heading, RSTART + 3, RLENGTH - 4)
+    heading = substr(heading, 1, RSTART - 1)
+  }
+  heading = plain(heading)
+  anchor = /^# / ? "" : "#" anchor
+  if (/^# /) title = heading; else add(heading, heading, 1)
+  next
 }
-/^\|/ && previous ~ /^\|/ && !/^\|[-| :]*$/ { split($0, cell, /[|]/); if (length(cell[2]) < 50) add(cell[2]) }
-{ previous = $0 }
+/^\|/ && !/^\|[-| :]*$/ {
+  split($0, cell, /[|]/)
+  if (table && length(cell[2]) < 50) add(plain(cell[2]), plain(cell[2]), 1)
+}
+{ table = /^\|/; add(plain($0), heading, 0) }
