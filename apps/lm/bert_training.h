@@ -1,8 +1,7 @@
-// The training of a BERT: what of it the loop (train/loop.h) and the driver
-// (apps/common/train_program.h) cannot know.
+// The training of a BERT.
 #pragma once
 
-#include <memory>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -11,62 +10,41 @@
 
 namespace tern::apps::lm {
 
-/// Of the whole run, on this corpus. (Epochs differ by a batch or two; the first one counts.)
-int64_t total_steps(const TrainConfig& config, const BertCorpus& corpus,
-                    const data::WordPiece& pieces);
+struct BertKind;
+using BertTraining = Training<BertKind>;
+using BertProgram = KindProgram<BertKind>;
 
 /// Its metrics: train_loss, train_masked, train_next; valid_loss, valid_masked, valid_ppl (its
 /// exponential), valid_words (share of masked words that are right), valid_next, valid_pairs (share
-/// of pairs that are right). What there is not is NaN: pairs, text for validation. Corpus and
-/// pieces must outlive it.
-struct BertTraining {
-  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
-  /// epoch are written as model.safetensors.
-  BertTraining(const TrainConfig& config, const BertCorpus& corpus, const data::WordPiece& pieces,
-               models::Bert model, train::LoopOptions loop_options = {});
-  BertTraining(const BertTraining&) = delete;
-  BertTraining& operator=(const BertTraining&) = delete;
+/// of pairs that are right). What there is not is NaN: pairs, text for validation.
+struct BertKind {
+  using Model = models::Bert;
+  using Corpus = BertCorpus;
+  using Batch = data::BertBatch;
 
-  TrainConfig config;
-  const BertCorpus& corpus;
-  const data::WordPiece& pieces;
-  models::Bert model;
-  data::Loader<data::BertBatch> loader;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
-  train::Loop loop;
-
- private:
-  Tensor loss(const data::BertBatch& batch, train::Means& means) const;
-  std::optional<train::Metrics> validate() const;
-  void add_pictures(train::EventWriter& events, int64_t step);
+  static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
+                     Corpus& corpus);
+  static Model draw(const TrainConfig& config, const Corpus& corpus);
+  static void load(const std::string& path, Model& model) {
+    models::load_bert_weights(path, model);
+  }
+  static std::array<Tensor*, 6> tensors(Batch& b) {
+    return {&b.tokens, &b.segments, &b.lengths, &b.places, &b.words, &b.next};
+  }
+  /// The largest batch of an epoch.
+  static Batch largest(data::Loader<Batch>& loader);
+  static double weight(const Batch& b) { return sum(b.lengths).item(); }
+  static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
+                     train::Means* means);
+  static int64_t valid_tokens(const Corpus& c) { return std::ssize(c.valid->tokens); }
+  static std::optional<train::Metrics> validate(const BertTraining& training);
+  static std::string losses(const train::EpochRecord& epoch);
+  static void add_pictures(const BertTraining& training, train::EventWriter& events, int64_t step);
+  /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
+  static std::string describe(const Model& model);
+  static std::string data_text(const Corpus& corpus);
+  static Ending ending(const TrainConfig& config, const Texts& texts, const Corpus& corpus,
+                       const train::Loop& loop, const RunSummary& run);
 };
-
-class BertProgram : public LmProgram {
- public:
-  using LmProgram::LmProgram;
-
-  void read_config(const train::RunFolder& folder,
-                   const std::optional<SafeTensors>& state) override;
-  int64_t steps() const override { return total_steps(config, corpus, *pieces); }
-  Summary summary() const override;
-  void save(const train::RunFolder& folder) const override;
-  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
-
-  std::optional<data::WordPiece> pieces;
-  BertCorpus corpus;
-  std::unique_ptr<BertTraining> training;
-
- private:
-  bool encode(bool resumed) override;
-  std::string model_text() const override;
-  std::string data_text() const override;
-  const train::Loop& loop() const override { return training->loop; }
-  Ending ending(const RunSummary& run) const override;
-};
-
-/// "bert, 805,248 weights: 4 layers of 128 channels, ...".
-std::string describe_model(const models::Bert& model);
 
 }  // namespace tern::apps::lm

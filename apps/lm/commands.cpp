@@ -93,7 +93,7 @@ int evaluate_bert(const LmFlags& f) {
   for (const std::string& path : f.text) all += data::read_text(path) + "\n\n";
   auto text = std::make_shared<data::Documents>(documents_of(all, bert.pieces, context));
   check(text->sentences() > 0, "--text: there is no word to mask");
-  train::say(describe_model(bert.model), stderr);
+  train::say(BertKind::describe(bert.model), stderr);
   train::InterruptScope signals;
   BertScore score;
   {
@@ -227,7 +227,7 @@ int evaluate_model(const LmFlags& f) {
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
-  train::say(describe_model(m.model), stderr);
+  train::say(GptKind::describe(m.model), stderr);
   // In f32 large products are as fast without, and the same as in training.
   if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
   train::InterruptScope signals;

@@ -135,6 +135,7 @@ EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::Byt
 
 Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer) {
   Corpus corpus;
+  corpus.tokenizer = tokenizer;
   const EncodedTexts train = encode_texts(texts.train, tokenizer);
   auto stream = std::make_shared<std::vector<int64_t>>();
   for (const std::vector<int64_t>& ids : train.ids)
@@ -181,7 +182,7 @@ data::WordPiece make_pieces(const TrainConfig& c, const Lines& lines) {
 
 BertCorpus encode_documents(const TrainConfig& c, const Lines& lines,
                             const data::WordPiece& pieces) {
-  BertCorpus out{encoded(lines.train, pieces, c.model.context),
+  BertCorpus out{pieces, encoded(lines.train, pieces, c.model.context),
                  encoded(lines.valid, pieces, c.model.context), ""};
   check(out.train->sentences() > 0, "--text: there is no text in it");
   if (c.pairs) {
@@ -205,9 +206,8 @@ data::BertLoaderOptions loader_options(const TrainConfig& c) {
   return {.batch = c.batch, .max_tokens = c.model.context, .pairs = c.pairs, .seed = c.seed};
 }
 
-data::Loader<data::BertBatch> training_batches(const TrainConfig& c, const BertCorpus& corpus,
-                                               const data::WordPiece& pieces) {
-  return data::bert_loader(corpus.train, pieces, loader_options(c));
+data::Loader<data::BertBatch> training_batches(const TrainConfig& c, const BertCorpus& corpus) {
+  return data::bert_loader(corpus.train, *corpus.tokenizer, loader_options(c));
 }
 
 }  // namespace tern::apps::lm

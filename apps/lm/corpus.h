@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct EncodedTexts {
 EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer);
 
 struct Corpus {
+  data::ByteBpe tokenizer;
   std::shared_ptr<const std::vector<int64_t>> train;  ///< all texts, one behind the other
   double bytes_per_token = 1;                         ///< of training
   EncodedTexts valid;
@@ -59,6 +61,7 @@ Lines lines_of(const TrainConfig& config, const Texts& texts);
 data::WordPiece make_pieces(const TrainConfig& config, const Lines& lines);
 
 struct BertCorpus {
+  std::optional<data::WordPiece> tokenizer;
   std::shared_ptr<const data::Documents> train, valid;  ///< valid may be empty
   std::string checksum;  ///< of all ids, so that a run goes on with the same data
 };
@@ -74,7 +77,6 @@ bool has_pairs(const data::Documents& text);
 
 /// What is masked how: as bert_loader.h says, with the configuration's sizes and seed.
 data::BertLoaderOptions loader_options(const TrainConfig& config);
-data::Loader<data::BertBatch> training_batches(const TrainConfig& config, const BertCorpus& corpus,
-                                               const data::WordPiece& pieces);
+data::Loader<data::BertBatch> training_batches(const TrainConfig& config, const BertCorpus& corpus);
 
 }  // namespace tern::apps::lm

@@ -8,7 +8,6 @@
 #include "tern/apps/common/new_run.h"
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
-#include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
@@ -44,7 +43,7 @@ void check_known(const std::string& path, int64_t tokens, const char* what, int6
 
 }  // namespace
 
-models::BertOptions bert_sizes(const TrainConfig& c, const data::WordPiece& pieces) {
+models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
   const ModelConfig& m = c.model;
   return {.vocab = m.vocab,
           .dim = m.dim,
@@ -55,26 +54,27 @@ models::BertOptions bert_sizes(const TrainConfig& c, const data::WordPiece& piec
           .dropout = m.dropout,
           .attention_dropout = m.dropout,
           .eps = m.eps,
-          .pad = pieces.pad_id(),
+          .pad = pad,
           .next_sentence = c.pairs,
           .recompute = nn::recompute_named(c.memory_use.recompute)};
 }
 
-void save_description(const ModelFiles& files, const TrainConfig& config,
-                      const data::ByteBpe& tokenizer) {
+void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus) {
+  const data::ByteBpe& tokenizer = corpus.tokenizer;
   std::filesystem::remove(files.config());
   tokenizer.save(files.vocabulary(), files.merges());
   if (const auto foreign = sizes_to_transformers(config.model, tokenizer.id(kEndOfText)))
     write_file_atomically(files.foreign_config(), *foreign);
 }
 
-void save_description(const ModelFiles& files, const TrainConfig& c,
-                      const data::WordPiece& pieces) {
+void save_description(const ModelFiles& files, const TrainConfig& c, const BertCorpus& corpus) {
+  const data::WordPiece& pieces = *corpus.tokenizer;
   std::filesystem::remove(files.config());
   pieces.save(files.pieces());
   write_file_atomically(files.tokenizer_config(),
                         pieces_to_transformers(pieces.options(), c.model.context));
-  write_file_atomically(files.foreign_config(), bert_to_transformers(bert_sizes(c, pieces)));
+  write_file_atomically(files.foreign_config(),
+                        bert_to_transformers(bert_sizes(c, pieces.pad_id())));
 }
 
 TrainConfig load_config(const ModelFiles& files) {

@@ -6,10 +6,8 @@
 
 #include <string>
 
-#include "tern/apps/lm/config.h"
+#include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/wordpiece.h"
 #include "tern/models/bert.h"
 
 namespace tern::apps::lm {
@@ -25,15 +23,13 @@ struct ModelFiles {
   std::string tokenizer_config() const { return folder + "/tokenizer_config.json"; }
 };
 
-/// The sizes of a BERT as the model has them.
-models::BertOptions bert_sizes(const TrainConfig& config, const data::WordPiece& pieces);
+/// The sizes of a BERT as the model has them; `pad` is the id of [PAD].
+models::BertOptions bert_sizes(const TrainConfig& config, int64_t pad);
 
 /// Writes tokenizer and config.json, where transformers has the family. A lm.json that is there
 /// goes: it is the last to come, so that a run that has it has all.
-void save_description(const ModelFiles& files, const TrainConfig& config,
-                      const data::ByteBpe& tokenizer);
-void save_description(const ModelFiles& files, const TrainConfig& config,
-                      const data::WordPiece& pieces);
+void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus);
+void save_description(const ModelFiles& files, const TrainConfig& config, const BertCorpus& corpus);
 
 /// lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);

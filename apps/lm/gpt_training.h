@@ -1,8 +1,7 @@
-// The training of a language model that goes on with texts: what of it the loop (train/loop.h) and
-// the driver (apps/common/train_program.h) cannot know.
+// The training of a language model that continues texts.
 #pragma once
 
-#include <memory>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -11,59 +10,36 @@
 
 namespace tern::apps::lm {
 
-/// Of the whole run, on this corpus.
-int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
+struct GptKind;
+using LmTraining = Training<GptKind>;
+using GptProgram = KindProgram<GptKind>;
 
 /// Its metrics: train_loss (mean of a token), train_bits_per_byte, valid_loss, valid_ppl (its
-/// exponential), valid_bits_per_byte; the last three are NaN without text for validation. The
-/// corpus must outlive it.
-struct LmTraining {
-  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
-  /// epoch are written as model.safetensors.
-  LmTraining(const TrainConfig& config, const Corpus& corpus, LanguageModel model,
-             train::LoopOptions loop_options = {});
-  LmTraining(const LmTraining&) = delete;
-  LmTraining& operator=(const LmTraining&) = delete;
+/// exponential), valid_bits_per_byte; the last three are NaN without text for validation.
+struct GptKind {
+  using Model = LanguageModel;
+  using Corpus = lm::Corpus;
+  using Batch = data::WindowBatch;
 
-  TrainConfig config;
-  const Corpus& corpus;
-  LanguageModel model;
-  data::Loader<data::WindowBatch> loader;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
-  train::Loop loop;
-
- private:
-  Tensor loss(const data::WindowBatch& batch, train::Means& means) const;
-  std::optional<train::Metrics> validate() const;
-  void add_pictures(train::EventWriter& events, int64_t step);
+  static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
+                     Corpus& corpus);
+  static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }
+  static void load(const std::string& path, const Model& model) { model.load(path); }
+  static std::array<Tensor*, 2> tensors(Batch& b) { return {&b.tokens, &b.targets}; }
+  /// A batch of an epoch; none is larger.
+  static Batch largest(data::Loader<Batch>& loader) { return loader.next().value(); }
+  static double weight(const Batch& b) { return static_cast<double>(b.tokens.numel()); }
+  static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
+                     train::Means* means);
+  static int64_t valid_tokens(const Corpus& c) { return c.valid.tokens; }
+  static std::optional<train::Metrics> validate(const LmTraining& training);
+  static std::string losses(const train::EpochRecord& epoch);
+  static void add_pictures(const LmTraining& training, train::EventWriter& events, int64_t step);
+  /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
+  static std::string describe(const Model& model);
+  static std::string data_text(const Corpus& corpus);
+  static Ending ending(const TrainConfig& config, const Texts& texts, const Corpus& corpus,
+                       const train::Loop& loop, const RunSummary& run);
 };
-
-class GptProgram : public LmProgram {
- public:
-  using LmProgram::LmProgram;
-
-  void read_config(const train::RunFolder& folder,
-                   const std::optional<SafeTensors>& state) override;
-  int64_t steps() const override { return total_steps(config, corpus); }
-  Summary summary() const override;
-  void save(const train::RunFolder& folder) const override;
-  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
-
-  data::ByteBpe tokenizer;
-  Corpus corpus;
-  std::unique_ptr<LmTraining> training;
-
- private:
-  bool encode(bool resumed) override;
-  std::string model_text() const override;
-  std::string data_text() const override;
-  const train::Loop& loop() const override { return training->loop; }
-  Ending ending(const RunSummary& run) const override;
-};
-
-/// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
-std::string describe_model(const LanguageModel& model);
 
 }  // namespace tern::apps::lm

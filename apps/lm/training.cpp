@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "tern/data/text/window_loader.h"
-#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 
@@ -33,6 +32,10 @@ train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
   return o;
 }
 
+train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total) {
+  return {fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), unit, total};
+}
+
 void check_validation(const train::Loop& loop, double nats, double loss) {
   if (!std::isfinite(nats))
     throw train::Diverged(
@@ -47,7 +50,7 @@ void LmProgram::load(const train::RunFolder* resumed) {
   if (is_demo(config))
     train::say("generated stories, since there is no --text: the program makes them up now");
   texts = read_texts(config);
-  const bool held_out = encode(resumed != nullptr);
+  const bool held_out = encode(resumed ? resumed->path : "");
   check_held_out(config, held_out, "--hold-out or --valid");
 }
 

@@ -1,5 +1,5 @@
-// What all trainings of lm have in common; what is of a kind of model alone is in gpt_training.h
-// and bert_training.h.
+// The trainings of lm. What belongs to one kind of model alone is a struct of functions K, GptKind
+// (gpt_training.h) or BertKind (bert_training.h).
 #pragma once
 
 #include <functional>
@@ -10,7 +10,11 @@
 
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/train_program.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/corpus.h"
+#include "tern/apps/lm/folder.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 
@@ -23,11 +27,22 @@ train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& c
                                 std::string (*losses)(const train::EpochRecord&),
                                 std::function<void(const train::EpochRecord&)> pictures);
 
+/// A bar for the validation after an epoch of the loop.
+train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total);
 /// Throws Diverged unless the validation cost finitely many nats.
 void check_validation(const train::Loop& loop, double nats, double loss);
 
 /// The same ids elsewhere; in a ShapeOnlyScope without their memory.
 Tensor copy_of(const Tensor& ids);
+
+/// What is said in the end, and the report.
+struct Ending {
+  std::string page;
+  bool attention;  ///< the page shows it
+  std::vector<std::string> samples = {};
+  std::string reached = {};  ///< ", 1.234 bits/byte"
+  std::string use = {};      ///< how to use the weights
+};
 
 class LmProgram : public TrainingProgram {
  public:
@@ -49,18 +64,9 @@ class LmProgram : public TrainingProgram {
   Texts texts;
 
  protected:
-  /// What is said in the end, and the report.
-  struct Ending {
-    std::string page;
-    bool attention;  ///< the page shows it
-    std::vector<std::string> samples = {};
-    std::string reached = {};  ///< ", 1.234 bits/byte"
-    std::string use = {};      ///< how to use the weights
-  };
-
-  /// Makes of the texts what is trained on; for a new run tokenizer and sizes, too. Whether
-  /// something is held out.
-  virtual bool encode(bool resumed) = 0;
+  /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
+  /// run, where that is empty, tokenizer and sizes too. Whether something is held out.
+  virtual bool encode(const std::string& resumed) = 0;
   virtual std::string model_text() const = 0;
   virtual std::string data_text() const = 0;  ///< behind the names of the texts
   virtual const train::Loop& loop() const = 0;
@@ -69,5 +75,114 @@ class LmProgram : public TrainingProgram {
   /// Of a step, for summary(), in an epoch of so many batches.
   SummaryOptions step_options(int64_t batches, std::function<void()> batch) const;
 };
+
+/// Steps of the whole run. (A bert's epochs differ by a batch or two; the first one counts.)
+template <class Corpus>
+int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
+  return c.epochs * train::steps_per_epoch(training_batches(c, corpus), c.accumulate);
+}
+
+/// The model that a new run begins with: drawn, or that of --from.
+template <class K>
+typename K::Model first_model(const TrainConfig& c, const typename K::Corpus& corpus) {
+  typename K::Model model = K::draw(c, corpus);
+  if (c.from.empty()) return model;
+  const std::string path = ModelFiles{c.from}.weights();
+  K::load(path, model);
+  check_finite_weights(path, nn::named_parameters(model));
+  return model;
+}
+
+/// The weights of the best epoch are written as model.safetensors. The corpus must outlive it.
+template <class K>
+struct Training {
+  /// Of `options` folder, terminal, tensorboard and on_epoch count.
+  Training(const TrainConfig& c, const typename K::Corpus& text, typename K::Model m,
+           train::LoopOptions options = {})
+      : config(c),
+        corpus(text),
+        model(std::move(m)),
+        loader(training_batches(c, text)),
+        optimizer(make_optimizer(c, nn::named_parameters(model))),
+        learner(model, *optimizer, learner_options(c, total_steps(c, text), c.model.dim)),
+        loop(learner, loader,
+             {.loss = [this](const auto& b,
+                             train::Means& m) { return K::loss(model, b, corpus, &m); },
+              .evaluate = [this] { return K::validate(*this); },
+              .weight = K::weight,
+              .progress = [](const auto&) { return 1.0; }},
+             loop_options(std::move(options), c, K::losses, [this](const train::EpochRecord& e) {
+               if (!loop.events()) return;
+               train::Learner::Evaluation scope(learner);
+               NoGradGuard no_grad;
+               K::add_pictures(*this, *loop.events(), e.steps);
+             })) {
+    loop.checkpoint().expect("data", corpus.checksum);
+  }
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  TrainConfig config;
+  const typename K::Corpus& corpus;
+  typename K::Model model;
+  data::Loader<typename K::Batch> loader;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  train::Learner learner;
+  train::Loop loop;
+};
+
+template <class K>
+class KindProgram final : public LmProgram {
+ public:
+  using LmProgram::LmProgram;
+
+  int64_t steps() const override { return total_steps(config, corpus); }
+  Summary summary() const override;
+  void save(const train::RunFolder& folder) const override {
+    save_description({folder.path}, config, corpus);
+  }
+  void check_fits(const SafeTensors& checkpoint, const std::string& path) const override {
+    check_resumed_fits(checkpoint, path, [&] { return K::draw(config, corpus); });
+  }
+  train::Loop& make_loop(train::LoopOptions options, bool resumed) override {
+    options.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
+                         static_cast<double>(3 * config.batch * config.model.context);
+    training = std::make_unique<Training<K>>(
+        config, corpus, resumed ? K::draw(config, corpus) : first_model<K>(config, corpus),
+        std::move(options));
+    return training->loop;
+  }
+
+  typename K::Corpus corpus;
+  std::unique_ptr<Training<K>> training;
+
+ private:
+  bool encode(const std::string& resumed) override {
+    return K::encode(config, texts, resumed, corpus);
+  }
+  std::string model_text() const override {
+    ShapeOnlyScope nothing;
+    return K::describe(K::draw(config, corpus));
+  }
+  std::string data_text() const override { return K::data_text(corpus); }
+  const train::Loop& loop() const override { return training->loop; }
+  Ending ending(const RunSummary& run) const override {
+    return K::ending(config, texts, corpus, loop(), run);
+  }
+};
+
+template <class K>
+Summary KindProgram<K>::summary() const {
+  auto loader = training_batches(config, corpus);
+  const int64_t batches = loader.batches_per_epoch();
+  typename K::Batch largest = K::largest(loader), batch;
+  ShapeOnlyScope nothing;
+  const typename K::Model model = K::draw(config, corpus);
+  return tern::summary(
+      model, [&] { return K::loss(model, batch, corpus, nullptr); }, step_options(batches, [&] {
+        batch = largest;
+        for (Tensor* t : K::tensors(batch)) *t = copy_of(*t);
+      }));
+}
 
 }  // namespace tern::apps::lm

@@ -70,11 +70,10 @@ TEST_CASE("lm dry run: bert takes what it says") {
   const data::WordPiece pieces = make_pieces(c, lines);
   c.model.vocab = pieces.size();
   BertProgram program(c);
-  program.pieces = pieces;
   program.corpus = encode_documents(c, lines, pieces);
   test::check_peak(program.summary().cost.peak(), [&] {
     Rng rng(c.seed);
-    BertTraining training(c, program.corpus, pieces, models::Bert(bert_sizes(c, pieces), rng),
+    BertTraining training(c, program.corpus, models::Bert(bert_sizes(c, pieces.pad_id()), rng),
                           {.terminal = false});
     three_steps(training);
   });

@@ -68,8 +68,8 @@ struct Setup {
   }
   std::unique_ptr<BertTraining> training() const {
     Rng rng(config.seed);
-    return std::make_unique<BertTraining>(config, corpus, pieces,
-                                          models::Bert(bert_sizes(config, pieces), rng));
+    return std::make_unique<BertTraining>(config, corpus,
+                                          models::Bert(bert_sizes(config, pieces.pad_id()), rng));
   }
 };
 
