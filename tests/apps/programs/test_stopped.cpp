@@ -1,0 +1,50 @@
+// A run that is stopped names the command that goes on with it, as a shell takes it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::test::test_stopped {
+namespace {
+
+/// What `command` says in a shell until a signal stops it, once the shell finds that `begun` holds.
+std::string stopped(const std::string& command, const std::string& begun, const TempDir& dir) {
+  const std::string script = command + " > said 2>&1 & for i in $(seq 600); do " + begun +
+                             " && break; sleep .1; done; kill -TERM $!; wait $!; echo $?";
+  const char* const path = std::getenv("PATH");
+  const std::string programs = TERN_BINARY_DIR "/apps:" + std::string(path ? path : "");
+  const Ran ran =
+      run_words({"sh", "-c", script}, {.folder = dir.path(), .environment = {{"PATH", programs}}});
+  CHECK(ran.out == "130\n");
+  return read_file(dir / "said");
+}
+
+TEST_CASE("programs: a stopped run says a whole command to go on with it, which does") {
+  for (const std::string start :
+       {"translate train --first 40 --epochs 100000 --dim 16",
+        "lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
+        "--epochs 100000",
+        "ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 --every 6",
+        "train_cifar --model gmlp-small --limit 8 --batch 8 --epochs 100000"}) {
+    CAPTURE(start);
+    TempDir dir;
+    std::string text;
+    for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
+    write_file(dir / "text", text);
+    const std::string first = stopped(start + " --threads 1 --out \"it's mine\"",
+                                      "test -e \"it's mine/checkpoint.safetensors\"", dir);
+    const std::string to_go_on = "; to go on: ";
+    const size_t at = first.find(to_go_on);
+    REQUIRE_MESSAGE(at != first.npos, first);
+    std::string command = first.substr(at + to_go_on.size());
+    command.erase(command.find('\n'));
+    CHECK(command == start.substr(0, start.find(" --")) + " --resume 'it'\\''s mine'");
+    const std::string again = stopped(command + " --threads 1", "grep -q 'goes on in' said", dir);
+    CHECK(has(again, to_go_on + command + "\n"));
+  }
+}
+
+}  // namespace
+}  // namespace tern::test::test_stopped
