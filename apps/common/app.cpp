@@ -1,15 +1,16 @@
 #include "tern/apps/common/app.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <exception>
-#include <new>
+#include <memory>
 #include <string>
 
-#include "tern/apps/common/heap.h"
 #include "tern/apps/common/machine.h"
-#include "tern/apps/common/stack.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
@@ -51,6 +52,57 @@ int report(const char* name, const std::exception& e) {
     complain(fmt::format("{}: unexpected: {}", name, e.what()));
   }
   return 1;
+}
+
+constexpr size_t kStack = size_t{8} << 20;
+
+bool is_small_stack() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kStack;
+}
+
+struct Call {
+  const std::function<int()>& body;
+  int result = 0;
+  std::exception_ptr error = {};
+};
+
+// LLVM's OpenMP gives its threads stacks of the shell's limit, which it read when it was loaded.
+void enlarge_llvm_stacks() {
+  using Set = void (*)(size_t);
+  if (const auto set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "kmp_set_stacksize_s")))
+    set(kStack);
+}
+
+void* run_call(void* context) {
+  Call& call = *static_cast<Call*>(context);
+  try {
+    call.result = call.body();
+  } catch (...) {
+    call.error = std::current_exception();
+  }
+  return nullptr;
+}
+
+// Runs `body`, and all threads begun in it, on stacks of 8 MiB at least, where the limit
+// (`ulimit -s`) is below: OpenBLAS alone wants more than 64 KiB. What is thrown arrives here.
+int on_large_stack(const std::function<int()>& body) {
+  if (!is_small_stack()) return body();
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  const std::unique_ptr<pthread_attr_t, int (*)(pthread_attr_t*)> owner(&attributes,
+                                                                        pthread_attr_destroy);
+  pthread_attr_setstacksize(&attributes, kStack);
+#ifdef __GLIBC__
+  pthread_setattr_default_np(&attributes);  // of the pool, the loaders and GNU's OpenMP
+#endif
+  enlarge_llvm_stacks();
+  Call call{body};
+  pthread_t thread{};
+  if (pthread_create(&thread, &attributes, run_call, &call) != 0) return body();
+  pthread_join(thread, nullptr);
+  if (call.error) std::rethrow_exception(call.error);
+  return call.result;
 }
 
 }  // namespace

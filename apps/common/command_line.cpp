@@ -10,7 +10,6 @@
 #include "tern/apps/common/run_record.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/suggest.h"
-#include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
@@ -166,7 +165,8 @@ bool print_generated(const Program& program, const Words& words) {
 // Flags that would change nothing are refused rather than ignored.
 void check_flags_count(const Settings& list, const Given& given) {
   for (const Setting& s : list.rows())
-    if (!s.counts) given.check_none(s.names(), s.why);
+    for (const std::string& name : s.names())
+      check(s.counts || !given(name), "{} would change nothing: {}", name, s.why);
 }
 
 void use_threads(Settings& list) {
@@ -180,11 +180,6 @@ void use_threads(Settings& list) {
 bool Given::operator()(const std::string& flag) const {
   return std::any_of(flags_.begin(), flags_.end(),
                      [&](const Words& names) { return contains(names, flag); });
-}
-
-void Given::check_none(const std::vector<std::string>& flags, const std::string& why) const {
-  for (const std::string& flag : flags)
-    check(!(*this)(flag), "{} would change nothing: {}", flag, why);
 }
 
 void Given::check_beside(const std::string& flag, const std::vector<std::string>& allowed,

@@ -17,8 +17,6 @@ class Given {
       : flags_(std::move(flags)), text_(std::move(text)) {}
   /// Whether it has the flag "--lr".
   bool operator()(const std::string& flag) const;
-  /// Error "FLAG would change nothing: WHY" for each of the flags that it has.
-  void check_none(const std::vector<std::string>& flags, const std::string& why) const;
   /// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.
   void check_beside(const std::string& flag, const std::vector<std::string>& allowed,
                     const std::string& why) const;

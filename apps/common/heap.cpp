@@ -1,7 +1,7 @@
-#include "tern/apps/common/heap.h"
-
 #include <cstdio>
 #include <cstdlib>
+
+#include "tern/apps/common/app.h"
 
 namespace tern::apps {
 

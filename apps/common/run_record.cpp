@@ -2,13 +2,14 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/app.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
-#include "tern/apps/common/version.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/terminal_text.h"
 #include "tern/core/io/json_text.h"

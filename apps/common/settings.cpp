@@ -124,10 +124,6 @@ std::string Settings::flag_of(const std::string& key) {
 
 Setting& Settings::put(Setting setting) { return rows_.emplace_back(std::move(setting)); }
 
-Setting& Settings::toggle(const std::string& key, bool& value, const char* about) {
-  return add(key, &value, "", about);
-}
-
 Setting& Settings::word(const std::string& key, std::string& value, std::vector<std::string> words,
                         const char* about) {
   Setting& s = add(key, &value, "", about);
@@ -141,16 +137,6 @@ Setting& Settings::list(const std::string& key, std::vector<std::string>& value,
   Setting& s = add(key, &value, type, about);
   s.words = std::move(words);
   return s;
-}
-
-Setting& Settings::text(const std::string& key, std::string& value, const char* type,
-                        const std::string& about) {
-  return add(key, &value, type, about);
-}
-
-Setting& Settings::texts(const std::string& key, std::vector<std::string>& value, const char* type,
-                         const std::string& about) {
-  return add(key, &value, type, about);
 }
 
 Setting& Settings::numbers(const std::string& key, std::vector<int64_t>& value,

@@ -108,7 +108,9 @@ class Settings {
     return s;
   }
   /// --KEY sets it. One that is true by default needs .flag("--KEY,!--no-KEY").
-  Setting& toggle(const std::string& key, bool& value, const char* about);
+  Setting& toggle(const std::string& key, bool& value, const char* about) {
+    return add(key, &value, "", about);
+  }
   /// One of these words; several of them, with commas between.
   Setting& word(const std::string& key, std::string& value, std::vector<std::string> words,
                 const char* about);
@@ -116,9 +118,13 @@ class Settings {
                 std::vector<std::string> words, const char* type, const char* about);
   /// Any text, or several, each a word of the command line. `type`: "FILE", "DIR", "TEXT".
   Setting& text(const std::string& key, std::string& value, const char* type,
-                const std::string& about);
+                const std::string& about) {
+    return add(key, &value, type, about);
+  }
   Setting& texts(const std::string& key, std::vector<std::string>& value, const char* type,
-                 const std::string& about);
+                 const std::string& about) {
+    return add(key, &value, type, about);
+  }
   /// Several numbers, with commas between.
   Setting& numbers(const std::string& key, std::vector<int64_t>& value, const Bounds& bounds,
                    const char* type, const char* about);

@@ -1,4 +1,4 @@
-#include "tern/apps/common/version.h"
+#include "tern/apps/common/app.h"
 
 namespace tern::apps {
 

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tern/apps/common/json_types.h"
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
@@ -22,6 +21,14 @@ auto read_json(const std::string& text, Use use) {
   } catch (const json::exception& e) {
     fail(fmt::format("it cannot be read: {}", e.what()));
   }
+}
+
+/// The value of a key; `otherwise` where it is missing or null.
+template <class T>
+T value_or(const json& object, const char* key, const T& otherwise) {
+  if constexpr (std::is_same_v<T, int64_t>) return whole_number_or(object, key, otherwise);
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? otherwise : found->template get<T>();
 }
 
 std::string kind_of(const json& j) { return value_or<std::string>(j, "model_type", "none"); }

@@ -7,7 +7,6 @@
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/chart.h"
-#include "tern/apps/common/heap.h"
 #include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/launch.h"
