@@ -54,7 +54,7 @@ struct Flags {
 };
 
 void add_settings(apps::Settings& s, Flags& f) {
-  s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
+  s.text("model", f.model, "MODEL", "folder of a model of translate").must_be_given();
   s.text("source", f.source, "FILE", "sentences").must_be_given();
   s.number("beam", f.search.beam, apps::kCount, "hypotheses of a sentence");
   s.toggle("int8", f.search.int8, "round the weights to 8 bits");

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tern/apps/common/app.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/help.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/apps/common/standard_streams.h"
@@ -148,6 +149,17 @@ void assign(const Program& program, const Command* command, const Settings& list
     }
 }
 
+// A folder to read that another program has made tells nothing to this one.
+void check_folders(const Program& program, const Settings& list, const Reader& reader) {
+  for (const Setting& s : list.rows()) {
+    const auto* const path = std::get_if<std::string*>(&s.value);
+    if (!path || !reader.find(s) || s.key == "out") continue;
+    const bool folder = s.type == "DIR" || s.type == "DIR|FILE";
+    if (folder || (*path)->ends_with(".safetensors"))
+      check_program(program.name, s.names()[0], **path);
+  }
+}
+
 // --print-man and --print-completion; false if they were not asked for.
 bool print_generated(const Program& program, const Words& words) {
   const std::string flag = words.empty() ? "" : words[0], shell = words.size() > 1 ? words[1] : "";
@@ -210,6 +222,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
     return nullptr;
   }
   assign(program, command, rows.list, reader);
+  check_folders(program, rows.list, reader);
   std::vector<Words> flags;
   for (const Setting& s : rows.list.rows())
     if (reader.find(s)) flags.push_back(s.names());

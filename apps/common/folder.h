@@ -13,4 +13,9 @@ void check_folder(const std::string& path, const std::string& name);
 /// can be no such file.
 std::string read_small_file(const std::string& path);
 
+/// IoError if a folder, or the folder of a file of weights, holds the run of another program than
+/// this one. `flag` named it; where that is "--resume", the message has the command that continues
+/// the run.
+void check_program(const std::string& program, const std::string& flag, const std::string& path);
+
 }  // namespace tern::apps
