@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -39,15 +40,18 @@ void add_settings(const json& object, const std::string& before, SettingTexts& o
 }
 
 json to_json(const RunRecord& r) {
-  json starts = json::array(), settings = json::object();
+  json starts = json::array(), settings = json::object(), tested = json::object();
   for (const RunStart& s : r.starts)
     starts.push_back(
         {{"command", s.command}, {"version", s.version}, {"date", s.date}, {"machine", s.machine}});
   for (const auto& [name, value] : r.settings) settings[name] = value;
+  for (const auto& [name, value] : r.tested)
+    if (std::isfinite(value)) tested[name] = value;
   return {{"program", r.program},
           {"starts", starts},
           {"settings", settings},
-          {"best", {{"metric", r.best.metric}, {"largest", r.best.largest}}}};
+          {"best", {{"metric", r.best.metric}, {"largest", r.best.largest}}},
+          {"tested", tested}};
 }
 
 RunRecord from_json(const json& j) {
@@ -57,7 +61,15 @@ RunRecord from_json(const json& j) {
         {s.at("command"), s.at("version"), s.at("date"), s.value("machine", std::string())});
   for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
   r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
+  if (j.contains("tested"))  // earlier versions do not say
+    for (const auto& [name, value] : j.at("tested").items()) r.tested.emplace_back(name, value);
   return r;
+}
+
+void save(const RunRecord& record, const train::Loop& loop) {
+  // Texts of the command line may be any bytes.
+  write_file_atomically(path_of(loop.folder_to_write()),
+                        to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace
@@ -96,10 +108,15 @@ RunRecord record_start(const train::Loop& loop, const std::string& program,
   record.starts.push_back({command, tern_version(), date_now(), describe_machine()});
   record.settings = settings_of(settings);
   record.best = loop.best();
-  // Texts of the command line may be any bytes.
-  write_file_atomically(path_of(loop.folder_to_write()),
-                        to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  record.tested.clear();  // of an earlier end
+  save(record, loop);
   return record;
+}
+
+void record_tested(const train::Loop& loop, const train::Metrics& tested) {
+  RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
+  record.tested = tested;
+  save(record, loop);
 }
 
 }  // namespace tern::apps

@@ -28,6 +28,8 @@ struct RunRecord {
   std::vector<RunStart> starts;  ///< in order; the first may be missing in a folder of old
   SettingTexts settings;
   train::Best best;  ///< what says which epoch is the best
+  /// What the weights of the best epoch do on a test set that chose nothing; empty until then.
+  train::Metrics tested = {};
 };
 
 /// The command line as a shell takes it, words in quotes where they need them.
@@ -44,5 +46,8 @@ std::optional<RunRecord> load_run_record(const train::RunFolder& folder);
 /// record. `settings` is the run's configuration as JSON.
 RunRecord record_start(const train::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings);
+
+/// Writes down what a run reached on its test set.
+void record_tested(const train::Loop& loop, const train::Metrics& tested);
 
 }  // namespace tern::apps

@@ -263,6 +263,10 @@ bool CifarProgram::finish() {
   CifarTraining& t = *training;
   if (config.hold_out > 0) {
     if (!t.test_best()) return false;
+    train::Metrics tested = {{"test_loss", t.evaluation->loss}};
+    for (size_t k = 0; k < static_cast<size_t>(t.evaluation->ranks()); ++k)
+      tested.emplace_back(fmt::format("test_top{}", k + 1), t.evaluation->top[k]);
+    record_tested(t.loop, tested);
     write_report();
   } else if (!t.evaluation) {  // a run that was finished before
     {

@@ -140,6 +140,10 @@ TEST_CASE(
 
   // The averages that are the best epoch's weights are what is tested.
   const Evaluation tested = evaluation_of(o, run.best_weights(), all_of(tiny_data().test));
+  const train::Metrics recorded = load_run_record(run)->tested;
+  REQUIRE(recorded.size() >= 2);
+  CHECK(recorded[0] == std::pair<std::string, double>("test_loss", tested.loss));
+  CHECK(recorded[1] == std::pair<std::string, double>("test_top1", tested.top[0]));
   const std::string page = test::read_file(run.file("report.html"));
   CHECK(test::contains(page, fmt::format("best epoch ({}), images held out", best.epoch)));
   CHECK(test::contains(page, fmt::format("<td>best epoch ({}), test images</td><td>{:.2f}%</td>",
