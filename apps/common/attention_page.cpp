@@ -9,109 +9,70 @@
 namespace tern::apps {
 namespace {
 
-constexpr int64_t kThumbnail = 96;  // pixels of a small picture's longer side
-constexpr int kMostZoom = 12, kHeadCell = 11;
+constexpr int kThumbnail = 96;            // pixels of a small picture's longer side
 constexpr size_t kMostBytes = 1'900'000;  // of a page of 2 MB, beside its style sheet and report
 
-using Layer = std::vector<const AttentionMatrix*>;
+// What a page has room for, from all to nothing.
+enum class Detail {
+  hover,   // cells of the layers' means that say what they are
+  heads,   // those as images, and the heads
+  layers,  // the layers' means alone
+  one,     // the mean of what looks across
+  text,    // no pictures
+};
+constexpr Detail kDetails[] = {Detail::hover, Detail::heads, Detail::layers, Detail::one,
+                               Detail::text};
 
-std::map<int64_t, Layer> by_layer(const AttentionGroup& group) {
-  std::map<int64_t, Layer> layers;
-  for (const AttentionMatrix& m : group.matrices) layers[m.layer].push_back(&m);
-  return layers;
-}
-
-std::string thumbnail(const AttentionMatrix& m) {
-  if (m.weights.empty()) return "";
-  const Bitmap b = attention_bitmap(m);
-  const int64_t zoom = kThumbnail / std::max(b.width, b.height);
-  return html_image(b, std::clamp(static_cast<int>(zoom), 1, kMostZoom), m.title);
+std::string large(const AttentionMatrix& m, bool hover) {
+  return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, hover).svg);
 }
 
 // Layers down, heads across. As below: what is longer than `room` will not be taken, and its rest
 // is left out, because pictures take time.
-std::string grid(const std::map<int64_t, Layer>& layers, size_t room) {
+std::string grid(const AttentionGroup& group, const std::string& id, size_t room) {
+  std::map<int64_t, std::vector<const AttentionMatrix*>> layers;
+  for (const AttentionMatrix& m : group.matrices) layers[m.layer].push_back(&m);
+  if (layers.size() == group.matrices.size()) return "";  // no layer has more than one head
   const auto longest = std::max_element(
       layers.begin(), layers.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  std::string s = "<div class=\"heads\"><table>\n<tr><th></th>";
+  std::string s = fmt::format(
+      "<input type=\"checkbox\" class=\"tokens\" id=\"{0}\"><label for=\"{0}\">every head with its "
+      "tokens</label> (or click on one)\n<div class=\"heads\"><table>\n<tr><th></th>",
+      id);
   for (const AttentionMatrix* m : longest->second) s += fmt::format("<th>head {}</th>", m->head);
   s += "</tr>\n";
   for (const auto& [number, heads] : layers) {
     if (s.size() > room) return s;
     s += fmt::format("<tr><th>layer {}</th>\n", number);
     for (const AttentionMatrix* m : heads)
-      s += fmt::format("<td title=\"{}\">{}</td>\n", escape_html(printable(m->title, U' ')),
-                       thumbnail(*m));
+      s += fmt::format("<td>{}</td>\n", html_zoom(draw_attention(*m, false, kThumbnail).svg,
+                                                  fmt::format("{}-{}-{}", id, number, m->head),
+                                                  printable(m->title, U' ')));
     s += "</tr>\n";
   }
   return s + "</table></div>\n";
 }
 
-// What a page has room for, from all to nothing.
-enum class Detail {
-  hover,   // cells of the layers' means that say what they are
-  heads,   // those as images
-  grid,    // without the large pictures of heads
-  layers,  // the layers' means alone
-  groups,  // a mean a group
-  one,     // that of what looks across
-  text,    // no pictures
-};
-constexpr Detail kDetails[] = {Detail::hover,  Detail::heads, Detail::grid, Detail::layers,
-                               Detail::groups, Detail::one,   Detail::text};
-
-std::string large(const AttentionMatrix& m, bool hover) {
-  AttentionStyle style = large_attention(m);
-  style.legend = false;
-  style.hover = style.hover && hover;
-  return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, style).svg);
-}
-
-// Of all layers and heads.
-std::string group_mean(std::vector<AttentionMatrix> means) {
-  AttentionMatrix mean = means.front();
-  for (size_t k = 1; k < means.size(); ++k)
-    for (size_t i = 0; i < mean.weights.size(); ++i) mean.weights[i] += means[k].weights[i];
-  for (float& w : mean.weights) w /= static_cast<float>(means.size());
-  mean.title.clear();
-  return large(mean, false);
-}
-
-bool same_tokens(const std::vector<AttentionMatrix>& means) {
-  return std::all_of(means.begin(), means.end(), [&](const AttentionMatrix& m) {
-    return m.weights.size() == means.front().weights.size();
-  });
-}
-
-std::string group_body(const AttentionGroup& group, Detail detail, size_t room) {
-  const std::vector<AttentionMatrix> means = layer_means(group);  // checks the matrices
+std::string group_body(const AttentionGroup& group, const std::string& id, Detail detail,
+                       size_t room) {
+  std::vector<AttentionMatrix> means = layer_means(group);  // checks the matrices
   if (detail == Detail::text) return "";
-  const auto layers = by_layer(group);
   std::string s = fmt::format("<h3>{}</h3>\n", escape_html(group.title));
-  if (layers.empty()) return s + "<p>no weights</p>\n";
-  if (detail >= Detail::groups && same_tokens(means)) return s + group_mean(means);
+  if (means.empty()) return s + "<p>no weights</p>\n";
+  if (detail == Detail::one) {
+    std::erase_if(means, [first = means[0].rows.size(), n = means[0].weights.size()](auto& m) {
+      return m.rows.size() != first || m.weights.size() != n;
+    });
+    return s + large(mean_of(means), false);
+  }
   s += "<div class=\"row\">\n";
   for (const AttentionMatrix& mean : means) {
     if (s.size() > room) return s;
     s += large(mean, detail == Detail::hover);
   }
   s += "</div>\n";
-  if (group.matrices.size() == layers.size()) return s;  // no layer has more than one head
-  if (detail >= Detail::layers) return s;
-  s += grid(layers, room);
-  if (detail >= Detail::grid) return s;
-  s += "<details><summary>Every head with its tokens</summary>\n";
-  for (const auto& [number, heads] : layers) {
-    if (s.size() > room) return s;
-    s += "<div class=\"row\">\n";
-    for (const AttentionMatrix* m : heads)
-      s +=
-          fmt::format("<div class=\"scroll\">{}</div>\n",
-                      draw_attention(*m, {.cell = kHeadCell, .hover = false, .legend = false}).svg);
-    s += "</div>\n";
-  }
-  return s + "</details>\n";
+  return detail >= Detail::layers ? s : s + grid(group, id, room);
 }
 
 // The group to show if it is only one.
@@ -122,28 +83,31 @@ const AttentionGroup* across(const AttentionSentence& sentence) {
   return last;
 }
 
-std::string sentence_body(const AttentionSentence& sentence, Detail detail, bool open,
+std::string sentence_body(const AttentionSentence& sentence, size_t number, Detail detail,
                           size_t room) {
   std::string s = fmt::format(
       "<details class=\"sentence\"{}>\n<summary><span dir=\"auto\">{}</span><br>"
       "<strong dir=\"auto\">{}</strong></summary>\n",
-      open ? " open" : "", escape_html(printable(sentence.source, U' ')),
+      number == 0 ? " open" : "", escape_html(printable(sentence.source, U' ')),
       escape_html(printable(sentence.translation, U' ')));
   if (!sentence.note.empty())
     s += fmt::format("<p class=\"note\">{}</p>\n", escape_html(printable(sentence.note, U' ')));
   for (const AttentionGroup& group : sentence.groups)
     if (s.size() <= room && (detail != Detail::one || &group == across(sentence)))
-      s += group_body(group, detail, room);
+      s +=
+          group_body(group, fmt::format("heads{}-{}", number + 1, &group - &sentence.groups[0] + 1),
+                     detail, room);
   return s + "</details>\n";
 }
 
 // With as much detail as fits, text in any case.
-std::string fitting_body(const AttentionSentence& sentence, size_t room, bool open, Detail& taken) {
+std::string fitting_body(const AttentionSentence& sentence, size_t number, size_t room,
+                         Detail& taken) {
   for (const Detail detail : kDetails) {
-    const std::string body = sentence_body(sentence, taken = detail, open, room);
-    if (body.size() <= room || detail == Detail::text) return body;
+    const std::string body = sentence_body(sentence, number, taken = detail, room);
+    if (body.size() <= room) return body;
   }
-  return "";
+  return sentence_body(sentence, number, Detail::text, room);
 }
 
 std::string sentences_within(const std::vector<AttentionSentence>& sentences, size_t room) {
@@ -151,7 +115,7 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
   std::vector<size_t> texts;         // of those that fit
   size_t all_texts = 0;
   for (const AttentionSentence& sentence : sentences) {
-    const size_t size = sentence_body(sentence, Detail::text, texts.empty(), room).size();
+    const size_t size = sentence_body(sentence, texts.size(), Detail::text, room).size();
     if (all_texts + size > room) break;
     texts.push_back(size);
     all_texts += size;
@@ -162,14 +126,15 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
   for (size_t i = 0; i < texts.size(); ++i) {
     const size_t behind = texts.size() - i;
     // The first may have half of the room, the others what is there for each.
-    size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
-    share = texts[i] + std::min(share, left);
+    const size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
     Detail detail = Detail::text;
-    const std::string body = left == 0 ? sentence_body(sentences[i], Detail::text, i == 0, room)
-                                       : fitting_body(sentences[i], share, i == 0, detail);
+    // Looking for what fits in little room would be in vain.
+    const std::string body =
+        left < kPicture / 4
+            ? sentence_body(sentences[i], i, Detail::text, room)
+            : fitting_body(sentences[i], i, texts[i] + std::min(share, left), detail);
     most_left_out = std::max(most_left_out, detail);
     left -= body.size() - texts[i];
-    if (left < kPicture / 4) left = 0;  // looking for what fits would be in vain
     s += body;
   }
   std::string note;
@@ -185,13 +150,12 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
 
 }  // namespace
 
-std::string attention_page(const std::string& title,
-                           const std::vector<AttentionSentence>& sentences) {
-  std::string s = fmt::format(
-      "<h1>{}</h1>\n<p>Source tokens across, target tokens down: a row shows where its token "
-      "looked, "
-      "the darker the more. Within the encoder or the decoder both are its own tokens.</p>\n{}",
-      escape_html(printable(title, U' ')), attention_legend());
+std::string attention_page(const std::vector<AttentionSentence>& sentences) {
+  const std::string s =
+      "<p>Source tokens across, target tokens down: a row shows where its token looked, in a "
+      "stronger colour where it looked more. In the encoder and the decoder both are its own "
+      "tokens. Weights add up to 1 in a row, and all pictures have this scale:</p>\n" +
+      attention_legend();
   return s + sentences_within(sentences, kMostBytes - s.size());
 }
 

@@ -1,12 +1,11 @@
-// What the pictures of attention_view.h for pages and terminals have in common.
+// What the pictures of attention_view.h for pages, files and terminals have in common.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "tern/apps/common/attention_view.h"
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/heatmap.h"
 
 namespace tern::apps {
 
@@ -24,26 +23,14 @@ std::string printable(std::string_view text, char32_t space);
 /// What stands for a space in tokens.
 inline constexpr char32_t kOpenBox = 0x2423;
 
-/// A pixel a weight. REQUIRES: the matrix is not empty.
+/// A pixel a weight.
 Bitmap attention_bitmap(const AttentionMatrix& matrix);
 
-struct AttentionStyle {
-  int cell = 18;       ///< pixels from one cell to the next
-  bool hover = true;   ///< a title a cell with tokens and weight; else the cells are one image
-  bool legend = true;  ///< a scale below
-};
+/// The matrix with its tokens; smaller cells for longer sentences. `hover`: a title a cell with
+/// tokens and weight, up to 10,000 cells, for the size's sake. `thumbnail`: as MatrixStyle has it.
+Drawing draw_attention(const AttentionMatrix& matrix, bool hover, int thumbnail = 0);
 
-/// How a matrix is best shown by itself: smaller cells for longer sentences.
-AttentionStyle large_attention(const AttentionMatrix& matrix);
-
-/// The matrix as an <svg> element, and its size in pixels.
-struct AttentionDrawing {
-  std::string svg;
-  int width = 0, height = 0;
-};
-AttentionDrawing draw_attention(const AttentionMatrix& matrix, const AttentionStyle& style);
-
-/// The scale alone, as an <svg> element.
+/// The scale of all pictures.
 std::string attention_legend();
 
 }  // namespace tern::apps

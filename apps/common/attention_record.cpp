@@ -23,23 +23,22 @@ std::vector<AttentionMatrix> all_means(const std::vector<AttentionSentence>& sen
   return all;
 }
 
-// One below the other; the scale is at the last.
+// One below the other, and the scale.
 std::string to_svg(const std::vector<AttentionMatrix>& matrices) {
+  constexpr int kScaleWidth = 312, kScaleHeight = 30;
   std::string body;
-  int width = 0, height = 0;
+  int width = kScaleWidth, height = 0;
   for (const AttentionMatrix& m : matrices) {
-    AttentionStyle style = large_attention(m);
-    style.legend = &m == &matrices.back();
-    const AttentionDrawing d = draw_attention(m, style);
+    const Drawing d = draw_attention(m, true);
     body += fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", height, d.svg);
     width = std::max(width, d.width);
     height += d.height + kGap;
   }
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-      "viewBox=\"0 0 {0} {1}\">\n<rect width=\"100%\" height=\"100%\" "
-      "fill=\"white\"/>\n{2}</svg>\n",
-      std::max(width, 1), std::max(height - kGap, 1), body);
+      "viewBox=\"0 0 {0} {1}\" font-family=\"system-ui,sans-serif\">\n<rect width=\"100%\" "
+      "height=\"100%\" fill=\"white\"/>\n{2}<g transform=\"translate(0 {3})\">\n{4}</g>\n</svg>\n",
+      width, height + kScaleHeight, body, height, attention_legend());
 }
 
 std::string to_png(const std::vector<AttentionMatrix>& matrices) {
@@ -54,7 +53,7 @@ std::string to_png(const std::vector<AttentionMatrix>& matrices) {
   sheet.rgb.assign(static_cast<size_t>(3 * sheet.width * sheet.height), 255);
   int64_t top = 0;
   for (const AttentionMatrix& m : matrices) {
-    const Bitmap b = m.weights.empty() ? Bitmap{} : attention_bitmap(m);
+    const Bitmap b = attention_bitmap(m);
     for (int64_t y = 0; y < b.height * kCell; ++y)
       for (int64_t x = 0; x < b.width * kCell; ++x)
         std::copy_n(&b.rgb[static_cast<size_t>(3 * (y / kCell * b.width + x / kCell))], 3,
@@ -92,27 +91,31 @@ void record_attention(AttentionSentence& sentence, const std::string& group, int
          .head = h + 1});
 }
 
-std::vector<AttentionMatrix> layer_means(const AttentionGroup& group) {
-  std::map<int64_t, std::vector<const AttentionMatrix*>> layers;
-  for (const AttentionMatrix& m : group.matrices) {
+AttentionMatrix mean_of(const std::vector<AttentionMatrix>& matrices) {
+  AttentionMatrix mean = matrices.front();
+  mean.title.clear();
+  for (const AttentionMatrix& m : matrices) {
     check_attention(m);
-    auto& heads = layers[m.layer];
-    heads.push_back(&m);
-    const AttentionMatrix& first = *heads.front();
-    check(m.rows.size() == first.rows.size() && m.columns.size() == first.columns.size(),
+    check(m.rows.size() == mean.rows.size() && m.columns.size() == mean.columns.size(),
           "attention: \"{}\" has {} x {} weights, but \"{}\" of the same layer {} x {}", m.title,
-          m.rows.size(), m.columns.size(), first.title, first.rows.size(), first.columns.size());
+          m.rows.size(), m.columns.size(), matrices.front().title, mean.rows.size(),
+          mean.columns.size());
+    if (&m != &matrices.front())
+      for (size_t i = 0; i < m.weights.size(); ++i) mean.weights[i] += m.weights[i];
   }
+  for (float& w : mean.weights) w /= static_cast<float>(matrices.size());
+  return mean;
+}
+
+std::vector<AttentionMatrix> layer_means(const AttentionGroup& group) {
+  std::map<int64_t, std::vector<AttentionMatrix>> layers;
+  for (const AttentionMatrix& m : group.matrices) layers[m.layer].push_back(m);
   std::vector<AttentionMatrix> means;
   for (const auto& [number, heads] : layers) {
-    AttentionMatrix mean = *heads.front();
-    for (size_t h = 1; h < heads.size(); ++h)
-      for (size_t i = 0; i < mean.weights.size(); ++i) mean.weights[i] += heads[h]->weights[i];
-    for (float& w : mean.weights) w /= static_cast<float>(heads.size());
-    mean.title = group.title;
-    if (layers.size() > 1) mean.title += fmt::format(", layer {}", number);
-    if (heads.size() > 1) mean.title += ", mean of its heads";
-    means.push_back(std::move(mean));
+    means.push_back(mean_of(heads));
+    means.back().title = group.title;
+    if (layers.size() > 1) means.back().title += fmt::format(", layer {}", number);
+    if (heads.size() > 1) means.back().title += ", mean of its heads";
   }
   return means;
 }
@@ -139,7 +142,8 @@ void write_attention(const std::string& path, const std::string& title,
   const std::string kind = ending(path);
   std::string text;
   if (kind == ".html")
-    text = html_page(title, attention_page(title, sentences));
+    text = html_page(title, fmt::format("<h1>{}</h1>\n{}", escape_html(printable(title, U' ')),
+                                        attention_page(sentences)));
   else
     text = kind == ".svg" ? to_svg(all_means(sentences)) : to_png(all_means(sentences));
   write_file_atomically(path, text);

@@ -24,6 +24,10 @@ void record_attention(AttentionSentence& sentence, const std::string& group, int
 /// which it is: "Decoder, layer 2, mean of its heads".
 std::vector<AttentionMatrix> layer_means(const AttentionGroup& group);
 
+/// The mean of matrices of one size, with the tokens of the first and no title. REQUIRES: there is
+/// one.
+AttentionMatrix mean_of(const std::vector<AttentionMatrix>& matrices);
+
 /// These means of the groups, for a terminal (attention_text), below the source and what was made
 /// of it.
 std::string attention_means_text(const AttentionSentence& sentence,

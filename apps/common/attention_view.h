@@ -35,17 +35,13 @@ struct AttentionSentence {
   std::vector<AttentionGroup> groups;
 };
 
-/// One <svg> element with a scale; hovering over a cell shows its tokens and weight (up to 10,000
-/// cells, for the size's sake).
-std::string attention_svg(const AttentionMatrix& matrix);
-
-/// The body of an html_page. For each sentence and group: a layer's average over its heads, a grid
-/// of small pictures with layers down and heads across, and every head with its tokens. It stays
-/// below 1.9 MB: where there are too many sentences for that, they have fewer pictures (the first
-/// one the most), down to one a group, then none; and sentences that no longer fit as text are
-/// counted at the end.
-std::string attention_page(const std::string& title,
-                           const std::vector<AttentionSentence>& sentences);
+/// HTML for a page of html.h, without a heading. For each sentence and group: a layer's average
+/// over its heads, whose cells say their tokens and weight on hovering, and a grid of small
+/// pictures with layers down and heads across. A click on one shows it large, with its tokens.
+/// It stays below 1.9 MB: where there are too many sentences for that, they have fewer pictures
+/// (the first one the most), down to one a sentence, then none; and sentences that no longer fit as
+/// text are counted at the end.
+std::string attention_page(const std::vector<AttentionSentence>& sentences);
 
 /// Lines for a terminal: a heading of upright tokens, then a line a target token with two columns
 /// of the terminal a weight: shades of blue as 256-colour backgrounds, or " ░▒▓█". No line is wider

@@ -36,10 +36,9 @@ void add_heatmaps(train::EventWriter& events, const models::Heatmaps& maps, int6
     if (layer.values.numel() == 0) continue;
     const double limit = std::max(max(abs(layer.values)).item(), 1e-30);
     for (int64_t i = 0; i < layer.values.size(0); ++i) {
-      const std::vector<float> values = layer.values[i].to_vector<float>();
-      Bitmap b{layer.values.size(2), layer.values.size(1), std::vector<uint8_t>(3 * values.size())};
-      for (size_t k = 0; k < values.size(); ++k)
-        diverging_color(static_cast<double>(values[k]) / limit, &b.rgb[3 * k]);
+      const Bitmap b = color_cells(
+          layer.values[i].to_vector<float>(), layer.values.size(1), layer.values.size(2),
+          [&](float v) { return diverging_color(static_cast<double>(v) / limit); });
       std::string tag = fmt::format("{}/{}", maps.title, layer.title);
       if (!layer.labels.empty())
         tag += ", " + layer.labels.at(static_cast<size_t>(i));

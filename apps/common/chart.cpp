@@ -9,12 +9,14 @@
 
 #include "tern/apps/common/color.h"
 #include "tern/apps/common/html.h"
+#include "tern/core/base/error.h"
 
 namespace tern::apps {
 namespace {
 
 constexpr int kLeft = 66, kRight = 12, kTop = 28, kBottom = 40;
 constexpr size_t kMostDots = 100, kMostPoints = 600, kParts = 300;
+constexpr size_t kMostAxes = 3;  // that axis_choice() and the style sheet know
 constexpr std::array<const char*, 3> kDashes = {"", " stroke-dasharray=\"7 3\"",
                                                 " stroke-dasharray=\"2 3\""};
 
@@ -25,6 +27,7 @@ struct Range {
     high = std::max(high, v);
   }
   bool empty() const { return low > high; }
+  double size() const { return high - low; }
 };
 
 struct Point {
@@ -34,7 +37,7 @@ struct Point {
 /// Where numbers lie on the sheet.
 struct Plane {
   Range x, y;
-  std::vector<double> y_ticks;  // those that the range was stretched to
+  std::vector<double> x_ticks, y_ticks;
   int width, height;
   bool logs;
   double px(double v) const {
@@ -76,31 +79,60 @@ std::vector<Point> thinned(std::vector<Point> points, const Range& x) {
   return out;
 }
 
+// The range that a linear axis shows: without a few values that would flatten all others.
+Range shown_range(std::vector<double> values) {
+  constexpr size_t kFewest = 20;
+  constexpr double kShare = .02, kReach = 4, kWorth = 3;
+  Range all, near;
+  for (const double v : values) all.add(v);
+  if (values.size() < kFewest) return all;
+  std::sort(values.begin(), values.end());
+  const auto cut = static_cast<size_t>(std::ceil(kShare * static_cast<double>(values.size())));
+  const double low = values[cut], high = values[values.size() - 1 - cut];
+  for (const double v : values)
+    if (v >= low - kReach * (high - low) && v <= high + kReach * (high - low)) near.add(v);
+  return near.size() > 0 && all.size() > kWorth * near.size() ? near : all;
+}
+
 // The ranges of all points, stretched to round numbers.
 Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOptions& o, bool logs) {
-  Plane p{{}, {}, {}, o.width, o.height, logs};
+  constexpr double kConstant = 1e-4;  // a smaller relative change is none
+  Plane p{{}, {}, {}, {}, o.width, o.height, logs};
+  std::vector<double> values;
   for (const auto& line : lines)
     for (const Point& at : line) {
       p.x.add(at.x);
-      p.y.add(at.y);
+      values.push_back(at.y);
+      if (logs) p.y.add(at.y);
     }
-  if (p.x.empty()) p.x = {0, 1}, p.y = {logs ? 0.1 : 0, 1};
-  if (p.x.low == p.x.high) p.x = {p.x.low - 1, p.x.high + 1};
-  if (p.y.low == 0 && p.y.high == 0) p.y.high = 1;
+  if (!logs) p.y = shown_range(values);
+  if (values.empty()) p.x = {0, 1}, p.y = {logs ? 0.1 : 0, 1};
+  if (p.x.low == p.x.high) {  // a single tick in the middle
+    p.x_ticks = {p.x.low};
+    p.x = {p.x.low - 1, p.x.high + 1};
+  } else {
+    p.x_ticks = round_ticks(p.x.low, p.x.high, 6);
+    std::erase_if(p.x_ticks, [&](double t) {
+      return t < p.x.low || t > p.x.high || (o.whole_x && t != std::floor(t));
+    });
+  }
+  if (p.y.size() < kConstant * std::abs(p.y.high)) p.y.low = p.y.high;
   p.y_ticks = logs ? log_ticks(p.y.low, p.y.high) : round_ticks(p.y.low, p.y.high, 5);
   p.y = {p.y_ticks.front(), p.y_ticks.back()};
   return p;
 }
 
-std::string number(double v, bool percent) {
-  return percent ? fmt::format("{:g}%", std::round(v * 1e4) / 100) : fmt::format("{:.4g}", v);
-}
-
-// 250000 as 250k.
+// 1e-05 as 1e-5, 250000 as 250k.
 std::string short_number(double v) {
   if (std::abs(v) >= 1e6 && std::fmod(v, 1e5) == 0) return fmt::format("{:g}M", v / 1e6);
   if (std::abs(v) >= 1e4 && std::fmod(v, 100) == 0) return fmt::format("{:g}k", v / 1e3);
-  return fmt::format("{:g}", v);
+  std::string s = fmt::format("{:.5g}", v);
+  const size_t zero = s.find("e-0");
+  return zero == s.npos ? s : s.erase(zero + 2, 1);
+}
+
+std::string number(double v, bool percent) {
+  return percent ? fmt::format("{:g}%", std::round(v * 1e4) / 100) : short_number(v);
 }
 
 std::string axes(const Plane& p, const ChartOptions& o) {
@@ -110,10 +142,9 @@ std::string axes(const Plane& p, const ChartOptions& o) {
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
         kLeft, o.width - kRight, p.py(t), kLeft - 6, p.py(t) + 4, number(t, o.percent));
-  for (const double t : round_ticks(p.x.low, p.x.high, 6))
-    if (t >= p.x.low && t <= p.x.high && (!o.whole_x || t == std::floor(t)))
-      s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", p.px(t),
-                       o.height - kBottom + 16, short_number(t));
+  for (const double t : p.x_ticks)
+    s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", p.px(t),
+                     o.height - kBottom + 16, short_number(t));
   s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
                    (kLeft + o.width - kRight) / 2, o.height - 6, escape_html(o.x_label));
   return s +
@@ -122,23 +153,53 @@ std::string axes(const Plane& p, const ChartOptions& o) {
 
 const char* dashes(size_t i) { return kDashes[i / kLightTheme.series.size() % kDashes.size()]; }
 
+// A dot or, of a point beyond the sheet, a triangle at its end.
+std::string mark(const Point& at, const Plane& p, size_t color, const std::string& title) {
+  const bool above = at.y > p.y.high;
+  const double x = p.px(at.x), y = p.py(std::clamp(at.y, p.y.low, p.y.high));
+  const std::string shape =
+      above || at.y < p.y.low
+          ? fmt::format("<path class=\"c{}\" d=\"M{:.1f} {:.1f}l-5 {}h10z\"", color, x, y,
+                        above ? 8 : -8)
+          : fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"", color, x, y);
+  return fmt::format("{}><title>{}</title></{}>", shape, title,
+                     shape.starts_with("<path") ? "path" : "circle");
+}
+
 std::string line(const Series& s, const std::vector<Point>& points, size_t i, const Plane& p,
                  bool percent) {
   const size_t color = i % kLightTheme.series.size();
-  std::string path, dots;
+  std::string path, marks;
   for (const Point& at : points) {
-    path += fmt::format("{:.1f},{:.1f} ", p.px(at.x), p.py(at.y));
-    if (points.size() <= kMostDots)
-      dots += fmt::format(
-          "<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"><title>{} {:g}: {}</title>"
-          "</circle>",
-          color, p.px(at.x), p.py(at.y), escape_html(s.name), at.x, number(at.y, percent));
+    const double y = std::clamp(at.y, p.y.low, p.y.high);
+    path += fmt::format("{:.1f},{:.1f} ", p.px(at.x), p.py(y));
+    if (points.size() <= kMostDots || y != at.y)
+      marks += mark(at, p, color,
+                    fmt::format("{} {:g}: {}", escape_html(s.name), at.x, number(at.y, percent)));
   }
-  return fmt::format("<polyline class=\"c{}\"{} points=\"{}\"/>{}\n", color, dashes(i), path, dots);
+  return fmt::format("<polyline class=\"c{}\"{} points=\"{}\"/>{}\n", color, dashes(i), path,
+                     marks);
 }
 
-std::string sheet(const std::vector<Series>& series, const ChartOptions& o, const char* kind) {
-  const bool logs = kind == std::string("logarithmic");
+// How many points lie beyond the sheet, and how far.
+std::string beyond(const std::vector<std::vector<Point>>& lines, const Plane& p, bool percent) {
+  Range all;
+  int count = 0;
+  for (const auto& line : lines)
+    for (const Point& at : line) {
+      all.add(at.y);
+      count += at.y < p.y.low || at.y > p.y.high;
+    }
+  if (count == 0) return "";
+  std::string s = fmt::format("{} point{} beyond:", count, count == 1 ? "" : "s");
+  if (all.low < p.y.low) s += " down to " + number(all.low, percent);
+  if (all.high > p.y.high) s += " up to " + number(all.high, percent);
+  return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", p.width - kRight,
+                     p.height - 6, s);
+}
+
+std::string sheet(const std::vector<Series>& series, const ChartOptions& o, const std::string& kind,
+                  bool logs) {
   std::vector<std::vector<Point>> lines;
   for (const Series& s : series) lines.push_back(points_of(s, logs));
   const Plane plane = make_plane(lines, o, logs);
@@ -146,7 +207,7 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
       "<svg class=\"{}\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">\n",
       kind, o.width, o.height, o.width, o.height, escape_html(o.title));
-  s += axes(plane, o);
+  s += axes(plane, o) + beyond(lines, plane, o.percent);
   for (size_t i = series.size(); i-- > 0;)
     s += line(series[i], thinned(std::move(lines[i]), plane.x), i, plane, o.percent);
   return s + "</svg>\n";
@@ -176,9 +237,8 @@ std::string id_of(const std::string& title) {
 
 std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low)) {
-    double pad = low == 0 ? 1 : std::abs(low) * 0.1;
-    low -= pad;
-    high += pad;
+    high = std::max(low == 0 ? 1 : 1.2 * low, 0.0);
+    low = std::min(1.2 * low, 0.0);
   }
   double raw = (high - low) / count, power = std::pow(10, std::floor(std::log10(raw)));
   double step = 10 * power;
@@ -214,7 +274,13 @@ std::vector<double> log_ticks(double low, double high) {
 }
 
 std::string line_chart(const std::vector<Series>& series, const ChartOptions& o) {
-  const bool logs = o.logs && std::any_of(series.begin(), series.end(), [](const Series& s) {
+  return axes_chart({{o.x_label, o.whole_x, series}}, o);
+}
+
+std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& options) {
+  check(!axes.empty() && axes.size() <= kMostAxes, "axes_chart: {} axes", axes.size());
+  const std::vector<Series>& series = axes[0].series;
+  const bool logs = options.logs && std::any_of(series.begin(), series.end(), [](const Series& s) {
                       return !points_of(s, true).empty();
                     });
   std::string s = "<figure class=\"chart\">\n";
@@ -222,11 +288,45 @@ std::string line_chart(const std::vector<Series>& series, const ChartOptions& o)
     s += fmt::format(
         "<input type=\"checkbox\" class=\"switch\" id=\"{0}\"><label for=\"{0}\">log scale"
         "</label>\n",
-        id_of(o.title));
-  s += sheet(series, o, "plain");
-  if (logs) s += sheet(series, o, "logarithmic");
+        id_of(options.title));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ChartOptions o = options;
+    o.x_label = axes[i].label;
+    o.whole_x = axes[i].whole;
+    const std::string axis = axes.size() > 1 ? fmt::format(" axis{}", i) : "";
+    s += sheet(axes[i].series, o, "plain" + axis, false);
+    if (logs) s += sheet(axes[i].series, o, "logarithmic" + axis, true);
+  }
   if (series.size() > 1) s += legend(series);
   return s + "</figure>\n";
+}
+
+std::string axis_choice(const std::vector<std::string>& labels) {
+  check(labels.size() == kMostAxes, "axis_choice: {} labels", labels.size());
+  std::string s;
+  for (size_t i = 0; i < labels.size(); ++i)
+    s += fmt::format(
+        "<input type=\"radio\" name=\"axis\" id=\"axis{0}\"{1}><label "
+        "for=\"axis{0}\">{2}</label>\n",
+        i, i == 0 ? " checked" : "", escape_html(labels[i]));
+  return s;
+}
+
+std::string chart_grid(std::vector<std::string> charts) {
+  std::erase(charts, "");
+  if (charts.empty()) return "";
+  // With room for 2, 3 and 4 columns: how many there are, and how many the first chart takes.
+  std::string style;
+  const size_t n = charts.size();
+  for (size_t room = 2; room <= 4; ++room) {
+    size_t columns = std::min(room, n);
+    while (columns > 2 && n % columns == 1) --columns;
+    const bool alone = columns == 2 && n % 2 == 1;
+    style += fmt::format("--columns{0}:{1};--first{0}:{2};", room, columns, alone ? 2 : 1);
+  }
+  std::string s = fmt::format("<div class=\"charts\" style=\"{}\">\n", style);
+  for (const std::string& chart : charts) s += chart;
+  return s + "</div>\n";
 }
 
 }  // namespace tern::apps

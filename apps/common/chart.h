@@ -21,11 +21,29 @@ struct ChartOptions {
 
 /// A <figure>: axes with round ticks, one line a series, a legend below where there are several.
 /// Up to a hundred points have dots that say their values on hovering; of more than 600, the least
-/// and the largest in each of 300 parts of the x axis are drawn. The figure is as wide as what it
-/// stands in; the switch needs no script, and `title` to be the only one of the page.
+/// and the largest in each of 300 parts of the x axis are drawn. Of at least 20 points, up to 4 in
+/// 100 that lie far beyond the others (a spike of the loss) do not stretch a linear y axis:
+/// triangles at its ends mark them, and a line below says how many there are. The figure is as wide
+/// as what it stands in; the switch needs no script, and `title` to be the only one of the page.
 std::string line_chart(const std::vector<Series>& series, const ChartOptions& options);
 
-/// Round numbers that cover [low, high], about `count` of them.
+/// The same lines over another x: "epoch", "minutes".
+struct ChartAxis {
+  std::string label;
+  bool whole = true;  ///< as whole_x
+  std::vector<Series> series;
+};
+/// A chart with a sheet for each axis, of which axis_choice() shows one. REQUIRES: each axis has
+/// the same series.
+std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& options);
+/// Radio buttons that choose the axis of all charts behind them on the page.
+std::string axis_choice(const std::vector<std::string>& labels);
+
+/// Charts beside each other, in as many columns as there is room for and as leave none alone in the
+/// last row. Empty texts are left out.
+std::string chart_grid(std::vector<std::string> charts);
+
+/// Round numbers that cover [low, high], about `count` of them; of one number, from 0 to beyond it.
 std::vector<double> round_ticks(double low, double high, int count);
 
 /// Numbers 1, 2 or 5 times a power of ten that cover [low, high], at most about ten of them; where

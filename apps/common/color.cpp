@@ -8,6 +8,8 @@
 namespace tern::apps {
 namespace {
 
+constexpr Rgb kWhite = {255, 255, 255}, kGrey = {160, 160, 160};
+
 double linear(uint8_t channel) {
   const double v = channel / 255.0;
   return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
@@ -61,9 +63,27 @@ double contrast(const Rgb& a, const Rgb& b) {
   return std::max(x, y) / std::min(x, y);
 }
 
-Rgb readable_on(const Rgb& background) {
-  constexpr Rgb kBlack = {0, 0, 0}, kWhite = {255, 255, 255};
-  return contrast(kBlack, background) > contrast(kWhite, background) ? kBlack : kWhite;
+Rgb diverging_color(double value) {
+  if (std::isnan(value)) return kGrey;
+  constexpr Rgb kBlue = {33, 102, 172}, kRed = {178, 24, 43};
+  return mix(kWhite, value < 0 ? kBlue : kRed, std::abs(value));
+}
+
+Rgb weight_color(double shade) {
+  if (std::isnan(shade)) return kGrey;
+  // The sequential scheme Blues of ColorBrewer (https://colorbrewer2.org), from white.
+  constexpr std::array<Rgb, 9> kBlues = {{{255, 255, 255},
+                                          {222, 235, 247},
+                                          {198, 219, 239},
+                                          {158, 202, 225},
+                                          {107, 174, 214},
+                                          {66, 146, 198},
+                                          {33, 113, 181},
+                                          {8, 81, 156},
+                                          {8, 48, 107}}};
+  const double at = std::clamp(shade, 0.0, 1.0) * static_cast<double>(kBlues.size() - 1);
+  const size_t k = std::min(static_cast<size_t>(at), kBlues.size() - 2);
+  return mix(kBlues[k], kBlues[k + 1], at - static_cast<double>(k));
 }
 
 }  // namespace tern::apps

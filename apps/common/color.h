@@ -21,8 +21,11 @@ Rgb mix(const Rgb& a, const Rgb& b, double t);
 /// (https://www.w3.org/TR/WCAG21/#dfn-contrast-ratio). Text needs 4.5, lines of charts 3.
 double contrast(const Rgb& a, const Rgb& b);
 
-/// Black or white, whichever is easier to read on it; at least 4.58.
-Rgb readable_on(const Rgb& background);
+/// From white (0) to red (1) and blue (-1), for numbers with a sign. NaN is grey.
+Rgb diverging_color(double value);
+
+/// From white (0) to dark blue (1), for weights. NaN is grey.
+Rgb weight_color(double shade);
 
 /// The colours of the reports' pages, on light and on dark screens.
 struct Theme {

@@ -89,6 +89,15 @@ std::string html_image(const Bitmap& bitmap, int scale, const std::string& descr
                      bitmap.height * scale, escape_html(description), png_url(bitmap));
 }
 
+std::string html_zoom(const std::string& picture, const std::string& id,
+                      const std::string& caption) {
+  // Nothing on the page is called "close", so that link leads nowhere and the page does not move.
+  return fmt::format(
+      "<a class=\"zoom\" id=\"{0}\" href=\"#{0}\" title=\"{1}\">{2}</a>"
+      "<a class=\"close\" href=\"#close\" aria-label=\"close\"></a>",
+      escape_html(id), escape_html(caption), picture);
+}
+
 std::string html_figure(const std::string& content, const std::string& caption) {
   return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", content,
                      escape_html(caption));

@@ -35,6 +35,11 @@ std::string png_url(const Bitmap& bitmap);
 /// narrower screens shrink it.
 std::string html_image(const Bitmap& bitmap, int scale, const std::string& description);
 
+/// A picture that fills the window after a click, until the next one. `id` is its own on the page;
+/// `caption` is shown on hovering and below the large picture.
+std::string html_zoom(const std::string& picture, const std::string& id,
+                      const std::string& caption);
+
 /// A <figure> of HTML content with a text under it.
 std::string html_figure(const std::string& content, const std::string& caption);
 

@@ -16,6 +16,7 @@ h1 { font-size: 1.6rem; margin-bottom: .2rem; }
 h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 a { color: var(--link); }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: 1rem 0; }
 p { max-width: 48rem; }
 p, figcaption, .note { color: var(--soft); }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
@@ -30,12 +31,16 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .facts td:first-child { white-space: nowrap; color: var(--soft); }
 .scroll .facts td:not(:first-child) { min-width: 7.5rem; }
 .best { font-weight: bold; }
+.scores td { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .row > * { max-width: 100%; }
 .layers { display: flex; flex-wrap: wrap; gap: 0 3rem; }
 .layers > * { max-width: 100%; }
 .right { color: var(--good); } .wrong { color: var(--bad); }
+.share { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.share.hit { background: color-mix(in srgb, var(--good) var(--share), transparent); }
+.share.miss { background: color-mix(in srgb, var(--bad) var(--share), transparent); }
 @media (max-width: 500px) {
   body { margin-top: .6rem; padding: 0 .6rem; }
   td, th { padding: .15rem .35rem; }
@@ -50,9 +55,9 @@ img { image-rendering: pixelated; border: 1px solid var(--line); display: block;
 svg { display: block; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 svg.map { max-width: 100%; height: auto; }
-svg.map image, svg.bar image { image-rendering: pixelated; }
-svg.map text, svg.bar text { font-size: 10px; fill: var(--soft); }
-svg.map path, svg.bar path { stroke: var(--soft); fill: none; }
+svg image { image-rendering: pixelated; }
+svg.bar text, svg.ticks text { font-size: 10px; fill: var(--soft); }
+svg.map .cut { stroke: var(--paper); }
 .heads { overflow-x: auto; margin: .4rem 0; }
 .heads td, .heads th { padding: .15rem .25rem; text-align: center; border: 0; color: var(--soft);
                        font-size: .8rem; font-weight: normal; white-space: nowrap; }
@@ -62,10 +67,37 @@ svg.map path, svg.bar path { stroke: var(--soft); fill: none; }
 .sentence h3 { font-size: 1.1rem; margin-top: 1.6rem; }
 )css";
 
+// A picture that fills the window while its link is the page's target. An svg in it shows its cells
+// alone, of size c x r, until its labels have room too: at (x, y) of a sheet of size w x h.
+constexpr std::string_view kZoom = R"css(
+.zoom { display: block; width: fit-content; cursor: zoom-in; scroll-margin: 45vh;
+        color: var(--soft); }
+.zoom svg { border: 1px solid var(--line); }
+.zoom:target > * { position: fixed; z-index: 2; cursor: default; border: 0; }
+.zoom:target > img { inset: 0; margin: auto; width: min(88vw, 88vh); }
+.zoom:target > svg { --k: min(94vw / var(--w), 90vh / var(--h)); overflow: visible;
+                     width: calc(var(--k) * var(--c)); height: calc(var(--k) * var(--r));
+                     left: calc(50vw + var(--k) * (var(--x) - var(--w) / 2));
+                     top: calc(48vh + var(--k) * (var(--y) - var(--h) / 2)); }
+.zoom:target:has(img)::after { content: attr(title); position: fixed; z-index: 2;
+                              inset: auto 0 .5rem; text-align: center; font-size: .9rem;
+                              pointer-events: none; }
+.zoom:target + .close { position: fixed; inset: 0; z-index: 1; background: var(--paper);
+                        cursor: zoom-out; }
+.tokens:checked ~ .heads svg { overflow: visible; border: 0;
+                     width: calc(var(--c) * 1px); height: calc(var(--r) * 1px);
+                     margin: calc(var(--y) * 1px) calc((var(--w) - var(--x) - var(--c)) * 1px)
+                             calc((var(--h) - var(--y) - var(--r)) * 1px) calc(var(--x) * 1px); }
+)css";
+
 constexpr std::string_view kCharts = R"css(
 .charts { display: grid; gap: 1rem 1.5rem; margin-top: 1rem;
-          grid-template-columns: repeat(auto-fill, minmax(min(100%, 25rem), 1fr)); }
-.chart { display: block; margin: 0; position: relative; }
+          grid-template-columns: repeat(var(--columns, 1), minmax(0, 1fr)); }
+.charts > :first-child { grid-column: span var(--first, 1); justify-self: center; }
+@media (min-width: 52rem) { .charts { --columns: var(--columns2); --first: var(--first2); } }
+@media (min-width: 80rem) { .charts { --columns: var(--columns3); --first: var(--first3); } }
+@media (min-width: 112rem) { .charts { --columns: var(--columns4); --first: var(--first4); } }
+.chart { display: block; margin: 0; position: relative; width: 100%; max-width: 48rem; }
 .chart > svg { width: 100%; height: auto; }
 .chart .grid { stroke: var(--line); }
 .chart .title { font-weight: 600; }
@@ -77,7 +109,14 @@ constexpr std::string_view kCharts = R"css(
                          color: var(--soft); cursor: pointer; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1rem; margin-left: .8rem; }
 .legend svg { display: inline; vertical-align: middle; }
+#axis0:checked ~ * :is(.axis1, .axis2), #axis1:checked ~ * :is(.axis0, .axis2),
+#axis2:checked ~ * :is(.axis0, .axis1) { display: none !important; }
 )css";
+
+// Pictures that are drawn on white for light and dark paper turn light and dark in dark mode: white
+// becomes darker than the paper, which shows in its place, and hues stay.
+constexpr std::string_view kTurned =
+    ".turned { filter: invert(.92) hue-rotate(180deg); mix-blend-mode: lighten;";
 
 std::string variables(const Theme& t) {
   std::string s;
@@ -100,13 +139,15 @@ std::string variables(const Theme& t) {
 std::string page_style() {
   std::string s = fmt::format(
       "\n:root {{ color-scheme: light dark;{} }}\n"
-      "@media (prefers-color-scheme: dark) {{ :root {{{} }} }}",
-      variables(kLightTheme), variables(kDarkTheme));
+      "@media (prefers-color-scheme: dark) {{\n:root {{{} }}\n{}{} }}\n}}",
+      variables(kLightTheme), variables(kDarkTheme), kTurned, variables(kLightTheme));
   s += kText;
   s += kPictures;
+  s += kZoom;
   s += kCharts;
   for (size_t i = 0; i < kLightTheme.series.size(); ++i)
-    s += fmt::format(".c{0} {{ stroke: var(--c{0}); }} circle.c{0} {{ fill: var(--c{0}); }}\n", i);
+    s += fmt::format(
+        ".c{0} {{ stroke: var(--c{0}); }} :is(circle, path).c{0} {{ fill: var(--c{0}); }}\n", i);
   return s;
 }
 

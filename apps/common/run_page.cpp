@@ -8,15 +8,22 @@
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
+#include "tern/apps/common/metric_text.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
 
-double value(const train::EpochRecord& e, const std::string& metric) {
-  if (metric == "lr") return e.lr;
-  return e.has(metric) ? e[metric] : std::numeric_limits<double>::quiet_NaN();
+double value(const train::EpochRecord& e, const EpochMetric& m) {
+  if (m.metric == "lr") return e.lr * m.factor;
+  return e.has(m.metric) ? e[m.metric] * m.factor : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string name_of(const EpochMetric& m, bool with_set) {
+  if (!m.name.empty()) return m.name;
+  const MetricText text = metric_text(m.metric);
+  return with_set ? text.title() : text.name;
 }
 
 // Whether every epoch says after which step it was closed.
@@ -25,10 +32,10 @@ bool by_step(const RunSummary& run) {
                                            [](const train::EpochRecord& e) { return e.steps > 0; });
 }
 
-Series epoch_series(const RunSummary& run, const MetricLine& line, bool at_steps) {
-  Series s{line.name, {}, {}};
+Series epoch_series(const RunSummary& run, const EpochMetric& line, bool at_steps) {
+  Series s{name_of(line, true), {}, {}};
   for (const train::EpochRecord& e : run.epochs) {
-    const double v = value(e, line.metric) * line.factor;
+    const double v = value(e, line);
     if (!std::isfinite(v)) continue;
     s.x.push_back(static_cast<double>(at_steps ? e.steps : e.epoch));
     s.y.push_back(v);
@@ -48,7 +55,7 @@ Series step_series(const RunSummary& run, const std::string& name,
 
 std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps,
                   std::vector<Series> lines = {}) {
-  for (const MetricLine& line : c.lines) {
+  for (const EpochMetric& line : c.lines) {
     Series s = epoch_series(run, line, at_steps);
     if (!s.y.empty()) lines.push_back(std::move(s));
   }
@@ -58,6 +65,29 @@ std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps,
                             .whole_x = true,
                             .percent = c.percent,
                             .logs = c.logs});
+}
+
+std::string curves(const RunSummary& run, const RunPage& page) {
+  std::vector<std::string> charts;
+  if (by_step(run)) {
+    const EpochMetric& trained = page.loss.lines.at(0);
+    MetricChart others = page.loss;
+    others.lines.erase(others.lines.begin());
+    charts.push_back(chart(
+        run, others, true,
+        {step_series(run, name_of(trained, true), &train::StepRecord::loss, trained.factor)}));
+    ChartOptions options = {
+        .title = "Learning rate", .x_label = "step", .whole_x = true, .logs = true};
+    charts.push_back(line_chart({step_series(run, "rate", &train::StepRecord::lr)}, options));
+    options.title = "Norm of the gradient, before clipping";
+    charts.push_back(
+        line_chart({step_series(run, "norm", &train::StepRecord::grad_norm)}, options));
+  } else {
+    charts.push_back(chart(run, page.loss, false));
+    charts.push_back(chart(run, {.title = "Learning rate", .lines = {{"lr", "rate"}}}, false));
+  }
+  for (const MetricChart& c : page.charts) charts.push_back(chart(run, c, false));
+  return chart_grid(charts);
 }
 
 // Whether each start says where it was: facts are of the process that writes the page, which may
@@ -73,6 +103,98 @@ std::string row(const std::string& heading, const std::string& html) {
   return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(heading), html);
 }
 
+std::string head(const RunSummary& run) {
+  std::string s = fmt::format("<h1>{}</h1>\n<table class=\"facts\">\n", escape_html(run.title));
+  for (const auto& [heading, text] : run.facts)
+    if (heading != "machine" || !knows_machines(run)) s += row(heading, escape_html(text));
+  if (!run.epochs.empty() && !run.epochs.back().ended.empty())
+    s += row("ended", escape_html(run.epochs.back().ended));
+  const char* heading = "command";
+  for (const RunStart& start : run.record.starts) {
+    s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),
+                                  escape_html(start.date), escape_html(start.version),
+                                  start.machine.empty() ? "" : "<br>", escape_html(start.machine)));
+    heading = "resumed by";
+  }
+  return s + "</table>\n";
+}
+
+// Those that were measured in any epoch.
+std::vector<EpochMetric> measured(const RunSummary& run, std::vector<EpochMetric> columns) {
+  std::erase_if(columns, [&](const EpochMetric& m) {
+    return std::none_of(run.epochs.begin(), run.epochs.end(),
+                        [&](const train::EpochRecord& e) { return std::isfinite(value(e, m)); });
+  });
+  return columns;
+}
+
+bool is_training(const EpochMetric& m) { return m.metric.starts_with("train_"); }
+
+std::string results(const RunSummary& run, const RunPage& page) {
+  if (run.epochs.empty()) return "";
+  std::vector<EpochMetric> columns = measured(run, page.columns);
+  std::erase_if(columns, [](const EpochMetric& m) { return m.metric == "lr"; });
+  const bool trained = std::all_of(columns.begin(), columns.end(), is_training);
+  if (!trained) std::erase_if(columns, is_training);
+  std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
+  for (const EpochMetric& m : columns)
+    s += fmt::format("<th>{}</th>", escape_html(name_of(m, false)));
+  s += "</tr>\n";
+  auto add = [&](const std::string& name, const train::EpochRecord& e) {
+    s += fmt::format("<tr><td>{}</td>", escape_html(name));
+    for (const EpochMetric& m : columns)
+      s += fmt::format("<td>{}</td>", metric_text(m.metric).write(value(e, m)));
+    s += "</tr>\n";
+  };
+  const std::string on = ", " + (trained ? "training" : page.measured_on);
+  const train::EpochRecord& last = run.epochs.back();
+  if (run.best != last.epoch) add("last epoch" + on, last);
+  for (const train::EpochRecord& e : run.epochs)
+    if (e.epoch == run.best) add(fmt::format("best epoch ({}){}", e.epoch, on), e);
+  for (const ResultRow& more : page.more_results) add(more.name, {.metrics = more.metrics});
+  double seconds = 0;
+  for (const train::EpochRecord& e : run.epochs) seconds += e.seconds;
+  return s + fmt::format("</table></div>\n<p>{} epoch{} in {}.</p>\n", train::grouped(last.epoch),
+                         last.epoch == 1 ? "" : "s", train::clock_time(seconds));
+}
+
+// Every epoch, folded; the best one in bold.
+std::string epoch_table(const RunSummary& run, const RunPage& page) {
+  const std::vector<EpochMetric> columns = measured(run, page.columns);
+  std::string s =
+      "<details><summary>Every epoch</summary>\n<div class=\"scroll\"><table>\n<tr><th>epoch</th>";
+  for (const EpochMetric& m : columns)
+    s += fmt::format("<th>{}</th>", escape_html(name_of(m, true)));
+  s += fmt::format("<th>{}/s</th><th>time</th></tr>\n", escape_html(page.unit));
+  for (const train::EpochRecord& e : run.epochs) {
+    s += fmt::format("<tr{}><td>{}</td>", e.epoch == run.best ? " class=\"best\"" : "", e.epoch);
+    for (const EpochMetric& m : columns)
+      s += fmt::format("<td>{}</td>", metric_text(m.metric).write(value(e, m)));
+    s += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.speed, train::clock_time(e.seconds));
+  }
+  return s + "</table></div>\n</details>\n";
+}
+
+// All settings, folded; nothing if none are known.
+std::string settings_table(const RunSummary& run) {
+  if (run.record.settings.empty()) return "";
+  std::string s = "<details><summary>All settings</summary>\n<table class=\"facts settings\">\n";
+  for (const auto& [name, text] : run.record.settings)
+    s += row(name, fmt::format("<code>{}</code>", escape_html(text)));
+  return s + "</table>\n</details>\n";
+}
+
+// "Other lengths" as "other-lengths".
+std::string anchor(const std::string& title) {
+  std::string id;
+  for (const char c : title) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    const bool capital = c >= 'A' && c <= 'Z';
+    id += plain ? c : capital ? static_cast<char>(c - 'A' + 'a') : '-';
+  }
+  return id;
+}
+
 }  // namespace
 
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
@@ -85,76 +207,28 @@ RunSummary summary_of(const std::string& title, const Facts& facts, const RunRec
           .best = loop.history().empty() ? 0 : loop.best_epoch().epoch};
 }
 
-std::string page_head(const RunSummary& run) {
-  std::string s = fmt::format("<h1>{}</h1>\n<table class=\"facts\">\n", escape_html(run.title));
-  for (const auto& [heading, text] : run.facts)
-    if (heading != "machine" || !knows_machines(run)) s += row(heading, escape_html(text));
-  if (!run.epochs.empty() && !run.epochs.back().ended.empty())
-    s += row("ended", escape_html(run.epochs.back().ended));
-  const char* heading = "command";
-  for (const RunStart& start : run.record.starts) {
-    s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),
-                                  escape_html(start.date), escape_html(start.version),
-                                  start.machine.empty() ? "" : "<br>", escape_html(start.machine)));
-    heading = "gone on by";
+std::string sections_with_contents(const std::vector<Section>& sections) {
+  std::string links, s;
+  for (const Section& one : sections) {
+    if (one.html.empty()) continue;
+    const std::string title = escape_html(one.title), id = anchor(one.title);
+    links += fmt::format("<a href=\"#{}\">{}</a>\n", id, title);
+    s += fmt::format("<h2 id=\"{}\">{}</h2>\n{}", id, title, one.html);
   }
-  return s + "</table>\n";
+  return fmt::format("<nav>\n{}</nav>\n{}", links, s);
 }
 
-std::string run_charts(const RunSummary& run, const MetricChart& loss,
-                       const std::vector<MetricChart>& charts) {
-  const bool steps = by_step(run);
-  std::string s = "<div class=\"charts\">\n";
-  if (steps) {
-    const MetricLine& trained = loss.lines.at(0);
-    MetricChart others = loss;
-    others.lines.erase(others.lines.begin());
-    s += chart(run, others, true,
-               {step_series(run, trained.name, &train::StepRecord::loss, trained.factor)});
-    const ChartOptions options = {.x_label = "step", .whole_x = true, .logs = true};
-    ChartOptions rate = options, norm = options;
-    rate.title = "Learning rate";
-    norm.title = "Norm of the gradient, before clipping";
-    s += line_chart({step_series(run, "rate", &train::StepRecord::lr)}, rate) +
-         line_chart({step_series(run, "norm", &train::StepRecord::grad_norm)}, norm);
-  } else {
-    s += chart(run, loss, false) +
-         chart(run, {.title = "Learning rate", .lines = {{"rate", "lr"}}}, false);
-  }
-  for (const MetricChart& c : charts) s += chart(run, c, false);
-  return s + "</div>\n";
-}
-
-std::string epoch_table(const RunSummary& run, const std::vector<EpochColumn>& columns,
-                        const std::string& weight_unit) {
-  std::string s =
-      "<details><summary>Every epoch</summary>\n<div class=\"scroll\"><table>\n<tr><th>epoch</th>";
-  for (const EpochColumn& c : columns) s += fmt::format("<th>{}</th>", escape_html(c.heading));
-  s += fmt::format("<th>{}/s</th><th>time</th></tr>\n", escape_html(weight_unit));
-  for (const train::EpochRecord& e : run.epochs) {
-    s += fmt::format("<tr{}><td>{}</td>", e.epoch == run.best ? " class=\"best\"" : "", e.epoch);
-    for (const EpochColumn& c : columns) {
-      const double v = value(e, c.metric) * c.factor;
-      s += std::isnan(v) ? "<td>-</td>"
-                         : fmt::format("<td>{:.{}f}{}</td>", v, c.digits, escape_html(c.unit));
-    }
-    s += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.speed, train::clock_time(e.seconds));
-  }
-  return s + "</table></div>\n</details>\n";
+std::string run_page(const RunSummary& run, const RunPage& page) {
+  std::vector<Section> all = {{"Results", results(run, page)}, {"Training", curves(run, page)}};
+  all.insert(all.end(), page.sections.begin(), page.sections.end());
+  all.push_back({"Numbers", epoch_table(run, page) + settings_table(run)});
+  return html_page(run.title, head(run) + sections_with_contents(all));
 }
 
 std::string save_page(const train::Loop& loop, const std::string& html) {
   const std::string path = loop.folder_to_write().file("report.html");
   write_file_atomically(path, html);
   return path;
-}
-
-std::string settings_table(const RunSummary& run) {
-  if (run.record.settings.empty()) return "";
-  std::string s = "<details><summary>All settings</summary>\n<table class=\"facts settings\">\n";
-  for (const auto& [name, text] : run.record.settings)
-    s += row(name, fmt::format("<code>{}</code>", escape_html(text)));
-  return s + "</table>\n</details>\n";
 }
 
 }  // namespace tern::apps

@@ -1,4 +1,5 @@
-// What the reports of all training programs have in common: what ran, curves by step, tables.
+// The page of a run, as the reports of all training programs have it: what ran, a table of
+// contents, results, curves, the program's own sections, and every number at the end.
 #pragma once
 
 #include <string>
@@ -22,45 +23,53 @@ struct RunSummary {
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const train::Loop& loop);
 
-/// The title and a table: the facts, the command line of each start, date, version and machine.
-std::string page_head(const RunSummary& run);
-
-/// A metric of epochs as the line of a chart.
-struct MetricLine {
-  std::string name, metric;
-  double factor = 1;  ///< all values times this
+/// A number of epochs: a column of tables, or the line of a chart.
+struct EpochMetric {
+  std::string metric;     ///< "valid_loss", or "lr"
+  std::string name = {};  ///< empty: as metric_text() calls it
+  double factor = 1;      ///< all values times this
 };
 
-/// How a report shows numbers.
 struct MetricChart {
   std::string title;
-  std::vector<MetricLine>
-      lines;  ///< those that were never measured are left out, and so is an empty chart
+  std::vector<EpochMetric> lines;  ///< one that was never measured is left out
   bool percent = false;
-  bool logs = false;
+  bool logs = false;  ///< with a switch to a logarithmic axis
 };
 
-/// The loss by step, with the lines of `loss` behind the first, which is its mean over epochs, at
-/// the ends of those; the learning rate; the norm of the gradient; then `charts` by epoch. Where
-/// the log has no steps, all by epoch.
-std::string run_charts(const RunSummary& run, const MetricChart& loss,
-                       const std::vector<MetricChart>& charts);
-
-/// Columns of the table of epochs: heading, metric, and how a number is written.
-struct EpochColumn {
-  std::string heading, metric;
-  int digits = 4;     ///< after the point
-  double factor = 1;  ///< values times this
-  std::string unit = {};
+/// Another row of the results, such as what the best epoch's weights do on the test set.
+struct ResultRow {
+  std::string name;
+  train::Metrics metrics;  ///< by the names of the columns that they stand in
 };
-/// Every epoch, folded; the best one in bold. What was not measured is "-".
-std::string epoch_table(const RunSummary& run, const std::vector<EpochColumn>& columns,
-                        const std::string& weight_unit);
+
+/// A part of the page below a heading of its own. One without any HTML is left out.
+struct Section {
+  std::string title, html;
+};
+
+/// What a program shows of its runs.
+struct RunPage {
+  /// Of the table of epochs. Those of validation or test are also in the results; only where none
+  /// was measured, those of training are.
+  std::vector<EpochMetric> columns;
+  std::string measured_on;  ///< what `columns` were measured on, for the results: "test images"
+  std::string unit;         ///< of the speed: "images"
+  /// By step, if the log has steps: the first line is then that of every step, the others are
+  /// points at the ends of epochs.
+  MetricChart loss;
+  std::vector<MetricChart> charts;  ///< by epoch; one without lines is left out
+  std::vector<ResultRow> more_results = {};
+  std::vector<Section> sections = {};  ///< between the curves and the tables at the end
+};
+
+/// The whole page as text: write it with save_page().
+std::string run_page(const RunSummary& run, const RunPage& page);
+
+/// Links to the sections, and the sections themselves.
+std::string sections_with_contents(const std::vector<Section>& sections);
 
 /// Writes the page into the run's folder, if that is still the run's, and gives its path.
 std::string save_page(const train::Loop& loop, const std::string& html);
-
-/// All settings, folded; nothing if none are known. For the end of the page.
-std::string settings_table(const RunSummary& run);
 
 }  // namespace tern::apps

@@ -14,90 +14,13 @@ namespace {
 
 constexpr size_t kMostShown = 40;  // tokens of a picture of attention
 
-std::string curves(const RunSummary& run) {
-  return run_charts(
-      run,
-      {.title = "Loss of a token",
-       .lines = {{"train", "train_loss"}, {"validation", "valid_loss"}},
-       .logs = true},
-      {{.title = "Bits a byte",
-        .lines = {{"train", "train_bits_per_byte"}, {"validation", "valid_bits_per_byte"}}}});
-}
-
-std::string tables(const RunSummary& run) {
-  return epoch_table(run,
-                     {{"train loss", "train_loss"},
-                      {"bits/byte", "train_bits_per_byte", 3},
-                      {"valid loss", "valid_loss", 3},
-                      {"perplexity", "valid_ppl", 3},
-                      {"bits/byte", "valid_bits_per_byte", 3},
-                      {"lr", "lr", 6}},
-                     "tokens") +
-         settings_table(run);
-}
-
 std::string sample_list(const std::vector<SampleText>& samples) {
-  std::string s;
+  if (samples.empty()) return "";
+  std::string s = "<p>In bold a beginning that was given; behind it what the model wrote.</p>\n";
   for (const SampleText& t : samples)
     s += fmt::format("<p style=\"white-space:pre-wrap\" dir=\"auto\"><strong>{}</strong>{}</p>\n",
                      escape_html(t.prompt), escape_html(t.text));
   return s;
-}
-
-std::string row_of_maps(const models::Heatmap& map, const char* when, double limit) {
-  const int64_t rows = map.values.size(1), columns = map.values.size(2);
-  const int64_t side = std::max<int64_t>({rows, columns, 1});
-  const int scale = static_cast<int>(std::clamp<int64_t>(240 / side, 1, 12));
-  std::string s = "<div class=\"row\">\n";
-  for (int64_t h = 0; h < map.values.size(0); ++h) {
-    const auto label = static_cast<size_t>(h);
-    const std::string head = label < map.labels.size() ? ", " + map.labels[label] : "";
-    s += html_figure(
-        html_heatmap(map.values[h].to_vector<float>(), rows, columns, limit, scale, map.title),
-        when + head);
-  }
-  return s + "</div>\n";
-}
-
-double largest(const models::Heatmap& map) {
-  return map.values.numel() > 0 ? max(abs(map.values)).item() : 0;
-}
-
-// A layer's matrices at the start and after training, in the same colours.
-std::string layer_maps(const models::Heatmap& before, const models::Heatmap& after) {
-  const double limit = std::max(largest(before), largest(after));
-  return fmt::format("<div><h3>{}</h3>\n{}", escape_html(after.title), heatmap_bar(limit)) +
-         row_of_maps(before, "at the start", limit) + row_of_maps(after, "after training", limit) +
-         "</div>\n";
-}
-
-std::string bert_curves(const RunSummary& run) {
-  return run_charts(run,
-                    {.title = "Loss",
-                     .lines = {{"train", "train_loss"}, {"validation", "valid_loss"}},
-                     .logs = true},
-                    {{.title = "Loss of a masked word",
-                      .lines = {{"train", "train_masked"}, {"validation", "valid_masked"}},
-                      .logs = true},
-                     {.title = "Loss of a pair",
-                      .lines = {{"train", "train_next"}, {"validation", "valid_next"}}},
-                     {.title = "Right in validation",
-                      .lines = {{"words", "valid_words"}, {"pairs", "valid_pairs"}},
-                      .percent = true}});
-}
-
-std::string bert_tables(const RunSummary& run) {
-  return epoch_table(run,
-                     {{"train masked", "train_masked"},
-                      {"train next", "train_next"},
-                      {"valid masked", "valid_masked"},
-                      {"perplexity", "valid_ppl", 2},
-                      {"words right", "valid_words", 1, 100, "%"},
-                      {"valid next", "valid_next"},
-                      {"pairs right", "valid_pairs", 1, 100, "%"},
-                      {"lr", "lr", 6}},
-                     "tokens") +
-         settings_table(run);
 }
 
 std::string sample(const FilledSample& s) {
@@ -111,6 +34,10 @@ std::string sample(const FilledSample& s) {
     out += "<li>" + escape_html(line) + "</li>\n";
   }
   return out + "</ul>\n";
+}
+
+Section attention(const AttentionSentence& sentence) {
+  return {"Attention", sentence.groups.empty() ? "" : attention_page({sentence})};
 }
 
 }  // namespace
@@ -146,31 +73,53 @@ AttentionSentence explain(const LoadedBert& bert, const std::string& text) {
 }
 
 std::string make_report(const LmReport& r) {
-  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + curves(r.run);
-  if (!r.samples.empty())
-    s += "<h2>Texts</h2>\n<p>Beginnings that were given, in bold, and what the model went on "
-         "with.</p>\n" +
-         sample_list(r.samples);
-  if (!r.after.maps.empty()) {
-    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"layers\">\n", escape_html(r.after.title),
-                     escape_html(r.after.caption));
-    for (size_t i = 0; i < r.after.maps.size(); ++i)
-      s += layer_maps(r.before.maps.at(i), r.after.maps[i]);
-    s += "</div>\n";
-  }
-  if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
-  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
+  return run_page(
+      r.run,
+      {.columns = {{"train_loss"},
+                   {"train_bits_per_byte"},
+                   {"valid_loss"},
+                   {"valid_ppl"},
+                   {"valid_bits_per_byte"},
+                   {"lr"}},
+       .measured_on = "validation",
+       .unit = "tokens",
+       .loss = {.title = "Loss per token", .lines = {{"train_loss"}, {"valid_loss"}}, .logs = true},
+       .charts = {{.title = "Bits per byte",
+                   .lines = {{"train_bits_per_byte"}, {"valid_bits_per_byte"}}}},
+       .sections = {{"Texts", sample_list(r.samples)},
+                    {r.after.title, html_layer_maps(r.before, r.after)},
+                    attention(r.attention)}});
 }
 
 std::string make_report(const BertReport& r) {
-  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + bert_curves(r.run);
-  if (!r.samples.empty()) {
-    s += "<h2>Gaps</h2>\n<p>What was given, in bold; filled with the likeliest words; and what "
-         "stood there. Below it, the likeliest words for each gap.</p>\n";
-    for (const FilledSample& one : r.samples) s += sample(one);
-  }
-  if (!r.attention.groups.empty()) s += attention_page("Attention", {r.attention});
-  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + bert_tables(r.run));
+  std::string gaps;
+  for (const FilledSample& one : r.samples) gaps += sample(one);
+  if (!gaps.empty())
+    gaps =
+        "<p>The text that was given, in bold; the same with the likeliest words in its gaps; and "
+        "the original. Below it, the likeliest words for each gap.</p>\n" +
+        gaps;
+  return run_page(
+      r.run, {.columns = {{"train_masked"},
+                          {"train_next"},
+                          {"valid_masked"},
+                          {"valid_ppl"},
+                          {"valid_words"},
+                          {"valid_next"},
+                          {"valid_pairs"},
+                          {"lr"}},
+              .measured_on = "validation",
+              .unit = "tokens",
+              .loss = {.title = "Loss", .lines = {{"train_loss"}, {"valid_loss"}}, .logs = true},
+              .charts = {{.title = "Loss of a masked word",
+                          .lines = {{"train_masked", "training"}, {"valid_masked", "validation"}},
+                          .logs = true},
+                         {.title = "Loss of a pair",
+                          .lines = {{"train_next", "training"}, {"valid_next", "validation"}}},
+                         {.title = "Right in validation",
+                          .lines = {{"valid_words", "words"}, {"valid_pairs", "pairs"}},
+                          .percent = true}},
+              .sections = {{"Gaps", gaps}, attention(r.attention)}});
 }
 
 }  // namespace tern::apps::lm

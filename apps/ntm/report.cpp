@@ -15,29 +15,6 @@ namespace {
 
 constexpr double kBits = 1 / std::numbers::ln2;  // of a nat
 
-std::string curves(const RunSummary& run) {
-  return run_charts(run,
-                    {.title = "Bits a sequence",
-                     .lines = {{"train", "train_loss", kBits},
-                               {"validation", "bits_per_sequence"},
-                               {"best predictor", "best_predictor"}},
-                     .logs = true},
-                    {{.title = "Wrong bits of a validation sequence",
-                      .lines = {{"wrong", "wrong_bits"}},
-                      .logs = true}});
-}
-
-std::string tables(const RunSummary& run) {
-  return epoch_table(run,
-                     {{"sequences", "sequences", 0},
-                      {"train bits", "train_loss", 4, kBits},
-                      {"bits a sequence", "bits_per_sequence"},
-                      {"wrong bits", "wrong_bits", 3},
-                      {"lr", "lr", 6}},
-                     "sequences") +
-         settings_table(run);
-}
-
 std::string generalisation(const NtmReport& r) {
   Series bits{"bits", {}, {}}, wrong{"wrong", {}, {}}, best{"best predictor", {}, {}};
   Series perfect{"sequences", {}, {}};
@@ -52,16 +29,17 @@ std::string generalisation(const NtmReport& r) {
         .title = title, .x_label = r.task.unit, .whole_x = true, .percent = percent};
   };
   const bool ngrams = r.task.name == "ngrams";
-  std::string s = fmt::format(
-      "<h2>Other lengths</h2>\n<p>Trained on {} to {} {}; {} sequences of each length, with the "
-      "weights of the best validation.</p>\n<div class=\"charts\">\n",
+  const std::string text = fmt::format(
+      "<p>Trained on {} to {} {}; tested on {} sequences of each length, with the weights of the "
+      "best validation.</p>\n",
       r.task.lengths.low, r.task.lengths.high, r.task.unit,
       r.lengths.empty() ? 0 : r.lengths[0].sequences);
-  s += line_chart(ngrams ? std::vector{bits, best} : std::vector{bits},
-                  options("Bits a sequence of a length"));
-  s += line_chart({wrong}, options("Wrong bits of a sequence"));
-  s += line_chart({perfect}, options("Sequences without an error", true));
-  return s + "</div>\n<details><summary>Every length</summary><pre>" +
+  return text +
+         chart_grid({line_chart(ngrams ? std::vector{bits, best} : std::vector{bits},
+                                options("Bits of a sequence")),
+                     line_chart({wrong}, options("Wrong bits of a sequence")),
+                     line_chart({perfect}, options("Sequences without an error", true))}) +
+         "<details><summary>Every length</summary><pre>" +
          escape_html(length_table(r.task, r.lengths)) + "</pre></details>\n";
 }
 
@@ -76,15 +54,10 @@ std::string picture(const Strip& s, bool signed_colours) {
   const int scale = strip_scale(s);
   const auto row =
       static_cast<int>(std::clamp<int64_t>(kTallest / std::max<int64_t>(s.rows, 1), 1, scale));
-  return html_figure(html_map(strip_bitmap(s, signed_colours), scale, s.title, row), s.title);
-}
-
-// Of weightings: darker by the square root.
-std::string weighting_bar() {
-  BarTicks ticks;
-  for (const float w : {0.F, .05F, .2F, .5F, 1.F})
-    ticks.emplace_back(attention_shade(w), fmt::format("{:g}", w));
-  return color_bar(ticks, [](double t, uint8_t* rgb) { diverging_color(-t, rgb); });
+  return html_figure(draw_matrix(strip_bitmap(s, signed_colours),
+                                 {.description = s.title, .cell = scale, .row_height = row})
+                         .svg,
+                     s.title);
 }
 
 std::string memory_pictures(const Episode& e) {
@@ -112,26 +85,43 @@ std::string episode(const Episode& e, const std::string& unit) {
 }  // namespace
 
 Bitmap strip_bitmap(const Strip& s, bool signed_colours) {
-  Bitmap b{s.steps, s.rows, std::vector<uint8_t>(s.values.size() * 3)};
-  for (int64_t t = 0; t < s.steps; ++t)
-    for (int64_t row = 0; row < s.rows; ++row) {
-      const float v = s.values[static_cast<size_t>(t * s.rows + row)];
-      uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * (row * s.steps + t))];
-      diverging_color(signed_colours ? static_cast<double>(v) : -attention_shade(v), rgb);
-    }
-  return b;
+  std::vector<float> rows;
+  for (int64_t row = 0; row < s.rows; ++row)
+    for (int64_t t = 0; t < s.steps; ++t)
+      rows.push_back(s.values[static_cast<size_t>(t * s.rows + row)]);
+  return color_cells(rows, s.rows, s.steps, [=](float v) {
+    return signed_colours ? diverging_color(static_cast<double>(v))
+                          : weight_color(attention_shade(v));
+  });
 }
 
 std::string make_report(const NtmReport& r) {
-  std::string s = page_head(r.run) + "<h2>Training</h2>\n" + curves(r.run);
-  s += generalisation(r) + "<h2>What it does</h2>\n<p>Inputs, targets and outputs:</p>\n" +
-       heatmap_bar(1);
+  std::string shown = "<p>Inputs, targets and outputs:</p>\n" + heatmap_bar(1);
   if (!r.episodes.empty() && !r.episodes[0].weights.empty())
-    s += "<p>Weightings: slots down, a darker blue for a larger weight (its square root, so that "
-         "small ones are seen).</p>\n" +
-         weighting_bar();
-  for (const Episode& e : r.episodes) s += episode(e, r.task.unit);
-  return html_page(r.run.title, s + "<h2>Numbers</h2>\n" + tables(r.run));
+    shown +=
+        "<p>Weightings: slots down, in a stronger colour for a larger weight (by its square root, "
+        "so "
+        "that small ones are seen):</p>\n" +
+        attention_legend();
+  for (const Episode& e : r.episodes) shown += episode(e, r.task.unit);
+  return run_page(r.run,
+                  {.columns = {{"sequences"},
+                               {"train_loss", "training bits", kBits},
+                               {"bits_per_sequence"},
+                               {"wrong_bits"},
+                               {"best_predictor"},
+                               {"lr"}},
+                   .measured_on = "validation",
+                   .unit = "sequences",
+                   .loss = {.title = "Bits per sequence",
+                            .lines = {{"train_loss", "training", kBits},
+                                      {"bits_per_sequence", "validation"},
+                                      {"best_predictor"}},
+                            .logs = true},
+                   .charts = {{.title = "Wrong bits of a validation sequence",
+                               .lines = {{"wrong_bits"}},
+                               .logs = true}},
+                   .sections = {{"Other lengths", generalisation(r)}, {"What it does", shown}}});
 }
 
 }  // namespace tern::apps::ntm

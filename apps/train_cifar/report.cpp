@@ -3,156 +3,109 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
-#include "tern/apps/common/color.h"
 #include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/train_cifar/report_pictures.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::apps::train_cifar {
 namespace {
 
-// The picture with a white gap between the patches that the model sees.
-Bitmap cut_into_patches(const Picture& p, int64_t patch) {
-  constexpr int64_t kGap = 2;
-  Bitmap whole = to_bitmap(p), out;
-  auto moved = [&](int64_t at) { return at + at / patch * kGap; };
-  out.width = moved(p.width - 1) + 1;
-  out.height = moved(p.height - 1) + 1;
-  out.rgb.assign(static_cast<size_t>(3 * out.width * out.height), 255);
-  for (int64_t y = 0; y < p.height; ++y)
-    for (int64_t x = 0; x < p.width; ++x)
-      std::copy_n(&whole.rgb[static_cast<size_t>(3 * (y * p.width + x))], 3,
-                  &out.rgb[static_cast<size_t>(3 * (moved(y) * out.width + moved(x)))]);
+constexpr double kMostShare = 50;    // percent of green or red in a cell
+constexpr size_t kMostInTable = 40;  // classes of a confusion matrix
+constexpr size_t kListed = 20;       // of more classes
+
+// Those whose true class this is.
+int64_t images_of(const ReportData& d, size_t label) {
+  const size_t n = d.class_names.size();
+  const auto row = d.confusion.begin() + static_cast<std::ptrdiff_t>(label * n);
+  return std::accumulate(row, row + static_cast<std::ptrdiff_t>(n), int64_t{0});
+}
+
+models::Heatmaps layer_maps(const ReportData& d, std::vector<float> LayerMaps::*values) {
+  models::Heatmaps out{d.maps_title, d.maps_caption, {}};
+  for (const LayerMaps& w : d.layers)
+    out.maps.push_back(
+        {w.name, tensor(w.*values, {w.maps, w.rows, w.columns}), w.labels, w.mean_label});
   return out;
 }
 
-// The name of the set that epochs are measured on, as it begins their metrics.
-std::string measured(const ReportData& d) { return d.held_out ? "valid" : "test"; }
-
-std::string results(const ReportData& d) {
-  if (d.run.epochs.empty()) return "";
-  std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
-  for (int k = 1; k <= d.ranks; ++k) s += fmt::format("<th>top-{}</th>", k);
-  s += "<th>loss</th></tr>\n";
-  auto row = [&](const std::string& name, auto top, double loss) {
-    s += fmt::format("<tr><td>{}</td>", name);
-    for (int k = 1; k <= d.ranks; ++k) s += fmt::format("<td>{:.2f}%</td>", 100 * top(k));
-    s += fmt::format("<td>{:.4f}</td></tr>\n", loss);
-  };
-  auto epoch = [&](const std::string& name, const train::EpochRecord& e) {
-    row(
-        name + ", " + (d.held_out ? "images held out" : "test images"),
-        [&](int k) { return e[fmt::format("{}_top{}", measured(d), k)]; },
-        e[measured(d) + "_loss"]);
-  };
-  epoch("last epoch", d.run.epochs.back());
-  if (d.run.best > 0) {
-    const std::string best = fmt::format("best epoch ({})", d.run.best);
-    epoch(best, d.run.epochs.at(static_cast<size_t>(d.run.best - 1)));
-    if (d.tested)
-      row(
-          best + ", test images",
-          [&](int k) { return d.tested->top.at(static_cast<size_t>(k - 1)); }, d.tested->loss);
-  }
-  return s + "</table></div>\n";
-}
-
-std::string curves(const ReportData& d) {
-  const std::string set = measured(d);
-  return run_charts(
-      d.run,
-      {.title = "Loss", .lines = {{"train", "train_loss"}, {set, set + "_loss"}}, .logs = true},
-      {{.title = "Accuracy",
-        .lines = {{"train top-1", "train_top1"},
-                  {set + " top-1", set + "_top1"},
-                  {fmt::format("{} top-{}", set, d.ranks), fmt::format("{}_top{}", set, d.ranks)}},
-        .percent = true}});
-}
-
-std::string tables(const ReportData& d) {
-  const std::string set = measured(d);
-  return epoch_table(d.run,
-                     {{"train loss", "train_loss"},
-                      {"train top-1", "train_top1", 2, 100, "%"},
-                      {set + " loss", set + "_loss"},
-                      {set + " top-1", set + "_top1", 2, 100, "%"},
-                      {fmt::format("{} top-{}", set, d.ranks),
-                       fmt::format("{}_top{}", set, d.ranks), 2, 100, "%"},
-                      {"lr", "lr", 6}},
-                     "images") +
-         settings_table(d.run);
-}
-
-std::vector<float> average(const std::vector<float>& maps, int64_t count) {
-  std::vector<float> mean(maps.size() / static_cast<size_t>(count));
-  for (size_t i = 0; i < maps.size(); ++i)
-    mean[i % mean.size()] += maps[i] / static_cast<float>(count);
-  return mean;
-}
-
-double largest(const std::vector<float>& v) {
-  double m = 0;
-  for (float x : v) m = std::max(m, std::abs(static_cast<double>(x)));
-  return m;
-}
-
-std::string layer_maps(const LayerMaps& w) {
-  const int64_t longest = std::max<int64_t>({w.rows, w.columns, 1});
-  int scale = std::max<int>(2, static_cast<int>((w.maps > 1 ? 160 : 200) / longest));
-  double limit = std::max(largest(w.before), largest(w.after));
-  std::string s = fmt::format("<div><h3>{}</h3>\n", escape_html(w.name));
-  auto picture = [&](const std::vector<float>& values, const std::string& when,
-                     const std::string& label) {
-    s += html_figure(html_heatmap(values, w.rows, w.columns, limit, scale, w.name),
-                     label.empty() ? when : when + ", " + label);
-  };
-  auto maps = [&](const std::vector<float>& values, const char* when) {
-    auto size = static_cast<std::ptrdiff_t>(w.rows * w.columns);
-    for (int64_t i = 0; i < w.maps; ++i)
-      picture({values.begin() + i * size, values.begin() + (i + 1) * size}, when,
-              w.labels.empty() ? "" : w.labels.at(static_cast<size_t>(i)));
-    if (!w.mean_label.empty()) picture(average(values, w.maps), when, w.mean_label);
-  };
-  const char* row = "</div>\n<div class=\"row\">\n";
-  s += heatmap_bar(limit) + "<div class=\"row\">\n";
-  maps(w.before, "before training");
-  if (w.maps > 1) s += row;
-  maps(w.after, "after training");
-  return s + "</div></div>\n";
-}
-
-// The greener for a larger share of right answers, the redder for one of wrong ones.
+// The greener for a larger share of right answers, the redder for one of wrong ones; at most half
+// of the way, so that numbers can be read on it.
 std::string confusion_cell(int64_t count, double share, bool right) {
   if (count == 0) return "<td>0</td>";
-  constexpr Rgb kWhite = {255, 255, 255};
-  const Rgb end = right ? kLightTheme.good : kLightTheme.bad;
-  const Rgb background = mix(kWhite, end, share * (right ? .6 : 2));
-  return fmt::format("<td style=\"background:{};color:{}\">{}</td>", hex(background),
-                     hex(readable_on(background)), count);
+  return fmt::format("<td class=\"share {}\" style=\"--share:{:.1f}%\">{}</td>",
+                     right ? "hit" : "miss",
+                     kMostShare * (right ? share : std::min(1.0, 3 * share)), count);
 }
 
-std::string confusion_table(const ReportData& d) {
-  size_t n = d.class_names.size();
+std::string confusion_table(const ReportData& d, const std::vector<double>& right) {
+  const size_t n = d.class_names.size();
   std::string s = "<div class=\"scroll\"><table>\n<tr><th>true \\ predicted</th>";
   for (const std::string& c : d.class_names) s += fmt::format("<th>{}</th>", escape_html(c));
   s += "<th>right</th></tr>\n";
   for (size_t i = 0; i < n; ++i) {
-    auto row = d.confusion.begin() + static_cast<std::ptrdiff_t>(i * n);
-    auto total =
-        static_cast<double>(std::accumulate(row, row + static_cast<std::ptrdiff_t>(n), int64_t{0}));
     s += fmt::format("<tr><td>{}</td>", escape_html(d.class_names[i]));
+    const auto total = static_cast<double>(images_of(d, i));
     for (size_t j = 0; j < n; ++j) {
-      int64_t count = row[static_cast<std::ptrdiff_t>(j)];
-      double share = total > 0 ? static_cast<double>(count) / total : 0;
-      s += confusion_cell(count, share, i == j);
+      const int64_t count = d.confusion[i * n + j];
+      s += confusion_cell(count, static_cast<double>(count) / std::max(total, 1.0), i == j);
     }
-    double right = total > 0 ? static_cast<double>(row[static_cast<std::ptrdiff_t>(i)]) / total : 0;
-    s += fmt::format("<td>{:.1f}%</td></tr>\n", 100 * right);
+    s += fmt::format("<td>{:.1f}%</td></tr>\n", 100 * right[i]);
   }
   return s + "</table></div>\n";
+}
+
+// A line a class or a pair, from the first of `order`.
+std::string list(const char* heading, size_t count,
+                 const std::function<std::string(size_t)>& line) {
+  std::string s = fmt::format("<div><h3>{}</h3>\n<table>\n", heading);
+  for (size_t i = 0; i < count; ++i) s += "<tr>" + line(i) + "</tr>\n";
+  return s + "</table></div>\n";
+}
+
+// Of many classes those that are known worst, and what is mistaken for what most often.
+std::string worst_classes(const ReportData& d, const std::vector<double>& right) {
+  const size_t n = d.class_names.size();
+  std::vector<size_t> classes(n), pairs;
+  std::iota(classes.begin(), classes.end(), size_t{0});
+  std::erase_if(classes, [&](size_t i) { return images_of(d, i) == 0; });
+  std::stable_sort(classes.begin(), classes.end(),
+                   [&](size_t a, size_t b) { return right[a] < right[b]; });
+  for (size_t k = 0; k < n * n; ++k)
+    if (k / n != k % n && d.confusion[k] > 0) pairs.push_back(k);
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](size_t a, size_t b) { return d.confusion[a] > d.confusion[b]; });
+  auto name = [&](size_t i) { return escape_html(d.class_names[i]); };
+  return "<div class=\"layers\">\n" +
+         list("Least often right", std::min(kListed, classes.size()),
+              [&](size_t i) {
+                return fmt::format("<td>{}</td><td>{:.1f}% of {}</td>", name(classes[i]),
+                                   100 * right[classes[i]], images_of(d, classes[i]));
+              }) +
+         list("Most often mistaken", std::min(kListed, pairs.size()),
+              [&](size_t i) {
+                return fmt::format("<td>{}</td><td>taken for {}</td><td>{} of {}</td>",
+                                   name(pairs[i] / n), name(pairs[i] % n), d.confusion[pairs[i]],
+                                   images_of(d, pairs[i] / n));
+              }) +
+         "</div>\n";
+}
+
+std::string confusion(const ReportData& d) {
+  const size_t n = d.class_names.size();
+  if (d.confusion.empty()) return "";
+  std::vector<double> right;
+  for (size_t i = 0; i < n; ++i)
+    right.push_back(static_cast<double>(d.confusion[i * n + i]) /
+                    static_cast<double>(std::max<int64_t>(images_of(d, i), 1)));
+  if (n > kMostInTable)
+    return fmt::format("<p>{}, {} classes.</p>\n{}", d.shown, n, worst_classes(d, right));
+  return fmt::format("<p>{}: a row a true class, a column a prediction.</p>\n{}", d.shown,
+                     confusion_table(d, right));
 }
 
 std::string prediction_figure(const ReportData& d, const Prediction& p) {
@@ -171,22 +124,38 @@ std::string prediction_figure(const ReportData& d, const Prediction& p) {
                      html_image(to_bitmap(p.picture), 3, "sample image"), lines);
 }
 
-std::string predictions(const ReportData& d, const std::vector<Prediction>& list, const char* title,
+std::string predictions(const ReportData& d, const std::vector<Prediction>& list,
                         const std::string& text) {
   if (list.empty()) return "";
-  std::string s = fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"row\">\n", title, text);
+  std::string s = fmt::format("<p>{}</p>\n<div class=\"row\">\n", text);
   for (const Prediction& p : list) s += prediction_figure(d, p);
   return s + "</div>\n";
 }
 
+// The picture with lines of the page's colour between the patches that the model sees.
+std::string in_patches(const Picture& p, int64_t patch, int scale) {
+  std::string lines;
+  for (int64_t x = patch; x < p.width; x += patch)
+    lines += fmt::format("M{} 0v{}", x * scale, p.height * scale);
+  for (int64_t y = patch; y < p.height; y += patch)
+    lines += fmt::format("M0 {}h{}", y * scale, p.width * scale);
+  return fmt::format(
+      "<svg class=\"map\" role=\"img\" aria-label=\"sample image in patches\" width=\"{0}\" "
+      "height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n<image width=\"{0}\" height=\"{1}\" "
+      "href=\"{2}\"/>\n"
+      "<path class=\"cut\" stroke-width=\"{3}\" d=\"{4}\"/>\n</svg>\n",
+      p.width * scale, p.height * scale, png_url(to_bitmap(p)), scale, lines);
+}
+
 std::string patches(const ReportData& d) {
+  constexpr int kScale = 6;  // screen pixels to a pixel
   const Picture& p = d.sample;
   if (p.pixels.empty() || d.patch == 0) return "";
-  int64_t count = (p.height / d.patch) * (p.width / d.patch);
-  return "<h2>What the model sees</h2>\n<div class=\"row\">" +
-         html_figure(html_image(to_bitmap(p), 6, "sample image"),
+  const int64_t count = (p.height / d.patch) * (p.width / d.patch);
+  return "<div class=\"row\">" +
+         html_figure(html_image(to_bitmap(p), kScale, "sample image"),
                      d.held_out ? "an image" : "a test image") +
-         html_figure(html_image(cut_into_patches(p, d.patch), 6, "sample image in patches"),
+         html_figure(in_patches(p, d.patch, kScale),
                      fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
                                  d.patch)) +
          "</div>\n";
@@ -195,22 +164,39 @@ std::string patches(const ReportData& d) {
 }  // namespace
 
 std::string make_report(const ReportData& d) {
-  std::string s = page_head(d.run) + "<h2>Results</h2>\n" + results(d) + curves(d) + patches(d);
-  if (!d.layers.empty()) {
-    s += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=\"layers\">\n", escape_html(d.maps_title),
-                     escape_html(d.maps_caption));
-    for (const LayerMaps& w : d.layers) s += layer_maps(w);
-    s += "</div>\n";
+  const std::string set = d.held_out ? "valid" : "test";
+  const std::string top = set + "_top";
+  RunPage page = {
+      .columns = {{"train_loss"}, {"train_top1"}},
+      .measured_on = d.held_out ? "images held out" : "test images",
+      .unit = "images",
+      .loss = {.title = "Loss", .lines = {{"train_loss"}, {set + "_loss"}}, .logs = true},
+      .charts = {{.title = "Accuracy",
+                  .lines = {{"train_top1"}, {top + "1"}, {fmt::format("{}{}", top, d.ranks)}},
+                  .percent = true}}};
+  ResultRow tested{fmt::format("best epoch ({}), test images", d.run.best), {}};
+  if (d.tested) tested.metrics = {{set + "_loss", d.tested->loss}};
+  for (int k = 1; k <= d.ranks; ++k) {
+    page.columns.push_back({fmt::format("{}{}", top, k)});
+    if (d.tested)
+      tested.metrics.emplace_back(page.columns.back().metric,
+                                  d.tested->top.at(static_cast<size_t>(k - 1)));
   }
-  s += picture_maps(d);
-  if (!d.confusion.empty())
-    s += "<h2>Confusion matrix</h2>\n<p>" + d.shown +
-         ": a row a true class, a column a prediction.</p>\n" + confusion_table(d);
-  s += predictions(d, d.predictions, "Predictions",
-                   d.shown + " with their true class and the three likeliest answers.");
-  s += predictions(d, d.mistakes, "Surest mistakes",
-                   "The wrong answers that were given with the highest probability.");
-  return html_page(d.run.title, s + "<h2>Numbers</h2>\n" + tables(d));
+  page.columns.insert(page.columns.end(), {{set + "_loss"}, {"lr"}});
+  if (d.tested) page.more_results = {tested};
+  page.sections = {
+      {"What the model sees", patches(d)},
+      {d.maps_title,
+       html_layer_maps(layer_maps(d, &LayerMaps::before), layer_maps(d, &LayerMaps::after))},
+      {d.pictures_title, picture_maps(d)},
+      {"Confusion matrix", confusion(d)},
+      {"Predictions", predictions(d, d.predictions,
+                                  d.shown + " with their true class and the three likeliest "
+                                            "answers.")},
+      {"Surest mistakes",
+       predictions(d, d.mistakes,
+                   "The wrong answers that were given with the highest probability.")}};
+  return run_page(d.run, page);
 }
 
 }  // namespace tern::apps::train_cifar

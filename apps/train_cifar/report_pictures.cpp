@@ -5,12 +5,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tern/apps/common/heatmap.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::train_cifar {
 namespace {
 
 constexpr int kLarge = 5, kSmall = 3;  // screen pixels to a pixel
+constexpr double kLeastReddest = 4;    // even shares: what is about even stays about grey
+
+// A grey, the redder the nearer `share` is to 1.
+Rgb reddened(double grey, double share) {
+  constexpr double kMost = 0.75;
+  constexpr Rgb kRed = {214, 16, 30};
+  const auto g = static_cast<uint8_t>(std::lround(grey));
+  return mix({g, g, g}, kRed, kMost * share);
+}
 
 std::vector<float> map_of(const PatchShares& s, int64_t map) {
   const auto size = static_cast<std::ptrdiff_t>(s.rows * s.columns);
@@ -23,16 +33,20 @@ std::string description(const PatchShares& s, int64_t map) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   std::string text = s.name;
   if (!s.labels.empty()) text += ", " + s.labels.at(static_cast<size_t>(map));
-  return text + fmt::format(": {:.2g} % to {:.2g} % a patch", 100 * *least, 100 * *most);
+  return text + fmt::format(": {:.3g} % to {:.3g} % a patch", 100 * *least, 100 * *most);
 }
 
-std::string overlay_image(const PictureMaps& p, const PatchShares& s, int64_t map, int scale) {
-  return html_image(overlay(p.picture, map_of(s, map), s.rows, s.columns), scale,
-                    description(s, map));
+// One map as a picture that a click makes large. `number`: of the picture on the page.
+std::string overlay_image(const PictureMaps& p, size_t number, const PatchShares& s, int64_t map,
+                          int scale, double most) {
+  const Bitmap b = overlay(p.picture, map_of(s, map), s.rows, s.columns, most);
+  const std::string text = description(s, map);
+  return html_zoom(html_image(b, scale, text),
+                   fmt::format("picture{}-{}-{}", number, &s - p.shares.data(), map), text);
 }
 
 // A line a layer, its maps across.
-std::string table(const PictureMaps& p) {
+std::string table(const PictureMaps& p, size_t number, double most) {
   std::string s = "<div class=\"heads\"><table>\n";
   const std::vector<std::string>* heading = nullptr;
   for (const PatchShares& shares : p.shares) {
@@ -45,20 +59,19 @@ std::string table(const PictureMaps& p) {
     }
     s += fmt::format("<tr><th>{}</th>\n", escape_html(shares.name));
     for (int64_t i = 0; i < shares.maps; ++i)
-      s += fmt::format("<td title=\"{}\">{}</td>\n", escape_html(description(shares, i)),
-                       overlay_image(p, shares, i, kSmall));
+      s += fmt::format("<td>{}</td>\n", overlay_image(p, number, shares, i, kSmall, most));
     s += "</tr>\n";
   }
   return heading ? s + "</table></div>\n" : "";
 }
 
-std::string picture_section(const PictureMaps& p) {
+std::string picture_section(const PictureMaps& p, size_t number, double most) {
   std::string s = "<div class=\"row\">\n" +
                   html_figure(html_image(to_bitmap(p.picture), kLarge, p.caption), p.caption);
   for (const PatchShares& shares : p.shares)
     for (int64_t i = 0; shares.labels.empty() && i < shares.maps; ++i)
-      s += html_figure(overlay_image(p, shares, i, kLarge), description(shares, i));
-  return s + table(p) + "</div>\n";
+      s += html_figure(overlay_image(p, number, shares, i, kLarge, most), description(shares, i));
+  return s + table(p, number, most) + "</div>\n";
 }
 
 }  // namespace
@@ -71,32 +84,52 @@ Bitmap to_bitmap(const Picture& p) {
   return b;
 }
 
-Bitmap overlay(const Picture& p, const std::vector<float>& values, int64_t rows, int64_t columns) {
+double PatchScale::red(double value) const {
+  return most > even ? std::sqrt(std::clamp((value - even) / (most - even), 0.0, 1.0)) : 0;
+}
+
+Bitmap overlay(const Picture& p, const std::vector<float>& values, int64_t rows, int64_t columns,
+               double most) {
   check(rows > 0 && columns > 0 && std::ssize(values) == rows * columns,
         "overlay: {} values for {} x {} patches", values.size(), rows, columns);
-  constexpr double kMost = 0.75, kRed[] = {214, 16, 30};
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  const double range = static_cast<double>(*most) - static_cast<double>(*least);
+  if (most == 0) most = static_cast<double>(*std::max_element(values.begin(), values.end()));
+  const PatchScale scale{1 / static_cast<double>(values.size()), most};
   Bitmap b = to_bitmap(p);
   for (int64_t i = 0; i < p.width * p.height; ++i) {
     const int64_t row = i / p.width * rows / p.height, column = i % p.width * columns / p.width;
-    const double value = static_cast<double>(values[static_cast<size_t>(row * columns + column)]);
-    const double share = range > 0 ? kMost * (value - static_cast<double>(*least)) / range : 0;
+    const float value = values[static_cast<size_t>(row * columns + column)];
     uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * i)];
-    const double grey = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];  // ITU-R BT.601
-    for (int c = 0; c < 3; ++c)
-      rgb[c] = static_cast<uint8_t>(std::lround((1 - share) * grey + share * kRed[c]));
+    const Rgb c = reddened(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2],  // ITU-R BT.601
+                           scale.red(static_cast<double>(value)));
+    rgb[0] = c.red, rgb[1] = c.green, rgb[2] = c.blue;
   }
   return b;
 }
 
 std::string picture_maps(const ReportData& d) {
   if (d.pictures.empty()) return "";
+  size_t patches = 1;
+  double most = 0;
+  for (const PictureMaps& p : d.pictures)
+    for (const PatchShares& s : p.shares) {
+      patches = static_cast<size_t>(s.rows * s.columns);
+      for (const float v : s.values) most = std::max(most, static_cast<double>(v));
+    }
+  most = std::max(most, kLeastReddest / static_cast<double>(patches));
+  const PatchScale scale{1 / static_cast<double>(patches), most};
+  BarTicks ticks;
+  for (const double share : {0.0, 0.1, 0.3, 0.6, 1.0}) {
+    const double value = scale.even + share * (most - scale.even);
+    ticks.emplace_back(scale.red(value), fmt::format("{:.3g} %", 100 * value));
+  }
+  constexpr double kMiddleGrey = 128;
   std::string s = fmt::format(
-      "<h2>{}</h2>\n<p>{} {} in grey, the patches that count most in red: each picture has a scale "
-      "of its own.</p>\n",
-      escape_html(d.pictures_title), escape_html(d.pictures_caption), d.shown);
-  for (const PictureMaps& p : d.pictures) s += picture_section(p);
+      "<p>{} {} in grey. Red is what a patch has above {:.3g} %, an even share of {} patches. All "
+      "pictures have this scale; a click on one makes it large.</p>\n{}",
+      escape_html(d.pictures_caption), d.shown, 100 * scale.even, patches,
+      color_bar(
+          ticks, [](double t) { return reddened(kMiddleGrey, t); }, false));
+  for (size_t i = 0; i < d.pictures.size(); ++i) s += picture_section(d.pictures[i], i + 1, most);
   return s;
 }
 

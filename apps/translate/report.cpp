@@ -9,28 +9,10 @@
 namespace tern::apps::translate {
 namespace {
 
-std::string curves(const RunSummary& run) {
-  return run_charts(
-      run,
-      {.title = "Loss of a token",
-       .lines = {{"train", "train_loss"}, {"validation", "valid_loss"}},
-       .logs = true},
-      {{.title = "BLEU of the validation pairs, greedy", .lines = {{"BLEU", "valid_bleu"}}}});
-}
-
-std::string tables(const RunSummary& run) {
-  return epoch_table(run,
-                     {{"train loss", "train_loss"},
-                      {"valid loss", "valid_loss", 3},
-                      {"perplexity", "valid_ppl", 3},
-                      {"BLEU", "valid_bleu", 2},
-                      {"lr", "lr", 6}},
-                     "tokens") +
-         settings_table(run);
-}
-
 std::string sample_table(const std::vector<SampleTranslation>& samples) {
+  if (samples.empty()) return "";
   std::string s =
+      "<p>Validation pairs, translated greedily with the weights that were kept.</p>\n"
       "<div class=\"scroll\"><table class=\"texts\">\n<tr><th>source</th><th>translation</th>"
       "<th>reference</th><th>d2l bleu</th></tr>\n";
   for (const SampleTranslation& t : samples)
@@ -62,16 +44,18 @@ std::vector<SampleTranslation> sample_translations(const TranslationModel& model
 }
 
 std::string make_report(const RunSummary& run, const std::vector<SampleTranslation>& samples) {
-  std::string s = page_head(run) + "<h2>Training</h2>\n" + curves(run);
-  if (!samples.empty())
-    s += "<h2>Translations</h2>\n<p>Validation pairs, greedy, with the weights that were "
-         "kept.</p>\n" +
-         sample_table(samples);
   std::vector<AttentionSentence> pictures;
   for (const SampleTranslation& t : samples)
     if (!t.attention.groups.empty()) pictures.push_back(t.attention);
-  if (!pictures.empty()) s += attention_page("Attention", pictures);
-  return html_page(run.title, s + "<h2>Numbers</h2>\n" + tables(run));
+  return run_page(
+      run,
+      {.columns = {{"train_loss"}, {"valid_loss"}, {"valid_ppl"}, {"valid_bleu"}, {"lr"}},
+       .measured_on = "validation",
+       .unit = "tokens",
+       .loss = {.title = "Loss per token", .lines = {{"train_loss"}, {"valid_loss"}}, .logs = true},
+       .charts = {{.title = "BLEU of the validation pairs, greedy", .lines = {{"valid_bleu"}}}},
+       .sections = {{"Translations", sample_table(samples)},
+                    {"Attention", pictures.empty() ? "" : attention_page(pictures)}}});
 }
 
 }  // namespace tern::apps::translate

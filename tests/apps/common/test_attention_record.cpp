@@ -61,6 +61,7 @@ TEST_CASE("attention record: a page, a drawing, a picture, by the path's ending"
   write_attention(dir / "a.svg", "Title", {s});
   const std::string svg = test::read_file(dir / "a.svg");
   CHECK(svg.starts_with("<svg xmlns"));
+  CHECK(svg.find("colour scale") != svg.npos);
   for (const char* title : {"Cross, layer 1, mean", "Cross, layer 2, mean", ">Alignment<"})
     CHECK(svg.find(title) != svg.npos);
   write_attention(dir / "a.png", "Title", {s});

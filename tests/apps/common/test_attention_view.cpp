@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <regex>
+#include <set>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention_parts.h"
 #include "tern/apps/common/html.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
@@ -46,7 +47,7 @@ std::string markup_fault(const std::string& text) {
   size_t tags = 0;
   for (std::sregex_iterator it(text.begin(), text.end(), kTag), end; it != end; ++it, ++tags) {
     const std::string name = (*it)[2];
-    if ((*it)[4].length() > 0 || name == "img" || name == "br") continue;
+    if ((*it)[4].length() > 0 || name == "img" || name == "br" || name == "input") continue;
     if ((*it)[1].length() == 0) {
       open.push_back(name);
     } else if (open.empty() || open.back() != name) {
@@ -76,6 +77,8 @@ std::vector<Cell> cells(const std::string& svg) {
   }
   return out;
 }
+
+std::string attention_svg(const AttentionMatrix& m) { return draw_attention(m, true).svg; }
 
 // One row of weights.
 AttentionMatrix strip(std::vector<float> weights) {
@@ -162,30 +165,44 @@ TEST_CASE("attention svg: empty and very large matrices, wrong counts") {
   CHECK(contains(attention_svg({"nothing", {}, {}, {}}), "no weights"));
   CHECK(markup_fault(attention_svg({"", {"a"}, {}, {}})) == "");
   const std::string large = attention_svg(uniform(300, 300, 1, 1, 1));
-  CHECK(count(large, "<image ") == 1);
+  CHECK(count(large, "<image ") == 1);  // cells that say what they are would take too much room
   CHECK(cells(large).empty());
   CHECK_THROWS_WITH_AS(attention_svg({"cross", {"a", "b"}, {"x"}, {1}}),
                        doctest::Contains("1 weights for 1 rows and 2 columns"), Error);
 }
 
-TEST_CASE("attention page: averages over heads, a grid, every head") {
+TEST_CASE("attention page: averages over heads, and a grid whose heads a click makes large") {
   AttentionSentence s{"a <b> & c", "x \"y\"", "score <-1>", {{"Cross & more", {}}}};
   for (int64_t layer : {2, 1})
     for (int64_t head : {1, 2, 3})
       s.groups[0].matrices.push_back(
           uniform(4, 5, static_cast<float>(layer * head) / 10, layer, head));
-  const std::string page = attention_page("Attention <1>", {s});
+  const std::string page = attention_page({s, s});
   CHECK(markup_fault(page) == "");
-  CHECK(count(page, "<img ") == 6);
-  CHECK(count(page, "<svg ") == 2 + 6 + 1);  // and the scale
+  CHECK(count(page, "<svg ") == 2 * (2 + 6) + 1);  // and the scale
   const auto averages = cells(page);
-  REQUIRE(averages.size() == 2 * 20);
+  REQUIRE(averages.size() == 2 * 2 * 20);
   for (size_t i = 0; i < 20; ++i) {  // layers in order
     CHECK(contains(averages[i].title, ": 0.200"));
     CHECK(contains(averages[20 + i].title, ": 0.400"));
   }
   CHECK(page.find("<th>layer 1") < page.find("<th>layer 2"));
-  CHECK(count(page, "<th>head ") == 3);
+  CHECK(count(page, "<th>head ") == 2 * 3);
+  // Each head is a link to itself, which is its own on the page.
+  static const std::regex kLink(
+      "class=\"zoom\" id=\"([^\"]*)\" href=\"#([^\"]*)\" title=\"([^\"]*)");
+  std::set<std::string> ids;
+  for (std::sregex_iterator it(page.begin(), page.end(), kLink), end; it != end; ++it) {
+    CHECK((*it)[1] == (*it)[2]);
+    ids.insert((*it)[1]);
+  }
+  CHECK(ids.size() == 2 * 6);
+  CHECK(count(page, "title=\"layer 2, head 3\"") == 2);
+  CHECK(count(page, "class=\"close\" href=\"#close\"") == 2 * 6);
+  CHECK_FALSE(contains(page, "id=\"close\""));
+  // The small picture shows 5 x 4 cells of 26 pixels; names and title lie around them.
+  CHECK(count(page, "width=\"96\" height=\"77\" viewBox=\"") == 2 * 6);
+  CHECK(count(page, " 130 104\" style=\"--x:") == 2 * 6);
   CHECK(contains(page, "a &lt;b&gt; &amp; c"));
   CHECK(contains(page, "Cross &amp; more"));
   CHECK(contains(page, "score &lt;-1&gt;"));
@@ -193,19 +210,19 @@ TEST_CASE("attention page: averages over heads, a grid, every head") {
 
 TEST_CASE("attention page: alignments, no weights, heads that do not match") {
   const AttentionSentence alignment{"s", "t", "", {{"Alignment", {any_script()}}}};
-  const std::string page = attention_page("one", {alignment, alignment, {}});
+  const std::string page = attention_page({alignment, alignment, {}});
   CHECK(markup_fault(page) == "");
   CHECK(cells(page).size() == 80);
-  CHECK(!contains(page, "<img"));  // a single head needs no grid
+  CHECK(!contains(page, "<table"));  // a single head needs no grid
   CHECK(count(page, "<details") == 3);
   CHECK(count(page, " open>") == 1);
-  CHECK(markup_fault(attention_page("none", {})) == "");
+  CHECK(markup_fault(attention_page({})) == "");
   const AttentionSentence empty{
       "s", "", "", {{"None", {}}, {"Cross", {uniform(0, 3, 0, 1, 1), uniform(0, 3, 0, 1, 2)}}}};
-  CHECK(markup_fault(attention_page("empty", {empty})) == "");
+  CHECK(markup_fault(attention_page({empty})) == "");
   const AttentionSentence wrong{
       "s", "t", "", {{"Cross", {uniform(2, 3, 0, 1, 1), uniform(3, 2, 0, 1, 2)}}}};
-  CHECK_THROWS_WITH_AS(attention_page("wrong", {wrong}),
+  CHECK_THROWS_WITH_AS(attention_page({wrong}),
                        doctest::Contains("3 x 2 weights, but \"layer 1, head 1\""), Error);
 }
 
@@ -221,7 +238,7 @@ TEST_CASE("attention page: 6 layers of 8 heads for 20 tokens stay below two mega
     }
     s.groups.push_back(group);
   }
-  CHECK(attention_page("size", {s}).size() < 2'000'000);
+  CHECK(attention_page({s}).size() < 2'000'000);
 }
 
 TEST_CASE("attention text: weights stand below their tokens") {

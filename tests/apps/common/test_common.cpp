@@ -113,16 +113,15 @@ TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
     }
 }
 
-TEST_CASE("colours of the diverging scale") {
-  uint8_t blue[3], white[3], red[3], grey[3];
-  diverging_color(-1, blue);
-  diverging_color(0, white);
-  diverging_color(7, red);
-  diverging_color(std::nan(""), grey);
-  CHECK(blue[2] > blue[0]);
-  CHECK(white[0] == white[2]);
-  CHECK(red[0] > red[2]);
-  CHECK(grey[0] == 160);
+TEST_CASE("colours of the scales: white is nothing, grey is NaN, beyond the ends is the end") {
+  const Rgb blue = diverging_color(-1), red = diverging_color(7);
+  CHECK(blue.blue > blue.red);
+  CHECK(red.red > red.blue);
+  CHECK(hex(diverging_color(0)) == "#ffffff");
+  CHECK(hex(weight_color(0)) == "#ffffff");
+  CHECK(hex(weight_color(1)) == hex(weight_color(5)));
+  CHECK(hex(diverging_color(std::nan(""))) == "#a0a0a0");
+  CHECK(hex(weight_color(std::nan(""))) == "#a0a0a0");
 }
 
 TEST_CASE("pictures become PNG files of the right size") {

@@ -10,9 +10,11 @@
 #include "tern/apps/common/color.h"
 #include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/machine.h"
+#include "tern/apps/common/metric_text.h"
 #include "tern/apps/common/page_style.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
@@ -42,13 +44,36 @@ RunSummary some_run(bool with_steps) {
     run.epochs.push_back({.epoch = e,
                           .metrics = {{"train_loss", 1.0 / static_cast<double>(e)},
                                       {"valid_loss", 2.0},
+                                      {"valid_words", 0.1 * static_cast<double>(e)},
                                       {"never", std::nan("")}},
                           .lr = 0.1,
+                          .seconds = 61,
                           .steps = with_steps ? 4 * e : 0});
   for (int64_t s = 1; with_steps && s <= 12; ++s)
     run.steps.push_back({s, 1, 0.01 * static_cast<double>(s), 3});
   run.best = 2;
   return run;
+}
+
+RunPage some_page() {
+  return {.columns = {{"train_loss", "", 1}, {"valid_loss"}, {"valid_words"}, {"never"}},
+          .measured_on = "some <set>",
+          .unit = "tokens",
+          .loss = {.title = "Loss", .lines = {{"train_loss", "", 2}, {"valid_loss", "held"}}},
+          .charts = {{.title = "More", .lines = {{"valid_loss"}}},
+                     {.title = "Never", .lines = {{"never"}}},
+                     {.title = "Nothing", .lines = {{"no_such"}}}},
+          .more_results = {{"tested", {{"valid_words", .555}}}},
+          .sections = {{"A section<", "<p>here</p>\n"}, {"Left out", ""}}};
+}
+
+// The heights of a chart's points.
+std::vector<double> heights(const std::string& chart) {
+  static const std::regex kPoint("[0-9.]+,([-0-9.]+) ");
+  std::vector<double> out;
+  for (std::sregex_iterator it(chart.begin(), chart.end(), kPoint), end; it != end; ++it)
+    out.push_back(std::stod((*it)[1]));
+  return out;
 }
 
 struct Toy {
@@ -66,12 +91,6 @@ TEST_CASE("pages: contrast as WCAG 2.1 defines it") {
   CHECK(hex({1, 171, 255}) == "#01abff");
   CHECK(hex(mix({0, 0, 0}, {200, 100, 0}, .5)) == "#643200");
   CHECK(hex(mix({0, 0, 0}, {200, 100, 0}, 7)) == "#c86400");
-  for (int r = 0; r < 256; r += 15)
-    for (int g = 0; g < 256; g += 15)
-      for (int b = 0; b < 256; b += 15) {
-        const Rgb c = {static_cast<uint8_t>(r), static_cast<uint8_t>(g), static_cast<uint8_t>(b)};
-        CHECK(contrast(c, readable_on(c)) >= 4.5);
-      }
 }
 
 TEST_CASE("pages: text and lines can be told from light and dark paper") {
@@ -139,20 +158,100 @@ TEST_CASE("chart: of many points the least and the largest of each part are draw
   Series s{"x", {}, {}};
   for (int i = 0; i < 20000; ++i) {
     s.x.push_back(i);
-    s.y.push_back(i == 7777 ? 50 : i == 12345 ? -50 : std::sin(i));
+    s.y.push_back(i == 7777 ? 5 : i == 12345 ? -5 : std::sin(i));
   }
   const std::string chart = line_chart({s}, {});
   CHECK(chart.size() < 15000);
   CHECK_FALSE(contains(chart, "<circle"));
-  const std::regex point("([0-9.]+),([0-9.]+) ");
-  double low = 1e9, high = -1e9;
-  for (std::sregex_iterator it(chart.begin(), chart.end(), point), end; it != end; ++it) {
-    low = std::min(low, std::stod((*it)[2]));
-    high = std::max(high, std::stod((*it)[2]));
+  CHECK_FALSE(contains(chart, "beyond"));
+  const std::vector<double> y = heights(chart);
+  // The peaks, on a sheet from 28 (6) to 240 (-6).
+  CHECK(*std::min_element(y.begin(), y.end()) == doctest::Approx(45.7).epsilon(0.01));
+  CHECK(*std::max_element(y.begin(), y.end()) == doctest::Approx(222.3).epsilon(0.01));
+}
+
+TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
+  Series s{"norm <x>", {}, {}};
+  for (int i = 0; i < 200; ++i) {
+    s.x.push_back(i);
+    s.y.push_back(i == 50 ? 6000 : i == 60 ? -700 : 1 + .1 * std::sin(i));
   }
-  // The spikes, on a sheet from 28 (60) to 240 (-60).
-  CHECK(low == doctest::Approx(45.7).epsilon(0.01));
-  CHECK(high == doctest::Approx(222.3).epsilon(0.01));
+  const std::string chart = line_chart({s}, {.title = "Norm", .logs = true});
+  const std::string plain = chart.substr(0, chart.find("<svg class=\"logarithmic"));
+  CHECK(contains(plain, ">2 points beyond: down to -700 up to 6000</text>"));
+  CHECK(contains(plain, "<title>norm &lt;x&gt; 50: 6000</title></path>"));
+  CHECK(contains(plain, "<title>norm &lt;x&gt; 60: -700</title></path>"));
+  CHECK(count(plain, "</path>") == 2);
+  std::vector<double> y = heights(plain);
+  for (const double v : y) CHECK((v >= 28 && v <= 240));  // on the sheet, from .8 to 1.2
+  std::sort(y.begin(), y.end());
+  CHECK(y[y.size() - 2] - y[1] > 90);  // waves of .2 on a sheet of 212 pixels for .4
+  // The logarithmic sheet shows it.
+  CHECK_FALSE(contains(chart.substr(plain.size()), "beyond"));
+  // A fall from a high start is no spike, nor is the largest of a few points.
+  Series fall{"loss", {}, {}};
+  for (int i = 1; i <= 200; ++i) fall.x.push_back(i), fall.y.push_back(i < 20 ? 600 / i : 1);
+  CHECK_FALSE(contains(line_chart({fall}, {}), "beyond"));
+  CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3, 4}, {1, 900, 1, 1}}}, {}), "beyond"));
+}
+
+TEST_CASE("chart: a constant, or one point, has few ticks with short labels") {
+  for (const double v : {1e-4, 3e-4, 5e-7, 7.0, 250000.0, -2.0}) {
+    CAPTURE(v);
+    const std::string chart = line_chart({{"rate", {1, 2, 3}, {v, v, v * (1 + 1e-9)}}}, {});
+    const std::regex tick("text-anchor=\"end\">([^<]*)</text>");
+    size_t ticks = 0;
+    for (std::sregex_iterator it(chart.begin(), chart.end(), tick), end; it != end; ++it, ++ticks)
+      CHECK((*it)[1].length() <= 7);
+    CHECK(ticks >= 3);
+    CHECK(ticks <= 8);
+    CHECK(contains(chart, ">0</text>"));  // so that it does not look like a change
+  }
+  CHECK(contains(line_chart({{"rate", {1, 2}, {2e-5, 2e-5}}}, {}), ">2e-5</text>"));
+  const std::string one = line_chart({{"loss", {1}, {.5}}}, {.whole_x = true});
+  const std::regex across("text-anchor=\"middle\">([^<]+)</text>");
+  std::vector<std::string> ticks;
+  for (std::sregex_iterator it(one.begin(), one.end(), across), end; it != end; ++it)
+    ticks.push_back((*it)[1]);
+  CHECK(ticks == std::vector<std::string>{"1"});
+}
+
+TEST_CASE("chart: sheets for each axis, and buttons that choose one") {
+  const Series a{"a", {1, 2}, {3, 4}}, b{"a", {10, 20}, {3, 4}}, c{"a", {.5, 1}, {3, 4}};
+  const std::string chart =
+      axes_chart({{"epoch", true, {a}}, {"minutes", false, {c}}, {"step", true, {b}}},
+                 {.title = "t", .logs = true});
+  for (const char* sheet : {"plain axis0", "logarithmic axis0", "plain axis2", "logarithmic axis1"})
+    CHECK(count(chart, fmt::format("<svg class=\"{}\"", sheet)) == 1);
+  CHECK(contains(chart.substr(chart.find("plain axis1")), ">0.5</text>"));
+  CHECK(count(chart, ">minutes</text>") == 2);
+  CHECK_FALSE(contains(line_chart({a}, {}), "axis0"));
+  const std::string choice = axis_choice({"epochs", "<time>", "steps"});
+  CHECK(count(choice, "type=\"radio\"") == 3);
+  CHECK(count(choice, " checked>") == 1);
+  CHECK(contains(choice, "<label for=\"axis1\">&lt;time&gt;</label>"));
+  CHECK(contains(page_style(), "#axis1:checked ~ * :is(.axis0, .axis2)"));
+  CHECK_THROWS_AS(axis_choice({"one"}), Error);
+}
+
+TEST_CASE("chart: no chart stands alone in the last row") {
+  const std::regex rule("--columns([2-4]):([1-4]);--first[2-4]:([12]);");
+  for (size_t n = 1; n <= 30; ++n) {
+    const std::string grid = chart_grid(std::vector<std::string>(n, "<figure/>"));
+    CHECK(count(grid, "<figure/>") == n);
+    size_t rooms = 0;
+    for (std::sregex_iterator it(grid.begin(), grid.end(), rule), end; it != end; ++it, ++rooms) {
+      const size_t room = std::stoul((*it)[1]), columns = std::stoul((*it)[2]),
+                   first = std::stoul((*it)[3]);
+      CHECK(columns <= room);
+      CHECK(first <= columns);
+      if (n > 1) CHECK((columns > 1 && (n + first - 1) % columns != 1));
+      if (n >= 12 && n <= 13) CHECK(columns >= (n == 12 ? room : 2));
+    }
+    CHECK(rooms == 3);
+  }
+  CHECK(chart_grid({}).empty());
+  CHECK(count(chart_grid({"", "<figure/>", ""}), "<figure/>") == 1);
 }
 
 TEST_CASE("chart: nothing but zeros stands on the ground") {
@@ -180,13 +279,45 @@ TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
   CHECK(count(map, ">30</text>") == 1);
   CHECK_FALSE(contains(map, ">40</text>"));
   const Bitmap tall{2, 100, std::vector<uint8_t>(600)};
-  CHECK(contains(html_map(tall, 9, "t", 3), "width=\"18\" height=\"300\""));
-  CHECK(contains(html_map(tall, 9, "t"), "width=\"18\" height=\"900\""));
+  CHECK(
+      contains(draw_matrix(tall, {.cell = 9, .row_height = 3}).svg, "width=\"18\" height=\"300\""));
+  CHECK(contains(draw_matrix(tall, {.cell = 9}).svg, "width=\"18\" height=\"900\""));
   CHECK(count(html_heatmap({1}, 1, 1, 1, 4, "one"), ">0</text>") == 2);
   CHECK_THROWS_AS(html_heatmap({1, 2}, 1, 1, 1, 1, ""), Error);
   const std::string bar = heatmap_bar(0.25);
   for (const char* tick : {">-0.25</text>", ">-0.125</text>", ">0</text>", ">0.25</text>"})
     CHECK(contains(bar, tick));
+  // What is drawn on white is turned on dark pages, and white is then not lighter than the page.
+  CHECK(contains(map, "class=\"map ticks turned\""));
+  CHECK(contains(bar, "class=\"bar turned\""));
+  const std::string style = page_style();
+  const std::string dark = style.substr(style.find("prefers-color-scheme: dark"));
+  CHECK(
+      contains(dark, ".turned { filter: invert(.92) hue-rotate(180deg); mix-blend-mode: lighten"));
+  for (const uint8_t channel :
+       {kDarkTheme.paper.red, kDarkTheme.paper.green, kDarkTheme.paper.blue})
+    CHECK(std::floor(255 * (1 - .92)) <= channel);
+}
+
+TEST_CASE("pages: the maps of each layer before and after training have one scale") {
+  auto maps = [](float most) {
+    return models::Heatmaps{"Title",
+                            "Rows & columns.",
+                            {{"Layer 1",
+                              tensor({0, most, 0, 0}, {2, 1, 2}, DType::f32),
+                              {"head <1>", "head 2"},
+                              "mean of the heads"}}};
+  };
+  const std::string s = html_layer_maps(maps(1), maps(-4));
+  CHECK(contains(s, "Rows &amp; columns."));
+  CHECK(count(s, "<figcaption>") == 2 * 3);
+  for (const char* caption : {"before training, head &lt;1&gt;", "after training, head 2",
+                              "before training, mean of the heads", "after training, mean of"})
+    CHECK(count(s, fmt::format("<figcaption>{}", caption)) == 1);
+  CHECK(contains(s, ">-4</text>"));
+  CHECK(contains(s, ">4</text>"));
+  CHECK_FALSE(contains(s, ">0.5</text>"));
+  CHECK(html_layer_maps({}, {}).empty());
 }
 
 TEST_CASE("attention page: more than a hundred sentences stay below two megabytes") {
@@ -209,11 +340,11 @@ TEST_CASE("attention page: more than a hundred sentences stay below two megabyte
   for (const size_t n : {120, 1500}) {
     std::vector<AttentionSentence> sentences;
     for (size_t i = 0; i < n; ++i) sentences.push_back(sentence(n > 500 ? 6 : 22, i));
-    const std::string page = html_page("many", attention_page("Attention", sentences));
+    const std::string page = html_page("many", attention_page(sentences));
     CHECK(page.size() < 2'000'000);
     CHECK(page.size() > 1'000'000);  // the room is used
     for (size_t i = 0; i < n; ++i) CHECK(contains(page, fmt::format(">target {}<", i)));
-    CHECK(contains(page, "Every head with its tokens"));  // the first has everything
+    CHECK(contains(page, "every head with its tokens"));  // the first has everything
     CHECK(contains(page, "To keep the page small"));
     const size_t second = page.find(">source 1<");
     if (n == 120) {
@@ -229,68 +360,99 @@ TEST_CASE("attention page: more than a hundred sentences stay below two megabyte
   // Texts alone that are too much for a page.
   std::vector<AttentionSentence> texts(3000,
                                        {std::string(900, 's'), std::string(900, 't'), "", {}});
-  const std::string page = attention_page("Attention", texts);
+  const std::string page = attention_page(texts);
   CHECK(page.size() < 1'950'000);
   CHECK(contains(page, " more sentences have no room on this page."));
   // Few ones are as they were.
-  CHECK_FALSE(contains(attention_page("few", {sentence(5, 1), sentence(5, 2)}), "To keep"));
+  CHECK_FALSE(contains(attention_page({sentence(5, 1), sentence(5, 2)}), "To keep"));
 }
 
 TEST_CASE("run page: command, version, date, facts and settings, escaped") {
-  const std::string head = page_head(some_run(true));
+  const std::string page = run_page(some_run(true), some_page());
   for (const char* part :
-       {"A &lt;title&gt;", "a &amp; b", "<code>lm train --out &#39;&lt;x&gt;&#39;</code>",
-        "2026-01-02 03:04:05 UTC, tern 0.1.0", "gone on by", "lm train --resume x"})
-    CHECK(contains(head, part));
-  const std::string settings = settings_table(some_run(true));
-  CHECK(contains(settings, "<td>model.dim</td><td><code>&lt;64&gt;</code></td>"));
-  CHECK(settings.starts_with("<details>"));
-  CHECK(settings_table(RunSummary{}).empty());
-  CHECK(contains(page_head(RunSummary{}), "</table>"));
+       {"<h1>A &lt;title&gt;</h1>", "a &amp; b", "<code>lm train --out &#39;&lt;x&gt;&#39;</code>",
+        "2026-01-02 03:04:05 UTC, tern 0.1.0", "resumed by", "lm train --resume x",
+        "<td>model.dim</td><td><code>&lt;64&gt;</code></td>"})
+    CHECK(contains(page, part));
+  const std::string empty = run_page(RunSummary{}, some_page());
+  CHECK(contains(empty, "</html>"));
+  CHECK_FALSE(contains(empty, "All settings"));
 }
 
 TEST_CASE("run page: the machines are those of the starts, not that which writes the page") {
   RunSummary run = some_run(true);
   run.facts.emplace_back("machine", "a third");
-  CHECK(contains(page_head(run), "<td>machine</td><td>a third</td>"));  // records of old
+  const auto page = [&] { return run_page(run, some_page()); };
+  CHECK(contains(page(), "<td>machine</td><td>a third</td>"));  // records of old
   run.record.starts[0].machine = "the <first>";
-  CHECK(contains(page_head(run), "a third"));
+  CHECK(contains(page(), "a third"));
   run.record.starts[1].machine = "another";
-  const std::string head = page_head(run);
-  CHECK_FALSE(contains(head, "a third"));
-  CHECK(contains(head, "03:04:05 UTC, tern 0.1.0<br>the &lt;first&gt;</td>"));
-  CHECK(contains(head, "00:00:00 UTC, tern 0.2.0<br>another</td>"));
+  CHECK_FALSE(contains(page(), "a third"));
+  CHECK(contains(page(), "03:04:05 UTC, tern 0.1.0<br>the &lt;first&gt;</td>"));
+  CHECK(contains(page(), "00:00:00 UTC, tern 0.2.0<br>another</td>"));
 }
 
 TEST_CASE("run page: loss, rate and norm by step; by epoch where the log is of old") {
-  const MetricChart loss{.title = "Loss",
-                         .lines = {{"train", "train_loss", 2}, {"validation", "valid_loss"}}};
-  const std::vector<MetricChart> more = {{.title = "More", .lines = {{"v", "valid_loss"}}},
-                                         {.title = "Never", .lines = {{"n", "never"}}},
-                                         {.title = "Nothing", .lines = {{"n", "no_such"}}}};
-  const std::string steps = run_charts(some_run(true), loss, more);
+  const std::string steps = run_page(some_run(true), some_page());
   for (const char* part : {">Loss</text>", ">Learning rate</text>", ">Norm of the gradient",
-                           ">step</text>", "<title>train 1: 2</title>", "<title>rate 12: 0.12<",
-                           "<title>validation 8: 2</title>", ">More</text>"})
+                           ">step</text>", "<title>training loss 1: 2</title>",
+                           "<title>rate 12: 0.12<", "<title>held 8: 2</title>", ">More</text>"})
     CHECK(contains(steps, part));
   CHECK_FALSE(contains(steps, "Never"));
   CHECK_FALSE(contains(steps, "Nothing"));
-  const std::string epochs = run_charts(some_run(false), loss, more);
-  CHECK(contains(epochs, "<title>train 2: 1</title>"));
+  const std::string epochs = run_page(some_run(false), some_page());
+  CHECK(contains(epochs, "<title>training loss 2: 1</title>"));
   CHECK(contains(epochs, "Learning rate"));
   CHECK_FALSE(contains(epochs, "Norm of the gradient"));
   CHECK_FALSE(contains(epochs, ">step</text>"));
-  CHECK(contains(run_charts(RunSummary{}, loss, more), "</div>"));
 }
 
-TEST_CASE("run page: the table of epochs is folded, the best one bold") {
-  const std::string table = epoch_table(
-      some_run(true),
-      {{"loss", "train_loss", 2}, {"never", "never"}, {"x", "valid_loss", 0, 50, "%"}}, "tokens");
-  CHECK(table.starts_with("<details><summary>Every epoch</summary>"));
-  CHECK(contains(table, "<tr class=\"best\"><td>2</td><td>0.50</td><td>-</td><td>100%</td>"));
+TEST_CASE("run page: results, contents and sections come first, every epoch last and folded") {
+  RunSummary run = some_run(true);
+  const std::string page = run_page(run, some_page());
+  CHECK(contains(page,
+                 "<nav>\n<a href=\"#results\">Results</a>\n<a href=\"#training\">Training</a>\n"
+                 "<a href=\"#a-section-\">A section&lt;</a>\n<a href=\"#numbers\">"));
+  CHECK(contains(page, "<h2 id=\"a-section-\">A section&lt;</h2>\n<p>here</p>"));
+  CHECK_FALSE(contains(page, "Left out"));
+  // The last and the best epoch, in what was measured on validation; and what stands behind them.
+  const std::string results = page.substr(page.find("id=\"results\""));
+  CHECK(contains(results, "<tr><th></th><th>loss</th><th>words right</th></tr>"));
+  CHECK(
+      contains(results, "<tr><td>last epoch, some &lt;set&gt;</td><td>2.0000</td><td>30.0%</td>"));
+  CHECK(contains(results, "<tr><td>best epoch (2), some &lt;set&gt;</td><td>2.0000</td><td>20.0%"));
+  CHECK(contains(results, "<tr><td>tested</td><td>-</td><td>55.5%</td></tr>"));
+  CHECK(contains(results, "<p>3 epochs in 3:03.</p>"));
+  const std::string table = page.substr(page.find("<summary>Every epoch"));
+  CHECK(
+      contains(table, "<th>training loss</th><th>validation loss</th><th>validation words right"));
+  CHECK(
+      contains(table, "<tr class=\"best\"><td>2</td><td>0.5000</td><td>2.0000</td><td>20.0%</td>"));
   CHECK(count(table, "class=\"best\"") == 1);
   CHECK(contains(table, "<th>tokens/s</th>"));
+  CHECK_FALSE(contains(table, "<th>never"));  // no column of dashes
+
+  run.best = 3;  // the last epoch is not said twice
+  CHECK_FALSE(contains(run_page(run, some_page()), "last epoch"));
+  RunPage trained = some_page();  // without a validation
+  trained.columns = {{"train_loss"}, {"never"}, {"lr"}};
+  trained.more_results.clear();
+  CHECK(contains(run_page(run, trained),
+                 "<tr><th></th><th>loss</th></tr>\n<tr><td>best epoch (3), "
+                 "training</td><td>0.3333</td></tr>"));
+}
+
+TEST_CASE("metrics: what they are called and how they are written") {
+  CHECK(metric_text("valid_top1").title() == "validation top-1");
+  CHECK(metric_text("test_top5").write(.61353) == "61.35%");
+  CHECK(metric_text("train_bits_per_byte").title() == "training bits per byte");
+  CHECK(metric_text("valid_bleu").write(27.943) == "27.94");
+  CHECK(metric_text("valid_ppl").write(NAN) == "-");
+  CHECK(metric_text("my_own").title() == "my own");
+  for (const char* larger : {"test_top1", "valid_bleu", "valid_words", "valid_pairs"})
+    CHECK(metric_text(larger).larger);
+  for (const char* smaller : {"test_loss", "valid_ppl", "wrong_bits", "bits_per_sequence", "odd"})
+    CHECK_FALSE(metric_text(smaller).larger);
 }
 
 TEST_CASE("run record: a command line as a shell takes it") {
@@ -319,7 +481,9 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})");
   REQUIRE(loop.run() == train::Outcome::finished);
   record_start(loop, "toy", "toy --resume y", R"({"lr":0.1})");
+  record_tested(loop, {{"test_top1", 0.5}, {"test_loss", std::nan("")}});
   const RunRecord r = *load_run_record(loop.folder());
+  CHECK(r.tested == train::Metrics{{"test_top1", 0.5}});
   CHECK(r.program == "toy");
   REQUIRE(r.starts.size() == 2);
   CHECK(r.starts[0].command == "toy --lr \xEF\xBF\xBD");

@@ -281,12 +281,12 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     CHECK(epochs == 4);
     const std::string report = read_file(folder + "/report.html");
     const bool gmlp = model == "gmlp";
-    for (const char* part : {"Bits a byte", "Texts", gmlp ? "Spatial weights" : "Self-attention",
-                             gmlp ? "at the start" : "head 4"})
+    for (const char* part : {"Bits per byte", "Texts", gmlp ? "Spatial weights" : "Self-attention",
+                             gmlp ? "before training" : "head 4"})
       CHECK(report.find(part) != std::string::npos);
 
     test::check_run_files(folder, "lm train <x>", gmlp ? "Spatial weights/" : "attention/");
-    CHECK(test::contains(report, "<h1>Attention</h1>") == !gmlp);
+    CHECK(test::contains(report, "<h2 id=\"attention\">Attention</h2>") == !gmlp);
 
     o = {};
     o.model = folder;

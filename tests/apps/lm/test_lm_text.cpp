@@ -550,7 +550,7 @@ TEST_CASE("lm: every family has the weights it says; the report shows what a mod
   report.after.maps[0].labels = {"head <1>", "head 2"};
   const std::string page = make_report(report);
   for (const char* part : {"A &lt;title&gt;", "&lt;two&gt;", "Rows &amp; columns.", "Layer 1",
-                           "at the start", "after training, head &lt;1&gt;", "Self-attention"})
+                           "before training", "after training, head &lt;1&gt;", "Self-attention"})
     CHECK(page.find(part) != std::string::npos);
 }
 
