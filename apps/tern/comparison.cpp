@@ -3,14 +3,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
+#include "tern/apps/common/metric_text.h"
+#include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
@@ -19,180 +23,236 @@ namespace tern::apps::program {
 namespace {
 
 constexpr const char* kGenerator = "tern report";
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-using Numbers = std::function<Series(const Run&)>;
+using Runs = std::vector<const Run*>;
 
-// A chart of those runs that have the numbers; nothing unless they can be compared.
-std::string chart(const std::vector<Run>& runs, const ChartOptions& options,
-                  const Numbers& numbers) {
-  std::vector<Series> lines;
-  size_t filled = 0;
-  for (const Run& run : runs) {  // all of them, so that each has the same colour everywhere
-    lines.push_back(numbers(run));
-    lines.back().name = run.name;
-    filled += std::any_of(lines.back().y.begin(), lines.back().y.end(),
-                          [](double y) { return std::isfinite(y); });
+// What charts have across.
+enum class Axis { epochs, time, steps };
+constexpr Axis kAxes[] = {Axis::epochs, Axis::time, Axis::steps};
+
+// Seconds or, of longer runs, minutes or hours.
+struct TimeUnit {
+  const char* name;
+  double seconds;
+};
+
+double seconds_of(const Run& run) {
+  double seconds = 0;
+  for (const train::EpochRecord& e : run.log.epochs) seconds += e.seconds;
+  return seconds;
+}
+
+TimeUnit time_unit(const Runs& runs) {
+  constexpr double kMost = 120;  // of a smaller unit
+  double longest = 0;
+  for (const Run* run : runs) longest = std::max(longest, seconds_of(*run));
+  if (longest > kMost * 60) return {"hours", 3600};
+  return longest > kMost ? TimeUnit{"minutes", 60} : TimeUnit{"seconds", 1};
+}
+
+// Where the ends of epochs lie on the axis, from the start of the run on.
+std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) {
+  std::vector<double> ends = {0};
+  double seconds = 0;
+  for (const train::EpochRecord& e : run.log.epochs) {
+    seconds += e.seconds;
+    ends.push_back(axis == Axis::epochs  ? static_cast<double>(e.epoch)
+                   : axis == Axis::steps ? static_cast<double>(e.steps)
+                                         : seconds / unit.seconds);
   }
-  return filled < std::min<size_t>(runs.size(), 2) ? "" : line_chart(lines, options);
+  return ends;
 }
 
-std::string step_chart(const std::vector<Run>& runs, const std::string& title,
+// Where a step lies, if epochs pass evenly; NaN behind the last epoch that is closed.
+double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
+  const std::vector<train::EpochRecord>& epochs = run.log.epochs;
+  const auto at = std::find_if(epochs.begin(), epochs.end(),
+                               [&](const train::EpochRecord& e) { return e.steps >= step; });
+  if (at == epochs.end()) return kNaN;
+  const auto i = static_cast<size_t>(at - epochs.begin());
+  const int64_t before = i == 0 ? 0 : epochs[i - 1].steps;
+  return ends[i] + (ends[i + 1] - ends[i]) * static_cast<double>(step - before) /
+                       static_cast<double>(at->steps - before);
+}
+
+// The line of a run: its x are made of `ends`.
+using Line = std::function<Series(const Run&, Axis, const std::vector<double>& ends)>;
+
+// Of those that have the numbers; nothing unless they can be compared.
+std::string chart(const Runs& runs, const std::string& title, bool percent, const Line& line) {
+  const TimeUnit unit = time_unit(runs);
+  std::vector<ChartAxis> axes;
+  size_t filled = 0;
+  for (const Axis axis : kAxes) {
+    axes.push_back({axis == Axis::epochs  ? "epoch"
+                    : axis == Axis::steps ? "step"
+                                          : unit.name,
+                    axis != Axis::time,
+                    {}});
+    filled = 0;
+    for (const Run* run : runs) {  // all of them, so that each has the same colour everywhere
+      axes.back().series.push_back(line(*run, axis, epoch_ends(*run, axis, unit)));
+      axes.back().series.back().name = run->name;
+      const std::vector<double>& y = axes.back().series.back().y;
+      filled += std::any_of(y.begin(), y.end(), [](double v) { return std::isfinite(v); });
+    }
+  }
+  if (filled < std::min<size_t>(runs.size(), 2)) return "";
+  return axes_chart(axes, {.title = title, .percent = percent, .logs = !percent});
+}
+
+std::string step_chart(const Runs& runs, const std::string& title,
                        double train::StepRecord::*number) {
-  return chart(runs, {.title = title, .x_label = "step", .whole_x = true, .logs = true},
-               [=](const Run& run) {
-                 Series s;
-                 for (const train::StepRecord& r : run.log.steps) {
-                   s.x.push_back(static_cast<double>(r.step));
-                   s.y.push_back(r.*number);
-                 }
+  return chart(runs, title, false, [=](const Run& run, Axis axis, const std::vector<double>& ends) {
+    Series s;
+    for (const train::StepRecord& r : run.log.steps) {
+      s.x.push_back(axis == Axis::steps ? static_cast<double>(r.step)
+                                        : place_of(r.step, run, ends));
+      s.y.push_back(r.*number);
+    }
+    return s;
+  });
+}
+
+std::string epoch_chart(const Runs& runs, const std::string& metric) {
+  const MetricText text = metric_text(metric);
+  std::string title = text.title();
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  return chart(runs, title, text.percent,
+               [&](const Run& run, Axis, const std::vector<double>& ends) {
+                 Series s{"", {ends.begin() + 1, ends.end()}, {}};
+                 for (const train::EpochRecord& e : run.log.epochs)
+                   s.y.push_back(e.has(metric) ? e[metric] : kNaN);
                  return s;
                });
 }
 
-std::string epoch_chart(const std::vector<Run>& runs, const std::string& metric) {
-  return chart(runs, {.title = metric, .x_label = "epoch", .whole_x = true, .logs = true},
-               [&](const Run& run) {
-                 Series s;
-                 for (const train::EpochRecord& e : run.log.epochs) {
-                   s.x.push_back(static_cast<double>(e.epoch));
-                   s.y.push_back(e.has(metric) ? e[metric] : NAN);
-                 }
-                 return s;
-               });
-}
-
-// The metrics of all runs: those of validation and test first.
-std::vector<std::string> metrics_of(const std::vector<Run>& runs) {
+// The metrics of these runs: those of validation and test first. Runs of earlier versions have one
+// that repeats another, of the best epoch so far.
+std::vector<std::string> metrics_of(const Runs& runs) {
   std::set<std::string> names;
-  for (const Run& run : runs)
-    for (const train::EpochRecord& e : run.log.epochs)
+  for (const Run* run : runs) {
+    for (const train::EpochRecord& e : run->log.epochs)
       for (const auto& metric : e.metrics) names.insert(metric.first);
+    for (const auto& metric : run->record.tested) names.insert(metric.first);
+  }
+  names.erase("best_top1");
   std::vector<std::string> out(names.begin(), names.end());
   std::stable_partition(out.begin(), out.end(),
                         [](const std::string& name) { return !name.starts_with("train_"); });
   return out;
 }
 
-std::string curves(const std::vector<Run>& runs) {
-  std::string s = step_chart(runs, "Loss in training", &train::StepRecord::loss) +
-                  step_chart(runs, "Learning rate", &train::StepRecord::lr) +
-                  step_chart(runs, "Norm of the gradient", &train::StepRecord::grad_norm);
-  for (const std::string& metric : metrics_of(runs)) s += epoch_chart(runs, metric);
-  if (s.empty()) return "<p>There is nothing yet that at least two of them have measured.</p>\n";
-  return "<div class=\"charts\">\n" + s + "</div>\n";
-}
-
-std::string headings(const std::vector<Run>& runs) {
-  std::string s = "<tr><th></th>";
-  for (const Run& run : runs) s += fmt::format("<th>{}</th>", escape_html(run.name));
-  return s + "</tr>\n";
-}
-
-// A row of the table, a cell a run.
-std::string row(const std::vector<Run>& runs, const std::string& heading,
-                const std::function<std::string(const Run&)>& text) {
-  std::string s = fmt::format("<tr><td>{}</td>", escape_html(heading));
-  for (const Run& run : runs) s += fmt::format("<td>{}</td>", escape_html(text(run)));
-  return s + "</tr>\n";
+std::string curves(const Runs& runs) {
+  std::vector<std::string> charts = {
+      step_chart(runs, "Loss in training", &train::StepRecord::loss),
+      step_chart(runs, "Learning rate", &train::StepRecord::lr),
+      step_chart(runs, "Norm of the gradient", &train::StepRecord::grad_norm)};
+  for (const std::string& metric : metrics_of(runs)) charts.push_back(epoch_chart(runs, metric));
+  const std::string s = chart_grid(charts);
+  return s.empty() ? "<p>There is nothing yet that at least two of them have measured.</p>\n" : s;
 }
 
 std::string table(const std::string& rows, const char* kind) {
   return fmt::format("<div class=\"scroll\"><table class=\"{}\">\n{}</table></div>\n", kind, rows);
 }
 
-std::string folded(const char* summary, const std::string& html) {
-  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", summary, html);
+std::string row(const std::vector<std::string>& cells, const char* tag = "td") {
+  std::string s = "<tr>";
+  for (const std::string& cell : cells) s += fmt::format("<{0}>{1}</{0}>", tag, escape_html(cell));
+  return s + "</tr>\n";
 }
 
-std::string what_they_are(const std::vector<Run>& runs) {
-  const auto first = [](const Run& run, std::string RunStart::*text) {
-    const std::vector<RunStart>& starts = run.record.starts;
-    return starts.empty() || (starts[0].*text).empty() ? std::string("-") : starts[0].*text;
-  };
-  std::string s = headings(runs);
-  s += row(runs, "program", [](const Run& r) {
-    return r.record.program.empty() ? std::string("-") : r.record.program;
-  });
-  s += row(runs, "folder", [](const Run& r) { return r.path; });
-  s += row(runs, "command", [&](const Run& r) { return first(r, &RunStart::command); });
-  s += row(runs, "date", [&](const Run& r) { return first(r, &RunStart::date); });
-  s += row(runs, "tern", [&](const Run& r) { return first(r, &RunStart::version); });
-  s += row(runs, "machine", [&](const Run& r) { return first(r, &RunStart::machine); });
+std::string what_they_are(const Runs& runs) {
+  std::string s = row({"run", "folder", "command", "date", "tern", "machine"}, "th");
+  for (const Run* run : runs) {
+    const std::vector<RunStart>& starts = run->record.starts;
+    const RunStart start = starts.empty() ? RunStart{} : starts[0];
+    std::vector<std::string> cells = {run->name, run->path};
+    for (const std::string& text : {start.command, start.date, start.version, start.machine})
+      cells.push_back(text.empty() ? "-" : text);
+    s += row(cells);
+  }
   return table(s, "facts");
 }
 
-std::string number(const train::EpochRecord* e, const std::string& metric) {
-  const double v = e && e->has(metric) ? (*e)[metric] : NAN;
-  return std::isnan(v) ? "-" : fmt::format("{:.5g}", v);
+// What a run reached in a metric: on the test set at its end, or in its best epoch.
+double reached(const Run& run, const std::string& metric) {
+  for (const auto& [name, value] : run.record.tested)
+    if (name == metric) return value;
+  const train::EpochRecord* best = run.best_epoch();
+  return best && best->has(metric) ? (*best)[metric] : kNaN;
 }
 
-std::string scores(const std::vector<Run>& runs) {
-  const auto last = [](const Run& r) {
-    return r.log.epochs.empty() ? nullptr : &r.log.epochs.back();
-  };
-  const auto count = [](int64_t n) { return n > 0 ? train::grouped(n) : std::string("-"); };
-  std::string s = headings(runs);
-  s += row(runs, "epochs", [&](const Run& r) { return last(r) ? count(last(r)->epoch) : "0"; });
-  s += row(runs, "steps", [&](const Run& r) {
-    return count(
-        std::max(last(r) ? last(r)->steps : 0, r.log.steps.empty() ? 0 : r.log.steps.back().step));
-  });
-  s += row(runs, "time of the epochs", [](const Run& r) {
-    double seconds = 0;
-    for (const train::EpochRecord& e : r.log.epochs) seconds += e.seconds;
-    return train::clock_time(seconds);
-  });
-  s += row(runs, "best epoch", [](const Run& r) {
-    const train::EpochRecord* best = r.best_epoch();
-    if (!best) return std::string("-");
-    const std::string& metric = r.record.best.metric;
-    return fmt::format("{}{}", best->epoch, metric.empty() ? "" : " by " + metric);
-  });
-  std::string others = headings(runs);
-  bool any = false;
-  for (const std::string& metric : metrics_of(runs)) {
-    const auto measured = [&](const Run& r) { return last(r) && last(r)->has(metric); };
-    const bool one = runs.size() > 1 && std::count_if(runs.begin(), runs.end(), measured) < 2;
-    any = any || one;
-    std::string& rows = one ? others : s;
-    rows += row(runs, metric + ", best epoch",
-                [&](const Run& r) { return number(r.best_epoch(), metric); });
-    rows +=
-        row(runs, metric + ", last epoch", [&](const Run& r) { return number(last(r), metric); });
+// A row a run; the best of each column is bold.
+std::string scores(const Runs& runs) {
+  const std::vector<std::string> metrics = metrics_of(runs);
+  std::vector<std::string> heading = {"run", "epochs", "steps", "time", "best epoch"};
+  std::vector<double> best;
+  for (const std::string& metric : metrics) {
+    const MetricText text = metric_text(metric);
+    heading.push_back(text.title());
+    std::vector<double> values;
+    for (const Run* run : runs)
+      if (const double v = reached(*run, metric); std::isfinite(v)) values.push_back(v);
+    std::sort(values.begin(), values.end());
+    best.push_back(values.size() < 2 ? kNaN : text.larger ? values.back() : values.front());
   }
-  s = table(s, "scores");
-  return any ? s + folded("What only one of them has measured", table(others, "scores")) : s;
+  std::string s = row(heading, "th");
+  for (const Run* run : runs) {
+    const std::vector<train::EpochRecord>& epochs = run->log.epochs;
+    int64_t steps = run->log.steps.empty() ? 0 : run->log.steps.back().step;
+    if (!epochs.empty()) steps = std::max(steps, epochs.back().steps);
+    const train::EpochRecord* chosen = run->best_epoch();
+    const std::string& by = run->record.best.metric;
+    s += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td>",
+                     escape_html(run->name), epochs.empty() ? 0 : epochs.back().epoch,
+                     steps > 0 ? train::grouped(steps) : "-", train::clock_time(seconds_of(*run)),
+                     chosen ? fmt::format("{}", chosen->epoch) : "-",
+                     by.empty() || !chosen ? "" : escape_html(" by " + metric_text(by).title()));
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      const double v = reached(*run, metrics[i]);
+      s += fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
+                       metric_text(metrics[i]).write(v));
+    }
+    s += "</tr>\n";
+  }
+  return table(s, "scores") +
+         "<p>Numbers are those of each run's best epoch or, where none was chosen, of its last "
+         "one. A run with a hold-out is tested once, with the weights of its best epoch.</p>\n";
 }
 
-// Those that are not the same in all runs.
-std::string settings(const std::vector<Run>& runs) {
+// Those that are not the same in all runs; of a single one all.
+std::string settings(const Runs& runs) {
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < runs.size(); ++i)
-    for (const auto& [name, text] : runs[i].record.settings)
+    for (const auto& [name, text] : runs[i]->record.settings)
       values.try_emplace(name, runs.size(), "-").first->second[i] = text;
-  std::string s, others;
-  for (const auto& entry : values) {  // clang 14 captures no structured binding
-    const std::string& name = entry.first;
-    const std::vector<std::string>& texts = entry.second;
-    const bool same = std::all_of(texts.begin(), texts.end(),
-                                  [&](const std::string& t) { return t == texts.front(); });
-    if (same && runs.size() > 1) continue;
-    const bool all = std::none_of(runs.begin(), runs.end(), [&](const Run& r) {
-      return std::none_of(r.record.settings.begin(), r.record.settings.end(),
-                          [&](const auto& setting) { return setting.first == name; });
-    });
-    std::string& rows = all ? s : others;
-    rows += fmt::format("<tr><td>{}</td>", escape_html(name));
-    for (const std::string& text : texts)
-      rows += fmt::format("<td><code>{}</code></td>", escape_html(text));
-    rows += "</tr>\n";
-  }
   if (values.empty()) return "<p>The folders do not say: they are of an earlier version.</p>\n";
-  s = s.empty() ? "<p>None that all of them have.</p>\n"
-                : table(headings(runs) + s, "facts settings");
-  if (others.empty()) return s;
-  return s + folded("SettingTexts that not all of them have",
-                    table(headings(runs) + others, "facts settings"));
+  std::string s;
+  for (const auto& [name, texts] : values) {
+    if (runs.size() > 1 && std::set(texts.begin(), texts.end()).size() == 1) continue;
+    s += fmt::format("<tr><td>{}</td>", escape_html(name));
+    for (const std::string& text : texts)
+      s += fmt::format("<td><code>{}</code></td>", escape_html(text));
+    s += "</tr>\n";
+  }
+  if (s.empty()) return "<p>None.</p>\n";
+  std::vector<std::string> heading = {""};
+  for (const Run* run : runs) heading.push_back(run->name);
+  return table(row(heading, "th") + s, "facts settings");
+}
+
+// Runs whose numbers can be compared: of one program, on the same data. "lm on a.txt, b.txt".
+std::string group_of(const Run& run) {
+  if (run.record.program.empty()) return "Runs of an earlier version";
+  std::string data;
+  for (const char* name : {"data", "text", "pairs", "source", "task"})
+    for (const auto& [key, text] : run.record.settings)
+      if (key == name && !text.empty() && text != "[]" && text != "true" && text != "false")
+        data += (data.empty() ? "" : ", ") + text;
+  return run.record.program + " on " + (data.empty() ? "generated data" : data);
 }
 
 }  // namespace
@@ -200,12 +260,25 @@ std::string settings(const std::vector<Run>& runs) {
 std::string comparison_page(const std::vector<Run>& runs) {
   const std::string title =
       runs.size() == 1 ? "Run " + runs[0].name : fmt::format("{} runs side by side", runs.size());
-  return html_page(title,
-                   fmt::format("<h1>{}</h1>\n{}<h2>Curves</h2>\n{}<h2>What they reached</h2>\n{}"
-                               "<h2>SettingTexts{}</h2>\n{}",
-                               escape_html(title), what_they_are(runs), curves(runs), scores(runs),
-                               runs.size() > 1 ? " that differ" : "", settings(runs)),
-                   kGenerator);
+  std::vector<std::pair<std::string, Runs>> groups;  // in the order of their first runs
+  for (const Run& run : runs) {
+    const std::string name = group_of(run);
+    auto at = std::find_if(groups.begin(), groups.end(), [&](auto& g) { return g.first == name; });
+    if (at == groups.end()) at = groups.insert(at, {name, {}});
+    at->second.push_back(&run);
+  }
+  std::vector<Section> sections;
+  for (const auto& [name, group] : groups)
+    sections.push_back(
+        {name, fmt::format("{}<h3>Curves</h3>\n{}<h3>Settings{}</h3>\n{}<h3>Folders and "
+                           "commands</h3>\n{}",
+                           scores(group), curves(group), group.size() > 1 ? " that differ" : "",
+                           settings(group), what_they_are(group))});
+  return html_page(
+      title,
+      fmt::format("<h1>{}</h1>\nCurves over {}{}", escape_html(title),
+                  axis_choice({"epochs", "time", "steps"}), sections_with_contents(sections)),
+      kGenerator);
 }
 
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {

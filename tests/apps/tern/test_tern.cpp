@@ -44,7 +44,7 @@ std::string record_of(const std::string& program, const std::string& lr) {
   return fmt::format(
       R"({{"program":"{0}","starts":[{{"command":"{0} --lr <{1}>","version":"0.1.0",)"
       R"("date":"2026-01-01 00:00:00 UTC","machine":"{0} cores"}}],)"
-      R"("settings":{{"lr":"{1}","seed":"7"}},)"
+      R"("settings":{{"lr":"{1}","seed":"7","pairs":"true","text":"[]"}},)"
       R"("best":{{"metric":"valid_loss","largest":true}}}})",
       program, lr);
 }
@@ -79,21 +79,79 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
         2);  // valid_loss is 2 there, and the record wants the largest
   const std::string page = comparison_page(runs);
   CHECK(contains(page, "2 runs side by side"));
-  for (const char* title :
-       {"Loss in training", "Learning rate", "Norm of the gradient", "valid_loss", "train_loss"})
+  for (const char* title : {"Loss in training", "Learning rate", "Norm of the gradient",
+                            "Validation loss", "Training loss"})
     CHECK(contains(page, fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>", title)));
   CHECK(count(page, "</svg> x/run</span>") == 5);  // a legend a chart
+  CHECK(contains(page, "<h2 id=\"lm-on-generated-data\">lm on generated data</h2>"));
   CHECK(contains(page, "<td><code>0.1</code></td><td><code>0.2</code></td>"));
   CHECK_FALSE(contains(page, "<td>seed</td>"));
   CHECK(contains(page, "lm --lr &lt;0.1&gt;"));  // escaped
   CHECK_FALSE(contains(page, "<0.1>"));
-  CHECK(contains(page, "<td>machine</td><td>lm cores</td>"));
-  CHECK(contains(page, "<tr><td>steps</td><td>30</td><td>20</td></tr>"));
-  CHECK(contains(page, "<tr><td>best epoch</td><td>2 by valid_loss</td><td>2 by valid_loss</td>"));
-  CHECK(contains(page, "<tr><td>valid_loss, best epoch</td><td>2</td><td>2</td></tr>"));
-  CHECK(contains(page, "<tr><td>valid_loss, last epoch</td><td>1</td><td>2</td></tr>"));
+  CHECK(contains(page, "<td>lm cores</td></tr>"));
+  // A row a run, with what its best epoch reached; the lowest loss is bold.
+  CHECK(contains(page,
+                 "<tr><th>run</th><th>epochs</th><th>steps</th><th>time</th><th>best "
+                 "epoch</th><th>validation loss</th><th>training loss</th></tr>"));
+  CHECK(contains(page,
+                 "<tr><td>x/run</td><td>3</td><td>30</td><td>3:00</td><td>2 by validation "
+                 "loss</td><td class=\"best\">2.0000</td>"));
   CHECK_FALSE(contains(page, "<script"));
-  CHECK_FALSE(contains(page, "http"));  // all of it is in the file
+  CHECK_FALSE(contains(page, "http:"));  // all of it is in the file
+  CHECK_FALSE(contains(page, "https:"));
+}
+
+TEST_CASE("tern report: each column has its best run, in percent, and what was tested at the end") {
+  TempDir dir;
+  auto record = [](const std::string& data, const std::string& tested) {
+    return fmt::format(R"({{"program":"train_cifar","starts":[],"settings":{{"data":"{}"}},)"
+                       R"("best":{{"metric":"","largest":false}},"tested":{}}})",
+                       data, tested);
+  };
+  std::vector<std::string> folders;
+  auto run = [&](const std::string& metrics, const std::string& data, const std::string& tested) {
+    const std::string folder = dir / fmt::format("run{}", folders.size());
+    fs::create_directories(folder);
+    write_file(folder + "/log.jsonl",
+               fmt::format("{{\"epoch\":1,{},\"images_per_s\":1,\"lr\":0.1,\"seconds\":60,"
+                           "\"steps\":10}}\n",
+                           metrics));
+    write_file(folder + "/run.json", record(data, tested));
+    folders.push_back(folder);
+  };
+  run(R"("test_top1":0.5,"test_loss":1.5,"best_top1":0.5)", "cifar", "{}");
+  run(R"("test_top1":0.625,"test_loss":2.5)", "cifar", "{}");
+  run(R"("valid_top1":0.9,"test_top1":null,"test_loss":null)", "cifar", R"({"test_top1":0.75})");
+  run(R"("test_top1":0.99,"test_loss":0.1)", "mnist", "{}");
+  const std::string page = comparison_page(load_runs(folders));
+  CHECK(contains(page,
+                 "<a href=\"#train-cifar-on-cifar\">train_cifar on cifar</a>\n"
+                 "<a href=\"#train-cifar-on-mnist\">train_cifar on mnist</a>"));
+  CHECK(contains(page, "<th>test loss</th><th>test top-1</th><th>validation top-1</th></tr>"));
+  CHECK_FALSE(contains(page, "best_top1"));
+  CHECK_FALSE(contains(page, "best top1"));
+  CHECK(contains(page, "<td>1</td><td class=\"best\">1.5000</td><td>50.00%</td><td>-</td></tr>"));
+  CHECK(contains(page, "<td>1</td><td>2.5000</td><td>62.50%</td><td>-</td></tr>"));
+  CHECK(contains(page, "<td>1</td><td>-</td><td class=\"best\">75.00%</td><td>90.00%</td></tr>"));
+  CHECK(contains(page, "<td>1</td><td>0.1000</td><td>99.00%</td></tr>"));  // alone in its group
+}
+
+TEST_CASE("tern report: curves over epochs, time or steps") {
+  TempDir dir;
+  const std::string a = make_run(dir / "a", 3, "valid_loss", record_of("lm", "0.1"));
+  const std::string page = comparison_page(load_runs({a}));
+  CHECK(page.find("id=\"axis0\" checked") < page.find("<figure"));
+  const std::string loss = page.substr(page.find("<figure"), page.find("</figure>"));
+  const auto last = [&](const std::string& sheet) {  // the place of the last point
+    const size_t line = loss.find("<title>a ", loss.find("<svg class=\"plain " + sheet));
+    CHECK(line != loss.npos);
+    return loss.substr(line, 14);
+  };
+  CHECK(last("axis0") == "<title>a 0.1: ");  // the first of ten steps of an epoch
+  CHECK(last("axis1") == "<title>a 0.1: ");  // minutes
+  CHECK(last("axis2").starts_with("<title>a 1: "));
+  CHECK(contains(loss, ">minutes</text>"));
+  CHECK(contains(loss, "<title>a 3: "));
 }
 
 TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
@@ -104,15 +162,17 @@ TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
   fs::create_directories(c);
   write_file(c + "/log.jsonl", "{\"step\":1,\"lo");
   const std::string page = comparison_page(load_runs({a, b, c}));
-  CHECK(contains(page, "Loss in training"));
+  CHECK(contains(page, "lm on generated data</h2>"));
+  CHECK(contains(page, "Runs of an earlier version</h2>"));
   // What only one has measured is no curve, but a number.
-  CHECK_FALSE(contains(page, ">test_top1</text>"));
-  CHECK(contains(page, "<tr><td>test_top1, last epoch</td><td>-</td><td>2</td><td>-</td></tr>"));
-  CHECK(contains(page, "<tr><td>epochs</td><td>1</td><td>2</td><td>0</td></tr>"));
-  CHECK(contains(page, "<td><code>-</code></td>"));
+  CHECK_FALSE(contains(page, ">Test top-1</text>"));
+  CHECK(contains(page,
+                 "<tr><td>b</td><td>2</td><td>20</td><td>2:00</td><td>2</td>"
+                 "<td>200.00%</td>"));
+  CHECK(contains(page, "<tr><td>c</td><td>0</td><td>-</td><td>0:00</td><td>-</td><td>-</td>"));
   CHECK(contains(comparison_page(load_runs({c})), "nothing yet"));
   const std::string alone = comparison_page(load_runs({a}));
-  CHECK(contains(alone, ">valid_loss</text>"));
+  CHECK(contains(alone, ">Validation loss</text>"));
   CHECK(contains(alone, "<td>seed</td>"));
 }
 
