@@ -1,5 +1,5 @@
-// What carries bytes between ranks: MPI (link_mpi.cpp), or nothing (link_none.cpp). Inside of dist
-// only. All functions of a Link are called by one thread, the one that opened it.
+// What carries bytes between ranks: MPI (link_mpi.cpp), or nothing (link_none.cpp). One thread calls
+// all functions of a Link, the one that opened it. Inside of dist only.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@ rm -rf "$out/html"
 mkdir -p "$out"
 
 # What users may include, but for the headers that only include others.
-headers=$(find core nn optim data train models decode -name '*.h' | LC_ALL=C sort |
+headers=$(find core nn optim data train models decode dist -name '*.h' | LC_ALL=C sort |
   xargs grep -LE '^// .*Inside of [a-z]+ only|^// Everything of')
 
 for room in $(xargs -n 1 dirname <<<"$headers" | sort -u); do
@@ -17,14 +17,14 @@ done
 
 # Guide pages in the order in which a newcomer reads; what is not listed comes last.
 guide=
-for page in tutorial pytorch howto faq choosing models results performance architecture; do
+for page in tutorial pytorch howto faq choosing models results performance several_machines architecture; do
   [[ ! -f docs/$page.md ]] || guide+=" docs/$page.md"
 done
 for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
   [[ ! -f $page || " $guide " == *" $page "* ]] || guide+=" $page"
 done
 
-programs=$(find tests/consumer tests/readme -name '*.cpp' -o -path 'tests/*/tutorial/*.h' | LC_ALL=C sort)
+programs=$(find tests/consumer tests/readme tests/dist/example.cpp -name '*.cpp' -o -path 'tests/*/tutorial/*.h' | LC_ALL=C sort)
 {
   echo '/** @page guide Guide'
   for page in $guide; do
