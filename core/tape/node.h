@@ -106,8 +106,8 @@ class RunningScope {
 /// The node whose VJP this thread runs; null outside a backward pass.
 Node* running_node();
 
-/// Whether a gradient may be added to where it lies: it is contiguous, nobody else holds it or
-/// its storage, and it has no history.
+/// Whether a gradient may be added to in place: it is contiguous, nobody else holds it or its
+/// storage, and it has no history.
 bool may_add_in_place(const Tensor& sum);
 
 }  // namespace detail
