@@ -11,9 +11,9 @@
 // unidirectional GRUs of several layers (M = H). The encoder's state starts the decoder's, the last
 // layer's state is the query, and logits_i = out s_i.
 //
-// A training target starts with the beginning-of-sentence token; the logits at i are for token i +
-// 1. Names: encoder.{embedding, rnn, fc}, decoder.{embedding, attention.{W_q, W_k, w_v}, rnn, out}.
-// The decoder's rnn is named as a GRUCell, in d2l's form as a GRU of several layers.
+// A training target starts with the beginning-of-sentence token; the logits at i predict the next
+// token. Names: encoder.{embedding, rnn, fc}, decoder.{embedding, attention.{W_q, W_k, w_v}, rnn,
+// out}. The decoder's rnn is named as a GRUCell, in d2l's form as a GRU of several layers.
 #pragma once
 
 #include <optional>

@@ -5,8 +5,8 @@
 //   memory = encoder(x_source)                        sees all source tokens but padding
 //   logits = generator(decoder(x_target, memory))     a target token sees earlier ones only
 //
-// A training target starts with the beginning-of-sentence token; the logits at t are for token t +
-// 1. Names: src_embed, tgt_embed, transformer.{encoder, decoder} as in torch.nn.Transformer,
+// A training target starts with the beginning-of-sentence token; the logits at t predict the next
+// token. Names: src_embed, tgt_embed, transformer.{encoder, decoder} as in torch.nn.Transformer,
 // generator.
 #pragma once
 

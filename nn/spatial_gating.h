@@ -14,8 +14,8 @@ namespace tern::nn {
 /// How the mixed tokens f combine with u: u * f, u + f, or only f (unsplit only).
 enum class Gate { multiplicative, additive, linear };
 
-/// The form of the matrix W (N, N): N*N weights; a Toeplitz matrix of 2N-1 weights, W[i][j] = w[N-1
-/// + j-i]; or a circulant matrix of N weights, W[i][j] = w[(j-i) mod N].
+/// The form of the matrix W (N, N). full: N*N weights; toeplitz: 2N-1 weights, W[i][j] = w[N-1 +
+/// j-i]; circulant: N weights, W[i][j] = w[(j-i) mod N].
 enum class SpatialMatrix { full, toeplitz, circulant };
 
 struct SpatialGatingOptions {

@@ -44,8 +44,8 @@ struct PositionWiseFfn {
   }
 };
 
-/// A residual connection around a sublayer f, with dropout and norm: norm(x + dropout(f(x))), or x
-/// + dropout(f(norm(x))) with norm_first.
+/// A residual connection around a sublayer f, with dropout and norm: norm(x + dropout(f(x))), or
+/// with norm_first x + dropout(f(norm(x))).
 struct AddNorm {
   LayerNorm norm;
   Dropout dropout;

@@ -1,5 +1,5 @@
-// Products with a matrix that is packed once and used many times, as in decoding: y = f(x W^T + b)
-// + residual, with W (n, k) in strips of 32 outputs. Each element is one sum in order of k, so a
+// Products with a matrix that is packed once and used many times, as in decoding. With W (n, k) in
+// strips of 32 outputs, y = f(x W^T + b) + residual. Each element is one sum in order of k, so a
 // row's bits do not depend on the other rows. Runs in the calling thread. Inside of core only.
 #pragma once
 

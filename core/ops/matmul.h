@@ -29,8 +29,8 @@ Operand transposed(const Operand& x);
 Shape batch_shape(const Shape& shape);
 
 namespace detail {
-/// x if BLAS can take its last two axes as they are, else a copy. Leading axes of stride 0 get size
-/// 1. Not recorded.
+/// x if BLAS can take its last two axes as they are, else a copy. Leading axes of stride 0 become
+/// axes of size 1. Not recorded.
 Tensor for_blas(const Tensor& x);
 
 /// The product of these layouts, each with at least two axes, in gemm()'s form.

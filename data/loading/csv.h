@@ -30,8 +30,8 @@ struct Table {
 };
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are
-/// ordinary. Spaces around numbers, empty lines and a byte order mark are skipped; lines end with
-/// \n or \r\n. Empty fields, NA, N/A, NaN, null and None, in any letter case, are missing numbers.
+/// ordinary. Spaces around numbers, empty lines and a byte order mark are skipped. Lines end with
+/// LF or CRLF. Empty fields, NA, N/A, NaN, null and None, in any letter case, are missing numbers.
 /// inf is a number.
 Table load_csv(const std::string& path, const CsvOptions& options = {});
 

@@ -65,8 +65,8 @@ struct RepeatCopyTask {
 SequenceTask repeat_copy_task(const RepeatCopyTask& task = {});
 
 /// Reads K items of three vectors each, then one of them again (not the last), and writes the item
-/// that followed it. I = bits + 2: bits | item begins | question begins and ends; O = bits; T = 4 K
-/// + 8.
+/// that followed it. I = bits + 2: bits | item begins | question begins and ends; O = bits; and T =
+/// 4 K + 8.
 struct RecallTask {
   int64_t bits = 6, vectors = 3;
   SizeRange items = {2, 6};
@@ -88,8 +88,8 @@ SequenceTask ngram_task(const NgramTask& task = {});
 Tensor best_ngram_logits(const SequenceBatch& batch, int64_t context = 5);
 
 /// Reads L random vectors with priorities from U(-1, 1) and a mark, then writes the `share` with
-/// the highest priorities, highest first. I = bits + 2: bits | priority | mark; O = bits; T = L + 1
-/// + share L, for 20 vectors 16.
+/// the highest priorities, highest first (16 of 20 vectors). I = bits + 2: bits | priority | mark;
+/// O = bits; T = (1 + share) L + 1.
 struct SortTask {
   int64_t bits = 8;
   SizeRange lengths = {20, 20};

@@ -29,8 +29,8 @@ Normalizer read_normalizer(const nlohmann::json& part);
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
 PreTokenizer read_pre_tokenizer(const nlohmann::json& part);
 
-/// \w of regular expressions: letters, marks, digits, letter numbers, connectors, (non-)joiners and
-/// circled letters.
+/// Characters that match \w in regular expressions: letters, marks, digits, letter numbers,
+/// connectors, (non-)joiners and circled letters.
 bool is_regex_word(char32_t c);
 
 /// Converts tokens to the pieces of text that are then joined.
