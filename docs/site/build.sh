@@ -1,30 +1,37 @@
 #!/usr/bin/env bash
-# build.sh OUT: makes the site in OUT/html of the public headers, the documents and the programs that
-# the tests compile. Fails on a warning of Doxygen's and on a link inside of the site that leads nowhere.
+# build.sh OUT: makes the site in OUT/html from the public headers, the documents and the programs
+# that the tests compile. Fails on a warning from Doxygen and on a link inside that leads nowhere.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 root=$PWD out=$1
 rm -rf "$out/html"
 mkdir -p "$out"
 
-# What users may include, but for the headers that only include others.
-headers=$(find core nn optim data train models decode dist -name '*.h' | LC_ALL=C sort |
-  xargs grep -LE '^// .*Inside of [a-z]+ only|^// Everything of')
+# The headers for users, without those that only include others.
+headers=$(find */ -name '*.h' ! -path 'apps/*' ! -path 'bench/*' ! -path 'tests/*' ! -path 'build*' |
+  LC_ALL=C sort | xargs grep -LE '^// .*Inside of [a-z]+ only|^// Everything of')
 
 for room in $(xargs -n 1 dirname <<<"$headers" | sort -u); do
-  grep -q "@defgroup ${room//\//_} " docs/site/rooms.dox || { echo "docs/site/rooms.dox lacks $room"; exit 1; }
+  grep -q "@defgroup ${room//\//_} " docs/site/rooms.dox ||
+    { echo "docs/site/rooms.dox lacks $room"; exit 1; }
 done
 
-# Guide pages in the order in which a newcomer reads; what is not listed comes last.
+# Guide pages in the order in which a newcomer reads them, then all others.
 guide=
-for page in tutorial pytorch howto faq choosing models results performance several_machines architecture; do
+for page in tutorial pytorch howto faq choosing models results performance several_machines \
+  architecture; do
   [[ ! -f docs/$page.md ]] || guide+=" docs/$page.md"
 done
 for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
   [[ ! -f $page || " $guide " == *" $page "* ]] || guide+=" $page"
 done
 
-programs=$(find tests/consumer tests/readme tests/dist/example.cpp -name '*.cpp' -o -path 'tests/*/tutorial/*.h' | LC_ALL=C sort)
+# Examples for users, and what else the documents link to.
+programs=$({
+  find tests/consumer tests/readme -name '*.cpp' -o -path 'tests/*/tutorial/*.h'
+  grep -ohE '\]\((\.\./)*(apps|bench|tests|tools)/[^)#]*\.[a-z]+\)' README.md $guide |
+    sed -E 's,^\]\((\.\./)*,,; s,\)$,,'
+} | LC_ALL=C sort -u)
 {
   echo '/** @page guide Guide'
   for page in $guide; do
@@ -50,9 +57,8 @@ programs=$(find tests/consumer tests/readme tests/dist/example.cpp -name '*.cpp'
 } | doxygen -
 
 cd "$out/html"
-# Doxygen 1.9.4 links to lists of classes that it has shown inline instead.
-grep -l 'href="#nested-classes"' ./*.html | xargs grep -L 'name="nested-classes"' |
-  xargs -r sed -i '/<a href="#nested-classes">/d'
+# Doxygen 1.9.4 also links to lists of classes that it has shown inline instead.
+sed -i '/<a href="#nested-classes">/d' $(grep -L 'name="nested-classes"' ./*.html)
 sed -i '/namespacetern[^"]*\.html#group__/d' search/*.js
 for page in README.md $guide; do
   name=${page##*/} name=${name%.md} name=${name,,}

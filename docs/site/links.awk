@@ -1,5 +1,5 @@
-# Says which links inside of a site lead nowhere, and fails if there are any. Run in the site's folder
-# with all pages, and the scripts that hold links, as arguments: awk -f links.awk index.html a/b.html
+# Names the links inside of a site that lead nowhere, and fails if there are any. Run it in the
+# site's folder with all pages and the scripts that hold links: awk -f links.awk index.html ...
 function folder_of(file) { return file ~ /\// ? substr(file, 1, match(file, /[^\/]*$/) - 1) : "" }
 function note(link,  file) {
   if (link ~ /^[a-z]+:|^\/\/|^$/) return
@@ -18,6 +18,10 @@ FNR == 1 { there[FILENAME] = 1 }
   }
 }
 END {
-  for (link in from) if (!(link in there) && system("test -e '" link "'")) { print from[link] ": no " link; bad = 1 }
+  for (link in from)
+    if (!(link in there) && system("test -e '" link "'")) {
+      print from[link] ": no " link
+      bad = 1
+    }
   exit bad
 }

@@ -1,8 +1,15 @@
-# A page of Markdown as Doxygen is to see it: a name for the page and for each heading, by GitHub's
-# rule (the heading "In your project" of howto.md is howto-in-your-project), and links to what the
-# site has for a file: pages, headers, rooms, programs.
-function page_of(file) { sub(/^.*\//, "", file); sub(/\.md$/, "", file); return file == "README" ? "index" : tolower(file) }
-function slug(s) { gsub(/\]\([^)]*\)/, "", s); s = tolower(s); gsub(/[^a-z0-9 _-]/, "", s); gsub(/ /, "-", s); return s }
+# Shows a page of Markdown to Doxygen. Names the page and its headings by GitHub's rule: "Freeze
+# layers" in howto.md is howto-freeze-layers. Turns links to files into links to what the site has
+# of them: pages, headers, rooms, programs.
+function page_of(file) {
+  sub(/^.*\//, "", file); sub(/\.md$/, "", file)
+  return file == "README" ? "index" : tolower(file)
+}
+function slug(s) {
+  gsub(/\]\([^)]*\)/, "", s)
+  s = tolower(s); gsub(/[^a-z0-9 _-]/, "", s); gsub(/ /, "-", s)
+  return s
+}
 function group_of(file) { gsub(/[^A-Za-z0-9]/, "__", file); return "group__" file ".html" }
 function target(link,  file, anchor) {
   if (link ~ /^[a-z]+:/) return link
@@ -13,7 +20,10 @@ function target(link,  file, anchor) {
   if (file ~ /\.md$/) return page_of(file) ".html" anchor
   if (file ~ /\.(png|svg)$/) return link
   if (file ~ /^(core|nn|optim|data|train|models|decode|tern\.h)/) return group_of(file)
-  if (file ~ /\.[a-z]+$/) { gsub(/\//, "_2", file); gsub(/\./, "_8", file); return file "-example.html" }
+  if (file ~ /\.[a-z]+$/) {
+    gsub(/\//, "_2", file); gsub(/\./, "_8", file)
+    return file "-example.html"
+  }
   return "examples.html"
 }
 FNR == 1 { page = page_of(FILENAME) }

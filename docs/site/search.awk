@@ -1,6 +1,6 @@
-# Adds a page of the guide to Doxygen's index of the search box, which knows names of the API alone:
-# headings and the first cells of tables by each of their words, in front of what is there, and every
-# other word with the heading that it stands under, behind. Reads what page.awk made of the page:
+# Adds a page of the guide to the index of Doxygen's search box, which knows names of the API alone.
+# Headings and first cells of tables come first, each under all its words. Other words come last, with
+# the heading above them. Reads the output of page.awk:
 #   awk -v page=howto -v folder=SITE/search -f search.awk
 function encoded(text,  out, i, c) {  # as search.js does
   for (i = 1; i <= length(text); ++i) {
@@ -15,19 +15,21 @@ function plain(text) {
 }
 function add(text, shown, front,  rest, word, key, at) {
   gsub(/['\\]/, "\\\\&", shown)
-  for (rest = tolower(text); match(rest, /[a-z][a-z0-9_]+/); rest = substr(rest, RSTART + RLENGTH)) {
+  rest = tolower(text)
+  for (; match(rest, /[a-z][a-z0-9_]+/); rest = substr(rest, RSTART + RLENGTH)) {
     word = substr(rest, RSTART, RLENGTH)
     at = index(letters, substr(word, 1, 1))
     if (!at || index(common, " " word " ") || !front && length(word) < 3) continue
     if (seen[anchor (front ? shown : ""), word]++ || !front && seen[anchor heading, word]) continue
     key = encoded(front ? substr(rest, RSTART) : word)
-    printf "searchData.%s(['%s_%s_%d',['%s',['../%s.html%s',1,'%s']]]);\n", front ? "unshift" : "push",
-      key, page, ++count, shown, page, anchor, title >> sprintf("%s/all_%x.js", folder, at - 1)
+    printf "searchData.%s(['%s_%s_%d',['%s',['../%s.html%s',1,'%s']]]);\n",
+      front ? "unshift" : "push", key, page, ++count, shown, page, anchor, title >> \
+      sprintf("%s/all_%x.js", folder, at - 1)
   }
 }
 BEGIN {
-  common = " a all an and are as at be by can do for from has have how in is it its my no not of on one" \
-    " or so than that the them then they this to what when which with you your "
+  common = " a all an and are as at be by can do for from has have how in is it its my no not of on" \
+    " one or so than that the them then they this to what when which with you your "
   for (i = 32; i < 127; ++i) code[sprintf("%c", i)] = i
   while ((getline line < (folder "/searchdata.js")) > 0)
     if (letters == "" && line ~ /^  0:/) { gsub(/^  0: "|",?$/, "", line); letters = line }
