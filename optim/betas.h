@@ -1,5 +1,5 @@
-// What the optimizers share: a check of their betas, and the averages that these make. Inside of
-// optim only.
+// What the optimizers share: a check of their betas, and the averages that these make.
+// Inside of optim only.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Makes foreign text safe for a terminal: file names, lines of files, a model's output. Inside of
-// tern's core, train and apps only.
+// Makes foreign text safe for a terminal: file names, lines of files, a model's output.
+// Inside of tern only.
 #pragma once
 
 #include <string>

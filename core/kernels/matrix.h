@@ -1,5 +1,5 @@
-// Inputs and outputs of matrix products: matrices, a product of two, panels of a result. Inside of
-// core only.
+// Inputs and outputs of matrix products: matrices, a product of two, panels of a result.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

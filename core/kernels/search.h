@@ -1,5 +1,5 @@
-// Binary search in sorted lines, and grouping of equal rows, in contiguous memory. Inside of core
-// only.
+// Binary search in sorted lines, and grouping of equal rows, in contiguous memory.
+// Inside of core only.
 #pragma once
 
 #include <cstdint>

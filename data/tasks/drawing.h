@@ -1,4 +1,4 @@
-// Shared by the tasks of sequence_tasks.h. Inside of data/tasks only.
+// Shared by the tasks of sequence_tasks.h. Inside of data only.
 #pragma once
 
 #include "tern/data/tasks/sequence_tasks.h"

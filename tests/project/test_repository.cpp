@@ -190,11 +190,12 @@ bool is_library(const std::string& file) {
   return folder != "apps" && kMayLink.contains(folder);
 }
 
-/// Headers that are not for users say so at the top: "Inside of core only."
+/// Headers that are not for users say so at the top, on one line: "Inside of core only."
 bool is_internal(const std::vector<std::string>& lines) {
+  static const std::regex kInside("Inside of [a-z]+ only");
   for (const std::string& line : lines) {
     if (!line.starts_with("//")) return false;
-    if (line.find("Inside of") != std::string::npos) return true;
+    if (std::regex_search(line, kInside)) return true;
   }
   return false;
 }
