@@ -133,14 +133,16 @@ struct Toy {
 };
 
 TEST_CASE("the manual page keeps what roff would take for itself") {
-  const std::string page = man_page(Toy().program, "1");
+  const Toy toy;
+  const std::string page = man_page(toy.program, "1");
   CHECK(page.find("prog \\- does it\n") != page.npos);
   CHECK(page.find("\n\\&.hidden 'quoted' back\\eslash\n") != page.npos);
   CHECK(page.find("\\fB\\-\\-a\\-b\\fR \\fIx|\\:y\\fR\n\\&'starts (default \\-1)\n") != page.npos);
 }
 
 TEST_CASE("--help and the manual page have flags in the same groups, and examples at their end") {
-  const Program program = Toy().program;
+  const Toy toy;
+  const Program& program = toy.program;
   const std::string help = help_text(program, nullptr, 60), page = man_page(program, "1");
   CHECK(help.starts_with("Usage: prog [FLAGS]\n\nDoes it.\n\n.hidden "));
   size_t at = 0, line = 0;
