@@ -197,6 +197,7 @@ Command train_command(TrainFlags& flags, const TrainingOptions& options, Command
   Command train = command;
   train.settings = [&flags, list = command.settings](Settings& s) {
     list(s);
+    s.group(Group::run);
     add_threads(s, flags.threads);
     s.text("out", flags.out, "DIR", "folder of the run; default runs/NAME").not_in_files();
     s.text("resume", flags.resume, "DIR", "folder of a run to go on with").not_in_files();

@@ -20,6 +20,7 @@ bool has_beta2(const TrainingOptions& o) {
 }
 
 void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
+  s.group(Group::optimizer);
   s.word("optimizer", o.optimizer, traits.optimizers,
          "muon: Muon for the matrices of blocks, AdamW for the rest, at one rate")
       .came_later()
@@ -49,10 +50,12 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
 }
 
 void add_gradient(Settings& s, TrainingOptions& o) {
+  s.group(Group::training);
   s.number("accumulate", o.accumulate, kCount, "batches a step")
       .came_later()
       .says(o.accumulate > 1, "batches a step {}", o.accumulate);
   s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: off")
+      .group(Group::optimizer)
       .says(o.clip > 0, "clip {:g}", o.clip);
   s.number("ema", o.ema, kShare,
            "decay of averaged weights, which are then what is tested and saved; 0: off")
@@ -77,11 +80,13 @@ std::string describe_epoch_end(const TrainingOptions& o) {
 void add_epoch_end(Settings& s, TrainingOptions& o) {
   EpochEndOptions& e = o.epoch_end;
   const std::string why = "--schedule is " + o.schedule, text = describe_epoch_end(o);
+  s.group(Group::training);
   s.number("patience", e.patience, kAnyCount,
            "end the run after N epochs in a row that were no better on held-out data; 0: never")
       .says(!text.empty(), "{}", text.empty() ? "" : text.substr(2));
   s.number("keep", e.keep, kAnyCount,
            "the last N epochs keep checkpoint and weights in files of their own; 0: none does");
+  s.group(Group::optimizer);
   s.number("plateau_patience", e.plateau_patience, kAnyCount,
            "of --schedule plateau: epochs no better on held-out data that are let pass")
       .only_if(o.schedule == "plateau", why);
@@ -93,6 +98,7 @@ void add_epoch_end(Settings& s, TrainingOptions& o) {
 }  // namespace
 
 void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
+  s.group(Group::memory);
   s.toggle("step_in_backward", m.step_in_backward,
            "step each weight as soon as its gradient is there, and free that: less memory, the "
            "same numbers; needs --clip 0");

@@ -30,6 +30,7 @@ std::string story_flags(const char* model) {
 }
 
 void add_data(Settings& s, TrainConfig& c) {
+  s.group(Group::data);
   const bool learned = c.tokenizer.empty() && c.from.empty();
   s.texts("text", c.text, "FILE...",
           fmt::format("files of text, plain or .gz; without, stories are made up and the defaults "
@@ -63,6 +64,7 @@ void settings(Settings& s, ModelConfig& m) {
   const std::string none = fmt::format("a {} has none", m.model);
   std::vector<std::string> names = family_names();
   names.emplace_back(kBert);
+  s.group(Group::model);
   s.word("model", m.model, names, "what to train");
   s.number("vocab", m.vocab, {1, 1 << 24}, "").flag("");
   s.number("context", m.context, {2, 1 << 24}, "tokens at most that a token is told from");
@@ -94,6 +96,7 @@ void settings(Settings& s, TrainConfig& c) {
        {"pairs", "model.model", "model.context", "model.layers", "model.dim", "model.heads",
         "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its sizes");
+  s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the text, or parts of it")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
   s.number("parts", c.parts, kCount, "epochs that a pass is cut into")

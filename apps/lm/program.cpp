@@ -151,6 +151,9 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                      .about = "Trains a model in a folder of its own.",
                      .settings = [&f](Settings& s) { settings(s, f.config); },
                      .check = [&f](const Given& given) { check_train(f.config, given); }});
+  train.examples =
+      "lm train --text book.txt --out runs/book\n"
+      "lm train --resume runs/book";
   train.run = [&f] { return train_lm(f); };
   Command generate{
       .name = "generate",

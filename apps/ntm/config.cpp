@@ -86,7 +86,9 @@ const std::vector<std::string> kStages = {"content", "interpolation", "shift", "
 
 void add_model(Settings& s, NtmConfig& c) {
   const char* const none = "an LSTM has no memory";
+  s.group(Group::data);
   s.word("task", c.task, data::sequence_task_names(), "what is learned");
+  s.group(Group::model);
   s.toggle("baseline", c.baseline, "an LSTM without a memory instead");
   s.word("controller", c.controller, {"lstm", "ff"}, "an LSTM or feed-forward")
       .only_if(!c.baseline, none);
@@ -115,6 +117,7 @@ bool NtmConfig::leaves_out(const std::string& stage) const {
 
 void settings(Settings& s, NtmConfig& c) {
   add_model(s, c);
+  s.group(Group::training);
   s.number("sequences", c.sequences, kCount, "to train on")
       .says(true, "{} sequences", train::grouped(c.sequences));
   s.number("every", c.every, {1, 1e6}, "sequences from one validation to the next");

@@ -42,6 +42,7 @@ data::SequenceBatch longest_batch(const NtmConfig& c) {
 
 void add_train_settings(Settings& s, NtmFlags& f) {
   settings(s, f.config);
+  s.group(Group::model);
   s.numbers("heads", f.heads, {1, 64}, "N[,N]",
             "reading and writing heads: one number for both, or two: 4,1")
       .not_in_files()
@@ -86,6 +87,9 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                                  .about = "Trains a model in a folder of its own.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
+  train.examples =
+      "ntm train --task recall --out runs/recall\n"
+      "ntm eval --model runs/recall --lengths 10,20";
   train.run = [&f] { return train_ntm(f); };
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",

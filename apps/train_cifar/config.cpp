@@ -13,6 +13,7 @@ namespace {
 constexpr Bounds kAlpha{0, 1000};
 
 void add_data(Settings& s, TrainOptions& o) {
+  s.group(Group::data);
   s.text("data", o.data, "DIR|TAR.GZ",
          "labelled pictures: CIFAR-10 or CIFAR-100 (binary files or .tar.gz), MNIST, or a folder "
          "with a folder of .png and .jpg files for each class");
@@ -36,6 +37,7 @@ void add_data(Settings& s, TrainOptions& o) {
 // What makes the model and its input, and its words for the classes.
 void add_form(Settings& s, TrainOptions& o) {
   PictureForm& f = o.form;
+  s.group(Group::data);
   s.number("side", f.side, {8, 512}, "of the pictures, which are resized to N x N")
       .says(f.side != data::kImageSide, "pictures of {0} x {0}", f.side);
   s.number("channels", f.channels, {1, 3}, "").flag("");
@@ -60,11 +62,14 @@ TrainOptions::TrainOptions() {
 
 void settings(Settings& s, TrainOptions& o) {
   const ClassifierEntry* const model = look_up_classifier(o.model);
+  s.group(Group::model);
   s.word("model", o.model, classifier_names(), "what to train");
+  s.group(Group::training);
   s.number("epochs", o.epochs, kCount, "passes over the training images")
       .says(true, "{} epoch{}", o.epochs, o.epochs == 1 ? "" : "s");
   s.number("batch", o.batch, kCount, "images a step").says(true, "batch {}", o.batch);
   add_data(s, o);
+  s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "of the model; default: its own")
       .only_if(!model || model->has_dropout, o.model + " has none")
       .says(true, "dropout {:g}", o.dropout);
@@ -74,6 +79,7 @@ void settings(Settings& s, TrainOptions& o) {
       ->only_if(!model || model->has_recompute, o.model + " has no blocks");
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);
+  s.group(Group::model);
   s.text("init", o.init, "FILE", "weights to start from")
       .says(!o.init.empty(), "weights from {}", o.init);
 }

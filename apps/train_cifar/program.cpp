@@ -70,6 +70,7 @@ void check_predict(const CifarFlags& f, const Given& given) {
 
 void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
+  s.group(Group::run);
   s.text("eval", f.eval, "FILE", "only test these weights").not_in_files();
   s.texts("predict", f.predict, "FILE...", "only say what these pictures (.png, .jpg) show")
       .not_in_files();
@@ -115,11 +116,15 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     given.check_beside("--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
                        "nothing is trained");
   };
+  command.examples =
+      "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
+      "train_cifar --resume runs/cifar\n"
+      "train_cifar --predict cat.png --weights runs/cifar";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
   };
-  return {"train_cifar", kAbout + other_defaults(), {command}};
+  return {"train_cifar", kAbout, {command}, other_defaults()};
 }
 
 int train_classifier(const CifarFlags& f) {

@@ -111,6 +111,7 @@ constexpr std::pair<const char*, Preset> kPresets[] = {
     {"demo", demo}};
 
 void add_data(Settings& s, TrainConfig& c) {
+  s.group(Group::data);
   s.text("pairs", c.pairs, "FILE", "file of lines 'source TAB target'");
   s.text("source", c.source, "FILE", "lines of one language, plain or .gz");
   s.text("target", c.target, "FILE", "their translations, line by line");
@@ -139,6 +140,7 @@ void add_data(Settings& s, TrainConfig& c) {
 void add_model(Settings& s, ModelConfig& m) {
   const bool transformer = m.model == "transformer", bahdanau = m.model == "bahdanau";
   const std::string none = "a " + m.model + " has none";
+  s.group(Group::model);
   s.word("model", m.model, {"transformer", "bahdanau", "seq2seq"}, "what to train");
   s.word("form", m.form, {"paper", "d2l"}, "of bahdanau: the paper's or d2l.ai's")
       .only_if(bahdanau, "only bahdanau has two");
@@ -171,6 +173,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.text("preset", c.preset, "", "").flag("");  // any, as text; program.cpp has the flag
   add_data(s, c);
   s.inside("model", [&] { add_model(s, c.model); });
+  s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the training pairs")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
   s.number("batch", c.batch, kAnyCount, "pairs in a batch at most; 0: any number")

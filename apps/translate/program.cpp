@@ -227,6 +227,10 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
                                  .about = "Trains a model in a folder of its own.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& g) { check_train(f.config, g); }});
+  train.examples =
+      "translate train --pairs pairs.tsv --out runs/french\n"
+      "translate train --resume runs/french\n"
+      "translate run --model runs/french --beam 5";
   train.run = [&f] { return train_translation(f); };
   const auto command = [&f](const char* name, const char* about, auto add, auto run) {
     return Command{.name = name,

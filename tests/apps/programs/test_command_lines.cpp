@@ -1,6 +1,7 @@
 // What programs say of flags: versions, misspelt ones, numbers, idle ones; and what is generated
 // from them for shells and man.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <regex>
@@ -209,6 +210,39 @@ TEST_CASE("programs: --help begins with the usage and fits the terminal, no word
         if (columns == 80) CHECK(help_of(program, command) == help);
       }
     }
+  }
+}
+
+TEST_CASE("programs: a training's flags are in groups, and its examples are real") {
+  for (const std::string& program : kPrograms) {
+    if (program == "tern") continue;
+    CAPTURE(program);
+    const std::string command = commands(program)[0];
+    const std::string help = help_of(program, command, {.environment = {{"COLUMNS", "9999"}}});
+    size_t at = 0;
+    for (const char* group : {"Data", "Model", "Training", "Optimizer", "Memory and speed",
+                              "Run and output", "Help", "Examples"}) {
+      CAPTURE(group);
+      const size_t next = help.find(fmt::format("\n\n{}:\n  ", group));
+      REQUIRE(next != help.npos);
+      CHECK(next > at);
+      at = next;
+    }
+    CHECK(has(help.substr(help.find("\nOptimizer:")), "\n  --lr X"));
+    const std::regex line("\n  (" + program + " [^\n]*)");
+    const std::string examples = help.substr(at);
+    size_t count = 0;
+    for (std::sregex_iterator it(examples.begin(), examples.end(), line), end; it != end; ++it) {
+      ++count;
+      const std::vector<std::string> example = words((*it)[1]);
+      const bool has_command = !example[1].starts_with("-");
+      const std::set<std::string> known = flags(program, has_command ? example[1] : "");
+      for (const std::string& word : example) {
+        CAPTURE(word);
+        CHECK((!word.starts_with("-") || known.count(word) == 1));
+      }
+    }
+    CHECK(count >= 2);
   }
 }
 
