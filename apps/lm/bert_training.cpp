@@ -82,7 +82,7 @@ bool BertKind::encode(TrainConfig& c, const Texts& texts, const std::string& res
                       BertCorpus& corpus) {
   check(!resumed.empty() || c.parts == 1,
         "--parts would change nothing: an epoch of a bert is a pass over the text");
-  const Lines lines = lines_of(c, texts);
+  const Lines lines = lines_of(texts);
   const data::WordPiece pieces = resumed.empty() ? make_pieces(c, lines) : load_pieces({resumed});
   if (!c.from.empty() && resumed.empty())
     take_sizes(c);

@@ -78,11 +78,10 @@ bool read_line(std::istream& in, std::string& line) {
 
 /// keep: the model is still needed.
 void pack(LanguageModel& model, const LmFlags& f, bool keep) {
-  check(!f.int8 || model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
+  if (!f.int8) return model.pack_if_possible(keep);
+  check(model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
         model.config().model);
-  if (!model.can_pack()) return;
-  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
-  model.pack(f.int8 ? PackedType::int8 : bf16 ? PackedType::bf16 : PackedType::f32, keep);
+  model.pack(PackedType::int8, keep);
 }
 
 int evaluate_bert(const LmFlags& f) {

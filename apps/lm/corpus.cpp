@@ -43,31 +43,6 @@ void add_lines(const std::string& text, std::vector<std::string>& lines) {
   lines.emplace_back();
 }
 
-/// Whether a sentence ends at story[i]: a mark, or a quote behind one, and then a new beginning.
-bool ends_sentence(const std::string& story, size_t i) {
-  constexpr std::string_view kMarks = ".!?";
-  auto mark = [&](size_t at) { return kMarks.find(story[at]) != kMarks.npos; };
-  if (i + 2 >= story.size() || story[i + 1] != ' ') return false;
-  if (story[i + 2] >= 'a' && story[i + 2] <= 'z') return false;
-  return mark(i) || (story[i] == '"' && i > 0 && mark(i - 1));
-}
-
-/// Adds the sentences of stories, a line each, and a blank line behind every story.
-void add_sentences(const std::string& stories, std::vector<std::string>& lines) {
-  std::vector<std::string> whole;
-  add_lines(stories, whole);
-  for (const std::string& story : whole) {
-    size_t begin = 0;
-    for (size_t i = 0; i < story.size(); ++i) {
-      if (!ends_sentence(story, i)) continue;
-      lines.push_back(story.substr(begin, i + 1 - begin));
-      begin = i + 2;
-    }
-    lines.push_back(story.substr(begin));
-    lines.emplace_back();
-  }
-}
-
 uLong add_documents(uLong crc, const data::Documents& d) {
   return add_values(add_values(add_values(crc, d.tokens), d.sentence_ends), d.document_ends);
 }
@@ -93,9 +68,10 @@ void check_pairs(const char* what, const data::Documents& d) {
 }  // namespace
 
 Texts read_texts(const TrainConfig& c) {
+  const bool bert = c.model.model == kBert;
   if (is_demo(c))
-    return {{generate_stories(kDemoTrain, c.seed)},
-            {generate_stories(kDemoValid, c.seed + 1)},
+    return {{generate_stories(kDemoTrain, c.seed, bert)},
+            {generate_stories(kDemoValid, c.seed + 1, bert)},
             "generated stories"};
   Texts texts;
   for (const std::string& path : c.text) texts.train.push_back(data::read_text(path));
@@ -162,11 +138,10 @@ bool has_pairs(const data::Documents& text) {
                      [&](int64_t end) { return end - std::exchange(begin, end) >= 2; });
 }
 
-Lines lines_of(const TrainConfig& c, const Texts& texts) {
+Lines lines_of(const Texts& texts) {
   Lines out;
-  const auto add = is_demo(c) ? add_sentences : add_lines;
-  for (const std::string& text : texts.train) add(text, out.train);
-  for (const std::string& text : texts.valid) add(text, out.valid);
+  for (const std::string& text : texts.train) add_lines(text, out.train);
+  for (const std::string& text : texts.valid) add_lines(text, out.valid);
   return out;
 }
 

@@ -50,12 +50,11 @@ Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer);
 /// Of training, with the configuration's sizes and seed.
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 
-/// The texts as lines, those of one text behind a blank line. Stories that are made up, a line
-/// each, become documents of a line a sentence.
+/// The texts as lines, with a blank line behind each text.
 struct Lines {
   std::vector<std::string> train, valid;
 };
-Lines lines_of(const TrainConfig& config, const Texts& texts);
+Lines lines_of(const Texts& texts);
 
 /// That of the configuration's folder, or one learned from the lines of training.
 data::WordPiece make_pieces(const TrainConfig& config, const Lines& lines);

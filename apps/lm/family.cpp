@@ -7,8 +7,8 @@
 
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/precision.h"
 #include "tern/models/gmlp_text.h"
-#include "tern/models/gpt.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -54,7 +54,7 @@ int64_t gpt_weights(const ModelConfig& c) {
 
 template <models::GptOptions (*options)(const ModelConfig&)>
 LanguageModel make_gpt(const ModelConfig& c, Rng& rng) {
-  return {c, models::Gpt(options(c), rng), models::load_gpt_weights};
+  return {c, models::Gpt(options(c), rng)};
 }
 
 models::GmlpTextOptions gmlp(const ModelConfig& c) {
@@ -150,39 +150,43 @@ LanguageModel load_model(const ModelConfig& config, const std::string& path) {
 
 namespace {
 
-/// Texts of a model that writes one at a time.
-class SingleTexts final : public decoding::TextStepper {
+/// Texts of a model that reads all of a text for each of its tokens.
+class WholeTexts final : public decoding::TextStepper {
  public:
-  explicit SingleTexts(const LanguageModel& model) : model_(model) {}
+  explicit WholeTexts(const LanguageModel& model) : model_(model) {}
   int64_t batch() const override { return std::ssize(texts_); }
   void add(std::span<const std::vector<int64_t>> texts) override {
-    for (const std::vector<int64_t>& tokens : texts)
-      texts_.push_back(model_.start(tensor(tokens, {1, std::ssize(tokens)})));
+    texts_.insert(texts_.end(), texts.begin(), texts.end());
   }
   void extend(int64_t row, std::span<const int64_t> tokens) override {
-    for (const int64_t token : tokens) texts_[row](tensor(std::vector<int64_t>{token}, {1}));
+    texts_[row].insert(texts_[row].end(), tokens.begin(), tokens.end());
   }
   Tensor step(const Tensor& tokens) override {
     std::vector<Tensor> logits;
-    for (int64_t i = 0; i < batch(); ++i) logits.push_back(texts_[i](narrow(tokens, 0, i, 1)));
+    for (int64_t row = 0; row < batch(); ++row) {
+      std::vector<int64_t>& text = texts_[row];
+      text.push_back(tokens.data<int64_t>()[row]);
+      const int64_t length = std::ssize(text);
+      logits.push_back(select(model_(tensor(text, {1, length})), 1, length - 1));
+    }
     return logits.size() == 1 ? logits[0] : cat(logits, 0);
   }
   void select_rows(const Tensor& rows) override {
-    std::vector<Continue> picked;
+    std::vector<std::vector<int64_t>> picked;
     for (const int64_t row : rows.to_vector<int64_t>()) picked.push_back(texts_[row]);
     texts_ = std::move(picked);
   }
 
  private:
   const LanguageModel& model_;
-  std::vector<Continue> texts_;
+  std::vector<std::vector<int64_t>> texts_;
 };
 
 }  // namespace
 
 std::unique_ptr<decoding::TextStepper> LanguageModel::texts() const {
   if (packed_) return packed_->texts();
-  return std::make_unique<SingleTexts>(*this);
+  return std::make_unique<WholeTexts>(*this);
 }
 
 void LanguageModel::pack(PackedType type, bool keep) {
@@ -190,12 +194,9 @@ void LanguageModel::pack(PackedType type, bool keep) {
   forward_ = [packed = packed_](const Tensor& tokens) { return (*packed)(tokens); };
 }
 
-Continue detail::without_cache(const std::function<Tensor(const Tensor&)>& forward,
-                               const Tensor& tokens) {
-  return [forward, text = tokens](const Tensor& token) mutable {
-    text = cat({text, unsqueeze(token, 0)}, 1);
-    return select(forward(text), 1, text.size(1) - 1);
-  };
+void LanguageModel::pack_if_possible(bool keep) {
+  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
+  if (can_pack()) pack(bf16 ? PackedType::bf16 : PackedType::f32, keep);
 }
 
 }  // namespace tern::apps::lm

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,36 +11,23 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/decode/packed_gpt.h"
+#include "tern/models/gpt.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
 
 namespace tern::apps::lm {
 
-/// A text that is being written: gives it one token, i64 (1), and takes the logits (1, V) of the
-/// next.
-using Continue = std::function<Tensor(const Tensor& token)>;
-
-namespace detail {
-template <class M>
-void load_by_name(const std::string& path, M& model) {
-  nn::load_weights(path, model);
-}
-}  // namespace detail
-
 /// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
 /// What it has beside that is used where it is there:
 ///   loss(tokens, labels)                  cross entropy, without the logits of all tokens at once
-///   encode(tokens), step(state, token)    the protocol of decode/step_model.h, with a cache
 ///   attend(tokens).attention              weights (B, H, T, T) of every layer
 ///   heatmaps(tokens)                      models/heatmaps.h
 /// A module itself, and a handle: copies are the same model.
 class LanguageModel {
  public:
-  /// load(path, model) reads a file of weights.
   template <class M>
-  LanguageModel(
-      const ModelConfig& config, M model,
-      std::type_identity_t<void (*)(const std::string&, M&)> load = detail::load_by_name<M>);
+  LanguageModel(const ModelConfig& config, M model)
+      : LanguageModel(config, std::make_shared<M>(std::move(model))) {}
 
   const ModelConfig& config() const { return config_; }
   Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
@@ -49,10 +35,8 @@ class LanguageModel {
   Tensor loss(const Tensor& tokens, const Tensor& labels) const { return loss_(tokens, labels); }
   /// IoError if the file does not fit; the model is then as before.
   void load(const std::string& path) const { load_(path); }
-  /// Goes on behind these tokens (1, n), n < context; at most context tokens in all. In evaluation,
-  /// gradients off.
-  Continue start(const Tensor& tokens) const { return start_(tokens); }
-  /// Texts side by side, none at first. In evaluation, gradients off.
+  /// Texts side by side, none at first. A model that is not packed keeps nothing from step to step.
+  /// In evaluation, gradients off.
   std::unique_ptr<decoding::TextStepper> texts() const;
   bool can_pack() const { return pack_ != nullptr; }
   bool is_packed() const { return packed_ != nullptr; }
@@ -60,7 +44,8 @@ class LanguageModel {
   /// keep: the model stays beside them, for attention(); else its weights are freed, and it is of
   /// no other use, nor are its copies. REQUIRES: can_pack().
   void pack(PackedType type, bool keep);
-  bool has_cache() const { return has_cache_; }
+  /// The same where it can be, in the precision of matrix products that is set.
+  void pack_if_possible(bool keep);
   bool has_attention() const { return attention_ != nullptr; }
   /// None where the model has no attention.
   std::vector<Tensor> attention(const Tensor& tokens) const {
@@ -73,18 +58,15 @@ class LanguageModel {
 
  private:
   template <class M>
-  LanguageModel(const ModelConfig& config, std::shared_ptr<M> model,
-                void (*load)(const std::string&, M&));
+  LanguageModel(const ModelConfig& config, std::shared_ptr<M> model);
 
   ModelConfig config_;
   std::function<Tensor(const Tensor&)> forward_;
   std::function<Tensor(const Tensor&, const Tensor&)> loss_;
   std::function<void(const std::string&)> load_;
   nn::ModuleRef module_;
-  std::function<Continue(const Tensor&)> start_;
   std::function<decoding::PackedGpt(PackedType, bool keep)> pack_;
   std::shared_ptr<decoding::PackedGpt> packed_;
-  bool has_cache_ = false;
   std::function<std::vector<Tensor>(const Tensor&)> attention_;
   std::function<models::Heatmaps(const Tensor&)> heatmaps_;
 };
@@ -118,22 +100,16 @@ LanguageModel make_model(const TrainConfig& config);
 /// compared with the file, before anything is made. IoError if it does not fit.
 LanguageModel load_model(const ModelConfig& config, const std::string& weights_path);
 
-namespace detail {
-/// The last logits of all tokens so far: how a model goes on that keeps nothing.
-Continue without_cache(const std::function<Tensor(const Tensor&)>& forward, const Tensor& tokens);
-}  // namespace detail
-
 template <class M>
-LanguageModel::LanguageModel(const ModelConfig& config, M model,
-                             std::type_identity_t<void (*)(const std::string&, M&)> load)
-    : LanguageModel(config, std::make_shared<M>(std::move(model)), load) {}
-
-template <class M>
-LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model,
-                             void (*load)(const std::string&, M&))
+LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model)
     : config_(config),
       forward_([model](const Tensor& tokens) { return (*model)(tokens); }),
-      load_([model, load](const std::string& path) { load(path, *model); }),
+      load_([model](const std::string& path) {
+        if constexpr (requires { models::load_gpt_weights(path, *model); })
+          models::load_gpt_weights(path, *model);
+        else
+          nn::load_weights(path, *model);
+      }),
       module_(*model) {
   if constexpr (requires(Tensor x) { model->loss(x, x); }) {
     loss_ = [model](const Tensor& tokens, const Tensor& labels) {
@@ -142,20 +118,6 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
   } else {
     loss_ = [model](const Tensor& tokens, const Tensor& labels) {
       return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(labels));
-    };
-  }
-  if constexpr (requires(Tensor x) { model->step(model->encode(x), x); }) {
-    has_cache_ = true;
-    start_ = [model](const Tensor& tokens) -> Continue {
-      return [model, state = model->encode(tokens)](const Tensor& token) mutable {
-        auto next = model->step(state, token);
-        state = std::move(next.state);
-        return next.logits;
-      };
-    };
-  } else {
-    start_ = [forward = forward_](const Tensor& tokens) {
-      return detail::without_cache(forward, tokens);
     };
   }
   if constexpr (requires { decoding::PackedGpt(*model, PackedType::f32); })

@@ -133,7 +133,8 @@ std::string GptKind::data_text(const Corpus& corpus) {
 Ending GptKind::ending(const TrainConfig& c, const Texts& texts, const Corpus& corpus,
                        const train::Loop& loop, const RunSummary& run) {
   const std::string& folder = loop.folder().path;
-  const LoadedModel m = load_folder(folder);
+  LoadedModel m = load_folder(folder);
+  m.model.pack_if_possible(/*keep=*/true);
   LmReport report{.run = run, .samples = samples(m, texts, c.seed)};
   if (!report.samples.empty()) {
     const std::string text = report.samples[0].prompt + report.samples[0].text;

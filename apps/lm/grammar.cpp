@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -45,78 +46,60 @@ std::string with_article(const std::string& thing) {
          thing;
 }
 
-std::string capital(std::string s) {
-  s[0] = static_cast<char>(s[0] - 'a' + 'A');
-  return s;
-}
+// A | stands between sentences. {A} is a person: {he}, {him}, {his}; {B} another one: {b_him}.
+constexpr const char* kStories[] = {
+    "{A} has {had}.|{He} meets {B} in {place}.|{A} gives {b_him} {given}.|Now {A} has {left} and "
+    "{B} has {given}.",
+    "{A} lost {his} {thing} in {place}.|{He} looked for it in {elsewhere}, but it was not there.|"
+    "Then {B} came and said: \"Your {thing} is in {place}!\"|So {A} went to {place} and found "
+    "{his} "
+    "{thing}.",
+    "There was {a_beast} in {place}.|It was {feeling}, because it had no friend.|One day {A} came "
+    "to {place} with {his} {thing}.|The {beast} liked {him}, and the {beast} was not {feeling} any "
+    "more.",
+    "\"Where is the {thing}?\" asked {A}.|\"It is in {place},\" said {B}.|\"And the {other}?\"|"
+    "\"That is in {elsewhere}.\"|So {he} took the {thing} from {place} and the {other} from "
+    "{elsewhere}."};
+enum Story { giving, searching, animal, talking };
 
-struct Cast {
-  Person first, second;
-  std::string thing, place, other_place;
-};
-
-Cast draw_cast(Rng& rng) {
-  Cast c{pick(rng, kPeople), pick(rng, kPeople), "", pick(rng, kPlaces), pick(rng, kPlaces)};
-  while (c.second.name == c.first.name) c.second = pick(rng, kPeople);
-  while (c.other_place == c.place) c.other_place = pick(rng, kPlaces);
-  c.thing = fmt::format("{} {}", pick(rng, kColours), pick(rng, kThings));
-  return c;
-}
-
-std::string giving(Rng& rng) {
-  const Cast c = draw_cast(rng);
-  const int64_t has = 2 + rng.below(9), gives = 1 + rng.below(has), left = has - gives;
-  std::string s = fmt::format("{} has {}. {} meets {} in {}. {} gives {} {}.", c.first.name,
-                              counted(has, c.thing), capital(c.first.he), c.second.name, c.place,
-                              c.first.name, c.second.him, counted(gives, c.thing));
-  s += fmt::format(" Now {} has {} and {} has {}.", c.first.name, counted(left, c.thing),
-                   c.second.name, counted(gives, c.thing));
-  return s;
-}
-
-std::string searching(Rng& rng) {
-  const Cast c = draw_cast(rng);
-  std::string s =
-      fmt::format("{} lost {} {} in {}. {} looked for it in {}, but it was not there.",
-                  c.first.name, c.first.his, c.thing, c.place, capital(c.first.he), c.other_place);
-  s +=
-      fmt::format(" Then {} came and said: \"Your {} is in {}!\" So {} went to {} and found {} {}.",
-                  c.second.name, c.thing, c.place, c.first.name, c.place, c.first.his, c.thing);
-  return s;
-}
-
-std::string animal(Rng& rng) {
-  const Cast c = draw_cast(rng);
-  const std::string beast = fmt::format("{} {}", pick(rng, kColours), pick(rng, kAnimals));
-  const std::string feeling = pick(rng, kFeelings);
-  std::string s = fmt::format("There was {} in {}. It was {}, because it had no friend. ",
-                              with_article(beast), c.place, feeling);
-  s += fmt::format(
-      "One day {} came to {} with {} {}. The {} liked {}, and the {} was not {} any "
-      "more.",
-      c.first.name, c.place, c.first.his, c.thing, beast, c.first.him, beast, feeling);
-  return s;
-}
-
-std::string talking(Rng& rng) {
-  const Cast c = draw_cast(rng);
-  const std::string other = fmt::format("{} {}", pick(rng, kColours), pick(rng, kThings));
-  std::string s = fmt::format("\"Where is the {}?\" asked {}. \"It is in {},\" said {}. ", c.thing,
-                              c.first.name, c.place, c.second.name);
-  s += fmt::format(
-      "\"And the {}?\" \"That is in {}.\" So {} took the {} from {} and the {} from {}.", other,
-      c.other_place, c.first.he, c.thing, c.place, other, c.other_place);
-  return s;
+std::string tell(Rng& rng) {
+  const int64_t kind = rng.below(std::ssize(kStories));
+  Person a = pick(rng, kPeople), b = pick(rng, kPeople);
+  const char *place = pick(rng, kPlaces), *elsewhere = pick(rng, kPlaces);
+  while (b.name == a.name) b = pick(rng, kPeople);
+  while (elsewhere == place) elsewhere = pick(rng, kPlaces);
+  auto coloured = [&](const auto& things) {
+    const std::string thing = pick(rng, things);
+    return pick(rng, kColours) + (" " + thing);
+  };
+  const std::string thing = coloured(kThings);
+  int64_t has = 0, gives = 0;
+  if (kind == giving) has = 2 + rng.below(9), gives = 1 + rng.below(has);
+  const std::string beast = kind == animal ? coloured(kAnimals) : "";
+  const std::string feeling = kind == animal ? pick(rng, kFeelings) : "";
+  const std::string other = kind == talking ? coloured(kThings) : "";
+  using fmt::arg;
+  return fmt::format(fmt::runtime(kStories[kind]), arg("A", a.name), arg("he", a.he),
+                     arg("him", a.him), arg("his", a.his), arg("He", a.he[0] == 's' ? "She" : "He"),
+                     arg("B", b.name), arg("b_him", b.him), arg("place", place),
+                     arg("elsewhere", elsewhere), arg("thing", thing),
+                     arg("had", counted(has, thing)), arg("given", counted(gives, thing)),
+                     arg("left", counted(has - gives, thing)), arg("a_beast", with_article(beast)),
+                     arg("beast", beast), arg("feeling", feeling), arg("other", other));
 }
 
 }  // namespace
 
-std::string generate_stories(int64_t bytes, uint64_t seed) {
+std::string generate_stories(int64_t bytes, uint64_t seed, bool by_sentence) {
   check(bytes >= 0, "generate_stories: {} bytes", bytes);
-  constexpr std::string (*kStories[])(Rng&) = {giving, searching, animal, talking};
   Rng rng(seed);
   std::string text;
-  while (static_cast<int64_t>(text.size()) < bytes) text += pick(rng, kStories)(rng) + "\n";
+  for (int64_t made = 0; made < bytes;) {
+    std::string story = tell(rng);
+    made += std::ssize(story) + 1;
+    std::replace(story.begin(), story.end(), '|', by_sentence ? '\n' : ' ');
+    text += story + (by_sentence ? "\n\n" : "\n");
+  }
   return text;
 }
 

@@ -8,8 +8,8 @@
 
 namespace tern::apps::lm {
 
-/// Stories, a line each, until there are that many bytes or a few more. The same seed gives the
-/// same text.
-std::string generate_stories(int64_t bytes, uint64_t seed);
+/// Stories, a line each, until there are that many bytes or a few more. `by_sentence`: a line each
+/// sentence, and a blank line behind each story. The same seed gives the same stories.
+std::string generate_stories(int64_t bytes, uint64_t seed, bool by_sentence = false);
 
 }  // namespace tern::apps::lm

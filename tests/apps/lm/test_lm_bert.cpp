@@ -61,7 +61,7 @@ struct Setup {
   data::WordPiece pieces;
   BertCorpus corpus;
 
-  explicit Setup(const TrainConfig& c) : Setup(c, lines_of(c, read_texts(c))) {}
+  explicit Setup(const TrainConfig& c) : Setup(c, lines_of(read_texts(c))) {}
   Setup(const TrainConfig& c, const Lines& lines)
       : config(c), pieces(make_pieces(c, lines)), corpus(encode_documents(c, lines, pieces)) {
     config.model.vocab = pieces.size();
@@ -306,17 +306,9 @@ TEST_CASE("lm bert: a folder of transformers") {
 }
 
 TEST_CASE("lm bert: text as lines") {
-  TrainConfig c;
-  c.model.model = kBert;
-  const Texts stories{
-      {"A cat sat. \"Is it a cat?\" asked Tom. It was.\nSo it is! Yes.\n"}, {"a\n"}, ""};
-  CHECK(lines_of(c, stories).train ==
-        std::vector<std::string>{"A cat sat.", "\"Is it a cat?\" asked Tom.", "It was.", "",
-                                 "So it is!", "Yes.", "", "", ""});
-  c.text = {"file"};
   const Texts texts{{"a. b\r\n\nc", "d\n"}, {}, ""};
-  CHECK(lines_of(c, texts).train == std::vector<std::string>{"a. b", "", "c", "", "d", ""});
-  CHECK(lines_of(c, texts).valid.empty());
+  CHECK(lines_of(texts).train == std::vector<std::string>{"a. b", "", "c", "", "d", ""});
+  CHECK(lines_of(texts).valid.empty());
 
   TempDir dir;
   TrainConfig alone = busy_config(write_file(dir / "alone", "a b c\n\nd e f\n\ng h i\n"));

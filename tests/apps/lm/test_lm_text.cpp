@@ -4,6 +4,7 @@
 #include <cmath>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "tern/apps/lm/generate.h"
 #include "tern/apps/lm/grammar.h"
@@ -120,7 +121,6 @@ TEST_CASE("lm: writes until the end, a stop, or the last token; past the context
   for (int64_t context : {2, 3, 5, 8, 100}) {
     int64_t longest = 0;
     const LanguageModel model = alphabet(bpe, context, &longest);
-    CHECK_FALSE(model.has_cache());
     const GenerateOptions greedy{.temperature = 0};
     CHECK(generate(model, bpe, "uvw", greedy).text == "xyz");
     CHECK(generate(model, bpe, "", greedy).text == "abcdefghijklmnopqrstuvwxyz");
@@ -370,8 +370,9 @@ TEST_CASE("lm: a chat that begins without text, and is interrupted") {
 
 TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
   const data::ByteBpe bpe = bytes();
-  const LanguageModel model = small_gpt(300, 16);  // 43 tokens more than there are
-  CHECK(model.has_cache());
+  const LanguageModel whole = small_gpt(300, 16);  // 43 tokens more than there are
+  LanguageModel model = whole;
+  model.pack(PackedType::f32, /*keep=*/true);
   std::set<std::string> texts;
   for (uint64_t seed : {1, 2, 3}) {
     const GenerateOptions o{.max_tokens = 40, .temperature = 2, .seed = seed};
@@ -386,7 +387,7 @@ TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never writt
   NoGradGuard guard;
   std::string naive;
   for (int64_t i = 0; i < g.tokens; ++i) {
-    const Tensor logits = model(tensor(ids, {1, std::ssize(ids)}));
+    const Tensor logits = whole(tensor(ids, {1, std::ssize(ids)}));
     const Tensor known = narrow(select(logits, 1, std::ssize(ids) - 1), 1, 0, bpe.size());
     ids.push_back(argmax(known, 1).item<int64_t>());
     naive += bpe.decode(std::span(ids).last(1));
@@ -474,6 +475,16 @@ TEST_CASE("lm: stories follow from what they said; a seed gives the same ones") 
   CHECK(text != generate_stories(60'000, 2));
   CHECK(text.size() >= 60'000);
   CHECK(text.find(" a old") == std::string::npos);
+  // By sentence, the same stories.
+  const std::string sentences = generate_stories(60'000, 1, /*by_sentence=*/true);
+  std::string joined = std::regex_replace(sentences, std::regex("\n\n"), "|");
+  std::replace(joined.begin(), joined.end(), '\n', ' ');
+  std::replace(joined.begin(), joined.end(), '|', '\n');
+  CHECK(joined == text);
+  const std::regex sentence("[A-Z\"][^.!?]*([.!?]\"?( asked \\w+\\.|,\" said \\w+\\.)?)");
+  std::istringstream lines(sentences);
+  for (std::string line; std::getline(lines, line);)
+    CHECK_MESSAGE((line.empty() || std::regex_match(line, sentence)), line);
   const std::vector<std::string> numbers = {"no",  "one",   "two",   "three", "four", "five",
                                             "six", "seven", "eight", "nine",  "ten"};
   auto number = [&](const std::string& word) {
