@@ -49,7 +49,7 @@ struct GmlpOptions {
   GmlpBlockOptions block() const;  ///< options of each block
 };
 
-/// The paper's network as in timm, with timm's names: 30 blocks with d_ffn = 6 dim, patches of 16 in
+/// The paper's network as in timm, with timm's names: 30 blocks of d_ffn = 6 dim, patches of 16 in
 /// images of 224, 1000 classes. timm's weights load into it.
 GmlpOptions gmlp_paper_form(int64_t dim, double drop_path);
 

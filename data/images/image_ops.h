@@ -1,6 +1,6 @@
-// Operations on pictures of bytes, as Pillow defines them (Image, ImageOps, ImageEnhance): the parts
-// of AutoAugment and RandAugment. Results equal Pillow's byte for byte. P is Image, or SquarePicture
-// for any other side.
+// Operations on images in bytes, as Pillow defines them (Image, ImageOps, ImageEnhance): the parts
+// of AutoAugment and RandAugment. Results equal Pillow's, byte for byte. P is Image, or
+// SquarePicture for any other side.
 #pragma once
 
 #include <array>
