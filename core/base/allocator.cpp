@@ -221,7 +221,7 @@ namespace detail {
 
 void listen_to_allocations(AllocationListener* l) {
   std::lock_guard lock(listening);
-  check(!l || !listener, "memory timeline: another one is at work; end it first");
+  check(!l || !listener, "memory timeline: another one is active; end it first");
   listener = l;
 }
 

@@ -35,7 +35,7 @@ void fail_memory(const std::string& message) {
 
 void fail_unhandled(const char* type, int value) {
   fail(
-      fmt::format("{}: the value {} is none that this code was written for; add it to the switch "
+      fmt::format("{}: there is no case for the value {}; add it to the switch "
                   "that the compiler warns about",
                   type, value));
 }

@@ -14,7 +14,7 @@ std::string to_string(MatmulPrecision precision) {
 MatmulPrecision matmul_precision(const std::string& name) {
   for (MatmulPrecision p : {MatmulPrecision::f32, MatmulPrecision::bf16})
     if (name == to_string(p)) return p;
-  fail(fmt::format("'{}' is no precision of products; there are f32 and bf16", name));
+  fail(fmt::format("'{}' is not a precision; use f32 or bf16", name));
 }
 
 MatmulPrecision matmul_precision() { return current; }

@@ -42,13 +42,13 @@ int64_t whole_number(const nlohmann::json& value) {
     constexpr size_t kMost = 40;
     using nlohmann::json;
     const std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    fail(fmt::format("{:.{}} is no whole number below 2^63", shown, kMost));
+    fail(fmt::format("{:.{}} is not an integer below 2^63", shown, kMost));
   }
   return value.get<int64_t>();
 }
 
 std::vector<int64_t> whole_numbers(const nlohmann::json& list) {
-  check(list.is_array(), "there is no list of whole numbers, but of the kind {}", list.type_name());
+  check(list.is_array(), "expected a list of integers, got {}", list.type_name());
   std::vector<int64_t> numbers;
   for (const nlohmann::json& value : list) numbers.push_back(whole_number(value));
   return numbers;

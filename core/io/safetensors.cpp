@@ -252,7 +252,7 @@ SafeTensorsHeader header_of(const SafeTensors& content, const std::vector<size_t
   std::unordered_set<std::string_view> names;
   for (const auto& [name, t] : content.tensors) {
     check(names.insert(name).second, "save_safetensors: two tensors are called '{}'", name);
-    check(name != "__metadata__", "save_safetensors: '{}' is no name for a tensor", name);
+    check(name != "__metadata__", "save_safetensors: '{}' is not a valid name for a tensor", name);
     header.entries.push_back({name, std::string(file_type_of(t.dtype())), {}, {}});
     header.entries.back().shape.assign(t.shape().begin(), t.shape().end());
   }

@@ -18,7 +18,7 @@ class Handler {
   Handler(SafeTensorsHeader& out, std::string& error) : out_(out), error_(error) {}
 
   bool start_object(std::size_t) {
-    if (depth_ == 2) return stop("an object where none belongs");
+    if (depth_ == 2) return stop("unexpected object");
     if (++depth_ == 2) fields_.clear();
     return true;
   }
@@ -51,14 +51,14 @@ class Handler {
       out_.metadata[key_] = value;
       return true;
     }
-    if (depth_ != 2 || list_ || key_ != "dtype") return stop("a string where none belongs");
+    if (depth_ != 2 || list_ || key_ != "dtype") return stop("unexpected string");
     out_.entries.back().dtype = value;
     return true;
   }
 
   bool start_array(std::size_t) {
     bool belongs = depth_ == 2 && !metadata_ && !list_ && key_ != "dtype";
-    if (!belongs) return stop("a list where none belongs");
+    if (!belongs) return stop("unexpected list");
     SafeTensorsEntry& entry = out_.entries.back();
     list_ = key_ == "shape" ? &entry.shape : &entry.offsets;
     return true;
@@ -70,7 +70,7 @@ class Handler {
   }
 
   bool number_unsigned(uint64_t value) {
-    if (!list_) return stop("a number where none belongs");
+    if (!list_) return stop("unexpected number");
     if (value > static_cast<uint64_t>(INT64_MAX)) return stop("a number is too large");
     if (list_->size() == static_cast<size_t>(kMaxDims)) return stop("a list is too long");
     list_->push_back(static_cast<int64_t>(value));
@@ -78,9 +78,9 @@ class Handler {
   }
 
   bool number_integer(int64_t) { return stop("a negative number"); }
-  bool number_float(double, const std::string&) { return stop("a number that is no integer"); }
-  bool boolean(bool) { return stop("a boolean where none belongs"); }
-  bool null() { return stop("null where a value belongs"); }
+  bool number_float(double, const std::string&) { return stop("a number that is not an integer"); }
+  bool boolean(bool) { return stop("unexpected boolean"); }
+  bool null() { return stop("unexpected null"); }
   bool binary(json::binary_t&) { return stop("binary data"); }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& e) {

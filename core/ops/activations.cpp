@@ -153,7 +153,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
 Tensor glu(const Tensor& x, int64_t axis) {
   check_defined("glu", x);
   const int a = normalize_axis("glu", axis, x.ndim());
-  check(x.shape()[a] % 2 == 0, "glu: axis {} of shape {} has no two halves", axis, x.shape());
+  check(x.shape()[a] % 2 == 0, "glu: axis {} of shape {} cannot be split into halves", axis,
+        x.shape());
   const int64_t half = x.shape()[a] / 2;
   return binary(narrow(x, a, 0, half), narrow(x, a, half, half), Glu());
 }

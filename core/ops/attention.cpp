@@ -283,7 +283,7 @@ AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
 /// Channels per head if `parts` heads share the last axis.
 int64_t head_dim(const Tensor& x, int64_t parts) {
   check(x.ndim() == 3, "attention: a joint projection is (B, T, channels), got {}", x.shape());
-  check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels do not make {} heads",
+  check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels cannot be split into {} heads",
         x.size(2), parts);
   return x.size(2) / parts;
 }
@@ -314,8 +314,8 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
         "multiple of 2 * {}",
         kv.size(-1), kv_heads, kv_heads);
   check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
-        "attention: queries {} of {} heads do not go with keys and values {} of {}", q.shape(),
-        heads, kv.shape(), kv_heads);
+        "attention: queries {} of {} heads do not match keys and values {} of {}", q.shape(), heads,
+        kv.shape(), kv_heads);
   AttentionCall call;
   call.inputs = {q, kv};
   call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};

@@ -125,7 +125,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     return x * by_channel(scale, x) + by_channel(b - running_mean * scale, x);
   }
   check(Sizes(x).batch * Sizes(x).rest != 1,
-        "batch_norm: training needs more than one value a channel, got {}", x.shape());
+        "batch_norm: training needs more than one value per channel, got {}", x.shape());
   if (x.ndim() > 2)
     return normalise_batch(x.contiguous(), running_mean, running_var, w, b, options);
   // x is (N, C): the kernels need the values of a channel together.

@@ -68,8 +68,8 @@ void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor
   check(groups > 0 && w.size(1) > 0 && x.size(1) == checked_product(op, w.size(1), groups),
         "{}: the input {} has {} channels, but the weight {} with groups {} takes {} each", op,
         x.shape(), x.size(1), w.shape(), groups, w.size(1));
-  check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs do not divide into {} groups", op,
-        w.size(0), groups);
+  check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs cannot be split into {} groups",
+        op, w.size(0), groups);
   check(!b.defined() || b.shape() == Shape{w.size(0)}, "{}: the bias must be ({},), got {}", op,
         w.size(0), b.defined() ? b.shape() : Shape());
   check(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == x.dtype()),

@@ -13,13 +13,13 @@ void check_arguments(const char* op, const Tensor& x, const Tensor& w, const Ten
                      int64_t groups) {
   check_defined(op, x, w);
   check(x.ndim() == axes + 2 && w.ndim() == axes + 2,
-        "{}: needs x (batch, in, {} axes of space) and w (in, out / groups, {} sizes of the "
+        "{}: needs x (batch, in, {} spatial axes) and w (in, out / groups, {} sizes of the "
         "kernel), got {} and {}",
         op, axes, axes, x.shape(), w.shape());
   check(w.size(0) > 0 && w.size(1) > 0 && x.size(1) == w.size(0),
         "{}: the input {} has {} channels, but the weight {} takes {}", op, x.shape(), x.size(1),
         w.shape(), w.size(0));
-  check(groups > 0 && w.size(0) % groups == 0, "{}: {} channels do not divide into {} groups", op,
+  check(groups > 0 && w.size(0) % groups == 0, "{}: {} channels cannot be split into {} groups", op,
         w.size(0), groups);
   const int64_t out = checked_product(op, w.size(1), groups);
   check(!b.defined() || b.shape() == Shape{out}, "{}: the bias must be ({},), got {}", op, out,
@@ -38,7 +38,7 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i, int64_t output_
   check(output_padding >= 0 && output_padding < std::max(stride, dilation),
         "{}: output_padding {} must be less than stride {} or dilation {}", op, output_padding,
         stride, dilation);
-  check(c.out_size[i] > 0, "{}: the input has no elements along an axis of space", op);
+  check(c.out_size[i] > 0, "{}: the input has no elements along a spatial axis", op);
   int64_t size = checked_product(op, c.out_size[i] - 1, stride);
   size = checked_sum(op, size, checked_product(op, dilation, kernel - 1));
   size = checked_sum(op, size, output_padding + 1);

@@ -16,7 +16,7 @@ inline Tensor split_heads(const Tensor& x, int64_t heads) {
 inline Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
 
 inline void check_heads(const char* who, int64_t dim, int64_t heads) {
-  check(dim > 0 && heads > 0 && dim % heads == 0, "{}: {} channels do not divide into {} heads",
+  check(dim > 0 && heads > 0 && dim % heads == 0, "{}: {} channels cannot be split into {} heads",
         who, dim, heads);
 }
 

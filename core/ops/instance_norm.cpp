@@ -7,7 +7,7 @@ namespace tern {
 namespace {
 
 void check_channels(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
-  check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with an axis of space, got shape {}",
+  check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with a spatial axis, got shape {}",
         x.shape());
   for (const Tensor* t : of_channels)
     check(!t->defined() || t->shape() == Shape(x.size(1)),
@@ -38,8 +38,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     return batch_norm(x, running_mean, running_var, weight, bias, {.eps = o.eps});
   const int64_t n = x.size(0), c = x.size(1);
   Tensor rows = flatten(x, 2);
-  check(rows.size(2) != 1, "instance_norm: needs more than one element of space, got {}",
-        x.shape());
+  check(rows.size(2) != 1, "instance_norm: needs more than one spatial element, got {}", x.shape());
   Tensor mean_each = each_sample(running_mean.defined() ? running_mean.detach() : Tensor(), n);
   Tensor var_each = each_sample(running_var.defined() ? running_var.detach() : Tensor(), n);
   Tensor y = batch_norm(reshape(rows, {1, checked_product("instance_norm", n, c), rows.size(2)}),

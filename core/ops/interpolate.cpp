@@ -140,11 +140,11 @@ void check_options(const Tensor& x, const InterpolateOptions& o) {
   const int axes = x.ndim() - 2;
   const char* mode = kInterpolateModes[static_cast<int>(o.mode)];
   check(axes >= 1 && axes <= 3,
-        "interpolate: the input must be (batch, channels, one to three axes of space), got {}",
+        "interpolate: the input must be (batch, channels, one to three spatial axes), got {}",
         x.shape());
   detail::check_space(kInterpolate, x, axes);
   check(axes_of(o.mode) == 0 || axes_of(o.mode) == axes,
-        "interpolate: {} is for {} axes of space, the input {} has {}", mode, axes_of(o.mode),
+        "interpolate: {} is for {} spatial axes, the input {} has {}", mode, axes_of(o.mode),
         x.shape(), axes);
   check(!o.align_corners || axes_of(o.mode) != 0,
         "interpolate: align_corners is for linear, bilinear, bicubic and trilinear, not {}", mode);
@@ -155,7 +155,7 @@ void check_options(const Tensor& x, const InterpolateOptions& o) {
   check(!(sized && o.recompute_scale_factor),
         "interpolate: recompute_scale_factor goes with scale_factor, not with size");
   const int given = sized ? o.size.size() : static_cast<int>(o.scale_factor.each().size());
-  check(given == 1 || given == axes, "interpolate: {} sizes or factors for {} axes of space", given,
+  check(given == 1 || given == axes, "interpolate: {} sizes or factors for {} spatial axes", given,
         axes);
   for (int a = 2; a < x.ndim(); ++a)
     check(x.size(a) > 0, "interpolate: the planes of {} have no elements", x.shape());

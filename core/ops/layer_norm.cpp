@@ -202,8 +202,8 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   check_defined("group_norm", x);
   check(x.ndim() >= 2, "group_norm: needs (N, C, ...), got shape {}", x.shape());
   const int64_t n = x.size(0), channels = x.size(1);
-  check(groups > 0 && channels % groups == 0, "group_norm: {} channels do not make {} groups",
-        channels, groups);
+  check(groups > 0 && channels % groups == 0,
+        "group_norm: {} channels cannot be split into {} groups", channels, groups);
   const int64_t each = x.numel() / std::max<int64_t>(n * groups, 1);
   Tensor y = normalise({"group_norm", true, each, eps}, reshape(x, {n, groups, each}), {}, {});
   y = reshape(y, x.shape());

@@ -27,7 +27,7 @@ RightSide::RightSide(const char* op, const Tensor& left, const Tensor& right) {
       right.ndim() == 1 || (right.ndim() == left.ndim() - 1 && right.size(-1) == all.m &&
                             Shape(right.shape().begin(), right.shape().end() - 1) == all.batch);
   b = vector ? unsqueeze(right, -1) : right;
-  check(b.ndim() >= 2 && b.size(-2) == all.m, "{}: the right side {} has not the rows of {}", op,
+  check(b.ndim() >= 2 && b.size(-2) == all.m, "{}: the right side {} needs as many rows as {}", op,
         right.shape(), left.shape());
   const Shape batch =
       broadcast_shapes(op, all.batch, Shape(b.shape().begin(), b.shape().end() - 2));

@@ -153,7 +153,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
 
 void PackedLinear::operator()(const PackedRows& x, float* y, const PackedLinearOptions& o) const {
   const bool simple = o.activation == Activation::none || o.activation == Activation::relu;
-  check(simple || !o.residual, "PackedLinear: a residual goes with none and relu only");
+  check(simple || !o.residual, "PackedLinear: a residual needs the activation none or relu");
   run(x, 0, outputs_, y, o);
   if (!simple) activate(o.activation, y, x.rows_ * outputs_);
 }

@@ -49,7 +49,7 @@ void check_windows(const char* op, const ConvCall& c) {
       const int64_t at = w * c.stride[i] - c.padding[i];
       const int64_t k = (-at + c.dilation[i] - 1) / c.dilation[i];
       check(k < c.kernel[i] && at + k * c.dilation[i] < c.size[i],
-            "{}: window {} of an axis of {} sees padding alone (kernel {}, dilation {}, padding "
+            "{}: window {} of an axis of {} contains only padding (kernel {}, dilation {}, padding "
             "{}); use less padding or dilation",
             op, w, c.size[i], c.kernel[i], c.dilation[i], c.padding[i]);
     }

@@ -176,7 +176,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   int a = normalize_axis("split", axis, x.ndim());
   int64_t left = x.shape()[a];
   for (int64_t size : sizes) {
-    check(size >= 0 && size <= left, "split: sizes {} do not make up axis {} of shape {}",
+    check(size >= 0 && size <= left, "split: sizes {} do not add up to axis {} of shape {}",
           fmt::join(sizes, ", "), axis, x.shape());
     left -= size;
   }

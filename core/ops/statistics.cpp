@@ -126,8 +126,8 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Reduced r("norm", x, axes, keepdim);
   check(is_float(x.dtype()), "norm: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
-  check(r.count > 0 || p >= 0, "norm: p = {} of no elements: axes {} of shape {}", p, r.axes,
-        x.shape());
+  check(r.count > 0 || p >= 0, "norm: p = {} needs at least one element: axes {} of shape {}", p,
+        r.axes, x.shape());
   Fresh y(r.out, x.dtype());
   dispatch_float(x.dtype(), "norm", [&]<class T>() {
     kernels::norm(kernels::plan_reduction(x.layout(), r.axes), x.data<T>(), y.data<T>(), p);

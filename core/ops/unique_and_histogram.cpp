@@ -159,7 +159,7 @@ Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& optio
     high = max(x.detach()).item();
   }
   check(std::isfinite(low) && std::isfinite(high) && low <= high,
-        "histogram: {} to {} is no range; give one: {{.range = ...}}", low, high);
+        "histogram: {} to {} is not a range; give one: {{.range = ...}}", low, high);
   if (low == high) {
     low -= 0.5;
     high += 0.5;

@@ -125,7 +125,7 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
                                 c.nan ? "NaN" : "infinity", op.name(),
                                 op.pass() == Pass::backward ? "backward" : "forward",
                                 c.nan ? c.nan : c.infinite, result.numel(), what, result.shape(),
-                                vjp ? "gradient that came in" : "inputs",
+                                vjp ? "incoming gradient" : "inputs",
                                 vjp ? open.gradient : describe_inputs(op)));
   if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
   if (c.nan > 0 || options_.infinities) {

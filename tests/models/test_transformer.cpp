@@ -333,7 +333,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   };
   refuses([&] { made_with([](auto& o) { o.source_vocab = 0; }); }, "set source_vocab");
   refuses([&] { made_with([](auto& o) { o.target_vocab = -1; }); }, "of 9 and -1 words");
-  refuses([&] { made_with([](auto& o) { o.layer.heads = 3; }); }, "16 channels do not divide");
+  refuses([&] { made_with([](auto& o) { o.layer.heads = 3; }); }, "16 channels cannot be split");
   refuses([&] { made_with([](auto& o) { o.encoder_layers = -1; }); }, "-1 layers");
   refuses([&] { made_with([](auto& o) { o.layer.dropout = 1; }); }, "[0, 1)");
   refuses([&] { made_with([](auto& o) { o.layer.ffn = 0; }); }, "0 units");

@@ -265,9 +265,9 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(text), Error);
   };
   auto make = [&](int64_t dim, const MultiHeadOptions& o) { MultiHeadAttention(dim, rng, o); };
-  refuses([&] { make(10, {.heads = 4}); }, "10 channels do not divide into 4 heads");
-  refuses([&] { make(12, {.heads = 0}); }, "12 channels do not divide into 0 heads");
-  refuses([&] { make(-4, {.heads = 4}); }, "-4 channels do not divide into 4 heads");
+  refuses([&] { make(10, {.heads = 4}); }, "10 channels cannot be split into 4 heads");
+  refuses([&] { make(12, {.heads = 0}); }, "12 channels cannot be split into 0 heads");
+  refuses([&] { make(-4, {.heads = 4}); }, "-4 channels cannot be split into 4 heads");
   refuses([&] { make(12, {.heads = 4, .kv_heads = 3}); }, "3 heads of keys do not divide 4");
   refuses([&] { make(12, {.heads = 4, .kv_heads = -1}); }, "-1 heads of keys do not divide 4");
   refuses([&] { make(12, {.heads = 4, .dropout = 1}); }, "dropout must be in [0, 1), it is 1");

@@ -178,7 +178,7 @@ TEST_CASE("precision: a scope ends, and is its thread's own") {
   }
   CHECK(matmul_precision() == kF32);
   CHECK(matmul_precision("bf16") == kBf16);
-  CHECK_THROWS_WITH_AS(matmul_precision("f16"), doctest::Contains("there are f32 and bf16"), Error);
+  CHECK_THROWS_WITH_AS(matmul_precision("f16"), doctest::Contains("use f32 or bf16"), Error);
 }
 
 }  // namespace

@@ -160,13 +160,13 @@ TEST_CASE("channels: errors name the op and the rule") {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(words), Error);
   };
   const Tensor x = zeros({2, 3, 4});
-  says("glu: axis 1 of shape (2, 3, 4) has no two halves", [&] { glu(x, 1); });
+  says("glu: axis 1 of shape (2, 3, 4) cannot be split into halves", [&] { glu(x, 1); });
   says("prelu: the weight must be (1,) or, one for each channel, (3,)",
        [&] { prelu(x, zeros({4})); });
   says("prelu: x is f32", [&] { prelu(x, zeros({3}, DType::f64)); });
   says("instance_norm: needs (N, C, ...)", [&] { instance_norm(zeros({2, 3})); });
   says("instance_norm: 3 channels", [&] { instance_norm(x, {}, {}, zeros({4})); });
-  says("instance_norm: needs more than one element of space", [&] {
+  says("instance_norm: needs more than one spatial element", [&] {
     instance_norm(zeros({2, 3, 1}));
   });
   says("running_mean", [&] { instance_norm(x, {}, {}, {}, {}, {.use_input_stats = false}); });

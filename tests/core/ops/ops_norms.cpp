@@ -271,8 +271,8 @@ TEST_CASE("normalisation: wrong arguments name the op and the values") {
                        Error);
   CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({2})), doctest::Contains("(2,)"), Error);
   CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({3}, DType::f64)), doctest::Contains(".to()"), Error);
-  CHECK_THROWS_WITH_AS(group_norm(x, 2), doctest::Contains("3 channels do not make 2 groups"),
-                       Error);
+  CHECK_THROWS_WITH_AS(group_norm(x, 2),
+                       doctest::Contains("3 channels cannot be split into 2 groups"), Error);
 }
 
 // Fused and composed gradients are two pieces of code.

@@ -487,7 +487,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
   says("conv_transpose2d: the input (1, 4, 5, 6) has 4 channels, but the weight (2, 4, 3, 3)", [&] {
     conv_transpose2d(x, zeros({2, 4, 3, 3}));
   });
-  says("conv_transpose2d: 4 channels do not divide into 3 groups",
+  says("conv_transpose2d: 4 channels cannot be split into 3 groups",
        [&] { conv_transpose2d(x, w, {}, {.groups = 3}); });
   says("conv_transpose2d: the bias must be (4,)",
        [&] { conv_transpose2d(x, w, zeros({2}), {.groups = 2}); });
@@ -502,7 +502,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
     pad(zeros({2, 0}), {1, 1}, PaddingMode::replicate);
   });
   says("max_pool2d: padding 3 is more than half", [&] { max_pool2d(x, {.padding = 3}); });
-  says("max_pool2d: window 0 of an axis of 1 sees padding alone", [&] {
+  says("max_pool2d: window 0 of an axis of 1 contains only padding", [&] {
     max_pool2d(zeros({1, 1, 1, 1}), {.padding = 2, .dilation = 3});
   });
   says(
@@ -517,7 +517,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
        [&] { adaptive_avg_pool2d(x, -2); });
   says("interpolate: needs either size or scale_factor", [&] { interpolate(x, {}); });
   says("interpolate: needs either", [&] { interpolate(x, {.size = 2, .scale_factor = 2}); });
-  says("interpolate: bilinear is for 2 axes of space", [&] {
+  says("interpolate: bilinear is for 2 spatial axes", [&] {
     interpolate(zeros({1, 2, 3}), {.size = 2, .mode = Interpolation::bilinear});
   });
   says("align_corners is for linear", [&] { interpolate(x, {.size = 2, .align_corners = false}); });
@@ -525,7 +525,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
        [&] { interpolate(x, {.size = 2, .antialias = true}); });
   says("recompute_scale_factor goes with",
        [&] { interpolate(x, {.size = 2, .recompute_scale_factor = true}); });
-  says("3 sizes or factors for 2 axes", [&] { interpolate(x, {.size = {1, 2, 3}}); });
+  says("3 sizes or factors for 2 spatial axes", [&] { interpolate(x, {.size = {1, 2, 3}}); });
   says("scale_factor 0.1 makes 0 elements", [&] { interpolate(x, {.scale_factor = 0.1}); });
   says("pixel_shuffle: 4 channels do not divide by 3 * 3", [&] { pixel_shuffle(x, 3); });
   says("pixel_unshuffle: planes of (1, 4, 5, 6) do not divide by 2",

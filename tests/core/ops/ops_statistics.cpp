@@ -337,7 +337,7 @@ TEST_CASE("bincount, searchsorted, histogram: PyTorch's numbers") {
   CHECK(numbers(h.hist) == Doubles{1, 2});
   CHECK(numbers(histogram(f64({1, kNan, 2}), 2, {.range = {{0, 3}}}).hist) == Doubles{1, 1});
   CHECK(numbers(histogram(zeros({0}), 2).bin_edges) == Doubles{0, 0.5, 1});
-  CHECK_THROWS_WITH_AS(histogram(f64({1, kNan}), 3), doctest::Contains("no range"), Error);
+  CHECK_THROWS_WITH_AS(histogram(f64({1, kNan}), 3), doctest::Contains("not a range"), Error);
   CHECK_THROWS_WITH_AS(histogram(f64({1}), f64({2, 1})), doctest::Contains("ascend"), Error);
   CHECK_THROWS_WITH_AS(histogram(f64({1}), 0), doctest::Contains("at least one bin"), Error);
 }

@@ -111,7 +111,8 @@ TEST_CASE("linalg: gradients that do not exist are refused") {
   CHECK_THROWS_WITH_AS(linalg::inv(kTall), doctest::Contains("square"), Error);
   CHECK_THROWS_WITH_AS(linalg::inv(arange(0, 3)), doctest::Contains("(..., m, n)"), Error);
   CHECK_THROWS_WITH_AS(linalg::inv(eye(2, 2, DType::i64)), doctest::Contains("f32 or f64"), Error);
-  CHECK_THROWS_WITH_AS(linalg::solve(kSquare, kWide), doctest::Contains("has not the rows"), Error);
+  CHECK_THROWS_WITH_AS(linalg::solve(kSquare, kWide), doctest::Contains("needs as many rows"),
+                       Error);
   CHECK_THROWS_WITH_AS(linalg::solve(kSquare, ones({3})), doctest::Contains("mixes"), Error);
   CHECK_THROWS_WITH_AS(linalg::matrix_norm(kTall, 3.0), doctest::Contains("order is 3"), Error);
 }
