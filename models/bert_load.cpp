@@ -115,7 +115,7 @@ BertOptions options_of(const std::string& path, const NamedTensors& state, BertO
   check_size(path, state, o);
   if (o.heads == 0) {
     check_io(o.dim % kHeadChannels == 0,
-             "{}: {} channels do not divide into heads of {}; give the number of heads", path,
+             "{}: {} channels cannot be split into heads of {}; give the number of heads", path,
              o.dim, kHeadChannels);
     o.heads = o.dim / kHeadChannels;
   }

@@ -171,7 +171,7 @@ TransformerState Transformer::encode(const Tensor& source, const Tensor& lengths
 
 Transformer::Step Transformer::step(const TransformerState& before, const Tensor& tokens) const {
   check(tokens.ndim() == 1 && tokens.dtype() == DType::i64,
-        "Transformer: a step takes one token a sentence, i64 (B), got {} {}", tokens.dtype(),
+        "Transformer: a step takes one token per sentence, i64 (B), got {} {}", tokens.dtype(),
         tokens.shape());
   check(before.layers.empty() || before.layers[0].memory.size(0) == tokens.size(0),
         "Transformer: a state of {} sentences, {} tokens",

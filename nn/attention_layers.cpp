@@ -22,7 +22,7 @@ void check_channels(const char* name, const char* what, const Tensor& x, int64_t
 /// q . k for every pair.
 Tensor dots(const char* name, const Tensor& query, const Tensor& key) {
   check_pair(name, query, key);
-  check(query.size(2) == key.size(2), "{}: queries of {} channels do not go with keys of {}", name,
+  check(query.size(2) == key.size(2), "{}: queries of {} channels do not match keys of {}", name,
         query.size(2), key.size(2));
   return matmul(query, transpose(key, 1, 2));
 }
@@ -93,7 +93,7 @@ Attended attend_by_scores(const Tensor& scores, const Tensor& value, const Mask&
                           const Dropout& dropout) {
   check(scores.ndim() == 3 && value.ndim() == 3 && value.size(0) == scores.size(0) &&
             value.size(1) == scores.size(2),
-        "attention: values {} do not go with scores {}", value.shape(), scores.shape());
+        "attention: values {} do not match scores {}", value.shape(), scores.shape());
   Tensor weights = mask.softmax(scores);
   return {matmul(dropout(weights), value), weights};
 }

@@ -116,7 +116,7 @@ class Collector {
     } else {
       // Stateless function objects have nothing to visit.
       static_assert(std::is_empty_v<T>,
-                    "this field is no Parameter, Buffer, module (it has no "
+                    "this field is not a Parameter, Buffer, module (it has no "
                     "`fields`), bool, Rng, or container of these");
     }
   }

@@ -64,7 +64,7 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   if (keys_.defined())
     check(keys_.size(0) == k.size(0) && keys_.size(1) == k.size(1) && keys_.size(3) == k.size(3) &&
               keys_.dtype() == k.dtype(),
-          "KeyValueCache: {} {} more do not go with {} {}", k.dtype(), k.shape(), keys_.dtype(),
+          "KeyValueCache: {} {} more do not match {} {}", k.dtype(), k.shape(), keys_.dtype(),
           keys().shape());
   const int64_t n = k.size(2);
   if (recording({k, v, keys_, values_})) {  // gradients must flow back through the steps

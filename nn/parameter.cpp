@@ -32,7 +32,7 @@ Tensor leaf_like(const Tensor& like, const Tensor& elements) {
 void check_not_replaced(const char* what, const Tensor& t) {
   const tern::detail::Substitution* s = tern::detail::substituting;
   check(!s || !t.defined() || !s->look_up(t.ref().get()),
-        "parameter '{}': {} while another tensor stands in for it; do that before the "
+        "parameter '{}': {} while another tensor replaces it; do that before the "
         "WeightsInstead begins, or after it has ended",
         parameter_name(t), what);
 }

@@ -94,7 +94,7 @@ Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& a
   Tensor values = norm(v);
   if (real.defined()) {
     check(real.shape() == Shape{v.size(0), v.size(1)},
-          "SpatialGatingUnit: real tokens of {} do not go with values {}", real.shape(), v.shape());
+          "SpatialGatingUnit: real tokens of {} do not match values {}", real.shape(), v.shape());
     values = where(unsqueeze(real, -1), values, 0);
   }
   return mixed(u, values, 0, added);

@@ -50,9 +50,9 @@ tern::detail::Ref<Substitution> paired(const NamedTensors& parameters,
   std::vector<Substitution::Pair> pairs;
   for (const auto& [name, t] : instead) {
     const Tensor parameter = named(kOp, name, parameters);
-    check(t.defined(), "{}: what stands in for '{}' is undefined", kOp, name);
+    check(t.defined(), "{}: the replacement of '{}' is undefined", kOp, name);
     check(t.shape() == parameter.shape() && t.dtype() == parameter.dtype(),
-          "{}: '{}' is {} {}, what stands in for it {} {}", kOp, name, parameter.dtype(),
+          "{}: '{}' is {} {}, its replacement is {} {}", kOp, name, parameter.dtype(),
           parameter.shape(), t.dtype(), t.shape());
     for (const Substitution::Pair& other : pairs)
       check(other.parameter.ref() != parameter.ref(),

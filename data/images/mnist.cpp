@@ -105,7 +105,7 @@ Tensor load_idx(const std::string& path) {
   file.read_exactly(magic.data(), 4);
   const int64_t item = bytes_of(magic[2]);
   if (magic[0] != 0 || magic[1] != 0 || item == 0)
-    file.fail(fmt::format("is no idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
+    file.fail(fmt::format("is not an idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
                           magic[1], magic[2]));
   if (magic[3] > kMaxDims) file.fail(fmt::format("has {} axes, at most {}", magic[3], kMaxDims));
   const Shape shape = read_shape(file, magic[3], item);

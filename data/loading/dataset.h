@@ -55,7 +55,7 @@ class Dataset {
     static_assert(
         std::is_invocable_r_v<T, const Get&, int64_t>,
         "Dataset: get must be callable as Sample get(int64_t), and const: loaders call it "
-        "on several threads at a time, so it is no mutable lambda");
+        "on several threads at a time, so it cannot be a mutable lambda");
     check(size >= 0, "Dataset: the size {} is negative", size);
   }
   /// A dataset of existing values.
@@ -85,7 +85,7 @@ class Dataset {
   auto map(F f) const {
     static_assert(std::is_invocable_v<const F&, T>,
                   "Dataset::map: f must be callable as f(sample), and const: loaders call it on "
-                  "several threads at a time, so it is no mutable lambda");
+                  "several threads at a time, so it cannot be a mutable lambda");
     using To = std::decay_t<std::invoke_result_t<const F&, T>>;
     return Dataset<To>(
         size_, [from = *this, f = std::move(f)](int64_t i) -> To { return f(from.get(i)); });

@@ -67,7 +67,7 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   } catch (const std::exception& e) {
     std::throw_with_nested(Error(place + e.what()));
   } catch (...) {
-    std::throw_with_nested(Error(place + "something was thrown that is no std::exception"));
+    std::throw_with_nested(Error(place + "something was thrown that is not a std::exception"));
   }
 }
 

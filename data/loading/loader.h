@@ -185,7 +185,7 @@ class Loader {
     static_assert(
         std::is_invocable_r_v<B, const Make&, const BatchPlan&>,
         "Loader<B>: make must be callable as B make(const BatchPlan&), and const: it runs "
-        "on several threads at a time, so it is no mutable lambda");
+        "on several threads at a time, so it cannot be a mutable lambda");
     return [make = std::move(make)](const BatchPlan& plan) -> std::shared_ptr<void> {
       return std::make_shared<B>(make(plan));
     };

@@ -32,7 +32,8 @@ NpyHeader read_header(const Source& source) {
   unsigned char start[8], length[4] = {};
   if (source.size < 10) source.fail(0, "too short for an npy file");
   source.read(start, 8);
-  if (std::memcmp(start, kNpyMagic.data(), kNpyMagic.size()) != 0) source.fail(0, "is no npy file");
+  if (std::memcmp(start, kNpyMagic.data(), kNpyMagic.size()) != 0)
+    source.fail(0, "is not an npy file");
   if (start[6] < 1 || start[6] > 3)
     source.fail(6, fmt::format("npy version {} is not known; there are 1 to 3", start[6]));
   const int64_t width = start[6] == 1 ? 2 : 4;
@@ -190,7 +191,7 @@ NamedTensors load_npz(const std::string& path) {
   int64_t total = 0;
   for (const detail::ZipEntry& e : detail::read_zip_directory(file)) {
     if (!e.name.ends_with(".npy"))
-      file.fail(e.header, fmt::format("\"{}\" is no npy file", e.name));
+      file.fail(e.header, fmt::format("\"{}\" is not an npy file", e.name));
     if (!names.insert(e.name).second)
       file.fail(e.header, fmt::format("\"{}\" is there twice", e.name));
     total += std::min(e.size, kMaxNpz + 1);

@@ -116,7 +116,7 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
     const std::string_view first = inside.substr(0, dots), last = inside.substr(dots + 2);
     const auto from = number(first), to = number(last);
     check(from && to && *from <= *to && *to - *from < static_cast<int64_t>(kMaxNames),
-          "expand_braces: '{}' in '{}' is no rising range of numbers, or too long", inside,
+          "expand_braces: '{}' in '{}' is not an ascending range of numbers, or too long", inside,
           pattern);
     check_names(pattern, static_cast<size_t>(*to - *from + 1), 1);
     for (int64_t i = *from; i <= *to; ++i) out.push_back(fmt::format("{:0{}}", i, first.size()));

@@ -59,7 +59,7 @@ class WeightTree {
 Sampler weighted_sampler(const std::vector<double>& weights, const WeightedSamplerOptions& o) {
   const WeightTree whole(weights);
   const int64_t n = o.num_samples > 0 ? o.num_samples : std::ssize(weights);
-  check(o.num_samples >= 0, "weighted_sampler: {} samples; at least 1, or 0 for one a weight",
+  check(o.num_samples >= 0, "weighted_sampler: {} samples; at least 1, or 0 for one per weight",
         o.num_samples);
   check(whole.above_zero() > 0, "weighted_sampler: none of the {} weights is above 0",
         weights.size());

@@ -39,11 +39,11 @@ struct Directory {
 // The end record is in the last 64 KiB, followed only by a comment.
 int64_t find_end(const RandomFile& file) {
   const int64_t tail = std::min<int64_t>(file.size(), kEndSize + 0xffff);
-  if (tail < kEndSize) file.fail(0, "is no zip archive: too short for its end record");
+  if (tail < kEndSize) file.fail(0, "is not a zip archive: too short for its end record");
   const Record bytes(file, file.size() - tail, tail);
   for (int64_t i = tail - kEndSize; i >= 0; --i)
     if (bytes.get<uint32_t>(i) == kEnd) return file.size() - tail + i;
-  file.fail(file.size(), "is no zip archive, or truncated: its end record is missing");
+  file.fail(file.size(), "is not a zip archive, or truncated: its end record is missing");
 }
 
 Directory find_directory(const RandomFile& file) {

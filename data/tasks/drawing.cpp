@@ -9,8 +9,8 @@ namespace tern::data {
 
 void check_sizes(const char* task, int64_t count, SizeRange range) {
   check(count >= 1, "{}: needs at least one sequence and one bit, got {}", task, count);
-  check(range.low >= 1 && range.high >= range.low, "{}: sizes from {} to {} are no range above 0",
-        task, range.low, range.high);
+  check(range.low >= 1 && range.high >= range.low,
+        "{}: sizes from {} to {} are not a range above 0", task, range.low, range.high);
 }
 
 int64_t draw_size(SizeRange range, Rng& rng) {

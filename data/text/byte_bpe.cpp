@@ -28,10 +28,10 @@ using Spellings = std::vector<std::string>;
 
 Spellings read_vocabulary(const std::string& path) {
   const json file = parse_json(read_text(path, {.max_bytes = detail::kMostTokenBytes}));
-  check(file.is_object() && !file.empty(), "it is no JSON object of tokens with their ids");
+  check(file.is_object() && !file.empty(), "it is not a JSON object of tokens with their ids");
   Spellings tokens;
   for (const auto& [token, number] : file.items()) {
-    check(number.is_number_integer(), "the id of '{}' is no integer", token);
+    check(number.is_number_integer(), "the id of '{}' is not an integer", token);
     const int64_t id = whole_number(number);
     check(id >= 0 && id < detail::kMostTokens, "the id of '{}' is {}, it must be from 0 to {}",
           token, id, detail::kMostTokens - 1);

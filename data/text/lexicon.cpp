@@ -177,7 +177,7 @@ Lexicon Lexicon::from_state(const SafeTensors& state) {
     for (int64_t i = 0; i < ids.numel(); ++i) {
       const int64_t id = ids.data<int64_t>()[i];
       check(id >= kNone && id < lexicon.target_vocab_,
-            "Lexicon: {} is no token of a vocabulary of {}", id, lexicon.target_vocab_);
+            "Lexicon: {} is not a token of a vocabulary of {}", id, lexicon.target_vocab_);
     }
   return lexicon;
 }

@@ -95,10 +95,11 @@ PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
   const std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
   try {
     const json file = parse_json(text);
-    check(file.is_object() && file.contains("model"), "it is no tokenizer.json: it has no model");
+    check(file.is_object() && file.contains("model"),
+          "it is not a tokenizer.json: it has no model");
     return PretrainedTokenizer(std::make_shared<const Impl>(file));
   } catch (const json::exception& e) {
-    fail_io(fmt::format("{}: damaged, or no tokenizer.json: {}", path, e.what()));
+    fail_io(fmt::format("{}: damaged, or not a tokenizer.json: {}", path, e.what()));
   } catch (const Error& e) {
     fail_io(fmt::format("{}: {}", path, e.what()));
   }

@@ -118,7 +118,7 @@ char32_t next_code_point(std::string_view text, size_t& at) {
 void append_utf8(std::string& to, char32_t code_point) {
   utf8proc_uint8_t buffer[4];
   const auto n = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), buffer);
-  check(n > 0, "append_utf8: U+{:X} is no code point", static_cast<uint32_t>(code_point));
+  check(n > 0, "append_utf8: U+{:X} is not a code point", static_cast<uint32_t>(code_point));
   to.append(reinterpret_cast<const char*>(buffer), static_cast<size_t>(n));
 }
 

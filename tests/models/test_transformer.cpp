@@ -354,7 +354,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   }
   refuses([&] { model(b.source, tensor<int64_t>({6, 7, 4}, {3}), b.target); }, "a length is 7");
   TransformerState state = model.encode(b.source, b.lengths);
-  refuses([&] { model.step(state, b.target); }, "one token a sentence, i64 (B)");
+  refuses([&] { model.step(state, b.target); }, "one token per sentence, i64 (B)");
   refuses([&] { model.step(state, zeros({3})); }, "i64 (B), got f32");
   refuses([&] { model.step(state, zeros({2}, DType::i64)); }, "a state of 3 sentences, 2 tokens");
   TransformerOptions shallow = forms()[0];

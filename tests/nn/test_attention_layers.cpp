@@ -279,7 +279,7 @@ TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
   each_refuses(AdditiveScore(3, 3, 4, rng), "AdditiveScore");
   each_refuses(LocationScore(3, 5, rng), "LocationScore");
   Tensor wide = zeros({2, 5, 4});
-  refuses([&] { DotScore{}(q, wide); }, "DotScore: queries of 3 channels do not go with keys of 4");
+  refuses([&] { DotScore{}(q, wide); }, "DotScore: queries of 3 channels do not match keys of 4");
   refuses([&] { CosineScore{}(q, wide); }, "CosineScore: queries of 3");
   refuses([&] { GeneralScore(3, 3, rng)(q, wide); }, "GeneralScore: keys of 4 channels, not 3");
   refuses([&] { GeneralScore(4, 3, rng)(q, k); }, "GeneralScore: queries of 3 channels");
@@ -293,7 +293,7 @@ TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
       [&] {
         attend(q, k, zeros({2, 4, 3}));
       },
-      "attention: values (2, 4, 3) do not go with scores (2, 4, 5)");
+      "attention: values (2, 4, 3) do not match scores (2, 4, 5)");
   refuses([&] { attend(q, k, k, Mask::lengths({5, 6})); }, "a length is 6");
   refuses([&] { attend(q, k, k, Mask::lengths({5})); }, "lengths must be (2,)");
   refuses([&] { ContentAttention<>(6, 4, rng)(k); }, "keys of 3");

@@ -135,7 +135,7 @@ TEST_CASE("parametrizations: errors name the rule") {
   auto says = [](const char* words, auto make) {
     CHECK_THROWS_WITH_AS(make(), doctest::Contains(words), Error);
   };
-  says("dim 2 is no axis", [&] { nn::WeightNorm(nn::Linear(2, 3, rng), {.dim = 2}); });
+  says("dim 2 is not an axis", [&] { nn::WeightNorm(nn::Linear(2, 3, rng), {.dim = 2}); });
   says("SpectralNorm: ", [&] { nn::SpectralNorm(nn::Linear(2, 3, rng), rng, {.dim = 5}); });
   says("at least one power iteration",
        [&] { nn::SpectralNorm(nn::Linear(2, 3, rng), rng, {.n_power_iterations = 0}); });

@@ -297,7 +297,7 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   refuses([&] { m(x, Mask::allowed(ones({2, 5, 5}, DType::u8))); }, "(B, 1, T, S)");
   KeyValueCache cache;
   m.step(x, cache);
-  refuses([&] { m.step(three, cache); }, "KeyValueCache: f32 (3, 4, 5, 3) more do not go with");
+  refuses([&] { m.step(three, cache); }, "KeyValueCache: f32 (3, 4, 5, 3) more do not match");
   refuses([&] { cache.append(x, x); }, "needs keys and values (B, G, n, D)");
   refuses(
       [&] {

@@ -151,7 +151,7 @@ TEST_CASE("weights instead: what does not fit is an error by name") {
       [&] {
         WeightsInstead s(model, {{"down.weight", w}});
       },
-      "'down.weight' is f32 (2, 4), what stands in for it f32 (4, 3)");
+      "'down.weight' is f32 (2, 4), its replacement is f32 (4, 3)");
   says([&] { WeightsInstead s(model, {{"up.weight", w.to(DType::f64)}}); }, "f64 (4, 3)");
   says([&] { WeightsInstead s(model, {{"up.weight", Tensor()}}); }, "'up.weight' is undefined");
   says(

@@ -27,7 +27,7 @@ std::string from_base64(std::string_view text) {
   int count = 0;
   for (char c : text) {
     const std::optional<uint32_t> digit = digit_of(c);
-    check(digit.has_value(), "precompiled_charsmap is no base64");
+    check(digit.has_value(), "precompiled_charsmap is not base64");
     bits = bits << 6 | *digit;
     count += 6;
     if (count < 8) continue;

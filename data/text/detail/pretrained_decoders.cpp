@@ -156,7 +156,7 @@ Decoder one_decoder(const json& part) {
       return tokens;
     };
   }
-  fail(fmt::format("the decoder {} is not covered", type));
+  fail(fmt::format("the decoder {} is not supported", type));
 }
 
 std::vector<TemplatePiece> pieces_of(const json& list, const json& specials) {
@@ -216,14 +216,14 @@ PretrainedTemplate read_template(const json& part) {
   for_each_part(part, "processors", [&](const json& p) {
     const std::string type = type_of(p);
     if (type == "ByteLevel") return;  // it moves offsets, of which there are none here
-    check(!out, "a second post-processor, {}, is not covered", type);
+    check(!out, "a second post-processor, {}, is not supported", type);
     if (type == "TemplateProcessing")
       out = {pieces_of(p.at("single"), p.at("special_tokens")),
              pieces_of(p.at("pair"), p.at("special_tokens"))};
     else if (type == "BertProcessing" || type == "RobertaProcessing")
       out = bert_template(p, type == "RobertaProcessing");
     else
-      fail(fmt::format("the post-processor {} is not covered", type));
+      fail(fmt::format("the post-processor {} is not supported", type));
   });
   if (out) return *out;
   return {{{Kind::first, 0, {}}}, {{Kind::first, 0, {}}, {Kind::second, 1, {}}}};

@@ -29,7 +29,7 @@ PretrainedModel read_vocabulary(const json& part) {
   const json& vocabulary = part.at("vocab");
   const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kMostHoles);
   for (const auto& [token, number] : vocabulary.items()) {
-    check(number.is_number_integer(), "the id of '{}' is no integer", token);
+    check(number.is_number_integer(), "the id of '{}' is not an integer", token);
     const int64_t id = whole_number(number);
     check(id >= 0 && id < most, "the id of '{}' is {}, it must be from 0 to {}", token, id,
           most - 1);
@@ -92,7 +92,7 @@ class Pairs {
         ignore_merges_(part.value("ignore_merges", false)) {
     const auto dropout = part.find("dropout");
     check(dropout == part.end() || dropout->is_null() || dropout->get<double>() == 0,
-          "BPE: dropout is not covered");
+          "BPE: dropout is not supported");
     for (const json& merge : part.at("merges")) add_merge(merge);
   }
 
@@ -179,7 +179,7 @@ Ids byte_tokens(const std::unordered_map<std::string, int64_t>& ids, std::string
 PretrainedModel read_model(const json& part) {
   const std::string type = type_of_model(part);
   if (type == "Unigram") return read_unigram(part);
-  check(type == "WordPiece" || type == "BPE", "the model {} is not covered", type);
+  check(type == "WordPiece" || type == "BPE", "the model {} is not supported", type);
   PretrainedModel model = read_vocabulary(part);
   // Shared: the copies that a function makes of itself would be as large as the model.
   auto shared = [](auto encoder) {

@@ -121,7 +121,7 @@ Normalizer one_normalizer(const json& part) {
         part.at("precompiled_charsmap").get_ref<const std::string&>());
     return changing([=](const std::string& text) { return map->apply(text); }, true);
   }
-  fail(fmt::format("the normalizer {} is not covered", type));
+  fail(fmt::format("the normalizer {} is not supported", type));
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ Matcher read_pattern(const json& pattern) {
       least = 2;
     } else {
       check(regex.find_first_of("\\^$.|?*+()[]{}") == regex.npos,
-            "the regular expression '{}' is not covered", regex);
+            "the regular expression '{}' is not supported", regex);
       literal = regex;
     }
   }

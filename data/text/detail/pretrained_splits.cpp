@@ -171,7 +171,7 @@ PreTokenizer metaspace_splitter(const json& part) {
   std::string scheme = part.value("add_prefix_space", true) ? "always" : "never";
   if (const auto given = part.find("prepend_scheme"); given != part.end()) scheme = *given;
   check(scheme == "always" || scheme == "first" || scheme == "never",
-        "Metaspace: the prepend_scheme '{}' is not covered", scheme);
+        "Metaspace: the prepend_scheme '{}' is not supported", scheme);
   const bool cut = part.value("split", true);
   const Matcher spaces = read_pattern(json{{"String", " "}}),
                 marks = read_pattern(json{{"String", mark}});
@@ -238,7 +238,7 @@ PreTokenizer one_pre_tokenizer(const json& part) {
   if (type == "Split")
     return splitting(split_pattern(part.at("pattern")), part.at("behavior"),
                      part.value("invert", false));
-  fail(fmt::format("the pre-tokenizer {} is not covered", type));
+  fail(fmt::format("the pre-tokenizer {} is not supported", type));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
   CHECK(load(idx(8, {0, 9}, "")).shape() == Shape{0, 9});
 
   auto refused = [&](const std::string& bytes) { return io_error([&] { load(bytes); }); };
-  CHECK(contains(refused(idx(7, {1}, "x")), "is no idx file"));
+  CHECK(contains(refused(idx(7, {1}, "x")), "is not an idx file"));
   CHECK(contains(refused("xx"), "ends 2 bytes too early"));
   CHECK(contains(refused(idx(8, {3}, "xx")), "cannot be in it"));
   CHECK(contains(refused(idx(8, {3}, "xxxx")), "something follows"));

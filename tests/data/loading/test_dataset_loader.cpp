@@ -211,7 +211,7 @@ TEST_CASE("loader: an exception says epoch, batch and sample, and keeps its kind
     CHECK(message([] { fail("no"); }) == Texts{place + "no", "no"});
     CHECK(message([] { throw OwnError(3); }) == Texts{place + "own", "own"});
     CHECK(message([] { throw 42; }) ==
-          Texts{place + "something was thrown that is no std::exception", "42"});
+          Texts{place + "something was thrown that is not a std::exception", "42"});
     CHECK(message([] { throw std::bad_alloc(); }).first == place + std::bad_alloc().what());
 
     auto damaged = dataset_loader(with_fault(3, 2, [] { fail_io("a.bin: ends early"); }),

@@ -134,7 +134,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
                             "4294967296, 0, 4294967296", "4611686018427387904, 0"})
     CHECK_MESSAGE(contains(empty(shape), "x.npy: an array ("), shape);
   CHECK(contains(damage(path, "short", false), "too short"));
-  CHECK(contains(damage(path, "not a npy file", false), "is no npy file"));
+  CHECK(contains(damage(path, "not a npy file", false), "is not an npy file"));
   CHECK(
       contains(damage(path, std::string("\x93NUMPY\x04\0\x10\0", 10) + "123", false), "version 4"));
   CHECK(contains(damage(path, std::string("\x93NUMPY\x02\0\xff\xff\xff\x7f", 12), false),
@@ -172,11 +172,11 @@ TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign m
   broken.replace(whole.find("b.npy"), 5, "b.txt");
   const size_t second = broken.rfind("b.npy");
   broken.replace(second, 5, "b.txt");
-  CHECK(contains(damage(path, broken, true), "\"b.txt\" is no npy file"));
+  CHECK(contains(damage(path, broken, true), "\"b.txt\" is not an npy file"));
   broken = whole;
   broken.replace(broken.rfind("b.npy"), 5, "a.npy");
   CHECK(contains(damage(path, broken, true), "\"a.npy\" is there twice"));
-  CHECK(contains(damage(path, "PK", true), "is no zip archive"));
+  CHECK(contains(damage(path, "PK", true), "is not a zip archive"));
   CHECK(contains(damage(path, std::string(100, 'x'), true), "end record is missing"));
   // The size of the first member in the directory, as of a bomb.
   broken = whole;

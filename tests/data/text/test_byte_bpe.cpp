@@ -184,11 +184,11 @@ TEST_CASE("byte BPE: files that do not fit are IoErrors that say where") {
   CHECK(contains(error_of(dir, vocabulary, "Ġ t\nĠ t"), "'Ġ t' is twice"));
   CHECK(contains(error_of(dir, vocabulary, "Ġ t\nq q"), "merge 2 is 'q q', but there is no token"));
   CHECK(contains(error_of(dir, "{\"a\": 0}", merges), "byte 00"));
-  CHECK(contains(error_of(dir, "[1]", merges), "no JSON object"));
+  CHECK(contains(error_of(dir, "[1]", merges), "not a JSON object"));
   CHECK(contains(error_of(dir, "{", merges), "v.json: "));
   CHECK(contains(error_of(dir, R"({"a": 0, "b": 0})", merges), "one id"));
   CHECK(contains(error_of(dir, R"({"a": -1})", merges), "-1"));
-  CHECK(contains(error_of(dir, R"({"a": 1e3})", merges), "no integer"));
+  CHECK(contains(error_of(dir, R"({"a": 1e3})", merges), "not an integer"));
   CHECK(contains(error_of(dir, R"({"a": 99999999999})", merges), "from 0 to"));
   CHECK_THROWS_AS(ByteBpe::load(dir / "none", dir / "m.txt"), IoError);
   for (size_t i = 0; i < vocabulary.size() - 1; i += 97)

@@ -95,29 +95,29 @@ TEST_CASE("pretrained tokenizers: tokens and ids") {
 TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
   using Change = void (*)(json&);
   const std::vector<std::pair<const char*, Change>> rows = {
-      {"the model WordLevel is not covered", [](json& f) { f["model"]["type"] = "WordLevel"; }},
-      {"the normalizer Nmt is not covered",
+      {"the model WordLevel is not supported", [](json& f) { f["model"]["type"] = "WordLevel"; }},
+      {"the normalizer Nmt is not supported",
        [](json& f) {
          f["normalizer"] = {{"type", "Nmt"}};
        }},
-      {"the pre-tokenizer UnicodeScripts is not covered",
+      {"the pre-tokenizer UnicodeScripts is not supported",
        [](json& f) {
          f["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
        }},
-      {"the decoder CTC is not covered",
+      {"the decoder CTC is not supported",
        [](json& f) {
          f["decoder"] = {{"type", "CTC"}};
        }},
-      {"the post-processor Magic is not covered",
+      {"the post-processor Magic is not supported",
        [](json& f) {
          f["post_processor"] = {{"type", "Magic"}};
        }},
-      {"the regular expression 'a+' is not covered",
+      {"the regular expression 'a+' is not supported",
        [](json& f) {
          f["pre_tokenizer"] = {
              {"type", "Split"}, {"pattern", {{"Regex", "a+"}}}, {"behavior", "Isolated"}};
        }},
-      {"the prepend_scheme 'last' is not covered",
+      {"the prepend_scheme 'last' is not supported",
        [](json& f) {
          f["pre_tokenizer"] = {
              {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "last"}};
@@ -139,7 +139,7 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
        [](json& f) {
          f["normalizer"] = {{"lowercase", true}};
        }},
-      {"the id of 'zz' is no integer", [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
+      {"the id of 'zz' is not an integer", [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
       {"1.8e+77 is not an integer",
        [](json& f) { f["model"]["max_input_chars_per_word"] = 1.8e77; }},
       {"18446744073709551615 is not an integer",
@@ -156,7 +156,7 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
     CHECK_MESSAGE(contains(error, row.first), row.first, " / ", error);
   }
   CHECK(contains(error_of("gpt2", [](json& f) { f["model"]["dropout"] = 0.1; }),
-                 "BPE: dropout is not covered"));
+                 "BPE: dropout is not supported"));
   CHECK(contains(error_of("gpt2", [](json& f) { f["model"]["merges"].push_back("q"); }),
                  "the merge 'q' has no space"));
   CHECK(contains(error_of("gpt2",
@@ -174,7 +174,7 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
   const auto charsmap = [](json& f) -> json& {
     return f["normalizer"]["normalizers"][0]["precompiled_charsmap"];
   };
-  CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "!"; }), "is no base64"));
+  CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "!"; }), "is not base64"));
   CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "/////w"; }), "claims"));
 }
 
