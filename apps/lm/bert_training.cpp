@@ -82,13 +82,12 @@ bool BertKind::encode(TrainConfig& c, const Texts& texts, const std::string& res
                       BertCorpus& corpus) {
   check(!resumed.empty() || c.parts == 1,
         "--parts would change nothing: an epoch of a bert is a pass over the text");
-  const Lines lines = lines_of(texts);
-  const data::WordPiece pieces = resumed.empty() ? make_pieces(c, lines) : load_pieces({resumed});
+  const data::WordPiece pieces = resumed.empty() ? make_pieces(c, texts) : load_pieces({resumed});
   if (!c.from.empty() && resumed.empty())
     take_sizes(c);
   else if (resumed.empty())
     c.model.vocab = pieces.size();
-  corpus = encode_documents(c, lines, pieces);
+  corpus = encode_documents(c, texts, pieces);
   return corpus.valid->sentences() > 0;
 }
 

@@ -22,6 +22,8 @@ struct BertKind {
   using Corpus = BertCorpus;
   using Batch = data::BertBatch;
 
+  /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
+  /// run, where that is empty, makes tokenizer and sizes too. Whether something is held out.
   static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
                      Corpus& corpus);
   static Model draw(const TrainConfig& config, const Corpus& corpus);

@@ -88,9 +88,7 @@ int evaluate_bert(const LmFlags& f) {
   check(f.stride == 0, "--stride would change nothing: a bert reads lines, not windows");
   const LoadedBert bert = load_bert_folder(f.model);
   const int64_t context = bert.model.options.positions;
-  std::string all;
-  for (const std::string& path : f.text) all += data::read_text(path) + "\n\n";
-  auto text = std::make_shared<data::Documents>(documents_of(all, bert.pieces, context));
+  const auto text = documents_of(read_files(f.text), bert.pieces, context);
   check(text->sentences() > 0, "--text: there is no word to mask");
   train::say(BertKind::describe(bert.model), stderr);
   train::InterruptScope signals;
@@ -205,7 +203,8 @@ int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
 int fill_gaps(const LmFlags& f, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
   const LoadedBert bert = load_bert_folder(f.model);
-  out << for_standard_output(describe_filled(fill_text(bert, f.gaps, f.guesses))) << '\n';
+  out << for_standard_output(describe_filled(fill_ids(bert, bert.pieces.encode(f.gaps), f.guesses)))
+      << '\n';
   check_written(out);
   if (!f.attention.empty())
     write_attention(f.attention, "Attention of " + f.model, {explain(bert, f.gaps)});
@@ -219,9 +218,7 @@ int evaluate_model(const LmFlags& f) {
     return evaluate_bert(f);
   }
   LoadedModel m = load_folder(f.model);
-  std::vector<std::string> texts;
-  for (const std::string& path : f.text) texts.push_back(data::read_text(path));
-  const EncodedTexts encoded = encode_texts(texts, m.tokenizer);
+  const EncodedTexts encoded = encode_texts(read_files(f.text), m.tokenizer);
   check(encoded.tokens > 0, "--text: there is no token to predict");
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);

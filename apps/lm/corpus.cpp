@@ -32,30 +32,8 @@ uLong add_values(uLong crc, const std::vector<T>& values) {
   return crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(T));
 }
 
-/// Adds the lines of a text, and a blank one.
-void add_lines(const std::string& text, std::vector<std::string>& lines) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    if (lines.back().ends_with('\r')) lines.back().pop_back();
-    at = end + 1;
-  }
-  lines.emplace_back();
-}
-
 uLong add_documents(uLong crc, const data::Documents& d) {
   return add_values(add_values(add_values(crc, d.tokens), d.sentence_ends), d.document_ends);
-}
-
-/// Half of a pair, so that a line that is longer loses nothing.
-data::DocumentOptions document_options(int64_t context) {
-  return {.longest_sentence = std::max<int64_t>(1, (context - 3) / 2)};
-}
-
-std::shared_ptr<const data::Documents> encoded(const std::vector<std::string>& lines,
-                                               const data::WordPiece& pieces, int64_t context) {
-  return std::make_shared<data::Documents>(
-      data::make_documents(lines, pieces, document_options(context)));
 }
 
 void check_pairs(const char* what, const data::Documents& d) {
@@ -67,16 +45,19 @@ void check_pairs(const char* what, const data::Documents& d) {
 
 }  // namespace
 
+std::vector<std::string> read_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> texts;
+  for (const std::string& path : paths) texts.push_back(data::read_text(path));
+  return texts;
+}
+
 Texts read_texts(const TrainConfig& c) {
   const bool bert = c.model.model == kBert;
   if (is_demo(c))
     return {{generate_stories(kDemoTrain, c.seed, bert)},
             {generate_stories(kDemoValid, c.seed + 1, bert)},
             "generated stories"};
-  Texts texts;
-  for (const std::string& path : c.text) texts.train.push_back(data::read_text(path));
-  for (const std::string& path : c.valid) texts.valid.push_back(data::read_text(path));
-  texts.description = fmt::format("{}", fmt::join(c.text, ", "));
+  Texts texts{read_files(c.text), read_files(c.valid), fmt::format("{}", fmt::join(c.text, ", "))};
   if (!c.valid.empty() || c.hold_out == 0) return texts;
   for (std::string& text : texts.train) {
     const size_t at = cut_place(text, c.hold_out);
@@ -138,27 +119,34 @@ bool has_pairs(const data::Documents& text) {
                      [&](int64_t end) { return end - std::exchange(begin, end) >= 2; });
 }
 
-Lines lines_of(const Texts& texts) {
-  Lines out;
-  for (const std::string& text : texts.train) add_lines(text, out.train);
-  for (const std::string& text : texts.valid) add_lines(text, out.valid);
-  return out;
+std::vector<std::string> lines_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) {
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      lines.push_back(text.substr(at, end - at));
+      if (lines.back().ends_with('\r')) lines.back().pop_back();
+      at = end + 1;
+    }
+    lines.emplace_back();
+  }
+  return lines;
 }
 
-data::WordPiece make_pieces(const TrainConfig& c, const Lines& lines) {
+data::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_pieces({c.from});
   if (!c.tokenizer.empty()) return load_pieces({c.tokenizer});
   // Characters come twice, alone and with ##; half of the pieces is left for merges.
   const int64_t alphabet =
       std::min<int64_t>(data::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
-  return data::WordPiece::learn(lines.train, {.size = c.vocab_size, .alphabet = alphabet},
+  return data::WordPiece::learn(lines_of(texts.train), {.size = c.vocab_size, .alphabet = alphabet},
                                 {.lower = !c.cased});
 }
 
-BertCorpus encode_documents(const TrainConfig& c, const Lines& lines,
+BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
                             const data::WordPiece& pieces) {
-  BertCorpus out{pieces, encoded(lines.train, pieces, c.model.context),
-                 encoded(lines.valid, pieces, c.model.context), ""};
+  BertCorpus out{pieces, documents_of(texts.train, pieces, c.model.context),
+                 documents_of(texts.valid, pieces, c.model.context), ""};
   check(out.train->sentences() > 0, "--text: there is no text in it");
   if (c.pairs) {
     check_pairs("--text", *out.train);
@@ -170,11 +158,13 @@ BertCorpus encode_documents(const TrainConfig& c, const Lines& lines,
   return out;
 }
 
-data::Documents documents_of(const std::string& text, const data::WordPiece& pieces,
-                             int64_t context) {
-  std::vector<std::string> lines;
-  add_lines(text, lines);
-  return data::make_documents(lines, pieces, document_options(context));
+std::shared_ptr<const data::Documents> documents_of(const std::vector<std::string>& texts,
+                                                    const data::WordPiece& pieces,
+                                                    int64_t context) {
+  // Half of a pair, so that a line that is longer loses nothing.
+  const int64_t longest = std::max<int64_t>(1, (context - 3) / 2);
+  return std::make_shared<data::Documents>(
+      data::make_documents(lines_of(texts), pieces, {.longest_sentence = longest}));
 }
 
 data::BertLoaderOptions loader_options(const TrainConfig& c) {

@@ -24,6 +24,7 @@ struct Texts {
   std::string description;  ///< "a.txt, b.txt.gz"
 };
 
+std::vector<std::string> read_files(const std::vector<std::string>& paths);
 /// Reads the files of the configuration, or makes stories up. Without files for validation the last
 /// share (hold_out) of each text is held out, cut behind the end of a line where that is near.
 Texts read_texts(const TrainConfig& config);
@@ -50,14 +51,11 @@ Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer);
 /// Of training, with the configuration's sizes and seed.
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 
-/// The texts as lines, with a blank line behind each text.
-struct Lines {
-  std::vector<std::string> train, valid;
-};
-Lines lines_of(const Texts& texts);
+/// The lines of texts, with a blank line behind each text.
+std::vector<std::string> lines_of(const std::vector<std::string>& texts);
 
-/// That of the configuration's folder, or one learned from the lines of training.
-data::WordPiece make_pieces(const TrainConfig& config, const Lines& lines);
+/// The vocabulary in the folder of --from or --tokenizer, or one learned from the training texts.
+data::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
 
 struct BertCorpus {
   std::optional<data::WordPiece> tokenizer;
@@ -65,11 +63,11 @@ struct BertCorpus {
   std::string checksum;  ///< of all ids, so that a run goes on with the same data
 };
 /// Error: no document of training, or of validation, has two sentences, but pairs are wanted.
-BertCorpus encode_documents(const TrainConfig& config, const Lines& lines,
+BertCorpus encode_documents(const TrainConfig& config, const Texts& texts,
                             const data::WordPiece& pieces);
-/// The same of one text, for `context` tokens.
-data::Documents documents_of(const std::string& text, const data::WordPiece& pieces,
-                             int64_t context);
+/// Texts as documents for a model that reads `context` tokens.
+std::shared_ptr<const data::Documents> documents_of(const std::vector<std::string>& texts,
+                                                    const data::WordPiece& pieces, int64_t context);
 
 /// Whether a document has two sentences.
 bool has_pairs(const data::Documents& text);

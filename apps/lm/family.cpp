@@ -34,19 +34,6 @@ models::GptOptions gpt2(const ModelConfig& c) { return with_sizes({}, c); }
 
 models::GptOptions llama(const ModelConfig& c) { return with_sizes(models::llama_form(), c); }
 
-void gpt2_defaults(ModelConfig&) {}
-
-void llama_defaults(ModelConfig& c) {
-  c.tie = c.bias = false;
-  c.eps = 1e-6;
-  c.dropout = 0;
-}
-
-int64_t gpt2_ffn(int64_t dim) { return 4 * dim; }
-// Three matrices instead of two: 8/3 of the width have as many weights as four times it, in steps
-// of 32 units.
-int64_t llama_ffn(int64_t dim) { return (8 * dim / 3 + 31) / 32 * 32; }
-
 template <models::GptOptions (*options)(const ModelConfig&)>
 int64_t gpt_weights(const ModelConfig& c) {
   return models::gpt_weights(options(c));
@@ -69,35 +56,37 @@ models::GmlpTextOptions gmlp(const ModelConfig& c) {
           .recompute = nn::recompute_named(c.recompute)};
 }
 
-// Its matrices over the tokens are what corresponds to heads.
-void gmlp_defaults(ModelConfig& c) { c.heads = 1; }
-
-int64_t gmlp_ffn(int64_t dim) { return 6 * dim; }
-
-int64_t gmlp_weights(const ModelConfig& c) { return models::gmlp_text_weights(gmlp(c)); }
-
-LanguageModel make_gmlp(const ModelConfig& c, Rng& rng) {
-  return {c, models::GmlpLanguageModel(gmlp(c), rng)};
-}
-
 }  // namespace
 
 const std::vector<Family>& families() {
-  // A line a family. To add one: its header above, and a function that makes it of its sizes.
+  // To add a family: its header in family.h, and a row here.
   static const std::vector<Family> kAll = {
-      {"gpt",
-       {"--heads", "--kv-heads", "--tie"},
-       gpt2_defaults,
-       gpt2_ffn,
-       gpt_weights<gpt2>,
-       make_gpt<gpt2>},
-      {"llama",
-       {"--heads", "--kv-heads", "--tie"},
-       llama_defaults,
-       llama_ffn,
-       gpt_weights<llama>,
-       make_gpt<llama>},
-      {"gmlp", {"--attention-dim", "--tie"}, gmlp_defaults, gmlp_ffn, gmlp_weights, make_gmlp},
+      {.name = "gpt",
+       .flags = {"--heads", "--kv-heads", "--tie"},
+       .defaults = [](ModelConfig&) {},
+       .ffn = [](int64_t dim) { return 4 * dim; },
+       .weights = gpt_weights<gpt2>,
+       .make = make_gpt<gpt2>},
+      {.name = "llama",
+       .flags = {"--heads", "--kv-heads", "--tie"},
+       .defaults =
+           [](ModelConfig& c) {
+             c.tie = c.bias = false;
+             c.eps = 1e-6;
+             c.dropout = 0;
+           },
+       // Three matrices of 8/3 of the width have as many weights as two of four times the width.
+       .ffn = [](int64_t dim) { return (8 * dim / 3 + 31) / 32 * 32; },
+       .weights = gpt_weights<llama>,
+       .make = make_gpt<llama>},
+      {.name = "gmlp",
+       .flags = {"--attention-dim", "--tie"},
+       .defaults = [](ModelConfig& c) { c.heads = 1; },  // it has one matrix over the tokens
+       .ffn = [](int64_t dim) { return 6 * dim; },
+       .weights = [](const ModelConfig& c) { return models::gmlp_text_weights(gmlp(c)); },
+       .make = [](const ModelConfig& c, Rng& rng) -> LanguageModel {
+         return {c, models::GmlpLanguageModel(gmlp(c), rng)};
+       }},
   };
   return kAll;
 }
@@ -116,9 +105,9 @@ const Family& find_family(const std::string& name) {
 
 bool has_size(const std::string& name, const std::string& flag) {
   if (name == kBert) return flag == "--heads";
-  for (const Family& f : families())
-    if (f.name == name) return std::find(f.flags.begin(), f.flags.end(), flag) != f.flags.end();
-  return false;
+  return std::ranges::any_of(families(), [&](const Family& f) {
+    return f.name == name && std::ranges::count(f.flags, flag) > 0;
+  });
 }
 
 LanguageModel make_model(const ModelConfig& config, uint64_t seed) {

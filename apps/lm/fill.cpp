@@ -27,10 +27,6 @@ FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int
   return out;
 }
 
-FilledText fill_text(const LoadedBert& bert, const std::string& text, int64_t guesses) {
-  return fill_ids(bert, bert.pieces.encode(text), guesses);
-}
-
 std::string describe_filled(const FilledText& filled) {
   std::string out = filled.text;
   for (size_t i = 0; i < filled.gaps.size(); ++i) {

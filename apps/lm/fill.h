@@ -20,8 +20,6 @@ struct FilledText {
 
 /// Ids without [CLS] and [SEP]. Error: no [MASK] among them, or more than the model takes.
 FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int64_t guesses = 5);
-/// The same of a text.
-FilledText fill_text(const LoadedBert& bert, const std::string& text, int64_t guesses = 5);
 
 /// Lines for a terminal: the text filled, and below it the guesses for each gap.
 std::string describe_filled(const FilledText& filled);

@@ -21,6 +21,8 @@ struct GptKind {
   using Corpus = lm::Corpus;
   using Batch = data::WindowBatch;
 
+  /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
+  /// run, where that is empty, makes tokenizer and sizes too. Whether something is held out.
   static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
                      Corpus& corpus);
   static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }

@@ -46,20 +46,8 @@ Tensor copy_of(const Tensor& ids) {
   return ids.defined() ? tensor(ids.to_vector<int64_t>(), ids.shape()) : ids;
 }
 
-void LmProgram::load(const train::RunFolder* resumed) {
-  if (is_demo(config))
-    train::say("generated stories, since there is no --text: the program makes them up now");
-  texts = read_texts(config);
-  const bool held_out = encode(resumed ? resumed->path : "");
-  check_held_out(config, held_out, "--hold-out or --valid");
-}
-
 std::string LmProgram::folder_name() const {
   return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
-}
-
-Facts LmProgram::describe() const {
-  return {{"model", model_text()}, {"data", fmt::format("{}: {}", texts.description, data_text())}};
 }
 
 DryRunOptions LmProgram::dry_run_options() const {

@@ -2,6 +2,8 @@
 // (gpt_training.h) or BertKind (bert_training.h).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <limits>
 #include <memory>
@@ -53,26 +55,19 @@ class LmProgram : public TrainingProgram {
   TrainingOptions& options() override { return config; }
   void check_config() const override { lm::check_config(config); }
   std::string config_file() const override { return "lm.json"; }
-  void load(const train::RunFolder* resumed) override;
   int64_t width() const override { return config.model.dim; }
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override;
-  Facts describe() const override;
   bool finish() override;
 
   TrainConfig config;
   Texts texts;
 
  protected:
-  /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
-  /// run, where that is empty, tokenizer and sizes too. Whether something is held out.
-  virtual bool encode(const std::string& resumed) = 0;
-  virtual std::string model_text() const = 0;
-  virtual std::string data_text() const = 0;  ///< behind the names of the texts
   virtual const train::Loop& loop() const = 0;
   virtual Ending ending(const RunSummary& run) const = 0;
 
-  /// Of a step, for summary(), in an epoch of so many batches.
+  /// Options of summary() for a step in an epoch of so many batches.
   SummaryOptions step_options(int64_t batches, std::function<void()> batch) const;
 };
 
@@ -136,6 +131,18 @@ class KindProgram final : public LmProgram {
  public:
   using LmProgram::LmProgram;
 
+  void load(const train::RunFolder* resumed) override {
+    if (is_demo(config))
+      train::say("generated stories, since there is no --text: the program makes them up now");
+    texts = read_texts(config);
+    const bool held_out = K::encode(config, texts, resumed ? resumed->path : "", corpus);
+    check_held_out(config, held_out, "--hold-out or --valid");
+  }
+  Facts describe() const override {
+    ShapeOnlyScope nothing;
+    return {{"model", K::describe(K::draw(config, corpus))},
+            {"data", fmt::format("{}: {}", texts.description, K::data_text(corpus))}};
+  }
   int64_t steps() const override { return total_steps(config, corpus); }
   Summary summary() const override;
   void save(const train::RunFolder& folder) const override {
@@ -157,14 +164,6 @@ class KindProgram final : public LmProgram {
   std::unique_ptr<Training<K>> training;
 
  private:
-  bool encode(const std::string& resumed) override {
-    return K::encode(config, texts, resumed, corpus);
-  }
-  std::string model_text() const override {
-    ShapeOnlyScope nothing;
-    return K::describe(K::draw(config, corpus));
-  }
-  std::string data_text() const override { return K::data_text(corpus); }
   const train::Loop& loop() const override { return training->loop; }
   Ending ending(const RunSummary& run) const override {
     return K::ending(config, texts, corpus, loop(), run);

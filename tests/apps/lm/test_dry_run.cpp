@@ -67,11 +67,11 @@ TEST_CASE("lm dry run: every family takes what it says") {
 TEST_CASE("lm dry run: bert takes what it says") {
   TrainConfig c = config(kBert);
   c.model.eps = 1e-12;
-  const Lines lines = lines_of(some_texts(kBert));
-  const data::WordPiece pieces = make_pieces(c, lines);
+  const Texts texts = some_texts(kBert);
+  const data::WordPiece pieces = make_pieces(c, texts);
   c.model.vocab = pieces.size();
   BertProgram program(c);
-  program.corpus = encode_documents(c, lines, pieces);
+  program.corpus = encode_documents(c, texts, pieces);
   test::check_peak(program.summary().cost.peak(), [&] {
     Rng rng(c.seed);
     BertTraining training(c, program.corpus, models::Bert(bert_sizes(c, pieces.pad_id()), rng),

@@ -61,9 +61,9 @@ struct Setup {
   data::WordPiece pieces;
   BertCorpus corpus;
 
-  explicit Setup(const TrainConfig& c) : Setup(c, lines_of(read_texts(c))) {}
-  Setup(const TrainConfig& c, const Lines& lines)
-      : config(c), pieces(make_pieces(c, lines)), corpus(encode_documents(c, lines, pieces)) {
+  explicit Setup(const TrainConfig& c) : Setup(c, read_texts(c)) {}
+  Setup(const TrainConfig& c, const Texts& texts)
+      : config(c), pieces(make_pieces(c, texts)), corpus(encode_documents(c, texts, pieces)) {
     config.model.vocab = pieces.size();
   }
   std::unique_ptr<BertTraining> training() const {
@@ -306,9 +306,9 @@ TEST_CASE("lm bert: a folder of transformers") {
 }
 
 TEST_CASE("lm bert: text as lines") {
-  const Texts texts{{"a. b\r\n\nc", "d\n"}, {}, ""};
-  CHECK(lines_of(texts).train == std::vector<std::string>{"a. b", "", "c", "", "d", ""});
-  CHECK(lines_of(texts).valid.empty());
+  using Lines = std::vector<std::string>;
+  CHECK(lines_of({"a. b\r\n\nc", "d\n"}) == Lines{"a. b", "", "c", "", "d", ""});
+  CHECK(lines_of({}).empty());
 
   TempDir dir;
   TrainConfig alone = busy_config(write_file(dir / "alone", "a b c\n\nd e f\n\ng h i\n"));

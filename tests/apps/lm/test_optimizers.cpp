@@ -87,11 +87,13 @@ TEST_CASE("lm: a file has the bounds of the flags") {
   CHECK_NOTHROW(config_from_json<TrainConfig>(to_json(c)));
   c.hold_out = 0.95;
   CHECK_THROWS_WITH_AS(config_from_json<TrainConfig>(to_json(c)),
-                       doctest::Contains("hold_out is 0.95; 0 to 0.9"), Error);
+                       doctest::Contains("hold_out is 0.95; it must be a number from 0 to 0.9"),
+                       Error);
   c.hold_out = 0;
   c.vocab_size = 256;
-  CHECK_THROWS_WITH_AS(config_from_json<TrainConfig>(to_json(c)),
-                       doctest::Contains("vocab_size is 256; 257 to"), Error);
+  CHECK_THROWS_WITH_AS(
+      config_from_json<TrainConfig>(to_json(c)),
+      doctest::Contains("vocab_size is 256; it must be a whole number from 257 to"), Error);
 }
 
 }  // namespace tern::apps::lm::test_optimizers
