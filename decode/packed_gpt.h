@@ -6,12 +6,12 @@
 //   texts->add(prompts);                        // of any lengths, each without its last token
 //   decoding::sample(*texts, {.temperature = 0.8, .begin = last_tokens, .end = kEnd}, rng);
 //
-// Keys and values of all tokens are kept. A step multiplies the rows of all texts at once: weights
-// are read from memory once a step, however many texts there are. A text's bits depend neither on
-// the others nor on threads, nor on whether its tokens come one by one or together.
+// Keys and values of all tokens are kept. A step multiplies the rows of all texts at once: it reads
+// the weights from memory once, however many texts there are. A text's bits depend neither on
+// other texts nor on threads, nor on whether its tokens come one by one or together.
 //
-// The tables of embeddings stay the model's, everything else is a copy: later changes of the model
-// are seen in embeddings alone, so pack again after training.
+// The embedding tables are the model's own; everything else is a copy. Pack again after training:
+// changes of other weights are not seen.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ class PackedGpt {
  public:
   /// A model of f32; dropout does not take place.
   PackedGpt(const models::Gpt& model, PackedType type);
-  /// The same of a model that is needed no more: each block's weights are freed as they are packed,
-  /// so that both never lie in memory whole.
+  /// Takes the model: frees each block's weights as soon as they are packed, so that memory never
+  /// holds both whole.
   PackedGpt(models::Gpt&& model, PackedType type);
   ~PackedGpt();
   PackedGpt(PackedGpt&&) noexcept;

@@ -16,9 +16,9 @@ struct GreedyOptions {
   int64_t end = -1;               ///< the token that ends a sentence; -1: there is none
   PerSentence max_length = 100;   ///< steps at most, so tokens with the end
   std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
-  /// Sentences at a time: as one ends, Stepper::begin starts the next in its place. 0: all at once.
+  /// Sentences at a time: where one ends, Stepper::begin starts the next. 0: all at once.
   int64_t slots = 0;
-  /// Told each token as soon as it is chosen, the end too; false ends the sentence behind it.
+  /// Called with each token as soon as it is chosen, the end too; false ends the sentence after it.
   std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
 

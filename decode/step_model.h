@@ -95,8 +95,8 @@ class TextStepper : public Stepper {
   virtual void extend(int64_t row, std::span<const int64_t> tokens) = 0;
 };
 
-/// Prompts that texts go on from, for .slots: as one ends, the next takes its place. The first step
-/// is given the last token of each, which is not among these.
+/// Prompts that a model continues, for .slots: where one text ends, the next prompt takes its
+/// place. The first step is given the last token of each prompt, which is not in `prompts`.
 class PromptStepper final : public Stepper {
  public:
   /// REQUIRES: both outlive this; no texts yet.

@@ -26,7 +26,8 @@ double share(int64_t part, int64_t of) {
 void take_sizes(TrainConfig& c) {
   const models::BertOptions o = load_bert_folder(c.from).model.options;
   check_io(o.masked_lm && o.segments == 2 && o.activation == Activation::gelu,
-           "{}: training goes on with a head for masked words, two segments and gelu only", c.from);
+           "{}: training can continue only with a head for masked words, two segments and gelu",
+           c.from);
   c.model.vocab = o.vocab;
   c.model.context = o.positions;
   c.model.layers = o.layers;
@@ -118,10 +119,7 @@ std::optional<train::Metrics> BertKind::validate(const BertTraining& t) {
     options.shuffle = false;  // and the masks of its first epoch, the same each time
     auto batches = data::bert_loader(t.corpus.valid, *t.corpus.tokenizer, options);
     train::Progress bar = validation_bar(t.loop, "batches", batches.batches_per_epoch());
-    s = score_batches(t.model, batches, [&](int64_t done) {
-      bar.update(done);
-      return !train::interrupted();
-    });
+    s = score_batches(t.model, batches, until_interrupted(bar));
     if (train::interrupted()) return std::nullopt;
     check_validation(t.loop, s.masked_nats + s.next_nats, s.loss());
   }

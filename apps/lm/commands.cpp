@@ -76,7 +76,7 @@ bool read_line(std::istream& in, std::string& line) {
   return in.good() || !line.empty();
 }
 
-/// keep: the model is still needed.
+/// keep: the model's own weights are still needed.
 void pack(LanguageModel& model, const LmFlags& f, bool keep) {
   if (!f.int8) return model.pack_if_possible(keep);
   check(model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
@@ -98,10 +98,7 @@ int evaluate_bert(const LmFlags& f) {
     auto batches = data::bert_loader(text, bert.pieces,
                                      {.max_tokens = context, .pairs = pairs, .shuffle = false});
     train::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
-    score = score_batches(bert.model, batches, [&](int64_t done) {
-      bar.update(done);
-      return !train::interrupted();
-    });
+    score = score_batches(bert.model, batches, until_interrupted(bar));
   }
   if (train::interrupted()) return train::kExitInterrupted;
   print(fmt::format(
@@ -159,7 +156,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
     complain(fmt::format("lm: the first {} tokens of {} were not read: the model's context has {}",
                          unread, prompts.size() == 1 ? "the prompt" : "the longest prompt",
                          m.model.config().context));
-  complain(fmt::format("lm: {} tokens, {:.0f} a second", tokens,
+  complain(fmt::format("lm: {} tokens, {:.0f} tokens/s", tokens,
                        static_cast<double>(tokens) / seconds.count()));
   if (!f.attention.empty()) {
     const AttentionSentence picture = explain(m.model, m.tokenizer, prompts[0] + texts[0].text);
@@ -231,18 +228,15 @@ int evaluate_model(const LmFlags& f) {
   double speed = 0;
   {
     train::Progress bar("reading", "tokens", encoded.tokens, 0, stderr);
-    score = score_texts(m.model, encoded, {.stride = stride}, [&](int64_t done) {
-      bar.update(done);
-      return !train::interrupted();
-    });
+    score = score_texts(m.model, encoded, {.stride = stride}, until_interrupted(bar));
     speed = bar.speed();
   }
   if (train::interrupted()) return train::kExitInterrupted;
   print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
                     train::grouped(score.tokens), train::grouped(score.bytes), context, stride,
                     speed));
-  print(fmt::format("loss of a token {:.4f}, perplexity {:.3f}, bits a byte {:.4f}\n", score.loss(),
-                    score.perplexity(), score.bits_per_byte()));
+  print(fmt::format("loss of a token {:.4f}, perplexity {:.3f}, bits per byte {:.4f}\n",
+                    score.loss(), score.perplexity(), score.bits_per_byte()));
   return 0;
 }
 

@@ -33,16 +33,16 @@ void add_data(Settings& s, TrainConfig& c) {
   s.group(Group::data);
   const bool learned = c.tokenizer.empty() && c.from.empty();
   s.texts("text", c.text, "FILE...",
-          fmt::format("files of text, plain or .gz; without, stories are made up and the defaults "
-                      "are {}, for bert {}",
+          fmt::format("files of text, plain or .gz; without, the text is generated stories and the "
+                      "defaults are {}, for bert {}",
                       story_flags("gpt"), story_flags(kBert)));
   s.texts("valid", c.valid, "FILE...", "files of text for validation");
   s.number("hold_out", c.hold_out, {0, 0.9},
-           "share of the text kept for validation where no files are; 0: none")
-      .only_if(!is_demo(c), "stories for validation are made up too")
+           "share of the text that is held out for validation without --valid; 0: none")
+      .only_if(!is_demo(c), "stories for validation are generated too")
       .only_if(c.valid.empty(), "there are files for validation");
   s.number("vocab_size", c.vocab_size, {257, 1 << 24},
-           "tokens of the byte-level BPE, for bert of WordPiece, that is learned")
+           "size of the vocabulary that is learned (byte-level BPE; for bert WordPiece)")
       .flag("--vocab")
       .only_if(learned, "there is a tokenizer already");
   s.toggle("cased", c.cased, "bert: WordPiece keeps capitals and accents")
@@ -53,9 +53,10 @@ void add_data(Settings& s, TrainConfig& c) {
       .flag("--pairs,!--no-pairs")
       .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model));
   s.text("tokenizer", c.tokenizer, "DIR",
-         "folder with vocab.json and merges.txt, for bert with vocab.txt, instead")
+         "folder of a tokenizer to use: vocab.json and merges.txt, for bert vocab.txt")
       .only_if(c.from.empty(), "a model brings its own");
-  s.text("from", c.from, "DIR", "folder of a model to go on training, with its tokenizer");
+  s.text("from", c.from, "DIR",
+         "folder of a model whose training continues, with its tokenizer and sizes");
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ void settings(Settings& s, ModelConfig& m) {
   s.group(Group::model);
   s.word("model", m.model, names, "what to train");
   s.number("vocab", m.vocab, {1, 1 << 24}, "").flag("");
-  s.number("context", m.context, {2, 1 << 24}, "tokens at most that a token is told from");
+  s.number("context", m.context, {2, 1 << 24}, "context length in tokens");
   s.number("layers", m.layers, {1, 1000}, "blocks");
   s.number("dim", m.dim, {1, 1 << 16}, "channels");
   s.number("heads", m.heads, {1, 1 << 16}, "of attention")
@@ -75,7 +76,7 @@ void settings(Settings& s, ModelConfig& m) {
   s.number("kv_heads", m.kv_heads, {0, 1 << 16}, "of keys and values; 0: as many as --heads")
       .only_if(has_size(m.model, "--kv-heads"), none);
   s.number("ffn", m.ffn, {0, 1 << 20},
-           "hidden units; 0: four times --dim, or what has as many weights");
+           "hidden units; 0: the number that suits --dim in this model");
   s.number("dropout", m.dropout, kShare, "on embeddings, sublayers and attention");
   s.number("attention_dim", m.attention_dim, {0, 1 << 16},
            "channels of the tiny attention that makes a gmlp an aMLP (64); 0: none")

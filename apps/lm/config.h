@@ -10,14 +10,14 @@
 
 namespace tern::apps::lm {
 
-/// The model that fills gaps instead of going on with texts; all others are in family.h.
+/// The model that fills gaps. All others continue texts: family.h.
 inline constexpr const char* kBert = "bert";
 
 /// Sizes of a model. What a family (family.h) does not have is ignored.
 struct ModelConfig {
   std::string model = "gpt";
   int64_t vocab = 0;
-  int64_t context = 128;  ///< tokens at most
+  int64_t context = 128;  ///< tokens that the model sees at a time
   int64_t layers = 4, dim = 128, heads = 4;
   int64_t kv_heads = 0;       ///< 0: as many as heads
   int64_t attention_dim = 0;  ///< channels of an aMLP's tiny attention; 0: none
@@ -30,12 +30,12 @@ struct ModelConfig {
   std::string recompute = "none";  ///< nn::Recompute; in files it is TrainConfig::memory_use's
 };
 
-/// What is trained on what, and how.
+/// A training: model, data and recipe.
 struct TrainConfig : TrainingOptions {
-  std::vector<std::string> text, valid;  ///< files; none: text is made up; some is held out
+  std::vector<std::string> text, valid;  ///< files; no `text`: generated stories
   double hold_out = 0.05;                ///< share of the text that is held out for validation
-  int64_t vocab_size = 2048;             ///< tokens that are learned, <|endoftext|> included
-  std::string tokenizer;                 ///< folder with vocab.json and merges.txt instead
+  int64_t vocab_size = 2048;             ///< of a new tokenizer, with <|endoftext|>
+  std::string tokenizer;                 ///< folder of a tokenizer to use instead
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
   bool pairs = true;                     ///< bert: learns the next sentence too
   ModelConfig model;
@@ -49,7 +49,7 @@ struct TrainConfig : TrainingOptions {
   }
 };
 
-/// Text made up by grammar.h, if no file is given.
+/// Without files, the stories of grammar.h are the text.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }
 
 /// The defaults on such stories: about a minute on two cores.
@@ -61,7 +61,7 @@ void settings(Settings& settings, TrainConfig& config);
 /// Error where they do not go together.
 void check_config(const TrainConfig& config);
 
-/// Error unless a model of these sizes could be made: they may come from a file of others.
+/// Error unless every size is within its bounds: a file of another program may say anything.
 void check_sizes(const ModelConfig& config);
 
 }  // namespace tern::apps::lm

@@ -25,11 +25,11 @@ struct Texts {
 };
 
 std::vector<std::string> read_files(const std::vector<std::string>& paths);
-/// Reads the files of the configuration, or makes stories up. Without files for validation the last
-/// share (hold_out) of each text is held out, cut behind the end of a line where that is near.
+/// Reads the files of the configuration, or generates stories. Without files for validation holds
+/// out the last share (hold_out) of each text; cuts after the end of a line where one is near.
 Texts read_texts(const TrainConfig& config);
 
-/// That of the configuration's folder, or one learned from the texts of training.
+/// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts.
 data::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
 
 /// Texts as ids, <|endoftext|> in front of each where the tokenizer has it.
@@ -45,10 +45,10 @@ struct Corpus {
   std::shared_ptr<const std::vector<int64_t>> train;  ///< all texts, one behind the other
   double bytes_per_token = 1;                         ///< of training
   EncodedTexts valid;
-  std::string checksum;  ///< of all ids, so that a run goes on with the same data
+  std::string checksum;  ///< of all ids, so that a run resumes with the same data
 };
 Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer);
-/// Of training, with the configuration's sizes and seed.
+/// Training batches, with the configuration's sizes and seed.
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 
 /// The lines of texts, with a blank line behind each text.
@@ -60,7 +60,7 @@ data::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
 struct BertCorpus {
   std::optional<data::WordPiece> tokenizer;
   std::shared_ptr<const data::Documents> train, valid;  ///< valid may be empty
-  std::string checksum;  ///< of all ids, so that a run goes on with the same data
+  std::string checksum;  ///< of all ids, so that a run resumes with the same data
 };
 /// Error: no document of training, or of validation, has two sentences, but pairs are wanted.
 BertCorpus encode_documents(const TrainConfig& config, const Texts& texts,
@@ -72,7 +72,7 @@ std::shared_ptr<const data::Documents> documents_of(const std::vector<std::strin
 /// Whether a document has two sentences.
 bool has_pairs(const data::Documents& text);
 
-/// What is masked how: as bert_loader.h says, with the configuration's sizes and seed.
+/// Options of bert_loader, with the configuration's sizes and seed.
 data::BertLoaderOptions loader_options(const TrainConfig& config);
 data::Loader<data::BertBatch> training_batches(const TrainConfig& config, const BertCorpus& corpus);
 

@@ -40,9 +40,9 @@ class LanguageModel {
   std::unique_ptr<decoding::TextStepper> texts() const;
   bool can_pack() const { return pack_ != nullptr; }
   bool is_packed() const { return packed_ != nullptr; }
-  /// From now on texts are written, and tokens scored, with packed weights (decode/packed_gpt.h).
-  /// keep: the model stays beside them, for attention(); else its weights are freed, and it is of
-  /// no other use, nor are its copies. REQUIRES: can_pack().
+  /// Writes texts and scores tokens with packed weights from now on (decode/packed_gpt.h). keep:
+  /// the model's own weights stay, for attention(). Else they are freed, in all copies of the
+  /// model. REQUIRES: can_pack().
   void pack(PackedType type, bool keep);
   /// The same where it can be, in the precision of matrix products that is set.
   void pack_if_possible(bool keep);
@@ -71,19 +71,15 @@ class LanguageModel {
   std::function<models::Heatmaps(const Tensor&)> heatmaps_;
 };
 
-/// A line of the table: a name, the sizes it knows beside context, layers, dim, ffn and dropout (as
-/// flags), what its own defaults change, the hidden units that suit a width, how many weights there
-/// are, and how the model is made.
 struct Family {
   std::string name;
-  std::vector<std::string> flags;
-  void (*defaults)(ModelConfig&);
-  int64_t (*ffn)(int64_t dim);
-  int64_t (*weights)(const ModelConfig&);
+  std::vector<std::string> flags;  ///< sizes that it has beside context, layers, dim, ffn, dropout
+  void (*defaults)(ModelConfig&);  ///< sets the defaults that are its own
+  int64_t (*ffn)(int64_t dim);     ///< hidden units that suit a width
+  int64_t (*weights)(const ModelConfig&);  ///< how many there are
   LanguageModel (*make)(const ModelConfig&, Rng& rng);
 };
 
-/// All there are.
 const std::vector<Family>& families();
 std::vector<std::string> family_names();
 /// Error that lists the names if there is none of that name.
@@ -93,11 +89,11 @@ bool has_size(const std::string& name, const std::string& flag);
 
 /// A model with weights drawn from `seed`.
 LanguageModel make_model(const ModelConfig& config, uint64_t seed);
-/// The one that a training begins with, or its like.
+/// With the configuration's sizes, recomputation and seed.
 LanguageModel make_model(const TrainConfig& config);
 
-/// A model with the weights of a file, in evaluation; of the sizes first of all their product is
-/// compared with the file, before anything is made. IoError if it does not fit.
+/// A model with the weights of a file, in evaluation. IoError if they do not fit; sizes that the
+/// file is too short for are refused before anything is allocated.
 LanguageModel load_model(const ModelConfig& config, const std::string& weights_path);
 
 template <class M>

@@ -109,8 +109,8 @@ LoadedModel load_folder(const std::string& folder) {
   const ModelFiles files{folder};
   check_first_epoch_over(files.weights());
   const ModelConfig sizes = load_sizes(files);
-  check_io(sizes.model != kBert, "{}: a {} does not go on with texts, it fills gaps: lm fill",
-           folder, sizes.model);
+  check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: lm fill", folder,
+           sizes.model);
   data::ByteBpe tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
   return {std::move(tokenizer), load_model(sizes, files.weights())};
@@ -119,7 +119,7 @@ LoadedModel load_folder(const std::string& folder) {
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
   check_first_epoch_over(files.weights());
-  check_io(is_bert_folder(folder), "{}: it is no bert, which alone fills masks", folder);
+  check_io(is_bert_folder(folder), "{}: it is no bert; only a bert fills gaps", folder);
   const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
   data::WordPiece pieces = load_pieces(files);
   models::Bert model = [&] {

@@ -26,8 +26,8 @@ struct ModelFiles {
 /// The sizes of a BERT as the model has them; `pad` is the id of [PAD].
 models::BertOptions bert_sizes(const TrainConfig& config, int64_t pad);
 
-/// Writes tokenizer and config.json, where transformers has the family. A lm.json that is there
-/// goes: it is the last to come, so that a run that has it has all.
+/// Writes the tokenizer, and config.json where transformers has the family. Removes lm.json, which
+/// is written last: a run that has it has everything.
 void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus);
 void save_description(const ModelFiles& files, const TrainConfig& config, const BertCorpus& corpus);
 
@@ -51,7 +51,7 @@ struct LoadedBert {
 /// of the other kind.
 LoadedModel load_folder(const std::string& folder);
 LoadedBert load_bert_folder(const std::string& folder);
-/// Whether lm.json, or config.json, says that it is one. IoError: neither is there.
+/// Whether lm.json or config.json describes a bert. IoError if neither is there.
 bool is_bert_folder(const std::string& folder);
 
 }  // namespace tern::apps::lm

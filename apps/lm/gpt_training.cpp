@@ -91,10 +91,7 @@ std::optional<train::Metrics> GptKind::validate(const LmTraining& t) {
   Score score;
   if (t.corpus.valid.tokens > 0) {
     train::Progress bar = validation_bar(t.loop, "tokens", t.corpus.valid.tokens);
-    score = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch}, [&](int64_t done) {
-      bar.update(done);
-      return !train::interrupted();
-    });
+    score = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch}, until_interrupted(bar));
     if (train::interrupted()) return std::nullopt;
     check_validation(t.loop, score.nats, score.loss());
   }

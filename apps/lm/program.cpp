@@ -14,9 +14,9 @@ namespace tern::apps::lm {
 namespace {
 
 constexpr const char* kAbout =
-    "Trains language models on text, writes with them or fills the gaps of a text.\n"
-    "Without a command or files it trains a small GPT for about a minute on stories that it makes "
-    "up, and shows how it goes on with some. `lm COMMAND --help` lists a command's flags.";
+    "Trains language models on text, continues texts with them, and fills the gaps of a text.\n"
+    "Without a command or files it trains a small GPT for about a minute on generated stories, and "
+    "continues some of them. `lm COMMAND --help` lists a command's flags.";
 
 void add_model(Settings& s, LmFlags& f, const char* about) {
   s.text("model", f.model, "DIR", about).must_be_given();
@@ -26,7 +26,7 @@ void add_model(Settings& s, LmFlags& f, const char* about) {
 
 void add_int8(Settings& s, LmFlags& f) {
   s.toggle("int8", f.int8,
-           "rounds the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
+           "round the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
 }
 
 void add_generator(Settings& s, LmFlags& f) {
@@ -38,16 +38,18 @@ void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
   const char *const no_heat = "with --temperature 0 nothing is drawn",
                     *const one = "with --top-k 1 nothing is drawn";
   const bool heat = g.temperature > 0, several = g.top_k != 1;
-  s.number("max_tokens", g.max_tokens, kCount, "tokens at most");
+  s.number("max_tokens", g.max_tokens, kCount, "most tokens to write");
   s.number("temperature", g.temperature, {0, 100},
-           "below 1 likely tokens are likelier still; 0: always the likeliest")
+           "below 1 favours likely tokens; 0: always the likeliest token")
       .only_if(several || !heat, one);
-  s.number("top_k", g.top_k, kAnyCount, "among the K likeliest tokens only; 0: all")
+  s.number("top_k", g.top_k, kAnyCount, "draw among the N likeliest tokens only; 0: among all")
       .only_if(heat, no_heat);
-  s.number("top_p", g.top_p, {0, 1, true}, "among the fewest tokens that have this share")
+  s.number("top_p", g.top_p, {0, 1, true},
+           "draw among the fewest tokens whose probabilities add up to this")
       .only_if(heat, no_heat)
       .only_if(several, one);
-  s.number("min_p", g.min_p, {0, 1}, "among tokens that have this share of the likeliest one's")
+  s.number("min_p", g.min_p, {0, 1},
+           "draw among tokens with at least this share of the likeliest one's probability")
       .only_if(heat, no_heat)
       .only_if(several, one);
   s.number("repetition_penalty", g.repetition_penalty, {0, 100, true},
@@ -56,7 +58,9 @@ void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
            "how many of the last tokens count for that; 0: all")
       .only_if(g.repetition_penalty != 1, "there is no --repetition-penalty");
   s.texts("stop", g.stop, "TEXT", stop).one_each();
-  s.number("seed", g.seed, {}, "of the draws").only_if(heat, no_heat).only_if(several, one);
+  s.number("seed", g.seed, {}, "random seed of the draws")
+      .only_if(heat, no_heat)
+      .only_if(several, one);
 }
 
 void add_generate_settings(Settings& s, LmFlags& f) {
@@ -68,18 +72,19 @@ void add_generate_settings(Settings& s, LmFlags& f) {
       .one_each();
   s.text("prompts", f.prompts, "FILE", "file with a prompt a line, plain or .gz");
   s.text("prompt_file", f.prompt_file, "FILE",
-         "file that is one prompt, without its last line end, plain or .gz");
+         "file that is one prompt (plain or .gz), without its last line end");
   s.number("samples", g.samples, {1, 1e5}, "texts for each prompt, of different draws")
       .only_if(g.temperature > 0, "with --temperature 0 all would be equal")
       .only_if(g.top_k != 1, "with --top-k 1 all would be equal");
   add_sampling(s, g, "end in front of this text; may be given several times");
-  s.text("attention", f.attention, "FILE.html|.svg|.png", "what each token looked at");
+  s.text("attention", f.attention, "FILE.html|.svg|.png",
+         "file to write: what each token looked at");
 }
 
 void add_chat_settings(Settings& s, LmFlags& f) {
   add_generator(s, f);
   s.text("prompt_file", f.prompt_file, "FILE",
-         "file with the text before the first line, without its last line end, plain or .gz");
+         "file with the text before the first line (plain or .gz), without its last line end");
   add_sampling(s, f.generate,
                "end an answer in front of this text, instead of a line end; may be given several "
                "times");
@@ -89,7 +94,8 @@ void add_fill_settings(Settings& s, LmFlags& f) {
   add_model(s, f, "folder of a trained bert, or of transformers' BERT");
   s.text("gaps", f.gaps, "TEXT", "\"the [MASK] sat\"").flag("text").must_be_given();
   s.number("guesses", f.guesses, kCount, "for each [MASK]");
-  s.text("attention", f.attention, "FILE.html|.svg|.png", "page with what each token looked at");
+  s.text("attention", f.attention, "FILE.html|.svg|.png",
+         "file to write: what each token looked at");
 }
 
 void add_eval_settings(Settings& s, LmFlags& f) {
@@ -171,7 +177,7 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
                .run = [&f] { return fill_gaps(f, std::cout); }};
   Command eval{.name = "eval",
-               .about = "Perplexity and bits a byte of texts.",
+               .about = "Perplexity and bits per byte of texts.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check = [&f](const Given&) { check_packed(f); },
                .run = [&f] { return evaluate_model(f); }};

@@ -36,7 +36,7 @@ Program lm_program(LmFlags& flags, int argc, char** argv);
 
 // Each gives the program's exit code.
 
-/// Trains, or goes on.
+/// Trains, or resumes a run.
 int train_lm(const LmFlags& flags);
 /// Writes the prompt and what comes after it, token by token; of several texts one after the other,
 /// with an empty line between. Ctrl-C ends it. `in`: where the prompt "-" is.
@@ -46,8 +46,8 @@ int generate_text(const LmFlags& flags, std::istream& in, std::ostream& out);
 int chat(const LmFlags& flags, std::istream& in, std::ostream& out);
 /// Writes what may stand at each [MASK].
 int fill_gaps(const LmFlags& flags, std::ostream& out);
-/// How well a model knows texts. Of a bert's words some are masked as in training, always the same
-/// ones, and it says how many are found.
+/// Says how well a model knows texts. For a bert some words are masked as in training, always the
+/// same ones; the result is how many of them it finds.
 int evaluate_model(const LmFlags& flags);
 
 }  // namespace tern::apps::lm

@@ -9,6 +9,8 @@
 #include "tern/apps/lm/family.h"
 #include "tern/data/text/bert_loader.h"
 #include "tern/models/bert.h"
+#include "tern/train/interrupt.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 
@@ -16,26 +18,34 @@ struct Score {
   double nats = 0;  ///< minus the log probability of all tokens together
   int64_t tokens = 0, bytes = 0;
 
-  double loss() const;           ///< nats a token; NaN without any
+  double loss() const;           ///< nats per token; NaN without any
   double perplexity() const;     ///< its exponential
   double bits_per_byte() const;  ///< does not depend on how text is cut into tokens
 };
 
+/// What the functions below take as `progress`: a bar, until a signal comes.
+inline std::function<bool(int64_t)> until_interrupted(train::Progress& bar) {
+  return [&bar](int64_t done) {
+    bar.update(done);
+    return !train::interrupted();
+  };
+}
+
 struct ScoreOptions {
   int64_t window = 0;  ///< tokens that are read at a time; 0: the model's context
-  /// Tokens from one window to the next; only those that were not predicted before count, so that
-  /// a smaller one gives more of the text before them to most. 0: a window.
+  /// Tokens from one window to the next; 0: a window. Each token counts once, so with a smaller
+  /// stride the model sees more of the text before most tokens.
   int64_t stride = 0;
   int64_t batch = 16;  ///< windows at a time
 };
 
-/// Every token of the texts but their first is predicted once. progress(tokens so far): false stops
-/// with what is done. REQUIRES: the model is in evaluation.
+/// Predicts each token of the texts but their first ones, once. progress(tokens so far): false
+/// stops, and the score is of those tokens. REQUIRES: the model is in evaluation.
 Score score_texts(const LanguageModel& model, const EncodedTexts& texts,
                   const ScoreOptions& options = {},
                   const std::function<bool(int64_t)>& progress = {});
 
-/// What models/bert.h takes of a batch.
+/// A batch as models/bert.h takes it.
 models::BertInput input_of(const data::BertBatch& batch);
 models::BertTargets targets_of(const data::BertBatch& batch);
 
@@ -44,14 +54,14 @@ struct BertScore {
   int64_t masked = 0, masked_right = 0;   ///< words; the likeliest one stood there
   int64_t pairs = 0, pairs_right = 0;
 
-  double masked_loss() const;  ///< nats a word; NaN without any
+  double masked_loss() const;  ///< nats per word; NaN without any
   double perplexity() const;   ///< its exponential
-  double next_loss() const;    ///< nats a pair; NaN without any
+  double next_loss() const;    ///< nats per pair; NaN without any
   double loss() const;         ///< both, where there are pairs
 };
 
-/// The rest of the loader's epoch. progress(batches so far): false stops with what is done.
-/// REQUIRES: the model is in evaluation.
+/// Scores the rest of the loader's epoch. progress as in score_texts, with batches. REQUIRES: the
+/// model is in evaluation.
 BertScore score_batches(const models::Bert& model, data::Loader<data::BertBatch>& loader,
                         const std::function<bool(int64_t)>& progress = {});
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "tern/data/text/window_loader.h"
@@ -53,13 +52,6 @@ std::string LmProgram::folder_name() const {
 DryRunOptions LmProgram::dry_run_options() const {
   return {.facts = describe(),
           .waiting_batches = data::WindowLoaderOptions().prefetch + config.accumulate - 1};
-}
-
-SummaryOptions LmProgram::step_options(int64_t batches, std::function<void()> batch) const {
-  return {.batch = std::move(batch),
-          .optimizer = [this](const NamedTensors& p) { return make_optimizer(config, p); },
-          .learner = learner_options(config),
-          .accumulate = std::min(config.accumulate, batches)};
 }
 
 // The report on the weights that were kept.

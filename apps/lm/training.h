@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -20,7 +21,7 @@
 
 namespace tern::apps::lm {
 
-/// What there is not, among metrics.
+/// A metric for which there is no data.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Adds what `options` (folder, terminal, tensorboard and on_epoch) lack: `losses` are said of an
@@ -31,13 +32,13 @@ train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& c
 
 /// A bar for the validation after an epoch of the loop.
 train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total);
-/// Throws Diverged unless the validation cost finitely many nats.
+/// Throws Diverged unless the nats of a validation are finite.
 void check_validation(const train::Loop& loop, double nats, double loss);
 
-/// The same ids elsewhere; in a ShapeOnlyScope without their memory.
+/// A copy of ids; in a ShapeOnlyScope one without memory.
 Tensor copy_of(const Tensor& ids);
 
-/// What is said in the end, and the report.
+/// The report, and what the program says at the end.
 struct Ending {
   std::string page;
   bool attention;  ///< the page shows it
@@ -66,9 +67,6 @@ class LmProgram : public TrainingProgram {
  protected:
   virtual const train::Loop& loop() const = 0;
   virtual Ending ending(const RunSummary& run) const = 0;
-
-  /// Options of summary() for a step in an epoch of so many batches.
-  SummaryOptions step_options(int64_t batches, std::function<void()> batch) const;
 };
 
 /// Steps of the whole run. (A bert's epochs differ by a batch or two; the first one counts.)
@@ -178,10 +176,15 @@ Summary KindProgram<K>::summary() const {
   ShapeOnlyScope nothing;
   const typename K::Model model = K::draw(config, corpus);
   return tern::summary(
-      model, [&] { return K::loss(model, batch, corpus, nullptr); }, step_options(batches, [&] {
-        batch = largest;
-        for (Tensor* t : K::tensors(batch)) *t = copy_of(*t);
-      }));
+      model, [&] { return K::loss(model, batch, corpus, nullptr); },
+      {.batch =
+           [&] {
+             batch = largest;
+             for (Tensor* t : K::tensors(batch)) *t = copy_of(*t);
+           },
+       .optimizer = [&](const NamedTensors& p) { return make_optimizer(config, p); },
+       .learner = learner_options(config),
+       .accumulate = std::min(config.accumulate, batches)});
 }
 
 }  // namespace tern::apps::lm

@@ -154,10 +154,8 @@ Activation activation_named(const std::string& name) {
 models::BertOptions from_bert(const json& j) {
   const std::string kind = kind_of(j);
   check(kind == kBert, "model_type is {}; a {} is needed", kind, kBert);
-  const auto positions = value_or<std::string>(j, "position_embedding_type", "absolute");
-  check(positions == "absolute", "position_embedding_type is {}; only absolute is known",
-        positions);
-  check(!value_or(j, "is_decoder", false), "is_decoder is true; it must be false");
+  only<std::string>(j, "position_embedding_type", "absolute");
+  only(j, "is_decoder", false);
   models::BertOptions o;
   o.activation = activation_named(value_or<std::string>(j, "hidden_act", "gelu"));
   bert_members(o, reader(j));

@@ -14,11 +14,11 @@ namespace tern::apps::lm {
 /// "gpt2", "llama", "bert", ...; "none" where it does not say.
 std::string transformers_model(const std::string& json);
 
-/// Error: another model, or an option that ours has not (scaled attention, another activation,
-/// scaled rotary positions, heads of another width, biases here and not there).
+/// Error: another model, or an option that tern's does not have (scaled attention, another
+/// activation, scaled rotary positions, heads of another width, some biases and not others).
 ModelConfig sizes_from_transformers(const std::string& json);
 
-/// Nothing for families that transformers has not. `end` is the id of <|endoftext|>.
+/// Nothing for families that transformers does not have. `end` is the id of <|endoftext|>.
 std::optional<std::string> sizes_to_transformers(const ModelConfig& config,
                                                  std::optional<int64_t> end);
 
@@ -27,7 +27,7 @@ models::BertOptions bert_from_transformers(const std::string& json);
 std::string bert_to_transformers(const models::BertOptions& options);
 
 data::WordPieceOptions pieces_from_transformers(const std::string& json);
-/// `context`: tokens at most.
+/// `context`: most tokens of a sequence.
 std::string pieces_to_transformers(const data::WordPieceOptions& options, int64_t context);
 
 }  // namespace tern::apps::lm
