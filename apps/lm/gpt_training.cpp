@@ -27,17 +27,11 @@ std::string beginning(const std::string& line) {
 
 /// Beginnings of lines, from all over the text for validation, or of training.
 std::vector<std::string> prompts(const Texts& texts) {
-  const std::vector<std::string>& from = texts.valid.empty() ? texts.train : texts.valid;
-  std::vector<std::string> lines, out;
-  for (const std::string& text : from)
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      std::string words = beginning(text.substr(at, end - at));
-      if (!words.empty()) lines.push_back(std::move(words));
-      at = end + 1;
-    }
-  for (size_t i = 0; i < std::min(kSamples, lines.size()); ++i)
-    out.push_back(lines[i * lines.size() / kSamples]);
+  std::vector<std::string> all, out;
+  for (const std::string& line : lines_of(texts.valid.empty() ? texts.train : texts.valid))
+    if (std::string words = beginning(line); !words.empty()) all.push_back(std::move(words));
+  for (size_t i = 0; i < std::min(kSamples, all.size()); ++i)
+    out.push_back(all[i * all.size() / kSamples]);
   return out;
 }
 

@@ -58,12 +58,6 @@ void add(const Tensor& logits, const Tensor& target, double& nats, int64_t& coun
 
 }  // namespace
 
-double Score::loss() const { return nats / static_cast<double>(tokens); }
-double Score::perplexity() const { return std::exp(loss()); }
-double Score::bits_per_byte() const {
-  return nats / std::numbers::ln2 / static_cast<double>(bytes);
-}
-
 Score score_texts(const LanguageModel& model, const EncodedTexts& texts, const ScoreOptions& o,
                   const std::function<bool(int64_t)>& progress) {
   NoGradGuard no_grad;
@@ -92,11 +86,6 @@ models::BertInput input_of(const data::BertBatch& b) {
 }
 
 models::BertTargets targets_of(const data::BertBatch& b) { return {b.places, b.words, b.next}; }
-
-double BertScore::masked_loss() const { return masked_nats / static_cast<double>(masked); }
-double BertScore::perplexity() const { return std::exp(masked_loss()); }
-double BertScore::next_loss() const { return next_nats / static_cast<double>(pairs); }
-double BertScore::loss() const { return masked_loss() + (pairs > 0 ? next_loss() : 0); }
 
 BertScore score_batches(const models::Bert& model, data::Loader<data::BertBatch>& loader,
                         const std::function<bool(int64_t)>& progress) {

@@ -2,8 +2,10 @@
 // follows.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <numbers>
 
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
@@ -18,9 +20,11 @@ struct Score {
   double nats = 0;  ///< minus the log probability of all tokens together
   int64_t tokens = 0, bytes = 0;
 
-  double loss() const;           ///< nats per token; NaN without any
-  double perplexity() const;     ///< its exponential
-  double bits_per_byte() const;  ///< does not depend on how text is cut into tokens
+  /// Nats per token, NaN without any; its exponential; and a number that does not depend on how
+  /// text is cut into tokens.
+  double loss() const { return nats / static_cast<double>(tokens); }
+  double perplexity() const { return std::exp(loss()); }
+  double bits_per_byte() const { return nats / std::numbers::ln2 / static_cast<double>(bytes); }
 };
 
 /// What the functions below take as `progress`: a bar, until a signal comes.
@@ -54,10 +58,11 @@ struct BertScore {
   int64_t masked = 0, masked_right = 0;   ///< words; the likeliest one stood there
   int64_t pairs = 0, pairs_right = 0;
 
-  double masked_loss() const;  ///< nats per word; NaN without any
-  double perplexity() const;   ///< its exponential
-  double next_loss() const;    ///< nats per pair; NaN without any
-  double loss() const;         ///< both, where there are pairs
+  /// Nats per word and per pair, NaN without any; and both, where there are pairs.
+  double masked_loss() const { return masked_nats / static_cast<double>(masked); }
+  double next_loss() const { return next_nats / static_cast<double>(pairs); }
+  double loss() const { return masked_loss() + (pairs > 0 ? next_loss() : 0); }
+  double perplexity() const { return std::exp(masked_loss()); }
 };
 
 /// Scores the rest of the loader's epoch. progress as in score_texts, with batches. REQUIRES: the

@@ -166,30 +166,6 @@ models::BertOptions from_bert(const json& j) {
   return o;
 }
 
-json to_bert(const models::BertOptions& o) {
-  json j = {{"architectures", {o.next_sentence ? "BertForPreTraining" : "BertForMaskedLM"}},
-            {"model_type", kBert},
-            {"dtype", "float32"},
-            {"vocab_size", o.vocab},
-            {"hidden_size", o.dim},
-            {"num_hidden_layers", o.layers},
-            {"intermediate_size", o.ffn},
-            {"hidden_act", "gelu"},
-            {"max_position_embeddings", o.positions},
-            {"type_vocab_size", o.segments}};
-  bert_members(o, writer(j));
-  return j;
-}
-
-data::WordPieceOptions from_pieces(const json& j) {
-  data::WordPieceOptions o;
-  o.lower = value_or(j, "do_lower_case", true);
-  if (const auto strip = j.find("strip_accents"); strip != j.end() && !strip->is_null())
-    o.strip_accents = strip->get<bool>();
-  o.split_cjk = value_or(j, "tokenize_chinese_chars", true);
-  return o;
-}
-
 }  // namespace
 
 std::string transformers_model(const std::string& text) { return read_json(text, kind_of); }
@@ -218,10 +194,30 @@ models::BertOptions bert_from_transformers(const std::string& text) {
   return read_json(text, from_bert);
 }
 
-std::string bert_to_transformers(const models::BertOptions& o) { return to_bert(o).dump(2) + "\n"; }
+std::string bert_to_transformers(const models::BertOptions& o) {
+  json j = {{"architectures", {o.next_sentence ? "BertForPreTraining" : "BertForMaskedLM"}},
+            {"model_type", kBert},
+            {"dtype", "float32"},
+            {"vocab_size", o.vocab},
+            {"hidden_size", o.dim},
+            {"num_hidden_layers", o.layers},
+            {"intermediate_size", o.ffn},
+            {"hidden_act", "gelu"},
+            {"max_position_embeddings", o.positions},
+            {"type_vocab_size", o.segments}};
+  bert_members(o, writer(j));
+  return j.dump(2) + "\n";
+}
 
 data::WordPieceOptions pieces_from_transformers(const std::string& text) {
-  return read_json(text, from_pieces);
+  return read_json(text, [](const json& j) {
+    data::WordPieceOptions o;
+    o.lower = value_or(j, "do_lower_case", true);
+    if (const auto strip = j.find("strip_accents"); strip != j.end() && !strip->is_null())
+      o.strip_accents = strip->get<bool>();
+    o.split_cjk = value_or(j, "tokenize_chinese_chars", true);
+    return o;
+  });
 }
 
 std::string pieces_to_transformers(const data::WordPieceOptions& o, int64_t context) {
