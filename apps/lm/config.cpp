@@ -42,7 +42,7 @@ void add_data(Settings& s, TrainConfig& c) {
       .only_if(!is_demo(c), "stories for validation are generated too")
       .only_if(c.valid.empty(), "there are files for validation");
   s.number("vocab_size", c.vocab_size, {257, 1 << 24},
-           "size of the vocabulary that is learned (byte-level BPE; for bert WordPiece)")
+           "tokens of the byte-level BPE that is learned; for bert, of WordPiece")
       .flag("--vocab")
       .only_if(learned, "there is a tokenizer already");
   s.toggle("cased", c.cased, "bert: WordPiece keeps capitals and accents")
