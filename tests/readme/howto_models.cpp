@@ -28,7 +28,7 @@ struct Deep {
     for (int64_t i = 0; i < depth; ++i) blocks.emplace_back(dim, rng);
   }
   Tensor operator()(Tensor x) const {
-    for (const Block& block : blocks) x = block(x);  // const auto&: not a copy of the weights
+    for (const Block& block : blocks) x = block(x);  // a copy would have weights of its own
     return head(x);
   }
   static void fields(auto& m, auto&& visit) { visit("blocks", m.blocks), visit("head", m.head); }
@@ -82,7 +82,7 @@ Tensor without_up(const Deep& model, const Tensor& x) {
   return model(x);
 }
 
-Tensor rounded(const Tensor& x) {
+Tensor with_small_gradient(const Tensor& x) {
   return on_gradient(x, [](const Tensor& dy) { return clamp(dy, -0.1, 0.1); });
 }
 
@@ -185,7 +185,7 @@ void check_looking_inside() {
   const Tensor plain = s.model(s.x), other = without_up(s.model, s.x);
   check(!same(plain, other) && same(plain, s.model(s.x)), "a hook changes what it hooks");
   Tensor w = ones({3}).set_requires_grad();
-  sum(rounded(w) * tensor({-5, 0.05, 5}, {3})).backward();
+  sum(with_small_gradient(w) * tensor({-5, 0.05, 5}, {3})).backward();
   check(all_close(w.grad(), tensor({-0.1, 0.05, 0.1}, {3})), "gradients are clamped");
 }
 
