@@ -17,7 +17,7 @@ std::string megabytes(int64_t bytes) {
 int64_t needed_bytes(const Summary& s, const DryRunOptions& o) {
   // The allocator keeps blocks for reuse up to a quarter beside those in use, and 16 MiB.
   const int64_t peak = s.cost.peak() + o.waiting_batches * s.cost.most[MemoryKind::batch];
-  return peak + peak / 4 + (int64_t{16} << 20) + o.data_bytes;
+  return peak + peak / 4 + (int64_t{16} << 20);
 }
 
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free) {

@@ -1,10 +1,5 @@
 // --dry-run of the training programs: what the model is, what a step takes, and whether it fits
 // this machine. Nothing is trained, and nothing on disk changes.
-//
-//   ShapeOnlyScope nothing;                       // the model too takes no memory
-//   Model model = make_model(options);
-//   return report_dry_run(summary(model, [&] { return loss(model, batch); },
-//                                 {.batch = ..., .optimizer = ..., .learner = ...}), {...});
 #pragma once
 
 #include <optional>
@@ -19,10 +14,9 @@ namespace tern::apps {
 struct DryRunOptions {
   Facts facts = {};             ///< said first: model, data, recipe
   int64_t waiting_batches = 0;  ///< that a loader has ready beside the one in use
-  int64_t data_bytes = 0;       ///< of a data set that is still to be read
 };
 
-/// What the process takes at most, in bytes: the step, what the allocator keeps for reuse, data.
+/// What the process takes at most, in bytes: the step, and what the allocator keeps for reuse.
 int64_t needed_bytes(const Summary& summary, const DryRunOptions& options);
 
 /// "needs up to 402 MB; 1,903 MB are free on this machine: it fits". The second: whether it does.

@@ -14,6 +14,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Whether a line of the log is that of an epoch, which comes after its weights.
+bool has_epoch(const std::string& log) {
+  std::error_code error;
+  if (!fs::is_regular_file(log, error)) return false;  // a pipe would be waited for
+  std::ifstream in(log);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("{\"epoch\"")) return true;
+  return false;
+}
+
 // The program that made the run in the folder; empty if that does not say.
 std::string program_of(const train::RunFolder& folder) {
   try {
@@ -60,6 +70,16 @@ void check_program(const std::string& program, const std::string& flag, const st
                          : fmt::format("{} --help says how to use it", made_by);
   fail_io(fmt::format("{} {}: this is a run of {}, not of {}; {}", flag, path, made_by, program,
                       remedy));
+}
+
+void check_first_epoch_over(const std::string& path) {
+  std::error_code error;
+  const train::RunFolder run{fs::path(path).parent_path().string()};
+  const bool begun = fs::exists(run.checkpoint(), error);
+  check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
+           "{0}: this run has no weights yet: it writes them after each epoch, and is still in its "
+           "first or was stopped there. Wait, or go on with it by --resume {0}",
+           run.path);
 }
 
 }  // namespace tern::apps

@@ -18,4 +18,8 @@ std::string read_small_file(const std::string& path);
 /// the run.
 void check_program(const std::string& program, const std::string& flag, const std::string& path);
 
+/// IoError where the weights at `path` are missing because the run in that folder is still in its
+/// first epoch, or was stopped in it.
+void check_first_epoch_over(const std::string& path);
+
 }  // namespace tern::apps

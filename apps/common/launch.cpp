@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
@@ -84,6 +85,30 @@ LockedFolder make_run_folder(const std::string& out, const std::string& name) {
   check_holds_no_run(folder);  // of a process that was faster
   if (folder.lock->found_abandoned() || fs::exists(folder.log())) say_begins_anew(folder);
   return folder;
+}
+
+NewRunGuard::NewRunGuard(const std::string& out) : out_(out) {
+  std::error_code error;
+  fs::path at = fs::absolute(out.empty() ? "runs" : out).lexically_normal();
+  if (!at.has_filename()) at = at.parent_path();
+  for (; at.has_relative_path() && !fs::exists(at, error); at = at.parent_path())
+    missing_.push_back(at.string());
+}
+
+void NewRunGuard::made(std::shared_ptr<const train::RunLock> lock) {
+  lock_ = std::move(lock);
+  const std::string path = fs::absolute(lock_->folder()).lexically_normal().string();
+  // Without --out it is one that was not there; with it it may have been.
+  if (out_.empty() || !missing_.empty()) folder_ = path;
+  std::erase(missing_, path);
+}
+
+NewRunGuard::~NewRunGuard() {
+  if (folder_.empty() || !lock_->in_place()) return;
+  std::error_code error;  // what cannot be removed stays
+  fs::remove_all(folder_, error);
+  // Those around it only if nothing else has come into them.
+  for (const std::string& path : missing_) fs::remove(path, error);
 }
 
 LockedFolder resumed_folder(const std::string& path, const std::string& description) {

@@ -37,6 +37,27 @@ void check_new_folder(const std::string& out);
 /// runs/NAME-2, runs/NAME-3, ... that does not exist yet. `out` may have what a run left that ended
 /// before its first checkpoint; that is said. It is locked: Error if another process trains in it.
 LockedFolder make_run_folder(const std::string& out, const std::string& name);
+/// A run that is refused leaves no folder: what was made since this was constructed goes away again
+/// with it, unless keep() was called. Nothing that was there before is touched.
+class NewRunGuard {
+ public:
+  /// `out`: --out, or empty.
+  explicit NewRunGuard(const std::string& out);
+  ~NewRunGuard();
+  NewRunGuard(const NewRunGuard&) = delete;
+  NewRunGuard& operator=(const NewRunGuard&) = delete;
+
+  /// The run's folder is there now, and this is its lock: what another run has taken meanwhile is
+  /// not removed.
+  void made(std::shared_ptr<const train::RunLock> lock);
+  void keep() { folder_.clear(); }
+
+ private:
+  std::string out_, folder_;
+  std::shared_ptr<const train::RunLock> lock_;
+  std::vector<std::string> missing_;  ///< folders that were not there, the innermost first
+};
+
 /// Locks the folder that --resume names. Error if another process trains in it. If it has no
 /// checkpoint, because a run ended before its first one, the run begins anew where `description`
 /// names a file in the folder that is there, the last of those that say how it was started, and

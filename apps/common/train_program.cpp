@@ -6,7 +6,6 @@
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
-#include "tern/apps/common/new_run.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"

@@ -7,7 +7,7 @@
 #include <ostream>
 
 #include "tern/apps/common/attention_record.h"
-#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/fill.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "tern/apps/common/folder.h"
-#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/transformers_config.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tern/apps/common/attention_record.h"
-#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/ntm/report.h"

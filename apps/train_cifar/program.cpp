@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"

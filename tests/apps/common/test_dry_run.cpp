@@ -79,7 +79,6 @@ TEST_CASE("dry run: the verdict, and what is needed beside a step") {
   const Summary s = summary(layer, Shape{1000, 8});
   const int64_t bare = needed_bytes(s, {});
   CHECK(bare > s.cost.peak());
-  CHECK(needed_bytes(s, {.data_bytes = 77}) == bare + 77);
   CHECK(needed_bytes(s, {.waiting_batches = 4}) == bare + 5 * 32768);  // a quarter more is kept
 }
 

@@ -2,7 +2,8 @@
 
 #include <filesystem>
 
-#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/folder.h"
+#include "tern/apps/common/launch.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/support/data_files.h"
 
