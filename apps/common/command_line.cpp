@@ -111,7 +111,7 @@ Words flags_of(const Settings& list) {
   return names;
 }
 
-// What is said of a word that is neither flag nor value; `command` is nullptr if none was named.
+// The error of a word that is neither flag nor value; `command` is nullptr if none was named.
 std::string about_unknown(const Program& program, const Command* command, const Settings& list,
                           const std::string& word) {
   const std::string flag = word.substr(0, word.find('='));
@@ -149,7 +149,7 @@ void assign(const Program& program, const Command* command, const Settings& list
     }
 }
 
-// A folder to read that another program has made tells nothing to this one.
+// A program can read no folder that another program made.
 void check_folders(const Program& program, const Settings& list, const Reader& reader) {
   for (const Setting& s : list.rows()) {
     const auto* const path = std::get_if<std::string*>(&s.value);
@@ -265,7 +265,7 @@ bool has_flag(const std::string& flag, int argc, char** argv) {
 }
 
 Setting& add_threads(Settings& s, int& threads) {
-  return s.number("threads", threads, {0, 1024}, "0: all cores")
+  return s.number("threads", threads, {0, 1024}, "threads to compute with; 0: all cores")
       .not_in_files()
       .group(Group::memory);
 }
@@ -273,7 +273,7 @@ Setting& add_threads(Settings& s, int& threads) {
 Setting& add_precision(Settings& s, std::string& precision) {
   return s
       .word("precision", precision, {"f32", "bf16"},
-            "of matrix products: bf16 rounds what goes into them, for processors with AMX or "
+            "precision of matrix products; bf16 rounds their operands, for processors with AMX or "
             "AVX512_BF16")
       .group(Group::memory);
 }

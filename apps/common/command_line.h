@@ -17,7 +17,7 @@ class Given {
       : flags_(std::move(flags)), text_(std::move(text)) {}
   /// Whether it has the flag "--lr".
   bool operator()(const std::string& flag) const;
-  /// Error for every flag beside `flag` that is not one of `allowed`; `why` ends its text.
+  /// Error if another flag than `flag` and those of `allowed` was given; `why` ends the message.
   void check_beside(const std::string& flag, const std::vector<std::string>& allowed,
                     const std::string& why) const;
   /// The whole line, as a shell takes it.
@@ -28,36 +28,36 @@ class Given {
   std::string text_;
 };
 
-/// What a program does by one name: `lm generate`.
+/// One command of a program: `lm generate`.
 struct Command {
-  std::string name = {};   ///< empty: of a program that does only this
+  std::string name = {};   ///< empty if the program has only this one
   std::string about = {};  ///< a sentence
   std::function<void(Settings&)> settings = {};
   /// Throws Error where flags do not go together. Rows of settings with only_if() need nothing.
   std::function<void(const Given&)> check = {};
   /// The exit code.
   std::function<int()> run = {};
-  std::string examples = {};  ///< lines, each a command; of a program with one command its own
+  std::string examples = {};  ///< lines, each a command that a user may type
 };
 
 struct Program {
   std::string name, about;        ///< about: lines, each a paragraph
-  std::vector<Command> commands;  ///< the first is done where none is named
+  std::vector<Command> commands;  ///< without a name on the command line the first one runs
   std::string more = {};          ///< lines that --help ends with
 };
 
-/// Reads the flags into what the settings point at and gives the command; nullptr if it asked for
-/// help or the version, which is then printed. Wrong flags throw Error, which names the one that
-/// was likely meant. Beside the flags of the rows there are --help and --version, and in front of
-/// all others, for whoever installs the program, --print-man and --print-completion bash|zsh.
+/// Reads a command line: sets what the settings point at, and returns the command. Where it asks
+/// for help or the version, prints that and returns nullptr. The Error of a wrong flag names the
+/// one that was likely meant. Every command has --help and --version. Whoever installs a program
+/// can call it with --print-man or --print-completion bash|zsh alone.
 const Command* parse(const Program& program, int argc, char** argv);
 
 /// A whole program: parses, runs, and gives the exit code (see run_app).
 int run_program(const std::string& name, const std::function<Program()>& program, int argc,
                 char** argv);
 
-/// The value of a flag on a command line that is not parsed yet, for flags that decide the others'
-/// defaults; `otherwise` if it is not there.
+/// The value of a flag on a command line that is not parsed yet, for flags that choose the defaults
+/// of others; `otherwise` if the flag is not there.
 std::string value_of(const std::string& flag, int argc, char** argv,
                      const std::string& otherwise = "");
 /// Whether it is there, and is not "--FLAG=false".

@@ -13,10 +13,11 @@ namespace tern::apps {
 
 struct DryRunOptions {
   Facts facts = {};             ///< said first: model, data, recipe
-  int64_t waiting_batches = 0;  ///< that a loader has ready beside the one in use
+  int64_t waiting_batches = 0;  ///< that a loader keeps ready beside the one in use
 };
 
-/// What the process takes at most, in bytes: the step, and what the allocator keeps for reuse.
+/// The most memory that the process takes, in bytes: the step, and what the allocator keeps for
+/// reuse.
 int64_t needed_bytes(const Summary& summary, const DryRunOptions& options);
 
 /// "needs up to 402 MB; 1,903 MB are free on this machine: it fits". The second: whether it does.

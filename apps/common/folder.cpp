@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether a line of the log is that of an epoch, which comes after its weights.
+// Whether the log has the line of an epoch, which is written after its weights.
 bool has_epoch(const std::string& log) {
   std::error_code error;
   if (!fs::is_regular_file(log, error)) return false;  // a pipe would be waited for
@@ -78,7 +78,7 @@ void check_first_epoch_over(const std::string& path) {
   const bool begun = fs::exists(run.checkpoint(), error);
   check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
            "{0}: this run has no weights yet: it writes them after each epoch, and is still in its "
-           "first or was stopped there. Wait, or go on with it by --resume {0}",
+           "first or was stopped there. Wait, or continue it with --resume {0}",
            run.path);
 }
 

@@ -14,9 +14,9 @@ namespace tern::apps {
 namespace {
 
 // In the order of Group.
-constexpr const char* kGroups[] = {"options",        "data",      "model",
-                                   "training",       "optimizer", "memory and speed",
-                                   "run and output", "help"};
+constexpr const char* kGroups[] = {"Options",        "Data",      "Model",
+                                   "Training",       "Optimizer", "Memory and speed",
+                                   "Run and output", "Help"};
 constexpr size_t kLongestChoice = 24;  // of "f32|bf16": more words are listed behind the text
 
 bool lists_choices(const Setting& s) { return !s.words.empty() && s.type.size() > kLongestChoice; }
@@ -70,7 +70,7 @@ std::string paragraphs(const std::string& text, int64_t columns) {
 std::string flags_text(const Settings& list, int64_t columns) {
   std::string out;
   for (const auto& [name, rows] : flag_groups(list)) {
-    out += fmt::format("\n{}{}:\n", upper(name.substr(0, 1)), name.substr(1));
+    out += fmt::format("\n{}:\n", name);
     for (const Setting* s : rows)
       out += row(flag_text(*s), about_text(*s), second_column(columns), columns);
   }

@@ -34,12 +34,12 @@ void say_begins_anew(const train::RunFolder& folder) {
 
 void check_holds_no_run(const train::RunFolder& folder) {
   check(!folder.holds_run() || fs::exists(folder.checkpoint()),
-        "--out {0}: the folder holds the log or the weights of a run, but no checkpoint to go on "
-        "from; choose another folder",
+        "--out {0}: the folder holds the log or the weights of a run, but no checkpoint to "
+        "resume from; choose another folder",
         folder.path);
   check(!folder.holds_run(),
-        "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
-        "another",
+        "--out {0}: the folder holds a run already; continue it with --resume {0}, or choose "
+        "another folder",
         folder.path);
 }
 

@@ -1,5 +1,5 @@
-// How a training program starts, goes on and ends: what --out, --resume, --epochs and --warmup mean
-// in all of them.
+// How a training program starts, resumes and ends: the meaning of --out, --resume, --epochs and
+// --warmup in all of them.
 #pragma once
 
 #include <functional>
@@ -28,17 +28,18 @@ struct LockedFolder : train::RunFolder {
   }
 };
 
-/// A path as it can be used later, from wherever that is; an empty one stays.
+/// Makes a path absolute, so that it can be used later from any folder. An empty path stays empty.
 void make_absolute(std::string& path);
 
-/// Error if --out names what cannot become the folder of a new run: it holds one, or is no folder.
+/// Error if --out cannot become the folder of a new run: it holds a run already, or is no folder.
 void check_new_folder(const std::string& out);
 /// Makes the folder of a new run: `out`, or if that is empty runs/NAME, or the first of
-/// runs/NAME-2, runs/NAME-3, ... that does not exist yet. `out` may have what a run left that ended
-/// before its first checkpoint; that is said. It is locked: Error if another process trains in it.
+/// runs/NAME-2, runs/NAME-3, ... that does not exist yet. `out` may hold the files of a run that
+/// ended before its first checkpoint; a message says so. Locks the folder: Error if another process
+/// trains in it.
 LockedFolder make_run_folder(const std::string& out, const std::string& name);
-/// A run that is refused leaves no folder: what was made since this was constructed goes away again
-/// with it, unless keep() was called. Nothing that was there before is touched.
+/// A run that is refused leaves no folder: unless keep() was called, the destructor removes the
+/// folders that were made since the construction. It touches nothing that was there before.
 class NewRunGuard {
  public:
   /// `out`: --out, or empty.
@@ -47,8 +48,8 @@ class NewRunGuard {
   NewRunGuard(const NewRunGuard&) = delete;
   NewRunGuard& operator=(const NewRunGuard&) = delete;
 
-  /// The run's folder is there now, and this is its lock: what another run has taken meanwhile is
-  /// not removed.
+  /// The run's folder exists now, and this is its lock. A folder that another run has taken
+  /// meanwhile is not removed.
   void made(std::shared_ptr<const train::RunLock> lock);
   void keep() { folder_.clear(); }
 
@@ -58,25 +59,25 @@ class NewRunGuard {
   std::vector<std::string> missing_;  ///< folders that were not there, the innermost first
 };
 
-/// Locks the folder that --resume names. Error if another process trains in it. If it has no
-/// checkpoint, because a run ended before its first one, the run begins anew where `description`
-/// names a file in the folder that is there, the last of those that say how it was started, and
-/// that is said; else an Error that says what to do.
+/// Locks the folder that --resume names. Error if another process trains in it. A run that ended
+/// before its first checkpoint begins anew, with a message, if the folder has the file
+/// `description`: it is written last of those that say how the run was started. Without it: Error
+/// that says what to do.
 LockedFolder resumed_folder(const std::string& path, const std::string& description = "");
-/// Its checkpoint; nothing of a run that begins anew.
+/// The checkpoint of a resumed run; nothing if the run begins anew.
 std::optional<SafeTensors> load_resumed(const train::RunFolder& folder);
 
-/// The epochs of a resumed run: those it was started with, or others (--epochs; 0: not given) if
-/// its schedule does not depend on its length.
+/// The epochs of a resumed run: those it was started with, or `given` (--epochs; 0: not given) if
+/// its schedule does not depend on its length, else Error.
 int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given);
 
-/// Cuts a warm-up that nobody asked for to a short run, and adds to `facts` that it did; or, of
-/// noam, whose warm-up cannot be cut, that the rate will only rise.
+/// Shortens a warm-up that no flag asked for to fit a short run, and says so in `facts`. The
+/// warm-up of noam cannot be shortened; `facts` then say that the rate will only rise.
 void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
 
-/// Says where the loop says things what runs, runs the loop, and then `finish` (false: a signal
-/// stopped it). Gives the program's exit code: 0, kExitInterrupted, or 1 if the training diverged.
-/// `program` is the name before messages. A lost standard output does not stop it.
+/// Prints `facts` on the loop's output, runs the loop, and then `finish` (false: a signal stopped
+/// it). Returns the program's exit code: 0, kExitInterrupted, or 1 if the training diverged.
+/// Messages begin with `program`. A lost standard output does not stop the run.
 int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
              const std::function<bool()>& finish);
 

@@ -11,7 +11,7 @@
 
 namespace tern::apps {
 
-/// A time that the program was started: for the run, or to go on with it.
+/// One start of the program: for a new run, or to resume it.
 struct RunStart {
   std::string command;  ///< as a shell takes it
   std::string version;  ///< of tern

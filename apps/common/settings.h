@@ -10,10 +10,10 @@
 //         .says(c.clip > 0, "clip {:g}", c.clip);
 //   }
 //
-// All else is made of that list: the flag --layers with its bounds and help (and so completion and
-// the manual page), the member "layers" of a run's JSON file with the same bounds, the text of the
-// recipe, and the refusal of a flag that would change nothing. A list points at the configuration
-// and is made anew where it is used, so that conditions are about the values of that moment.
+// Everything else is derived from that list: the flag --layers with its bounds and help (and so
+// completion and the manual page), the member "layers" of a run's JSON file with the same bounds,
+// the text of the recipe, and the refusal of a flag that would change nothing. A list points at the
+// configuration. It is made anew where it is used, so that its conditions see the present values.
 #pragma once
 
 #include <fmt/core.h>
@@ -28,7 +28,7 @@
 
 namespace tern::apps {
 
-/// Numbers from `low` to `high`; where they are `open`, the ends themselves are none of them.
+/// Numbers from `low` to `high`. An end that is `open` is not included.
 struct Bounds {
   double low = 0, high = 1e15;
   bool open_low = false, open_high = false;
@@ -173,8 +173,8 @@ std::string settings_to_json(const Settings& settings);
 /// missing or of another type, or out of its bounds.
 void settings_from_json(const std::string& json, const Settings& settings);
 
-/// The list of a configuration C, for which there are `settings(Settings&, C&)` and, beyond what
-/// the rows say, `check_config(const C&)`; its JSON; and a configuration of JSON, checked.
+/// The list of a configuration C; its JSON; and a configuration read from JSON and checked. C has
+/// `settings(Settings&, C&)` and `check_config(const C&)`, which checks more than the rows do.
 template <class C>
 Settings settings_of(C& config) {
   Settings list;
@@ -193,7 +193,7 @@ C config_from_json(const std::string& json) {
   return config;
 }
 
-/// Whether two such texts say the same but for the members `free`.
+/// Whether two such texts are equal, the members `free` aside.
 bool same_settings(const std::string& a, const std::string& b,
                    const std::vector<std::string>& free);
 

@@ -1,8 +1,8 @@
-// Standard input and output as they may be: closed, full, a folder. What a program prints goes
-// through here or through train::say, and both show control characters instead of sending them:
-// names of files, lines of them and what a model wrote command no terminal. A program's data (the
-// translations of `translate run`, the text of `lm generate`) is a stream of bytes for the next
-// program, which gets them unchanged; only a terminal gets them cleaned.
+// Standard input and output, which may be closed, full or a folder. What a program prints goes
+// through here or through train::say. Both show control characters instead of sending them, so that
+// no name of a file, no line of it and no text of a model can command a terminal. A program's data
+// (the translations of `translate run`, the text of `lm generate`) is a stream of bytes for the
+// next program, which gets it unchanged; only a terminal gets it cleaned.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class StreamError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Puts /dev/null in the places of standard streams that are closed: else the next file that is
-/// opened takes the number, and messages are written into it. StreamError if standard output is.
+/// Opens /dev/null for each standard stream that is closed: else the next file that is opened takes
+/// its number, and messages are written into that file. StreamError if standard output is closed.
 void fill_standard_streams();
 
 /// std::cin. StreamError if it is closed or a folder.
 std::istream& standard_input();
-/// After its end: StreamError if that was not the end, but a failure to read.
+/// To be called after the last line: StreamError if reading failed before the end.
 void check_standard_input();
 
 /// StreamError if what was written to `out` (or, for a program that prints by other means, to
@@ -38,12 +38,12 @@ void check_standard_output();
 /// line stays whole.
 std::string wrapped(const std::string& line, int64_t columns, size_t indent = 0);
 
-/// A line on standard error, whatever becomes of it. A terminal gets lines that fit its width, but
-/// for those of the text that begin with two spaces: commands that are to be copied.
+/// Prints a line on standard error; a failure is ignored. A terminal gets lines that fit its width,
+/// except those that begin with two spaces: commands to be copied.
 void complain(const std::string& line);
-/// Text on standard output. StreamError if it is known by now that it does not arrive.
+/// Prints text on standard output. StreamError if it is known by now that it does not arrive.
 void print(std::string_view text);
-/// What standard output gets of a program's data: `text` itself, or cleaned if it is a terminal.
+/// A program's data as standard output gets it: `text` itself, or cleaned for a terminal.
 std::string for_standard_output(std::string_view text);
 
 }  // namespace tern::apps

@@ -1,4 +1,5 @@
-// Models are as large as their configuration says, and that is a file like any other.
+// Checks weights against a configuration. That is a file like any other: what it says of sizes must
+// be checked before a model of these sizes takes memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +15,8 @@
 
 namespace tern::apps {
 
-/// Error unless a model as make() makes it has these weights, by name and shape. It is made without
-/// memory or arithmetic, so that sizes which the weights do not have cost nothing.
+/// Error unless the model of make() has these weights, by name and shape. The model is made without
+/// memory or arithmetic, so that wrong sizes cost nothing.
 template <class Make>
 void check_weights_fit(const NamedTensors& weights, Make make) {
   ShapeOnlyScope shapes;
@@ -38,8 +39,8 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
   }
 }
 
-/// IoError that names the file unless all its weights are finite. Every program asks before it uses
-/// weights: what is computed with others is NaN, and what is trained from them cannot be saved.
+/// IoError that names the file unless all its weights are finite. Programs call this before they
+/// use weights: others give NaN, and what is trained from them cannot be saved.
 inline void check_finite_weights(const std::string& path, const NamedTensors& weights) {
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),

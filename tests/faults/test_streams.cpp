@@ -247,7 +247,7 @@ TEST_CASE("folders: a run that ended before its first checkpoint begins anew, ei
     fs::remove(shell / "run/checkpoint.safetensors");
     const Ended kept = shell.run(line + " --out run");
     CHECK(kept.code == 2);
-    CHECK(has(kept.err, "but no checkpoint to go on from; choose another folder"));
+    CHECK(has(kept.err, "but no checkpoint to resume from; choose another folder"));
     CHECK(shell.run(resume).code == 2);
     fs::remove_all(shell / "whole");
   }

@@ -146,9 +146,9 @@ TEST_CASE("--help and the manual page have flags in the same groups, and example
   const std::string help = help_text(program, nullptr, 60), page = man_page(program, "1");
   CHECK(help.starts_with("Usage: prog [FLAGS]\n\nDoes it.\n\n.hidden "));
   size_t at = 0, line = 0;
-  for (const char* name : {"options", "data", "optimizer", "help"}) {
+  for (const char* name : {"Options", "Data", "Optimizer", "Help"}) {
     CAPTURE(name);
-    const size_t next = help.find(std::string(name).substr(1) + ":\n  -", at);
+    const size_t next = help.find(std::string(name) + ":\n  -", at);
     const size_t next_line = page.find(fmt::format(".PP\n\\fI{}\\fR\n.TP\n", name), line);
     REQUIRE(next != help.npos);
     REQUIRE(next_line != page.npos);
