@@ -14,7 +14,6 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
-#include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
