@@ -13,8 +13,6 @@ namespace tern::apps::ntm {
 namespace {
 
 constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
-constexpr int64_t kBatch = 4;                 // of the validation: many sizes
-constexpr int64_t kAtOnce = 25;
 
 void add(SequenceScore& sum, const SequenceModel& model, const data::SequenceTask& task,
          const data::SequenceBatch& b) {
@@ -30,24 +28,29 @@ void add(SequenceScore& sum, const SequenceModel& model, const data::SequenceTas
   sum.sequences += b.input.size(0);
 }
 
-void average(SequenceScore& s) {
+// Of sequences that draw(count) gives, at most `at_once` of them a time.
+template <class Score, class Draw>
+std::optional<Score> score(const SequenceModel& model, const data::SequenceTask& task,
+                           int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on) {
+  NoGradGuard no_grad;
+  Score s;
+  while (s.sequences < count) {
+    if (keep_on && !keep_on()) return std::nullopt;
+    add(s, model, task, draw(std::min(at_once, count - s.sequences)));
+  }
   const auto n = static_cast<double>(s.sequences);
   for (double* v : {&s.bits, &s.wrong, &s.perfect, &s.best, &s.target_bits}) *v /= n;
+  return s;
 }
 
 }  // namespace
 
 std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
                                       const KeepOn& keep_on) {
-  NoGradGuard no_grad;
+  constexpr int64_t kAtOnce = 4;  // batches of many sizes
   Rng rng(kValidationSeed);
-  SequenceScore s;
-  for (int64_t i = 0; i < kValidationSequences / kBatch; ++i) {
-    if (keep_on && !keep_on()) return std::nullopt;
-    add(s, model, task, task.draw(kBatch, rng));
-  }
-  average(s);
-  return s;
+  const auto draw = [&](int64_t n) { return task.draw(n, rng); };
+  return score<SequenceScore>(model, task, kValidationSequences, kAtOnce, draw, keep_on);
 }
 
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
@@ -55,18 +58,15 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
                                                       const std::vector<int64_t>& lengths,
                                                       int64_t count, uint64_t seed,
                                                       const KeepOn& keep_on) {
-  NoGradGuard no_grad;
+  constexpr int64_t kAtOnce = 25;
   std::vector<LengthScore> scores;
   for (int64_t length : lengths) {
     Rng rng = Rng(seed).stream(static_cast<uint64_t>(length));
-    LengthScore s;
-    s.length = length;
-    while (s.sequences < count) {
-      if (keep_on && !keep_on()) return std::nullopt;
-      add(s, model, task, task.draw_length(std::min(kAtOnce, count - s.sequences), length, rng));
-    }
-    average(s);
-    scores.push_back(s);
+    const auto draw = [&](int64_t n) { return task.draw_length(n, length, rng); };
+    const auto found = score<LengthScore>(model, task, count, kAtOnce, draw, keep_on);
+    if (!found) return std::nullopt;
+    scores.push_back(*found);
+    scores.back().length = length;
   }
   return scores;
 }

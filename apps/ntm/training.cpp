@@ -108,9 +108,8 @@ train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
     return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);
   };
   o.epoch_line = [c = config](const train::EpochRecord& e) { return epoch_line(c, e); };
-  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+  o.on_epoch = [this](const train::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
-    if (next) next(e);
   };
   return o;
 }

@@ -20,7 +20,7 @@ std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
 /// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
 struct NtmTraining {
-  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
+  /// Of `loop_options` the folder's part, how_to_resume and terminal count.
   explicit NtmTraining(const NtmConfig& config, train::LoopOptions loop_options = {});
   NtmTraining(const NtmTraining&) = delete;
   NtmTraining& operator=(const NtmTraining&) = delete;

@@ -145,8 +145,7 @@ int evaluate_model(const TranslateFlags& f) {
                                : fmt::format("{} pairs", train::grouped(pairs.report.empty))),
                stderr);
   if (!pairs.pairs->empty()) {
-    data::Loader<data::PairBatch> batches = loss_batches(pairs);
-    const double loss = token_loss(t.model, batches);
+    const double loss = token_loss(t.model, pairs);
     train::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
                     f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
@@ -192,8 +191,12 @@ int plot_attention(const TranslateFlags& f) {
   const std::vector<std::string> lines = {f.sentence};
   const auto found = translate_lines(Search(t.model, f.search), t.tokenizers, lines);
   const AttentionSentence picture = explain(t.model, t.tokenizers, f.sentence, found[0][0]);
+  std::vector<AttentionGroup> shown;  // what the translation looked at in the source
+  for (const AttentionGroup& g : picture.groups)
+    if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
   // Has colours; its words are cleaned one by one.
-  fmt::print("{}", explain_text(picture, text_width(), train::shows_colours(stdout)));
+  fmt::print("{}",
+             attention_means_text(picture, shown, text_width(), train::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
   write_attention(path, "Attention of " + f.model, {picture});
   train::say(fmt::format(

@@ -91,17 +91,13 @@ InputLines::InputLines(const Translator& t, std::function<void(const std::string
       longest_(t.config.max_length > 0 ? t.config.max_length : kUntold),
       say_(std::move(say)) {}
 
-int64_t InputLines::tokens(const std::string& text) const {
-  return std::ssize(tokenizer_.encode(text));
-}
-
 std::vector<std::string> InputLines::prepare(const std::string& line, int64_t number) {
   if (data::find_invalid_utf8(line))
     note(Kind::invalid,
          fmt::format("line {} is not valid UTF-8; wrong bytes are read as U+FFFD", number));
   const data::Unseen unseen = coverage_.look(line);
   if (unseen.any()) note(Kind::unseen, fmt::format("line {}: {}", number, unseen.summary()));
-  const int64_t size = tokens(line);
+  const int64_t size = std::ssize(tokenizer_.encode(line));
   if (size <= longest_) return {line};
   std::vector<std::string> parts;
   for (std::string_view sentence : data::split_sentences(line)) parts.emplace_back(sentence);

@@ -48,7 +48,6 @@ class InputLines {
   enum class Kind { invalid, cut, too_long, unseen };
   void note(Kind kind, const std::string& text);
   std::string shortened(std::string sentence, int64_t number);
-  int64_t tokens(const std::string& text) const;
 
   const data::Tokenizer& tokenizer_;
   data::TextCoverage coverage_;

@@ -27,8 +27,8 @@ constexpr const char* kAbout =
 
 void add_train_settings(Settings& s, TranslateFlags& f) {
   s.word("preset", f.config.preset, preset_names(),
-         "settings by name; without it multi30k-transformer, and demo without files. Other flags "
-         "change what it sets")
+         "named settings, which other flags change; default: multi30k-transformer, or demo without "
+         "files")
       .not_in_files();
   settings(s, f.config);
 }
@@ -163,26 +163,6 @@ double unknown_percent(const data::EncodedPairs& pairs,
   return 100 * static_cast<double>(unknown) / static_cast<double>(all);
 }
 
-Facts describe_run(const TranslateProgram& p, int64_t weights) {
-  const data::EncodedPairs &train = p.corpus.train, &valid = p.corpus.valid;
-  Facts facts = {{"model", describe_model(p.config.model, weights)},
-                 {"data", fmt::format("{}: {} training and {} validation pairs, {}",
-                                      p.files.description, train::grouped(std::ssize(*train.pairs)),
-                                      train::grouped(std::ssize(*valid.pairs)),
-                                      describe_tokens(p.config, p.tokenizers))}};
-  if (const std::string& from = p.config.from; !from.empty())
-    facts.emplace_back(
-        "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",
-                        from, unknown_percent(train, &data::EncodedPair::source),
-                        unknown_percent(train, &data::EncodedPair::target)));
-  for (const std::string& report : p.files.reports) facts.emplace_back("", report);
-  if (train.report.kept != train.report.lines)
-    facts.emplace_back("", "training: " + train.report.summary());
-  if (valid.report.kept != valid.report.lines)
-    facts.emplace_back("", "validation: " + valid.report.summary());
-  return facts;
-}
-
 // With most elements of the source, of the target, of both: one of them takes most.
 std::array<data::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpus& corpus) {
   std::array<data::PairBatch, 3> found;
@@ -290,8 +270,7 @@ Summary TranslateProgram::summary() const {
 }
 
 DryRunOptions TranslateProgram::dry_run_options() const {
-  ShapeOnlyScope nothing;
-  return {.facts = describe_run(*this, nn::num_parameters(TranslationModel(config))),
+  return {.facts = describe(),
           .waiting_batches = data::PairLoaderOptions().prefetch + config.accumulate - 1};
 }
 
@@ -311,7 +290,27 @@ train::Loop& TranslateProgram::make_loop(train::LoopOptions options, bool resume
 }
 
 Facts TranslateProgram::describe() const {
-  return describe_run(*this, nn::num_parameters(training->model));
+  const data::EncodedPairs &train = corpus.train, &valid = corpus.valid;
+  const int64_t weights = [&] {
+    const ShapeOnlyScope nothing;
+    return nn::num_parameters(TranslationModel(config));
+  }();
+  Facts facts = {{"model", describe_model(config.model, weights)},
+                 {"data", fmt::format("{}: {} training and {} validation pairs, {}",
+                                      files.description, train::grouped(std::ssize(*train.pairs)),
+                                      train::grouped(std::ssize(*valid.pairs)),
+                                      describe_tokens(config, tokenizers))}};
+  if (const std::string& from = config.from; !from.empty())
+    facts.emplace_back(
+        "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",
+                        from, unknown_percent(train, &data::EncodedPair::source),
+                        unknown_percent(train, &data::EncodedPair::target)));
+  for (const std::string& report : files.reports) facts.emplace_back("", report);
+  if (train.report.kept != train.report.lines)
+    facts.emplace_back("", "training: " + train.report.summary());
+  if (valid.report.kept != valid.report.lines)
+    facts.emplace_back("", "validation: " + valid.report.summary());
+  return facts;
 }
 
 // The report on the weights that were kept.

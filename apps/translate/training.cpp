@@ -52,7 +52,6 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
       tokenizers(t),
       model(resumed || c.from.empty() ? TranslationModel(c) : load_weights({c.from}, c)),
       loader(training_batches(c, pairs)),
-      valid_loader(loss_batches(pairs.valid)),
       optimizer(make_optimizer(c, nn::named_parameters(model))),
       learner(model, *optimizer,
               learner_options(c, total_steps(c, pairs), c.model.dim, by_bleu(c))),
@@ -77,9 +76,8 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
-  o.on_epoch = [this, next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+  o.on_epoch = [this](const train::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
-    if (next) next(e);
   };
   return o;
 }
@@ -104,7 +102,7 @@ std::optional<train::Metrics> TranslationTraining::validate() {
       return !train::interrupted();
     };
   };
-  const double loss = token_loss(model, valid_loader, watch(0));
+  const double loss = token_loss(model, corpus.valid, watch(0));
   if (train::interrupted()) return std::nullopt;
   if (!std::isfinite(loss))
     throw train::Diverged(

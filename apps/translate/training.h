@@ -22,9 +22,8 @@ Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
 /// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
 /// are NaN without validation pairs. Corpus and tokenizers must outlive it.
 struct TranslationTraining {
-  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count. The weights of the best
-  /// epoch are written as model.safetensors.
-  /// `resumed`: the weights come from a checkpoint afterwards, and not from config.from.
+  /// Of `loop_options` the folder's part, how_to_resume and terminal count. The weights of the best
+  /// epoch are written as model.safetensors. `resumed`: the weights come from a checkpoint afterwards, and not from config.from.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
                       train::LoopOptions loop_options = {}, bool resumed = false);
   TranslationTraining(const TranslationTraining&) = delete;
@@ -34,7 +33,7 @@ struct TranslationTraining {
   const Corpus& corpus;
   const Tokenizers& tokenizers;
   TranslationModel model;
-  data::Loader<data::PairBatch> loader, valid_loader;
+  data::Loader<data::PairBatch> loader;
   std::unique_ptr<optim::Optimizer> optimizer;
   train::Learner learner;
   train::Loop loop;

@@ -18,7 +18,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kLossTokens = 4096;  // a batch of the validation
+constexpr int64_t kLossTokens = 4096;  // per batch, which then takes little memory
 
 std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
   ids.push_back(data::kEndId);
@@ -63,23 +63,13 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   return s;
 }
 
-std::string explain_text(const AttentionSentence& s, int width, bool colour) {
-  std::vector<AttentionGroup> shown;
-  for (const AttentionGroup& g : s.groups)
-    if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
-  return attention_means_text(s, shown, width, colour);
-}
-
-data::Loader<data::PairBatch> loss_batches(const data::EncodedPairs& pairs) {
-  int64_t longest = 1;
+double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+                  const TranslationProgress& progress) {
+  int64_t longest = kLossTokens;
   for (const data::EncodedPair& p : *pairs.pairs)
     longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
-  return data::pair_loader(pairs.pairs,
-                           {.batch_tokens = std::max(longest, kLossTokens), .shuffle = false});
-}
-
-double token_loss(const TranslationModel& model, data::Loader<data::PairBatch>& batches,
-                  const TranslationProgress& progress) {
+  data::Loader<data::PairBatch> batches =
+      data::pair_loader(pairs.pairs, {.batch_tokens = longest, .shuffle = false});
   NoGradGuard no_grad;
   double sum = 0;
   int64_t tokens = 0, done = 0;

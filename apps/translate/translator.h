@@ -35,13 +35,9 @@ Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
 /// side has no tokens, or the model no attention (seq2seq).
 AttentionSentence explain(const TranslationModel& model, const Tokenizers& tokenizers,
                           const std::string& source, const TranslatedText& translation);
-/// What a terminal shows: the alignment, or the cross attention of each layer averaged over heads.
-std::string explain_text(const AttentionSentence& sentence, int width, bool colour);
 
-/// Batches in which a loss takes little memory, the same in every epoch.
-data::Loader<data::PairBatch> loss_batches(const data::EncodedPairs& pairs);
-/// Mean loss of a token of such batches, <eos> counted, without smoothing; NaN without pairs.
-double token_loss(const TranslationModel& model, data::Loader<data::PairBatch>& batches,
+/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs. Stopped: 0.
+double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
                   const TranslationProgress& progress = {});
 
 /// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
