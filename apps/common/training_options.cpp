@@ -13,37 +13,43 @@
 namespace tern::apps {
 namespace {
 
+bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool has_beta2(const TrainingOptions& o) {
-  const std::vector<std::string> names = train::optimizer_names();
-  return std::find(names.begin(), names.end(), o.optimizer) != names.end() &&
-         train::has_beta2(o.optimizer);
+  return is_one_of(train::optimizer_names(), o.optimizer) && train::has_beta2(o.optimizer);
 }
 
 void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
   s.group(Group::optimizer);
-  s.word("optimizer", o.optimizer, traits.optimizers,
-         "muon: Muon for the matrices of blocks, AdamW for the rest, at one rate")
+  s.word(
+       "optimizer", o.optimizer, traits.optimizers,
+       is_one_of(traits.optimizers, "muon")
+           ? "what updates the weights; muon is Muon for the matrices of blocks, AdamW for the rest"
+           : "what updates the weights")
       .came_later()
       .says(true, "{}", o.optimizer);
   s.number("lr", o.lr, kAboveZero,
-           traits.noam ? "learning rate, its highest value; with noam a factor"
-                       : "learning rate, its highest value")
+           traits.noam ? "highest learning rate; with --schedule noam a factor"
+                       : "highest learning rate")
       .says(true, "lr {:g} {}", o.lr, o.schedule);
-  s.word("schedule", o.schedule, train::schedule_names(traits.noam), "of the learning rate");
-  s.number("warmup", o.warmup, kAnyCount, "steps in which the rate rises from 0")
+  s.word("schedule", o.schedule, train::schedule_names(traits.noam),
+         "how the learning rate changes during the run");
+  s.number("warmup", o.warmup, kAnyCount, "steps in which the learning rate rises from 0")
       .says(o.warmup > 0, "warm-up {}", o.warmup);
   if (!traits.decay) return;
-  s.number("beta2", o.beta2, kShare,
-           "decay of the mean of squares that Adam and its kin keep; 0: the optimizer's own")
+  s.number("beta2", o.beta2, kShare, "beta2 of Adam and its variants; 0: the optimizer's default")
       .came_later()
       .only_if(has_beta2(o), o.optimizer + " has none")
       .says(has_beta2(o) && o.beta2 > 0, "beta2 {:g}", o.beta2);
   s.number("weight_decay", o.weight_decay, {0, 1000},
-           "weight decay of matrices; of biases and norms only with --decay-all")
+           "weight decay; biases and norms have none without --decay-all")
       .came_later()
       .says(o.weight_decay > 0, "weight decay {:g}{}", o.weight_decay,
             o.decay_all ? " of all weights" : "");
-  s.toggle("decay_all", o.decay_all, "weight decay of all weights, biases and norms too")
+  s.toggle("decay_all", o.decay_all,
+           "apply the weight decay to all weights, biases and norms included")
       .flag("--decay-all,!--no-decay-all")
       .came_later()
       .only_if(o.weight_decay > 0, "--weight-decay is 0");
@@ -51,14 +57,14 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
 
 void add_gradient(Settings& s, TrainingOptions& o) {
   s.group(Group::training);
-  s.number("accumulate", o.accumulate, kCount, "batches a step")
+  s.number("accumulate", o.accumulate, kCount, "batches per step of the optimizer")
       .came_later()
       .says(o.accumulate > 1, "batches a step {}", o.accumulate);
-  s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: off")
+  s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: no limit")
       .group(Group::optimizer)
       .says(o.clip > 0, "clip {:g}", o.clip);
   s.number("ema", o.ema, kShare,
-           "decay of averaged weights, which are then what is tested and saved; 0: off")
+           "decay of averaged weights, which are then tested and saved; 0: no averages")
       .says(o.ema > 0, "averaged weights {:g}", o.ema);
   s.number("seed", o.seed, {}, "random seed of weights, data and dropout")
       .says(true, "seed {}", o.seed);
@@ -82,16 +88,16 @@ void add_epoch_end(Settings& s, TrainingOptions& o) {
   const std::string why = "--schedule is " + o.schedule, text = describe_epoch_end(o);
   s.group(Group::training);
   s.number("patience", e.patience, kAnyCount,
-           "end the run after N epochs in a row that were no better on held-out data; 0: never")
+           "stop early after N epochs in a row that are no better on held-out data; 0: never")
       .says(!text.empty(), "{}", text.empty() ? "" : text.substr(2));
   s.number("keep", e.keep, kAnyCount,
-           "the last N epochs keep checkpoint and weights in files of their own; 0: none does");
+           "keep checkpoint and weights of the last N epochs in files of their own");
   s.group(Group::optimizer);
   s.number("plateau_patience", e.plateau_patience, kAnyCount,
-           "of --schedule plateau: epochs no better on held-out data that are let pass")
+           "for --schedule plateau: epochs in a row that may be no better on held-out data")
       .only_if(o.schedule == "plateau", why);
   s.number("plateau_factor", e.plateau_factor, {0, 1, true, true},
-           "of --schedule plateau: after one more the rate is multiplied by this")
+           "for --schedule plateau: one more such epoch multiplies the learning rate by this")
       .only_if(o.schedule == "plateau", why);
 }
 
@@ -100,14 +106,14 @@ void add_epoch_end(Settings& s, TrainingOptions& o) {
 void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
   s.group(Group::memory);
   s.toggle("step_in_backward", m.step_in_backward,
-           "step each weight as soon as its gradient is there, and free that: less memory, the "
-           "same numbers; needs --clip 0");
+           "update each weight as soon as its gradient is complete, and free the gradient: less "
+           "memory, the same numbers; needs --clip 0");
   s.word("recompute", m.recompute, nn::recompute_names(),
-         "what is computed again in the backward pass rather than kept, with the same numbers: "
-         "selective, norms and GELU (1 to 2 % slower); full, whole blocks (a third)")
+         "recompute in the backward pass instead of storing, with the same numbers: selective, "
+         "norms and GELU (1 to 2 % slower); full, whole blocks (a third slower)")
       .flag(blocks ? "--recompute" : "");
   s.number("optimizer_bits", m.optimizer_bits, {8, 32},
-           "of Adam's state a weight and moment; 8 takes a quarter of the memory")
+           "bits per number of Adam's state; 8 bits take a quarter of the memory")
       .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2))
       .type = "32|8";  // no others between them: check_training_options
 }

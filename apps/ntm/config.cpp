@@ -87,22 +87,23 @@ const std::vector<std::string> kStages = {"content", "interpolation", "shift", "
 void add_model(Settings& s, NtmConfig& c) {
   const char* const none = "an LSTM has no memory";
   s.group(Group::data);
-  s.word("task", c.task, data::sequence_task_names(), "what is learned");
+  s.word("task", c.task, data::sequence_task_names(), "task to learn");
   s.group(Group::model);
-  s.toggle("baseline", c.baseline, "an LSTM without a memory instead");
-  s.word("controller", c.controller, {"lstm", "ff"}, "an LSTM or feed-forward")
+  s.toggle("baseline", c.baseline, "train an LSTM without a memory instead");
+  s.word("controller", c.controller, {"lstm", "ff"},
+         "controller of the memory: an LSTM or a feed-forward network")
       .only_if(!c.baseline, none);
-  s.number("layers", c.layers, {1, 100}, "of the controller, or of the LSTM");
-  s.number("hidden", c.hidden, {1, 1 << 14}, "units of a layer");
-  s.number("slots", c.slots, {1, 1 << 16}, "of the memory").only_if(!c.baseline, none);
-  s.number("width", c.width, {1, 1 << 12}, "of a slot").only_if(!c.baseline, none);
+  s.number("layers", c.layers, {1, 100}, "layers of the controller, or of the LSTM");
+  s.number("hidden", c.hidden, {1, 1 << 14}, "units per layer");
+  s.number("slots", c.slots, {1, 1 << 16}, "slots of the memory").only_if(!c.baseline, none);
+  s.number("width", c.width, {1, 1 << 12}, "numbers per slot").only_if(!c.baseline, none);
   s.number("read_heads", c.read_heads, {1, 64}, "").flag("");
   s.number("write_heads", c.write_heads, {1, 64}, "").flag("");
-  s.number("shift", c.shift, {0, 1 << 10}, "slots that a head moves in a step, at most")
+  s.number("shift", c.shift, {0, 1 << 10}, "most slots that a head moves in a step")
       .only_if(!c.baseline, none)
       .only_if(!c.leaves_out("shift"), "--without leaves that stage out");
   s.word("memory", c.memory, {"constant", "learned", "random"},
-         "what the memory holds at the start")
+         "contents of the memory at the start")
       .only_if(!c.baseline, none);
   s.list("without", c.without, kStages, "STAGE,...",
          "stages of addressing to leave out: content, interpolation, shift, sharpening")
@@ -118,10 +119,10 @@ bool NtmConfig::leaves_out(const std::string& stage) const {
 void settings(Settings& s, NtmConfig& c) {
   add_model(s, c);
   s.group(Group::training);
-  s.number("sequences", c.sequences, kCount, "to train on")
+  s.number("sequences", c.sequences, kCount, "sequences to train on")
       .says(true, "{} sequences", train::grouped(c.sequences));
   s.number("every", c.every, {1, 1e6}, "sequences from one validation to the next");
-  s.number("batch", c.batch, {1, 4096}, "sequences a step").says(true, "batches of {}", c.batch);
+  s.number("batch", c.batch, {1, 4096}, "sequences per step").says(true, "batches of {}", c.batch);
   // muon is for models with lists of blocks.
   std::vector<std::string> optimizers = train::optimizer_names();
   std::erase(optimizers, "muon");

@@ -20,8 +20,8 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains Neural Turing Machines on the tasks of their paper and tests how they generalise.\n"
-    "Without a command or flags it learns to copy, in a few minutes. `ntm COMMAND --help` lists a "
-    "command's flags.";
+    "Without a command or flags it learns to copy, in about half a minute. `ntm COMMAND --help` "
+    "lists the flags of a command.";
 
 constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
 constexpr int64_t kReportCount = 50;  // of each length
@@ -44,7 +44,7 @@ void add_train_settings(Settings& s, NtmFlags& f) {
   settings(s, f.config);
   s.group(Group::model);
   s.numbers("heads", f.heads, {1, 64}, "N[,N]",
-            "reading and writing heads: one number for both, or two: 4,1")
+            "read and write heads: one number for both, or two, as 4,1")
       .not_in_files()
       .only_if(!f.config.baseline, "an LSTM has no memory");
 }
@@ -65,12 +65,13 @@ void check_train(NtmFlags& f, const Given& given) {
 void add_eval_settings(Settings& s, NtmFlags& f) {
   s.text("model", f.model, "DIR", "folder of a run");
   s.numbers("lengths", f.lengths, {1, 1 << 20}, "N,...",
-            "of sequences; default: up to six times the training's");
-  s.number("count", f.count, {1, 1e6}, "sequences of each length");
-  s.number("repeats", f.repeats, {0, 1000}, "of repeat-copy; 0: drawn as in training");
+            "lengths of sequences; default: up to six times those of the training");
+  s.number("count", f.count, {1, 1e6}, "sequences per length");
+  s.number("repeats", f.repeats, {0, 1000},
+           "repeats of repeat-copy; 0: drawn at random, as in training");
   s.number("seed", f.seed, {}, "random seed of the sequences");
   s.text("attention", f.attention, "FILE.html|svg|png",
-         "write the weightings over a sequence of the first length");
+         "write the weightings of a sequence of the first length");
   add_precision(s, f.config.precision);
   add_threads(s, f.train.threads);
 }
@@ -84,7 +85,7 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                      value_of("--controller", argc, argv, "lstm"));
   Command train = train_command(f.train, f.config,
                                 {.name = "train",
-                                 .about = "Trains a model in a folder of its own.",
+                                 .about = "Trains a model in a new folder, or resumes a run.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =

@@ -113,26 +113,28 @@ constexpr std::pair<const char*, Preset> kPresets[] = {
 void add_data(Settings& s, TrainConfig& c) {
   s.group(Group::data);
   s.text("pairs", c.pairs, "FILE", "file of lines 'source TAB target'");
-  s.text("source", c.source, "FILE", "lines of one language, plain or .gz");
+  s.text("source", c.source, "FILE", "sentences of one language, a line each, plain or .gz");
   s.text("target", c.target, "FILE", "their translations, line by line");
-  s.text("valid_source", c.valid_source, "FILE", "the same for validation");
-  s.text("valid_target", c.valid_target, "FILE", "the same for validation");
+  s.text("valid_source", c.valid_source, "FILE", "sentences for validation, as --source");
+  s.text("valid_target", c.valid_target, "FILE", "their translations");
   s.text("from", c.from, "DIR",
-         "folder of a trained model to start from, with its tokens and sizes; it stays as it is")
+         "folder of a trained model to start from, with its tokens and sizes; it is only read")
       .came_later();
   s.toggle("reverse", c.reverse, "translate from the second language into the first");
-  s.number("first", c.first, kAnyCount, "train on the first N pairs only; 0: all");
+  s.number("first", c.first, kAnyCount, "use only the first N pairs; 0: all");
   s.number("hold_out", c.hold_out, {-1, 1e9},
-           "pairs kept for validation where no files are; -1: 5 %, at most 1000")
+           "pairs held out for validation without --valid-source; -1: 5 %, at most 1000")
       .only_if(c.valid_source.empty(), "there are files for validation");
-  s.number("max_length", c.max_length, kAnyCount, "leave out pairs with more tokens; 0: none");
+  s.number("max_length", c.max_length, kAnyCount,
+           "leave out longer training pairs, in tokens; 0: none");
   const std::string tokens = "--tokens is " + c.tokens;
   s.word("tokens", c.tokens, {"words", "bpe", "d2l"}, "what a token is");
-  s.number("bpe", c.bpe, kCount, "merges of --tokens bpe").only_if(c.tokens == "bpe", tokens);
+  s.number("bpe", c.bpe, kCount, "merges to learn with --tokens bpe")
+      .only_if(c.tokens == "bpe", tokens);
   s.toggle("shared", c.shared, "one vocabulary for both languages").flag("--shared,!--no-shared");
-  s.number("min_freq", c.min_freq, kCount, "words that occur less often are unknown")
+  s.number("min_freq", c.min_freq, kCount, "words with fewer occurrences are unknown")
       .only_if(c.tokens == "words", tokens);
-  s.toggle("lowercase", c.lowercase, "train on lower case")
+  s.toggle("lowercase", c.lowercase, "turn all text into lower case")
       .flag("--lowercase,!--no-lowercase")
       .only_if(c.tokens != "d2l", "d2l.ai's form is lower case");
 }
@@ -141,26 +143,26 @@ void add_model(Settings& s, ModelConfig& m) {
   const bool transformer = m.model == "transformer", bahdanau = m.model == "bahdanau";
   const std::string none = "a " + m.model + " has none";
   s.group(Group::model);
-  s.word("model", m.model, {"transformer", "bahdanau", "seq2seq"}, "what to train");
-  s.word("form", m.form, {"paper", "d2l"}, "of bahdanau: the paper's or d2l.ai's")
+  s.word("model", m.model, {"transformer", "bahdanau", "seq2seq"}, "kind of model");
+  s.word("form", m.form, {"paper", "d2l"}, "form of bahdanau: the paper's or d2l.ai's")
       .only_if(bahdanau, "only bahdanau has two");
-  s.number("layers", m.layers, {1, 1000}, "of encoder and decoder")
+  s.number("layers", m.layers, {1, 1000}, "layers of the encoder, and of the decoder")
       .only_if(!bahdanau || m.form == "d2l", "bahdanau in the paper's form has one");
-  s.number("dim", m.dim, {1, 1 << 16}, "channels; of recurrent models the embedding's");
-  s.number("hidden", m.hidden, {1, 1 << 16}, "units of recurrent models")
+  s.number("dim", m.dim, {1, 1 << 16}, "width; in recurrent models of the embeddings");
+  s.number("hidden", m.hidden, {1, 1 << 16}, "hidden units of recurrent models")
       .only_if(!transformer, "a transformer's width is --dim");
-  s.number("heads", m.heads, {1, 1 << 16}, "of attention").only_if(transformer, none);
+  s.number("heads", m.heads, {1, 1 << 16}, "heads of attention").only_if(transformer, none);
   s.number("ffn", m.ffn, {1, 1 << 18}, "hidden units of the feed-forward layers")
       .only_if(transformer, none);
-  s.number("dropout", m.dropout, kShare, "on embeddings, sublayers and attention");
-  s.toggle("norm_first", m.norm_first, "pre-norm layers")
+  s.number("dropout", m.dropout, kShare, "dropout on embeddings, sublayers and attention");
+  s.toggle("norm_first", m.norm_first, "norms before the sublayers (pre-norm), or behind them")
       .flag("--norm-first,!--norm-last")
       .only_if(transformer, none);
   s.toggle("final_norm", m.final_norm, "").flag("");
   s.word("tie", m.tie, {"none", "target", "all"},
-         "tables that are one: generator and target, or all three")
+         "share one table: of target embeddings and output, or of source embeddings too")
       .only_if(transformer, none);
-  s.toggle("reverse_source", m.reverse_source, "seq2seq reads the source backwards")
+  s.toggle("reverse_source", m.reverse_source, "let seq2seq read the source backwards")
       .only_if(m.model == "seq2seq", "only seq2seq reads backwards");
   s.number("source_vocab", m.source_vocab, {1, 1 << 26}, "").flag("");
   s.number("target_vocab", m.target_vocab, {1, 1 << 26}, "").flag("");
@@ -176,14 +178,16 @@ void settings(Settings& s, TrainConfig& c) {
   s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the training pairs")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
-  s.number("batch", c.batch, kAnyCount, "pairs in a batch at most; 0: any number")
+  s.number("batch", c.batch, kAnyCount, "most pairs in a batch; 0: any number")
       .says(c.batch > 0, "batches of up to {} pairs", c.batch);
   s.number("batch_tokens", c.batch_tokens, kAnyCount,
-           "tokens a side in a batch at most, padding included; 0: any number")
+           "most tokens per side of a batch, padding included; 0: any number")
       .says(c.batch_tokens > 0, "batches of up to {} tokens", c.batch_tokens);
-  s.number("label_smoothing", c.label_smoothing, kShare, "share spread over all words")
+  s.number("label_smoothing", c.label_smoothing, kShare,
+           "share of each target that is spread over all words")
       .says(c.label_smoothing > 0, "label smoothing {:g}", c.label_smoothing);
-  s.word("best", c.best, {"loss", "bleu"}, "what of the validation says which weights are kept")
+  s.word("best", c.best, {"loss", "bleu"},
+         "metric of the validation that chooses the weights to keep")
       .only_if(!c.valid_source.empty() || c.hold_out != 0,
                "without validation the last weights are kept; give --hold-out");
   for (const char* key : {"tokens", "bpe", "shared", "min_freq", "lowercase", "model.model",
@@ -195,7 +199,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.find("optimizer")->came_later([&c] {  // weight decay said which of the two it was
     if (c.weight_decay > 0) c.optimizer = "adamw";
   });
-  s.find("weight_decay")->about += "; without --optimizer it means adamw";
+  s.find("weight_decay")->about += "; without --optimizer it chooses adamw";
   s.find("memory_use.recompute")
       ->only_if(c.model.model == "transformer", "a " + c.model.model + " has no blocks");
 }

@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains translation models and translates with them.\n"
-    "Without a command or files it trains a small Transformer on generated English-French pairs, "
-    "for less than a minute. `translate COMMAND --help` lists a command's flags.";
+    "Without a command or files it trains a small Transformer on generated English-French "
+    "sentences, in less than a minute. `translate COMMAND --help` lists the flags of a command.";
 
 void add_train_settings(Settings& s, TranslateFlags& f) {
   s.word("preset", f.config.preset, preset_names(),
@@ -59,18 +59,18 @@ void add_model(Settings& s, TranslateFlags& f) {
 }
 
 void add_search(Settings& s, SearchOptions& o) {
-  s.number("beam", o.beam, {1, 1000}, "hypotheses followed a sentence; 1: greedy");
+  s.number("beam", o.beam, {1, 1000}, "hypotheses per sentence of beam search; 1: greedy search");
   s.number("alpha", o.alpha, {0, 10}, "strength of the length penalty")
       .only_if(o.beam > 1, "greedy search has no length penalty; give --beam");
-  s.toggle("unknown", o.unknown, "say <unk> where it is likeliest, else the next best word");
-  s.toggle("int8", o.int8,
-           "of a transformer: weights and what goes into products rounded to 8 bits");
+  s.toggle("unknown", o.unknown,
+           "allow <unk> in translations; without, the next best word takes its place");
+  s.toggle("int8", o.int8, "translate with 8-bit weights and products; for transformers");
 }
 
 void add_shortlist(Settings& s, SearchOptions& o) {
   s.number("shortlist", o.shortlist, {0, 1e6},
-           "of a transformer: only look at so many translations of each token, from `translate "
-           "shortlist`; 0: at all words");
+           "consider only the N likeliest translations of each source token, as `translate "
+           "shortlist` learned them; 0: all words; for transformers");
 }
 
 void add_attention(Settings& s, TranslateFlags& f, const char* about) {
@@ -82,19 +82,19 @@ void add_run(Settings& s, TranslateFlags& f) {
   add_search(s, f.search);
   add_shortlist(s, f.search);
   s.number("n_best", f.search.n_best, {1, 1000},
-           "translations a line, as 'line ||| text ||| score'; at most --beam");
-  add_attention(s, f, "pictures of each translation's attention; a page has every head");
+           "translations per line, as 'line ||| text ||| score'; at most --beam");
+  add_attention(s, f, "write the attention of each translation; .html shows every head");
 }
 
 void add_eval(Settings& s, TranslateFlags& f) {
   add_model(s, f);
   add_search(s, f.search);
   add_shortlist(s, f.search);
-  s.text("source", f.source, "FILE", "sentences").must_be_given();
-  s.text("target", f.target, "FILE", "references").must_be_given();
+  s.text("source", f.source, "FILE", "sentences, a line each").must_be_given();
+  s.text("target", f.target, "FILE", "reference translations").must_be_given();
   s.number("show", f.show, kAnyCount, "print the first N sentences with their scores");
   s.toggle("lowercase", f.lowercase,
-           "BLEU and chrF on lower case; default: as the model was trained")
+           "compute BLEU and chrF on lower case; default: as the model was trained")
       .flag("--lowercase,!--no-lowercase");
 }
 
@@ -108,12 +108,12 @@ void add_score(Settings& s, TranslateFlags& f) {
 void add_plot(Settings& s, TranslateFlags& f) {
   add_model(s, f);
   add_search(s, f.search);
-  add_attention(s, f, "pictures to write, a page has every head; default attention.html");
+  add_attention(s, f, "file to write, .html shows every head; default attention.html");
   s.text("sentence", f.sentence, "TEXT", "what to translate").flag("sentence").must_be_given();
 }
 
 void add_lexicon(Settings& s, TranslateFlags& f) {
-  s.text("model", f.model, "DIR", "folder of a trained model, where the words will stand")
+  s.text("model", f.model, "DIR", "folder of a trained model, which gets the shortlist")
       .must_be_given();
   s.text("source", f.source, "FILE", "sentences").must_be_given();
   s.text("target", f.target, "FILE", "their translations").must_be_given();
@@ -204,7 +204,7 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
   apply_preset(preset_of(argc, argv), f.config);
   Command train = train_command(f.train, f.config,
                                 {.name = "train",
-                                 .about = "Trains a model in a folder of its own.",
+                                 .about = "Trains a model in a new folder, or resumes a run.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& g) { check_train(f.config, g); }});
   train.examples =
@@ -218,21 +218,27 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
                    .settings = [&f, add](Settings& s) { add(s, f); },
                    .run = [&f, run] { return run(f); }};
   };
-  Command run = command("run", "Translates standard input, a sentence a line.", add_run,
-                        run_on_standard_input);
+  Command run = command(
+      "run",
+      "Translates standard input line by line. Each line is answered as soon as no other one "
+      "waits.",
+      add_run, run_on_standard_input);
   run.check = [&f](const Given&) {
     check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
           f.search.beam);
   };
-  Command eval =
-      command("eval", "Perplexity and scores on files with references.", add_eval, evaluate_model);
+  Command eval = command("eval", "Computes perplexity, BLEU and chrF on files with references.",
+                         add_eval, evaluate_model);
   eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
   return {"translate",
           kAbout,
           {train, run, eval,
-           command("score", "BLEU and chrF of translations from anywhere.", add_score, score_files),
-           command("plot", "Shows the attention for a sentence.", add_plot, plot_attention),
-           command("shortlist", "Learns from pairs which words translate which, for --shortlist.",
+           command("score", "Computes BLEU and chrF of translations from any program.", add_score,
+                   score_files),
+           command("plot", "Shows the attention of a sentence and its translation.", add_plot,
+                   plot_attention),
+           command("shortlist",
+                   "Learns from sentence pairs which words translate which, for --shortlist.",
                    add_lexicon, learn_shortlist)}};
 }
 
