@@ -1,23 +1,24 @@
-// The loop: epochs over a loader's batches, evaluation, progress, log, checkpoints, Ctrl-C, exact
-// continuation. You give a model, the loss of a batch and an evaluation:
+// The training loop: epochs over a loader's batches, evaluation, progress, log, checkpoints,
+// Ctrl-C, exact resume. You give a model, the loss of a batch and an evaluation:
 //
 //   train::Learner learner(model, optimizer, {.clip = 1, .ema = 0.999});
 //   train::Loop loop(learner, batches,
 //                    {.loss = [&](const Batch& b) { return cross_entropy(model(b.x), b.y); },
 //                     .evaluate = [&] { return train::Metrics{{"valid_loss", test(model)}}; }},
 //                    {.epochs = 10, .folder = "runs/first"});
-//   loop.resume();  // goes on where the run in that folder was stopped or killed, if there is one
+//   loop.resume();  // continues the run in that folder, if one was stopped or killed there
 //   return loop.run() == train::Outcome::finished ? 0 : train::kExitInterrupted;
 //
 // A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
-// each epoch's end, every few minutes between, and when it is stopped), model.safetensors (the
-// weights that count, after each epoch) and, if the options say what is best, best.safetensors. It
-// may end early (LoopOptions::patience, Loop::end()) and keep the files of several epochs (keep).
+// each epoch's end, every few minutes between, and when it is stopped), model.safetensors (after
+// each epoch the weights, averaged ones if there are such) and, if the options name a metric,
+// best.safetensors. It may end early (LoopOptions::patience, Loop::end()) and keep the files of
+// several epochs (keep).
 //
-// Going on is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
-// an unbroken run, also in mid-epoch. What your loss or evaluation keeps from step to step (a
-// generator, counters) belongs into checkpoint().add(...) before resume(); where the loop's hooks
-// do not fit, take learner.h, checkpoint.h, interrupt.h and progress.h and write your own loop.
+// Resuming is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
+// an unbroken run, also in mid-epoch. Add the state of your loss or evaluation (a generator,
+// counters) to checkpoint() before resume(). If the loop's hooks do not fit, write your own loop
+// with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>
@@ -68,18 +69,19 @@ struct Loss {
   }
 };
 
-/// What the numbers of an epoch are: nothing if it was interrupted and is to be done again.
+/// Computes the metrics of an epoch; nothing if it was interrupted and must be repeated.
 using Evaluate = std::function<std::optional<Metrics>()>;
 
-/// What is trained, in terms of batches B.
+/// What to train on batches B.
 template <class B>
 struct Task {
   Loss<B> loss;  ///< a mean over the batch
-  /// Called after each epoch with the weights that count, in evaluation mode, without gradients.
-  /// A long one asks interrupted() now and then and gives std::nullopt. None: no numbers.
+  /// Called after each epoch with the averaged weights, if there are such, in evaluation mode and
+  /// without gradients. A long evaluation asks interrupted() now and then and then returns
+  /// std::nullopt. None: no metrics.
   Evaluate evaluate = {};
-  /// How much a batch counts in the mean loss, the speed, and a step of several batches: pictures,
-  /// tokens. None: 1.
+  /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
+  /// batches. None: 1.
   std::function<double(const B&)> weight = {};
   /// How many of LoopOptions::total a batch has. None: its weight.
   std::function<double(const B&)> progress = {};
@@ -91,11 +93,12 @@ struct LoopOptions {
   int64_t epochs = 1;
   int64_t accumulate = 1;   ///< batches a step; the last step of an epoch may have fewer
   std::string folder = {};  ///< of the run; empty: nothing is written
-  /// On the folder, if the program holds it already; none: the loop takes it, from resume() or the
-  /// beginning of run() to its end.
+  /// The lock on the folder, if the program has it already. None: the loop locks the folder from
+  /// resume() or the start of run() to its end.
   std::shared_ptr<const RunLock> lock = {};
   Best best = {};  ///< which epoch's weights are the best; no metric: none are
-  /// The run ends after so many epochs in a row that were no better by `best`; 0: never so.
+  /// Early stopping: the run ends after so many epochs in a row that are no better by `best`; 0:
+  /// never.
   int64_t patience = 0;
   bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
   bool only_best = false;    ///< model.safetensors holds the best epoch's; no best.safetensors
@@ -106,8 +109,8 @@ struct LoopOptions {
   std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
   double checkpoint_seconds = 300;  ///< between checkpoints
   int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
-  /// Event files in the folder: the log's numbers, and weights and gradients as histograms at each
-  /// epoch's end. A run that goes on where there are some writes them in any case.
+  /// Writes event files for TensorBoard: the log's numbers, and histograms of weights and gradients
+  /// at each epoch's end. A resumed run that has some in its folder writes them in any case.
   bool tensorboard = false;
   bool terminal = true;          ///< false: nothing is printed
   std::FILE* output = stdout;    ///< stderr where standard output carries a result
@@ -117,12 +120,12 @@ struct LoopOptions {
   /// The cost of Task::evaluate in the same units, for the time left before it has run once. A
   /// forward pass costs about a third of a training step.
   double evaluation = 0;
-  /// Text beside the progress bar, and the line on a closed epoch. None: the loss; all metrics.
+  /// The text beside the progress bar and the line of a closed epoch. None: the loss; all metrics.
   std::function<std::string(const Loop&)> note = {};
   std::function<std::string(const EpochRecord&)> epoch_line = {};
   /// After an epoch is closed, before its log line and checkpoint. Loop::end() makes it the last.
   std::function<void(const EpochRecord&)> on_epoch = {};
-  std::string how_to_resume = "run it again";  ///< said when the run is stopped
+  std::string how_to_resume = "run it again";  ///< printed when the run is stopped
   Diagnose diagnose = diagnose_step;           ///< of a step that found what is not finite
 };
 
@@ -199,21 +202,21 @@ class Loop {
   /// Diverged names what is not finite, in which step, and the file that holds the state before it.
   Outcome run();
 
-  /// Everything that is saved; add what else belongs to the run before resume() or run().
+  /// The parts of the checkpoint. Add state of your own before resume() or run().
   Checkpoint& checkpoint() { return checkpoint_; }
-  /// Goes on with the run in the folder; false if there is no checkpoint in it. IoError if the
+  /// Continues the run in the folder; false if it has no checkpoint. IoError if the
   /// checkpoint is damaged or does not fit.
   bool resume();
-  /// Goes on after an epoch whose checkpoint was kept (LoopOptions::keep), as if none had been
-  /// trained behind it: run() puts back weights and log, and removes what was kept of later epochs.
+  /// Continues after an epoch whose checkpoint was kept (LoopOptions::keep), as if no later one had
+  /// been trained: run() restores weights and log, and removes the files of later epochs.
   /// IoError as above, or if nothing was kept of it.
   void resume(int64_t epoch);
   /// For on_epoch: the epoch that was closed is the last. The reason is printed and stands in the
   /// log. A run that has ended is finished when it is resumed, too, unless end("") takes that back.
   /// REQUIRES: an epoch is closed, and no step was taken since.
   void end(const std::string& reason);
-  /// For a run that was resumed with another LoopOptions::patience: asks it of the epochs closed so
-  /// far. They may end the run, or no longer do (what end() said is forgotten, too).
+  /// For a run that was resumed with another LoopOptions::patience: applies it to the closed
+  /// epochs. That may end the run, or take an end back; a reason given to end() is forgotten.
   void apply_patience();
 
   // ---- What run() does, step by step ----

@@ -16,7 +16,7 @@
 
 namespace tern::apps {
 
-/// The flags of `train` that are no part of what makes a run the run it is.
+/// The flags of `train` that are not part of a run's configuration.
 struct TrainFlags {
   std::string out, resume;
   bool dry_run = false, tensorboard = false;
@@ -27,62 +27,62 @@ struct TrainFlags {
   bool warmup_given = false;
 };
 
-/// What is trained, on what. The driver calls these in the order in which they stand here.
+/// A training: its data, model and report. The driver calls these members in this order.
 class TrainingProgram {
  public:
   virtual ~TrainingProgram() = default;
 
   virtual std::string name() const = 0;  ///< "ntm"
-  /// What starts a training on a command line.
+  /// The words that start a training on a command line.
   virtual std::string command() const { return name() + " train"; }
-  /// The whole configuration, which is kept in the run's folder; its common part.
+  /// Lists the whole configuration, which the run's folder keeps. options() is its common part.
   virtual void settings(Settings& settings) = 0;
   virtual TrainingOptions& options() = 0;
-  /// Error where a configuration from a file cannot be, beyond what the rows say.
+  /// Error if a configuration from a file contradicts itself.
   virtual void check_config() const {}
-  /// Where the folder keeps it.
+  /// The file of the folder that keeps it.
   virtual std::string config_file() const { return "config.json"; }
-  /// Reads it from a folder; `state` is its checkpoint, if it has one.
+  /// Reads it from a folder. `state` is the folder's checkpoint, if there is one.
   virtual void read_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
 
-  /// Loads the data, and completes the configuration by what they say. Of a run that goes on, what
-  /// it keeps of them is in `resumed`; else that is nullptr.
+  /// Loads the data, and completes the configuration by them. `resumed` is the folder of a resumed
+  /// run, which keeps part of them; nullptr for a new run.
   virtual void load(const train::RunFolder* resumed) { static_cast<void>(resumed); }
   /// Steps of the whole run, and the width that the schedule noam asks for.
   virtual int64_t steps() const = 0;
   virtual int64_t width() const { return 0; }
-  /// What a step takes, for --dry-run. (Nothing of the model has memory yet.)
+  /// Memory and operations of a step, for --dry-run. (The model has no memory yet.)
   virtual Summary summary() const = 0;
   virtual DryRunOptions dry_run_options() const = 0;
   /// "ntm-copy": the run's folder is runs/NAME unless --out names it.
   virtual std::string folder_name() const = 0;
-  /// What the folder keeps beside the configuration.
+  /// Writes what the folder keeps beside the configuration.
   virtual void save(const train::RunFolder&) const {}
   /// Error unless the checkpoint is of a model of this configuration (check_resumed_fits).
   virtual void check_fits(const SafeTensors& checkpoint, const std::string& config_path) const = 0;
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
   virtual train::Loop& make_loop(train::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that may be others when a run goes on, beside the patience. (The
-  /// driver refuses a checkpoint whose other members are not those of the folder's configuration.)
+  /// Members of the configuration that a resumed run may change, beside the patience. (The driver
+  /// refuses a checkpoint whose other members differ from the folder's configuration.)
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }
-  /// Model and data: a heading and a text each. The recipe is the settings'.
+  /// Model and data, as headings and texts. The recipe comes from the settings.
   virtual Facts describe() const = 0;
-  /// After the last epoch: says what was reached and writes the report. False: a signal stopped it.
+  /// After the last epoch: prints the result and writes the report. False: a signal stopped it.
   virtual bool finish() = 0;
 
-  /// What runs, for reports: set before the loop runs.
+  /// For the report; set before the loop runs.
   Facts facts;
   RunRecord record;
 };
 
-/// Trains in a folder of its own, or goes on with the run in flags.resume. Gives the exit code.
+/// Train in a new folder, or resume the run in flags.resume. Each returns the exit code.
 int start_training(TrainingProgram& program, const TrainFlags& flags);
 int resume_training(TrainingProgram& program, const TrainFlags& flags);
 int train(TrainingProgram& program, const TrainFlags& flags);
 
-/// The command `train`: `settings` are the program's, `options` the common ones among them; `check`
-/// is asked of a new run alone. Flags that --resume may have beside it are those below and `more`.
+/// The command `train`. `command` has the program's settings, with `options` among them; its check
+/// is for new runs alone. `more` are flags of the program that may stand beside --resume.
 Command train_command(TrainFlags& flags, const TrainingOptions& options, Command command,
                       const std::vector<std::string>& more = {});
 

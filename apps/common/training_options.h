@@ -17,7 +17,7 @@ struct LoopOptions;
 
 namespace tern::apps {
 
-/// What a training may do to take less memory.
+/// How a training saves memory.
 struct MemoryOptions {
   bool step_in_backward = false;   ///< train::LearnerOptions
   std::string recompute = "none";  ///< nn::Recompute, of the model's blocks
@@ -26,7 +26,7 @@ struct MemoryOptions {
   bool operator==(const MemoryOptions&) const = default;
 };
 
-/// What a training does as an epoch ends.
+/// What happens at the end of an epoch.
 struct EpochEndOptions {
   int64_t patience = 0;          ///< train::LoopOptions
   int64_t keep = 0;              ///< train::LoopOptions
@@ -42,10 +42,10 @@ struct TrainingOptions {
   double lr = 1e-3;
   std::string schedule = "cosine";  ///< one of train::schedule_names()
   int64_t warmup = 0;               ///< steps
-  double beta2 = 0;                 ///< of Adam and its kin; 0: the optimizer's own
+  double beta2 = 0;                 ///< of Adam and its variants; 0: the optimizer's default
   double weight_decay = 0;
   bool decay_all = false;  ///< of biases and the weights of norms too, not of matrices alone
-  int64_t accumulate = 1;  ///< batches a step
+  int64_t accumulate = 1;  ///< batches per step
   double clip = 1;         ///< largest norm of the gradient; 0: off
   double ema = 0;          ///< decay of averaged weights; 0: off
   uint64_t seed = 0;
@@ -55,7 +55,7 @@ struct TrainingOptions {
   EpochEndOptions epoch_end = {};
 };
 
-/// What differs from program to program.
+/// What differs between programs.
 struct TrainingTraits {
   std::vector<std::string> optimizers;  ///< that suit the models
   bool noam = false;                    ///< the models have a width, which that schedule asks for
@@ -63,25 +63,24 @@ struct TrainingTraits {
   bool decay = true;                    ///< --beta2, --weight-decay and --decay-all
 };
 
-/// The rows of all but epochs: the program adds that itself, as it says what an epoch is, and
-/// --resume --epochs needs it.
+/// Lists all settings but the epochs: the program knows what an epoch is, and adds them itself.
 void add_training_settings(Settings& settings, TrainingOptions& options,
                            const TrainingTraits& traits);
-/// The rows of MemoryOptions alone; with `blocks` the model has some, which can be recomputed.
+/// Lists those of MemoryOptions alone; `blocks`: the model has blocks, which can be recomputed.
 void add_memory_settings(Settings& settings, MemoryOptions& options, bool blocks = true);
 /// ", optimizer state of 8 bits" and so on; empty where they are the defaults.
 std::string describe_memory(const MemoryOptions& options);
 
-/// Error where they do not go together.
+/// Error if settings contradict each other.
 void check_training_options(const TrainingOptions& options);
-/// Error where an epoch is to be judged by held-out data and nothing is `held_out`. `remedy` is the
-/// flag that holds data out.
+/// Error if early stopping or the schedule needs held-out data and nothing is `held_out`. `remedy`
+/// is the flag that holds data out.
 void check_held_out(const TrainingOptions& options, bool held_out, const char* remedy);
 
-/// Clipping, averages and when weights are stepped; without the schedule.
+/// Clipping, averages and step_in_backward, without the schedule.
 train::LearnerOptions learner_options(const TrainingOptions& options);
-/// The same with the schedule of a run of so many steps. `width` is noam's; with `largest` the
-/// metric that judges epochs is to become large.
+/// The same with the schedule of a run of `steps` steps. `width` is for noam; `largest`: the metric
+/// that judges epochs is better if it is larger.
 train::LearnerOptions learner_options(const TrainingOptions& options, int64_t steps,
                                       int64_t width = 0, bool largest = false);
 train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
@@ -91,7 +90,7 @@ train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
                                                  const NamedTensors& parameters);
 
-/// Epochs, batches a step, patience and kept epochs.
+/// Sets epochs, batches per step, patience and kept epochs.
 void set_loop_options(train::LoopOptions& loop, const TrainingOptions& options);
 
 }  // namespace tern::apps

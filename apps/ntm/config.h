@@ -1,4 +1,4 @@
-// What is trained on which task, and how. Kept in a run's folder as config.json, and in its
+// Task, model and recipe of a training. A run keeps it in its folder as config.json, and in its
 // checkpoint.
 #pragma once
 
@@ -39,12 +39,13 @@ struct NtmConfig : TrainingOptions {
   bool leaves_out(const std::string& stage) const;
 };
 
-/// Its rows (apps/common/settings.h).
+/// Lists its settings (apps/common/settings.h).
 void settings(Settings& settings, NtmConfig& config);
-/// Error where they do not go together.
+/// Error if settings contradict each other.
 void check_config(const NtmConfig& config);
 
-/// The defaults of a task: sizes from the paper's tables 1 to 3, how long and how as measured here.
+/// The defaults of a task: sizes from the paper's tables 1 to 3, recipe and length from our own
+/// measurements.
 NtmConfig default_config(const std::string& task, bool baseline, const std::string& controller);
 
 /// The model's options on the task's inputs and outputs. REQUIRES: !baseline.

@@ -1,4 +1,4 @@
-// What a model costs on sequences that were not trained on.
+// The cost and the errors of a model on new sequences.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ struct SequenceScore {
   double perfect = 0;  ///< share of the sequences without a wrong bit
   double best = 0;     ///< n-grams: the cost of the best predictor, else 0
   int64_t sequences = 0;
-  double target_bits = 0;  ///< bits to be said in a sequence, a mean
+  double target_bits = 0;  ///< bits that a sequence asks for, a mean
 };
 
-/// Asked between batches; false stops.
+/// Called between batches; false stops.
 using KeepOn = std::function<bool()>;
 
 inline constexpr int64_t kValidationSequences = 160;  ///< of validate()
 
-/// Sequences of the sizes of training, the same in every run; nothing if it was stopped.
+/// The score on sequences of the training's sizes, the same in every run; nothing if stopped.
 std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
                                       const KeepOn& keep_on = {});
 
@@ -33,7 +33,7 @@ struct LengthScore : SequenceScore {
   int64_t length = 0;
 };
 
-/// `count` sequences of each length, drawn from the seed and the length.
+/// The scores on `count` sequences of each length, drawn from the seed and the length.
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
                                                       const data::SequenceTask& task,
                                                       const std::vector<int64_t>& lengths,
@@ -43,7 +43,7 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
 /// The lengths that a report shows: from those of training to six times the longest.
 std::vector<int64_t> report_lengths(const data::SequenceTask& task);
 
-/// A line a length, below a heading; `best`: bits of the best predictor, for n-grams.
+/// A heading, and a line per length; for n-grams with the bits of the best predictor.
 std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores);
 
 }  // namespace tern::apps::ntm

@@ -1,4 +1,4 @@
-// The network of a run, with the folder that it is loaded from.
+// The network of a run, and how it is loaded from the run's folder.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace tern::apps::ntm {
 
-/// A Neural Turing Machine, or the LSTM that it is compared with; names are the network's own.
+/// A Neural Turing Machine or the LSTM baseline, under the network's own parameter names.
 struct SequenceModel {
   std::variant<models::Ntm, models::LstmBaseline> network;
 
-  /// Weights are drawn from the configuration's seed.
+  /// Random weights from the configuration's seed.
   explicit SequenceModel(const NtmConfig& config);
   /// Logits (B, T, O) of inputs (B, T, I).
   Tensor operator()(const Tensor& input) const;
-  /// Nothing for the LSTM.
+  /// nullptr for the LSTM.
   const models::Ntm* machine() const { return std::get_if<models::Ntm>(&network); }
   static void fields(auto& m, auto&& visit) { visit("", m.network); }
 };
 
-/// A model of this configuration with the weights of the best epoch. IoError if they are not its
-/// own, which is seen before the model takes memory.
+/// A model of this configuration with the weights of the best epoch. IoError if they do not fit,
+/// before the model takes memory.
 SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config);
 
 }  // namespace tern::apps::ntm

@@ -10,7 +10,7 @@
 
 namespace tern::apps::ntm {
 
-/// What the flags say.
+/// The values of the flags.
 struct NtmFlags {
   NtmConfig config;                     ///< train
   TrainFlags train;                     ///< train
@@ -18,8 +18,8 @@ struct NtmFlags {
   std::string model = "runs/ntm-copy";  ///< eval: folder of a run
   std::vector<int64_t> lengths;         ///< eval
   int64_t count = 100;                  ///< eval: sequences a length
-  int64_t repeats = 0;                  ///< eval: repeat-copy, so many and not drawn; 0: drawn
-  uint64_t seed = 0;                    ///< eval: of what is drawn
+  int64_t repeats = 0;                  ///< eval: of repeat-copy; 0: drawn at random
+  uint64_t seed = 0;                    ///< eval: random seed of the sequences
   std::string attention;                ///< eval: page or picture of the weightings to write
 };
 
@@ -50,7 +50,7 @@ class NtmProgram : public TrainingProgram {
 /// The configuration of a run. IoError if it is not there or damaged.
 NtmConfig load_config(const train::RunFolder& folder);
 
-/// Trains, or goes on; tests the model of a run on other lengths.
+/// Train or resume; test the model of a run on other lengths. Each returns the exit code.
 int train_ntm(const NtmFlags& flags);
 int evaluate_model(const NtmFlags& flags);
 

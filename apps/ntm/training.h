@@ -1,5 +1,5 @@
-// The training on a task: what of it the loop (train/loop.h) cannot know. An epoch is the sequences
-// from one validation to the next.
+// The training on a task, on top of the loop (train/loop.h). An epoch is the sequences from one
+// validation to the next.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 namespace tern::apps::ntm {
 
 data::Loader<data::SequenceBatch> training_batches(const NtmConfig& config);
-/// rmsprop is the paper's; all others are train::make_optimizer()'s.
+/// rmsprop has the paper's settings; all others are make_optimizer()'s.
 std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
                                                      const NamedTensors& parameters);
 
 /// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
 struct NtmTraining {
-  /// Of `loop_options` the folder's part, how_to_resume and terminal count.
+  /// Uses of `loop_options` the folder's part, how_to_resume and terminal.
   explicit NtmTraining(const NtmConfig& config, train::LoopOptions loop_options = {});
   NtmTraining(const NtmTraining&) = delete;
   NtmTraining& operator=(const NtmTraining&) = delete;

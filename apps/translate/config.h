@@ -10,12 +10,12 @@
 
 namespace tern::apps::translate {
 
-/// Sizes of a model. What a kind does not have is ignored.
+/// Sizes of a model. A kind of model ignores those that it does not have.
 struct ModelConfig {
   std::string model = "transformer";  ///< transformer, bahdanau, seq2seq
   std::string form = "paper";         ///< bahdanau: paper or d2l
   int64_t layers = 3;                 ///< of encoder and decoder; bahdanau in the paper's form: 1
-  int64_t dim = 256;                  ///< width; of recurrent models the embedding's
+  int64_t dim = 256;                  ///< width; in recurrent models of the embeddings
   int64_t hidden = 256;               ///< units of recurrent models
   int64_t heads = 8, ffn = 512;       ///< transformer
   bool norm_first = false;            ///< transformer: pre-norm
@@ -29,7 +29,7 @@ struct ModelConfig {
   double length_ratio = 2;
 };
 
-/// What is trained on what, and how.
+/// Data, model and recipe of a training.
 struct TrainConfig : TrainingOptions {
   std::string pairs;                       ///< TSV file
   std::string source, target;              ///< line-aligned files, instead of pairs
@@ -47,7 +47,7 @@ struct TrainConfig : TrainingOptions {
   ModelConfig model;
   int64_t batch = 128, batch_tokens = 0;
   double label_smoothing = 0;
-  std::string best = "loss";  ///< metric of the validation that says which weights are kept
+  std::string best = "loss";  ///< metric of the validation that chooses the weights to keep
 
   TrainConfig() {
     optimizer = "adam";
@@ -56,16 +56,16 @@ struct TrainConfig : TrainingOptions {
   }
 };
 
-/// Its rows (apps/common/settings.h).
+/// Lists its settings (apps/common/settings.h).
 void settings(Settings& settings, TrainConfig& config);
-/// Error where they do not go together.
+/// Error if settings contradict each other.
 void check_config(const TrainConfig& config);
 
-/// Pairs made up by grammar.h, if no file is given.
+/// Whether the pairs are generated (grammar.h), because no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 inline bool is_lowercase(const TrainConfig& c) { return c.lowercase || c.tokens == "d2l"; }
 
-/// Sets what a preset sets; nothing if there is none of that name.
+/// Applies a preset; does nothing if there is none of that name.
 void apply_preset(const std::string& name, TrainConfig& config);
 std::vector<std::string> preset_names();
 

@@ -13,12 +13,12 @@ namespace tern::apps::translate {
 /// Pairs as text, before anything is learned from them.
 struct PairFiles {
   std::vector<data::SentencePair> train, valid;
-  std::vector<std::string> reports;  ///< a line a file on what was left out, if anything was
+  std::vector<std::string> reports;  ///< a line per file that lost pairs: which, and why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
 
-/// Reads the files of the configuration, or makes the pairs up; holds out the validation's where no
-/// files are given for it. IoError as data/text/pairs.h.
+/// Reads the files of the configuration, or generates pairs. Holds some out for validation if no
+/// files are given for that. IoError as data/text/pairs.h.
 PairFiles read_pair_files(const TrainConfig& config);
 
 /// Tokenizers of both sides, learned from the training pairs; the same one twice with
@@ -32,10 +32,10 @@ Tokenizers learn_tokenizers(const TrainConfig& config,
 struct Corpus {
   data::EncodedPairs train, valid;
   std::vector<data::SentencePair> valid_text;  ///< of the pairs in valid, in their order
-  std::string checksum;  ///< of all ids, so that a run goes on with the same data
+  std::string checksum;  ///< of all ids: a resumed run must have the same data
 };
 
-/// The ratio r of which 99.5 % of the pairs have target <= r source + 5 tokens; at least 1.
+/// The least ratio r >= 1 with target <= r source + 5 tokens in 99.5 % of the pairs.
 double length_ratio(const std::vector<data::EncodedPair>& pairs);
 
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,

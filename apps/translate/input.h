@@ -1,4 +1,4 @@
-// Lines of input as sentences that a model can translate, and what is odd about them.
+// Reads lines to translate, and prepares them as sentences that a model can translate.
 #pragma once
 
 #include <functional>
@@ -31,17 +31,17 @@ class LineReader {
   int64_t number_ = 0;  // lines given
 };
 
-/// Prepares lines for a translator. What it changes, and what a model will hardly translate, it
-/// says: once a line, and of each kind for the first twenty lines.
+/// Prepares lines for a translator. It reports what it changes and what the model will hardly
+/// translate, for the first twenty lines of each kind.
 class InputLines {
  public:
-  /// `say` is given a text for each note, such as "line 7 is not valid UTF-8; ...".
+  /// `say` gets the text of each note, such as "line 7 is not valid UTF-8; ...".
   InputLines(const Translator& translator, std::function<void(const std::string&)> say);
 
-  /// What is translated for a line: the line; its sentences if it has more tokens than the pairs
-  /// that the model was trained on; of a sentence of over 1000 tokens those 1000. At least one.
+  /// The sentences to translate for a line, at least one: the line itself; or, if it has more
+  /// tokens than the training pairs, its sentences, each cut to 1000 tokens.
   std::vector<std::string> prepare(const std::string& line, int64_t number);
-  /// Says how many notes were held back.
+  /// Reports how many notes were left out.
   void finish();
 
  private:
@@ -56,8 +56,8 @@ class InputLines {
   std::map<Kind, int64_t> notes_;
 };
 
-/// The n best translations of a line from those of its sentences, best first: all combinations by
-/// the sum of their scores. Full-width marks have no space behind them.
+/// The n best translations of a line, best first: of all combinations of its sentences'
+/// translations those with the highest sums of scores. No space follows full-width marks.
 std::vector<TranslatedText> join_translations(
     std::span<const std::vector<TranslatedText>> sentences, int64_t n);
 

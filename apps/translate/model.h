@@ -13,7 +13,7 @@
 
 namespace tern::apps::translate {
 
-/// Attention of one kind in one layer, 1, 2, ...
+/// The attention of one kind in a layer (1, 2, ...).
 struct AttentionMap {
   std::string kind;  ///< Encoder, Decoder, Cross attention, Alignment
   int64_t layer;
@@ -22,22 +22,22 @@ struct AttentionMap {
 
 class TranslationModel {
  public:
-  /// Weights drawn from `seed`; a transformer may recompute (nn::recompute_names).
+  /// Random weights from `seed`. `recompute` (nn::recompute_names) is a transformer's.
   TranslationModel(const ModelConfig& config, uint64_t seed, const std::string& recompute = "none");
-  /// What a training starts with.
+  /// The model that a training starts with.
   explicit TranslationModel(const TrainConfig& c)
       : TranslationModel(c.model, c.seed, c.memory_use.recompute) {}
 
   /// (B, T, V) for the tokens of a batch.
   Tensor logits(const data::PairBatch& batch) const;
-  /// Their cross entropy, without all of them at a time.
+  /// Their cross entropy, without computing all logits at a time.
   Tensor loss(const data::PairBatch& batch, const CrossEntropyOptions& options) const;
-  /// All attention of a source with a translation, both ids; rows are the tokens that are said
-  /// (the last one is <eos>), columns and rows of the encoder the source's tokens and <eos>.
+  /// All attention of a source and its translation, both as ids. Rows are the tokens of the
+  /// translation and <eos>; columns, and the encoder's rows, are those of the source and <eos>.
   std::vector<AttentionMap> attention(const std::vector<int64_t>& source,
                                       const std::vector<int64_t>& target) const;
 
-  /// Tokens that a translation of so many may have, its end included.
+  /// Most tokens of a translation of `source` tokens, <eos> included.
   int64_t longest_translation(int64_t source) const;
 
   const ModelConfig& config() const { return config_; }

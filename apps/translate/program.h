@@ -10,7 +10,7 @@
 
 namespace tern::apps::translate {
 
-/// What the flags say.
+/// The values of the flags.
 struct TranslateFlags {
   TrainConfig config;                 ///< train; its precision also of run, eval, plot
   TrainFlags train;                   ///< train; its threads also of run, eval, plot
@@ -25,7 +25,7 @@ struct TranslateFlags {
   std::string sentence;                             ///< plot
 };
 
-/// The commands, with the defaults of the preset that the command line names, or that suits it.
+/// The commands. Defaults are those of --preset, or of the preset that suits the other flags.
 Program translate_program(TranslateFlags& flags, int argc, char** argv);
 
 class TranslateProgram : public TrainingProgram {
@@ -39,7 +39,7 @@ class TranslateProgram : public TrainingProgram {
   void load(const train::RunFolder* resumed) override;
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
-  /// Of a step on the batch of the first epoch that takes most.
+  /// Of a step on the batch of the first epoch that needs the most memory.
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return "translate-" + config.preset; }
@@ -56,7 +56,7 @@ class TranslateProgram : public TrainingProgram {
   std::unique_ptr<TranslationTraining> training;
 };
 
-/// What the commands do. Each gives the exit code.
+// The commands. Each returns the exit code.
 int train_translation(const TranslateFlags& flags);
 /// Translates the lines of a file descriptor. A line is answered at once if no other one waits;
 /// those that wait are translated together.

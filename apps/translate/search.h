@@ -1,4 +1,4 @@
-// How sentences are translated with a model.
+// Greedy and beam search for the translations of sentences.
 #pragma once
 
 #include <functional>
@@ -14,40 +14,37 @@
 
 namespace tern::apps::translate {
 
-/// How a translation is looked for.
 struct SearchOptions {
   int64_t beam = 1;    ///< 1: greedy
-  double alpha = 0.6;  ///< of the length penalty
+  double alpha = 0.6;  ///< strength of the length penalty
   int64_t n_best = 1;
-  bool unknown = false;  ///< whether <unk> may be said
-  bool int8 = false;     ///< transformer: products of rounded numbers
-  /// Transformer: only words that the lexicon gives so many a source token of are looked at; 0:
-  /// all.
+  bool unknown = false;  ///< allow <unk> in translations
+  bool int8 = false;     ///< transformer: 8-bit weights and products
+  /// Transformer: consider only the N best translations of each source token in the lexicon; 0: all
+  /// words.
   int64_t shortlist = 0;
   std::shared_ptr<const data::Lexicon> lexicon{};
-  /// false: greedy search of a transformer leaves out log_prob and score, which costs less; NaN
+  /// false: greedy search with a transformer is faster, and gives NaN as log_prob and score.
   bool log_probs = true;
 };
 
-/// How many sentences are begun; false stops.
+/// Called with the number of sentences begun; false stops the search.
 using TranslationProgress = std::function<bool(int64_t done)>;
 
-/// A way to translate with a model as it is now: a transformer's weights are packed once, for all
-/// sentences that follow, as int8 or in the matmul_precision() of the thread that makes this.
+/// Translates with the weights that a model has now. The constructor packs those of a transformer,
+/// as int8 or in the matmul_precision() of its thread.
 class Search {
  public:
   /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 or a shortlist of a
   /// model that is no transformer, int8 in bf16, a shortlist without a lexicon of the vocabularies.
   Search(const TranslationModel& model, const SearchOptions& options);
-  /// The same of a model that does nothing else from now on: a transformer's weights are freed as
-  /// they are packed.
+  /// Takes the model over, and frees the weights of a transformer as it packs them.
   Search(TranslationModel&& model, const SearchOptions& options);
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  /// Translations of sources (ids without <eos>), best first, in their order. Lengths are limited
-  /// by config.h's length_ratio; an empty source has one empty translation. Stopped by progress:
-  /// empty.
+  /// The translations of each source (ids without <eos>), best first. ModelConfig::length_ratio
+  /// limits their length. An empty source has one empty translation. Empty if progress stopped it.
   std::vector<std::vector<decoding::Hypothesis>> operator()(
       std::span<const std::vector<int64_t>> sources,
       const TranslationProgress& progress = {}) const;

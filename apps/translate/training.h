@@ -1,4 +1,4 @@
-// The training of a translation model: what of it the loop (train/loop.h) cannot know.
+// The training of a translation model, on top of the loop (train/loop.h).
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 namespace tern::apps::translate {
 
 data::Loader<data::PairBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
-/// Of the whole run, on this corpus.
+/// Steps of the whole run on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
 
-/// What is minimised.
+/// The loss that the training minimises.
 Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
                      const data::PairBatch& batch);
 
@@ -22,8 +22,8 @@ Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
 /// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
 /// are NaN without validation pairs. Corpus and tokenizers must outlive it.
 struct TranslationTraining {
-  /// Of `loop_options` the folder's part, how_to_resume and terminal count. The weights of the best
-  /// epoch are written as model.safetensors. `resumed`: the weights come from a checkpoint afterwards, and not from config.from.
+  /// Uses of `loop_options` the folder's part, how_to_resume and terminal. The weights of the best
+  /// epoch become model.safetensors. `resumed`: a checkpoint is loaded afterwards, not config.from.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
                       train::LoopOptions loop_options = {}, bool resumed = false);
   TranslationTraining(const TranslationTraining&) = delete;

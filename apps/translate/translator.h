@@ -22,17 +22,17 @@ struct TranslatedText {
   double log_prob = 0, score = 0;  ///< NaN: left out
 };
 
-/// Of every line, best first.
+/// The translations of each line, best first.
 using Translations = std::vector<std::vector<TranslatedText>>;
 
-/// The best translations of every line, each of them one line that a terminal can show, in the
-/// order of the lines. A line without tokens has one empty translation. Stopped: empty.
+/// The best translations of each line, every one a single line without control characters. A line
+/// without tokens has one empty translation. Empty if progress stopped it.
 Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
                              std::span<const std::string> lines,
                              const TranslationProgress& progress = {});
 
-/// All attention of a line and its translation, with words beside the numbers; no groups where a
-/// side has no tokens, or the model no attention (seq2seq).
+/// All attention of a line and its translation, with their words. It has no groups if a side has no
+/// tokens or the model no attention (seq2seq).
 AttentionSentence explain(const TranslationModel& model, const Tokenizers& tokenizers,
                           const std::string& source, const TranslatedText& translation);
 
@@ -42,7 +42,7 @@ double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs
 
 /// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
 double d2l_score(const std::string& hypothesis, const std::string& reference);
-/// A line each: BLEU with its signature, chrF, the mean of d2l.ai's scores.
+/// Three lines: BLEU with its signature, chrF, the mean of d2l.ai's scores.
 std::string score_text(std::span<const std::string> hypotheses,
                        std::span<const std::string> references, const data::BleuOptions& options);
 
@@ -63,8 +63,8 @@ struct Translator {
   TranslationModel model;  ///< in evaluation mode
 };
 
-/// A transformer's folder's lexicon where the search has a shortlist; IoError if there is none, an
-/// Error if it has fewer translations of a token.
+/// Adds the lexicon of a transformer's folder to a search with a shortlist. IoError if the folder
+/// has none; Error if it has fewer translations per token than the shortlist.
 SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
                            const TrainConfig& config);
 
