@@ -138,12 +138,7 @@ int evaluate_model(const TranslateFlags& f) {
   train::say(fmt::format("{}: {} sentences, {}", f.model, train::grouped(std::ssize(sources)),
                          search_text(f.search)),
              stderr);
-  if (pairs.report.empty > 0)
-    train::say(fmt::format("loss without {} with an empty side",
-                           pairs.report.empty == 1
-                               ? std::string("the pair")
-                               : fmt::format("{} pairs", train::grouped(pairs.report.empty))),
-               stderr);
+  if (pairs.report.empty > 0) train::say("loss of " + pairs.report.summary(), stderr);
   if (!pairs.pairs->empty()) {
     const double loss = token_loss(t.model, pairs);
     train::say(

@@ -101,16 +101,12 @@ std::vector<std::string> InputLines::prepare(const std::string& line, int64_t nu
   if (size <= longest_) return {line};
   std::vector<std::string> parts;
   for (std::string_view sentence : data::split_sentences(line)) parts.emplace_back(sentence);
-  if (parts.size() > 1)
-    note(Kind::cut,
-         fmt::format("line {} has {} tokens, the training's pairs at most {}; its {} sentences are "
-                     "translated one by one",
-                     number, size, longest_, parts.size()));
-  else
-    note(Kind::cut,
-         fmt::format("line {} has {} tokens, the training's pairs at most {}, and no sentence ends "
-                     "to cut it at: its translation may be a poor one",
-                     number, size, longest_));
+  note(Kind::cut,
+       fmt::format("line {} has {} tokens, the training's pairs at most {}{}", number, size,
+                   longest_,
+                   parts.size() > 1
+                       ? fmt::format("; its {} sentences are translated one by one", parts.size())
+                       : ", and no sentence ends to cut it at: the translation may be poor"));
   if (parts.empty()) parts.push_back(line);
   for (std::string& part : parts) part = shortened(std::move(part), number);
   return parts;

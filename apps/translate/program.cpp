@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "tern/apps/common/new_run.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/translate/report.h"
@@ -35,7 +36,9 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
 
 // The model of --from keeps its sizes and its tokens; its dropout may be another.
 void take_from(TrainConfig& c, const Given& given) {
-  const TrainConfig from = load_config({c.from});
+  const train::RunFolder folder{c.from};
+  check_first_epoch_over(folder.weights());
+  const TrainConfig from = load_config(folder);
   const double dropout = c.model.dropout;
   c.model = from.model;
   if (given("--dropout")) c.model.dropout = dropout;

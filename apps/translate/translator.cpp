@@ -133,7 +133,6 @@ Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& co
 }
 
 TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config) {
-  check_first_epoch_over(folder.weights());
   SafeTensors weights = load_safetensors(folder.weights());
   check_finite_weights(folder.weights(), weights.tensors);
   try {

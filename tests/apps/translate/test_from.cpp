@@ -146,6 +146,11 @@ TEST_CASE("translate: what the folder of --from says cannot be said otherwise") 
   CHECK(files_in(desk.base) == before);
   CHECK_THROWS_WITH_AS(parse({"train", "--from", desk.dir / "nowhere", "--pairs", desk.other}),
                        doctest::Contains("nowhere"), IoError);
+  const std::string young = desk.dir / "young";
+  fs::copy(desk.base, young);
+  for (const char* file : {"/model.safetensors", "/log.jsonl"}) fs::remove(young + file);
+  CHECK_THROWS_WITH_AS(parse({"train", "--from", young, "--pairs", desk.other}),
+                       doctest::Contains("young: this run has no weights yet"), IoError);
   // Weights that are not those of the folder's configuration leave no run behind.
   fs::copy_file(recurrent.base + "/model.safetensors", desk.base + "/model.safetensors",
                 fs::copy_options::overwrite_existing);
