@@ -1,4 +1,4 @@
-// Optimizers: they change parameters by their gradients. Definitions, defaults and names of the
+// Optimizers, which update parameters by their gradients. Definitions, defaults and names of the
 // state are torch.optim's.
 //
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
@@ -82,7 +82,7 @@ struct StateTensor {
   bool non_negative = false;  ///< in 8 bits: it has no use for a sign
 };
 
-/// Parameters that share settings; what is not set here is as in the optimizer's options.
+/// Parameters that share settings. Settings left out here are those of the optimizer's options.
 struct ParameterGroup {
   NamedTensors parameters;
   std::optional<double> lr = {}, weight_decay = {};
@@ -96,8 +96,8 @@ struct ParameterGroups {
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}  // NOLINT
 };
 
-/// Two groups: `weight_decay` for matrices and larger, none for biases and the weights of norms
-/// (up to one axis).
+/// Two groups: `weight_decay` for parameters of two axes and more (matrices), none for those of one
+/// axis or none (biases, norms).
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
 
 struct StepOptions {
@@ -105,43 +105,42 @@ struct StepOptions {
   bool allow_no_gradients = false;
 };
 
-/// What all optimizers have in common. It holds handles: the parameters must not be replaced by
-/// others (nn::to) while it lives.
+/// The interface of all optimizers. It holds handles: the parameters must not be replaced (nn::to)
+/// while it lives.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Changes every parameter that has a gradient. An Error, and no change, also if the backward
-  /// pass of these gradients reached an nn::Parameter that nobody knows: one that a module's
-  /// `fields` forgets, or a copy of one; it would keep its first values and be in no file. An
-  /// Error, too, if no parameter has a gradient (nor was stepped inside backward).
+  /// Updates every parameter that has a gradient. Error, without a change, if the backward pass
+  /// reached an nn::Parameter that no module knows (a module's `fields` forgets it, or it is a
+  /// copy): it would never be trained or saved. Error, too, if no parameter has a gradient, and
+  /// none was stepped inside backward.
   void step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
 
-  /// Steps each parameter as soon as its gradient is complete, and frees the gradient at once, so
-  /// that never all of them are in memory. Same bits as step() afterwards.
+  /// Steps each parameter as soon as its gradient is complete, and frees the gradient at once:
+  /// gradients never take the memory of all of them. The same bits as step() afterwards.
   ///
   ///   backward(loss, {.on_ready = optimizer.step_in_backward()});
   ///   optimizer.step();  // what was left, and the end of this step
   ///
-  /// What needs all gradients at a time cannot be had with it and is refused by name:
-  /// clip_grad_norm, check_finite_gradients, and gradients of several backward passes, unless all
-  /// but the last are ordinary ones. A pass that throws leaves some parameters stepped, others not.
+  /// Whatever needs all gradients at a time is refused by name: clip_grad_norm,
+  /// check_finite_gradients, and gradients of several backward passes, unless all but the last are
+  /// ordinary ones. A pass that throws leaves some parameters stepped, others not.
   /// REQUIRES: the optimizer outlives what it returns.
   std::function<void(const Tensor& leaf)> step_in_backward();
 
-  /// Makes the state of all parameters that require a gradient now rather than in their first
-  /// steps: before the first forward pass it lies where no activations will leave gaps, and takes
-  /// no blocks that are larger than it.
+  /// Allocates the state of all parameters that require a gradient now, not in their first steps:
+  /// before the first forward pass it leaves no gaps between activations.
   void allocate_state();
 
-  /// All learning rates are those of the groups times this factor: what a schedule sets.
+  /// Multiplies the learning rates of all groups. A schedule sets this factor.
   void set_lr_factor(double factor) { lr_factor_ = factor; }
   double lr_factor() const { return lr_factor_; }
-  /// The learning rate now, of a group.
+  /// The present learning rate of a group.
   double lr(size_t group = 0) const;
   double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
   size_t num_groups() const { return groups_.size(); }
@@ -151,10 +150,10 @@ class Optimizer {
 
   /// State under "parameter.state" (exp_avg, momentum_buffer, ...; of 8 bits u8, beside its scales
   /// under "parameter.state.scale") and the steps each parameter has taken under "parameter.step"
-  /// (i64); shares its elements with the optimizer. With the
-  /// parameters and the schedule's step it is what an exact continuation needs.
+  /// (i64); shares its elements with the optimizer. An exact resume needs it, the parameters and
+  /// the schedule's step.
   NamedTensors state_dict() const;
-  /// Takes such a state over; an Error that lists what does not fit otherwise, and no change.
+  /// Loads such a state. If it does not fit, an Error lists why and nothing changes.
   void load_state_dict(const NamedTensors& state);
 
  protected:
@@ -212,7 +211,7 @@ class Optimizer {
   double lr_factor_ = 1;
 };
 
-/// The settings of an optimizer with its arithmetic. Beside what is required here it may have
+/// The settings of an optimizer and its arithmetic. Beside the required members it may have
 ///   double weight_decay;                            0 where there is none
 ///   static constexpr const char* name;              for errors
 ///   static constexpr std::array state_names;        of the tensors kept for each parameter, or

@@ -60,7 +60,8 @@ struct CyclicOptions {
   Cycle mode = Cycle::triangular;  ///< triangular2: half as high in each cycle
   double gamma = 1;                ///< exp_range: the height is gamma^step
 };
-/// Up and down without end (Smith 2017): torch.optim's CyclicLR, the optimizer's lr being max_lr.
+/// Up and down again and again (Smith 2017): torch.optim's CyclicLR, the optimizer's lr being
+/// max_lr.
 Schedule cyclic(const CyclicOptions& options = {});
 
 /// schedules[i] from milestones[i - 1] on, where it begins at its own step 0 (SequentialLR): one
@@ -85,7 +86,7 @@ struct PlateauOptions {
   double smallest = 0;      ///< the factor is never less
   bool maximize = false;    ///< the metric is an accuracy, not a loss
 };
-/// Multiplies the factor by `factor` when a metric has stopped to improve, as torch.optim's
+/// Multiplies the factor by `factor` when a metric stops improving, as torch.optim's
 /// ReduceLROnPlateau. Negative metrics differ on purpose: a share of the best is a share of its
 /// size, so that a loss of -1 improves below -1.0001. PyTorch multiplies by 1 - threshold, for
 /// which the same -1 again, or -0.99995, is an improvement over -1, and the rate is never reduced.

@@ -1,4 +1,4 @@
-// A check for trainers: what is trained is what should be.
+// Checks that a training reaches the parameters that it should.
 #pragma once
 
 #include "tern/core/io/state.h"

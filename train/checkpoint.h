@@ -1,6 +1,6 @@
-// Checkpoints: everything that a program needs to go on exactly, in one file, whole or not at all.
-// (tern::checkpoint of core/tape/autograd.h, which saves memory by computing a function twice, is
-// something else.)
+// Checkpoints: everything that a program needs for an exact resume, in one file, whole or not at
+// all. (tern::checkpoint of core/tape/autograd.h, which saves memory by computing a function twice,
+// is something else.)
 //
 //   train::Checkpoint checkpoint;
 //   checkpoint.add("model", model);          // a module, an optimizer, anything with a state_dict
@@ -15,7 +15,7 @@
 // beside its place, synced and renamed, so that a kill at any moment leaves the old or the new one.
 //
 // Errors: a file that is truncated, damaged, of another format or of other parts is an IoError that
-// names the file and the part. Parts loaded before the one that does not fit have changed then.
+// names the file and the part. Parts before that one have been loaded then.
 #pragma once
 
 #include <cstdint>
@@ -42,24 +42,24 @@ const std::string& checkpoint_text(const SafeTensors& content, const std::string
 
 class Checkpoint {
  public:
-  /// A part: how to take its tensors out and put them back. `save` may give handles, which are
-  /// written before anything changes. `load` gets the tensors by the names `save` gave them and
-  /// throws Error if they do not fit.
+  /// Adds a part by two functions. `save` returns its tensors, which may be handles: they are
+  /// written at once. `load` gets them back under the same names, and throws Error if they do not
+  /// fit.
   void add(const std::string& name, std::function<NamedTensors()> save,
            std::function<void(const NamedTensors&)> load);
   /// The same for a part that is a text (JSON).
   void add_text(const std::string& name, std::function<std::string()> save,
                 std::function<void(const std::string&)> load);
-  /// A part that lives elsewhere in the program and must stay in its place: a module (weights,
-  /// buffers and generators), what has state_dict() and load_state_dict(), int64_t, double, bool,
+  /// Adds a variable of the program, which must stay in its place: a module (weights, buffers and
+  /// generators), a type with state_dict() and load_state_dict(), int64_t, double, bool,
   /// std::string, vectors of int64_t or double, Rng, Tensor (of the same shape when it is loaded).
   template <class T>
   void add(const std::string& name, T& part);
-  /// A text that the file must have too when it is loaded: the checksum of the data, the kind of
-  /// model. IoError if it differs.
+  /// Adds a text that must be the same when the file is loaded, such as the checksum of the data or
+  /// the kind of model. IoError if it differs.
   void expect(const std::string& name, const std::string& value);
 
-  /// In memory. The tensors are the parts' own.
+  /// The checkpoint in memory; its tensors share their elements with the parts.
   SafeTensors state() const;
   /// `path` is for errors.
   void load_state(const SafeTensors& state, const std::string& path) const;

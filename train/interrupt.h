@@ -1,15 +1,15 @@
-// Ctrl-C as a question that a training loop asks between two steps, so that it can save before it
-// stops.
+// Lets a training loop ask between two steps whether Ctrl-C was pressed, so that it can save before
+// it stops.
 #pragma once
 
 namespace tern::train {
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag that
-/// interrupted() tells. A signal that the process ignores stays ignored: SIGHUP under nohup, SIGINT
-/// where a shell's script starts it with &. A second SIGINT or SIGTERM ends the program at once; a
-/// SIGHUP does not, nor the first of those after it. Scopes nest; the end of the outermost one puts
-/// back the handlers that were there, and clears the flag. Make it in one thread only: signals
-/// belong to the process.
+/// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag, which
+/// interrupted() returns. A signal that the process ignores stays ignored: SIGHUP under nohup,
+/// SIGINT if a shell script started it with &. A second SIGINT or SIGTERM ends the program at once;
+/// a SIGHUP does not, nor the first of those after it. Scopes nest; the outermost one restores the
+/// handlers and clears the flag at its end. Make it in one thread only: signals belong to the
+/// process.
 class InterruptScope {
  public:
   InterruptScope();
@@ -18,10 +18,10 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
-/// Whether a signal has come in the scope that lives.
+/// Whether a signal has come in the current scope.
 bool interrupted();
 
-/// What a program returns that stopped on a signal: 128 + SIGINT.
+/// The exit code of a program that a signal stopped: 128 + SIGINT.
 inline constexpr int kExitInterrupted = 130;
 
 }  // namespace tern::train

@@ -1,6 +1,5 @@
-// What learns: a model, its optimizer, and everything that belongs to a step beside forward. It is
-// the part of a training that knows neither data nor files nor terminal; the loop around it may be
-// yours:
+// A model, its optimizer, and all of a training step but the forward pass. A Learner knows neither
+// data nor files nor terminal. The loop around it may be yours:
 //
 //   train::Learner learner(model, optimizer, {.schedule = optim::cosine(...), .clip = 1});
 //   for (Batch& b : loader) {
@@ -39,11 +38,11 @@ class Diverged : public Error {
 
 struct LearnerOptions {
   optim::Schedule schedule = {};  ///< factor of the learning rates by steps taken; none: 1
-  /// Beside the schedule: a factor that falls where the metric given to report() stops to improve.
+  /// Beside the schedule: a factor that falls when the metric given to report() stops improving.
   std::optional<optim::PlateauOptions> plateau = {};
   double clip = 0;          ///< largest norm of all gradients together; 0: no bound
   double ema = 0;           ///< decay of averaged weights, with a warm-up; 0: none are kept
-  bool check_graph = true;  ///< before the first step: see optim/training_graph.h
+  bool check_graph = true;  ///< check before the first step: optim/training_graph.h
   /// The optimizer's state is made with the learner, before activations can leave gaps for it.
   bool allocate_state = true;
   /// backward() takes the step of each parameter as soon as its gradient is complete, and frees

@@ -1,4 +1,4 @@
-// Numbers about a training, by name: means over an epoch, and the record of an epoch.
+// Metrics of a training by name: means over an epoch, and the record of an epoch.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tern::train {
 /// Named numbers in an order: {{"valid_loss", 1.25}, {"valid_top1", 0.61}}.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Means that are gathered batch by batch.
+/// Means over the batches of an epoch.
 class Means {
  public:
   struct Entry {
@@ -41,7 +41,7 @@ struct EpochRecord {
   double lr = 0;       ///< of the first group, in the last step
   double seconds = 0;  ///< of training and evaluation
   int64_t steps = 0;   ///< of the run when it was closed; 0 in what earlier versions wrote
-  /// Why the run ended with this epoch though more were to come; empty: it did not.
+  /// Why the run ended early with this epoch; empty: it did not.
   std::string ended = {};
   /// The number of that name among `metrics`; an Error that lists the names if there is none.
   double operator[](const std::string& name) const;

@@ -1,4 +1,4 @@
-// Optimizers (optim/) by name, as flags and configurations give them.
+// Optimizers (optim/) by name, for flags and configurations.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@ struct OptimizerOptions {
 };
 
 /// adam, adamw, sgd (with a momentum of 0.9), rmsprop, adadelta, lion, lamb, adafactor, nadam,
-/// radam, muon. What is not said is at its default. muon is optim::MuonWithAdamW on
+/// radam, muon. All other settings have their defaults. muon is optim::MuonWithAdamW on
 /// optim::muon_parameters, with one rate for both (MuonRate::match_rms_adamw).
 std::vector<std::string> optimizer_names();
-/// Whether it has a beta2, as Adam and its kin do. (muon's is that of its AdamW.)
+/// Whether it has a beta2, as Adam and its variants do. (muon's is that of its AdamW.)
 bool has_beta2(const std::string& name);
 
 /// Error if there is none of that name, if it has no beta2 and one is given, if it keeps no state

@@ -1,18 +1,17 @@
 // Finds a learning rate before a training (Smith 2015, "Cyclical Learning Rates for Training Neural
-// Networks", section 3.3; fastai's lr_find). Some steps are taken with rates that grow
-// exponentially, until the loss diverges. A good rate lies where the loss falls fastest, well below
-// the one where it is least:
+// Networks", section 3.3; fastai's lr_find). It takes some steps with rates that grow
+// exponentially, until the loss diverges. A good rate is where the loss falls fastest, well below
+// the rate of the least loss:
 //
 //   const train::RateCurve curve = train::find_rate(
 //       model, optimizer, loader, [&](const Batch& b) { return cross_entropy(model(b.x), b.y); });
 //   for (const train::RatePoint& p : curve.points) fmt::print("{:.2e} {:.4f}\n", p.lr, p.loss);
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = curve.steepest()});
 //
-// Afterwards all is as it was, bit for bit: weights, buffers, generators and mode of the model,
-// state and rate of the optimizer, and the loader's place; gradients are cleared. What the loss
-// keeps of its own (a generator, counters) has moved on. It may be called in mid-training, too, and
-// tells the rates that suit the model then; a train::Learner that steps in backward must not be
-// taking a step.
+// It restores everything bit for bit: weights, buffers, generators and mode of the model, state and
+// rate of the optimizer, and the loader's place. Gradients are cleared, and state of the loss's own
+// (a generator, counters) has moved on. In mid-training it finds the rates that suit the model
+// then; a train::Learner that steps in backward must not be taking a step.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +31,8 @@ struct RateFinderOptions {
   /// Rates of the optimizer's first group; those of others keep their proportion to it.
   double lowest = 1e-7, highest = 10;
   int64_t steps = 100;      ///< from one to the other; at least 2
-  double smoothing = 0.98;  ///< decay of the mean of losses, which is free of the bias to 0
-  double diverged = 4;      ///< ends where that mean is so many times the least one so far
+  double smoothing = 0.98;  ///< decay of the mean of the losses (bias-corrected)
+  double diverged = 4;      ///< stops when that mean is so many times its least value
   double clip = 0;          ///< largest norm of all gradients together, as LearnerOptions
 };
 

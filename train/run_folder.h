@@ -1,4 +1,4 @@
-// The folder of a run: its files, and the choice of a new one.
+// The folder of a run: the names of its files, and how a new folder is chosen.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,28 @@
 
 namespace tern::train {
 
-/// Names of the files. Nothing is made or read by constructing one.
+/// Names of the files. The constructor neither makes nor reads anything.
 struct RunFolder {
   std::string path;
 
   std::string checkpoint() const { return file("checkpoint.safetensors"); }
   std::string weights() const { return file("model.safetensors"); }
   std::string best_weights() const { return file("best.safetensors"); }
-  /// Those of one epoch, where a run keeps them (LoopOptions::keep): "checkpoint-7.safetensors".
+  /// The files of one epoch, if the run keeps them (LoopOptions::keep): "checkpoint-7.safetensors".
   std::string checkpoint(int64_t epoch) const { return of("checkpoint", epoch); }
   std::string weights(int64_t epoch) const { return of("model", epoch); }
   std::string log() const { return file("log.jsonl"); }
   std::string lock() const { return file("lock"); }  ///< while a run is at work: see run_lock.h
-  /// Any other.
+  /// Any other file.
   std::string file(const std::string& name) const { return path + "/" + name; }
 
-  /// Whether there is a run in it: a checkpoint, weights, or lines in the log. One that ended
-  /// before its first checkpoint is none.
+  /// Whether the folder has a checkpoint, weights, or lines in the log. A run that ended before its
+  /// first checkpoint does not count.
   bool holds_run() const;
-  /// Makes the folder, and those above it, if it is not there. WriteError if that cannot be.
+  /// Makes the folder and its parents if they do not exist. WriteError if that fails.
   void make() const;
 
-  /// Writes the log anew (whole or not at all), or adds a line to it.
+  /// Rewrites the log (whole or not at all), or adds a line to it.
   void write_log(const std::vector<std::string>& lines) const;
   void append_log(const std::string& line) const;
 

@@ -1,37 +1,37 @@
-// A run's folder as one process's own: two runs that write into one folder would destroy both.
+// A lock that lets one process train in a folder: two runs in one folder would destroy each other.
 #pragma once
 
 #include <string>
 
 namespace tern::train {
 
-/// Holds the file `lock` of a folder (flock), with the process's id and machine in it, until it is
-/// destroyed or the process is gone, however it ends. Programs that only read the folder do not ask
-/// for it. The file is removed at the end, if it is still this one; one that a killed run left is
-/// no obstacle.
+/// Locks the file `lock` of a folder (flock) until the object is destroyed or the process ends in
+/// any way. The file says the process's id and machine. Programs that only read the folder need no
+/// lock. The destructor removes the file if it is still this one; the file of a killed run is no
+/// obstacle.
 class RunLock {
  public:
-  /// REQUIRES: the folder exists. Error with the other's process id if another process, or another
-  /// RunLock of this one, holds it; WriteError if the file cannot be written. IoError if `lock` is
-  /// there and is not a run's: a link, a pipe, a file of somebody else. It is left as it is. Where
-  /// the file system has no locks nothing is held: see held().
+  /// REQUIRES: the folder exists. Error with the owner's process id if another process, or another
+  /// RunLock of this one, has the lock. WriteError if the file cannot be written. IoError if `lock`
+  /// exists and is not a run's (a link, a pipe, another user's file); it stays as it is. On a file
+  /// system without locks nothing is locked: see held().
   explicit RunLock(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
   const std::string& folder() const { return folder_; }
-  /// False where the file system has no locks. A second run into the folder is not noticed then.
+  /// False on a file system without locks. A second run in the folder is not noticed then.
   bool held() const { return held_; }
-  /// Whether the folder still has this file under its name. Not if the folder was moved or removed
-  /// meanwhile, or the file was: another run may be at work there by now.
+  /// Whether the folder still has this file under its name. If not, folder or file were moved or
+  /// removed, and another run may train there by now.
   bool in_place() const;
-  /// WriteError unless it is. To be asked before each file that is written: what is then written is
-  /// the folder's own, for a file reaches its place within the folder that it was begun in.
+  /// WriteError unless in_place(). Call it before each file is written: a file that was begun in
+  /// the folder also ends there.
   void check_in_place() const;
-  /// For people, where it is not held.
+  /// What to tell the user if it is not held.
   std::string warning() const;
-  /// There was a lock already, of a run that did not end by itself.
+  /// Whether a run left its lock here because it was killed.
   bool found_abandoned() const { return abandoned_; }
 
  private:
@@ -44,7 +44,7 @@ class RunLock {
   bool held_ = false, abandoned_ = false;
 };
 
-/// Error as RunLock's if somebody holds the folder's lock; nothing is written.
+/// Error, as RunLock's, if the folder is locked; writes nothing.
 void check_unlocked(const std::string& folder);
 
 }  // namespace tern::train

@@ -1,5 +1,5 @@
-// Schedules of the learning rate (optim/schedule.h) by name, as flags and configurations give them,
-// and what their warm-up and length have to do with the length of a run.
+// Schedules of the learning rate (optim/schedule.h) by name, for flags and configurations, fitted
+// to the length of a run.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct ScheduleOptions {
   double plateau_factor = 0.5;    ///< plateau: then the rate is multiplied by it
 };
 
-/// constant, cosine, linear, polynomial, one-cycle, cyclic, inverse-sqrt, plateau, and for models
-/// that have a width noam: what a flag offers.
+/// The names for a flag: constant, cosine, linear, polynomial, one-cycle, cyclic, inverse-sqrt,
+/// plateau, and for models that have a width noam.
 std::vector<std::string> schedule_names(bool with_noam);
 
 /// The schedule for a run of `steps`. polynomial falls as the square of what is left. one-cycle
@@ -30,8 +30,8 @@ std::vector<std::string> schedule_names(bool with_noam);
 /// leaves one that depends on the length nothing of the run.
 optim::Schedule make_schedule(const ScheduleOptions& options, int64_t steps);
 
-/// For plateau, LearnerOptions::plateau by a metric that is to become large, or small; for all
-/// others nothing.
+/// LearnerOptions::plateau for the schedule plateau; nothing for all others. `largest`: the metric
+/// is better if it is larger.
 std::optional<optim::PlateauOptions> make_plateau(const ScheduleOptions& options, bool largest);
 
 /// Whether the rate of a step depends on how long the run is (cosine, linear, polynomial,

@@ -1,4 +1,5 @@
-// What a model is and what training it takes, before anything is computed or allocated:
+// The modules of a model, and the operations and memory of a training step, before anything is
+// computed or allocated:
 //
 //   fmt::print("{}", summary(model, Shape{64, 3, 32, 32}).text());
 //   fmt::print("{}", summary(bert, Like{{8, 128}, DType::i64}).text());
@@ -18,11 +19,12 @@
 //   ...
 //   peak                                               122.5   in matmul backward in model...
 //
-// GFLOP and what is saved for the backward pass are of one forward pass, each module with those
-// below it. Where an op has no parameters, it counts to the module that its input came from.
+// GFLOP and the memory saved for the backward pass are those of one forward pass; a module's
+// include those of its parts. An op without parameters counts to the module that its input came
+// from.
 //
-// The model may be made in a ShapeOnlyScope (core/base/shape_only.h), and then takes no memory
-// itself. It is as before in the end: gradients, generators, buffers, modes.
+// A model that is made in a ShapeOnlyScope (core/base/shape_only.h) takes no memory itself. Its
+// gradients, generators, buffers and modes are restored.
 #pragma once
 
 #include <concepts>
@@ -42,15 +44,15 @@
 
 namespace tern {
 
-/// An input of that shape and type, of zeros.
+/// An input of zeros of this shape and type.
 struct Like {
   Shape shape;
   DType dtype = DType::f32;
 };
 
 struct SummaryOptions {
-  std::function<void()> batch = {};  ///< makes the inputs that the loss takes, and keeps them
-  /// Left out: AdamW.
+  std::function<void()> batch = {};  ///< makes the inputs of the loss, and keeps them
+  /// None: AdamW.
   std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors& parameters)> optimizer = {};
   train::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
   int64_t accumulate = 1;  ///< forward and backward passes before a step
@@ -58,7 +60,7 @@ struct SummaryOptions {
 
 struct Summary {
   StepCost cost;
-  NamedTensors parameters;  ///< without their elements' meaning: their names and shapes
+  NamedTensors parameters;  ///< names and shapes; the elements mean nothing
 
   int64_t num_parameters() const;
   /// The tree of modules alone, those of a list that are alike once ("blocks.0-2: 3 x").
@@ -68,7 +70,7 @@ struct Summary {
   std::string text() const { return tree() + costs(); }
 };
 
-/// Of a training step that is given in parts: of a loop of one's own, with averages, clipping, ...
+/// The summary of a training step of your own, given in parts (averages, clipping, ...).
 Summary summary_of_step(const nn::ModuleRef& model, TrainingStep step);
 
 namespace detail {

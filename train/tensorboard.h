@@ -1,5 +1,4 @@
-// Event files for TensorBoard, from any loop; what torch.utils.tensorboard.SummaryWriter is in
-// Python.
+// Writes event files for TensorBoard from any loop, as torch.utils.tensorboard.SummaryWriter does.
 //
 //   train::EventWriter events("runs/first");
 //   for (...) {
@@ -10,10 +9,10 @@
 // and then `tensorboard --logdir runs`. A train::Loop in a folder writes its own:
 // LoopOptions::tensorboard.
 //
-// A writer makes one new file in the folder; files that are there stay as they are. A run that
-// goes on after a stop or kill makes a new writer with `purge_step`, the first step that it takes:
-// TensorBoard then hides what earlier files have from that step on. Records reach the file whole,
-// in order; whatever ends the program, the file can be read up to the last whole one.
+// A writer makes one new file in the folder and leaves the others alone. A resumed run makes a new
+// writer with `purge_step`, the first step that it takes: TensorBoard then hides what earlier files
+// have from that step on. Records reach the file whole and in order: after a kill the file can be
+// read up to the last whole one.
 //
 // Tags with a slash share a heading: "train/loss", "train/lr". Errors: an empty tag, values that
 // are none, NaN or infinite in a histogram, an image of another shape than said below. WriteError:
@@ -33,7 +32,7 @@ namespace tern::train {
 
 struct EventWriterOptions {
   std::optional<int64_t> purge_step = {};  ///< hides earlier files' records from this step on
-  double flush_seconds = 120;              ///< at most so old a record waits for the next one
+  double flush_seconds = 120;              ///< age of records that the next record flushes
   std::string suffix = {};                 ///< of the file's name
 };
 
@@ -42,7 +41,7 @@ class EventWriter {
   /// Makes the folder, if it is not there, and in it events.out.tfevents.TIME.HOST.PID.NUMBER,
   /// whose names sort by time.
   explicit EventWriter(const std::string& folder, const EventWriterOptions& options = {});
-  /// Flushes; a failure is not told.
+  /// Flushes; a failure is not reported.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
@@ -59,7 +58,7 @@ class EventWriter {
   /// Markdown.
   void add_text(const std::string& tag, const std::string& text, int64_t step);
 
-  /// Hands everything to the system.
+  /// Hands all records to the operating system.
   void flush();
   const std::string& path() const { return path_; }
 
