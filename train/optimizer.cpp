@@ -59,11 +59,14 @@ Made make_muon(const OptimizerOptions& o, const optim::ParameterGroups& groups) 
 }
 
 template <class Kind>
+concept HasBeta2 = requires(typename Kind::Options options) {
+  options.beta2;
+};
+
+template <class Kind>
 constexpr Named named(const char* name) {
-  return {name, make<Kind>, requires(typename Kind::Options o){o.beta2;
+  return {name, make<Kind>, HasBeta2<Kind>};
 }
-};  // namespace
-}  // namespace tern::train
 
 constexpr Named kAll[] = {
     named<optim::Adam>("adam"),         named<optim::AdamW>("adamw"),

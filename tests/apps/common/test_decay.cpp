@@ -27,10 +27,10 @@ TEST_CASE("decay: every optimizer decays matrices alone, or all weights where it
         }
         auto optimizer = make_optimizer(o, parameters);
         optimizer->step();
-        for (const auto& [key, p] : parameters) {
-          CAPTURE(key);
-          const bool decayed = decay > 0 && (all || p.ndim() > 1);
-          CHECK((p.to_vector<float>()[1] < 2) == decayed);
+        for (const auto& named : parameters) {
+          CAPTURE(named.first);
+          const bool decayed = decay > 0 && (all || named.second.ndim() > 1);
+          CHECK((named.second.to_vector<float>()[1] < 2) == decayed);
         }
       }
 }
