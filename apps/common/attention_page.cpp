@@ -36,10 +36,9 @@ std::string grid(const AttentionGroup& group, const std::string& id, size_t room
   const auto longest = std::max_element(
       layers.begin(), layers.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  std::string s = fmt::format(
-      "<input type=\"checkbox\" class=\"tokens\" id=\"{0}\"><label for=\"{0}\">every head with its "
-      "tokens</label> (or click on one)\n<div class=\"heads\"><table>\n<tr><th></th>",
-      id);
+  std::string s =
+      "<p class=\"tokens\"><label><input type=\"checkbox\">every head with its tokens</label> (or "
+      "click on one)</p>\n<div class=\"heads\"><table>\n<tr><th></th>";
   for (const AttentionMatrix* m : longest->second) s += fmt::format("<th>head {}</th>", m->head);
   s += "</tr>\n";
   for (const auto& [number, heads] : layers) {

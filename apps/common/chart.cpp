@@ -223,16 +223,6 @@ std::string legend(const std::vector<Series>& series) {
   return s + "</figcaption>";
 }
 
-// A name for the switch of a chart.
-std::string id_of(const std::string& title) {
-  std::string id = "log";
-  for (const char c : title) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    id += plain ? std::string(1, c) : fmt::format("-{:x}", static_cast<uint8_t>(c));
-  }
-  return id;
-}
-
 }  // namespace
 
 std::vector<double> round_ticks(double low, double high, int count) {
@@ -284,11 +274,7 @@ std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& o
                       return !points_of(s, true).empty();
                     });
   std::string s = "<figure class=\"chart\">\n";
-  if (logs)
-    s += fmt::format(
-        "<input type=\"checkbox\" class=\"switch\" id=\"{0}\"><label for=\"{0}\">log scale"
-        "</label>\n",
-        id_of(options.title));
+  if (logs) s += "<label class=\"switch\"><input type=\"checkbox\">log scale</label>\n";
   for (size_t i = 0; i < axes.size(); ++i) {
     ChartOptions o = options;
     o.x_label = axes[i].label;

@@ -24,7 +24,7 @@ struct ChartOptions {
 /// and the largest in each of 300 parts of the x axis are drawn. Of at least 20 points, up to 4 in
 /// 100 that lie far beyond the others (a spike of the loss) do not stretch a linear y axis:
 /// triangles at its ends mark them, and a line below says how many there are. The figure is as wide
-/// as what it stands in; the switch needs no script, and `title` to be the only one of the page.
+/// as what it stands in; the switch needs no script.
 std::string line_chart(const std::vector<Series>& series, const ChartOptions& options);
 
 /// The same lines over another x: "epoch", "minutes".

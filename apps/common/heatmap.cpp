@@ -93,7 +93,7 @@ class Sheet {
   }
 
   std::string open() const {
-    const char* kind = is_ticks() ? "map ticks" : "map";
+    const char* kind = is_ticks() ? "map ticks" : "names";  // names would be too small on phones
     const std::string role = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{} turned\" role=\"img\" "
         "aria-label=\"{}\"",
@@ -176,13 +176,12 @@ double largest(const models::Heatmap& map) {
   return map.values.numel() > 0 ? max(abs(map.values)).item() : 0;
 }
 
-// A layer's matrices, and their mean if it has a name.
-std::string row_of_maps(const models::Heatmap& map, const char* when, double limit) {
+// A layer's matrices, and their mean if it has a name, as figures.
+std::string figures(const models::Heatmap& map, const char* when, double limit) {
   const int64_t rows = map.values.size(1), columns = map.values.size(2), count = map.values.size(0);
-  const int64_t side = std::max<int64_t>({rows, columns, 1});
-  const int64_t least = side > 200 ? 1 : 2;
+  const int64_t side = std::max<int64_t>({rows, columns, 1}), least = side > 200 ? 1 : 2;
   const int cell = static_cast<int>(std::clamp<int64_t>((count > 1 ? 160 : 240) / side, least, 12));
-  std::string s = "<div class=\"row\">\n";
+  std::string s;
   auto add = [&](const Tensor& values, const std::string& label) {
     const std::string name = label.empty() ? when : fmt::format("{}, {}", when, label);
     s += html_figure(html_heatmap(values.to_vector<float>(), rows, columns, limit, cell,
@@ -192,7 +191,7 @@ std::string row_of_maps(const models::Heatmap& map, const char* when, double lim
   for (int64_t i = 0; i < count; ++i)
     add(map.values[i], map.labels.empty() ? "" : map.labels.at(static_cast<size_t>(i)));
   if (!map.mean_label.empty()) add(mean(map.values, {0}), map.mean_label);
-  return s + "</div>\n";
+  return s;
 }
 
 }  // namespace
@@ -227,9 +226,11 @@ std::string html_layer_maps(const models::Heatmaps& before, const models::Heatma
   for (size_t i = 0; i < after.maps.size(); ++i) {
     const models::Heatmap &first = before.maps.at(i), &last = after.maps[i];
     const double limit = std::max(largest(first), largest(last));
-    s += fmt::format("<div><h3>{}</h3>\n{}{}{}</div>\n", escape_html(last.title),
-                     heatmap_bar(limit), row_of_maps(first, "before training", limit),
-                     row_of_maps(last, "after training", limit));
+    s += fmt::format("<div><h3>{}</h3>\n{}<div class=\"row\">{}{}{}</div></div>\n",
+                     escape_html(last.title), heatmap_bar(limit),
+                     figures(first, "before training", limit),
+                     last.values.size(0) > 1 ? "</div>\n<div class=\"row\">" : "",
+                     figures(last, "after training", limit));
   }
   return s + "</div>\n";
 }

@@ -30,27 +30,15 @@ std::string base64(std::string_view bytes) {
 }  // namespace
 
 std::string escape_html(std::string_view text) {
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::string_view kNames[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   std::string out;
-  for (char c : terminal_text(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : terminal_text(text)) {
+    const size_t at = kSpecial.find(c);
+    if (at == kSpecial.npos)
+      out += c;
+    else
+      out += kNames[at];
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <string_view>
+#include <utility>
 
 #include "tern/apps/common/color.h"
 
@@ -32,6 +33,7 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .scroll .facts td:not(:first-child) { min-width: 7.5rem; }
 .best { font-weight: bold; }
 .scores td { white-space: nowrap; }
+.results td:first-child { min-width: 9rem; }
 .scroll { overflow-x: auto; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .row > * { max-width: 100%; }
@@ -84,7 +86,7 @@ constexpr std::string_view kZoom = R"css(
                               pointer-events: none; }
 .zoom:target + .close { position: fixed; inset: 0; z-index: 1; background: var(--paper);
                         cursor: zoom-out; }
-.tokens:checked ~ .heads svg { overflow: visible; border: 0;
+.tokens:has(:checked) + .heads svg { overflow: visible; border: 0;
                      width: calc(var(--c) * 1px); height: calc(var(--r) * 1px);
                      margin: calc(var(--y) * 1px) calc((var(--w) - var(--x) - var(--c)) * 1px)
                              calc((var(--h) - var(--y) - var(--r)) * 1px) calc(var(--x) * 1px); }
@@ -102,11 +104,10 @@ constexpr std::string_view kCharts = R"css(
 .chart .grid { stroke: var(--line); }
 .chart .title { font-weight: 600; }
 .chart polyline { fill: none; stroke-width: 1.8; }
-.chart .logarithmic, .chart .switch:checked ~ .plain { display: none; }
-.chart .switch:checked ~ .logarithmic { display: block; }
-.chart .switch { position: absolute; right: 4.1rem; top: 0; margin: .25rem; }
-.chart .switch + label { position: absolute; right: 0; top: 0; font-size: .85rem;
-                         color: var(--soft); cursor: pointer; }
+.chart .logarithmic, .chart:has(:checked) .plain { display: none; }
+.chart:has(:checked) .logarithmic { display: block; }
+.switch { position: absolute; right: 0; top: 0; font-size: .85rem; color: var(--soft);
+          cursor: pointer; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1rem; margin-left: .8rem; }
 .legend svg { display: inline; vertical-align: middle; }
 #axis0:checked ~ * :is(.axis1, .axis2), #axis1:checked ~ * :is(.axis0, .axis2),
@@ -120,17 +121,15 @@ constexpr std::string_view kTurned =
 
 std::string variables(const Theme& t) {
   std::string s;
-  auto add = [&](const std::string& name, const Rgb& c) {
-    s += fmt::format(" --{}: {};", name, hex(c));
-  };
-  add("paper", t.paper);
-  add("ink", t.ink);
-  add("soft", t.soft);
-  add("line", t.line);
-  add("good", t.good);
-  add("bad", t.bad);
-  add("link", t.link);
-  for (size_t i = 0; i < t.series.size(); ++i) add(fmt::format("c{}", i), t.series[i]);
+  for (const auto& [name, color] : {std::pair{"paper", t.paper},
+                                    {"ink", t.ink},
+                                    {"soft", t.soft},
+                                    {"line", t.line},
+                                    {"good", t.good},
+                                    {"bad", t.bad},
+                                    {"link", t.link}})
+    s += fmt::format(" --{}: {};", name, hex(color));
+  for (size_t i = 0; i < t.series.size(); ++i) s += fmt::format(" --c{}: {};", i, hex(t.series[i]));
   return s;
 }
 

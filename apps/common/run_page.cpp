@@ -136,7 +136,7 @@ std::string results(const RunSummary& run, const RunPage& page) {
   std::erase_if(columns, [](const EpochMetric& m) { return m.metric == "lr"; });
   const bool trained = std::all_of(columns.begin(), columns.end(), is_training);
   if (!trained) std::erase_if(columns, is_training);
-  std::string s = "<div class=\"scroll\"><table>\n<tr><th></th>";
+  std::string s = "<div class=\"scroll\"><table class=\"results\">\n<tr><th></th>";
   for (const EpochMetric& m : columns)
     s += fmt::format("<th>{}</th>", escape_html(name_of(m, false)));
   s += "</tr>\n";

@@ -218,9 +218,7 @@ std::string scores(const Runs& runs) {
     }
     s += "</tr>\n";
   }
-  return table(s, "scores") +
-         "<p>Numbers are those of each run's best epoch or, where none was chosen, of its last "
-         "one. A run with a hold-out is tested once, with the weights of its best epoch.</p>\n";
+  return table(s, "scores");
 }
 
 // Those that are not the same in all runs; of a single one all.
@@ -274,11 +272,14 @@ std::string comparison_page(const std::vector<Run>& runs) {
                            "commands</h3>\n{}",
                            scores(group), curves(group), group.size() > 1 ? " that differ" : "",
                            settings(group), what_they_are(group))});
-  return html_page(
-      title,
-      fmt::format("<h1>{}</h1>\nCurves over {}{}", escape_html(title),
-                  axis_choice({"epochs", "time", "steps"}), sections_with_contents(sections)),
-      kGenerator);
+  return html_page(title,
+                   fmt::format("<h1>{}</h1>\n<p>Numbers are those of each run's best epoch, or of "
+                               "its last one if none was chosen. A run with a hold-out is tested "
+                               "once, at its end, with the weights of its best epoch.</p>\nCurves "
+                               "over {}{}",
+                               escape_html(title), axis_choice({"epochs", "time", "steps"}),
+                               sections_with_contents(sections)),
+                   kGenerator);
 }
 
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {

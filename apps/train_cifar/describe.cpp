@@ -36,46 +36,6 @@ std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
   return out;
 }
 
-// Of every layer, before and after training.
-std::vector<LayerMaps> layer_maps(const CifarTraining& t, const models::Heatmaps& now) {
-  std::vector<LayerMaps> out;
-  for (size_t i = 0; i < now.maps.size(); ++i) {
-    const Tensor &before = t.initial.maps[i].values, &after = now.maps[i].values;
-    out.push_back({.name = now.maps[i].title,
-                   .maps = after.size(0),
-                   .rows = after.size(1),
-                   .columns = after.size(2),
-                   .before = before.to_vector<float>(),
-                   .after = after.to_vector<float>(),
-                   .labels = now.maps[i].labels,
-                   .mean_label = now.maps[i].mean_label});
-  }
-  return out;
-}
-
-// The first test images with what the model makes of their patches.
-void add_pictures(ReportData& d, const CifarTraining& t) {
-  const data::Dataset<Sample>& set = t.evaluated_set();
-  const int64_t count = std::min(kPictures, set.size());
-  if (count == 0) return;
-  const models::PatchMaps found = t.patch_maps(count);
-  d.pictures_title = found.title;
-  d.pictures_caption = found.caption;
-  for (int64_t i = 0; i < count && !found.maps.empty(); ++i) {
-    const Sample sample = set.get(i);
-    PictureMaps p{
-        picture_of(sample, t.form), d.class_names.at(static_cast<size_t>(sample.label)), {}};
-    for (const models::PatchMap& m : found.maps)
-      p.shares.push_back({.name = m.title,
-                          .maps = m.values.size(1),
-                          .rows = m.values.size(2),
-                          .columns = m.values.size(3),
-                          .values = m.values[i].to_vector<float>(),
-                          .labels = m.labels});
-    d.pictures.push_back(std::move(p));
-  }
-}
-
 }  // namespace
 
 std::string describe_model(const ImageClassifier& model) {
@@ -122,15 +82,12 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
   d.patch = t.model.patch_size();
-  const models::Heatmaps now = t.heatmaps();
-  d.maps_title = now.title;
-  d.maps_caption = now.caption;
-  d.layers = layer_maps(t, now);
-  add_pictures(d, t);
+  d.before = t.initial;
+  d.after = t.heatmaps();
+  if (e.images > 0) d.patches = t.patch_maps(std::min(kPictures, e.images));
   d.confusion = e.confusion;
   for (size_t i = 0; i < std::min(kPredictions, static_cast<size_t>(e.images)); ++i)
     d.predictions.push_back(prediction(t, e, i));
-  if (!d.predictions.empty()) d.sample = d.predictions[0].picture;
   d.mistakes = worst(t, e);
   return d;
 }

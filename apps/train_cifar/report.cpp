@@ -9,7 +9,6 @@
 #include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/train_cifar/report_pictures.h"
-#include "tern/core/ops/ops.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -23,14 +22,6 @@ int64_t images_of(const ReportData& d, size_t label) {
   const size_t n = d.class_names.size();
   const auto row = d.confusion.begin() + static_cast<std::ptrdiff_t>(label * n);
   return std::accumulate(row, row + static_cast<std::ptrdiff_t>(n), int64_t{0});
-}
-
-models::Heatmaps layer_maps(const ReportData& d, std::vector<float> LayerMaps::*values) {
-  models::Heatmaps out{d.maps_title, d.maps_caption, {}};
-  for (const LayerMaps& w : d.layers)
-    out.maps.push_back(
-        {w.name, tensor(w.*values, {w.maps, w.rows, w.columns}), w.labels, w.mean_label});
-  return out;
 }
 
 // The greener for a larger share of right answers, the redder for one of wrong ones; at most half
@@ -149,8 +140,8 @@ std::string in_patches(const Picture& p, int64_t patch, int scale) {
 
 std::string patches(const ReportData& d) {
   constexpr int kScale = 6;  // screen pixels to a pixel
-  const Picture& p = d.sample;
-  if (p.pixels.empty() || d.patch == 0) return "";
+  if (d.predictions.empty() || d.patch == 0) return "";
+  const Picture& p = d.predictions[0].picture;
   const int64_t count = (p.height / d.patch) * (p.width / d.patch);
   return "<div class=\"row\">" +
          html_figure(html_image(to_bitmap(p), kScale, "sample image"),
@@ -186,9 +177,8 @@ std::string make_report(const ReportData& d) {
   if (d.tested) page.more_results = {tested};
   page.sections = {
       {"What the model sees", patches(d)},
-      {d.maps_title,
-       html_layer_maps(layer_maps(d, &LayerMaps::before), layer_maps(d, &LayerMaps::after))},
-      {d.pictures_title, picture_maps(d)},
+      {d.after.title, html_layer_maps(d.before, d.after)},
+      {d.patches.title, picture_maps(d)},
       {"Confusion matrix", confusion(d)},
       {"Predictions", predictions(d, d.predictions,
                                   d.shown + " with their true class and the three likeliest "

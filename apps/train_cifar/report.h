@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/apps/common/run_page.h"
+#include "tern/models/heatmaps.h"
 
 namespace tern::apps::train_cifar {
 
@@ -15,30 +16,6 @@ namespace tern::apps::train_cifar {
 struct Picture {
   int64_t height = 0, width = 0;
   std::vector<uint8_t> pixels;  ///< 3 * height * width
-};
-
-/// What a layer of the model shows (models/heatmaps.h), before and after training.
-struct LayerMaps {
-  std::string name;
-  int64_t maps = 1, rows = 0, columns = 0;
-  std::vector<float> before = {}, after = {};  ///< (maps, rows, columns)
-  std::vector<std::string> labels = {};        ///< of the maps, or none
-  std::string mean_label = {};                 ///< of their mean; empty: it is not shown
-};
-
-/// How much each patch of a picture counts, in several ways: "Layer 2", head by head.
-struct PatchShares {
-  std::string name;
-  int64_t maps = 1, rows = 0, columns = 0;
-  std::vector<float> values = {};        ///< (maps, rows, columns)
-  std::vector<std::string> labels = {};  ///< of the maps, or none
-};
-
-/// A picture with all its maps.
-struct PictureMaps {
-  Picture picture;
-  std::string caption;
-  std::vector<PatchShares> shares;
 };
 
 struct Prediction {
@@ -60,14 +37,11 @@ struct ReportData {
   std::optional<BestTested> tested;   ///< none before the end
   std::string shown = "Test images";  ///< what the images below are
   std::vector<std::string> class_names;
-  Picture sample;     ///< shown cut into patches
-  int64_t patch = 0;  ///< side of a patch in pixels; 0: the model sees none
-  std::string maps_title, maps_caption;
-  std::vector<LayerMaps> layers;
-  std::string pictures_title, pictures_caption;
-  std::vector<PictureMaps> pictures;
+  int64_t patch = 0;                         ///< side of a patch in pixels; 0: the model sees none
+  models::Heatmaps before = {}, after = {};  ///< training; may have no maps
+  models::PatchMaps patches = {};            ///< of the first images of `predictions`, likewise
   std::vector<int64_t> confusion;       ///< classes x classes, row: true class, column: prediction
-  std::vector<Prediction> predictions;  ///< some
+  std::vector<Prediction> predictions;  ///< some; the first one is also shown in patches
   std::vector<Prediction> mistakes;     ///< wrong answers that the model was sure of
 };
 

@@ -7,6 +7,7 @@
 
 #include "tern/apps/common/heatmap.h"
 #include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -22,56 +23,59 @@ Rgb reddened(double grey, double share) {
   return mix({g, g, g}, kRed, kMost * share);
 }
 
-std::vector<float> map_of(const PatchShares& s, int64_t map) {
-  const auto size = static_cast<std::ptrdiff_t>(s.rows * s.columns);
-  return {s.values.begin() + map * size, s.values.begin() + (map + 1) * size};
-}
-
 // "Layer 2, head 1: 0.3 % to 4 % a patch"
-std::string description(const PatchShares& s, int64_t map) {
-  const std::vector<float> values = map_of(s, map);
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  std::string text = s.name;
-  if (!s.labels.empty()) text += ", " + s.labels.at(static_cast<size_t>(map));
-  return text + fmt::format(": {:.3g} % to {:.3g} % a patch", 100 * *least, 100 * *most);
+std::string description(const models::PatchMap& m, int64_t map, const Tensor& shares) {
+  std::string text = m.title;
+  if (!m.labels.empty()) text += ", " + m.labels.at(static_cast<size_t>(map));
+  return text + fmt::format(": {:.3g} % to {:.3g} % a patch", 100 * min(shares).item(),
+                            100 * max(shares).item());
 }
 
-// One map as a picture that a click makes large. `number`: of the picture on the page.
-std::string overlay_image(const PictureMaps& p, size_t number, const PatchShares& s, int64_t map,
-                          int scale, double most) {
-  const Bitmap b = overlay(p.picture, map_of(s, map), s.rows, s.columns, most);
-  const std::string text = description(s, map);
-  return html_zoom(html_image(b, scale, text),
-                   fmt::format("picture{}-{}-{}", number, &s - p.shares.data(), map), text);
+const Prediction& pictured(const ReportData& d, int64_t image) {
+  return d.predictions.at(static_cast<size_t>(image));
+}
+
+// One map as a picture that a click makes large; below it its range, where there is room.
+std::string overlay_image(const ReportData& d, int64_t image, const models::PatchMap& m,
+                          int64_t map, double most, bool is_small) {
+  const Tensor shares = m.values[image][map];
+  const Bitmap b = overlay(pictured(d, image).picture, shares.to_vector<float>(), shares.size(0),
+                           shares.size(1), most);
+  const std::string text = description(m, map, shares);
+  const std::string id = fmt::format("picture{}-{}-{}", image, &m - d.patches.maps.data(), map);
+  const std::string picture = html_zoom(html_image(b, is_small ? kSmall : kLarge, text), id, text);
+  return is_small ? picture : html_figure(picture, text);
 }
 
 // A line a layer, its maps across.
-std::string table(const PictureMaps& p, size_t number, double most) {
+std::string table(const ReportData& d, int64_t image, double most) {
   std::string s = "<div class=\"heads\"><table>\n";
   const std::vector<std::string>* heading = nullptr;
-  for (const PatchShares& shares : p.shares) {
-    if (shares.labels.empty()) continue;
-    if (!heading || *heading != shares.labels) {
-      heading = &shares.labels;
+  for (const models::PatchMap& m : d.patches.maps) {
+    if (m.labels.empty()) continue;
+    if (!heading || *heading != m.labels) {
+      heading = &m.labels;
       s += "<tr><th></th>";
       for (const std::string& label : *heading) s += fmt::format("<th>{}</th>", escape_html(label));
       s += "</tr>\n";
     }
-    s += fmt::format("<tr><th>{}</th>\n", escape_html(shares.name));
-    for (int64_t i = 0; i < shares.maps; ++i)
-      s += fmt::format("<td>{}</td>\n", overlay_image(p, number, shares, i, kSmall, most));
+    s += fmt::format("<tr><th>{}</th>\n", escape_html(m.title));
+    for (int64_t i = 0; i < m.values.size(1); ++i)
+      s += fmt::format("<td>{}</td>\n", overlay_image(d, image, m, i, most, true));
     s += "</tr>\n";
   }
   return heading ? s + "</table></div>\n" : "";
 }
 
-std::string picture_section(const PictureMaps& p, size_t number, double most) {
-  std::string s = "<div class=\"row\">\n" +
-                  html_figure(html_image(to_bitmap(p.picture), kLarge, p.caption), p.caption);
-  for (const PatchShares& shares : p.shares)
-    for (int64_t i = 0; shares.labels.empty() && i < shares.maps; ++i)
-      s += html_figure(overlay_image(p, number, shares, i, kLarge, most), description(shares, i));
-  return s + table(p, number, most) + "</div>\n";
+std::string picture_section(const ReportData& d, int64_t image, double most) {
+  const Prediction& p = pictured(d, image);
+  const std::string& name = d.class_names.at(static_cast<size_t>(p.label));
+  std::string s =
+      "<div class=\"row\">\n" + html_figure(html_image(to_bitmap(p.picture), kLarge, name), name);
+  for (const models::PatchMap& m : d.patches.maps)
+    for (int64_t i = 0; m.labels.empty() && i < m.values.size(1); ++i)
+      s += overlay_image(d, image, m, i, most, false);
+  return s + table(d, image, most) + "</div>\n";
 }
 
 }  // namespace
@@ -107,15 +111,11 @@ Bitmap overlay(const Picture& p, const std::vector<float>& values, int64_t rows,
 }
 
 std::string picture_maps(const ReportData& d) {
-  if (d.pictures.empty()) return "";
-  size_t patches = 1;
-  double most = 0;
-  for (const PictureMaps& p : d.pictures)
-    for (const PatchShares& s : p.shares) {
-      patches = static_cast<size_t>(s.rows * s.columns);
-      for (const float v : s.values) most = std::max(most, static_cast<double>(v));
-    }
-  most = std::max(most, kLeastReddest / static_cast<double>(patches));
+  if (d.patches.maps.empty()) return "";
+  const Tensor& any = d.patches.maps[0].values;
+  const int64_t patches = any.size(2) * any.size(3);
+  double most = kLeastReddest / static_cast<double>(patches);
+  for (const models::PatchMap& m : d.patches.maps) most = std::max(most, max(m.values).item());
   const PatchScale scale{1 / static_cast<double>(patches), most};
   BarTicks ticks;
   for (const double share : {0.0, 0.1, 0.3, 0.6, 1.0}) {
@@ -126,10 +126,10 @@ std::string picture_maps(const ReportData& d) {
   std::string s = fmt::format(
       "<p>{} {} in grey. Red is what a patch has above {:.3g} %, an even share of {} patches. All "
       "pictures have this scale; a click on one makes it large.</p>\n{}",
-      escape_html(d.pictures_caption), d.shown, 100 * scale.even, patches,
+      escape_html(d.patches.caption), d.shown, 100 * scale.even, patches,
       color_bar(
           ticks, [](double t) { return reddened(kMiddleGrey, t); }, false));
-  for (size_t i = 0; i < d.pictures.size(); ++i) s += picture_section(d.pictures[i], i + 1, most);
+  for (int64_t i = 0; i < any.size(0); ++i) s += picture_section(d, i, most);
   return s;
 }
 

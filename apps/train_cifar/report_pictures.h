@@ -23,7 +23,7 @@ struct PatchScale {
 Bitmap overlay(const Picture& picture, const std::vector<float>& values, int64_t rows,
                int64_t columns, double most = 0);
 
-/// The report's section on `data.pictures`, without a heading; nothing if there are none. All maps
+/// The report's section on `data.patches`, without a heading; nothing if there are none. All maps
 /// have one scale.
 std::string picture_maps(const ReportData& data);
 

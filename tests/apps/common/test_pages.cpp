@@ -124,7 +124,9 @@ TEST_CASE("chart: a switch to a logarithmic axis where there is something above 
   CHECK(count(chart, "<svg class=\"plain\"") == 1);
   CHECK(count(chart, "<svg class=\"logarithmic\"") == 1);
   CHECK(count(chart, "type=\"checkbox\"") == 1);
-  CHECK(contains(chart, "id=\"logLoss-20-28a-29\"><label for=\"logLoss-20-28a-29\">"));
+  CHECK(contains(chart, "<label class=\"switch\"><input type=\"checkbox\">log scale</label>"));
+  CHECK(contains(page_style(), ".chart:has(:checked) .plain { display: none; }"));
+  CHECK(contains(page_style(), ".chart:has(:checked) .logarithmic { display: block; }"));
   // On the logarithmic sheet 0 is left out, and equal factors are equal distances.
   const std::string logs = chart.substr(chart.find("logarithmic"));
   CHECK(count(logs, "<circle") == 3);

@@ -8,6 +8,7 @@
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/report_pictures.h"
+#include "tern/core/ops/ops.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/vit.h"
 
@@ -41,24 +42,20 @@ models::VitOptions small_vit() {
 
 TEST_CASE("train_cifar report: attention of every head and the rollout over test images") {
   const ReportData d = trained<models::Vit>(small_vit());
-  REQUIRE(d.pictures.size() == 4);
-  for (size_t i = 0; i < 4; ++i) {
-    CHECK(d.pictures[i].picture.pixels == d.predictions[i].picture.pixels);
-    CHECK(d.pictures[i].caption == d.class_names[static_cast<size_t>(d.predictions[i].label)]);
-    REQUIRE(d.pictures[i].shares.size() == 3);
-    const PatchShares &rollout = d.pictures[i].shares[0], &last = d.pictures[i].shares[2];
-    CHECK(rollout.name == "Rollout");
-    CHECK(rollout.labels.empty());
-    CHECK(rollout.values.size() == 16);
-    CHECK(last.name == "Layer 2");
-    CHECK(last.labels == std::vector<std::string>{"head 1", "head 2"});
-    CHECK(last.values.size() == 32);
-    float sum = 0;
-    for (float v : rollout.values) sum += v;
-    CHECK(sum > 0);
-    CHECK(sum < 1);  // the rest is the class token's own
+  REQUIRE(d.patches.maps.size() == 3);
+  const models::PatchMap &rollout = d.patches.maps[0], &last = d.patches.maps[2];
+  CHECK(rollout.title == "Rollout");
+  CHECK(rollout.labels.empty());
+  CHECK(rollout.values.shape() == Shape{4, 1, 4, 4});
+  CHECK(last.title == "Layer 2");
+  CHECK(last.labels == std::vector<std::string>{"head 1", "head 2"});
+  CHECK(last.values.shape() == Shape{4, 2, 4, 4});
+  for (int64_t i = 0; i < 4; ++i) {
+    const double of_patches = sum(rollout.values[i]).item();
+    CHECK(of_patches > 0);
+    CHECK(of_patches < 1);  // the rest is the class token's own
   }
-  CHECK(d.pictures[0].shares[1].values != d.pictures[1].shares[1].values);
+  CHECK(last.values[0].to_vector<float>() != last.values[1].to_vector<float>());
   const std::string page = make_report(d);
   CHECK(page.find("<h2 id=\"attention\">Attention</h2>") != page.npos);
   CHECK(count(page, "<th>head 2</th>") == 4);
@@ -91,7 +88,8 @@ TEST_CASE("train_cifar report: maps are called heads only where they are") {
   CHECK(heads.find("Test images in grey") == heads.npos);
 
   ReportData d;
-  d.layers = {{.name = "L", .maps = 2, .rows = 1, .columns = 1, .before = {1, 2}, .after = {3, 4}}};
+  d.before.maps = {{"L", ones({2, 1, 1})}};
+  d.after.maps = {{"L", zeros({2, 1, 1})}};
   CHECK(count(make_report(d), "<figcaption>before training</figcaption>") == 2);
 }
 
@@ -162,7 +160,8 @@ TEST_CASE("train_cifar report: an overlay is red where a patch has more than an 
 
 TEST_CASE("train_cifar report: patches are told apart by lines of the page's colour") {
   ReportData d;
-  d.sample = {8, 8, std::vector<uint8_t>(3 * 64, 50)};
+  d.class_names = {"one"};
+  d.predictions = {{{8, 8, std::vector<uint8_t>(3 * 64, 50)}, 0, {1}}};
   d.patch = 4;
   const std::string page = make_report(d);
   CHECK(page.find("<path class=\"cut\" stroke-width=\"6\" d=\"M24 0v48M0 24h48\"/>") != page.npos);

@@ -493,8 +493,9 @@ TEST_CASE("train_cifar: any classifier trains, and the report shows what it tell
   CifarTraining g(o, tiny_data(), make_model(o));
   for (int i = 0; i < 4; ++i) step(g);
   const ReportData data = report_data(g, facts, tiny_data().class_names);
-  REQUIRE(data.layers.size() == 3);
-  CHECK(data.layers[0].before != data.layers[0].after);
+  REQUIRE(data.after.maps.size() == 3);
+  CHECK(data.before.maps[0].values.to_vector<float>() !=
+        data.after.maps[0].values.to_vector<float>());
   CHECK(data.patch == 4);
   CHECK(make_report(data).find("Spatial weights") != std::string::npos);
   CHECK_THROWS_WITH_AS(find_classifier("vgg"), doctest::Contains("there are gmlp-4m"), Error);
