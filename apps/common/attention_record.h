@@ -20,16 +20,15 @@ void record_attention(AttentionSentence& sentence, const std::string& group, int
                       const Tensor& weights, const std::vector<std::string>& rows,
                       const std::vector<std::string>& columns);
 
-/// The heads' mean of every layer, first layer first; of layers with one head that. Titles say
-/// which it is: "Decoder, layer 2, mean of its heads".
+/// The mean of the heads of each layer, in the order of layers; a single head as it is. Titles say
+/// which layer: "Decoder, layer 2, mean of its heads".
 std::vector<AttentionMatrix> layer_means(const AttentionGroup& group);
 
-/// The mean of matrices of one size, with the tokens of the first and no title. REQUIRES: there is
-/// one.
+/// The mean of matrices of one size, with the tokens of the first and no title. REQUIRES: at least
+/// one matrix.
 AttentionMatrix mean_of(const std::vector<AttentionMatrix>& matrices);
 
-/// These means of the groups, for a terminal (attention_text), below the source and what was made
-/// of it.
+/// The source, the translation, and the layers' means of these groups, for a terminal.
 std::string attention_means_text(const AttentionSentence& sentence,
                                  const std::vector<AttentionGroup>& groups, int width, bool colour);
 
@@ -40,7 +39,7 @@ std::string attention_means_text(const AttentionSentence& sentence,
 /// Error: another ending.
 void write_attention(const std::string& path, const std::string& title,
                      const std::vector<AttentionSentence>& sentences);
-/// Throws the Error of another ending: to be asked before anything is computed.
+/// Error if the ending is another one. Call it before anything is computed.
 void check_attention_path(const std::string& path);
 
 }  // namespace tern::apps

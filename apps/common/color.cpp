@@ -8,7 +8,12 @@
 namespace tern::apps {
 namespace {
 
-constexpr Rgb kWhite = {255, 255, 255}, kGrey = {160, 160, 160};
+constexpr Rgb rgb(uint32_t code) {
+  return {static_cast<uint8_t>(code >> 16), static_cast<uint8_t>(code >> 8 & 255),
+          static_cast<uint8_t>(code & 255)};
+}
+
+constexpr Rgb kWhite = rgb(0xffffff), kGrey = rgb(0xa0a0a0);
 
 double linear(uint8_t channel) {
   const double v = channel / 255.0;
@@ -21,33 +26,25 @@ double luminance(const Rgb& c) {
 
 }  // namespace
 
-const Theme kLightTheme = {.paper = {255, 255, 255},
-                           .ink = {34, 34, 34},
-                           .soft = {85, 85, 85},
-                           .line = {221, 221, 221},
-                           .good = {26, 127, 55},
-                           .bad = {193, 18, 31},
-                           .link = {9, 88, 174},
-                           .series = {{{11, 107, 203},
-                                       {200, 50, 75},
-                                       {46, 125, 50},
-                                       {138, 79, 190},
-                                       {166, 88, 0},
-                                       {0, 121, 140}}}};
+const Theme kLightTheme = {.paper = rgb(0xffffff),
+                           .ink = rgb(0x222222),
+                           .soft = rgb(0x555555),
+                           .line = rgb(0xdddddd),
+                           .good = rgb(0x1a7f37),
+                           .bad = rgb(0xc1121f),
+                           .link = rgb(0x0958ae),
+                           .series = {rgb(0x0b6bcb), rgb(0xc8324b), rgb(0x2e7d32), rgb(0x8a4fbe),
+                                      rgb(0xa65800), rgb(0x00798c)}};
 
-const Theme kDarkTheme = {.paper = {20, 23, 27},
-                          .ink = {230, 230, 230},
-                          .soft = {172, 180, 188},
-                          .line = {56, 63, 70},
-                          .good = {76, 194, 107},
-                          .bad = {255, 123, 114},
-                          .link = {122, 184, 255},
-                          .series = {{{90, 169, 245},
-                                      {255, 138, 151},
-                                      {102, 194, 107},
-                                      {195, 155, 240},
-                                      {240, 160, 60},
-                                      {63, 193, 208}}}};
+const Theme kDarkTheme = {.paper = rgb(0x14171b),
+                          .ink = rgb(0xe6e6e6),
+                          .soft = rgb(0xacb4bc),
+                          .line = rgb(0x383f46),
+                          .good = rgb(0x4cc26b),
+                          .bad = rgb(0xff7b72),
+                          .link = rgb(0x7ab8ff),
+                          .series = {rgb(0x5aa9f5), rgb(0xff8a97), rgb(0x66c26b), rgb(0xc39bf0),
+                                     rgb(0xf0a03c), rgb(0x3fc1d0)}};
 
 std::string hex(const Rgb& c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
 
@@ -65,22 +62,16 @@ double contrast(const Rgb& a, const Rgb& b) {
 
 Rgb diverging_color(double value) {
   if (std::isnan(value)) return kGrey;
-  constexpr Rgb kBlue = {33, 102, 172}, kRed = {178, 24, 43};
+  constexpr Rgb kBlue = rgb(0x2166ac), kRed = rgb(0xb2182b);
   return mix(kWhite, value < 0 ? kBlue : kRed, std::abs(value));
 }
 
 Rgb weight_color(double shade) {
   if (std::isnan(shade)) return kGrey;
   // The sequential scheme Blues of ColorBrewer (https://colorbrewer2.org), from white.
-  constexpr std::array<Rgb, 9> kBlues = {{{255, 255, 255},
-                                          {222, 235, 247},
-                                          {198, 219, 239},
-                                          {158, 202, 225},
-                                          {107, 174, 214},
-                                          {66, 146, 198},
-                                          {33, 113, 181},
-                                          {8, 81, 156},
-                                          {8, 48, 107}}};
+  constexpr std::array<Rgb, 9> kBlues = {rgb(0xffffff), rgb(0xdeebf7), rgb(0xc6dbef),
+                                         rgb(0x9ecae1), rgb(0x6baed6), rgb(0x4292c6),
+                                         rgb(0x2171b5), rgb(0x08519c), rgb(0x08306b)};
   const double at = std::clamp(shade, 0.0, 1.0) * static_cast<double>(kBlues.size() - 1);
   const size_t k = std::min(static_cast<size_t>(at), kBlues.size() - 2);
   return mix(kBlues[k], kBlues[k + 1], at - static_cast<double>(k));

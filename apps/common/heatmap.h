@@ -1,5 +1,6 @@
 // Matrices as pictures, with the names of their rows and columns, and the scales of their colours.
-// They are drawn as for white paper; the style sheet turns them where the page is dark.
+// They are drawn for white paper; in dark mode the style sheet of pages (class "turned") inverts
+// their lightness and keeps their hues.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,14 @@ namespace tern::apps {
 struct MatrixStyle {
   std::string title = {};                 ///< above it
   std::string description = {};           ///< for those who cannot see it
-  std::vector<std::string> columns = {};  ///< names across; none: numbers from 0 at some
-  std::vector<std::string> rows = {};     ///< names down; likewise
+  std::vector<std::string> columns = {};  ///< names; none: some columns have their numbers, from 0
+  std::vector<std::string> rows = {};     ///< likewise
   int cell = 18, row_height = 0;          ///< pixels a column and a row; 0: as a column
   /// The text that hovering over a cell shows; none: the cells are one image.
   std::function<std::string(int64_t row, int64_t column)> hover = {};
-  int thumbnail = 0;  ///< pixels of the cells' longer side, for html_zoom: names show there alone
+  /// For html_zoom: the cells alone, their longer side of so many pixels; names and title appear
+  /// with the large picture. 0: no thumbnail.
+  int thumbnail = 0;
 };
 
 /// An <svg> element and its size in pixels.
@@ -34,7 +37,7 @@ struct Drawing {
 /// A pixel of `cells` is an element of the matrix.
 Drawing draw_matrix(const Bitmap& cells, const MatrixStyle& style);
 
-/// The matrix (row-major) with a colour an element.
+/// One pixel for each element of a matrix (row-major).
 Bitmap color_cells(const std::vector<float>& values, int64_t rows, int64_t columns,
                    const std::function<Rgb(float)>& color);
 
@@ -42,15 +45,15 @@ Bitmap color_cells(const std::vector<float>& values, int64_t rows, int64_t colum
 std::string html_heatmap(const std::vector<float>& values, int64_t rows, int64_t columns,
                          double limit, int cell, const std::string& description);
 
-/// The maps of each layer before and after training, in one scale a layer.
+/// The maps of each layer before and after training. Each layer has one scale.
 std::string html_layer_maps(const models::Heatmaps& before, const models::Heatmaps& after);
 
-/// Where a colour bar says what: a place in [0, 1], and the text.
+/// The labels of a colour bar: a place in [0, 1], and the text.
 using BarTicks = std::vector<std::pair<double, std::string>>;
-/// A bar of the colours that `color` gives for t from 0 to 1; `turned`: in dark mode, too.
+/// A bar of the colours that `color` gives for t from 0 to 1. `turned`: inverted in dark mode.
 std::string color_bar(const BarTicks& ticks, const std::function<Rgb(double t)>& color,
                       bool turned = true);
-/// That of html_heatmap.
+/// The bar of html_heatmap.
 std::string heatmap_bar(double limit);
 
 }  // namespace tern::apps

@@ -108,6 +108,7 @@ constexpr std::string_view kCharts = R"css(
 .chart:has(:checked) .logarithmic { display: block; }
 .switch { position: absolute; right: 0; top: 0; font-size: .85rem; color: var(--soft);
           cursor: pointer; }
+.switch input { margin: 0 .35rem 0 0; vertical-align: middle; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1rem; margin-left: .8rem; }
 .legend svg { display: inline; vertical-align: middle; }
 #axis0:checked ~ * :is(.axis1, .axis2), #axis1:checked ~ * :is(.axis0, .axis2),

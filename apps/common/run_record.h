@@ -11,7 +11,7 @@
 
 namespace tern::apps {
 
-/// One start of the program: for a new run, or to resume it.
+/// A start of the program: of the run, or to resume it.
 struct RunStart {
   std::string command;  ///< as a shell takes it
   std::string version;  ///< of tern
@@ -42,8 +42,8 @@ SettingTexts settings_of(const std::string& json);
 /// damaged.
 std::optional<RunRecord> load_run_record(const train::RunFolder& folder);
 
-/// Writes down that the loop's run is started, or goes on; a finished one stays as it is. Gives the
-/// record. `settings` is the run's configuration as JSON.
+/// Adds this start of the program to the record, unless the run is finished, and gives the record.
+/// `settings` is the run's configuration as JSON.
 RunRecord record_start(const train::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings);
 

@@ -36,8 +36,8 @@ std::string generalisation(const NtmReport& r) {
       r.lengths.empty() ? 0 : r.lengths[0].sequences);
   return text +
          chart_grid({line_chart(ngrams ? std::vector{bits, best} : std::vector{bits},
-                                options("Bits of a sequence")),
-                     line_chart({wrong}, options("Wrong bits of a sequence")),
+                                options("Bits per sequence")),
+                     line_chart({wrong}, options("Wrong bits per sequence")),
                      line_chart({perfect}, options("Sequences without an error", true))}) +
          "<details><summary>Every length</summary><pre>" +
          escape_html(length_table(r.task, r.lengths)) + "</pre></details>\n";

@@ -11,7 +11,7 @@
 
 namespace tern::apps::ntm {
 
-/// A row of numbers a step, as a picture shows them: time runs across.
+/// Numbers of each step, as a picture shows them: time runs across.
 struct Strip {
   std::string title;
   int64_t steps = 0, rows = 0;
@@ -43,8 +43,8 @@ Episode observe(const SequenceModel& model, const data::SequenceTask& task, int6
 AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
                                   int64_t length, uint64_t seed);
 
-/// A strip as a picture: with `signed_colours` numbers from -1 (blue) to 1 (red), else weightings,
-/// the darker the larger.
+/// A strip as a picture: with `signed_colours` numbers from -1 (blue) to 1 (red), else weightings
+/// in the colours of attention.
 Bitmap strip_bitmap(const Strip& strip, bool signed_colours);
 
 struct NtmReport {

@@ -294,7 +294,7 @@ Program tern_program(ReportFlags& f) {
     s.texts("runs", f.runs, "DIR", "folders of runs, of any of the training programs")
         .flag("runs")
         .must_be_given();
-    s.text("out", f.out, "FILE", "the page; one of its own from before is replaced");
+    s.text("out", f.out, "FILE", "the page; an earlier page of tern report is replaced");
   };
   const auto check_flags = [&f](const Given&) {
     check(!f.runs.empty(), "tern report: give the folders of runs");
@@ -305,15 +305,16 @@ Program tern_program(ReportFlags& f) {
     train::say("report " + f.out);
     return 0;
   };
-  return {"tern",
-          "Looks at runs that the training programs have left. `tern report A B C` sets them side "
-          "by side on one page.",
-          {{.name = "report",
-            .about = "writes a page that compares runs: their curves over each other, the settings "
-                     "that differ, and what they reached",
-            .settings = settings,
-            .check = check_flags,
-            .run = run}}};
+  return {
+      "tern",
+      "Compares runs of the training programs. `tern report A B C` sets them side by side on one "
+      "page.",
+      {{.name = "report",
+        .about = "writes a page that compares runs: what they reached, their curves over each "
+                 "other, and the settings that differ",
+        .settings = settings,
+        .check = check_flags,
+        .run = run}}};
 }
 
 }  // namespace tern::apps::program

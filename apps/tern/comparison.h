@@ -9,11 +9,12 @@
 
 namespace tern::apps::program {
 
-/// The page as text: what each run is, curves of what at least two of them (or the only one) have
-/// measured, a table of the settings that differ, and the numbers of the last and the best epochs.
+/// The page as text, in a section for each program and data: what every run reached in its best
+/// epoch and on its test set, curves of what at least two of them (or the only one) have measured,
+/// the settings that differ, and how the runs were started.
 std::string comparison_page(const std::vector<Run>& runs);
 
-/// Writes it, whole or not at all. Error if the file is there and no such page.
+/// Writes the page, whole or not at all. Error if the file exists and is no such page.
 void write_comparison(const std::string& path, const std::vector<Run>& runs);
 
 /// The flags of `tern report`, and the program.

@@ -13,7 +13,8 @@ namespace tern::apps::train_cifar {
 namespace {
 
 constexpr int kLarge = 5, kSmall = 3;  // screen pixels to a pixel
-constexpr double kLeastReddest = 4;    // even shares: what is about even stays about grey
+// The reddest is at least so many even shares: a head that looks everywhere stays grey.
+constexpr double kLeastReddest = 4;
 
 // A grey, the redder the nearer `share` is to 1.
 Rgb reddened(double grey, double share) {
@@ -23,11 +24,11 @@ Rgb reddened(double grey, double share) {
   return mix({g, g, g}, kRed, kMost * share);
 }
 
-// "Layer 2, head 1: 0.3 % to 4 % a patch"
+// "Layer 2, head 1: 0.3 % to 4 % per patch"
 std::string description(const models::PatchMap& m, int64_t map, const Tensor& shares) {
   std::string text = m.title;
   if (!m.labels.empty()) text += ", " + m.labels.at(static_cast<size_t>(map));
-  return text + fmt::format(": {:.3g} % to {:.3g} % a patch", 100 * min(shares).item(),
+  return text + fmt::format(": {:.3g} % to {:.3g} % per patch", 100 * min(shares).item(),
                             100 * max(shares).item());
 }
 

@@ -10,8 +10,8 @@ namespace tern::apps::train_cifar {
 
 Bitmap to_bitmap(const Picture& picture);
 
-/// What the red of overlays means: none at `even` or less, the most at `most`, and between them by
-/// the square root, so that small differences are seen.
+/// How red a patch is in overlays: not at all up to `even`, fully at `most`, and between them by
+/// the square root, so that small differences are visible.
 struct PatchScale {
   double even = 0;  ///< 1 / N, what each of N patches has if none counts more than another
   double most = 0;
