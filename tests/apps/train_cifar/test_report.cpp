@@ -97,6 +97,9 @@ TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on th
   ReportData d;
   for (int i = 0; i < 20; ++i) d.class_names.push_back(std::to_string(i));
   for (int64_t i = 0; i < 400; ++i) d.confusion.push_back(i % 21 == 0 ? 9 * i : i % 20 * (i / 20));
+  d.confusion[0] = 5;  // the only one of its row: all right
+  std::fill(d.confusion.begin() + 20, d.confusion.begin() + 40, 0);
+  d.confusion[22] = 7;  // all wrong
   const std::string page = make_report(d);
   const std::regex cell("class=\"share (hit|miss)\" style=\"--share:([0-9.]+)%\"");
   size_t cells = 0;
