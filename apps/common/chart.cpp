@@ -287,14 +287,14 @@ std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& o
   return s + "</figure>\n";
 }
 
-std::string axis_choice(const std::vector<std::string>& labels) {
+std::string axis_choice(const std::vector<std::string>& labels, size_t chosen) {
   check(labels.size() == kMostAxes, "axis_choice: {} labels", labels.size());
   std::string s;
   for (size_t i = 0; i < labels.size(); ++i)
     s += fmt::format(
         "<input type=\"radio\" name=\"axis\" id=\"axis{0}\"{1}><label "
         "for=\"axis{0}\">{2}</label>\n",
-        i, i == 0 ? " checked" : "", escape_html(labels[i]));
+        i, i == chosen ? " checked" : "", escape_html(labels[i]));
   return s;
 }
 

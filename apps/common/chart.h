@@ -36,8 +36,8 @@ struct ChartAxis {
 /// A chart with a sheet for each axis, of which axis_choice() shows one. REQUIRES: each axis has
 /// the same series.
 std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& options);
-/// Radio buttons that choose the axis of all charts behind them on the page.
-std::string axis_choice(const std::vector<std::string>& labels);
+/// Radio buttons that choose the axis of all charts behind them on the page; `chosen` at first.
+std::string axis_choice(const std::vector<std::string>& labels, size_t chosen = 0);
 
 /// Charts beside each other, in as many columns as there is room for and as leave none alone in the
 /// last row. Empty texts are left out.

@@ -115,8 +115,8 @@ constexpr std::string_view kCharts = R"css(
 #axis2:checked ~ * :is(.axis0, .axis1) { display: none !important; }
 )css";
 
-// Pictures that are drawn on white for light and dark paper turn light and dark in dark mode: white
-// becomes darker than the paper, which shows in its place, and hues stay.
+// Pictures are drawn for white paper. In dark mode their lightness is inverted and their hues stay:
+// white becomes darker than the page, whose colour shows in its place.
 constexpr std::string_view kTurned =
     ".turned { filter: invert(.92) hue-rotate(180deg); mix-blend-mode: lighten;";
 
@@ -139,7 +139,7 @@ std::string variables(const Theme& t) {
 std::string page_style() {
   std::string s = fmt::format(
       "\n:root {{ color-scheme: light dark;{} }}\n"
-      "@media (prefers-color-scheme: dark) {{\n:root {{{} }}\n{}{} }}\n}}",
+      "@media screen and (prefers-color-scheme: dark) {{\n:root {{{} }}\n{}{} }}\n}}",
       variables(kLightTheme), variables(kDarkTheme), kTurned, variables(kLightTheme));
   s += kText;
   s += kPictures;

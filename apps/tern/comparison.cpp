@@ -51,27 +51,32 @@ TimeUnit time_unit(const Runs& runs) {
   return longest > kMost ? TimeUnit{"minutes", 60} : TimeUnit{"seconds", 1};
 }
 
-// Where the ends of epochs lie on the axis, from the start of the run on.
+// Where the ends of epochs lie on the axis, from the start of the run on; NaN where a log of an
+// earlier version has no steps.
 std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) {
   std::vector<double> ends = {0};
   double seconds = 0;
   for (const train::EpochRecord& e : run.log.epochs) {
     seconds += e.seconds;
-    ends.push_back(axis == Axis::epochs  ? static_cast<double>(e.epoch)
-                   : axis == Axis::steps ? static_cast<double>(e.steps)
-                                         : seconds / unit.seconds);
+    ends.push_back(axis == Axis::epochs ? static_cast<double>(e.epoch)
+                   : axis == Axis::time ? seconds / unit.seconds
+                   : e.steps > 0        ? static_cast<double>(e.steps)
+                                        : kNaN);
   }
   return ends;
 }
 
-// Where a step lies, if epochs pass evenly; NaN behind the last epoch that is closed.
+// Where a step lies, if epochs pass evenly and the one that is not closed as the one before it; NaN
+// if none is closed.
 double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
   const std::vector<train::EpochRecord>& epochs = run.log.epochs;
-  const auto at = std::find_if(epochs.begin(), epochs.end(),
-                               [&](const train::EpochRecord& e) { return e.steps >= step; });
-  if (at == epochs.end()) return kNaN;
+  auto at = std::find_if(epochs.begin(), epochs.end(),
+                         [&](const train::EpochRecord& e) { return e.steps >= step; });
+  if (epochs.empty()) return kNaN;
+  if (at == epochs.end()) --at;
   const auto i = static_cast<size_t>(at - epochs.begin());
   const int64_t before = i == 0 ? 0 : epochs[i - 1].steps;
+  if (at->steps <= before) return kNaN;
   return ends[i] + (ends[i + 1] - ends[i]) * static_cast<double>(step - before) /
                        static_cast<double>(at->steps - before);
 }
@@ -265,6 +270,9 @@ std::string comparison_page(const std::vector<Run>& runs) {
     if (at == groups.end()) at = groups.insert(at, {name, {}});
     at->second.push_back(&run);
   }
+  const bool closed =
+      std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.log.epochs.empty(); });
+  const size_t chosen = closed ? 0 : 2;  // in their first epoch runs have steps alone
   std::vector<Section> sections;
   for (const auto& [name, group] : groups)
     sections.push_back(
@@ -277,7 +285,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
                                "its last one if none was chosen. A run with a hold-out is tested "
                                "once, at its end, with the weights of its best epoch.</p>\nCurves "
                                "over {}{}",
-                               escape_html(title), axis_choice({"epochs", "time", "steps"}),
+                               escape_html(title), axis_choice({"epochs", "time", "steps"}, chosen),
                                sections_with_contents(sections)),
                    kGenerator);
 }

@@ -100,7 +100,7 @@ TEST_CASE("pages: text and lines can be told from light and dark paper") {
     for (const Rgb& line : t->series) CHECK(contrast(line, t->paper) >= 4.5);
   }
   const std::string style = page_style();
-  CHECK(contains(style, "@media (prefers-color-scheme: dark)"));
+  CHECK(contains(style, "@media screen and (prefers-color-scheme: dark)"));
   CHECK(contains(style, "--paper: #ffffff"));
   CHECK(contains(style, "--paper: #14171b"));
   CHECK(contains(style, "color-scheme: light dark"));

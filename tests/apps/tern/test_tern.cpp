@@ -151,6 +151,24 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
   CHECK(last("axis1") == "<title>a 0.1: ");  // minutes
   CHECK(last("axis2").starts_with("<title>a 1: "));
   CHECK(contains(loss, ">minutes</text>"));
+  CHECK_FALSE(contains(page, "id=\"axis2\" checked"));
+
+  // At work in its second epoch: that passes as the first one did.
+  std::string log = read_file(make_run(dir / "b", 1, "valid_loss", "") + "/log.jsonl");
+  log += train::log_line(train::StepRecord{15, 1, 0.1, 2}) + "\n";
+  write_file(dir / "b/log.jsonl", log);
+  CHECK(contains(comparison_page(load_runs({dir / "b"})), "<title>b 1.5: 1<"));
+  // In its first one it has steps alone.
+  write_file(dir / "b/log.jsonl", train::log_line(train::StepRecord{5, 1, 0.1, 2}) + "\n");
+  const std::string first = comparison_page(load_runs({dir / "b"}));
+  CHECK(contains(first, "id=\"axis2\" checked"));
+  CHECK(contains(first, "<title>b 5: 1<"));
+  // Logs of earlier versions have no steps.
+  write_file(dir / "b/log.jsonl",
+             "{\"epoch\":1,\"train_loss\":2,\"images_per_s\":1,\"lr\":0.1,\"seconds\":60}\n");
+  const std::string old = comparison_page(load_runs({dir / "b"}));
+  CHECK(count(old, "<title>b 1: 2<") == 2);  // over epochs, plain and logarithmic
+  CHECK_FALSE(contains(old, "<title>b 0: "));
   CHECK(contains(loss, "<title>a 3: "));
 }
 
