@@ -52,6 +52,7 @@
 #include "tern/data/images/image.h"
 #include "tern/data/images/image_loader.h"
 #include "tern/data/images/image_ops.h"
+#include "tern/data/images/labelled_pictures.h"
 #include "tern/data/images/mnist.h"
 #include "tern/data/images/picture.h"
 #include "tern/data/images/picture_folder.h"

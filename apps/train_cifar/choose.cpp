@@ -45,7 +45,7 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
   if (const auto run = run_of_weights(o.init)) return run->form.side;
   const int64_t own = find_classifier(o.model).side;
   if (own > data::kImageSide || !o.init.empty()) return own;
-  o.form.side = kind.empty() ? data::kImageSide : usual_side(o.data, kind);
+  o.form.side = kind.empty() ? data::kImageSide : data::usual_side(o.data, kind);
   if (!can_be_made(o)) o.form.side += 4;  // of 28 patches of 8
   return o.form.side;
 }
@@ -59,7 +59,7 @@ ImageClassifier make_untrained(TrainOptions o) {
 }
 
 void choose_model(TrainOptions& o, const GivenKeys& given) {
-  const std::string kind = o.data.empty() ? "" : kind_of_pictures(o.data);
+  const std::string kind = o.data.empty() ? "" : data::labelled_kind(o.data);
   if (!has_model(o, given) && kind != "" && kind != "CIFAR-10") {
     TrainOptions chosen = recipe_for(kind);
     copy_settings(given, o, chosen);
@@ -68,7 +68,7 @@ void choose_model(TrainOptions& o, const GivenKeys& given) {
   if (!has(given, "pictures.side")) o.form.side = side_for(o, kind);
 }
 
-void choose_length(TrainOptions& o, const GivenKeys& given, const Pictures& data) {
+void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictures& data) {
   if (data.kind == "CIFAR-10") return;
   const int64_t images = std::max<int64_t>(trained_images(o, data.train.size()), 1);
   // About 16 steps an epoch, and as many epochs as show some 30,000 pictures.

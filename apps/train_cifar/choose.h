@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tern/apps/train_cifar/classifier.h"
-#include "tern/apps/train_cifar/pictures.h"
+#include "tern/apps/train_cifar/images.h"
 
 namespace tern::apps::train_cifar {
 
@@ -13,6 +13,6 @@ ImageClassifier make_untrained(TrainOptions options);
 /// Before the pictures are read: the model with its recipe, and the side of the pictures.
 void choose_model(TrainOptions& options, const GivenKeys& given);
 /// Afterwards: batch, epochs and warm-up by the number of pictures.
-void choose_length(TrainOptions& options, const GivenKeys& given, const Pictures& data);
+void choose_length(TrainOptions& options, const GivenKeys& given, const LabelledPictures& data);
 
 }  // namespace tern::apps::train_cifar

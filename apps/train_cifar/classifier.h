@@ -22,7 +22,8 @@ namespace tern::apps::train_cifar {
 class ImageClassifier {
  public:
   template <class M>
-  ImageClassifier(std::string name, M model, PictureForm form = {});
+  ImageClassifier(std::string name, M model, const PictureForm& form)
+      : ImageClassifier(std::move(name), std::make_shared<M>(std::move(model)), form) {}
 
   Tensor operator()(const Tensor& images) const { return forward_(images); }
   const std::string& name() const { return name_; }
@@ -41,7 +42,7 @@ class ImageClassifier {
 
  private:
   template <class M>
-  ImageClassifier(std::string name, std::shared_ptr<M> model, PictureForm form);
+  ImageClassifier(std::string name, std::shared_ptr<M> model, const PictureForm& form);
 
   std::string name_;
   PictureForm form_;
@@ -94,11 +95,8 @@ template <class M, class Options>
 std::vector<ClassifierEntry> entries(const std::vector<std::pair<std::string, Options>>& named);
 
 template <class M>
-ImageClassifier::ImageClassifier(std::string name, M model, PictureForm form)
-    : ImageClassifier(std::move(name), std::make_shared<M>(std::move(model)), form) {}
-
-template <class M>
-ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model, PictureForm form)
+ImageClassifier::ImageClassifier(std::string name, std::shared_ptr<M> model,
+                                 const PictureForm& form)
     : name_(std::move(name)),
       form_(form),
       forward_([model](const Tensor& images) { return (*model)(images); }),

@@ -19,14 +19,15 @@ void add_data(Settings& s, TrainOptions& o) {
          "with a folder of .png and .jpg files for each class");
   s.number("limit", o.limit, kAnyCount, "train and test on the first N images only; 0: all");
   s.number("hold_out", o.hold_out, kShare,
-           "share of the training images that chooses the best epoch's weights, which alone are "
-           "tested, at the end; 0: nothing is chosen, and the last epoch's count")
+           "share of the training images that are held out to choose the best epoch, whose weights "
+           "are tested at the end; 0: the last epoch's weights are the result")
       .came_later()
       .says(o.hold_out > 0, "hold-out {:g}", o.hold_out);
-  s.number("label_smoothing", o.label_smoothing, kShare, "share spread over all classes")
+  s.number("label_smoothing", o.label_smoothing, kShare,
+           "share of each target that is spread over all classes")
       .says(o.label_smoothing > 0, "label smoothing {:g}", o.label_smoothing);
   s.word("augment", o.augment, {"none", "standard", "strong"},
-         "of the training images: standard crops and flips, strong adds RandAugment and cutout")
+         "changes of training images: standard crops and flips, strong adds RandAugment and cutout")
       .says(o.augment != "none", "augmentation {}", o.augment);
   s.number("mixup", o.mixup, kAlpha, "alpha of mixup; 0: off")
       .says(o.mixup > 0, "mixup {:g}", o.mixup);
@@ -34,11 +35,11 @@ void add_data(Settings& s, TrainOptions& o) {
       .says(o.cutmix > 0, "cutmix {:g}", o.cutmix);
 }
 
-// What makes the model and its input, and its words for the classes.
+// What the model gets, and the names of its classes.
 void add_form(Settings& s, TrainOptions& o) {
   PictureForm& f = o.form;
   s.group(Group::data);
-  s.number("side", f.side, {8, 512}, "of the pictures, which are resized to N x N")
+  s.number("side", f.side, {8, 512}, "pictures are resized to N x N; default: by the data")
       .says(f.side != data::kImageSide, "pictures of {0} x {0}", f.side);
   s.number("channels", f.channels, {1, 3}, "").flag("");
   s.number("classes", f.classes, {2, 1e6}, "").flag("");
@@ -67,7 +68,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.group(Group::training);
   s.number("epochs", o.epochs, kCount, "passes over the training images")
       .says(true, "{} epoch{}", o.epochs, o.epochs == 1 ? "" : "s");
-  s.number("batch", o.batch, kCount, "images a step").says(true, "batch {}", o.batch);
+  s.number("batch", o.batch, kCount, "images per step").says(true, "batch {}", o.batch);
   add_data(s, o);
   s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "of the model; default: its own")
@@ -80,7 +81,9 @@ void settings(Settings& s, TrainOptions& o) {
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);
   s.group(Group::model);
-  s.text("init", o.init, "FILE", "weights to start from")
+  s.text("init", o.init, "FILE",
+         "weights to start from: tern's, or timm's of a model here; a head for other classes is "
+         "left out")
       .says(!o.init.empty(), "weights from {}", o.init);
 }
 
@@ -128,9 +131,14 @@ std::string flags_between(TrainOptions from, TrainOptions to) {
     const Setting& s = target.rows()[i];
     std::visit(
         [&]<class T>(const T* value) {
-          if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
-            if (!s.flags.empty() && *value != *std::get<T*>(source.rows()[i].value))
+          if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+            if (s.flags.empty() || *value == *std::get<T*>(source.rows()[i].value)) return;
+            if constexpr (std::is_same_v<T, bool>)  // "--tie,!--no-tie"
+              text += " " + (*value ? s.flags.substr(0, s.flags.find(','))
+                                    : s.flags.substr(s.flags.find('!') + 1));
+            else
               text += fmt::format(" {} {}", s.flags, *value);
+          }
         },
         s.value);
   }

@@ -7,18 +7,11 @@
 #include <vector>
 
 #include "tern/apps/common/training_options.h"
-#include "tern/data/images/augment.h"
+#include "tern/data/images/labelled_pictures.h"
 
 namespace tern::apps::train_cifar {
 
-/// What a model is given, and what it tells apart.
-struct PictureForm {
-  int64_t side = data::kImageSide;          ///< height and width
-  int64_t channels = data::kImageChannels;  ///< 3, or 1 of grey pictures
-  int64_t classes = 10;
-  data::Normalization normalization = {};
-  int64_t numbers() const { return channels * side * side; }
-};
+using data::PictureForm;
 
 struct TrainOptions : TrainingOptions {
   std::string data;  ///< folder or archive; empty: generated pictures

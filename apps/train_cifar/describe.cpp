@@ -16,13 +16,13 @@ constexpr int64_t kPictures = 4;  // with maps of their patches
 
 Prediction prediction(const CifarTraining& t, const Evaluation& e, size_t i) {
   auto first = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
-  const Sample sample = t.evaluated_set().get(static_cast<int64_t>(i));
+  const LabelledPicture sample = t.evaluated_set().get(static_cast<int64_t>(i));
   return {picture_of(sample, t.form), sample.label, {first, first + e.classes}};
 }
 
 // The wrong answers that the model was surest of.
 std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
-  const data::Dataset<Sample>& set = t.evaluated_set();
+  const data::Dataset<LabelledPicture>& set = t.evaluated_set();
   std::vector<std::pair<float, size_t>> wrong;
   for (size_t i = 0; i < static_cast<size_t>(e.images); ++i) {
     auto row = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
@@ -44,7 +44,7 @@ std::string describe_model(const ImageClassifier& model) {
                      summary.empty() ? "" : ": ", summary);
 }
 
-Picture picture_of(const Sample& sample, const PictureForm& f) {
+Picture picture_of(const LabelledPicture& sample, const PictureForm& f) {
   Picture p{f.side, f.side, {}};
   for (int64_t c = 0; c < 3; c += f.channels)
     p.pixels.insert(p.pixels.end(), sample.bytes.get(), sample.bytes.get() + f.numbers());

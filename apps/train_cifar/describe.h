@@ -1,4 +1,4 @@
-// What runs, in words: for the terminal and for the report.
+// A run in words, for the terminal and for the report.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace tern::apps::train_cifar {
 /// "gmlp-small, 86,602 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
-/// A sample as reports show it: grey in all three channels.
-Picture picture_of(const Sample& sample, const PictureForm& form);
+/// A picture as reports show it; a grey one has three equal channels.
+Picture picture_of(const LabelledPicture& sample, const PictureForm& form);
 
-/// Model and data (read from `data_path`): a heading and a text each.
+/// Model and data (read from `data_path`), a heading and a text for each.
 Facts describe(const CifarTraining& training, const std::string& data_path);
 
-/// The data of the report, as far as the training's history goes, with the model as it is.
+/// What the report shows: the training's history so far, and the model as it is.
 /// REQUIRES: there is an evaluation.
 ReportData report_data(const CifarTraining& training, const Facts& facts,
                        const std::vector<std::string>& class_names, const RunRecord& record = {});
@@ -27,7 +27,7 @@ ReportData report_data(const CifarTraining& training, const Facts& facts,
 /// One line on an epoch.
 std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
-/// What a finished run says: whose weights count, and how they do.
+/// What a finished run says: which weights are the result, and their accuracy.
 std::vector<std::string> result_lines(const CifarTraining& training);
 
 /// "Top-1 accuracy: 0.6135" to "Top-5 accuracy: 0.9520", a line each of the first `ranks`.

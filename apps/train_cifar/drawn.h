@@ -1,4 +1,4 @@
-// A data set that is made rather than downloaded: ten drawn classes in CIFAR-10's format.
+// A generated data set, for runs without downloads: ten classes of shapes in CIFAR-10's format.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tern::apps::train_cifar {
 
-/// The set of a run without data: enough for over 90 % in seconds on two cores.
+/// Sizes for a run without data: enough for over 90 % in seconds on two cores.
 constexpr int64_t kDrawnTrain = 10000, kDrawnTest = 2000;
 
 /// Discs, rings, squares, frames, triangles, pluses, crosses, horizontal stripes, vertical stripes

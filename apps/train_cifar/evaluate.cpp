@@ -63,9 +63,10 @@ std::string prediction_line(const std::string& file, const ImageClassifier& mode
   constexpr size_t kShown = 3;
   const PictureForm& form = model.form();
   std::vector<uint8_t> bytes(static_cast<size_t>(form.numbers()));
-  write_planes(data::load_picture(file), form, bytes.data());
+  data::write_planes(data::load_picture(file), form, bytes.data());
   const auto shared = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
-  const data::Dataset<Sample> one(std::vector<Sample>{{{shared, shared->data()}, 0}});
+  const data::Dataset<LabelledPicture> one(
+      std::vector<LabelledPicture>{{{shared, shared->data()}, 0}});
   const auto p = softmax(model(first_images(one, form, 1)), -1).to_vector<float>();
   std::vector<size_t> order(p.size());
   std::iota(order.begin(), order.end(), size_t{0});

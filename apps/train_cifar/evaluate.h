@@ -1,4 +1,4 @@
-// How well a model does on a set of pictures, and what it says of one.
+// Tests a model on a set of pictures, and classifies a single one.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Evaluation {
   int64_t images = 0, classes = 0;
   double loss = 0;                 ///< mean cross entropy, without label smoothing
   std::array<double, 5> top = {};  ///< share of pictures whose class is among the k likeliest
-  /// How many of `top` say something: with three classes all are among the three likeliest.
+  /// How many of `top` are informative: with three classes, top-3 is always 1.
   int64_t ranks() const { return std::min(classes, std::ssize(top)); }
   std::vector<int64_t> confusion;    ///< classes x classes, row: true class, column: prediction
   std::vector<float> probabilities;  ///< images x classes

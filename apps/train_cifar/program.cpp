@@ -53,7 +53,7 @@ std::optional<TrainOptions> config_beside(const std::string& weights) {
   return load_config(folder, train::load_checkpoint(folder.checkpoint()));
 }
 
-// A model of the form that the pictures have, or that the run of its weights had.
+// The model with these weights, for pictures of this form.
 ImageClassifier trained_model(const std::string& weights, const std::string& name,
                               const PictureForm& form) {
   Rng rng(0);
@@ -72,7 +72,7 @@ void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.group(Group::run);
   s.text("eval", f.eval, "FILE", "only test these weights").not_in_files();
-  s.texts("predict", f.predict, "FILE...", "only say what these pictures (.png, .jpg) show")
+  s.texts("predict", f.predict, "FILE...", "only classify these pictures (.png, .jpg)")
       .not_in_files();
   s.text("weights", f.weights, "DIR|FILE", "for --predict: the folder of a run, or its weights")
       .not_in_files()
@@ -177,7 +177,7 @@ void CifarProgram::read_pictures(const train::RunFolder* resumed) {
     drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
     data = {drawn_, config.form.side};
   } else {
-    data = load_pictures(path, config.form.side, config.seed);
+    data = data::load_labelled_pictures(path, config.form.side, config.seed);
   }
 }
 
@@ -210,9 +210,18 @@ void CifarProgram::load(const train::RunFolder* resumed) {
   }
 }
 
+Facts CifarProgram::chosen() const {
+  constexpr int64_t kFew = 500;
+  Facts facts;
+  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
+  if (!chosen_.empty() && config.init.empty() && data.train.size() < kFew)
+    facts.emplace_back("", "with so few pictures start from timm's weights: --init FILE");
+  return facts;
+}
+
 Facts CifarProgram::describe() const {
   Facts facts = train_cifar::describe(*training, data_path_);
-  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
+  for (const auto& fact : chosen()) facts.push_back(fact);
   return facts;
 }
 
@@ -246,8 +255,8 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
-  Facts facts = {{"model", describe_model(make_untrained(config))}};
-  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
+  Facts facts = chosen();
+  facts.insert(facts.begin(), {"model", describe_model(make_untrained(config))});
   return {.facts = facts, .waiting_batches = data::LoaderOptions().prefetch};
 }
 
@@ -300,14 +309,13 @@ int evaluate_weights(const CifarFlags& f) {
   const std::string name = f.model_given ? f.options.model : model_of_weights(f.eval);
   const std::optional<TrainOptions> run = config_beside(f.eval);
   const TrainOptions o = run.value_or(TrainOptions{});
-  const Pictures data = load_pictures(f.options.data, o.form.side, o.seed);
+  const LabelledPictures data = data::load_labelled_pictures(f.options.data, o.form.side, o.seed);
   check(o.class_names.empty() || o.class_names == data.class_names,
-        "--data {}: these are not the classes that {} was trained to tell apart", f.options.data,
-        f.eval);
+        "--data {}: these are not the classes that {} was trained on", f.options.data, f.eval);
   const ImageClassifier model =
       trained_model(f.eval, name, o.class_names.empty() ? data.form : o.form);
   nn::EvalScope evaluating(model);
-  const data::Dataset<Sample> test = limited(data.test, data.form, f.options.limit);
+  const data::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
   std::optional<Evaluation> e;
   {
     train::Progress bar("testing", "images", test.size(), 0, stderr);
@@ -331,8 +339,8 @@ int classify_pictures(const CifarFlags& f) {
   const std::string weights = is_folder ? train::RunFolder{f.weights}.best_weights() : f.weights;
   check_first_epoch_over(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
-  check_io(run.has_value(), "{}: there is no config.json beside it, which says what it tells apart",
-           weights);
+  check_io(run.has_value(),
+           "{}: there is no config.json beside it, which has the names of its classes", weights);
   const ImageClassifier model = trained_model(weights, run->model, run->form);
   nn::EvalScope evaluating(model);
   int code = 0;

@@ -1,4 +1,4 @@
-// The program train_cifar: its flags, and what it gives to the driver of trainings.
+// The program train_cifar: its flags, and what the training driver needs of it.
 #pragma once
 
 #include <memory>
@@ -53,10 +53,11 @@ class CifarProgram : public TrainingProgram {
   bool finish() override;
 
   TrainOptions config;
-  Pictures data;
+  LabelledPictures data;
   std::unique_ptr<CifarTraining> training;
 
  private:
+  Facts chosen() const;
   void read_pictures(const train::RunFolder* resumed);
   void write_report();
 
@@ -67,7 +68,7 @@ class CifarProgram : public TrainingProgram {
   std::string data_path_, report_path_;
 };
 
-/// The configuration of a run in a folder; `state` is its checkpoint. IoError if it is damaged.
+/// The configuration of the run in a folder; `state` is its checkpoint. IoError if it is damaged.
 TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
 
 /// The configuration of the run whose weights lie at a path; nothing if it is no run's.
@@ -75,9 +76,9 @@ std::optional<TrainOptions> run_of_weights(const std::string& path);
 
 /// Trains, or resumes.
 int train_classifier(const CifarFlags& flags);
-/// Prints how well the weights in the file flags.eval do on the test images.
+/// Tests the weights in the file flags.eval on the test images, and prints the accuracy.
 int evaluate_weights(const CifarFlags& flags);
-/// Prints what the pictures flags.predict show, a line each. Gives 2 if some cannot be read.
+/// Prints the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read.
 int classify_pictures(const CifarFlags& flags);
 
 }  // namespace tern::apps::train_cifar

@@ -16,7 +16,7 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-BatchOptions loader_options(const TrainOptions& o) {
+data::LabelledLoaderOptions loader_options(const TrainOptions& o) {
   return {.order = {.batch = o.batch, .seed = o.seed},
           .augment = data::AugmentOptions::named(o.augment),
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
@@ -63,7 +63,7 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const 
   return found;
 }
 
-CifarTraining::CifarTraining(const TrainOptions& o, const Pictures& data, ImageClassifier m,
+CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data, ImageClassifier m,
                              train::LoopOptions loop_options)
     : options(o),
       kind(data.kind),
@@ -72,7 +72,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const Pictures& data, ImageC
       train_set(limited(data.train, form, o.limit)),
       held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, form, o.limit)),
-      loader(batches(train_set, form, loader_options(o))),
+      loader(data::labelled_loader(train_set, form, loader_options(o))),
       evaluation_loader(test_batches(o.hold_out > 0 ? held_set : test_set, form)),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
@@ -122,7 +122,7 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
   train::Learner::Evaluation scope(learner);
   add_heatmaps(events, heatmaps(), step);
-  const data::Dataset<Sample>& set = evaluated_set();
+  const data::Dataset<LabelledPicture>& set = evaluated_set();
   const int64_t count = std::min(kPictures, set.size());
   const models::PatchMaps found = patch_maps(count);
   for (int64_t i = 0; i < count; ++i)
@@ -142,7 +142,7 @@ std::optional<Evaluation> CifarTraining::test(const std::string& label) {
   });
 }
 
-const data::Dataset<Sample>& CifarTraining::evaluated_set() const {
+const data::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
   return options.hold_out > 0 && !best_tested ? held_set : test_set;
 }
 

@@ -1,4 +1,5 @@
-// The training of an image classifier: what of it the loop (train/loop.h) cannot know.
+// The training of an image classifier: data, model, optimizer, loss and evaluation for the loop
+// (train/loop.h).
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/config.h"
 #include "tern/apps/train_cifar/evaluate.h"
-#include "tern/apps/train_cifar/pictures.h"
+#include "tern/apps/train_cifar/images.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"
 
 namespace tern::apps::train_cifar {
 
-/// The model that the options name, with weights drawn from their seed or those of `init`.
+/// The model that the options name, with the weights of `init`, or random ones from the seed.
 ImageClassifier make_model(const TrainOptions& options);
 
-/// How many a run trains on of a set of so many images, and the steps of the whole run.
+/// Of a training set of so many images: how many a run trains on, and its steps.
 int64_t trained_images(const TrainOptions& options, int64_t images);
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
-/// What is minimised; top-1 goes to `means`.
+/// The loss of a batch. Adds its top-1 accuracy to `means`.
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
                      const data::Batch& batch, train::Means& means);
 
@@ -31,8 +32,8 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
 /// of classes). With --hold-out they are valid_loss and valid_top1 to valid_top5, of the images
 /// held out: these say which epoch is the best, and nothing sees the test set before test_best().
 struct CifarTraining {
-  /// Of `loop_options` folder, terminal, tensorboard and on_epoch count.
-  CifarTraining(const TrainOptions& options, const Pictures& data, ImageClassifier model,
+  /// `loop_options`: folder, lock, terminal, tensorboard and on_epoch; the rest is set here.
+  CifarTraining(const TrainOptions& options, const LabelledPictures& data, ImageClassifier model,
                 train::LoopOptions loop_options = {});
   CifarTraining(const CifarTraining&) = delete;
   CifarTraining& operator=(const CifarTraining&) = delete;
@@ -40,7 +41,7 @@ struct CifarTraining {
   /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
   std::optional<Evaluation> test(const std::string& label);
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
-  const data::Dataset<Sample>& evaluated_set() const;
+  const data::Dataset<LabelledPicture>& evaluated_set() const;
   /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
   /// signal stopped it. The training cannot go on from there.
   bool test_best();
@@ -51,7 +52,7 @@ struct CifarTraining {
   TrainOptions options;
   std::string kind, note;  ///< of the data
   PictureForm form;
-  data::Dataset<Sample> train_set, held_set, test_set;
+  data::Dataset<LabelledPicture> train_set, held_set, test_set;
   data::Loader<data::Batch> loader, evaluation_loader;  ///< the second is of evaluated_set()
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;

@@ -3,23 +3,23 @@
 #include <algorithm>
 
 #include "tern/core/tape/record.h"
+#include "tern/data/images/image_ops.h"
 
 namespace tern::data {
 namespace {
 
-Batch make_batch(const Dataset<ImageSample>& data, const ImageLoaderOptions& options,
-                 const BatchPlan& plan) {
+Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
+                 const LabelledLoaderOptions& options, const BatchPlan& plan) {
   const int64_t n = std::ssize(plan.indices);
-  Fresh images({n, kImageChannels, kImageSide, kImageSide}, DType::f32);
+  Fresh images({n, form.channels, form.side, form.side}, DType::f32);
   Fresh labels({n}, DType::i64), indices({n}, DType::i64);
   plan.for_each_sample([&](int64_t i, int64_t index) {
-    const ImageSample sample = data.get(index);
-    check(sample.label >= 0 && sample.label < options.classes,
-          "image_loader: the label is {}, there are {} classes", sample.label, options.classes);
+    const LabelledPicture picture = data.get(index);
+    check(picture.label >= 0 && picture.label < form.classes,
+          "image_loader: the label is {}, there are {} classes", picture.label, form.classes);
     Rng rng = plan.sample_rng(index);
-    augment(*sample.image, options.augment, options.normalization, rng,
-            images.data<float>() + i * kImageBytes);
-    labels.data<int64_t>()[i] = sample.label;
+    augment(picture, form, options.augment, rng, images.data<float>() + i * form.numbers());
+    labels.data<int64_t>()[i] = picture.label;
   });
   std::copy(plan.indices.begin(), plan.indices.end(), indices.data<int64_t>());
   Batch batch{
@@ -27,7 +27,7 @@ Batch make_batch(const Dataset<ImageSample>& data, const ImageLoaderOptions& opt
   if (options.mix.on()) {
     Rng rng = plan.batch_rng();
     const double lambda = mix_images(batch.images, options.mix, rng);
-    batch.targets = mix_targets(batch.labels, options.classes, lambda);
+    batch.targets = mix_targets(batch.labels, form.classes, lambda);
   }
   return batch;
 }
@@ -41,12 +41,37 @@ Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set) {
           }};
 }
 
+void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, Rng& rng,
+             float* out) {
+  SquarePicture picture(static_cast<size_t>(kImageChannels * f.side * f.side));
+  for (auto to = picture.begin(); to != picture.end(); to += f.numbers())
+    std::copy_n(x.bytes.get(), f.numbers(), to);  // grey in all three planes, which stay alike
+  o.cutout = static_cast<int>(o.cutout * f.side / kImageSide);
+  if (f.channels == kImageChannels) return augment(picture, o, f.normalization, rng, out);
+  std::vector<float> planes(picture.size());
+  augment(picture, o, f.normalization, rng, planes.data());
+  std::copy_n(planes.data(), f.numbers(), out);
+}
+
 Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options) {
   const int64_t size = data.size();
+  const PictureForm form{.classes = options.classes, .normalization = options.normalization};
+  auto labelled = [data = std::move(data)](int64_t i) {
+    const ImageSample sample = data.get(i);
+    return LabelledPicture{std::shared_ptr<const uint8_t>(sample.image, sample.image->data()),
+                           sample.label};
+  };
+  return labelled_loader({size, std::move(labelled)}, form,
+                         {.order = options.order, .augment = options.augment, .mix = options.mix});
+}
+
+Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& form,
+                              const LabelledLoaderOptions& options) {
+  const int64_t size = set.size();
   return Loader<Batch>(
       size,
-      [data = std::move(data), options](const BatchPlan& plan) {
-        return make_batch(data, options, plan);
+      [set = std::move(set), form, options](const BatchPlan& plan) {
+        return make_batch(set, form, options, plan);
       },
       options.order);
 }

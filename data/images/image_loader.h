@@ -37,4 +37,35 @@ struct ImageLoaderOptions {
 /// Batches for training; for evaluation turn shuffle off and leave the rest off.
 Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options);
 
+// ---- Pictures of any form (labelled_pictures.h reads them) -------------------------------------
+/// What a model is given, and what it tells apart.
+struct PictureForm {
+  int64_t side = kImageSide;          ///< height and width
+  int64_t channels = kImageChannels;  ///< 3, or 1 of grey pictures
+  int64_t classes = 10;
+  Normalization normalization = {};
+  int64_t numbers() const { return channels * side * side; }
+};
+
+/// A picture: its planes one after the other, each by rows from the top.
+struct LabelledPicture {
+  std::shared_ptr<const uint8_t> bytes;  ///< (channels, side, side); keeps alive its set
+  int64_t label = 0;
+};
+
+/// Augments, normalises and writes a picture (channels, side, side) to `out`. A cutout is as large
+/// a part of it as of one of 32 x 32.
+void augment(const LabelledPicture& picture, const PictureForm& form, AugmentOptions options,
+             Rng& rng, float* out);
+
+struct LabelledLoaderOptions {
+  LoaderOptions order = {};
+  AugmentOptions augment = {};
+  MixOptions mix = {};
+};
+
+/// As image_loader, with images (B, channels, side, side).
+Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& form,
+                              const LabelledLoaderOptions& options);
+
 }  // namespace tern::data

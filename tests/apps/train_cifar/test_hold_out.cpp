@@ -53,19 +53,19 @@ CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
 }
 
 // Of the whole set, or what is left of it.
-data::Dataset<Sample> all_of(const std::shared_ptr<const data::ImageSet>& set) {
-  const Pictures pictures({set, set, {}});
+data::Dataset<LabelledPicture> all_of(const std::shared_ptr<const data::ImageSet>& set) {
+  const LabelledPictures pictures({set, set, {}});
   return limited(pictures.train, pictures.form, 0);
 }
 
-std::set<const uint8_t*> pictures(const data::Dataset<Sample>& set) {
+std::set<const uint8_t*> pictures(const data::Dataset<LabelledPicture>& set) {
   std::set<const uint8_t*> all;
   for (int64_t i = 0; i < set.size(); ++i) all.insert(set.get(i).bytes.get());
   return all;
 }
 
 Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
-                         const data::Dataset<Sample>& set) {
+                         const data::Dataset<LabelledPicture>& set) {
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
   nn::EvalScope evaluating(model);
@@ -76,9 +76,9 @@ Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
 }  // namespace
 
 TEST_CASE("train_cifar: a share of the training images is held out, by the seed") {
-  const data::Dataset<Sample> all = all_of(tiny_data().train);
+  const data::Dataset<LabelledPicture> all = all_of(tiny_data().train);
   for (double share : {0.1, 0.25, 0.5}) {
-    data::Dataset<Sample> left = all, again = all, other = all;
+    data::Dataset<LabelledPicture> left = all, again = all, other = all;
     const auto held = hold_out(left, share, 7);
     CHECK(static_cast<double>(held.size()) == 40 * share);
     CHECK(left.size() + held.size() == 40);
@@ -88,7 +88,7 @@ TEST_CASE("train_cifar: a share of the training images is held out, by the seed"
     CHECK(pictures(hold_out(again, share, 7)) == pictures(held));
     CHECK(pictures(hold_out(other, share, 8)) != pictures(held));
   }
-  data::Dataset<Sample> left = all;
+  data::Dataset<LabelledPicture> left = all;
   CHECK(hold_out(left, 0, 7).size() == 0);
   for (int64_t i = 0; i < 40; ++i) CHECK(left.get(i).bytes == all.get(i).bytes);
   for (double share : {0.01, 0.99})
@@ -132,7 +132,7 @@ TEST_CASE(
   }
   const train::EpochRecord& best = train::best_epoch(log.epochs, {"valid_top1", true});
   CHECK(best.epoch < 4);
-  data::Dataset<Sample> left = all_of(tiny_data().train);
+  data::Dataset<LabelledPicture> left = all_of(tiny_data().train);
   const auto held = hold_out(left, o.hold_out, o.seed);
   CHECK(evaluation_of(o, run.best_weights(), held).loss == best["valid_loss"]);
   CHECK(evaluation_of(o, run.weights(), held).loss == log.epochs.back()["valid_loss"]);

@@ -151,7 +151,7 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
                             "--side", "24", "--out", dir / "first"});
   REQUIRE(train_classifier(first) == 0);
   const std::string weights = train::RunFolder{first.train.out}.best_weights();
-  const Pictures ten = load_pictures(dir / "ten", 32, 0);
+  const LabelledPictures ten = data::load_labelled_pictures(dir / "ten", 32, 0);
   for (const char* name : {"a", "b"})  // two classes
     for (int i = 0; i < 12; ++i) {
       std::filesystem::create_directories(dir / fmt::format("two/{}", name));

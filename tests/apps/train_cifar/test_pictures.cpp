@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 std::string bytes_of(const data::Image& image) { return {image.begin(), image.end()}; }
 
-std::string bytes_of(const PictureSet& set, const PictureForm& form, int64_t i) {
+std::string bytes_of(const LabelledSet& set, const PictureForm& form, int64_t i) {
   const uint8_t* at = set.bytes.get() + i * form.numbers();
   return {at, at + form.numbers()};
 }
@@ -76,7 +76,7 @@ void write_folders(const std::string& dir, int n) {
   }
 }
 
-std::multiset<std::string> all_bytes(const PictureSet& set, const PictureForm& form) {
+std::multiset<std::string> all_bytes(const LabelledSet& set, const PictureForm& form) {
   std::multiset<std::string> all;
   for (int64_t i = 0; i < set.size(); ++i) all.insert(bytes_of(set, form, i));
   return all;
@@ -88,7 +88,7 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
   const test::TempDir dir;
   const data::Cifar10 drawn = draw_cifar10(20, 10, 1);
   data::write_cifar10(dir / "ten", drawn);
-  const Pictures ten = load_pictures(dir / "ten", 32, 0);
+  const LabelledPictures ten = data::load_labelled_pictures(dir / "ten", 32, 0);
   CHECK(ten.class_names == drawn.class_names);
   CHECK(ten.form.normalization.mean == data::Normalization{}.mean);
   CHECK(bytes_of(ten.train, ten.form, 19) == bytes_of(drawn.train->images[19]));
@@ -103,7 +103,7 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
       test::gzip(test::tar_member("cifar-100-binary/train.bin", files[0]) +
                  test::tar_member("cifar-100-binary/test.bin", files[1]) + test::kTarEnd));
   for (const char* name : {"hundred", "hundred.tar.gz"}) {
-    const Pictures p = load_pictures(dir / name, 32, 0);
+    const LabelledPictures p = data::load_labelled_pictures(dir / name, 32, 0);
     CHECK(p.kind == "CIFAR-100");
     CHECK(p.form.classes == 100);
     CHECK(p.test.labels[3] == 37);
@@ -111,31 +111,31 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
   }
 
   write_mnist(dir / "digits", 8);
-  const Pictures digits = load_pictures(dir / "digits", 28, 0);
+  const LabelledPictures digits = data::load_labelled_pictures(dir / "digits", 28, 0);
   CHECK(digits.kind == "MNIST");
   CHECK(digits.form.channels == 1);
   CHECK(digits.class_names == Words{"0", "1", "2", "3"});
   CHECK(digits.train.labels == std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK(bytes_of(digits.train, digits.form, 5) == std::string(28 * 28, 70));
-  const Pictures larger = load_pictures(dir / "digits", 40, 0);
+  const LabelledPictures larger = data::load_labelled_pictures(dir / "digits", 40, 0);
   CHECK(bytes_of(larger.train, larger.form, 5) == std::string(40 * 40, 70));
 
   uint8_t grey = 0;  // .299 * 200 + .587 * 100 + .114 * 50 = 124.2
-  write_planes({1, 1, {200, 100, 50}}, {.side = 1, .channels = 1}, &grey);
+  data::write_planes({1, 1, {200, 100, 50}}, {.side = 1, .channels = 1}, &grey);
   CHECK(grey == 124);
 
   fs::create_directories(dir / "nothing");
   for (const char* looked_for : {"CIFAR-10 (", "CIFAR-100 (", "MNIST (", "for each class"})
-    CHECK_THROWS_WITH_AS(load_pictures(dir / "nothing", 32, 0), doctest::Contains(looked_for),
-                         IoError);
-  CHECK_THROWS_WITH_AS(load_pictures(dir / "missing", 32, 0), doctest::Contains("missing: no such"),
-                       IoError);
+    CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "nothing", 32, 0),
+                         doctest::Contains(looked_for), IoError);
+  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "missing", 32, 0),
+                       doctest::Contains("missing: no such"), IoError);
 }
 
 TEST_CASE("train_cifar pictures: folders of classes, with and without a test set") {
   const test::TempDir dir;
   write_folders(dir / "all", 7);
-  const Pictures p = load_pictures(dir / "all", 16, 3);
+  const LabelledPictures p = data::load_labelled_pictures(dir / "all", 16, 3);
   CHECK(p.class_names == Words{"black", "green", "red"});
   CHECK(p.train.size() == 16);
   CHECK(p.test.size() == 5);
@@ -152,30 +152,30 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   std::multiset<std::string> both = all_bytes(p.train, p.form);
   both.merge(all_bytes(p.test, p.form));
   CHECK(std::set(both.begin(), both.end()).size() == 21);
-  CHECK(data_checksum(load_pictures(dir / "all", 16, 3)) == data_checksum(p));
-  CHECK(data_checksum(load_pictures(dir / "all", 16, 4)) != data_checksum(p));
+  CHECK(data_checksum(data::load_labelled_pictures(dir / "all", 16, 3)) == data_checksum(p));
+  CHECK(data_checksum(data::load_labelled_pictures(dir / "all", 16, 4)) != data_checksum(p));
 
   write_folders(dir / "two/train", 4);
   write_folders(dir / "two/val", 2);
-  const Pictures two = load_pictures(dir / "two", 16, 0);
+  const LabelledPictures two = data::load_labelled_pictures(dir / "two", 16, 0);
   CHECK(two.train.size() == 12);
   CHECK(two.test.size() == 6);
   CHECK(two.note == "");
-  for (const PictureSet* set : {&p.train, &p.test, &two.train, &two.test})  // what --limit 5 takes
+  for (const LabelledSet* set : {&p.train, &p.test, &two.train, &two.test})  // what --limit 5 takes
     CHECK(std::set(set->labels.begin(), set->labels.begin() + 5).size() > 1);
   fs::remove_all(dir / "two/val/red");
-  CHECK_THROWS_WITH_AS(load_pictures(dir / "two", 16, 0), doctest::Contains("are not the same"),
-                       IoError);
+  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "two", 16, 0),
+                       doctest::Contains("are not the same"), IoError);
   test::write_file(dir / "all/red/broken.png", "no picture");
-  CHECK_THROWS_WITH_AS(load_pictures(dir / "all", 16, 0), doctest::Contains("red/broken.png"),
-                       IoError);
+  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "all", 16, 0),
+                       doctest::Contains("red/broken.png"), IoError);
 }
 
 TEST_CASE("train_cifar pictures: other sets are normalised by their own mean and deviation") {
   const test::TempDir dir;
   write_folders(dir / "two/train", 5);
   write_folders(dir / "two/test", 1);
-  const Pictures p = load_pictures(dir / "two", 16, 0);
+  const LabelledPictures p = data::load_labelled_pictures(dir / "two", 16, 0);
   const Tensor x = first_images(limited(p.train, p.form, 0), p.form, p.train.size());
   for (int64_t c = 0; c < 3; ++c) {
     double sum = 0, squares = 0;
@@ -194,8 +194,8 @@ TEST_CASE("train_cifar pictures: batches of 32 x 32 are the image loader's, bit 
   const data::MixOptions mix{.mixup = 0.2, .cutmix = 1};
   auto expected = data::image_loader(data::image_dataset(drawn.train),
                                      {.order = order, .augment = strong, .mix = mix});
-  auto found = batches(limited(Pictures(drawn).train, {}, 0), {},
-                       {.order = order, .augment = strong, .mix = mix});
+  auto found = data::labelled_loader(limited(LabelledPictures(drawn).train, {}, 0), {},
+                                     {.order = order, .augment = strong, .mix = mix});
   int count = 0;
   for (data::Batch& b : expected) {
     const std::optional<data::Batch> other = found.next();
@@ -221,10 +221,12 @@ TEST_CASE("train_cifar pictures: grey ones are changed as the same in colour") {
   for (const data::Image& x : drawn.train->images)
     one->insert(one->end(), x.begin(), x.begin() + 1024);
   const std::vector<int64_t> labels(10, 1);
-  const BatchOptions options{.order = {.batch = 10, .seed = 3},
+  const data::LabelledLoaderOptions options{.order = {.batch = 10, .seed = 3},
                              .augment = data::AugmentOptions::named("strong")};
-  auto in_colour = batches(limited({{planes, planes->data()}, labels}, colour, 0), colour, options);
-  auto in_grey = batches(limited({{one, one->data()}, labels}, grey, 0), grey, options);
+  auto in_colour = data::labelled_loader(limited({{planes, planes->data()}, labels}, colour, 0),
+                                         colour, options);
+  auto in_grey =
+      data::labelled_loader(limited({{one, one->data()}, labels}, grey, 0), grey, options);
   const Tensor expected = slice(in_colour.next()->images, 1, 0, 1), found = in_grey.next()->images;
   CHECK(found.shape() == Shape{10, 1, 32, 32});
   CHECK(found.to_vector<float>() == expected.to_vector<float>());
@@ -235,9 +237,9 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
   const PictureForm form{.side = kSide, .channels = 1, .normalization = {{0, 0, 0}, {1, 1, 1}}};
   auto bytes = std::make_shared<std::vector<uint8_t>>();
   for (int i = 0; i < 20 * kPixels; ++i) bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
-  const data::Dataset<Sample> set =
+  const data::Dataset<LabelledPicture> set =
       limited({{bytes, bytes->data()}, std::vector<int64_t>(20, 0)}, form, 0);
-  auto loader = batches(
+  auto loader = data::labelled_loader(
       set, form,
       {.order = {.batch = 20, .seed = 1}, .augment = data::AugmentOptions::named("standard")});
   const data::Batch batch = *loader.next();
@@ -268,11 +270,11 @@ TEST_CASE("train_cifar pictures: strong augmentation of any side is the one of d
     auto bytes = std::make_shared<std::vector<uint8_t>>();
     for (int64_t i = 0; i < 6 * form.numbers(); ++i)
       bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
-    const data::Dataset<Sample> set =
+    const data::Dataset<LabelledPicture> set =
         limited({{bytes, bytes->data()}, std::vector<int64_t>(6, 0)}, form, 0);
     const auto strong = data::AugmentOptions::named("strong");
     const data::LoaderOptions order{.batch = 6, .seed = 3};
-    auto found = batches(set, form, {.order = order, .augment = strong});
+    auto found = data::labelled_loader(set, form, {.order = order, .augment = strong});
     auto options = strong;
     options.cutout = static_cast<int>(side / 4);  // 8 of 32
     auto expected = data::Loader<std::vector<float>>(

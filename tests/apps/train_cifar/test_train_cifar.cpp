@@ -204,7 +204,7 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   ImageClassifier model = make_model(o);
   nn::EvalScope evaluating(model);
   const data::Cifar10 set = draw_cifar10(5, 30, 3);
-  const data::Dataset<Sample> data = limited(Pictures(set).test, {}, 0);
+  const data::Dataset<LabelledPicture> data = limited(LabelledPictures(set).test, {}, 0);
   data::Loader<data::Batch> batches = test_batches(data, model.form());
   Evaluation e = *evaluate(model, batches);
   double loss = 0;
@@ -361,7 +361,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   ImageClassifier model = make_model(o);
   load_weights_of(run.weights(), model);
   nn::EvalScope evaluating(model);
-  auto batches = test_batches(limited(Pictures(tiny_data()).test, {}, 0), model.form());
+  auto batches = test_batches(limited(LabelledPictures(tiny_data()).test, {}, 0), model.form());
   CHECK(evaluate(model, batches)->loss == line.at("test_loss"));
   f.eval = run.best_weights();
   CHECK(evaluate_weights(f) == 0);

@@ -1,7 +1,6 @@
-#include "tern/apps/train_cifar/pictures.h"
+#include "tern/data/images/labelled_pictures.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +14,7 @@
 #include "tern/data/images/picture_folder.h"
 #include "tern/data/loading/tar.h"
 
-namespace tern::apps::train_cifar {
+namespace tern::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kTestShare = 5;  // without a test set one of so many pictures is in it
 
 // Planes of bytes, each three times where there is one, as a picture.
-data::Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {
-  data::Picture p{side, side, std::vector<uint8_t>(static_cast<size_t>(3 * side * side))};
+Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {
+  Picture p{side, side, std::vector<uint8_t>(static_cast<size_t>(3 * side * side))};
   const int64_t pixels = side * side;
   for (int64_t i = 0; i < pixels; ++i)
     for (int64_t c = 0; c < 3; ++c)
@@ -34,7 +33,7 @@ data::Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side)
 
 // The set of n pictures that picture(i) gives.
 template <class GetPicture>
-PictureSet make_set(std::vector<int64_t> labels, const PictureForm& form, GetPicture picture) {
+LabelledSet make_set(std::vector<int64_t> labels, const PictureForm& form, GetPicture picture) {
   const auto n = std::ssize(labels);
   auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(n * form.numbers()));
   parallel_for(n, 1, [&](int64_t begin, int64_t end) {
@@ -44,17 +43,17 @@ PictureSet make_set(std::vector<int64_t> labels, const PictureForm& form, GetPic
   return {std::shared_ptr<const uint8_t>(bytes, bytes->data()), std::move(labels)};
 }
 
-PictureSet cifar_set(const std::shared_ptr<const data::ImageSet>& set, const PictureForm& form) {
+LabelledSet cifar_set(const std::shared_ptr<const ImageSet>& set, const PictureForm& form) {
   std::vector<int64_t> labels(set->labels.begin(), set->labels.end());
-  if (form.side == data::kImageSide)
+  if (form.side == kImageSide)
     return {std::shared_ptr<const uint8_t>(set, set->images.data()->data()), std::move(labels)};
   return make_set(std::move(labels), form, [&](int64_t i) {
-    return from_planes(set->images[static_cast<size_t>(i)].data(), 3, data::kImageSide);
+    return from_planes(set->images[static_cast<size_t>(i)].data(), 3, kImageSide);
   });
 }
 
-PictureSet mnist_set(const Tensor& images, const Tensor& labels, const PictureForm& form,
-                     const std::string& path) {
+LabelledSet mnist_set(const Tensor& images, const Tensor& labels, const PictureForm& form,
+                      const std::string& path) {
   const int64_t side = images.size(1);
   check_io(images.size(2) == side, "{}: its pictures are {} x {}, not square", path, side,
            images.size(2));
@@ -63,17 +62,16 @@ PictureSet mnist_set(const Tensor& images, const Tensor& labels, const PictureFo
   });
 }
 
-PictureSet folder_set(const std::vector<data::PictureFile>& files, const PictureForm& form) {
+LabelledSet folder_set(const std::vector<PictureFile>& files, const PictureForm& form) {
   std::vector<int64_t> labels;
-  for (const data::PictureFile& f : files) labels.push_back(f.label);
-  return make_set(std::move(labels), form, [&](int64_t i) {
-    return data::load_picture(files[static_cast<size_t>(i)].path);
-  });
+  for (const PictureFile& f : files) labels.push_back(f.label);
+  return make_set(std::move(labels), form,
+                  [&](int64_t i) { return load_picture(files[static_cast<size_t>(i)].path); });
 }
 
 // Mean and deviation of each channel, of a training set.
-data::Normalization measured(const PictureSet& set, const PictureForm& form) {
-  data::Normalization n;
+Normalization measured(const LabelledSet& set, const PictureForm& form) {
+  Normalization n;
   const int64_t pixels = form.side * form.side;
   for (int64_t c = 0; c < form.channels; ++c) {
     std::array<int64_t, 256> counts{};
@@ -114,7 +112,7 @@ bool holds_mnist(const fs::path& folder) {
 int cifar_at(const std::string& path) {
   const fs::path folder(path);
   if (!fs::is_directory(folder)) {
-    data::TarReader archive(path);
+    TarReader archive(path);
     while (const auto member = archive.next()) {
       const std::string name = fs::path(member->name).filename().string();
       if (name == "train.bin" || name == "test.bin") return 100;
@@ -137,20 +135,20 @@ bool has_folders(const fs::path& folder) {
   return false;
 }
 
-void read_cifar100(const std::string& path, Pictures& p) {
-  const data::Cifar100 set = data::load_cifar100(path);
+void read_cifar100(const std::string& path, LabelledPictures& p) {
+  const Cifar100 set = load_cifar100(path);
   p.class_names = set.class_names;
   p.train = cifar_set(set.train, p.form);
   p.test = cifar_set(set.test, p.form);
 }
 
-void read_mnist(const std::string& path, Pictures& p) {
-  const data::Mnist set = data::load_mnist(path);
+void read_mnist(const std::string& path, LabelledPictures& p) {
+  const Mnist set = load_mnist(path);
   p.form.channels = 1;
   p.train = mnist_set(set.train_images, set.train_labels, p.form, path);
   p.test = mnist_set(set.test_images, set.test_labels, p.form, path);
   int64_t last = 0;
-  for (const PictureSet* s : {&p.train, &p.test})
+  for (const LabelledSet* s : {&p.train, &p.test})
     for (const int64_t label : s->labels) {
       check_io(label >= 0 && label < 1000, "{}: a label is {}; 0 to 999", path, label);
       last = std::max(last, label);
@@ -159,10 +157,10 @@ void read_mnist(const std::string& path, Pictures& p) {
 }
 
 // Classes stand mixed, so that the first N pictures are of all of them.
-std::vector<data::PictureFile> mixed(const std::vector<data::PictureFile>& files, uint64_t seed) {
+std::vector<PictureFile> mixed(const std::vector<PictureFile>& files, uint64_t seed) {
   constexpr uint64_t kStream = ~uint64_t{1};  // that of no epoch
-  std::vector<data::PictureFile> out;
-  for (const int64_t i : data::permutation(std::ssize(files), Rng(seed).stream(kStream)))
+  std::vector<PictureFile> out;
+  for (const int64_t i : permutation(std::ssize(files), Rng(seed).stream(kStream)))
     out.push_back(files[static_cast<size_t>(i)]);
   return out;
 }
@@ -176,13 +174,13 @@ std::pair<std::string, std::string> folders_in(const std::string& path) {
   return {path, ""};
 }
 
-void read_folders(const std::string& path, uint64_t seed, Pictures& p) {
+void read_folders(const std::string& path, uint64_t seed, LabelledPictures& p) {
   const auto [training, apart] = folders_in(path);
-  const data::PictureFolder all = data::open_picture_folder(training);
+  const PictureFolder all = open_picture_folder(training);
   p.class_names = all.class_names;
-  std::vector<data::PictureFile> train = mixed(all.files, seed), test;
+  std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!apart.empty()) {
-    const data::PictureFolder other = data::open_picture_folder(apart);
+    const PictureFolder other = open_picture_folder(apart);
     check_io(other.class_names == all.class_names, "{} and {}: their classes are not the same",
              apart, training);
     test = mixed(other.files, seed);
@@ -199,13 +197,13 @@ void read_folders(const std::string& path, uint64_t seed, Pictures& p) {
 
 }  // namespace
 
-Pictures::Pictures(const data::Cifar10& set, int64_t side)
+LabelledPictures::LabelledPictures(const Cifar10& set, int64_t side)
     : form{.side = side},
       class_names(set.class_names),
       train(cifar_set(set.train, form)),
       test(cifar_set(set.test, form)) {}
 
-std::string kind_of_pictures(const std::string& path) {
+std::string labelled_kind(const std::string& path) {
   check_io(is_there(path), "{}: no such file or folder", path);
   if (const int cifar = cifar_at(path); cifar > 0) return fmt::format("CIFAR-{}", cifar);
   if (holds_mnist(path)) return "MNIST";
@@ -219,23 +217,23 @@ std::string kind_of_pictures(const std::string& path) {
 }
 
 int64_t usual_side(const std::string& path, const std::string& kind) {
-  if (kind != "pictures") return kind == "MNIST" ? 28 : data::kImageSide;
+  if (kind != "pictures") return kind == "MNIST" ? 28 : kImageSide;
   constexpr int64_t kLooked = 15;
-  const data::PictureFolder all = data::open_picture_folder(folders_in(path).first);
+  const PictureFolder all = open_picture_folder(folders_in(path).first);
   std::vector<int64_t> sides;
   for (int64_t i = 0; i < kLooked; ++i) {
     const auto at = static_cast<size_t>(i * std::ssize(all.files) / kLooked);
-    const data::Picture p = data::load_picture(all.files[at].path);
+    const Picture p = load_picture(all.files[at].path);
     sides.push_back(std::min(p.height, p.width));
   }
   std::sort(sides.begin(), sides.end());
   return std::clamp<int64_t>(sides[kLooked / 2] / 4 * 4, 16, 64);
 }
 
-Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed) {
-  const std::string kind = kind_of_pictures(path);
-  if (kind == "CIFAR-10") return {data::load_cifar10(path), side};
-  Pictures p;
+LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed) {
+  const std::string kind = labelled_kind(path);
+  if (kind == "CIFAR-10") return {load_cifar10(path), side};
+  LabelledPictures p;
   p.kind = kind;
   p.form.side = side;
   if (kind == "CIFAR-100")
@@ -250,11 +248,10 @@ Pictures load_pictures(const std::string& path, int64_t side, uint64_t seed) {
   return p;
 }
 
-void write_planes(const data::Picture& x, const PictureForm& form, uint8_t* out) {
+void write_planes(const Picture& x, const PictureForm& form, uint8_t* out) {
   Rng unused(0);
   const bool fits = x.height == form.side && x.width == form.side;
-  const data::Picture p =
-      fits ? x : data::fit_picture(x, {.size = form.side, .shorter = form.side}, unused);
+  const Picture p = fits ? x : fit_picture(x, {.size = form.side, .shorter = form.side}, unused);
   const int64_t pixels = form.side * form.side;
   for (int64_t i = 0; i < pixels; ++i) {
     const uint8_t* rgb = &p.rgb[static_cast<size_t>(3 * i)];
@@ -266,17 +263,12 @@ void write_planes(const data::Picture& x, const PictureForm& form, uint8_t* out)
   }
 }
 
-std::string data_checksum(const Pictures& data) {
-  uLong crc = 0;
-  for (const PictureSet* set : {&data.train, &data.test}) {
-    std::vector<uint8_t> labels;
-    for (int64_t label : set->labels) do {
-        labels.push_back(static_cast<uint8_t>(label & 255));
-      } while (label >>= 8);
-    crc = crc32_z(crc, labels.data(), labels.size());
-    crc = crc32_z(crc, set->bytes.get(), static_cast<size_t>(set->size() * data.form.numbers()));
-  }
-  return fmt::format("{} + {} images, {:08x}", data.train.size(), data.test.size(), crc);
+Dataset<LabelledPicture> LabelledSet::dataset(const PictureForm& form) const {
+  return {size(), [set = *this, numbers = form.numbers()](int64_t i) {
+            return LabelledPicture{
+                std::shared_ptr<const uint8_t>(set.bytes, set.bytes.get() + i * numbers),
+                set.labels[static_cast<size_t>(i)]};
+          }};
 }
 
-}  // namespace tern::apps::train_cifar
+}  // namespace tern::data

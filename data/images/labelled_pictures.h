@@ -1,0 +1,56 @@
+// Labelled pictures of any kind, known by what lies at a path, in memory as bytes of one form.
+//
+//   data::LabelledPictures set = data::load_labelled_pictures("pictures/", 64);
+//   auto loader = data::labelled_loader(set.train.dataset(set.form), set.form,
+//                                       {.augment = data::AugmentOptions::named("standard")});
+//   for (data::Batch& batch : loader) loss(model(batch.images), batch.labels);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/data/images/image_loader.h"
+#include "tern/data/images/picture.h"
+
+namespace tern::data {
+
+struct LabelledSet {
+  std::shared_ptr<const uint8_t> bytes;  ///< (N, channels, side, side)
+  std::vector<int64_t> labels;
+  int64_t size() const { return std::ssize(labels); }
+  Dataset<LabelledPicture> dataset(const PictureForm& form) const;
+};
+
+struct LabelledPictures {
+  std::string kind = "CIFAR-10";  ///< or "CIFAR-100", "MNIST", "pictures"
+  std::string note;               ///< how the test set was chosen, if that is not given
+  PictureForm form;
+  std::vector<std::string> class_names;
+  LabelledSet train, test;
+
+  LabelledPictures() = default;
+  /// Of CIFAR-10, with the default normalization. The bytes are shared where they are not resized.
+  LabelledPictures(const Cifar10& set, int64_t side = kImageSide);  // NOLINT: implicit
+};
+
+/// What lies at a path: "CIFAR-10" or "CIFAR-100" (a folder or an archive, as load_cifar10 and
+/// load_cifar100 say), "MNIST" (and its like, see load_mnist), or "pictures": .png and .jpg files
+/// in a folder for each class. IoError that says what was looked for if it is none of these.
+std::string labelled_kind(const std::string& path);
+
+/// The side that suits them: that of the files, 16 to 64 for folders of pictures.
+int64_t usual_side(const std::string& path, const std::string& kind);
+
+/// Reads a set and resizes its pictures to side x side. Folders of classes are in train/ and test/
+/// (or val/ or valid/). Where they are not, a fifth of the pictures, chosen by the seed, is the
+/// test set. The classes of folders stand mixed, so that the first pictures are of all of them. All
+/// but CIFAR-10 are normalised by mean and deviation of the training set.
+LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed = 0);
+
+/// Writes the planes of a picture: the shorter side is resized, the middle is cut out. One channel
+/// is the luminance.
+void write_planes(const Picture& picture, const PictureForm& form, uint8_t* out);
+
+}  // namespace tern::data
