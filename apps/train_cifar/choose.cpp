@@ -14,13 +14,11 @@ bool has(const GivenKeys& given, const char* key) {
   return std::find(given.begin(), given.end(), key) != given.end();
 }
 
-bool has_model(const TrainOptions& o, const GivenKeys& given) {
-  return has(given, "model") || !o.init.empty();
-}
-
 // A convolutional stem learns from few pictures; digits are easy, and have a left and a right.
-TrainOptions recipe_for(const std::string& kind) {
-  TrainOptions o = default_options(kind == "MNIST" ? "gmlp-small" : "gmlp-stem");
+// Weights to start from say which model it is.
+TrainOptions recipe_for(const std::string& kind, const TrainOptions& flags) {
+  const char* usual = kind == "MNIST" ? "gmlp-small" : "gmlp-stem";
+  TrainOptions o = default_options(flags.init.empty() ? usual : flags.model);
   o.lr = 1e-3;
   o.schedule = "cosine";
   o.weight_decay = 0.05;
@@ -60,8 +58,8 @@ ImageClassifier make_untrained(TrainOptions o) {
 
 void choose_model(TrainOptions& o, const GivenKeys& given) {
   const std::string kind = o.data.empty() ? "" : data::labelled_kind(o.data);
-  if (!has_model(o, given) && kind != "" && kind != "CIFAR-10") {
-    TrainOptions chosen = recipe_for(kind);
+  if (!has(given, "model") && kind != "" && kind != "CIFAR-10") {
+    TrainOptions chosen = recipe_for(kind, o);
     copy_settings(given, o, chosen);
     o = chosen;
   }

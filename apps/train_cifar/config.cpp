@@ -81,7 +81,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);
   s.group(Group::model);
-  s.text("init", o.init, "FILE",
+  s.text("init", o.init, "DIR|FILE",
          "weights to start from: tern's, or timm's of a model here; a head for other classes is "
          "left out")
       .says(!o.init.empty(), "weights from {}", o.init);

@@ -44,6 +44,15 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
   o.warmup = 100;
 }
 
+// The file of weights that a flag names: itself, or that of a run's or a model's folder.
+std::string weights_at(const std::string& flag, const std::string& path) {
+  check_io(fs::exists(path), "{} {}: no such file or folder", flag, path);
+  if (!fs::is_directory(path)) return path;
+  const train::RunFolder run{path};
+  return fs::exists(run.checkpoint()) || fs::exists(run.best_weights()) ? run.best_weights()
+                                                                        : run.weights();
+}
+
 // The configuration of the run in the folder of these weights; nothing if it has none.
 std::optional<TrainOptions> config_beside(const std::string& weights) {
   const fs::path parent = fs::path(weights).parent_path();
@@ -90,6 +99,7 @@ GivenKeys given_keys(TrainOptions& o, const Given& given) {
 // Of a new run.
 void complete_flags(CifarFlags& f, const Given& given) {
   f.given = given_keys(f.options, given);
+  if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
   if (!f.model_given && !f.options.init.empty()) {
     TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);
     copy_settings(*f.given, f.options, o);
@@ -334,9 +344,7 @@ int evaluate_weights(const CifarFlags& f) {
 }
 
 int classify_pictures(const CifarFlags& f) {
-  check_io(fs::exists(f.weights), "--weights {}: no such file or folder", f.weights);
-  const bool is_folder = fs::is_directory(f.weights);
-  const std::string weights = is_folder ? train::RunFolder{f.weights}.best_weights() : f.weights;
+  const std::string weights = weights_at("--weights", f.weights);
   check_first_epoch_over(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
   check_io(run.has_value(),

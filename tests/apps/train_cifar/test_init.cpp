@@ -75,11 +75,13 @@ TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {
           path + ": the head of 1000 classes is left out; 3 classes are learnt anew");
     const NamedTensors got = nn::state_dict(make_model(o));
     CHECK(got.size() == timm.size());
-    for (const auto& [name, t] : got)
+    for (const auto& named : got) {  // clang captures no structured bindings
+      const std::string& name = named.first;
       if (name == "head.weight")
-        CHECK(same(t, own_head));
+        CHECK(same(named.second, own_head));
       else if (name != "head.bias")
-        CHECK_MESSAGE(same(t, at(timm, name)), name);
+        CHECK_MESSAGE(same(named.second, at(timm, name)), name);
+    }
     o.form.classes = 1000;
     ImageClassifier all = find_classifier(model).make(0, rng, nn::Recompute::none, o.form);
     CHECK(start_from(path, all).empty());
@@ -142,6 +144,8 @@ TEST_CASE("train_cifar init: the file chooses the model, the flags win") {
   CHECK(parse({"--init", timm, "--batch", "3"}).options.batch == 3);
   CHECK(parse({"--init", timm, "--data", "x"}).options.warmup == 500);  // of its recipe
   CHECK(parse({"--init", timm, "--model", "gmlp-stem"}).options.model == "gmlp-stem");
+  CHECK_THROWS_WITH_AS(parse({"--init", dir / "missing"}),
+                       doctest::Contains("missing: no such file or folder"), IoError);
 }
 
 TEST_CASE("train_cifar init: a run starts from another run's weights and is resumed exactly") {
@@ -151,7 +155,6 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
                             "--side", "24", "--out", dir / "first"});
   REQUIRE(train_classifier(first) == 0);
   const std::string weights = train::RunFolder{first.train.out}.best_weights();
-  const LabelledPictures ten = data::load_labelled_pictures(dir / "ten", 32, 0);
   for (const char* name : {"a", "b"})  // two classes
     for (int i = 0; i < 12; ++i) {
       std::filesystem::create_directories(dir / fmt::format("two/{}", name));
@@ -160,11 +163,12 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
       data::save_png(dir / fmt::format("two/{}/{}.png", name, i), p);
     }
   const auto start = [&](const char* out, const char* epochs) {
-    return parse({"--data", dir / "two", "--init", weights, "--epochs", epochs, "--schedule",
-                  "constant", "--out", dir / out});
+    return parse({"--data", dir / "two", "--init", first.train.out, "--epochs", epochs,
+                  "--schedule", "constant", "--out", dir / out});
   };
   const CifarFlags whole = start("whole", "3"), part = start("part", "2");
   CHECK(whole.options.model == "gmlp-small");
+  CHECK(whole.options.init == weights);
   REQUIRE(train_classifier(whole) == 0);
   REQUIRE(train_classifier(part) == 0);
   const TrainOptions of_first = load_config({first.train.out}, std::nullopt);
@@ -173,6 +177,7 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
   CHECK(o.form.normalization.mean == of_first.form.normalization.mean);
   CHECK(o.form.classes == 2);
   CHECK(o.lr == 1e-4);
+  CHECK(o.augment == "standard");
   REQUIRE(train_classifier(parse({"--resume", part.train.out, "--epochs", "3"})) == 0);
   CHECK(test::read_file(train::RunFolder{whole.train.out}.weights()) ==
         test::read_file(train::RunFolder{part.train.out}.weights()));
