@@ -227,7 +227,7 @@ int64_t usual_side(const std::string& path, const std::string& kind) {
     sides.push_back(std::min(p.height, p.width));
   }
   std::sort(sides.begin(), sides.end());
-  return std::clamp<int64_t>(sides[kLooked / 2] / 4 * 4, 16, 64);
+  return std::clamp<int64_t>(sides[kLooked / 2] / 4 * 4, 16, 48);
 }
 
 LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed) {

@@ -40,7 +40,7 @@ struct LabelledPictures {
 /// in a folder for each class. IoError that says what was looked for if it is none of these.
 std::string labelled_kind(const std::string& path);
 
-/// The side that suits them: that of the files, 16 to 64 for folders of pictures.
+/// The side that suits them: that of the files, but 16 to 48 for folders of pictures.
 int64_t usual_side(const std::string& path, const std::string& kind);
 
 /// Reads a set and resizes its pictures to side x side. Folders of classes are in train/ and test/

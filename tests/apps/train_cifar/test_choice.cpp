@@ -53,7 +53,7 @@ TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up suit the p
   write_folders(dir / "few", 2, 10, 150);
   const TrainOptions few = chosen({"--data", dir / "few"});
   CHECK(few.model == "gmlp-stem");
-  CHECK(few.form.side == 64);
+  CHECK(few.form.side == 48);
   CHECK(few.form.classes == 2);
   CHECK(few.class_names == std::vector<std::string>{"class 000", "class 001"});
   CHECK(few.batch == 8);

@@ -63,7 +63,7 @@ TEST_CASE("labelled pictures: a folder for each class, as bytes and as batches")
 
 TEST_CASE("labelled pictures: the side suits the files, and the test set may be apart") {
   const test::TempDir dir;
-  for (const auto& [height, side] : {std::pair(9, 16), {30, 28}, {64, 64}, {300, 64}}) {
+  for (const auto& [height, side] : {std::pair(9, 16), {30, 28}, {47, 44}, {300, 48}}) {
     const std::string path = dir / std::to_string(height);
     write_classes(path, 1, height);
     CHECK(usual_side(path, "pictures") == side);
