@@ -22,6 +22,7 @@ TrainOptions recipe_for(const std::string& kind, const TrainOptions& flags) {
   o.lr = 1e-3;
   o.schedule = "cosine";
   o.weight_decay = 0.05;
+  o.decay_all = false;
   o.clip = 1;
   if (kind == "MNIST") return o;
   o.label_smoothing = 0.1;

@@ -60,6 +60,9 @@ TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up suit the p
   CHECK(few.epochs == 100);
   CHECK(few.warmup == 10);  // of 200 steps
   CHECK(few.augment == "standard");
+  CHECK_FALSE(few.decay_all);
+  CHECK(test::contains(flags_between({}, few), " --no-decay-all "));
+  CHECK(chosen({"--data", dir / "few", "--decay-all"}).decay_all);
 
   write_folders(dir / "many", 200, 2, 22);
   const TrainOptions many = chosen({"--data", dir / "many"});
