@@ -258,7 +258,8 @@ TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
   REQUIRE(graph.size() > 10);
   for (const auto& [file, includes] : graph) {
     Findings findings = layering(file, includes);
-    if (!file.starts_with("tests/consumer/") && !file.starts_with("tests/readme/"))
+    if (!file.starts_with("tests/consumer/") && !file.starts_with("tests/readme/") &&
+        file != "tests/dist/example.cpp")
       our_includes(read_lines(source_root() / file), findings);
     for (const std::string& include : includes)
       if (!fs::exists(source_root() / include)) findings.push_back("no such file: " + include);
