@@ -87,6 +87,8 @@
 #include "tern/data/text/wordpiece.h"
 #include "tern/data/text/words.h"
 #include "tern/decode/decode.h"
+#include "tern/dist/gradient_sum.h"
+#include "tern/dist/world.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"

@@ -46,6 +46,21 @@ void append(std::string& to, const void* from, size_t bytes) {
   to.append(static_cast<const char*>(from), bytes);
 }
 
+// A text behind its length, and back.
+void append_text(std::string& to, const std::string& text) {
+  const uint64_t length = text.size();
+  append(to, &length, sizeof length);
+  to += text;
+}
+
+std::string next_text(const std::string& from, size_t& place) {
+  uint64_t length = 0;
+  std::memcpy(&length, from.data() + place, sizeof length);
+  std::string text = from.substr(place + sizeof length, length);
+  place += sizeof length + length;
+  return text;
+}
+
 // Consecutive items of one type that are sent together, one behind the other.
 struct Bucket {
   DType dtype;
@@ -75,13 +90,16 @@ struct GradientSum::Header {
   std::vector<double> weights, losses;     // of its blocks; weight 0: the block is empty
   std::vector<std::vector<char>> present;  // by node and item
   std::string counts;                      // buffers of integers after its last block
+  std::vector<std::string> notes;          // by block
 
   std::string text() const {
     std::string s;
     append(s, weights.data(), weights.size() * sizeof(double));
     append(s, losses.data(), losses.size() * sizeof(double));
     for (const std::vector<char>& node : present) append(s, node.data(), node.size());
-    return s + counts;
+    append_text(s, counts);
+    for (const std::string& note : notes) append_text(s, note);
+    return s;
   }
   static Header parse(const std::string& s, int64_t blocks, size_t nodes, size_t items) {
     Header h;
@@ -93,7 +111,8 @@ struct GradientSum::Header {
     for (size_t n = 0; n < nodes; ++n, place += items)
       h.present.emplace_back(s.begin() + static_cast<std::ptrdiff_t>(place),
                              s.begin() + static_cast<std::ptrdiff_t>(place + items));
-    h.counts = s.substr(place);
+    h.counts = next_text(s, place);
+    for (int64_t b = 0; b < blocks; ++b) h.notes.push_back(next_text(s, place));
     return h;
   }
 };
@@ -118,10 +137,14 @@ GradientSum::GradientSum(World& world, nn::ModuleRef model, GradientSumOptions o
                                               options.bucket_bytes));
   world.check_same("vector instructions of", to_string(detail::vector_level));
   world.check_same("the model\n", form);
-  world.check_same("weights and buffers with the hash",
-                   fmt::format("{:016x}", hash_of(nn::state_dict(model_))));
-  world.check_same("generators with the hash",
-                   fmt::format("{:016x}", hash_of(nn::generator_state(model_))));
+  check_same_state();
+}
+
+void GradientSum::check_same_state() {
+  world_.check_same("weights and buffers with the hash",
+                    fmt::format("{:016x}", hash_of(nn::state_dict(model_))));
+  world_.check_same("generators with the hash",
+                    fmt::format("{:016x}", hash_of(nn::generator_state(model_))));
 }
 
 GradientSum::Range GradientSum::range(int64_t rank) const {
@@ -174,11 +197,11 @@ GradientSum::Node GradientSum::compute_block(int64_t block,
     for (size_t i = 0; i < buffers_.size(); ++i) copy_(buffers_[i].second, buffers_before_[i]);
     for (size_t i = 0; i < counts_.size(); ++i) copy_(counts_[i].second, counts_before_[i]);
   }
-  for (size_t i = 0; i < generators_.size(); ++i)
-    *generators_[i] = step_generators_[i].stream(static_cast<uint64_t>(block));
+  set_generators(block);
   const BlockLoss result = loss(block);
   header.weights.push_back(result.loss.defined() ? result.weight : 0);
   header.losses.push_back(0);
+  header.notes.push_back(result.note);
   if (!result.loss.defined()) return node;
   check(result.loss.numel() == 1, "GradientSum: the loss of block {} has the shape {}", block,
         result.loss.shape());
@@ -203,6 +226,11 @@ GradientSum::Node GradientSum::compute_block(int64_t block,
   return node;
 }
 
+void GradientSum::set_generators(int64_t block) {
+  for (size_t i = 0; i < step_generators_.size(); ++i)
+    *generators_[i] = step_generators_[i].stream(static_cast<uint64_t>(block));
+}
+
 void GradientSum::restore() {
   NoGradGuard no_grad;
   for (const auto& [name, p] : parameters_) p.zero_grad();
@@ -211,8 +239,8 @@ void GradientSum::restore() {
   for (size_t i = 0; i < generators_.size(); ++i) *generators_[i] = generators_before_[i];
 }
 
-// The sums over all ranks. Each rank adds up its share of each bucket: it gets the nodes of all ranks
-// for that share, and then the sums of the others' shares.
+// The sums over all ranks. Each rank adds up its share of each bucket: it gets the nodes of all
+// ranks for that share, and then the sums of the others' shares.
 struct GradientSum::Reduction {
   // A bucket on its way.
   struct Work {
@@ -227,7 +255,7 @@ struct GradientSum::Reduction {
       for (const auto& [name, t] : *group) like.push_back(t.detach());
     present.resize(like.size());
     for (const Header& h : all) {
-      for (const double w : h.weights) weight += w, blocks += w > 0;
+      for (const double w : h.weights) blocks += w > 0;
       for (const std::vector<char>& node : h.present)
         for (size_t i = 0; i < present.size(); ++i) present[i] |= node[i];
     }
@@ -301,7 +329,7 @@ struct GradientSum::Reduction {
       const Tensor sum = tree_sum({0, self.options_.blocks}, i, w, from - mine, to - mine);
       const bool gradient = i < self.parameters_.size();
       copy_(slice(w.sums, 0, from, to),
-            sum * (1 / (gradient ? weight : static_cast<double>(blocks))));
+            sum * (1 / (gradient ? self.weight_ : static_cast<double>(blocks))));
     }
     w.shares.clear();
     std::vector<World::Part> parts;
@@ -351,7 +379,6 @@ struct GradientSum::Reduction {
   GradientSum& self;
   const std::vector<Header>& all;  // of each rank
   const int64_t ranks = self.world_.size(), rank = self.world_.rank();
-  double weight = 0;                         // of all blocks
   int64_t blocks = 0;                        // that are not empty
   std::vector<Tensor> like;                  // parameters, then buffers
   std::vector<char> present;                 // in any block
@@ -371,6 +398,8 @@ double GradientSum::backward(const std::function<BlockLoss(int64_t block)>& loss
   for (const auto& [name, t] : buffers_) buffers_before_.push_back(t.detach().clone());
   for (const auto& [name, t] : counts_) counts_before_.push_back(t.detach().clone());
   for (const auto& [name, p] : parameters_) p.zero_grad();
+  notes_.clear();
+  weight_ = 0;
   double value = 0;
   try {
     world_.together([&] {
@@ -386,14 +415,15 @@ double GradientSum::backward(const std::function<BlockLoss(int64_t block)>& loss
       for (int64_t r = 0; r < world_.size(); ++r)
         all.push_back(Header::parse(texts[at(r)], range(r).end - range(r).first, nodes_of(r).size(),
                                     parameters_.size() + buffers_.size()));
-      double weight = 0, sum = 0;
+      double sum = 0;
       for (const Header& h : all)
         for (size_t b = 0; b < h.weights.size(); ++b) {
-          weight += h.weights[b];
+          weight_ += h.weights[b];
           sum += h.weights[b] * h.losses[b];
+          notes_.push_back(h.notes[b]);
         }
-      check(weight > 0, "GradientSum: all {} blocks of the step are empty", options_.blocks);
-      value = sum / weight;
+      check(weight_ > 0, "GradientSum: all {} blocks of the step are empty", options_.blocks);
+      value = sum / weight_;
       Reduction(*this, all).run(std::move(nodes));
     });
   } catch (...) {

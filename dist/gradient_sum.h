@@ -1,9 +1,9 @@
 // Data parallel training with the same bits on any number of ranks.
 //
 // A step's batch is cut into a fixed number of blocks. Each rank computes the gradients of a run of
-// neighbouring blocks. The gradients of all blocks are added in one fixed binary tree over the blocks,
-// whichever ranks hold them. So weights and losses depend on the number of blocks and not on the
-// number of ranks (1 to `blocks`) or threads.
+// neighbouring blocks. The gradients of all blocks are added in one fixed binary tree over the
+// blocks, whichever ranks hold them. So weights and losses depend on the number of blocks and not
+// on the number of ranks (1 to `blocks`) or threads.
 //
 //   dist::World world;
 //   dist::GradientSum sum(world, model, {.blocks = 8});
@@ -43,6 +43,7 @@ namespace tern::dist {
 struct BlockLoss {
   Tensor loss = {};
   double weight = 1;
+  std::string note = {};  ///< of the program's own, for all ranks: GradientSum::notes()
 };
 
 struct GradientSumOptions {
@@ -63,16 +64,26 @@ class GradientSum {
 
   /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
   /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
-  /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a loss
-  /// is not finite; then weights, buffers and generators are as before.
+  /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a
+  /// loss is not finite; then weights, buffers and generators are as before.
   double backward(const std::function<BlockLoss(int64_t block)>& loss);
+  /// The notes of all blocks of the last step, on every rank.
+  const std::vector<std::string>& notes() const { return notes_; }
+  /// The weights of all blocks of the last step added up.
+  double weight() const { return weight_; }
+
+  /// Sets the model's generators as they were for this block of the last step, to run it again.
+  void set_generators(int64_t block);
+
+  /// Error if the ranks' weights, buffers or generators differ.
+  void check_same_state();
 
  private:
   struct Range {
     int64_t first, end;
   };
-  // The sum over the blocks of `range`: a tensor for each parameter and float buffer, undefined where
-  // no block has one.
+  // The sum over the blocks of `range`: a tensor for each parameter and float buffer, undefined
+  // where no block has one.
   struct Node {
     Range range;
     std::vector<Tensor> items;
@@ -96,6 +107,9 @@ class GradientSum {
   // Of the step in progress:
   std::vector<Rng> generators_before_, step_generators_;
   std::vector<Tensor> buffers_before_, counts_before_;
+  // Of the last step:
+  std::vector<std::string> notes_;
+  double weight_ = 0;
 };
 
 }  // namespace tern::dist

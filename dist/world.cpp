@@ -47,8 +47,8 @@ void World::Ticket::wait() {
 
 namespace {
 
-// A rank that is through with a failure says so, and the failure again: who gets this first need not
-// have heard of it.
+// A rank that is through with a failure says so, and the failure again: who gets this first need
+// not have heard of it.
 constexpr std::string_view kThrough = "through: ";
 
 constexpr std::chrono::seconds kGoodbye{10};
@@ -220,8 +220,8 @@ World::World(WorldOptions options) {
   impl_ = std::make_unique<Impl>(options);
 }
 
-// mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said why.
-// So a world that failed ends with the process, after everything was printed.
+// mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said
+// why. So a world that failed ends with the process, after everything was printed.
 World::~World() {
   static std::unique_ptr<Impl> failed;
   if (impl_ && impl_->failed) failed = std::move(impl_);

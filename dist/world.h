@@ -5,16 +5,16 @@
 //   dist::World world({.timeout = 120});
 //   if (world.first()) fmt::print("{} ranks\n", world.size());
 //
-// Without mpirun the world has one rank, and all calls return at once. A tern that was built without
-// MPI knows this world alone. What ranks do together is built on the calls below; gradient_sum.h adds
-// gradients.
+// Without mpirun the world has one rank, and all calls return at once. A tern that was built
+// without MPI knows this world alone. What ranks do together is built on the calls below;
+// gradient_sum.h adds gradients.
 //
 // Calls: every rank makes the same calls in the same order, from one thread.
 //
 // Failure: no call waits for ever. An Error on one rank inside together() reaches all others as an
 // Error that begins with "rank 3: ". A rank that does not answer within the timeout ends the whole
-// job: each rank that waits for it says which one it was and what that rank did last, and exits with
-// kExitRankLost. A rank that is killed ends the job too; mpirun sees to that.
+// job: each rank that waits for it says which one it was and what that rank did last, and exits
+// with kExitRankLost. A rank that is killed ends the job too; mpirun sees to that.
 //
 // Threads: one thread of the world makes all calls of MPI. It sleeps between looks while it waits.
 #pragma once

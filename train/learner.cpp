@@ -59,18 +59,24 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
 }
 
-double Learner::backward(const Tensor& loss, double share) {
+void Learner::check_loss(const Tensor& loss) {
   check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
-  check(!stepped_,
-        "Learner: with step_in_backward a pass is a step: call step() before the next one, or "
-        "accumulate batches without it");
-  const Tensor part = share == 1 ? loss : loss * share;
-  const auto value = part.item();
+  const auto value = loss.item();
   if (!std::isfinite(value))
     throw Diverged(fmt::format("the loss is {} in step {}", value, steps_ + 1));
   if (options_.check_graph && !graph_checked_)
     optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_);
   graph_checked_ = true;
+}
+
+double Learner::backward(const Tensor& loss, double share) {
+  check(!stepped_,
+        "Learner: with step_in_backward a pass is a step: call step() before the next one, or "
+        "accumulate batches without it");
+  check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
+  const Tensor part = share == 1 ? loss : loss * share;
+  check_loss(part);
+  const auto value = part.item();
   if (!steps_leaf_) {
     part.backward();
     return value;

@@ -65,6 +65,9 @@ class Learner {
   /// options.step_in_backward the parameters have been stepped afterwards; one whose gradient is
   /// not finite is left as it was, with Diverged, and others with it or not.
   double backward(const Tensor& loss, double share = 1);
+  /// What backward() checks before it runs: the loss is one finite number (Diverged), and at the
+  /// first time what it depends on. For a pass that the caller runs (dist/gradient_sum.h).
+  void check_loss(const Tensor& loss);
   /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
   /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
   /// where it throws Diverged.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
@@ -51,6 +53,19 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
+  if (const Parallel& p = o.parallel; p.world) {
+    check(p.blocks >= 2,
+          "Loop: a batch that several processes share needs 2 blocks or more, not {}", p.blocks);
+    check(
+        o.accumulate == 1 && !learner.options().step_in_backward,
+        "Loop: several processes share one batch a step, whose gradients they need together; leave "
+        "out accumulate and step_in_backward");
+    sum_ = std::make_unique<dist::GradientSum>(*p.world, learner.model(),
+                                               dist::GradientSumOptions{.blocks = p.blocks});
+    feed_.cut(p.blocks, sum_->first_block(), sum_->end_block());
+    first_ = p.world->first();
+    if (!first_) options_.terminal = options_.tensorboard = false;
+  }
   folder_.path = o.folder;
   if (options_.weight_unit.empty()) options_.weight_unit = o.unit;
   feed_.seek({});
@@ -95,9 +110,17 @@ void Loop::take_lock() {
   if (!lock_->held() && options_.terminal && !options_.lock) say(lock_->warning(), options_.output);
 }
 
+// As rank 0 sees it.
+bool Loop::there(const std::string& path) const {
+  const bool exists = std::filesystem::exists(path);
+  return sum_ ? options_.parallel.world->gather("whether there is a checkpoint",
+                                                exists ? "1" : "0")[0] == "1"
+              : exists;
+}
+
 bool Loop::resume() {
-  if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return false;
-  take_lock();
+  if (!in_folder() || !there(folder_.checkpoint())) return false;
+  if (first_) take_lock();
   const std::string path = folder_.checkpoint();
   try {
     load_state(load_checkpoint(path), path);
@@ -110,6 +133,7 @@ bool Loop::resume() {
 
 void Loop::load_state(const SafeTensors& state, const std::string& path) {
   checkpoint_.load_state(state, path);
+  if (sum_) sum_->check_same_state();
   resumed_ = true;
   saved_step_ = learner_.steps();
 }
@@ -162,19 +186,85 @@ void Loop::take_step(size_t count) {
         learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
     done += feed_.progress(i);
   }
+  finish_step(loss, weight, done, static_cast<int64_t>(count));
+}
+
+void Loop::finish_step(double loss, double weight, double done, int64_t batches) {
   learner_.step();
   if (state_.steps.add({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}) && board_)
     board_->add(state_.steps.records().back());
   state_.means.add(kLoss, loss * weight, weight);
   state_.progress += done;
-  state_.batch += static_cast<int64_t>(count);
+  state_.batch += batches;
 }
+
+namespace {
+
+// What a block tells all ranks beside its loss: whether its rank was interrupted, how much was
+// done, and the task's means.
+std::string to_note(bool stop, double progress, const Means& means) {
+  std::string note = fmt::format("{:d} {:a}\n", stop, progress);
+  for (const Means::Entry& e : means.entries())
+    note += fmt::format("{:a} {:a} {}\n", e.sum, e.count, e.name);
+  return note;
+}
+
+// Adds a note's means, and gives the two others.
+std::pair<bool, double> from_note(const std::string& note, Means& means) {
+  std::istringstream lines(note);
+  std::string line;
+  std::getline(lines, line);
+  const std::pair<bool, double> result{line[0] == '1', std::strtod(line.c_str() + 2, nullptr)};
+  while (std::getline(lines, line)) {
+    char* end = nullptr;
+    const double sum = std::strtod(line.c_str(), &end), count = std::strtod(end, &end);
+    means.add(end + 1, sum, count);
+  }
+  return result;
+}
+
+}  // namespace
+
+dist::BlockLoss Loop::block_loss(int64_t block) {
+  const auto i = static_cast<size_t>(block - sum_->first_block());
+  const bool stop = interrupted();
+  if (!feed_.has(i)) return {.note = to_note(stop, 0, {})};
+  Means means;
+  const Tensor loss = feed_.loss(i, means);
+  learner_.check_loss(loss);
+  return {loss, feed_.weight(i), to_note(stop, feed_.progress(i), means)};
+}
+
+// A step of which this process computes some blocks.
+void Loop::take_shared_step() {
+  const bool last = state_.batch + 1 == state_.batches;
+  const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
+  const double loss = sum_->backward([&](int64_t block) { return block_loss(block); });
+  double done = 0;
+  for (const std::string& note : sum_->notes()) {
+    const auto [stop, progress] = from_note(note, state_.means);
+    stop_ |= stop;
+    done += progress;
+  }
+  finish_step(loss, sum_->weight(), done, 1);
+}
+
+bool Loop::stop_wanted() const { return sum_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
   return diagnosis(options_.diagnose, [&] {
     learner_.load_generators(generators_);
     learner_.clear_gradients();
     Means means;
+    if (sum_) {
+      for (int64_t b = sum_->first_block(); b < sum_->end_block(); ++b) {
+        const auto i = static_cast<size_t>(b - sum_->first_block());
+        if (!feed_.has(i)) continue;
+        sum_->set_generators(b);
+        tern::backward(feed_.loss(i, means));
+      }
+      return;
+    }
     double weight = 0;
     for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
     for (size_t i = 0; i < count; ++i) {
@@ -200,7 +290,10 @@ void Loop::step() {
   size_t count = 0;
   try {
     count = take_batches();
-    take_step(count);
+    if (sum_)
+      take_shared_step();
+    else
+      take_step(count);
   } catch (const Diverged& e) {
     const std::string cause = diagnose(count);
     undo_step();
@@ -255,6 +348,10 @@ bool Loop::close_epoch() {
   if (evaluate_) {
     const auto start = Clock::now();
     std::optional<Metrics> result = evaluate_weights();
+    if (sum_)
+      for (const std::string& done : options_.parallel.world->gather(
+               "whether the evaluation was interrupted", result ? "1" : "0"))
+        if (done == "0") result.reset();
     if (!result) return false;
     evaluated = std::move(*result);
     evaluation_seconds_ = seconds_since(start);
@@ -290,7 +387,7 @@ std::function<void()> Loop::still_ours() const {
 }
 
 void Loop::save() {
-  if (!in_folder()) return;
+  if (!writes()) return;
   save_checkpoint(folder_to_write().checkpoint(), checkpoint_.state(), still_ours());
   last_save_ = Clock::now();
   saved_step_ = learner_.steps();
@@ -299,7 +396,7 @@ void Loop::save() {
 }
 
 void Loop::save_weights() {
-  if (!in_folder() || !options_.save_weights) return;
+  if (!writes() || !options_.save_weights) return;
   const auto save = [this](const std::string& path) {
     learner_.save_weights(path, options_.weights_metadata, still_ours());
   };
@@ -352,7 +449,7 @@ std::string Loop::what_is_good() const {
 }
 
 bool Loop::wants_save() const {
-  if (!in_folder()) return false;
+  if (!writes()) return false;
   const bool often = options_.checkpoint_steps > 0;
   return (often && learner_.steps() % options_.checkpoint_steps == 0) ||
          std::chrono::duration<double>(Clock::now() - last_save_).count() >
@@ -371,7 +468,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
         {.count = epochs() - epoch(), .seconds = evaluation_seconds_, .units = o.evaluation});
   }
   while (!epoch_trained()) {
-    if (interrupted()) return false;
+    if (stop_wanted()) return false;
     const auto start = Clock::now();
     step();
     state_.train_seconds += seconds_since(start);
@@ -396,7 +493,7 @@ Outcome Loop::stop() {
 Outcome Loop::train_all() {
   const LoopOptions& o = options_;
   save();  // first of all: from here on there is a run in the folder, which can be resumed
-  if (in_folder()) {
+  if (writes()) {
     folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
     logged_steps_ = step_history().size();
   }
@@ -408,8 +505,8 @@ Outcome Loop::train_all() {
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
     // same.
     const EpochRecord& e = history().back();
-    if (in_folder()) append_steps(folder_to_write(), state_.steps, logged_steps_);
-    if (in_folder()) folder_to_write().append_log(log_line(e, o.weight_unit));
+    if (writes()) append_steps(folder_to_write(), state_.steps, logged_steps_);
+    if (writes()) folder_to_write().append_log(log_line(e, o.weight_unit));
     keep_checkpoint();
     save();
     drop_kept();
@@ -422,7 +519,7 @@ Outcome Loop::train_all() {
 }
 
 Outcome Loop::run() {
-  if (in_folder()) {
+  if (writes()) {
     folder_to_write().make();
     take_lock();
   }
@@ -433,14 +530,20 @@ Outcome Loop::run() {
           folder_.path);
     if (lock->held()) tern::detail::remove_abandoned_files(folder_.path);
   }
-  if (in_folder() && !finished() &&
+  if (writes() && !finished() &&
       (options_.tensorboard || (resumed_ && has_event_files(folder_.path))))
     board_ = std::make_unique<LoopBoard>(folder_.path, learner_.steps(),
                                          epoch_trained() ? &state_.steps : nullptr);
   InterruptScope signals;
   timed_ = true;
   try {
-    return train_all();
+    if (!sum_) return train_all();
+    Outcome outcome{};
+    options_.parallel.world->together([&] {
+      outcome = train_all();
+      options_.parallel.world->barrier("the end of the run");  // rank 0 has written its files
+    });
+    return outcome;
   } catch (const Diverged& e) {
     throw Diverged(e.what() + what_is_good());
   }

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/data/loading/loader.h"
+#include "tern/dist/gradient_sum.h"
 #include "tern/train/checkpoint.h"
 #include "tern/train/diagnose.h"
 #include "tern/train/interrupt.h"
@@ -89,6 +91,16 @@ struct Task {
 
 class Loop;
 
+/// Several processes that share the steps of a loop (dist/world.h): each batch of the loader is cut
+/// into blocks, and a rank makes and computes some of them (dist/gradient_sum.h). Weights, losses
+/// and checkpoints have the same bits on any number of ranks up to `blocks`; without a world,
+/// blocks play no part. Every rank makes the same model, loader and loop. Rank 0 alone prints and
+/// writes; all ranks read the folder, and evaluate. A run may go on with another number of ranks.
+struct Parallel {
+  dist::World* world = nullptr;  ///< none: one process, and batches stay whole
+  int64_t blocks = 8;            ///< of a batch
+};
+
 struct LoopOptions {
   int64_t epochs = 1;
   int64_t accumulate = 1;   ///< batches a step; the last step of an epoch may have fewer
@@ -125,6 +137,7 @@ struct LoopOptions {
   std::function<std::string(const EpochRecord&)> epoch_line = {};
   /// After an epoch is closed, before its log line and checkpoint. Loop::end() makes it the last.
   std::function<void(const EpochRecord&)> on_epoch = {};
+  Parallel parallel = {};
   std::string how_to_resume = "run it again";  ///< printed when the run is stopped
   Diagnose diagnose = diagnose_step;           ///< of a step that found what is not finite
 };
@@ -141,27 +154,42 @@ struct Feed {
   std::function<Tensor(size_t i, Means&)> loss;
   std::function<double(size_t i)> weight, progress;
   std::function<void(data::LoaderPosition)> seek;
+  /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
+  std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
+  std::function<bool(size_t i)> has;
   std::function<int64_t()> batches;  ///< of the epoch at the loader's place
 };
 
 template <class B>
 Feed make_feed(data::Loader<B>& loader, Task<B> task) {
-  auto list = std::make_shared<std::vector<B>>();
+  auto list = std::make_shared<std::vector<std::optional<B>>>();
+  auto cut = std::make_shared<bool>(false);
   auto one = [](const B&) { return 1.0; };
   if (!task.weight) task.weight = one;
   if (!task.progress) task.progress = task.weight;
   Feed feed;
-  feed.take = [list, &loader] {
-    std::optional<B> batch = loader.next();
-    if (batch) list->push_back(std::move(*batch));
-    return batch.has_value();
+  feed.take = [list, cut, &loader] {
+    if (!*cut) {
+      std::optional<B> batch = loader.next();
+      if (!batch) return false;
+      list->push_back(std::move(batch));
+      return true;
+    }
+    auto blocks = loader.next_blocks();
+    if (blocks) std::move(blocks->begin(), blocks->end(), std::back_inserter(*list));
+    return blocks.has_value();
   };
+  feed.cut = [cut, &loader](int64_t blocks, int64_t first, int64_t end) {
+    loader.cut(blocks, first, end);
+    *cut = blocks > 1;
+  };
+  feed.has = [list](size_t i) { return (*list)[i].has_value(); };
   feed.clear = [list] { list->clear(); };
   feed.loss = [list, loss = std::move(task.loss.call)](size_t i, Means& means) {
-    return loss((*list)[i], means);
+    return loss(*(*list)[i], means);
   };
-  feed.weight = [list, f = std::move(task.weight)](size_t i) { return f((*list)[i]); };
-  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f((*list)[i]); };
+  feed.weight = [list, f = std::move(task.weight)](size_t i) { return f(*(*list)[i]); };
+  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i]); };
   feed.seek = [&loader](data::LoaderPosition position) { loader.seek(position); };
   feed.batches = [&loader] { return loader.batches_per_epoch(); };
   return feed;
@@ -266,6 +294,11 @@ class Loop {
   void start_epoch();
   size_t take_batches();
   void take_step(size_t count);
+  void take_shared_step();
+  dist::BlockLoss block_loss(int64_t block);
+  void finish_step(double loss, double weight, double done, int64_t batches);
+  bool stop_wanted() const;
+  bool writes() const { return in_folder() && first_; }
   std::string diagnose(size_t count);
   void undo_step();
   // The end of an epoch:
@@ -275,6 +308,7 @@ class Loop {
   // Files:
   void load(const std::string& json);
   void take_lock();
+  bool there(const std::string& path) const;
   bool in_folder() const { return !folder_.path.empty(); }
   std::function<void()> still_ours() const;
   bool wants_save() const;
@@ -298,6 +332,9 @@ class Loop {
   RunFolder folder_;
   Checkpoint checkpoint_;
   LoopState state_;
+  std::unique_ptr<dist::GradientSum> sum_;  // of several processes
+  bool first_ = true;                       // of them
+  bool stop_ = false;                       // one of them was interrupted in the last step
   bool resumed_ = false, timed_ = false;
   std::shared_ptr<const RunLock> lock_;  // between resume() and run()
   std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "tern/apps/common/new_run.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/translate/report.h"

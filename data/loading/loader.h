@@ -29,6 +29,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/io/state.h"
 
@@ -70,10 +71,14 @@ struct BatchPlan {
   LoaderPosition position;
   std::span<const int64_t> indices;  ///< the samples' indices; valid while the batch is made
   Rng random;                        ///< the epoch's generator
+  int64_t block = 0, blocks = 1;     ///< which block of the batch this is (Loader::cut)
   /// The generator of the sample with this index, for this epoch.
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
-  /// The generator of this batch as a whole.
-  Rng batch_rng() const { return random.stream(1).stream(position.batch); }
+  /// The generator of this batch, or of this block of it, as a whole.
+  Rng batch_rng() const {
+    const Rng batch = random.stream(1).stream(position.batch);
+    return blocks == 1 ? batch : batch.stream(block);
+  }
   /// Calls f(i, indices[i]) for each sample. Exceptions are reported with the sample's index.
   template <class F>
   void for_each_sample(F&& f) const {
@@ -130,21 +135,41 @@ class Loader {
   /// does not compile).
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
-      : core_(samples, wrap(std::move(make)), options) {}
+      : core_(samples, wrap(std::move(make), cut_), options) {}
 
   /// The same with batches that the planner chooses. Of the options only seed, workers and prefetch
   /// count; a sampler is an Error.
   template <class Make>
   Loader(Planner planner, Make make, LoaderOptions options)
-      : core_(std::move(planner), wrap(std::move(make)), options) {}
+      : core_(std::move(planner), wrap(std::move(make), cut_), options) {}
 
   /// The next batch of the epoch; nothing at its end, and the next call starts the next epoch. An
   /// exception of make() is thrown here, in place of its batch and with its place in front (see
   /// above). Another call tries that batch again; seek() can skip it.
   std::optional<B> next() {
+    check(cut_->blocks == 1, "Loader: the batches are cut into {} blocks; call next_blocks()",
+          cut_->blocks);
     auto batch = std::static_pointer_cast<B>(core_.next());
     if (!batch) return std::nullopt;
     return std::move(*batch);
+  }
+
+  /// From here on each batch is cut into `blocks` blocks of neighbouring samples, equal in number
+  /// but for one, and blocks `first` to `end` - 1 of it are made: next_blocks() instead of next().
+  /// For several processes that share a batch. Samples are the same in any number of blocks; what
+  /// make() draws from batch_rng() is not.
+  void cut(int64_t blocks, int64_t first, int64_t end) {
+    check(blocks >= 1 && first >= 0 && first < end && end <= blocks,
+          "Loader: there are no blocks {} to {} of {}", first, end, blocks);
+    seek(position());  // what was made ahead is dropped
+    *cut_ = {blocks, first, end};
+  }
+  /// The blocks of the next batch; those without samples are empty. Nothing at the epoch's end.
+  std::optional<std::vector<std::optional<B>>> next_blocks() {
+    check(cut_->blocks > 1, "Loader: the batches are not cut into blocks; call next()");
+    auto blocks = std::static_pointer_cast<std::vector<std::optional<B>>>(core_.next());
+    if (!blocks) return std::nullopt;
+    return std::move(*blocks);
   }
 
   /// The position of the next batch.
@@ -180,17 +205,31 @@ class Loader {
   std::nullptr_t end() const { return nullptr; }
 
  private:
+  struct Cut {
+    int64_t blocks = 1, first = 0, end = 1;
+  };
+
   template <class Make>
-  static detail::LoaderCore::Make wrap(Make make) {
+  static detail::LoaderCore::Make wrap(Make make, std::shared_ptr<const Cut> cut) {
     static_assert(
         std::is_invocable_r_v<B, const Make&, const BatchPlan&>,
         "Loader<B>: make must be callable as B make(const BatchPlan&), and const: it runs "
         "on several threads at a time, so it cannot be a mutable lambda");
-    return [make = std::move(make)](const BatchPlan& plan) -> std::shared_ptr<void> {
-      return std::make_shared<B>(make(plan));
+    return [make = std::move(make), cut](const BatchPlan& plan) -> std::shared_ptr<void> {
+      if (cut->blocks == 1) return std::make_shared<B>(make(plan));
+      auto blocks = std::make_shared<std::vector<std::optional<B>>>();
+      for (int64_t b = cut->first; b < cut->end; ++b) {
+        const int64_t samples = std::ssize(plan.indices), begin = samples * b / cut->blocks;
+        BatchPlan block = plan;
+        block.indices = plan.indices.subspan(begin, samples * (b + 1) / cut->blocks - begin);
+        block.block = b, block.blocks = cut->blocks;
+        blocks->push_back(block.indices.empty() ? std::nullopt : std::optional<B>(make(block)));
+      }
+      return blocks;
     };
   }
 
+  std::shared_ptr<Cut> cut_ = std::make_shared<Cut>();  // shared with what runs on the workers
   detail::LoaderCore core_;
 };
 

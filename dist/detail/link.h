@@ -1,5 +1,5 @@
-// What carries bytes between ranks: MPI (link_mpi.cpp), or nothing (link_none.cpp). One thread calls
-// all functions of a Link, the one that opened it. Inside of dist only.
+// What carries bytes between ranks: MPI (link_mpi.cpp), or nothing (link_none.cpp). One thread
+// calls all functions of a Link, the one that opened it. Inside of dist only.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tern::dist::detail {
 
-/// What an environment says of the launch: the number of ranks that mpirun or srun started, 0 if the
-/// process was started alone.
+/// What an environment says of the launch: the number of ranks that mpirun or srun started, 0 if
+/// the process was started alone.
 int64_t launched_ranks();
 
 class Link {

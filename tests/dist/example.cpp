@@ -1,6 +1,5 @@
 // The program of docs/several_machines.md.
 #include <fmt/core.h>
-#include <tern/dist/gradient_sum.h>
 #include <tern/tern.h>
 
 using namespace tern;

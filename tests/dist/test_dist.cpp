@@ -1,12 +1,13 @@
-// Ranks that train together: the bits do not depend on their number, and what goes wrong on one ends
-// all of them.
+// Ranks that train together: the bits do not depend on their number, and what goes wrong on one
+// ends all of them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
-#include <map>
+#include <filesystem>
 #include <string>
 
 namespace tern::test::test_dist {
@@ -63,6 +64,63 @@ TEST_CASE("dist: the documents' program learns, with the same losses on 1 and 4 
   CHECK(alone.code == 0);
   CHECK(alone.output.starts_with("step 25: loss "));
   CHECK(ranks(4, "", EXAMPLE).output == alone.output);
+}
+
+namespace {
+
+// A fresh folder below the test's own.
+std::string fresh_folder(const std::string& name) {
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("tern_dist_{}_{}", ::getpid(), name);
+  std::filesystem::remove_all(path);
+  return path.string();
+}
+
+}  // namespace
+
+TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed or not") {
+  const std::string whole = fresh_folder("whole");
+  const Result alone = run(fmt::format("{} {} 1", LOOP_RANKS, whole));
+  CAPTURE(alone.output);
+  REQUIRE(alone.code == 0);
+  CHECK(alone.output.find("4 valid_loss") != alone.output.npos);
+  for (const int number : {2, 3, 8}) {
+    CAPTURE(number);
+    const std::string folder = fresh_folder("ranks");
+    CHECK(ranks(number, folder + " 1", LOOP_RANKS).output == alone.output);
+    // The weights that were written are those of one rank, byte for byte.
+    CHECK(run(fmt::format("cmp {0}/model.safetensors {1}/model.safetensors && cmp "
+                          "{0}/best.safetensors {1}/best.safetensors",
+                          whole, folder))
+              .code == 0);
+    std::filesystem::remove_all(folder);
+  }
+  for (const std::string event : {"stop", "kill"})
+    for (const int rank : {0, 2})
+      for (const int step : {2, 6}) {  // in mid-epoch, and in its last step
+        CAPTURE(event);
+        CAPTURE(rank);
+        CAPTURE(step);
+        const std::string folder = fresh_folder("broken");
+        const Result broken =
+            ranks(3, fmt::format("{} 1 {} {} {}", folder, event, rank, step), LOOP_RANKS);
+        CAPTURE(broken.output);
+        CHECK(broken.code == (event == "stop" ? 130 : 137));
+        const Result resumed = ranks(rank == 0 ? 2 : 1, folder + " 2", LOOP_RANKS);
+        CHECK(resumed.output == alone.output);
+        std::filesystem::remove_all(folder);
+      }
+  std::filesystem::remove_all(whole);
+}
+
+TEST_CASE("dist: a loop says on every rank which step and rank diverged") {
+  const std::string folder = fresh_folder("nan");
+  const Result r = ranks(3, folder + " 1 nan 1 5", LOOP_RANKS);
+  CAPTURE(r.output);
+  CHECK(r.code == 1);
+  CHECK(r.output.find("ERROR the loss is nan in step 5 (epoch 2)") != r.output.npos);
+  CHECK(r.output.find("ERROR rank 1: the loss is nan in step 5") != r.output.npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("dist: an error on one rank reaches all of them with its text") {

@@ -38,16 +38,16 @@ const Rooms kMayInclude = {
     {"data/text", {"data/loading", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/scores", {"data/text", "core/base", "core/tensor"}},
     {"data/tasks", {"core/base", "core/tensor", "core/tape", "core/ops"}},
+    {"dist", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"train",
-     {"nn", "optim", "data/loading", "data/images/picture.h", "core/base", "core/tensor",
+     {"nn", "optim", "dist", "data/loading", "data/images/picture.h", "core/base", "core/tensor",
       "core/tape", "core/ops", "core/io", "core/tools"}},
     {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"decode", {"models", "nn", "core/base", "core/tensor", "core/tape", "core/ops"}},
-    {"dist", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"apps",
-     {"train", "decode", "models", "nn", "optim", "data/loading", "data/images", "data/text",
-      "data/scores", "data/tasks", "core/base", "core/tensor", "core/tape", "core/ops", "core/io",
-      "core/tools"}},
+     {"train", "dist", "decode", "models", "nn", "optim", "data/loading", "data/images",
+      "data/text", "data/scores", "data/tasks", "core/base", "core/tensor", "core/tape", "core/ops",
+      "core/io", "core/tools"}},
 };
 
 /// What the library of each folder links beside the libraries of the folders that it may include.

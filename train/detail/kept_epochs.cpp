@@ -42,7 +42,7 @@ void Loop::resume(int64_t epoch) {
            "{}: there is no checkpoint of epoch {}; a run keeps those of its last epochs, as many "
            "as LoopOptions::keep says",
            path, epoch);
-  take_lock();
+  if (first_) take_lock();
   try {
     const std::vector<int64_t> kept = epochs_kept(folder_.checkpoint());
     load_state(load_checkpoint(path), path);
@@ -59,7 +59,7 @@ void Loop::resume(int64_t epoch) {
 }
 
 void Loop::keep_checkpoint() {
-  if (options_.keep == 0) return;
+  if (options_.keep == 0 || !writes()) return;
   const int64_t closed = state_.history.back().epoch;
   if (!is_in(state_.kept, closed)) state_.kept.push_back(closed);
   save_checkpoint(folder_to_write().checkpoint(closed), checkpoint_.state(), still_ours());
@@ -76,6 +76,7 @@ bool Loop::is_best_of_kept(int64_t epoch) const {
 }
 
 void Loop::drop_kept() {
+  if (!writes()) return;
   const int64_t closed = std::ssize(state_.history);
   std::erase_if(state_.kept, [&](int64_t epoch) {
     const bool old = options_.keep > 0 && epoch <= closed - options_.keep;
@@ -89,7 +90,7 @@ void Loop::drop_kept() {
 
 // After resume(epoch) the weights in the folder are those of later epochs.
 void Loop::put_back_weights() {
-  if (state_.history.empty() || !options_.save_weights) return;
+  if (state_.history.empty() || !options_.save_weights || !writes()) return;
   const int64_t last = state_.history.back().epoch,
                 best = train::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {

@@ -53,11 +53,12 @@ TEST_CASE(
   const auto after = spatial_weights(fresh);
 
   const ReportData data = report_data(t, describe(t, "data"), two_steps_of_data().class_names);
-  REQUIRE(data.layers.size() == 3);
+  REQUIRE(data.before.maps.size() == 3);
+  REQUIRE(data.after.maps.size() == 3);
   for (size_t i = 0; i < 3; ++i) {
-    CHECK(data.layers[i].before.size() == 4 * 17 * 17);
-    CHECK(data.layers[i].before == before[i]);
-    CHECK(data.layers[i].after == after[i]);
+    CHECK(data.before.maps[i].values.numel() == 4 * 17 * 17);
+    CHECK(data.before.maps[i].values.to_vector<float>() == before[i]);
+    CHECK(data.after.maps[i].values.to_vector<float>() == after[i]);
     CHECK(before[i] != after[i]);
   }
   const std::string page = make_report(data);
@@ -87,7 +88,7 @@ TEST_CASE("train_cifar: the paper's gMLP goes on exactly, stochastic depth inclu
       report_data(whole, describe(whole, "data"), two_steps_of_data().class_names);
   CHECK(data.run.facts.at(0).second ==
         "gmlp-ti-p4, 4,613,898 weights: 30 blocks on 64 tokens of 128 channels");
-  CHECK(data.layers.size() == 30);
+  CHECK(data.after.maps.size() == 30);
   CHECK(data.patch == 4);
 }
 

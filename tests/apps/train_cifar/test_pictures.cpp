@@ -222,7 +222,7 @@ TEST_CASE("train_cifar pictures: grey ones are changed as the same in colour") {
     one->insert(one->end(), x.begin(), x.begin() + 1024);
   const std::vector<int64_t> labels(10, 1);
   const data::LabelledLoaderOptions options{.order = {.batch = 10, .seed = 3},
-                             .augment = data::AugmentOptions::named("strong")};
+                                            .augment = data::AugmentOptions::named("strong")};
   auto in_colour = data::labelled_loader(limited({{planes, planes->data()}, labels}, colour, 0),
                                          colour, options);
   auto in_grey =
