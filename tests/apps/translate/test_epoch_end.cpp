@@ -32,10 +32,10 @@ TEST_CASE("translate: a run ends early by loss or BLEU, keeps epochs, and stays 
     REQUIRE(train_translation(more) == 0);
     test::check_ended_early({folder}, metric);
     test::check_other_patience({folder}, 8, [&](int64_t patience) {
-      more = {};
-      more.train.resume = folder;
-      more.train.patience = patience;
-      return train_translation(more);
+      TranslateFlags other;
+      other.train.resume = folder;
+      other.train.patience = patience;
+      return train_translation(other);
     });
     CHECK(load_config({folder}).epoch_end.patience == 0);
   }
