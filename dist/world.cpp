@@ -59,6 +59,8 @@ constexpr std::chrono::seconds kGoodbye{10};
 struct World::Impl {
   explicit Impl(WorldOptions o) : options(o) {
     if (detail::launched_ranks() <= 1) return;
+    static std::atomic<bool> made = false;
+    check(!made.exchange(true), "World: this process has made one already, and MPI begins once");
     thread = std::thread([this] { run(); });
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return opened; });
@@ -75,6 +77,16 @@ struct World::Impl {
     }
     changed.notify_all();
     thread.join();
+  }
+
+  // Tells all other ranks why this one fails, unless a failure is known.
+  void tell(const std::string& text) {
+    if (size == 1 || failed.exchange(true)) return;
+    {
+      const std::scoped_lock lock(mutex);
+      to_tell = text;
+    }
+    changed.notify_all();
   }
 
   void run() {
@@ -214,7 +226,7 @@ struct World::Impl {
   std::vector<std::string> last_seen;
 };
 
-World::World(WorldOptions options) {
+World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
   check(options.timeout > 0, "World: the timeout must be above 0 seconds, it is {}",
         options.timeout);
   impl_ = std::make_unique<Impl>(options);
@@ -224,31 +236,23 @@ World::World(WorldOptions options) {
 // why. So a world that failed ends with the process, after everything was printed.
 World::~World() {
   static std::unique_ptr<Impl> failed;
-  if (impl_ && impl_->failed) failed = std::move(impl_);
+  if (std::uncaught_exceptions() > exceptions_) impl_->tell("an exception ended this rank");
+  if (impl_->failed) failed = std::move(impl_);
 }
 
 int64_t World::rank() const { return impl_->rank; }
 int64_t World::size() const { return impl_->size; }
 
 void World::together(const std::function<void()>& body) {
-  auto tell = [this](const std::string& text) {
-    if (size() == 1) return;
-    {
-      const std::scoped_lock lock(impl_->mutex);
-      impl_->to_tell = text;
-      impl_->failed = true;
-    }
-    impl_->changed.notify_all();
-  };
   try {
     body();
   } catch (const RankError&) {
     throw;  // all know of it
   } catch (const std::exception& e) {
-    tell(e.what());
+    impl_->tell(e.what());
     throw;
   } catch (...) {
-    tell("an exception that is no std::exception");
+    impl_->tell("an exception that is no std::exception");
     throw;
   }
 }

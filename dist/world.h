@@ -47,8 +47,9 @@ struct WorldOptions {
 class World {
  public:
   /// Error if mpirun started several processes and this tern cannot join them: it was built without
-  /// MPI, or with another MPI than that of mpirun. Only one World may exist in a process, once.
+  /// MPI, or with another MPI than that of mpirun; or if a process of several makes a second World.
   explicit World(WorldOptions options = {});
+  /// If an exception is under way that together() has not told, the other ranks learn of it.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -94,6 +95,7 @@ class World {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  int exceptions_;  // under way when it was made
 };
 
 }  // namespace tern::dist

@@ -60,6 +60,9 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         o.accumulate == 1 && !learner.options().step_in_backward,
         "Loop: several processes share one batch a step, whose gradients they need together; leave "
         "out accumulate and step_in_backward");
+    check(feed_.weighed,
+          "Loop: blocks of a batch differ in size; say in Task::weight how much each one counts "
+          "(samples, tokens)");
     sum_ = std::make_unique<dist::GradientSum>(*p.world, learner.model(),
                                                dist::GradientSumOptions{.blocks = p.blocks});
     feed_.cut(p.blocks, sum_->first_block(), sum_->end_block());
@@ -122,8 +125,12 @@ bool Loop::resume() {
   if (!in_folder() || !there(folder_.checkpoint())) return false;
   if (first_) take_lock();
   const std::string path = folder_.checkpoint();
+  const auto load = [&] { load_state(load_checkpoint(path), path); };
   try {
-    load_state(load_checkpoint(path), path);
+    if (sum_)
+      options_.parallel.world->together(load);
+    else
+      load();
   } catch (...) {
     lock_.reset();
     throw;
@@ -519,6 +526,16 @@ Outcome Loop::train_all() {
 }
 
 Outcome Loop::run() {
+  if (!sum_) return run_here();
+  Outcome outcome{};
+  options_.parallel.world->together([&] {
+    outcome = run_here();
+    options_.parallel.world->barrier("the end of the run");  // rank 0 has written its files
+  });
+  return outcome;
+}
+
+Outcome Loop::run_here() {
   if (writes()) {
     folder_to_write().make();
     take_lock();
@@ -537,13 +554,7 @@ Outcome Loop::run() {
   InterruptScope signals;
   timed_ = true;
   try {
-    if (!sum_) return train_all();
-    Outcome outcome{};
-    options_.parallel.world->together([&] {
-      outcome = train_all();
-      options_.parallel.world->barrier("the end of the run");  // rank 0 has written its files
-    });
-    return outcome;
+    return train_all();
   } catch (const Diverged& e) {
     throw Diverged(e.what() + what_is_good());
   }

@@ -157,6 +157,7 @@ struct Feed {
   /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
+  bool weighed = true;  ///< false: the task has no weight, and each batch counts as one
   std::function<int64_t()> batches;  ///< of the epoch at the loader's place
 };
 
@@ -165,9 +166,11 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
   auto list = std::make_shared<std::vector<std::optional<B>>>();
   auto cut = std::make_shared<bool>(false);
   auto one = [](const B&) { return 1.0; };
+  const bool weighed = static_cast<bool>(task.weight);
   if (!task.weight) task.weight = one;
   if (!task.progress) task.progress = task.weight;
   Feed feed;
+  feed.weighed = weighed;
   feed.take = [list, cut, &loader] {
     if (!*cut) {
       std::optional<B> batch = loader.next();
@@ -319,6 +322,7 @@ class Loop {
   void drop_kept();
   void put_back_weights();
   // run():
+  Outcome run_here();
   Outcome train_all();
   bool train_epoch();
   Outcome stop();

@@ -1,7 +1,8 @@
 // loop_ranks: one rank of a training in a folder, for test_dist.cpp. Rank 0 prints the numbers of
 // all epochs and a hash of the state.
 //   loop_ranks FOLDER THREADS [EVENT RANK STEP]
-// EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number).
+// EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
+// anew: no rank resumes.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -84,7 +85,7 @@ int run(int argc, char** argv) {
        .checkpoint_steps = 1,
        .terminal = false,
        .parallel = {.world = &world, .blocks = 8}});
-  loop.resume();
+  if (event != "anew") loop.resume();
   if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
   if (!world.first()) return 0;
   for (const train::EpochRecord& e : loop.history())

@@ -2,7 +2,8 @@
 // weights and buffers.
 //   ranks MODEL STEPS THREADS [EVENT RANK STEP]
 // MODEL: dropout, batch_norm, or uneven (blocks of several sizes, empty ones among them, and a
-// parameter that few blocks use). EVENT at a step of a rank: throw, nan, hang, exit, other_seed.
+// parameter that few blocks use). EVENT at a step of a rank: throw, outside (an exception
+// between steps), nan, hang, exit, other_seed.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -75,6 +76,7 @@ int run(int argc, char** argv) {
     const bool now = mine && step == event_step;
     if (now && event == "hang") sleep(60);
     if (now && event == "exit") _exit(9);
+    if (now && event == "outside") fail("what the program does between steps");
     const double loss = sum.backward([&](int64_t block) {
       if (now && event == "throw") fail("the data of this rank are lost");
       Rng data = Rng(7).stream(static_cast<uint64_t>(step * 8 + block));

@@ -136,6 +136,24 @@ TEST_CASE("dist: an error on one rank reaches all of them with its text") {
   }
 }
 
+TEST_CASE("dist: an exception between steps ends all ranks") {
+  const Result r = ranks(3, "dropout 4 1 outside 1 2");
+  CAPTURE(r.output);
+  CHECK(r.code == 1);
+  CHECK(r.output.find("ERROR what the program does between steps") != r.output.npos);
+  CHECK(r.output.find("ERROR rank 1: an exception ended this rank") != r.output.npos);
+}
+
+TEST_CASE("dist: a folder that rank 0 refuses ends all ranks") {
+  const std::string folder = fresh_folder("held");
+  REQUIRE(run(fmt::format("{} {} 1", LOOP_RANKS, folder)).code == 0);
+  const Result r = ranks(2, folder + " 1 anew 0 0", LOOP_RANKS);
+  CAPTURE(r.output);
+  CHECK(r.code == 1);
+  CHECK(r.output.find("ERROR rank 0: " + folder + ": the folder holds a run") != r.output.npos);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("dist: a loss that is not a number ends all ranks") {
   const Result r = ranks(2, "dropout 4 1 nan 1 2");
   CAPTURE(r.output);

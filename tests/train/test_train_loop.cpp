@@ -28,6 +28,22 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit 
   }
 }
 
+TEST_CASE("train: processes that share a batch need to know how much a block counts") {
+  Rng rng(0);
+  Net model(rng);
+  data::Loader<Points> loader = points();
+  optim::AdamW optimizer(nn::named_parameters(model));
+  Learner learner(model, optimizer);
+  dist::World alone;
+  const auto loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); };
+  const LoopOptions shared{.terminal = false, .parallel = {.world = &alone, .blocks = 2}};
+  CHECK_THROWS_WITH_AS(Loop(learner, loader, {.loss = loss}, shared),
+                       doctest::Contains("say in Task::weight how much each one counts"), Error);
+  const auto samples = [](const Points& p) { return static_cast<double>(p.label.numel()); };
+  Loop loop(learner, loader, {.loss = loss, .weight = samples}, shared);
+  CHECK_NOTHROW(loop.step());
+}
+
 TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exactly") {
   const LoopOptions options{.epochs = 5, .best = {"rank"}};  // which stays 0
   LearnerOptions learning = Training::busy();
