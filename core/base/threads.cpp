@@ -9,12 +9,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "tern/core/base/cores.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 
@@ -26,7 +28,7 @@
 //     ones.
 //   - A late thread (it slept, or another process has its core) must not delay the others: here any
 //     thread computes parts that nobody has begun.
-// OpenMP still gives the number of threads and the places of OMP_PLACES, and keeps OpenBLAS on the
+// OpenMP still gives OMP_NUM_THREADS and the places of OMP_PLACES, and keeps OpenBLAS on the
 // calling thread.
 
 namespace tern {
@@ -41,9 +43,32 @@ constexpr std::chrono::microseconds kSpin{100};
 /// How many threads a thread wakes before it begins to work; each of them wakes as many.
 constexpr int kWakes = 4;
 
-std::atomic<int> thread_count{0};    // 0: not asked yet
+std::atomic<int> chosen_threads{0};  // by the user; 0: none
+std::atomic<int> sharing{1};         // processes
 std::atomic<bool> pool_lost{false};  // forked: the pool's threads exist in the parent only
 thread_local int serial_depth = 0;
+
+// Whether the user told OpenMP how many threads to take.
+bool omp_chose() {
+  static const bool chose = [] {
+    const char* const text = std::getenv("OMP_NUM_THREADS");
+    return text && *text;
+  }();
+  return chose;
+}
+
+const detail::Cores& cores() {
+  static const detail::Cores found = detail::usable_cores();
+  return found;
+}
+
+int default_threads() {
+  static const int threads = [] {
+    const int omp = omp_get_max_threads();
+    return std::clamp(omp_chose() ? omp : std::min(omp, cores().cores), 1, kMaxThreads);
+  }();
+  return threads;
+}
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -197,7 +222,7 @@ class Pool {
   /// Starts the workers for `threads` threads, all at once, so that no later step starts one.
   void start(int threads) {
     // With more threads than cores a spinning thread takes time from working ones.
-    const bool spins = threads <= cores_;
+    const bool spins = threads <= processors_;
     if (spins_.load(std::memory_order_relaxed) != spins) spins_.store(spins);
     if (threads_.load(std::memory_order_acquire) >= threads) return;
     const std::lock_guard lock(starting_);
@@ -296,7 +321,7 @@ class Pool {
   std::atomic<Slot*> slots_{nullptr};
   std::atomic<bool> spins_{true};
   std::atomic<int> threads_{1};  // existing threads, with the caller
-  const int cores_ = omp_get_num_procs();
+  const int processors_ = cores().processors;
   std::mutex starting_;
   std::array<Worker, kMaxThreads> workers_;  // by thread; 0 is unused
 };
@@ -306,15 +331,18 @@ class Pool {
 void set_num_threads(int n) {
   check(n >= 1 && n <= kMaxThreads, "set_num_threads: takes 1 to {} threads, got {}", kMaxThreads,
         n);
-  thread_count.store(n, std::memory_order_relaxed);
+  chosen_threads.store(n, std::memory_order_relaxed);
 }
 
 int num_threads() {
-  int n = thread_count.load(std::memory_order_relaxed);
-  if (n > 0) return n;
-  int expected = 0;
-  thread_count.compare_exchange_strong(expected, std::clamp(omp_get_max_threads(), 1, kMaxThreads));
-  return thread_count.load(std::memory_order_relaxed);
+  if (const int n = chosen_threads.load(std::memory_order_relaxed)) return n;
+  const int given = sharing.load(std::memory_order_relaxed);
+  return given > 1 && !omp_chose() ? std::max(default_threads() / given, 1) : default_threads();
+}
+
+void share_cores(int processes) {
+  check(processes >= 1, "share_cores: takes at least one process, got {}", processes);
+  sharing.store(processes, std::memory_order_relaxed);
 }
 
 bool in_serial() {

@@ -16,8 +16,14 @@ namespace tern {
 /// Sets the number of threads for the whole process; 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// The number of threads. Default: OMP_NUM_THREADS, else the cores this process may run on.
+/// The number of threads. Default: OMP_NUM_THREADS, else one for each core that this process may
+/// use: by its affinity mask (taskset, cpusets, mpirun), and by the CPU quota of its control groups
+/// (containers, Slurm). Threads that share a core (hyperthreads) count once.
 int num_threads();
+
+/// Several processes of one job share these cores: the default number of threads is divided among
+/// them. Changes nothing if OMP_NUM_THREADS or set_num_threads() chose the number.
+void share_cores(int processes);
 
 /// Whether parallel_for would run serially: inside a parallel loop or a SerialScope, and in a child
 /// process forked after the first parallel loop (the pool stayed in the parent).

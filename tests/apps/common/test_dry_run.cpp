@@ -1,30 +1,17 @@
 // --dry-run: how much memory there is, and whether a run fits.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "tern/apps/common/dry_run.h"
 #include "tern/nn/linear.h"
+#include "tern/tests/support/fake_machine.h"
 
 namespace tern::apps::test_dry_run {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kGiga = int64_t{1} << 30;
 
-/// A machine of files.
-struct FakeMachine {
-  fs::path root = fs::temp_directory_path() / fmt::format("tern_machine_{}", getpid());
-  FakeMachine() { fs::remove_all(root); }
-  ~FakeMachine() { fs::remove_all(root); }
-  void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root / path).parent_path());
-    std::ofstream(root / path) << text;
-  }
+struct FakeMachine : test::FakeMachine {
   std::optional<FreeMemory> free() const { return free_memory(root.string()); }
 };
 

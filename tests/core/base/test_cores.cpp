@@ -1,0 +1,92 @@
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <sched.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tern/core/base/cores.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/threads.h"
+#include "tern/tests/support/fake_machine.h"
+
+namespace tern::test_cores {
+namespace {
+
+/// 64 processors: numbers i and i + 32 are one core.
+struct FakeMachine : test::FakeMachine {
+  std::vector<int> all = std::vector<int>(64);
+
+  FakeMachine() {
+    std::iota(all.begin(), all.end(), 0);
+    for (int i : all)
+      write(fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i),
+            fmt::format("{},{}\n", i % 32, i % 32 + 32));
+  }
+  /// "processors cores"
+  std::string found(const std::vector<int>& allowed) const {
+    const detail::Cores cores = detail::usable_cores(allowed, root.string());
+    return fmt::format("{} {}", cores.processors, cores.cores);
+  }
+  std::string found() const { return found(all); }
+};
+
+}  // namespace
+
+TEST_CASE("cores: hyperthreads of a core count once, within the affinity mask") {
+  const FakeMachine machine;
+  CHECK(machine.found() == "64 32");
+  CHECK(machine.found({0, 1, 2, 3}) == "4 4");
+  CHECK(machine.found({0, 32, 5, 37}) == "4 2");
+  CHECK(machine.found({7, 39}) == "2 1");
+  CHECK(machine.found({100, 101}) == "2 2");  // the system says nothing of them
+  CHECK(machine.found({}) == "1 1");
+}
+
+TEST_CASE("cores: the CPU quota of control groups of version 2") {
+  const FakeMachine machine;
+  machine.write("proc/self/cgroup", "0::/jobs/mine\n");
+  machine.write("sys/fs/cgroup/jobs/mine/cpu.max", "max 100000\n");
+  CHECK(machine.found() == "64 32");
+  machine.write("sys/fs/cgroup/jobs/mine/cpu.max", "200000 100000\n");
+  CHECK(machine.found() == "2 2");
+  CHECK(machine.found({7, 39}) == "2 1");
+  machine.write("sys/fs/cgroup/jobs/mine/cpu.max", "3900000 100000\n");
+  CHECK(machine.found() == "39 32");
+  machine.write("sys/fs/cgroup/jobs/cpu.max", "350000 100000\n");  // the group around it
+  CHECK(machine.found() == "3 3");
+  machine.write("sys/fs/cgroup/jobs/cpu.max", "50000 100000\n");  // half a processor
+  CHECK(machine.found() == "1 1");
+  for (const char* broken : {"", "nonsense\n", "200000\n", "200000 0\n", "-1 100000\n"}) {
+    machine.write("sys/fs/cgroup/jobs/cpu.max", broken);
+    CHECK(machine.found() == "39 32");
+  }
+}
+
+TEST_CASE("cores: the CPU quota of control groups of version 1, in a container") {
+  const FakeMachine machine;
+  machine.write("proc/self/cgroup", "9:memory:/a\n4:cpuset:/a\n3:cpu,cpuacct:/docker/f00\n0::/\n");
+  CHECK(machine.found() == "64 32");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(machine.found() == "64 32");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+  CHECK(machine.found() == "2 2");
+}
+
+TEST_CASE("cores: those of this process; a chosen number of threads is not divided") {
+  const std::vector<int> allowed = detail::allowed_processors();
+  cpu_set_t set;
+  REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+  CHECK(static_cast<int>(allowed.size()) == CPU_COUNT(&set));
+  const int before = num_threads();
+  set_num_threads(6);
+  share_cores(3);
+  CHECK(num_threads() == 6);
+  share_cores(1);
+  set_num_threads(before);
+  CHECK_THROWS_AS(share_cores(0), Error);
+}
+
+}  // namespace tern::test_cores
