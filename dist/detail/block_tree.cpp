@@ -1,0 +1,53 @@
+#include "tern/dist/detail/block_tree.h"
+
+namespace tern::dist::detail {
+namespace {
+
+// The largest nodes of the tree below `node` whose blocks all lie in `own`.
+void add_nodes(BlockRange node, BlockRange own, std::vector<BlockRange>& to) {
+  if (node.end <= own.first || own.end <= node.first) return;
+  if (own.first <= node.first && node.end <= own.end) {
+    to.push_back(node);
+    return;
+  }
+  const int64_t middle = node.first + left_half(node.size());
+  add_nodes({node.first, middle}, own, to);
+  add_nodes({middle, node.end}, own, to);
+}
+
+}  // namespace
+
+int64_t left_half(int64_t blocks) {
+  int64_t half = 1;
+  while (2 * half < blocks) half *= 2;
+  return half;
+}
+
+BlockRange range_of(int64_t blocks, int64_t ranks, int64_t rank) {
+  return {blocks * rank / ranks, blocks * (rank + 1) / ranks};
+}
+
+std::vector<BlockRange> nodes_of(int64_t blocks, int64_t ranks, int64_t rank) {
+  std::vector<BlockRange> nodes;
+  add_nodes({0, blocks}, range_of(blocks, ranks, rank), nodes);
+  return nodes;
+}
+
+Share share_of(int64_t elements, int64_t ranks, int64_t rank) {
+  return {elements * rank / ranks, elements * (rank + 1) / ranks};
+}
+
+std::vector<Bucket> buckets_of(const std::vector<BucketItem>& items, int64_t bytes) {
+  std::vector<Bucket> buckets;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const auto [dtype, numel] = items[i];
+    if (buckets.empty() || buckets.back().dtype != dtype ||
+        buckets.back().size() * item_size(dtype) >= bytes)
+      buckets.push_back({dtype, i, i, {0}});
+    buckets.back().end = i + 1;
+    buckets.back().offsets.push_back(buckets.back().size() + numel);
+  }
+  return buckets;
+}
+
+}  // namespace tern::dist::detail
