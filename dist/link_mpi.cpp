@@ -57,7 +57,7 @@ class MpiLink final : public Link {
     for (size_t at = 0; at < bytes.size(); at += kLargestMessage) {
       const int n = static_cast<int>(std::min(kLargestMessage, bytes.size() - at));
       check_mpi(MPI_Isend(bytes.data() + at, n, MPI_BYTE, static_cast<int>(to), kData,
-                          MPI_COMM_WORLD, begun(to)),
+                          MPI_COMM_WORLD, begun({to})),
                 "MPI_Isend");
     }
   }
@@ -65,7 +65,7 @@ class MpiLink final : public Link {
     for (size_t at = 0; at < bytes.size(); at += kLargestMessage) {
       const int n = static_cast<int>(std::min(kLargestMessage, bytes.size() - at));
       check_mpi(MPI_Irecv(bytes.data() + at, n, MPI_BYTE, static_cast<int>(from), kData,
-                          MPI_COMM_WORLD, begun(from)),
+                          MPI_COMM_WORLD, begun({from, n})),
                 "MPI_Irecv");
     }
   }
@@ -73,19 +73,29 @@ class MpiLink final : public Link {
     std::vector<int64_t> ranks;
     if (requests_.empty()) return ranks;
     std::vector<int> which(requests_.size());
+    std::vector<MPI_Status> statuses(requests_.size());
     int count = 0;
     check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                           which.data(), MPI_STATUSES_IGNORE),
+                           which.data(), statuses.data()),
               "MPI_Testsome");
-    for (int i = 0; i < count; ++i) ranks.push_back(peers_[static_cast<size_t>(which[i])]);
+    for (int i = 0; i < count; ++i) {
+      const Transfer& t = transfers_[static_cast<size_t>(which[i])];
+      int bytes = 0;
+      if (t.expected >= 0) MPI_Get_count(&statuses[static_cast<size_t>(i)], MPI_BYTE, &bytes);
+      check(t.expected < 0 || bytes == t.expected,
+            "World: rank {} sent {} bytes where {} were expected: the ranks do not make the same "
+            "calls",
+            t.rank, bytes, t.expected);
+      ranks.push_back(t.rank);
+    }
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
       requests_[kept] = requests_[i];
-      peers_[kept++] = peers_[i];
+      transfers_[kept++] = transfers_[i];
     }
     requests_.resize(kept);
-    peers_.resize(kept);
+    transfers_.resize(kept);
     return ranks;
   }
   size_t pending() const override { return requests_.size(); }
@@ -122,15 +132,20 @@ class MpiLink final : public Link {
   }
 
  private:
+  struct Transfer {
+    int64_t rank;
+    int expected = -1;  // bytes that come; -1: it is sent
+  };
+
   // The place of a new request.
-  MPI_Request* begun(int64_t rank) {
-    peers_.push_back(rank);
+  MPI_Request* begun(Transfer transfer) {
+    transfers_.push_back(transfer);
     return &requests_.emplace_back(MPI_REQUEST_NULL);
   }
 
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> requests_;
-  std::vector<int64_t> peers_;  // of the requests
+  std::vector<Transfer> transfers_;  // of the requests
   std::list<std::string> told_texts_;
 };
 

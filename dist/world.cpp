@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,40 +11,57 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "tern/core/base/threads.h"
 #include "tern/dist/detail/link.h"
+#include "tern/dist/detail/placement.h"
 
 namespace tern::dist {
 
 using Clock = std::chrono::steady_clock;
 
-int64_t detail::launched_ranks() {
-  // Open MPI, MPICH and its relatives, Slurm's srun.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+namespace {
+
+// The first of the variables that is set; 0 if none is.
+int64_t first_of(std::initializer_list<const char*> names) {
+  for (const char* name : names)
     if (const char* value = std::getenv(name)) return std::atoll(value);
   return 0;
+}
+
+// What ended a rank.
+struct Failure {
+  std::string text = {};
+  int code = 0;
+};
+
+}  // namespace
+
+// Open MPI, MPICH and its relatives, Slurm's srun.
+int64_t detail::launched_ranks() {
+  return first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
+}
+
+int64_t launched_rank() {
+  if (detail::launched_ranks() <= 1) return 0;
+  return first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
 }
 
 struct World::Ticket::State {
   std::string what;
   std::vector<Part> parts;
+  Next next;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  std::string failure;
+  Failure failure;
 };
-
-void World::Ticket::wait() {
-  if (!state_) return;
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
-  if (!state_->failure.empty()) throw RankError(state_->failure);
-}
 
 namespace {
 
@@ -51,7 +69,22 @@ namespace {
 // not have heard of it.
 constexpr std::string_view kThrough = "through: ";
 
-constexpr std::chrono::seconds kGoodbye{10};
+// Of a text that another rank says it will send.
+constexpr uint64_t kLongestText = uint64_t{1} << 28;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What a rank says of a text before it sends it.
+struct TextHead {
+  uint64_t bytes;
+  uint64_t call;  // a hash of what the text is for
+
+  static TextHead of(const std::string& what, const std::string& text) {
+    return {text.size(), std::hash<std::string>{}(what)};
+  }
+};
 
 }  // namespace
 
@@ -80,16 +113,18 @@ struct World::Impl {
   }
 
   // Tells all other ranks why this one fails, unless a failure is known.
-  void tell(const std::string& text) {
+  void tell(const std::string& text, int code = 0) {
     if (size == 1 || failed.exchange(true)) return;
     {
       const std::scoped_lock lock(mutex);
-      to_tell = text;
+      to_tell = {text, code};
+      telling = true;
     }
     changed.notify_all();
   }
 
   void run() {
+    const SerialScope serial;  // what exchanges compute leaves the cores to the program
     try {
       link = detail::open_link();
       rank = link->rank(), size = link->size();
@@ -105,101 +140,143 @@ struct World::Impl {
     if (open_error) return;
     for (;;) {
       std::shared_ptr<Ticket::State> next;
-      std::string text;
       {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return closing || !queue.empty() || !to_tell.empty(); });
-        if (!to_tell.empty()) text = std::exchange(to_tell, "");
+        changed.wait(lock, [&] { return closing || telling || !queue.empty(); });
         if (!queue.empty()) next = std::move(queue.front()), queue.pop_front();
-        if (!next && text.empty()) break;
+        if (!next && !telling) break;
       }
-      if (!text.empty()) tell_all(text);
-      if (next) finish(*next, carry(*next));
+      if (telling) tell_all();
+      if (next) carry(std::move(next));
     }
     close();
   }
 
-  // Moves the bytes of an exchange; gives what went wrong, or nothing.
-  std::string carry(Ticket::State& exchange) {
-    if (!failure.empty()) return failure;
+  // Takes an exchange to its end.
+  void carry(std::shared_ptr<Ticket::State> exchange) {
+    const auto start = Clock::now();
     try {
-      for (const Part& p : exchange.parts) link->receive(p.rank, p.receive);
-      for (const Part& p : exchange.parts) link->send(p.rank, p.send);
-      std::vector<int64_t> open(static_cast<size_t>(size));
-      for (const Part& p : exchange.parts)
-        open[static_cast<size_t>(p.rank)] += !p.send.empty() + !p.receive.empty();
-      auto since = Clock::now();
-      while (link->pending() > 0) {
-        const std::vector<int64_t> ended = link->ended();
-        for (const int64_t r : ended)
-          if (--open[static_cast<size_t>(r)] == 0)
-            last_seen[static_cast<size_t>(r)] = exchange.what;
-        if (!ended.empty()) since = Clock::now();
-        if (const auto told = link->told()) return fail_with(heard(*told));
-        if (std::chrono::duration<double>(Clock::now() - since).count() > options.timeout)
-          give_up(exchange, open);
-        if (ended.empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      while (failure.text.empty()) {
+        transfer(exchange->what, exchange->parts);
+        if (!failure.text.empty() || !exchange->next) break;
+        exchange->parts = exchange->next();
+        if (exchange->parts.empty()) break;
       }
-    } catch (const Error& e) {
-      return fail_with(e.what());
+    } catch (const std::exception& e) {
+      {
+        const std::scoped_lock lock(mutex);
+        to_tell = failure_of(e);
+      }
+      failed = true;
+      tell_all();
     }
-    return "";
+    // After a failure transfers are left that write where they were told to.
+    if (failure.text.empty())
+      exchange->next = {};
+    else
+      abandoned.push_back(exchange);
+    {
+      const std::scoped_lock lock(mutex);
+      ++traffic.exchanges;
+      traffic.seconds += seconds_since(start);
+    }
+    {
+      const std::scoped_lock lock(exchange->mutex);
+      exchange->done = true;
+      exchange->failure = failure;
+    }
+    exchange->changed.notify_all();
   }
+
+  // Moves the bytes of a stage.
+  void transfer(const std::string& what, const std::vector<Part>& parts) {
+    std::vector<int64_t> open(static_cast<size_t>(size));
+    int64_t bytes = 0;
+    for (const Part& p : parts) link->receive(p.rank, p.receive);
+    for (const Part& p : parts) {
+      link->send(p.rank, p.send);
+      open[static_cast<size_t>(p.rank)] += !p.send.empty() + !p.receive.empty();
+      bytes += std::ssize(p.send);
+    }
+    {
+      const std::scoped_lock lock(mutex);
+      traffic.bytes += bytes;
+    }
+    auto since = Clock::now();
+    while (link->pending() > 0) {
+      const std::vector<int64_t> ended = link->ended();
+      for (const int64_t r : ended)
+        if (--open[static_cast<size_t>(r)] == 0) last_seen[static_cast<size_t>(r)] = what;
+      if (!ended.empty()) since = Clock::now();
+      if (telling) tell_all();
+      if (const auto told = link->told()) fail_with(heard(*told));
+      if (!failure.text.empty()) return;
+      const double waited = seconds_since(since);
+      if (waited > options.timeout) give_up(what, open);
+      if (ended.empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  Failure failure_of(const std::exception& e) const {
+    return {e.what(), options.exit_code ? options.exit_code(e) : 0};
+  }
+
+  // A failure as a text for other ranks: its exit code, a space and what happened.
+  static std::string to_text(const Failure& f) { return fmt::format("{} {}", f.code, f.text); }
 
   // The failure that another rank told.
-  std::string heard(const detail::Link::Told& told) {
-    if (!told.text.starts_with(kThrough)) return told.text;
-    ++through;
-    return told.text.substr(kThrough.size());
+  Failure heard(const detail::Link::Told& told) {
+    std::string_view text = told.text;
+    if (text.starts_with(kThrough)) ++through, text.remove_prefix(kThrough.size());
+    const size_t space = std::min(text.find(' '), text.size());
+    return {std::string(text.substr(std::min(space + 1, text.size()))),
+            std::atoi(std::string(text.substr(0, space)).c_str())};
   }
 
-  std::string fail_with(const std::string& text) {
+  void fail_with(Failure f) {
     failed = true;
-    return failure = text;
+    failure = std::move(f);
   }
 
   // Which ranks did not answer, and what they did last; then the job ends.
-  void give_up(const Ticket::State& exchange, const std::vector<int64_t>& open) {
+  void give_up(const std::string& what, const std::vector<int64_t>& open) {
     std::string text;
     for (size_t r = 0; r < open.size(); ++r)
       if (open[r] > 0)
         text +=
             fmt::format("{}rank {} (last seen in {})", text.empty() ? "" : ", ", r, last_seen[r]);
     std::fprintf(stderr, "rank %lld: waited %g s in %s for %s; the job ends\n",
-                 static_cast<long long>(rank), options.timeout, exchange.what.c_str(),
-                 text.c_str());
+                 static_cast<long long>(rank), options.timeout, what.c_str(), text.c_str());
     std::fflush(stderr);
     link->abort(kExitRankLost);
   }
 
-  static void finish(Ticket::State& exchange, std::string failed) {
+  // Tells what tell() left.
+  void tell_all() {
+    Failure told;
     {
-      const std::scoped_lock lock(exchange.mutex);
-      exchange.done = true;
-      exchange.failure = std::move(failed);
+      const std::scoped_lock lock(mutex);
+      told = std::exchange(to_tell, {});
+      telling = false;
     }
-    exchange.changed.notify_all();
-  }
-
-  void tell_all(const std::string& text) {
-    if (!failure.empty()) return;  // it is known
-    fail_with(fmt::format("rank {}: {}", rank, text));
+    if (!failure.text.empty()) return;  // it is known
+    fail_with({fmt::format("rank {}: {}", rank, told.text), told.code});
     try {
       for (int64_t r = 0; r < size; ++r)
-        if (r != rank) link->tell(r, failure);
+        if (r != rank) link->tell(r, to_text(failure));
     } catch (const Error& e) {
       std::fprintf(stderr, "%s\n", e.what());
     }
   }
 
   // After a failure each rank tells the others that it is through, and waits for the same from
-  // them, but no longer than kGoodbye.
+  // them, but no longer than the timeout: a rank that computes hears of it in its next call.
   void close() {
-    if (!failure.empty()) {
+    if (!failure.text.empty()) {
       const auto start = Clock::now();
       for (int64_t r = 0; r < size; ++r)
-        if (r != rank) link->tell(r, std::string(kThrough) + failure);
-      while (through < size && Clock::now() - start < kGoodbye) {
+        if (r != rank) link->tell(r, std::string(kThrough) + to_text(failure));
+      while (through < size && seconds_since(start) < options.timeout) {
         if (const auto told = link->told())
           heard(*told);
         else
@@ -215,21 +292,49 @@ struct World::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   bool opened = false, closing = false;
-  std::atomic<bool> failed = false;
+  std::atomic<bool> failed = false, telling = false;
+  bool warned_of_cores = false;
   std::exception_ptr open_error;
   std::deque<std::shared_ptr<Ticket::State>> queue;
-  std::string to_tell;
+  Failure to_tell;
+  Traffic traffic;
   // Of the thread:
   std::unique_ptr<detail::Link> link;
-  std::string failure;
+  Failure failure;
   int64_t through = 1;  // ranks, this one among them
   std::vector<std::string> last_seen;
+  std::vector<std::shared_ptr<Ticket::State>> abandoned;
 };
+
+void World::Ticket::wait() {
+  if (!state_) return;
+  const auto start = Clock::now();
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->done; });
+  {
+    const std::scoped_lock counting(world_->impl_->mutex);
+    world_->impl_->traffic.waited += seconds_since(start);
+  }
+  if (const Failure& f = state_->failure; !f.text.empty()) throw RankError(f.text, f.code);
+}
+
+namespace {
+
+std::vector<detail::Placement> placements_of(World& world) {
+  std::vector<detail::Placement> ranks;
+  for (const std::string& text :
+       world.gather("the cores of all ranks", detail::to_text(detail::own_placement())))
+    ranks.push_back(detail::placement_from(text));
+  return ranks;
+}
+
+}  // namespace
 
 World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
   check(options.timeout > 0, "World: the timeout must be above 0 seconds, it is {}",
         options.timeout);
   impl_ = std::make_unique<Impl>(options);
+  check_same("tern", TERN_VERSION);
 }
 
 // mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said
@@ -249,7 +354,8 @@ void World::together(const std::function<void()>& body) {
   } catch (const RankError&) {
     throw;  // all know of it
   } catch (const std::exception& e) {
-    impl_->tell(e.what());
+    const Failure f = impl_->failure_of(e);
+    impl_->tell(f.text, f.code);
     throw;
   } catch (...) {
     impl_->tell("an exception that is no std::exception");
@@ -257,15 +363,18 @@ void World::together(const std::function<void()>& body) {
   }
 }
 
-World::Ticket World::exchange(std::string what, std::vector<Part> parts) {
+World::Ticket World::exchange(std::string what, std::vector<Part> parts, Next next) {
   Ticket ticket;
   if (size() == 1) {
+    if (parts.empty() && next) parts = next();
     check(parts.empty(), "World: there is one rank, and nobody to exchange {} with", what);
     return ticket;
   }
+  ticket.world_ = this;
   ticket.state_ = std::make_shared<Ticket::State>();
   ticket.state_->what = std::move(what);
   ticket.state_->parts = std::move(parts);
+  ticket.state_->next = std::move(next);
   {
     const std::scoped_lock lock(impl_->mutex);
     impl_->queue.push_back(ticket.state_);
@@ -274,32 +383,118 @@ World::Ticket World::exchange(std::string what, std::vector<Part> parts) {
   return ticket;
 }
 
-std::vector<std::string> World::gather(const std::string& what, const std::string& text) {
-  std::vector<std::string> texts(static_cast<size_t>(size()));
-  texts[static_cast<size_t>(rank())] = text;
-  // First the lengths, then the texts.
-  std::vector<uint64_t> lengths(texts.size(), text.size());
-  std::vector<Part> parts;
-  const uint64_t own = text.size();
-  for (int64_t r = 0; r < size(); ++r)
-    if (r != rank())
-      parts.push_back({r, std::as_bytes(std::span(&own, 1)),
-                       std::as_writable_bytes(std::span(&lengths[static_cast<size_t>(r)], 1))});
-  exchange(what, parts).wait();
-  for (Part& p : parts) {
-    std::string& other = texts[static_cast<size_t>(p.rank)];
-    other.resize(lengths[static_cast<size_t>(p.rank)]);
-    p.send = std::as_bytes(std::span(text.data(), text.size()));
-    p.receive = std::as_writable_bytes(std::span(other.data(), other.size()));
+World::Ticket World::begin_gather(const std::string& what, const std::string& text,
+                                  std::function<void(std::vector<std::string>)> done) {
+  if (size() == 1) {
+    done({text});
+    return {};
   }
-  exchange(what, std::move(parts)).wait();
-  return texts;
+  struct Gather {
+    std::vector<TextHead> heads;
+    std::vector<std::string> texts;
+    bool headed = false;
+  };
+  const auto ranks = static_cast<size_t>(size()), own = static_cast<size_t>(rank());
+  auto g = std::make_shared<Gather>();
+  g->heads.assign(ranks, TextHead::of(what, text));
+  g->texts.resize(ranks);
+  g->texts[own] = text;
+  std::vector<Part> parts;
+  for (size_t r = 0; r < ranks; ++r)
+    if (r != own)
+      parts.push_back({static_cast<int64_t>(r), std::as_bytes(std::span(&g->heads[own], 1)),
+                       std::as_writable_bytes(std::span(&g->heads[r], 1))});
+  return exchange(what, std::move(parts), [g, own, what, done = std::move(done)] {
+    std::vector<Part> next;
+    if (std::exchange(g->headed, true)) {
+      done(std::move(g->texts));
+      return next;
+    }
+    const std::string& text = g->texts[own];
+    for (size_t r = 0; r < g->texts.size(); ++r) {
+      if (r == own) continue;
+      const TextHead& head = g->heads[r];
+      check(head.call == g->heads[own].call && head.bytes <= kLongestText,
+            "World: the ranks do not make the same calls: this one is in {}, rank {} is not", what,
+            r);
+      g->texts[r].resize(head.bytes);
+      next.push_back({static_cast<int64_t>(r), std::as_bytes(std::span(text.data(), text.size())),
+                      std::as_writable_bytes(std::span(g->texts[r].data(), head.bytes))});
+    }
+    return next;
+  });
 }
 
+std::vector<std::string> World::gather(const std::string& what, const std::string& text) {
+  auto texts = std::make_shared<std::vector<std::string>>();
+  begin_gather(what, text, [texts](std::vector<std::string> t) { *texts = std::move(t); }).wait();
+  return std::move(*texts);
+}
+
+namespace {
+
+using Named = std::vector<std::pair<std::string, std::string>>;
+
+// Names and values, a zero behind each, and back.
+std::string to_text(const Named& named) {
+  std::string text;
+  for (const auto& [name, value] : named) (text += name) += '\0', (text += value) += '\0';
+  return text;
+}
+
+Named from_text(const std::string& text) {
+  Named named;
+  for (size_t at = 0; at < text.size();) {
+    const size_t name = std::min(text.find('\0', at), text.size());
+    const size_t value = std::min(text.find('\0', std::min(name + 1, text.size())), text.size());
+    named.emplace_back(text.substr(at, name - at),
+                       value > name ? text.substr(name + 1, value - name - 1) : "");
+    at = value + 1;
+  }
+  return named;
+}
+
+const std::string* value_of(const Named& named, const std::string& name) {
+  for (const auto& [n, value] : named)
+    if (n == name) return &value;
+  return nullptr;
+}
+
+// Of the first name with two values; ranks 0 and r.
+std::string difference(const Named& zero, const Named& other, size_t r) {
+  for (const auto& [name, value] : zero) {
+    const std::string* same = value_of(other, name);
+    if (!same) return fmt::format("rank {} has no {}, rank 0 has {}", r, name, value);
+    if (*same != value)
+      return fmt::format("rank {} has {} {}, rank 0 has {}", r, name, *same, value);
+  }
+  for (const auto& [name, value] : other)
+    if (!value_of(zero, name))
+      return fmt::format("rank {} has {} {}, rank 0 has none", r, name, value);
+  return fmt::format("rank {} has the same as rank 0 in another order", r);
+}
+
+}  // namespace
+
 void World::check_same(const std::string& what, const std::string& text) {
-  const std::vector<std::string> texts = gather(what, text);
+  check_same(Named{{what, text}});
+}
+
+void World::check_same(const Named& named) {
+  const std::vector<std::string> texts = gather("a comparison of all ranks", to_text(named));
   for (size_t r = 1; r < texts.size(); ++r)
-    check(texts[r] == texts[0], "rank {} has {} {}, rank 0 has {}", r, what, texts[r], texts[0]);
+    if (texts[r] != texts[0]) fail(difference(from_text(texts[0]), from_text(texts[r]), r));
+}
+
+void World::warn_of_cores() {
+  if (std::exchange(impl_->warned_of_cores, true) || size() == 1) return;
+  const std::string warning = detail::placement_warning(placements_of(*this));
+  if (first() && !warning.empty()) std::fprintf(stderr, "tern: %s\n", warning.c_str());
+}
+
+Traffic World::traffic() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->traffic;
 }
 
 }  // namespace tern::dist
