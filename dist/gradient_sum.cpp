@@ -1,229 +1,199 @@
 #include "tern/dist/gradient_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/node.h"
+#include "tern/dist/detail/block_tree.h"
+#include "tern/dist/detail/bucket_sum.h"
 #include "tern/nn/module.h"
 
 namespace tern::dist {
+
+using detail::BlockRange;
+
 namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
-
-// Where the tree divides a node of `blocks` blocks: behind the largest power of two below.
-int64_t left_half(int64_t blocks) {
-  int64_t half = 1;
-  while (2 * half < blocks) half *= 2;
-  return half;
-}
 
 std::span<const std::byte> bytes_of(const Tensor& t) {
   return dispatch(t.dtype(),
                   [&]<class T>() { return std::as_bytes(std::span(t.data<T>(), at(t.numel()))); });
 }
 
-std::span<std::byte> bytes_to(const Tensor& t) {
-  return dispatch(t.dtype(), [&]<class T>() {
-    return std::as_writable_bytes(std::span(t.mutable_data<T>(), at(t.numel())));
-  });
-}
-
-// FNV-1a, 64 bits.
-uint64_t hash_of(const NamedTensors& tensors) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const auto& [name, t] : tensors)
-    for (const std::byte b : bytes_of(t.detach().contiguous()))
-      hash = (hash ^ static_cast<uint64_t>(b)) * 1099511628211ULL;
-  return hash;
+// Of the bytes, eight at a time in four lanes.
+uint64_t hash_of(std::span<const std::byte> bytes) {
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15ULL;
+  const auto mix = [](uint64_t h, uint64_t word) { return std::rotl(h ^ word, 31) * kFactor; };
+  uint64_t lanes[4] = {1, 2, 3, bytes.size()};
+  size_t place = 0;
+  for (; place + 32 <= bytes.size(); place += 32) {
+    uint64_t words[4];
+    std::memcpy(words, bytes.data() + place, 32);
+    for (int j = 0; j < 4; ++j) lanes[j] = mix(lanes[j], words[j]);
+  }
+  for (; place < bytes.size(); ++place)
+    lanes[0] = mix(lanes[0], static_cast<uint64_t>(bytes[place]));
+  return mix(mix(mix(mix(0, lanes[0]), lanes[1]), lanes[2]), lanes[3]);
 }
 
 void append(std::string& to, const void* from, size_t bytes) {
   to.append(static_cast<const char*>(from), bytes);
 }
 
-// A text behind its length, and back.
-void append_text(std::string& to, const std::string& text) {
-  const uint64_t length = text.size();
-  append(to, &length, sizeof length);
-  to += text;
-}
+// Reads what another rank wrote.
+class Reader {
+ public:
+  explicit Reader(const std::string& text) : text_(text) {}
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
+  }
+  std::string text() {
+    const auto size = number<uint64_t>();
+    return {take(size), size};
+  }
 
-std::string next_text(const std::string& from, size_t& place) {
-  uint64_t length = 0;
-  std::memcpy(&length, from.data() + place, sizeof length);
-  std::string text = from.substr(place + sizeof length, length);
-  place += sizeof length + length;
-  return text;
-}
-
-// Consecutive items of one type that are sent together, one behind the other.
-struct Bucket {
-  DType dtype;
-  size_t first, end;             // items
-  std::vector<int64_t> offsets;  // of each item, and the number of elements in all
-  int64_t size() const { return offsets.back(); }
-  int64_t offset(size_t item) const { return offsets[item - first]; }
+ private:
+  const char* take(size_t bytes) {
+    check(bytes <= text_.size() - place_, "GradientSum: a rank sent {} bytes, too few",
+          text_.size());
+    return text_.data() + std::exchange(place_, place_ + bytes);
+  }
+  const std::string& text_;
+  size_t place_ = 0;
 };
 
-std::vector<Bucket> buckets_of(const std::vector<Tensor>& like, int64_t bytes) {
-  std::vector<Bucket> buckets;
-  for (size_t i = 0; i < like.size(); ++i) {
-    const Tensor& t = like[i];
-    if (buckets.empty() || buckets.back().dtype != t.dtype() ||
-        buckets.back().size() * item_size(t.dtype()) >= bytes)
-      buckets.push_back({t.dtype(), i, i, {0}});
-    buckets.back().end = i + 1;
-    buckets.back().offsets.push_back(buckets.back().size() + t.numel());
+// What a block tells all ranks before its gradients are there.
+struct BlockFacts {
+  double weight = 0, loss = 0;  // weight 0: the block is empty
+  std::string note = {};
+};
+
+std::string to_text(const std::vector<BlockFacts>& blocks) {
+  std::string s;
+  for (const BlockFacts& b : blocks) {
+    append(s, &b.weight, sizeof b.weight);
+    append(s, &b.loss, sizeof b.loss);
+    const uint64_t length = b.note.size();
+    append(s, &length, sizeof length);
+    s += b.note;
   }
-  return buckets;
+  return s;
+}
+
+void add_facts(const std::string& text, int64_t blocks, std::vector<BlockFacts>& to) {
+  Reader reader(text);
+  for (int64_t b = 0; b < blocks; ++b) {
+    BlockFacts& f = to.emplace_back();
+    f.weight = reader.number<double>();
+    f.loss = reader.number<double>();
+    f.note = reader.text();
+  }
+}
+
+// Of all ranks: the world's thread writes them before the first bucket is added up.
+struct StepFacts {
+  std::vector<BlockFacts> blocks;
+  double weight = 0;
+  int64_t filled = 0;  // blocks that are not empty
+};
+
+// x, held by nobody else.
+Tensor exclusive(Tensor x) { return tern::detail::may_add_in_place(x) ? std::move(x) : x.clone(); }
+
+// left + right, where an undefined tensor adds nothing.
+Tensor merge(Tensor left, Tensor right) {
+  if (!left.defined()) return right;
+  if (!right.defined()) return left;
+  if (!tern::detail::may_add_in_place(left)) return left + right;
+  add_(left, right);
+  return left;
 }
 
 }  // namespace
 
-// Every rank knows the lengths of another's: they follow from its blocks.
-struct GradientSum::Header {
-  std::vector<double> weights, losses;     // of its blocks; weight 0: the block is empty
-  std::vector<std::vector<char>> present;  // by node and item
-  std::string counts;                      // buffers of integers after its last block
-  std::vector<std::string> notes;          // by block
-
-  std::string text() const {
-    std::string s;
-    append(s, weights.data(), weights.size() * sizeof(double));
-    append(s, losses.data(), losses.size() * sizeof(double));
-    for (const std::vector<char>& node : present) append(s, node.data(), node.size());
-    append_text(s, counts);
-    for (const std::string& note : notes) append_text(s, note);
-    return s;
-  }
-  static Header parse(const std::string& s, int64_t blocks, size_t nodes, size_t items) {
-    Header h;
-    h.weights.resize(at(blocks)), h.losses.resize(at(blocks));
-    const size_t numbers = at(blocks) * sizeof(double);
-    std::memcpy(h.weights.data(), s.data(), numbers);
-    std::memcpy(h.losses.data(), s.data() + numbers, numbers);
-    size_t place = 2 * numbers;
-    for (size_t n = 0; n < nodes; ++n, place += items)
-      h.present.emplace_back(s.begin() + static_cast<std::ptrdiff_t>(place),
-                             s.begin() + static_cast<std::ptrdiff_t>(place + items));
-    h.counts = next_text(s, place);
-    for (int64_t b = 0; b < blocks; ++b) h.notes.push_back(next_text(s, place));
-    return h;
-  }
-};
-
 GradientSum::GradientSum(World& world, nn::ModuleRef model, GradientSumOptions options)
     : world_(world),
       model_(std::move(model)),
-      options_(options),
+      options_(std::move(options)),
       parameters_(nn::named_parameters(model_)),
       generators_(nn::generators(model_)) {
-  check(options.blocks >= world.size(),
+  check(options_.blocks >= world.size(),
         "GradientSum: {} ranks need at least as many blocks, and there are {}", world.size(),
-        options.blocks);
-  check(options.bucket_bytes > 0, "GradientSum: buckets of {} bytes", options.bucket_bytes);
+        options_.blocks);
+  check(options_.bucket_bytes > 0, "GradientSum: buckets of {} bytes", options_.bucket_bytes);
+  check(options_.check_every >= 0, "GradientSum: a comparison every {} steps",
+        options_.check_every);
   for (auto& buffer : nn::named_buffers(model_))
     (is_float(buffer.second.dtype()) ? buffers_ : counts_).push_back(std::move(buffer));
-  std::string form;
+  std::vector<std::pair<std::string, std::string>> same = {
+      {"blocks", std::to_string(options_.blocks)},
+      {"bytes in a bucket", std::to_string(options_.bucket_bytes)},
+      {"steps between comparisons", std::to_string(options_.check_every)},
+      {"vector instructions of", to_string(tern::detail::vector_level)}};
   for (const NamedTensors* group : {&parameters_, &buffers_, &counts_})
     for (const auto& [name, t] : *group)
-      form += fmt::format("{} {} of {}\n", name, t.shape(), t.dtype());
-  world.check_same("the options", fmt::format("{} blocks, buckets of {} bytes", options.blocks,
-                                              options.bucket_bytes));
-  world.check_same("vector instructions of", to_string(detail::vector_level));
-  world.check_same("the model\n", form);
+      same.emplace_back("a " + name + " of", fmt::format("{} {}", t.dtype(), t.shape()));
+  world.check_same(same);
   check_same_state();
+  world.warn_of_cores();
+}
+
+int64_t GradientSum::first_block() const {
+  return detail::range_of(options_.blocks, world_.size(), world_.rank()).first;
+}
+int64_t GradientSum::end_block() const {
+  return detail::range_of(options_.blocks, world_.size(), world_.rank()).end;
 }
 
 void GradientSum::check_same_state() {
-  world_.check_same("weights and buffers with the hash",
-                    fmt::format("{:016x}", hash_of(nn::state_dict(model_))));
-  world_.check_same("generators with the hash",
-                    fmt::format("{:016x}", hash_of(nn::generator_state(model_))));
-}
-
-GradientSum::Range GradientSum::range(int64_t rank) const {
-  const int64_t ranks = world_.size();
-  return {options_.blocks * rank / ranks, options_.blocks * (rank + 1) / ranks};
-}
-
-// The largest nodes of the tree below `node` whose blocks all lie in `own`.
-void GradientSum::add_nodes(Range node, Range own, std::vector<Range>& to) const {
-  if (node.end <= own.first || own.end <= node.first) return;
-  if (own.first <= node.first && node.end <= own.end) {
-    to.push_back(node);
-    return;
+  NamedTensors state = nn::state_dict(model_);
+  for (auto& generator : nn::generator_state(model_)) state.push_back(std::move(generator));
+  if (options_.check_also)
+    for (auto& entry : options_.check_also()) state.push_back(std::move(entry));
+  std::vector<uint64_t> hashes(state.size());
+  parallel_blocks(std::ssize(state), [&](int64_t i) {
+    hashes[at(i)] = hash_of(bytes_of(state[at(i)].second.detach().contiguous()));
+  });
+  std::string text;
+  append(text, hashes.data(), hashes.size() * sizeof(uint64_t));
+  const std::vector<std::string> texts =
+      world_.gather(fmt::format("the comparison of weights after step {}", steps_), text);
+  for (size_t i = 0; i < state.size(); ++i) {
+    std::map<uint64_t, std::vector<size_t>> ranks;  // by hash
+    for (size_t r = 0; r < texts.size(); ++r) {
+      check(texts[r].size() == text.size(), "GradientSum: rank {} compares {} tensors, rank {} {}",
+            r, texts[r].size() / sizeof(uint64_t), world_.rank(), state.size());
+      uint64_t hash = 0;
+      std::memcpy(&hash, texts[r].data() + i * sizeof hash, sizeof hash);
+      ranks[hash].push_back(r);
+    }
+    if (ranks.size() == 1) continue;
+    // Most are right; rank 0 is where there is no majority.
+    const auto right = std::max_element(ranks.begin(), ranks.end(), [](auto& a, auto& b) {
+      return std::pair(a.second.size(), a.second[0] == 0) <
+             std::pair(b.second.size(), b.second[0] == 0);
+    });
+    std::string others;
+    for (const auto& [hash, group] : ranks)
+      for (const size_t r : group)
+        if (hash != right->first) others += fmt::format("{}{}", others.empty() ? "" : ", ", r);
+    fail(fmt::format("GradientSum: after step {} rank {} has another {} than rank {}", steps_,
+                     others, state[i].first, right->second[0]));
   }
-  const int64_t middle = node.first + left_half(node.end - node.first);
-  add_nodes({node.first, middle}, own, to);
-  add_nodes({middle, node.end}, own, to);
-}
-
-std::vector<GradientSum::Range> GradientSum::nodes_of(int64_t rank) const {
-  std::vector<Range> nodes;
-  add_nodes({0, options_.blocks}, range(rank), nodes);
-  return nodes;
-}
-
-GradientSum::Node GradientSum::compute(Range node, const std::function<BlockLoss(int64_t)>& loss,
-                                       Header& header) {
-  if (node.end - node.first == 1) return compute_block(node.first, loss, header);
-  const int64_t middle = node.first + left_half(node.end - node.first);
-  Node left = compute({node.first, middle}, loss, header);
-  const Node right = compute({middle, node.end}, loss, header);
-  NoGradGuard no_grad;
-  for (size_t i = 0; i < left.items.size(); ++i) {
-    Tensor& l = left.items[i];
-    if (!l.defined())
-      l = right.items[i];
-    else if (right.items[i].defined())
-      l = l + right.items[i];  // not in place: two parameters may share one gradient
-  }
-  left.range = node;
-  return left;
-}
-
-GradientSum::Node GradientSum::compute_block(int64_t block,
-                                             const std::function<BlockLoss(int64_t)>& loss,
-                                             Header& header) {
-  Node node{{block, block + 1}, std::vector<Tensor>(parameters_.size() + buffers_.size())};
-  {
-    NoGradGuard no_grad;
-    for (size_t i = 0; i < buffers_.size(); ++i) copy_(buffers_[i].second, buffers_before_[i]);
-    for (size_t i = 0; i < counts_.size(); ++i) copy_(counts_[i].second, counts_before_[i]);
-  }
-  set_generators(block);
-  const BlockLoss result = loss(block);
-  header.weights.push_back(result.loss.defined() ? result.weight : 0);
-  header.losses.push_back(0);
-  header.notes.push_back(result.note);
-  if (!result.loss.defined()) return node;
-  check(result.loss.numel() == 1, "GradientSum: the loss of block {} has the shape {}", block,
-        result.loss.shape());
-  check(result.weight > 0 && std::isfinite(result.weight),
-        "GradientSum: block {} has the weight {}, which is not positive", block, result.weight);
-  header.losses.back() = result.loss.item();
-  check(std::isfinite(header.losses.back()), "GradientSum: the loss of block {} is {}", block,
-        header.losses.back());
-  (result.loss * result.weight).backward();
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = parameters_[i].second;
-    if (Tensor g = p.grad(); g.defined()) node.items[i] = g.contiguous();
-    p.zero_grad();
-  }
-  for (size_t i = 0; i < buffers_.size(); ++i)
-    node.items[parameters_.size() + i] = buffers_[i].second.detach().clone();
-  header.counts.clear();
-  for (const auto& [name, t] : counts_) {
-    const Tensor c = t.detach().contiguous();
-    append(header.counts, bytes_of(c).data(), bytes_of(c).size());
-  }
-  return node;
 }
 
 void GradientSum::set_generators(int64_t block) {
@@ -239,155 +209,268 @@ void GradientSum::restore() {
   for (size_t i = 0; i < generators_.size(); ++i) *generators_[i] = generators_before_[i];
 }
 
-// The sums over all ranks. Each rank adds up its share of each bucket: it gets the nodes of all
-// ranks for that share, and then the sums of the others' shares.
-struct GradientSum::Reduction {
-  // A bucket on its way.
-  struct Work {
-    std::vector<Tensor> sent;                 // this rank's nodes, one item behind the other
-    std::vector<std::vector<Tensor>> shares;  // of each rank's nodes, this rank's share
-    Tensor sums;                              // of the bucket
-    World::Ticket ticket;
-  };
+// One step. Items are what is added up: parameters, the last ones first, then buffers.
+struct GradientSum::Step {
+  using Items = std::vector<Tensor>;  // the sums over a node of the tree, undefined: none
 
-  Reduction(GradientSum& sum, const std::vector<Header>& all) : self(sum), all(all) {
-    for (const NamedTensors* group : {&self.parameters_, &self.buffers_})
-      for (const auto& [name, t] : *group) like.push_back(t.detach());
-    present.resize(like.size());
-    for (const Header& h : all) {
-      for (const double w : h.weights) blocks += w > 0;
-      for (const std::vector<char>& node : h.present)
-        for (size_t i = 0; i < present.size(); ++i) present[i] |= node[i];
+  explicit Step(GradientSum& sum) : self(sum) {
+    for (size_t i = self.parameters_.size(); i-- > 0;) {
+      const Tensor& p = self.parameters_[i].second;
+      if (!p.requires_grad()) continue;
+      item_of[p.node().get()] = items.size();
+      items.push_back(p);
+      names.push_back(self.parameters_[i].first);
     }
-    for (int64_t r = 0; r < ranks; ++r) nodes_of.push_back(self.nodes_of(r));
-    buckets = buckets_of(like, self.options_.bucket_bytes);
-    work.resize(buckets.size());
-  }
-
-  // The elements that rank r adds up.
-  std::pair<int64_t, int64_t> share(const Bucket& b, int64_t r) const {
-    return {b.size() * r / ranks, b.size() * (r + 1) / ranks};
-  }
-
-  void begin(const char* what, size_t k, std::vector<World::Part> parts) {
-    if (ranks > 1)
-      work[k].ticket = self.world_.exchange(
-          fmt::format("{} of a step, piece {} of {}", what, k + 1, buckets.size()),
-          std::move(parts));
-  }
-
-  void send_nodes(size_t k, std::vector<Node>& nodes) {
-    const Bucket& b = buckets[k];
-    Work& w = work[k];
-    for (Node& node : nodes) {
-      const Tensor& flat = w.sent.emplace_back(zeros({b.size()}, b.dtype));
-      for (size_t i = b.first; i < b.end; ++i)
-        if (const Tensor t = std::exchange(node.items[i], {}); t.defined())
-          copy_(slice(flat, 0, b.offset(i), b.offset(i + 1)), reshape(t, {t.numel()}));
-    }
-    std::vector<World::Part> parts;
-    const auto [mine, end_of_mine] = share(b, rank);
-    for (int64_t r = 0; r < ranks; ++r) {
-      std::vector<Tensor>& shares = w.shares.emplace_back();
-      const auto [from, to] = share(b, r);
-      for (const Tensor& flat : w.sent)
-        if (r != rank)
-          parts.push_back({r, bytes_of(slice(flat, 0, from, to)), {}});
-        else
-          shares.push_back(slice(flat, 0, mine, end_of_mine));
-      for (size_t n = 0; r != rank && n < nodes_of[at(r)].size(); ++n) {
-        shares.push_back(zeros({end_of_mine - mine}, b.dtype));
-        parts.push_back({r, {}, bytes_to(shares.back())});
+    gradients = items.size();
+    for (const auto& [name, t] : self.buffers_) items.push_back(t.detach());
+    // Gradients and buffers have scales of their own.
+    for (const auto& [first, end] :
+         {std::pair(size_t{0}, gradients), std::pair(gradients, items.size())}) {
+      std::vector<detail::BucketItem> group;
+      for (size_t i = first; i < end; ++i) group.push_back({items[i].dtype(), items[i].numel()});
+      for (detail::Bucket& b : detail::buckets_of(group, self.options_.bucket_bytes)) {
+        b.first += first, b.end += first;
+        for (size_t i = b.first; i < b.end; ++i) bucket_of.push_back(buckets.size());
+        awaited.push_back(b.end - b.first);
+        buckets.push_back(std::move(b));
       }
     }
-    begin("the gradients", k, std::move(parts));
+    self.bucket_count_ = {};
+    for (const detail::Bucket& b : buckets) self.bucket_count_.all += b.first < gradients;
   }
 
-  // Of elements [from, to) of the share, which belong to item i: the node and all below it.
-  Tensor tree_sum(Range node, size_t i, const Work& w, int64_t from, int64_t to) const {
-    for (int64_t r = 0; r < ranks; ++r)
-      for (size_t n = 0; n < nodes_of[at(r)].size(); ++n)
-        if (const Range own = nodes_of[at(r)][n]; own.first == node.first && own.end == node.end)
-          return all[at(r)].present[n][i] ? slice(w.shares[at(r)][n], 0, from, to) : Tensor{};
-    const int64_t middle = node.first + left_half(node.end - node.first);
-    const Tensor left = tree_sum({node.first, middle}, i, w, from, to);
-    const Tensor right = tree_sum({middle, node.end}, i, w, from, to);
-    if (left.defined() && right.defined()) return left + right;
-    return left.defined() ? left : right;
+  // The sum over a node. `closing` are sums on its left that are added as soon as a gradient of its
+  // last block is there, the last of them first. `last`: what comes out is sent.
+  Items compute(BlockRange node, std::vector<Items> closing, bool last) {
+    if (node.size() == 1) return compute_block(node.first, std::move(closing), last);
+    const int64_t middle = node.first + detail::left_half(node.size());
+    closing.push_back(compute({node.first, middle}, {}, false));
+    return compute({middle, node.end}, std::move(closing), last);
   }
 
-  void add_up(size_t k) {
-    const Bucket& b = buckets[k];
-    Work& w = work[k];
-    w.ticket.wait();
-    w.sent.clear();
-    w.sums = zeros({b.size()}, b.dtype);
-    const auto [mine, end_of_mine] = share(b, rank);
-    for (size_t i = b.first; i < b.end; ++i) {
-      const int64_t from = std::max(mine, b.offset(i)), to = std::min(end_of_mine, b.offset(i + 1));
-      if (from >= to || !present[i]) continue;
-      const Tensor sum = tree_sum({0, self.options_.blocks}, i, w, from - mine, to - mine);
-      const bool gradient = i < self.parameters_.size();
-      copy_(slice(w.sums, 0, from, to),
-            sum * (1 / (gradient ? self.weight_ : static_cast<double>(blocks))));
+  // Buffers as before the step, and the generators of a block.
+  void set_start(int64_t block) {
+    NoGradGuard no_grad;
+    for (size_t i = 0; i < self.buffers_.size(); ++i)
+      copy_(self.buffers_[i].second, self.buffers_before_[i]);
+    for (size_t i = 0; i < self.counts_.size(); ++i)
+      copy_(self.counts_[i].second, self.counts_before_[i]);
+    self.set_generators(block);
+  }
+
+  // By item: whether a loss depends on this parameter.
+  std::vector<char> used_by(const Tensor& root) const {
+    std::vector<char> used(gradients);
+    for (const Tensor& leaf : leaves(root))
+      if (const auto i = item_of.find(leaf.node().get()); i != item_of.end())
+        used[i->second] = true;
+    return used;
+  }
+
+  Items compute_block(int64_t block, std::vector<Items> closing, bool last) {
+    set_start(block);
+    BlockLoss result = (*loss)(block);
+    own_facts.push_back(facts_of(block, result));
+    if (last) send_facts();
+    Items out(items.size());
+    std::vector<char> complete(items.size());
+    const auto finish = [&](size_t i, Tensor sum) {
+      complete[i] = true;
+      for (size_t c = closing.size(); c-- > 0;)
+        sum = merge(std::exchange(closing[c][i], {}), std::move(sum));
+      out[i] = std::move(sum);
+      if (last) item_ready(i, out);
+    };
+    const auto take_gradient = [&](size_t i) {
+      Tensor g = items[i].grad();
+      items[i].zero_grad();
+      finish(i, g.defined() ? exclusive(std::move(g)) : g);
+    };
+    if (result.loss.defined()) {
+      const Tensor root = result.loss * result.weight;
+      result.loss = {};
+      if (last) {
+        // What this block does not use is complete.
+        const std::vector<char> used = used_by(root);
+        NoGradGuard no_grad;
+        for (size_t i = 0; i < gradients; ++i)
+          if (!used[i]) finish(i, {});
+      }
+      tern::backward(root, {.on_ready = [&](const Tensor& leaf) {
+                       const auto i = item_of.find(leaf.node().get());
+                       if (i != item_of.end() && !complete[i->second]) take_gradient(i->second);
+                     }});
+      self.bucket_count_.early = std::min<int64_t>(std::ssize(tickets), self.bucket_count_.all);
     }
-    w.shares.clear();
-    std::vector<World::Part> parts;
-    for (int64_t r = 0; r < ranks; ++r) {
-      if (r == rank) continue;
-      const auto [from, to] = share(b, r);
-      parts.push_back(
-          {r, bytes_of(slice(w.sums, 0, mine, end_of_mine)), bytes_to(slice(w.sums, 0, from, to))});
+    NoGradGuard no_grad;
+    for (size_t i = 0; i < gradients; ++i) {
+      check(!complete[i] || !items[i].grad().defined(),
+            "GradientSum: more of the gradient of {} came after it had been complete", names[i]);
+      if (!complete[i]) take_gradient(i);
     }
-    begin("the sums", k, std::move(parts));
+    const bool filled = own_facts.back().weight > 0;
+    for (size_t i = gradients; i < items.size(); ++i)
+      finish(i, filled ? items[i].clone() : Tensor{});
+    if (filled) {
+      own_counts.clear();
+      for (const auto& [name, t] : self.counts_) {
+        const Tensor c = t.detach().contiguous();
+        append(own_counts, bytes_of(c).data(), bytes_of(c).size());
+      }
+    }
+    return out;
   }
 
-  void set_results(size_t k) {
-    const Bucket& b = buckets[k];
-    work[k].ticket.wait();
-    for (size_t i = b.first; i < b.end; ++i) {
-      if (!present[i]) continue;
-      const Tensor sum =
-          reshape(slice(work[k].sums, 0, b.offset(i), b.offset(i + 1)), like[i].shape());
-      if (i < self.parameters_.size())
-        self.parameters_[i].second.set_grad(sum);
-      else
-        copy_(like[i], sum);
+  BlockFacts facts_of(int64_t block, const BlockLoss& result) const {
+    if (!result.loss.defined()) return {.note = result.note};
+    check(result.loss.numel() == 1, "GradientSum: the loss of block {} has the shape {}", block,
+          result.loss.shape());
+    check(result.weight > 0 && std::isfinite(result.weight),
+          "GradientSum: block {} has the weight {}, which is not positive", block, result.weight);
+    const double loss = result.loss.item();
+    check(std::isfinite(loss), "GradientSum: the loss of block {} is {}", block, loss);
+    return {result.weight, loss, result.note};
+  }
+
+  std::string named(const std::string& what) const {
+    return fmt::format("{} of step {}", what, self.steps_ + 1);
+  }
+
+  void send_facts() {
+    facts_ticket = self.world_.begin_gather(
+        named("the losses"), to_text(own_facts),
+        [facts = facts, blocks = self.options_.blocks,
+         ranks = self.world_.size()](const std::vector<std::string>& texts) {
+          for (int64_t r = 0; r < ranks; ++r)
+            add_facts(texts[at(r)], detail::range_of(blocks, ranks, r).size(), facts->blocks);
+          for (const BlockFacts& b : facts->blocks) {
+            facts->weight += b.weight;
+            facts->filled += b.weight > 0;
+          }
+        });
+  }
+
+  // Item i of this rank's last node is complete. Buckets are sent in their order.
+  void item_ready(size_t i, Items& last_node) {
+    --awaited[bucket_of[i]];
+    for (; tickets.size() < buckets.size() && awaited[tickets.size()] == 0;)
+      send(tickets.size(), last_node);
+  }
+
+  void send(size_t k, Items& last_node) {
+    const detail::Bucket& b = buckets[k];
+    std::vector<Items> own;
+    for (Items* node : nodes_with(last_node)) {
+      Items& part = own.emplace_back();
+      for (size_t i = b.first; i < b.end; ++i) {
+        part.push_back(std::exchange((*node)[i], {}));
+        if (part.back().defined()) part.back() = exclusive(std::move(part.back()));
+      }
+    }
+    std::vector<Shape> shapes;
+    for (size_t i = b.first; i < b.end; ++i) shapes.push_back(items[i].shape());
+    const World& w = self.world_;
+    const auto sum = std::make_shared<detail::BucketSum>(
+        detail::BucketSum::Place{self.options_.blocks, w.size(), w.rank()}, b, std::move(own),
+        shapes);
+    sums.push_back(sum);
+    const bool of_gradients = b.first < gradients;
+    tickets.push_back(self.world_.exchange(
+        named(fmt::format("piece {} of {} of the {}", k + 1, buckets.size(),
+                          of_gradients ? "gradients" : "buffers")),
+        sum->nodes(), [sum, facts = facts, of_gradients, added = false]() mutable {
+          if (std::exchange(added, true)) return std::vector<World::Part>{};
+          return sum->add_up(1 /
+                             (of_gradients ? facts->weight : static_cast<double>(facts->filled)));
+        }));
+  }
+
+  std::vector<Items*> nodes_with(Items& last) {
+    std::vector<Items*> nodes;
+    for (Items& node : nodes_before) nodes.push_back(&node);
+    nodes.push_back(&last);
+    return nodes;
+  }
+
+  double run(const std::function<BlockLoss(int64_t)>& block_loss) {
+    loss = &block_loss;
+    World& world = self.world_;
+    std::vector<BlockRange> nodes =
+        detail::nodes_of(self.options_.blocks, world.size(), world.rank());
+    for (size_t n = 0; n + 1 < nodes.size(); ++n)
+      nodes_before.push_back(compute(nodes[n], {}, false));
+    compute(nodes.back(), {}, true);
+    facts_ticket.wait();
+    double total = 0;
+    for (const BlockFacts& b : facts->blocks) {
+      total += b.weight * b.loss;
+      self.notes_.push_back(b.note);
+    }
+    self.weight_ = facts->weight;
+    check(facts->weight > 0, "GradientSum: all {} blocks of the step are empty",
+          self.options_.blocks);
+    set_results();
+    set_counts();
+    return total / facts->weight;
+  }
+
+  void set_results() {
+    NoGradGuard no_grad;
+    for (size_t k = 0; k < buckets.size(); ++k) {
+      tickets[k].wait();
+      for (size_t i = buckets[k].first; i < buckets[k].end; ++i) {
+        Tensor sum = sums[k]->sum(i);
+        if (!sum.defined()) continue;
+        if (i < gradients)
+          items[i].set_grad(std::move(sum));
+        else
+          copy_(items[i], sum);
+      }
+      sums[k].reset();
     }
   }
 
   // Every block that is not empty leaves the same integers.
   void set_counts() {
-    const auto h = std::find_if(all.begin(), all.end(), [](auto& h) { return !h.counts.empty(); });
-    if (h == all.end()) return;
+    if (self.counts_.empty()) return;
+    const std::vector<std::string> texts = self.world_.gather(named("the counts"), own_counts);
+    const auto filled =
+        std::find_if(texts.begin(), texts.end(), [](auto& t) { return !t.empty(); });
+    if (filled == texts.end()) return;
     size_t place = 0;
-    for (const auto& [name, t] : self.counts_) {
-      const std::span<std::byte> to = bytes_to(t.detach());
-      std::memcpy(to.data(), h->counts.data() + place, to.size());
-      place += to.size();
+    NoGradGuard no_grad;
+    for (const auto& count : self.counts_) {
+      const Tensor& t = count.second;
+      dispatch(t.dtype(), [&]<class T>() {
+        const size_t bytes = at(t.numel()) * sizeof(T);
+        check(bytes <= filled->size() - place, "GradientSum: {} bytes of counts are too few",
+              filled->size());
+        std::memcpy(t.mutable_data<T>(), filled->data() + place, bytes);
+        place += bytes;
+      });
     }
   }
 
-  void run(std::vector<Node> nodes) {
-    NoGradGuard no_grad;
-    for (size_t k = 0; k < buckets.size(); ++k) send_nodes(k, nodes);
-    for (size_t k = 0; k < buckets.size(); ++k) add_up(k);
-    for (size_t k = 0; k < buckets.size(); ++k) set_results(k);
-    set_counts();
-  }
-
   GradientSum& self;
-  const std::vector<Header>& all;  // of each rank
-  const int64_t ranks = self.world_.size(), rank = self.world_.rank();
-  int64_t blocks = 0;                        // that are not empty
-  std::vector<Tensor> like;                  // parameters, then buffers
-  std::vector<char> present;                 // in any block
-  std::vector<std::vector<Range>> nodes_of;  // each rank
-  std::vector<Bucket> buckets;
-  std::vector<Work> work;
+  const std::function<BlockLoss(int64_t)>* loss = nullptr;
+  std::vector<Tensor> items;
+  std::vector<std::string> names;                   // of the items that are parameters
+  size_t gradients = 0;                             // their number
+  std::unordered_map<const void*, size_t> item_of;  // by a parameter's node
+  std::vector<detail::Bucket> buckets;
+  std::vector<size_t> bucket_of, awaited;  // by item; by bucket: items that are not complete
+  std::vector<Items> nodes_before;         // this rank's nodes but the last
+  std::vector<BlockFacts> own_facts;
+  std::string own_counts;  // buffers of integers after its last block
+  std::shared_ptr<StepFacts> facts = std::make_shared<StepFacts>();
+  World::Ticket facts_ticket;
+  std::vector<std::shared_ptr<detail::BucketSum>> sums;
+  std::vector<World::Ticket> tickets;
 };
 
 double GradientSum::backward(const std::function<BlockLoss(int64_t block)>& loss) {
+  if (options_.check_every > 0 && steps_ > 0 && steps_ % options_.check_every == 0)
+    check_same_state();
   generators_before_.clear(), step_generators_.clear();
   buffers_before_.clear(), counts_before_.clear();
   std::vector<Rng> after;  // of each generator, one split further
@@ -402,35 +485,13 @@ double GradientSum::backward(const std::function<BlockLoss(int64_t block)>& loss
   weight_ = 0;
   double value = 0;
   try {
-    world_.together([&] {
-      Header own;
-      std::vector<Node> nodes;
-      for (const Range& node : nodes_of(world_.rank())) {
-        nodes.push_back(compute(node, loss, own));
-        std::vector<char>& present = own.present.emplace_back();
-        for (const Tensor& t : nodes.back().items) present.push_back(t.defined());
-      }
-      std::vector<Header> all;
-      const std::vector<std::string> texts = world_.gather("the losses of a step", own.text());
-      for (int64_t r = 0; r < world_.size(); ++r)
-        all.push_back(Header::parse(texts[at(r)], range(r).end - range(r).first, nodes_of(r).size(),
-                                    parameters_.size() + buffers_.size()));
-      double sum = 0;
-      for (const Header& h : all)
-        for (size_t b = 0; b < h.weights.size(); ++b) {
-          weight_ += h.weights[b];
-          sum += h.weights[b] * h.losses[b];
-          notes_.push_back(h.notes[b]);
-        }
-      check(weight_ > 0, "GradientSum: all {} blocks of the step are empty", options_.blocks);
-      value = sum / weight_;
-      Reduction(*this, all).run(std::move(nodes));
-    });
+    world_.together([&] { value = Step(*this).run(loss); });
   } catch (...) {
     restore();
     throw;
   }
   for (size_t i = 0; i < generators_.size(); ++i) *generators_[i] = after[i];
+  ++steps_;
   return value;
 }
 

@@ -22,6 +22,10 @@
 // - Batch norm normalises by the statistics of the block. The running statistics of a step are the
 //   mean of those that each block gives, starting from the ones before: one update per step.
 //
+// Gradients leave while backward goes on: in the last of its blocks, a rank sends a bucket as soon
+// as the gradients of its parameters are complete, last parameters first. World::traffic() says how
+// much of that time backward hides.
+//
 // The processors of all ranks need the same vector instructions, since f32 sums depend on them.
 #pragma once
 
@@ -49,6 +53,16 @@ struct BlockLoss {
 struct GradientSumOptions {
   int64_t blocks = 8;                       ///< of a step; at least one per rank
   int64_t bucket_bytes = int64_t{8} << 20;  ///< gradients are sent in pieces of about this size
+  /// Compares the ranks' weights, buffers and generators after every so many steps; 0: never.
+  int64_t check_every = 0;
+  /// What else is the same on all ranks and is compared with them, such as the optimizer's state.
+  std::function<NamedTensors()> check_also = {};
+};
+
+/// The buckets of a step's gradients.
+struct BucketCount {
+  int64_t all = 0;
+  int64_t early = 0;  ///< that this rank began to send before its last backward pass had ended
 };
 
 class GradientSum {
@@ -59,44 +73,32 @@ class GradientSum {
   GradientSum(World& world, nn::ModuleRef model, GradientSumOptions options = {});
 
   /// This rank's blocks: first_block() to end_block() - 1.
-  int64_t first_block() const { return range(world_.rank()).first; }
-  int64_t end_block() const { return range(world_.rank()).end; }
+  int64_t first_block() const;
+  int64_t end_block() const;
 
   /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
   /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
   /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a
-  /// loss is not finite; then weights, buffers and generators are as before.
+  /// loss is not finite; then weights, buffers and generators are as before. Error, too, if a
+  /// comparison is due (GradientSumOptions::check_every) and a rank differs.
   double backward(const std::function<BlockLoss(int64_t block)>& loss);
   /// The notes of all blocks of the last step, on every rank.
   const std::vector<std::string>& notes() const { return notes_; }
   /// The weights of all blocks of the last step added up.
   double weight() const { return weight_; }
+  /// The buckets of the last step.
+  BucketCount buckets() const { return bucket_count_; }
 
   /// Sets the model's generators as they were for this block of the last step, to run it again.
   void set_generators(int64_t block);
 
-  /// Error if the ranks' weights, buffers or generators differ.
+  /// Error on every rank if the ranks' weights, buffers, generators or what check_also gives
+  /// differ. It names the first tensor that differs, and the ranks that differ from most others.
   void check_same_state();
 
  private:
-  struct Range {
-    int64_t first, end;
-  };
-  // The sum over the blocks of `range`: a tensor for each parameter and float buffer, undefined
-  // where no block has one.
-  struct Node {
-    Range range;
-    std::vector<Tensor> items;
-  };
-  // What the ranks tell each other of a step beside gradients.
-  struct Header;
-  struct Reduction;
+  struct Step;
 
-  Range range(int64_t rank) const;
-  void add_nodes(Range node, Range own, std::vector<Range>& to) const;
-  std::vector<Range> nodes_of(int64_t rank) const;
-  Node compute(Range node, const std::function<BlockLoss(int64_t)>& loss, Header& header);
-  Node compute_block(int64_t block, const std::function<BlockLoss(int64_t)>& loss, Header& header);
   void restore();
 
   World& world_;
@@ -110,6 +112,8 @@ class GradientSum {
   // Of the last step:
   std::vector<std::string> notes_;
   double weight_ = 0;
+  BucketCount bucket_count_;
+  int64_t steps_ = 0;  // since it was made
 };
 
 }  // namespace tern::dist

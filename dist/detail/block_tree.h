@@ -1,5 +1,5 @@
-// How the blocks of a step and the elements of its gradients are divided among ranks. Inside of
-// dist only.
+// How the blocks of a step and the elements of its gradients are divided among ranks.
+// Inside of dist only.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,12 @@
 // ranks: one rank of a small training, for test_dist.cpp. Rank 0 prints losses and a hash of all
 // weights and buffers.
 //   ranks MODEL STEPS THREADS [EVENT RANK STEP]
-// MODEL: dropout, batch_norm, or uneven (blocks of several sizes, empty ones among them, and a
-// parameter that few blocks use). EVENT at a step of a rank: throw, outside (an exception
-// between steps), nan, hang, exit, other_seed.
+// MODEL: dropout, batch_norm, frozen (a layer is not trained), checkpoint (a layer is computed
+// again in the backward pass), or uneven (blocks of several sizes, empty ones among them, and a
+// parameter that few blocks use). EVENT at a step of a rank: throw, in_backward, outside (an
+// exception between steps), nan, hang, exit, drift (of a weight), drift_state (of the optimizer's
+// state); at the start of a rank: other_seed, other_options, other_model; on all ranks: time (each
+// prints the bytes that it sent).
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -15,7 +18,9 @@
 #include <string>
 
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/gradient_hook.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/dist/gradient_sum.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
@@ -28,19 +33,29 @@ struct Net {
   nn::Linear up, down, rare;
   nn::BatchNorm1d norm;
   nn::Dropout dropout;
-  bool with_norm, with_dropout;
-  Net(const std::string& kind, Rng& rng)
-      : up(5, 19, rng),
-        down(19, 3, rng),
+  bool with_norm, with_dropout, with_checkpoint, fails_in_backward = false;
+  Net(const std::string& kind, int64_t hidden, Rng& rng)
+      : up(5, hidden, rng),
+        down(hidden, 3, rng),
         rare(5, 3, rng),
-        norm(19),
+        norm(hidden),
         dropout(0.3, rng),
-        with_norm(kind == "batch_norm"),
-        with_dropout(kind != "batch_norm") {}
+        with_norm(kind == "batch_norm" || kind == "checkpoint"),
+        with_dropout(kind != "batch_norm"),
+        with_checkpoint(kind == "checkpoint") {
+    if (kind == "frozen")
+      for (const auto& [name, p] : nn::named_parameters(up)) p.set_requires_grad(false);
+  }
+  Tensor hidden(const Tensor& x) {
+    const Tensor h = up(x);
+    return gelu(with_norm ? norm(h) : h);
+  }
   Tensor operator()(const Tensor& x, bool use_rare) {
-    Tensor h = up(x);
-    if (with_norm) h = norm(h);
-    h = gelu(h);
+    Tensor h = with_checkpoint
+                   ? checkpoint([this](std::span<const Tensor> in) { return hidden(in[0]); }, {x})
+                   : hidden(x);
+    if (fails_in_backward)
+      h = on_gradient(h, [](const Tensor&) -> Tensor { fail("in the midst of backward"); });
     if (with_dropout) h = dropout(h);
     return use_rare ? down(h) + rare(x) : down(h);
   }
@@ -68,10 +83,14 @@ int run(int argc, char** argv) {
   dist::World world({.timeout = 3});
   const bool mine = world.rank() == event_rank;
   Rng rng(mine && event == "other_seed" ? 1 : 0);
-  Net net(kind, rng);
+  Net net(kind, mine && event == "other_model" ? 20 : 19, rng);
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
-  // Pieces of 100 bytes: parameters lie in several, and a piece has several.
-  dist::GradientSum sum(world, net, {.blocks = 8, .bucket_bytes = 100});
+  // Buckets of 100 bytes: most parameters fill one or more, and some share one.
+  dist::GradientSum sum(world, net,
+                        {.blocks = mine && event == "other_options" ? 9 : 8,
+                         .bucket_bytes = 100,
+                         .check_every = event.starts_with("drift") ? 2 : 0,
+                         .check_also = [&] { return optimizer.state_dict(); }});
   for (int64_t step = 0; step < steps; ++step) {
     const bool now = mine && step == event_step;
     if (now && event == "hang") sleep(60);
@@ -83,13 +102,30 @@ int run(int argc, char** argv) {
       const int64_t size = kind == "uneven" ? (step + 3 * block) % 5 : 4;
       if (size == 0) return dist::BlockLoss{};
       const Tensor x = randn({size, 5}, data), y = randint(0, 3, {size}, data);
+      // In the last block of the rank, when other gradients are on their way.
+      net.fails_in_backward = now && event == "in_backward" && block + 1 == sum.end_block();
       const Tensor logits = net(x, kind != "uneven" || block % 3 == 0);
       const double share = now && event == "nan" ? std::numeric_limits<double>::quiet_NaN() : 1;
       return dist::BlockLoss{cross_entropy(logits, y) * share, static_cast<double>(size)};
     });
+    // All gradients leave in the backward pass of a block that is not empty.
+    const dist::BucketCount buckets = sum.buckets();
+    check(buckets.all >= 2 && (kind == "uneven" || buckets.early == buckets.all),
+          "{} of {} buckets were sent early", buckets.early, buckets.all);
     optimizer.step();
     optimizer.zero_grad();
+    NoGradGuard no_grad;
+    if (now && event == "drift") add_(select(net.down.weight, 0, 1), ones({}));
+    if (now && event == "drift_state")
+      for (const auto& [name, t] : optimizer.state_dict())
+        if (name == "rare.bias.exp_avg") mul_(t, full({}, -1.0));
     if (world.first()) fmt::print("{:.17g}\n", loss);
+  }
+  if (event == "time") {
+    const dist::Traffic t = world.traffic();
+    check(t.seconds > 0 && t.waited > 0 && t.hidden() >= 0 && t.hidden() < 1, "no time");
+    fmt::print("sent {}\n", t.bytes);
+    return 0;
   }
   NamedTensors state = nn::state_dict(net);
   for (auto& entry : nn::generator_state(net)) state.push_back(entry);

@@ -2,20 +2,27 @@
 // ends all of them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "tern/dist/detail/placement.h"
 
 namespace tern::test::test_dist {
 namespace {
 
 struct Result {
   int code;
-  std::string output;  // both streams
+  std::string output;    // both streams
+  std::string warnings;  // of tern: lines that begin with "tern: ", which output leaves out
 };
 
 Result run(const std::string& command) {
@@ -25,24 +32,34 @@ Result run(const std::string& command) {
   std::array<char, 4096> buffer;
   while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
     result.output.append(buffer.data(), n);
+  for (size_t line = 0; line < result.output.size();) {
+    const size_t end = std::min(result.output.find('\n', line), result.output.size() - 1) + 1;
+    if (result.output.compare(line, 6, "tern: ") == 0) {
+      result.warnings += result.output.substr(line, end - line);
+      result.output.erase(line, end - line);
+    } else {
+      line = end;
+    }
+  }
   const int status = pclose(pipe);
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return result;
 }
 
 // `ranks` processes; more of them than cores, and by root where a container has no other user.
-Result ranks(int number, const std::string& arguments, const std::string& program = RANKS) {
+Result ranks(int number, const std::string& arguments, const std::string& program = RANKS,
+             const std::string& before = "", const std::string& options = "") {
   return run(fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "{} -n {} {} {}",
-      MPIRUN, number, program, arguments));
+      "{} {} {} -n {} {} {}",
+      before, MPIRUN, options, number, program, arguments));
 }
 
 }  // namespace
 
 TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks") {
-  for (const std::string model : {"dropout", "batch_norm", "uneven"}) {
+  for (const std::string model : {"dropout", "batch_norm", "uneven", "frozen", "checkpoint"}) {
     CAPTURE(model);
     const Result alone = run(fmt::format("{} {} 6 1", RANKS, model));
     CAPTURE(alone.output);
@@ -50,6 +67,7 @@ TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks"
     for (const int number : {1, 2, 3, 5, 8})
       for (const int threads : {1, 2}) {
         if (threads == 2 && number > 3) continue;
+        if (number != 3 && (model == "frozen" || model == "checkpoint")) continue;
         CAPTURE(number);
         CAPTURE(threads);
         const Result together = ranks(number, fmt::format("{} 6 {}", model, threads));
@@ -165,7 +183,8 @@ TEST_CASE("dist: a rank that hangs ends the job, by name") {
   const Result r = ranks(3, "dropout 4 1 hang 1 2");
   CAPTURE(r.output);
   CHECK(r.code == 3);
-  CHECK(r.output.find("for rank 1 (last seen in the sums of a step") != r.output.npos);
+  CHECK(r.output.find("in the losses of step 3 for rank 1 (last seen in the counts of step 2)") !=
+        r.output.npos);
 }
 
 TEST_CASE("dist: a rank that is gone ends the job") {
@@ -178,7 +197,93 @@ TEST_CASE("dist: ranks with other weights are refused before the first step") {
   const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
   CAPTURE(r.output);
   CHECK(r.code != 0);
-  CHECK(r.output.find("rank 1 has weights and buffers with the hash") != r.output.npos);
+  CHECK(r.output.find("after step 0 rank 1 has another up.weight than rank 0") != r.output.npos);
+}
+
+TEST_CASE("dist: an error in the midst of backward reaches all ranks") {
+  for (const int failing : {0, 2}) {
+    const Result r = ranks(3, fmt::format("dropout 4 1 in_backward {} 2", failing));
+    CAPTURE(r.output);
+    CHECK(r.code != 0);
+    CHECK(r.output.find(fmt::format("ERROR rank {}: in the midst of backward", failing)) !=
+          r.output.npos);
+  }
+}
+
+TEST_CASE("dist: options and models that differ are refused by name") {
+  const Result options = ranks(3, "dropout 1 1 other_options 2 0");
+  CAPTURE(options.output);
+  CHECK(options.code != 0);
+  CHECK(options.output.find("ERROR rank 2 has blocks 9, rank 0 has 8\n") != options.output.npos);
+  const Result model = ranks(2, "dropout 1 1 other_model 1 0");
+  CAPTURE(model.output);
+  CHECK(
+      model.output.find("ERROR rank 1 has a up.weight of f32 (20, 5), rank 0 has f32 (19, 5)\n") !=
+      model.output.npos);
+}
+
+TEST_CASE("dist: a comparison finds the rank that drifted") {
+  // Of three ranks the one that differs from the two others; of two the one that is not rank 0.
+  const Result first = ranks(3, "dropout 6 1 drift 0 2");
+  CAPTURE(first.output);
+  CHECK(first.code != 0);
+  CHECK(first.output.find("after step 4 rank 0 has another down.weight than rank 1") !=
+        first.output.npos);
+  const Result state = ranks(2, "dropout 6 1 drift_state 1 1");
+  CAPTURE(state.output);
+  CHECK(state.output.find("after step 2 rank 1 has another rare.bias.exp_avg than rank 0") !=
+        state.output.npos);
+}
+
+TEST_CASE("dist: what is not trained is not sent") {
+  // Bytes that two ranks sent in one step.
+  const auto bytes = [](const std::string& model) {
+    const Result r = ranks(2, model + " 1 1 time 0 0");
+    CAPTURE(r.output);
+    CHECK(r.code == 0);
+    long long sum = 0;
+    for (size_t at = 0; (at = r.output.find("sent ", at)) != r.output.npos; ++at)
+      sum += std::atoll(r.output.c_str() + at + 5);
+    return sum;
+  };
+  // The layer has 5 * 19 + 19 numbers. Each is sent once to be added up and once as a sum, and each
+  // rank says of its two tensors once that they are there.
+  CHECK(bytes("dropout") - bytes("frozen") == 2 * (5 * 19 + 19) * 4 + 2 * 2);
+}
+
+TEST_CASE("dist: ranks that have more threads than cores say so") {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &set)) ++core;
+  const std::string one_core = fmt::format("env -u OMP_NUM_THREADS taskset -c {}", core);
+  const Result crowded = ranks(2, "dropout 1 2", RANKS, one_core, "--bind-to none");
+  CHECK(crowded.code == 0);
+  CHECK(crowded.warnings ==
+        "tern: 2 ranks of one machine have 2 threads each on 1 core: give each rank 1 (--threads, "
+        "set_num_threads)\n");
+  CHECK(ranks(2, "dropout 1 1", RANKS, one_core, "--bind-to none").warnings.empty());
+}
+
+TEST_CASE("dist: a rank that mpirun binds to few cores gets the remedy") {
+  using dist::detail::Placement;
+  const auto warning = [](std::vector<Placement> ranks) {
+    return dist::detail::placement_warning(ranks);
+  };
+  // Machines a and b of four cores. Two ranks bound to a core each leave two cores idle.
+  const std::string bound =
+      "rank 0 is bound to 1 of the 4 cores that mpirun may use: start with mpirun --bind-to none";
+  CHECK(warning({{"a", {0}, 4, 1}, {"a", {1}, 4, 1}}) == bound);
+  CHECK(warning({{"a", {0}, 4, 4}, {"a", {1}, 4, 4}, {"a", {2}, 4, 4}, {"a", {3}, 4, 4}}) == bound);
+  // A core each, and none idle; half of the cores each; all of two machines.
+  CHECK(warning({{"a", {0}, 4, 1}, {"a", {1}, 4, 1}, {"a", {2}, 4, 1}, {"a", {3}, 4, 1}}).empty());
+  CHECK(warning({{"a", {0, 1, 2, 3}, 4, 2}, {"a", {0, 1, 2, 3}, 4, 2}}).empty());
+  CHECK(warning({{"a", {0, 1, 2, 3}, 4, 4}, {"b", {0, 1, 2, 3}, 4, 4}}).empty());
+  CHECK(warning({{"a", {0, 1, 2, 3}, 4, 4}, {"b", {0, 1}, 2, 4}}) ==
+        "rank 1 has 4 threads on 2 cores: give each rank 2 (--threads, set_num_threads)");
+  // Nothing is known.
+  CHECK(warning({{"a", {}, 0, 4}, {"a", {}, 0, 4}}).empty());
 }
 
 }  // namespace tern::test::test_dist
