@@ -12,4 +12,5 @@
 #include "tern/optim/rmsprop.h"
 #include "tern/optim/schedule.h"
 #include "tern/optim/sgd.h"
+#include "tern/optim/shards.h"
 #include "tern/optim/training_graph.h"

@@ -111,6 +111,13 @@ std::string Optimizer::state_name(const Entry& e, size_t i) {
   return e.name + "." + e.kept[i / 2].name + (i % 2 ? ".scale" : "");
 }
 
+namespace {
+
+// Of a parameter's state of 8 bits.
+int64_t scales_of(int64_t numel) { return (numel + kQuantizedBlock - 1) / kQuantizedBlock; }
+
+}  // namespace
+
 std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
   std::vector<Tensor> state;
   const int64_t numel = e.parameter.numel();
@@ -120,7 +127,7 @@ std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
       continue;
     }
     state.push_back(full(s.shape, zero_code(s.non_negative), DType::u8));
-    state.push_back(zeros({(numel + kQuantizedBlock - 1) / kQuantizedBlock}));
+    state.push_back(zeros({scales_of(numel)}));
   }
   return state;
 }
@@ -128,7 +135,7 @@ std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
 void Optimizer::allocate_state() {
   std::vector<std::vector<Tensor>> fresh;
   for (const Entry& e : entries_) {
-    const bool missing = e.state.empty() && e.parameter.requires_grad();
+    const bool missing = e.state.empty() && e.parameter.requires_grad() && e.own;
     fresh.push_back(missing ? fresh_state(e) : e.state);
   }
   for (size_t i = 0; i < entries_.size(); ++i) entries_[i].state = std::move(fresh[i]);
@@ -183,6 +190,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
       traits_.name, e.name);
   if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
   if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
+  if (!e.own) return u;
   u.gradient = u.gradient.contiguous();
   if (e.state.empty()) u.state = fresh_state(e);
   u.direction = direction(e.group, u.gradient, e.state.empty() ? u.state : e.state);
@@ -226,12 +234,14 @@ void Optimizer::apply(std::vector<Update> updates) {
   std::vector<Cut> cuts;
   for (size_t i = 0; i < updates.size(); ++i) {
     const Entry& e = *updates[i].entry;
+    if (!e.own) continue;
     int64_t numel = e.parameter.numel();
     cut(cuts, i, numel, traits_.whole_parameters ? numel : e.quantized ? kUnpacked : kCutSize);
   }
   for (Update& u : updates) {
     Entry& e = *u.entry;
     ++e.steps;
+    if (!e.own) continue;
     if (e.state.empty()) e.state = std::move(u.state);
     e.parameter.begin_write(traits_.name);
     for (const Tensor& t : e.state) t.begin_write(traits_.name);
@@ -306,14 +316,53 @@ void Optimizer::end_step() {
     if (e.parameter.requires_grad()) leaf_of(e.parameter).stepped_by = nullptr;
 }
 
+NamedTensors Optimizer::state_of(const Entry& e, const std::vector<Tensor>& state) {
+  NamedTensors out = {{e.name + ".step", full({}, e.steps, DType::i64)}};
+  for (size_t i = 0; i < state.size(); ++i) out.emplace_back(state_name(e, i), state[i]);
+  return out;
+}
+
 NamedTensors Optimizer::state_dict() const {
   NamedTensors out;
-  for (const Entry& e : entries_) {
-    if (e.steps == 0) continue;
-    out.emplace_back(e.name + ".step", full({}, e.steps, DType::i64));
-    for (size_t i = 0; i < e.state.size(); ++i) out.emplace_back(state_name(e, i), e.state[i]);
-  }
+  for (const Entry& e : entries_)
+    if (e.steps > 0 && e.own)
+      for (auto& tensor : state_of(e, e.state)) out.push_back(std::move(tensor));
   return out;
+}
+
+NamedTensors Optimizer::state_dict(size_t parameter) const {
+  const Entry& e = entries_.at(parameter);
+  return state_of(e, e.state.empty() ? fresh_state(e) : e.state);
+}
+
+void Optimizer::keep_shard(const std::vector<bool>& own) {
+  check(own.size() == entries_.size(), "{}: keep_shard: {} values for {} parameters", traits_.name,
+        own.size(), entries_.size());
+  for (size_t i = 0; i < own.size(); ++i)
+    check(!own[i] || entries_[i].own || entries_[i].steps == 0,
+          "{}: keep_shard: '{}' was stepped {} times by another process, which has its state",
+          traits_.name, entries_[i].name, entries_[i].steps);
+  for (size_t i = 0; i < own.size(); ++i) {
+    entries_[i].own = own[i];
+    if (!own[i]) entries_[i].state.clear();
+  }
+}
+
+int64_t Optimizer::state_bytes(size_t parameter) const {
+  const Entry& e = entries_.at(parameter);
+  const int64_t item = item_size(e.parameter.dtype());
+  int64_t bytes = 0;
+  for (const StateTensor& s : e.kept)
+    bytes += e.quantized ? numel(s.shape) + scales_of(e.parameter.numel()) * item_size(DType::f32)
+                         : numel(s.shape) * item;
+  return bytes;
+}
+
+int64_t Optimizer::state_bytes() const {
+  int64_t bytes = 0;
+  for (const Entry& e : entries_)
+    for (const Tensor& t : e.state) bytes += t.numel() * item_size(t.dtype());
+  return bytes;
 }
 
 void Optimizer::load_state_dict(const NamedTensors& state) {
@@ -322,6 +371,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
   NamedTensors targets;
   std::vector<Tensor> steps(entries_.size());
   std::vector<std::vector<Tensor>> states;
+  std::unordered_set<std::string> elsewhere;  // in the file, but for other processes
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& e = entries_[i];
     states.push_back(e.state);
@@ -331,13 +381,17 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     check(!count.defined() || count.numel() != 1 || count.item() >= 0,
           "{}: load_state_dict: '{}.step' is negative: {}", traits_.name, e.name,
           count.defined() ? count.item<int64_t>() : 0);
-    if (e.state.empty()) states.back() = fresh_state(e);
+    for (size_t k = 0; !e.own && k < e.kept.size() * (e.quantized ? 2 : 1); ++k)
+      elsewhere.insert(state_name(e, k));
+    if (e.own && e.state.empty()) states.back() = fresh_state(e);
     steps[i] = zeros({}, DType::i64);
     targets.emplace_back(e.name + ".step", steps[i]);
     for (size_t k = 0; k < states.back().size(); ++k)
       targets.emplace_back(state_name(e, k), states.back()[k]);
   }
-  load_state(std::string(traits_.name) + ": load_state_dict", targets, state);
+  NamedTensors own = state;
+  std::erase_if(own, [&](const auto& named) { return elsewhere.contains(named.first); });
+  load_state(std::string(traits_.name) + ": load_state_dict", targets, own);
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& e = entries_[i];
     e.steps = steps[i].defined() ? steps[i].item<int64_t>() : 0;

@@ -156,6 +156,21 @@ class Optimizer {
   /// Loads such a state. If it does not fit, an Error lists why and nothing changes.
   void load_state_dict(const NamedTensors& state);
 
+  // ---- States that are split over processes (shards.h) ----
+  /// From here on only parameters with own[i], by their place in parameters(), have their states
+  /// here and are updated here. For the others step() counts the steps alone: another process
+  /// updates them, and the caller fetches the weights from there. state_dict() has the own
+  /// parameters alone, load_state_dict() takes a whole state. Error if a parameter that another
+  /// process has stepped is to come back.
+  void keep_shard(const std::vector<bool>& own);
+  /// The state of one parameter under the names of state_dict(), even if it has taken no step.
+  /// Where it is kept elsewhere: the steps counted, and zeros of the right form.
+  NamedTensors state_dict(size_t parameter) const;
+  /// Number of bytes that the state of one parameter takes, here or elsewhere.
+  int64_t state_bytes(size_t parameter) const;
+  /// Number of bytes of all states that are here.
+  int64_t state_bytes() const;
+
  protected:
   /// What OptimizerOf reads off a rule.
   struct Traits {
@@ -187,6 +202,7 @@ class Optimizer {
     size_t group;
     std::vector<StateTensor> kept;
     bool quantized = false;  // its state is kept in 8 bits: two tensors each
+    bool own = true;         // its state is kept and it is updated here
     int64_t steps = 0;
     std::vector<Tensor> state = {};
   };
@@ -197,6 +213,7 @@ class Optimizer {
   void add(const std::string& name, const Tensor& parameter, size_t group);
   void check_distinct() const;
   static std::vector<Tensor> fresh_state(const Entry& entry);
+  static NamedTensors state_of(const Entry& entry, const std::vector<Tensor>& state);
   Update prepare(size_t entry);
   template <class T>
   Piece<T> piece_of(const Update& update, int64_t begin, int64_t count) const;

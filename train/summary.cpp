@@ -7,6 +7,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/adam.h"
+#include "tern/optim/shards.h"
 #include "tern/train/progress.h"
 
 namespace tern {
@@ -239,6 +240,7 @@ Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> lo
     const NamedTensors parameters = nn::named_parameters(model);
     optimizer = options.optimizer ? options.optimizer(parameters)
                                   : std::make_unique<optim::AdamW>(parameters);
+    if (options.optimizer_ranks > 1) optim::keep_largest_shard(*optimizer, options.optimizer_ranks);
     learner.emplace(model, *optimizer, options.learner);
   };
   step.batch = options.batch;

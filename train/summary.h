@@ -56,6 +56,9 @@ struct SummaryOptions {
   std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors& parameters)> optimizer = {};
   train::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
   int64_t accumulate = 1;  ///< forward and backward passes before a step
+  /// Ranks that share the optimizer's states (Parallel::shard_optimizer). The memory is that of the
+  /// rank with most of them.
+  int64_t optimizer_ranks = 1;
 };
 
 struct Summary {
