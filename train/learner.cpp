@@ -7,9 +7,12 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/owned_tensors.h"
 #include "tern/optim/clip.h"
+#include "tern/optim/shards.h"
 #include "tern/optim/training_graph.h"
 #include "tern/train/checkpoint.h"
+#include "tern/train/detail/tensor_names.h"
 
 namespace tern::train {
 namespace {
@@ -152,10 +155,65 @@ void Learner::step() {
   if (options_.clip == 0)
     grad_norm_ = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
   stepped_ = false;
+  std::vector<dist::OwnedTensor> updated;
+  if (world_)
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      if (const Tensor& p = parameters_[i].second; p.grad().defined())
+        updated.push_back({owners_[i], p.detach()});
   optimizer_.step();
   optimizer_.zero_grad();
+  if (world_) dist::send_to_all(*world_, "the weights of a step", updated);
   if (ema_) ema_->update();
   ++steps_;
+}
+
+void Learner::shard_optimizer(dist::World& world) {
+  check(!options_.step_in_backward,
+        "Learner: the ranks of a sharded optimizer step together after the backward pass; leave "
+        "out step_in_backward");
+  if (world.size() == 1) return;
+  owners_ = optim::shard_owners(optimizer_, world.size());
+  optim::keep_shard(optimizer_, world.rank(), world.size());
+  optimizer_.allocate_state();
+  world_ = &world;
+}
+
+// Rank 0 has all of it, the others their own.
+NamedTensors Learner::optimizer_state() const {
+  if (!world_) return optimizer_.state_dict();
+  NamedTensors all;
+  std::vector<dist::OwnedTensor> sent;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!world_->first() && owners_[i] != world_->rank()) continue;
+    const NamedTensors one = optimizer_.state_dict(i);  // the number of steps comes first
+    if (one[0].second.item<int64_t>() == 0) continue;
+    for (size_t k = 1; k < one.size(); ++k) sent.push_back({owners_[i], one[k].second});
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  dist::send_to_first(*world_, "the optimizer's state", sent);
+  return all;
+}
+
+void Learner::skip_step() {
+  clear_gradients();
+  set_rate(steps_++);
+}
+
+NamedTensors Learner::own_state() const {
+  NamedTensors all;
+  const auto add = [&](const char* part, const NamedTensors& tensors) {
+    for (auto& named : with_prefix(part, tensors)) all.push_back(std::move(named));
+  };
+  add("model.", nn::state_dict(model_));
+  for (size_t i = 0; i < parameters_.size(); ++i) add("optimizer.", optimizer_.state_dict(i));
+  if (ema_) add("ema.", ema_->state_dict());
+  return all;
+}
+
+void Learner::load_own_state(const NamedTensors& state) {
+  nn::load_state_dict(model_, below("model.", state));
+  optimizer_.load_state_dict(below("optimizer.", state));
+  if (ema_) ema_->load_state_dict(below("ema.", state));
 }
 
 NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : nn::state_dict(model_); }
@@ -189,7 +247,7 @@ void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
       prefix + "generators", [this] { return nn::generator_state(model_); },
       [this](const NamedTensors& state) { nn::load_generator_state(model_, state); });
   checkpoint.add(
-      prefix + "optimizer", [this] { return finite(kOptimizer, optimizer_.state_dict(), steps_); },
+      prefix + "optimizer", [this] { return finite(kOptimizer, optimizer_state(), steps_); },
       [this](const NamedTensors& state) { optimizer_.load_state_dict(state); });
   if (ema_)
     checkpoint.add(

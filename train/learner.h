@@ -25,6 +25,10 @@
 #include "tern/optim/optimizer.h"
 #include "tern/optim/schedule.h"
 
+namespace tern::dist {
+class World;
+}
+
 namespace tern::train {
 
 class Checkpoint;
@@ -91,9 +95,26 @@ class Learner {
     stepped_ = false;
   }
 
+  /// Splits the optimizer's states over the ranks of the world (optim/shards.h): each rank keeps
+  /// and computes its share, and step() sends the updated weights to all. All ranks call it before
+  /// the first step, and then step() together with the same gradients (dist/gradient_sum.h). The
+  /// bits are those without it. LearnerOptions::allocate_state makes all states before this drops
+  /// most of them: turn it off where memory is short, since this allocates its share.
+  /// The part "optimizer" of a checkpoint is whole on rank 0; all ranks take part in
+  /// Checkpoint::state(). The file is the same with and without sharding.
+  void shard_optimizer(dist::World& world);
+  // ---- Ranks that train apart for a while (Parallel::local_steps) ----
+  /// Counts a step for which this rank has no data. Nothing else changes.
+  void skip_step();
+  /// Weights, buffers, optimizer's state and averages: what differs between such ranks. All ranks
+  /// have the same names and shapes, whatever parameters have been stepped.
+  NamedTensors own_state() const;
+  void load_own_state(const NamedTensors& state);
+
   int64_t steps() const { return steps_; }  ///< that have been taken
   double lr() const { return optimizer_.lr(); }
   const nn::ModuleRef& model() const { return model_; }
+  const NamedTensors& parameters() const { return parameters_; }  ///< the optimizer's
   const LearnerOptions& options() const { return options_; }
 
   /// The weights that count: the averages, or without them the model's. They share elements with
@@ -137,6 +158,7 @@ class Learner {
   void check_finite(const NamedTensors& parameters) const;
   void set_rate(int64_t step);
   void step_parameter(const Tensor& leaf);
+  NamedTensors optimizer_state() const;
 
   nn::ModuleRef model_;
   optim::Optimizer& optimizer_;
@@ -144,6 +166,8 @@ class Learner {
   std::optional<optim::Ema> ema_;
   std::optional<optim::Plateau> plateau_;
   NamedTensors parameters_;
+  dist::World* world_ = nullptr;  // of a sharded optimizer,
+  std::vector<int64_t> owners_;   // by parameter
   std::vector<Rng*> generators_;
   std::function<void(const Tensor& leaf)> steps_leaf_;  // of the optimizer, where in backward
   GradientHook on_gradient_;

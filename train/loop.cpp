@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/loop_board.h"
+#include "tern/train/detail/loop_shared_steps.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/progress.h"
 
@@ -53,19 +52,15 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
+  check(o.parallel.world || (!o.parallel.shard_optimizer && o.parallel.local_steps == 0),
+        "Loop: shard_optimizer and local_steps are for the ranks of a world; give it one in "
+        "Parallel::world");
   if (const Parallel& p = o.parallel; p.world) {
-    check(p.blocks >= 2,
-          "Loop: a batch that several processes share needs 2 blocks or more, not {}", p.blocks);
     check(
         o.accumulate == 1 && !learner.options().step_in_backward,
         "Loop: several processes share one batch a step, whose gradients they need together; leave "
         "out accumulate and step_in_backward");
-    check(feed_.weighed,
-          "Loop: blocks of a batch differ in size; say in Task::weight how much each one counts "
-          "(samples, tokens)");
-    sum_ = std::make_unique<dist::GradientSum>(*p.world, learner.model(),
-                                               dist::GradientSumOptions{.blocks = p.blocks});
-    feed_.cut(p.blocks, sum_->first_block(), sum_->end_block());
+    shared_ = std::make_unique<SharedSteps>(p, learner, feed_);
     first_ = p.world->first();
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
@@ -77,6 +72,7 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
   checkpoint_.add_text(
       "loop", [this] { return to_json(state_); }, [this](const std::string& json) { load(json); });
   learner.add_to(checkpoint_);
+  if (shared_) shared_->add_to(checkpoint_);
 }
 
 Loop::~Loop() = default;
@@ -116,9 +112,9 @@ void Loop::take_lock() {
 // As rank 0 sees it.
 bool Loop::there(const std::string& path) const {
   const bool exists = std::filesystem::exists(path);
-  return sum_ ? options_.parallel.world->gather("whether there is a checkpoint",
-                                                exists ? "1" : "0")[0] == "1"
-              : exists;
+  return shared_ ? options_.parallel.world->gather("whether there is a checkpoint",
+                                                   exists ? "1" : "0")[0] == "1"
+                 : exists;
 }
 
 bool Loop::resume() {
@@ -127,7 +123,7 @@ bool Loop::resume() {
   const std::string path = folder_.checkpoint();
   const auto load = [&] { load_state(load_checkpoint(path), path); };
   try {
-    if (sum_)
+    if (shared_)
       options_.parallel.world->together(load);
     else
       load();
@@ -139,8 +135,9 @@ bool Loop::resume() {
 }
 
 void Loop::load_state(const SafeTensors& state, const std::string& path) {
+  SharedSteps::check_fits(state, path, options_.parallel.local_steps > 0);
   checkpoint_.load_state(state, path);
-  if (sum_) sum_->check_same_state();
+  if (shared_) shared_->check_same_state();
   resumed_ = true;
   saved_step_ = learner_.steps();
 }
@@ -193,11 +190,11 @@ void Loop::take_step(size_t count) {
         learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
     done += feed_.progress(i);
   }
+  learner_.step();
   finish_step(loss, weight, done, static_cast<int64_t>(count));
 }
 
 void Loop::finish_step(double loss, double weight, double done, int64_t batches) {
-  learner_.step();
   if (state_.steps.add({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}) && board_)
     board_->add(state_.steps.records().back());
   state_.means.add(kLoss, loss * weight, weight);
@@ -205,73 +202,25 @@ void Loop::finish_step(double loss, double weight, double done, int64_t batches)
   state_.batch += batches;
 }
 
-namespace {
-
-// What a block tells all ranks beside its loss: whether its rank was interrupted, how much was
-// done, and the task's means.
-std::string to_note(bool stop, double progress, const Means& means) {
-  std::string note = fmt::format("{:d} {:a}\n", stop, progress);
-  for (const Means::Entry& e : means.entries())
-    note += fmt::format("{:a} {:a} {}\n", e.sum, e.count, e.name);
-  return note;
-}
-
-// Adds a note's means, and gives the two others.
-std::pair<bool, double> from_note(const std::string& note, Means& means) {
-  std::istringstream lines(note);
-  std::string line;
-  std::getline(lines, line);
-  const std::pair<bool, double> result{line[0] == '1', std::strtod(line.c_str() + 2, nullptr)};
-  while (std::getline(lines, line)) {
-    char* end = nullptr;
-    const double sum = std::strtod(line.c_str(), &end), count = std::strtod(end, &end);
-    means.add(end + 1, sum, count);
-  }
-  return result;
-}
-
-}  // namespace
-
-dist::BlockLoss Loop::block_loss(int64_t block) {
-  const auto i = static_cast<size_t>(block - sum_->first_block());
-  const bool stop = interrupted();
-  if (!feed_.has(i)) return {.note = to_note(stop, 0, {})};
-  Means means;
-  const Tensor loss = feed_.loss(i, means);
-  learner_.check_loss(loss);
-  return {loss, feed_.weight(i), to_note(stop, feed_.progress(i), means)};
-}
-
-// A step of which this process computes some blocks.
+// A step of which this process computes a part.
 void Loop::take_shared_step() {
   const bool last = state_.batch + 1 == state_.batches;
   const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
-  const double loss = sum_->backward([&](int64_t block) { return block_loss(block); });
-  double done = 0;
-  for (const std::string& note : sum_->notes()) {
-    const auto [stop, progress] = from_note(note, state_.means);
-    stop_ |= stop;
-    done += progress;
-  }
-  finish_step(loss, sum_->weight(), done, 1);
+  const SharedSteps::Step step =
+      shared_->take({state_.batch, state_.batches, is_late()}, state_.means);
+  stop_ |= step.stop;
+  late_ = step.late;
+  finish_step(step.loss, step.weight, step.progress, 1);
 }
 
-bool Loop::stop_wanted() const { return sum_ ? stop_ : interrupted(); }
+bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
   return diagnosis(options_.diagnose, [&] {
     learner_.load_generators(generators_);
     learner_.clear_gradients();
     Means means;
-    if (sum_) {
-      for (int64_t b = sum_->first_block(); b < sum_->end_block(); ++b) {
-        const auto i = static_cast<size_t>(b - sum_->first_block());
-        if (!feed_.has(i)) continue;
-        sum_->set_generators(b);
-        tern::backward(feed_.loss(i, means));
-      }
-      return;
-    }
+    if (shared_) return shared_->run_again();
     double weight = 0;
     for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
     for (size_t i = 0; i < count; ++i) {
@@ -297,7 +246,7 @@ void Loop::step() {
   size_t count = 0;
   try {
     count = take_batches();
-    if (sum_)
+    if (shared_)
       take_shared_step();
     else
       take_step(count);
@@ -355,7 +304,7 @@ bool Loop::close_epoch() {
   if (evaluate_) {
     const auto start = Clock::now();
     std::optional<Metrics> result = evaluate_weights();
-    if (sum_)
+    if (shared_)
       for (const std::string& done : options_.parallel.world->gather(
                "whether the evaluation was interrupted", result ? "1" : "0"))
         if (done == "0") result.reset();
@@ -393,11 +342,21 @@ std::function<void()> Loop::still_ours() const {
   return [this] { folder_to_write(); };
 }
 
+// Rank 0 writes what all ranks gather, where it is spread over them.
+void Loop::write_checkpoint(const std::string& path) {
+  if (!first_ && !shared_->gathers()) return;
+  SafeTensors state = checkpoint_.state();
+  if (!first_) return;
+  folder_to_write();
+  save_checkpoint(path, std::move(state), still_ours());
+}
+
 void Loop::save() {
-  if (!writes()) return;
-  save_checkpoint(folder_to_write().checkpoint(), checkpoint_.state(), still_ours());
+  if (!in_folder()) return;
+  write_checkpoint(folder_.checkpoint());
   last_save_ = Clock::now();
   saved_step_ = learner_.steps();
+  if (!first_) return;
   append_steps(folder_to_write(), state_.steps, logged_steps_);
   if (board_) board_->events().flush();
 }
@@ -455,12 +414,17 @@ std::string Loop::what_is_good() const {
   return text + fmt::format(", {} the weights of epoch {}", folder_.weights(), e.epoch);
 }
 
+// For another checkpoint by the clock.
+bool Loop::is_late() const {
+  return writes() && seconds_since(last_save_) > options_.checkpoint_seconds;
+}
+
+// The same answer on all ranks.
 bool Loop::wants_save() const {
-  if (!writes()) return false;
+  if (!in_folder()) return false;
   const bool often = options_.checkpoint_steps > 0;
   return (often && learner_.steps() % options_.checkpoint_steps == 0) ||
-         std::chrono::duration<double>(Clock::now() - last_save_).count() >
-             options_.checkpoint_seconds;
+         (shared_ ? late_ : is_late());
 }
 
 bool Loop::train_epoch() {  // false where a signal stopped it
@@ -526,7 +490,7 @@ Outcome Loop::train_all() {
 }
 
 Outcome Loop::run() {
-  if (!sum_) return run_here();
+  if (!shared_) return run_here();
   Outcome outcome{};
   options_.parallel.world->together([&] {
     outcome = run_here();

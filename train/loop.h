@@ -36,12 +36,12 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/data/loading/loader.h"
-#include "tern/dist/gradient_sum.h"
 #include "tern/train/checkpoint.h"
 #include "tern/train/diagnose.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/learner.h"
 #include "tern/train/metrics.h"
+#include "tern/train/parallel.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_lock.h"
 #include "tern/train/run_log.h"
@@ -90,16 +90,6 @@ struct Task {
 };
 
 class Loop;
-
-/// Several processes that share the steps of a loop (dist/world.h): each batch of the loader is cut
-/// into blocks, and a rank makes and computes some of them (dist/gradient_sum.h). Weights, losses
-/// and checkpoints have the same bits on any number of ranks up to `blocks`; without a world,
-/// blocks play no part. Every rank makes the same model, loader and loop. Rank 0 alone prints and
-/// writes; all ranks read the folder, and evaluate. A run may go on with another number of ranks.
-struct Parallel {
-  dist::World* world = nullptr;  ///< none: one process, and batches stay whole
-  int64_t blocks = 8;            ///< of a batch
-};
 
 struct LoopOptions {
   int64_t epochs = 1;
@@ -215,6 +205,7 @@ struct LoopState {
 };
 
 class LoopBoard;
+class SharedSteps;
 
 class Loop {
  public:
@@ -267,7 +258,8 @@ class Loop {
   /// Before its last epoch; empty: it has not.
   std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
-  /// The state in memory (the tensors are the parts' own), and back; `path` is for errors.
+  /// The state in memory (the tensors are the parts' own), and back; `path` is for errors. All
+  /// ranks of Parallel::shard_optimizer take part in state(), and rank 0's is whole.
   SafeTensors state() const { return checkpoint_.state(); }
   void load_state(const SafeTensors& state, const std::string& path);
 
@@ -288,6 +280,7 @@ class Loop {
   /// was moved or removed, and another run may have begun under its name.
   const RunFolder& folder_to_write() const;
   std::FILE* output() const { return options_.output; }
+  dist::World* world() const { return options_.parallel.world; }  ///< LoopOptions::parallel
   Learner& learner() const { return learner_; }
 
  private:
@@ -298,7 +291,6 @@ class Loop {
   size_t take_batches();
   void take_step(size_t count);
   void take_shared_step();
-  dist::BlockLoss block_loss(int64_t block);
   void finish_step(double loss, double weight, double done, int64_t batches);
   bool stop_wanted() const;
   bool writes() const { return in_folder() && first_; }
@@ -314,7 +306,9 @@ class Loop {
   bool there(const std::string& path) const;
   bool in_folder() const { return !folder_.path.empty(); }
   std::function<void()> still_ours() const;
+  bool is_late() const;
   bool wants_save() const;
+  void write_checkpoint(const std::string& path);
   void save();
   void save_weights();
   void keep_checkpoint();
@@ -336,9 +330,10 @@ class Loop {
   RunFolder folder_;
   Checkpoint checkpoint_;
   LoopState state_;
-  std::unique_ptr<dist::GradientSum> sum_;  // of several processes
-  bool first_ = true;                       // of them
-  bool stop_ = false;                       // one of them was interrupted in the last step
+  std::unique_ptr<SharedSteps> shared_;  // by several processes
+  bool first_ = true;                    // of them
+  bool stop_ = false;                    // one of them was interrupted in the last step
+  bool late_ = false;                    // rank 0 wanted a checkpoint before the last step
   bool resumed_ = false, timed_ = false;
   std::shared_ptr<const RunLock> lock_;  // between resume() and run()
   std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own

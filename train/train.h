@@ -8,6 +8,7 @@
 #include "tern/train/loop.h"
 #include "tern/train/metrics.h"
 #include "tern/train/optimizer.h"
+#include "tern/train/parallel.h"
 #include "tern/train/progress.h"
 #include "tern/train/rate_finder.h"
 #include "tern/train/run_folder.h"

@@ -1,15 +1,21 @@
-// loop_ranks: one rank of a training in a folder, for test_dist.cpp. Rank 0 prints the numbers of
-// all epochs and a hash of the state.
-//   loop_ranks FOLDER THREADS [EVENT RANK STEP]
+// loop_ranks: one rank of a training in a folder, for test_dist.cpp and test_loop_ranks.cpp. Rank 0
+// prints the numbers of all epochs, the weights, and a hash of each tensor of the checkpoint.
+//   loop_ranks [--OPTION ...] FOLDER THREADS [EVENT RANK STEP]
 // EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
 // anew: no rank resumes.
+// OPTION: sharded; local=N (ranks that train apart); plain: SGD in f64 without dropout, and outer
+// steps that take the mean of the weights; watch: says after each step whether the ranks' weights
+// are the same.
 #include <fmt/core.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tern/tern.h"
 
@@ -22,16 +28,47 @@ struct Sample {
   static void fields(auto& s, auto&& visit) { visit("x", s.x), visit("label", s.label); }
 };
 
+// Beside weights it has a running mean of what it saw, and how often that was.
 struct Net {
   nn::Linear up, down;
   nn::LayerNorm norm;
   nn::Dropout dropout;
+  nn::Buffer seen{zeros({2})}, passes{zeros({}, DType::i64)};
   explicit Net(Rng& rng) : up(2, 16, rng), down(16, 2, rng), norm(16), dropout(0.2, rng) {}
-  Tensor operator()(const Tensor& x) { return down(dropout(gelu(norm(up(x))))); }
+  Tensor operator()(const Tensor& x) {
+    if (dropout.training) {
+      NoGradGuard no_grad;
+      copy_(seen, seen * 0.9 + mean(x, {0}) * 0.1);
+      copy_(passes, passes + 1);
+    }
+    return down(dropout(gelu(norm(up(x)))));
+  }
   static void fields(auto& m, auto&& visit) {
     visit("up", m.up), visit("down", m.down), visit("norm", m.norm), visit("dropout", m.dropout);
+    visit("seen", m.seen), visit("passes", m.passes);
   }
 };
+
+struct Options {
+  bool sharded = false, plain = false, watch = false;
+  int64_t local_steps = 0;
+
+  train::LoopOptions change(train::LoopOptions o) const {
+    o.parallel.shard_optimizer = sharded;
+    o.parallel.local_steps = local_steps;
+    if (plain) o.parallel.outer_lr = 1, o.parallel.outer_momentum = 0;
+    if (watch) o.folder.clear();
+    return o;
+  }
+};
+
+uint64_t hash_of(const Tensor& t) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const double v : t.to_vector<double>())
+    for (const std::byte b : std::as_bytes(std::span(&v, 1)))
+      hash = (hash ^ static_cast<uint64_t>(b)) * 1099511628211ULL;
+  return hash;
+}
 
 data::Dataset<Sample> samples(int64_t count, uint64_t seed) {
   return data::Dataset<Sample>(count, [seed](int64_t i) {
@@ -41,7 +78,40 @@ data::Dataset<Sample> samples(int64_t count, uint64_t seed) {
   });
 }
 
+// Takes the options out of the arguments.
+Options options_of(int& argc, char**& argv) {
+  Options o;
+  for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
+    const std::string text = argv[1];
+    o.sharded |= text == "--sharded";
+    o.plain |= text == "--plain";
+    o.watch |= text == "--watch";
+    if (text.starts_with("--local=")) o.local_steps = std::atoll(text.c_str() + 8);
+  }
+  return o;
+}
+
+// The weights and buffers of all ranks are the same; rank 0 says so, or not.
+void watch(dist::World& world, const Net& net) {
+  std::string hashes;
+  for (const auto& [name, t] : nn::state_dict(net)) hashes += fmt::format("{:x} ", hash_of(t));
+  bool same = true;
+  for (const std::string& other : world.gather("hashes", hashes)) same &= other == hashes;
+  if (world.first()) fmt::print("{}\n", same ? "same" : "apart");
+}
+
+void print_results(const train::Loop& loop, const Net& net) {
+  for (const train::EpochRecord& e : loop.history())
+    for (const auto& [name, value] : e.metrics) fmt::print("{} {} {:a}\n", e.epoch, name, value);
+  for (const auto& [name, t] : nn::state_dict(net))
+    for (const double v : t.to_vector<double>()) fmt::print("{} {:a}\n", name, v);
+  if (loop.folder().path.empty()) return;
+  for (const auto& [name, t] : train::load_checkpoint(loop.folder().checkpoint()).tensors)
+    fmt::print("{} {:x}\n", name, hash_of(t));
+}
+
 int run(int argc, char** argv) {
+  const Options options = options_of(argc, argv);
   set_num_threads(std::atoi(argv[2]));
   const std::string event = argc > 5 ? argv[3] : "";
   dist::World world({.timeout = 20});
@@ -49,7 +119,12 @@ int run(int argc, char** argv) {
   const int64_t event_step = argc > 5 ? std::atoll(argv[5]) : -1;
   Rng rng(0);
   Net net(rng);
-  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
+  if (options.plain) nn::to(net, DType::f64), net.dropout.p = 0;
+  std::unique_ptr<optim::Optimizer> optimizer =
+      std::make_unique<optim::AdamW>(nn::named_parameters(net), optim::AdamWOptions{.lr = 1e-2});
+  if (options.plain)
+    optimizer =
+        std::make_unique<optim::Sgd>(nn::named_parameters(net), optim::SgdOptions{.lr = 1e-2});
   // Batches of 20, 20 and 5 samples: the last one leaves three of its eight blocks empty.
   auto loader = data::dataset_loader(samples(45, 1),
                                      [](Sample s, Rng& draw) {
@@ -57,9 +132,20 @@ int run(int argc, char** argv) {
                                        return s;
                                      },
                                      data::Stack{}, {.batch = 20, .seed = 3, .workers = 2});
-  const Sample valid = *data::dataset_loader(samples(100, 2), data::Stack{}, {.batch = 100}).next();
-  train::Learner learner(net, optimizer,
-                         {.schedule = optim::cosine({.total = 12}), .clip = 1, .ema = 0.9});
+  Sample valid = *data::dataset_loader(samples(100, 2), data::Stack{}, {.batch = 100}).next();
+  train::Learner learner(net, *optimizer,
+                         {.schedule = optim::cosine({.total = 12}),
+                          .clip = options.plain ? 0.0 : 1.0,
+                          .ema = options.plain ? 0 : 0.9,
+                          .allocate_state = !options.sharded});
+  const DType dtype = options.plain ? DType::f64 : DType::f32;
+  valid.x = valid.x.to(dtype);
+  const train::LoopOptions settings = options.change({.epochs = 4,
+                                                      .folder = argv[1],
+                                                      .best = {"valid_loss"},
+                                                      .checkpoint_steps = 1,
+                                                      .terminal = false,
+                                                      .parallel = {.world = &world, .blocks = 8}});
   bool stopped = false;
   train::Loop loop(
       learner, loader,
@@ -69,7 +155,7 @@ int run(int argc, char** argv) {
              // Once, not for each block: a second signal ends a program at once.
              if (now && event == "stop" && !std::exchange(stopped, true)) std::raise(SIGTERM);
              if (now && event == "kill") std::raise(SIGKILL);
-             const Tensor logits = net(s.x), loss = cross_entropy(logits, s.label);
+             const Tensor logits = net(s.x.to(dtype)), loss = cross_entropy(logits, s.label);
              const Tensor right = eq(argmax(logits, 1), s.label).to(DType::f64);
              means.add("accuracy", sum(right).item<double>(), static_cast<double>(s.label.numel()));
              return now && event == "nan" ? loss * std::numeric_limits<double>::quiet_NaN() : loss;
@@ -79,19 +165,14 @@ int run(int argc, char** argv) {
              return train::Metrics{{"valid_loss", cross_entropy(net(valid.x), valid.label).item()}};
            },
        .weight = [](const Sample& s) { return static_cast<double>(s.label.numel()); }},
-      {.epochs = 4,
-       .folder = argv[1],
-       .best = {"valid_loss"},
-       .checkpoint_steps = 1,
-       .terminal = false,
-       .parallel = {.world = &world, .blocks = 8}});
-  if (event != "anew") loop.resume();
-  if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
-  if (!world.first()) return 0;
-  for (const train::EpochRecord& e : loop.history())
-    for (const auto& [name, value] : e.metrics) fmt::print("{} {} {:a}\n", e.epoch, name, value);
-  for (const auto& [name, t] : nn::state_dict(net))
-    for (const double v : t.to_vector<double>()) fmt::print("{} {:a}\n", name, v);
+      settings);
+  while (options.watch && !loop.finished()) {
+    for (; !loop.epoch_trained(); watch(world, net)) loop.step();
+    loop.close_epoch();
+  }
+  if (event != "anew" && !options.watch) loop.resume();
+  if (!options.watch && loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
+  if (world.first()) print_results(loop, net);
   return 0;
 }
 

@@ -59,10 +59,10 @@ void Loop::resume(int64_t epoch) {
 }
 
 void Loop::keep_checkpoint() {
-  if (options_.keep == 0 || !writes()) return;
+  if (options_.keep == 0) return;
   const int64_t closed = state_.history.back().epoch;
   if (!is_in(state_.kept, closed)) state_.kept.push_back(closed);
-  save_checkpoint(folder_to_write().checkpoint(closed), checkpoint_.state(), still_ours());
+  write_checkpoint(folder_.checkpoint(closed));
 }
 
 // Up to one of the last epochs.

@@ -1,0 +1,57 @@
+// Programs under mpirun, for the tests.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+namespace tern::test {
+
+struct ProgramResult {
+  int code;
+  std::string output;  // both streams
+};
+
+inline ProgramResult run_program(const std::string& command) {
+  ProgramResult result{};
+  std::FILE* pipe = popen(("( " + command + " ) 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
+    result.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+/// `ranks` processes; more of them than cores, and by root where a container has no other user.
+inline ProgramResult run_ranks(int ranks, const std::string& program,
+                               const std::string& arguments) {
+  return run_program(fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
+      "{} -n {} {} {}",
+      MPIRUN, ranks, program, arguments));
+}
+
+/// A folder that is gone at the end of the test.
+struct RunFolderOfTest {
+  std::string path;
+  explicit RunFolderOfTest(const std::string& name)
+      : path((std::filesystem::temp_directory_path() /
+              fmt::format("tern_ranks_{}_{}", ::getpid(), name))
+                 .string()) {
+    std::filesystem::remove_all(path);
+  }
+  ~RunFolderOfTest() { std::filesystem::remove_all(path); }
+  RunFolderOfTest(const RunFolderOfTest&) = delete;
+  RunFolderOfTest& operator=(const RunFolderOfTest&) = delete;
+};
+
+}  // namespace tern::test

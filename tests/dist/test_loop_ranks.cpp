@@ -1,0 +1,101 @@
+// Loops whose ranks split the optimizer's states, or train apart for some steps.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "tern/tests/dist/run_ranks.h"
+
+namespace tern::test::test_loop_ranks {
+namespace {
+
+ProgramResult loop(int ranks, const std::string& arguments) {
+  return run_ranks(ranks, LOOP_RANKS, arguments);
+}
+
+// The last number of each line whose name has a dot: weights and buffers.
+std::vector<double> weights_of(const std::string& output) {
+  std::vector<double> all;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);)
+    if (const size_t space = line.rfind(' '); line.find('.') < space && line.find("0x", space) + 1)
+      all.push_back(std::strtod(line.c_str() + space, nullptr));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on other ranks or not") {
+  const RunFolderOfTest whole("whole");
+  const ProgramResult alone = run_program(fmt::format("{} {} 1", LOOP_RANKS, whole.path));
+  CAPTURE(alone.output);
+  REQUIRE(alone.code == 0);
+  CHECK(alone.output.find("optimizer.up.weight.exp_avg ") != alone.output.npos);
+  for (const int ranks : {2, 3, 8}) {
+    CAPTURE(ranks);
+    const RunFolderOfTest folder("sharded");
+    CHECK(loop(ranks, fmt::format("--sharded {} {}", folder.path, ranks == 2 ? 2 : 1)).output ==
+          alone.output);
+  }
+  struct Break {
+    const char *first, *event, *then;
+    int ranks, rank, other_ranks;
+  };
+  for (const Break& b : {Break{"--sharded", "kill", "", 3, 2, 1},
+                         {"--sharded", "stop", "--sharded", 2, 1, 3},
+                         {"", "kill", "--sharded", 2, 0, 3}}) {
+    CAPTURE(b.event);
+    CAPTURE(b.ranks);
+    const RunFolderOfTest folder("broken");
+    const ProgramResult broken =
+        loop(b.ranks, fmt::format("{} {} 1 {} {} 5", b.first, folder.path, b.event, b.rank));
+    CAPTURE(broken.output);
+    CHECK(broken.code != 0);
+    CHECK(loop(b.other_ranks, fmt::format("{} {} 1", b.then, folder.path)).output == alone.output);
+  }
+}
+
+TEST_CASE("ranks: one local step and the mean of the weights are a shared step") {
+  const RunFolderOfTest shared("shared"), apart("apart");
+  const ProgramResult together =
+      run_program(fmt::format("{} --plain {} 1", LOOP_RANKS, shared.path));
+  const ProgramResult local = loop(3, fmt::format("--plain --local=1 {} 1", apart.path));
+  CAPTURE(together.output);
+  CAPTURE(local.output);
+  const std::vector<double> x = weights_of(together.output), y = weights_of(local.output);
+  REQUIRE(x.size() > 80);
+  REQUIRE(x.size() == y.size());
+  // In f64: some hundred roundings in each of 12 steps, each of them below 2^-53 of values below 4,
+  // and a learning rate of 0.01, which lets a difference grow by less than 2 in 12 steps.
+  const double bound = 12 * 300 * 4 * 2 * std::ldexp(1.0, -53);
+  for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) <= bound);
+}
+
+TEST_CASE("ranks: after each outer step all ranks have the same weights, and between not") {
+  // Epochs of three steps: an outer step after the second and at the end. Of the last batch's five
+  // samples, three of the eight ranks have none.
+  const ProgramResult r = loop(8, "--local=2 --watch - 1");
+  CAPTURE(r.output);
+  CHECK(r.code == 0);
+  CHECK(r.output.starts_with("apart\nsame\nsame\napart\nsame\nsame\napart\nsame\nsame\napart\n"));
+}
+
+TEST_CASE("ranks: local steps go on after a kill with the bits of an unbroken run") {
+  const RunFolderOfTest whole("whole"), folder("broken");
+  const ProgramResult unbroken = loop(3, fmt::format("--local=2 {} 1", whole.path));
+  CAPTURE(unbroken.output);
+  REQUIRE(unbroken.code == 0);
+  const ProgramResult broken = loop(3, fmt::format("--local=2 {} 1 kill 1 5", folder.path));
+  CHECK(broken.code == 137);
+  // Each rank has a state of its own, so that there must be as many of them.
+  const ProgramResult fewer = loop(2, fmt::format("--local=2 {} 1", folder.path));
+  CHECK(fewer.code == 1);
+  CHECK(fewer.output.find("resume it with 3 ranks and 2 local steps, not with 2 and 2") !=
+        fewer.output.npos);
+  const ProgramResult shared = run_program(fmt::format("{} {} 1", LOOP_RANKS, folder.path));
+  CHECK(shared.output.find("the run takes local steps") != shared.output.npos);
+  CHECK(loop(3, fmt::format("--local=2 {} 1", folder.path)).output == unbroken.output);
+}
+
+}  // namespace tern::test::test_loop_ranks

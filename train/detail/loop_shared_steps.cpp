@@ -1,0 +1,195 @@
+#include "tern/train/detail/loop_shared_steps.h"
+
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+
+#include "tern/core/tape/autograd.h"
+
+namespace tern::train {
+namespace {
+
+// What a rank tells all others of a part of a step beside its loss: its wishes, how much was done,
+// and the task's means.
+struct Note {
+  bool stop = false, late = false;
+  double progress = 0;
+  Means means = {};
+
+  std::string text() const {
+    std::string s = fmt::format("{:d} {:d} {:a}\n", stop, late, progress);
+    for (const Means::Entry& e : means.entries())
+      s += fmt::format("{:a} {:a} {}\n", e.sum, e.count, e.name);
+    return s;
+  }
+};
+
+// Adds a note to what is known of the step.
+void add_note(const std::string& note, SharedSteps::Step& step, Means& means) {
+  std::istringstream lines(note);
+  std::string line;
+  std::getline(lines, line);
+  char* end = nullptr;
+  step.stop |= std::strtol(line.c_str(), &end, 10) != 0;
+  step.late |= std::strtol(end, &end, 10) != 0;
+  step.progress += std::strtod(end, nullptr);
+  while (std::getline(lines, line)) {
+    const double sum = std::strtod(line.c_str(), &end), count = std::strtod(end, &end);
+    means.add(*end ? end + 1 : end, sum, count);
+  }
+}
+
+void check_parallel(const Parallel& o, const detail::Feed& feed) {
+  check(o.local_steps >= 0 && o.outer_lr > 0 && o.outer_momentum >= 0,
+        "Loop: local steps and the momentum of outer steps must not be negative, and their "
+        "learning rate must be positive; they are {}, {} and {}",
+        o.local_steps, o.outer_momentum, o.outer_lr);
+  check(o.local_steps == 0 || !o.shard_optimizer,
+        "Loop: each rank that takes local steps needs a whole optimizer; leave out "
+        "shard_optimizer or local_steps");
+  check(o.local_steps > 0 || o.blocks >= 2,
+        "Loop: a batch that several processes share needs 2 blocks or more, not {}", o.blocks);
+  check(feed.weighed,
+        "Loop: blocks of a batch differ in size; say in Task::weight how much each one counts "
+        "(samples, tokens)");
+}
+
+}  // namespace
+
+SharedSteps::SharedSteps(const Parallel& options, Learner& learner, detail::Feed& feed)
+    : learner_(learner),
+      feed_(feed),
+      world_(*options.world),
+      local_steps_(options.local_steps),
+      gathers_(world_.size() > 1 && (options.shard_optimizer || local_steps_ > 0)),
+      generators_(nn::generators(learner.model())) {
+  check_parallel(options, feed);
+  world_.check_same("the options of parallel training:",
+                    fmt::format("sharding {}, {} local steps, outer steps of {} and {}",
+                                options.shard_optimizer ? "on" : "off", local_steps_,
+                                options.outer_lr, options.outer_momentum));
+  const int64_t rank = world_.rank(), ranks = world_.size();
+  // Compares model and processors in any case.
+  sum_.emplace(world_, learner.model(),
+               dist::GradientSumOptions{.blocks = local_steps_ > 0 ? ranks : options.blocks});
+  if (local_steps_ > 0) {
+    sum_.reset();
+    outer_.emplace(options, learner);
+    feed_.cut(ranks, rank, rank + 1);
+  } else {
+    feed_.cut(options.blocks, sum_->first_block(), sum_->end_block());
+  }
+  if (options.shard_optimizer) learner.shard_optimizer(world_);
+}
+
+// ---- Steps that are shared --------------------------------------------------------------------
+
+dist::BlockLoss SharedSteps::block_loss(int64_t block, bool late) {
+  Note note{.stop = interrupted(), .late = late};
+  const size_t i = item(block);
+  if (!feed_.has(i)) return {.note = note.text()};
+  const Tensor loss = feed_.loss(i, note.means);
+  learner_.check_loss(loss);
+  note.progress = feed_.progress(i);
+  return {loss, feed_.weight(i), note.text()};
+}
+
+SharedSteps::Step SharedSteps::take(const Place& place, Means& means) {
+  if (outer_) return take_apart(place, means);
+  Step step;
+  step.loss = sum_->backward([&](int64_t block) { return block_loss(block, place.late); });
+  step.weight = sum_->weight();
+  for (const std::string& note : sum_->notes()) add_note(note, step, means);
+  learner_.step();
+  return step;
+}
+
+void SharedSteps::run_again() {
+  Means means;
+  if (outer_) {
+    draw_apart();
+    if (feed_.has(0)) tern::backward(feed_.loss(0, means));
+    return;
+  }
+  for (int64_t b = sum_->first_block(); b < sum_->end_block(); ++b) {
+    if (!feed_.has(item(b))) continue;
+    sum_->set_generators(b);
+    tern::backward(feed_.loss(item(b), means));
+  }
+}
+
+// ---- Steps of ranks that train apart ----------------------------------------------------------
+
+// Each rank draws numbers of its own; gives the generators after the step, the same on all ranks.
+std::vector<Rng> SharedSteps::draw_apart() {
+  std::vector<Rng> after;
+  for (Rng* g : generators_) {
+    const Rng step = after.emplace_back(*g).split();
+    *g = step.stream(static_cast<uint64_t>(world_.rank()));
+  }
+  return after;
+}
+
+SharedSteps::Step SharedSteps::take_apart(const Place& place, Means& means) {
+  Step step;
+  world_.together([&] {
+    Note note{.stop = interrupted(), .late = place.late};
+    double loss = 0, weight = 0;  // 0: this rank's part of the batch is empty
+    const std::vector<Rng> after = draw_apart();
+    if (feed_.has(0)) {
+      weight = feed_.weight(0);
+      check(weight > 0, "Loop: the weight of a part of step {} is {}, not above 0",
+            learner_.steps() + 1, weight);
+      loss = learner_.backward(feed_.loss(0, note.means));
+      note.progress = feed_.progress(0);
+    }
+    for (size_t i = 0; i < after.size(); ++i) *generators_[i] = after[i];
+    std::vector<double> weights;
+    for (const std::string& text : world_.gather(
+             "the losses of a step", fmt::format("{:a} {:a} {}", weight, loss, note.text()))) {
+      char* end = nullptr;
+      weights.push_back(std::strtod(text.c_str(), &end));
+      step.weight += weights.back();
+      step.loss += weights.back() * std::strtod(end, &end);
+      add_note(end, step, means);
+    }
+    step.loss /= step.weight;
+    if (weight > 0)
+      learner_.step();
+    else
+      learner_.skip_step();
+    outer_->count(weights);
+    const int64_t done = place.batch + 1;
+    const bool last = done == place.batches;
+    if (last || done % local_steps_ == 0) outer_->take(last);
+  });
+  return step;
+}
+
+// ---- Checkpoints ------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kLocalSteps = "local_steps";  // the part
+
+}  // namespace
+
+void SharedSteps::add_to(Checkpoint& checkpoint) {
+  if (outer_) checkpoint.add(kLocalSteps, *outer_);
+}
+
+void SharedSteps::check_fits(const SafeTensors& state, const std::string& path, bool local_steps) {
+  const bool local = state.find(fmt::format("{}.ranks", kLocalSteps)).defined();
+  check_io(local_steps || !local,
+           "{}: the run takes local steps, each rank with an optimizer of its own; resume it with "
+           "the same ranks and local steps",
+           path);
+  check_io(local || !local_steps,
+           "{}: the run does not take local steps, and cannot be resumed with them", path);
+}
+
+void SharedSteps::check_same_state() {
+  if (sum_) sum_->check_same_state();
+}
+
+}  // namespace tern::train
