@@ -57,7 +57,8 @@ struct Options {
     o.parallel.shard_optimizer = sharded;
     o.parallel.local_steps = local_steps;
     if (plain) o.parallel.outer_lr = 1, o.parallel.outer_momentum = 0;
-    if (watch) o.folder.clear();
+    if (watch) o.folder.clear(), o.keep = 0;
+    if (sharded) o.checkpoint_steps = 0, o.checkpoint_seconds = 0;  // after each step, by the clock
     return o;
   }
 };

@@ -32,17 +32,15 @@ TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on ot
   CAPTURE(alone.output);
   REQUIRE(alone.code == 0);
   CHECK(alone.output.find("optimizer.up.weight.exp_avg ") != alone.output.npos);
-  for (const int ranks : {2, 3, 8}) {
-    CAPTURE(ranks);
+  {
     const RunFolderOfTest folder("sharded");
-    CHECK(loop(ranks, fmt::format("--sharded {} {}", folder.path, ranks == 2 ? 2 : 1)).output ==
-          alone.output);
+    CHECK(loop(8, fmt::format("--sharded {} 1", folder.path)).output == alone.output);
   }
   struct Break {
     const char *first, *event, *then;
     int ranks, rank, other_ranks;
   };
-  for (const Break& b : {Break{"--sharded", "kill", "", 3, 2, 1},
+  for (const Break& b : {Break{"--sharded", "kill", "", 3, 2, 2},
                          {"--sharded", "stop", "--sharded", 2, 1, 3},
                          {"", "kill", "--sharded", 2, 0, 3}}) {
     CAPTURE(b.event);
@@ -52,7 +50,7 @@ TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on ot
         loop(b.ranks, fmt::format("{} {} 1 {} {} 5", b.first, folder.path, b.event, b.rank));
     CAPTURE(broken.output);
     CHECK(broken.code != 0);
-    CHECK(loop(b.other_ranks, fmt::format("{} {} 1", b.then, folder.path)).output == alone.output);
+    CHECK(loop(b.other_ranks, fmt::format("{} {} 2", b.then, folder.path)).output == alone.output);
   }
 }
 
