@@ -22,7 +22,9 @@ void visit_control_groups(const std::string& root, const std::string& controller
     const fs::path folder = two ? groups : groups / controller;
     for (fs::path path = fs::path(line.substr(second + 1)).relative_path();;
          path = path.parent_path()) {
-      visit({folder / path, "/" + path.string(), two ? 2 : 1});
+      std::string name = "/";
+      name += path.string();
+      visit({folder / path, name, two ? 2 : 1});
       if (path.empty()) break;
     }
   }
