@@ -119,8 +119,9 @@ std::optional<train::Metrics> BertKind::validate(const BertTraining& t) {
     options.shuffle = false;  // and the masks of its first epoch, the same each time
     auto batches = data::bert_loader(t.corpus.valid, *t.corpus.tokenizer, options);
     train::Progress bar = validation_bar(t.loop, "batches", batches.batches_per_epoch());
-    s = score_batches(t.model, batches, until_interrupted(bar));
-    if (train::interrupted()) return std::nullopt;
+    const auto found = score_batches(t.model, batches, until_interrupted(bar), t.loop.world());
+    if (!found) return std::nullopt;
+    s = *found;
     check_validation(t.loop, s.masked_nats + s.next_nats, s.loss());
   }
   return train::Metrics{

@@ -92,15 +92,16 @@ int evaluate_bert(const LmFlags& f) {
   check(text->sentences() > 0, "--text: there is no word to mask");
   train::say(BertKind::describe(bert.model), stderr);
   train::InterruptScope signals;
-  BertScore score;
+  std::optional<BertScore> found;
   {
     const bool pairs = bert.model.options.next_sentence && has_pairs(*text);
     auto batches = data::bert_loader(text, bert.pieces,
                                      {.max_tokens = context, .pairs = pairs, .shuffle = false});
     train::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
-    score = score_batches(bert.model, batches, until_interrupted(bar));
+    found = score_batches(bert.model, batches, until_interrupted(bar));
   }
-  if (train::interrupted()) return train::kExitInterrupted;
+  if (!found) return train::kExitInterrupted;
+  const BertScore& score = *found;
   print(fmt::format(
       "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
       train::grouped(score.masked_right), train::grouped(score.masked),
@@ -224,14 +225,15 @@ int evaluate_model(const LmFlags& f) {
   // In f32 large products are as fast without, and the same as in training.
   if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
   train::InterruptScope signals;
-  Score score;
+  std::optional<Score> found;
   double speed = 0;
   {
     train::Progress bar("reading", "tokens", encoded.tokens, 0, stderr);
-    score = score_texts(m.model, encoded, {.stride = stride}, until_interrupted(bar));
+    found = score_texts(m.model, encoded, {.stride = stride}, until_interrupted(bar));
     speed = bar.speed();
   }
-  if (train::interrupted()) return train::kExitInterrupted;
+  if (!found) return train::kExitInterrupted;
+  const Score& score = *found;
   print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
                     train::grouped(score.tokens), train::grouped(score.bytes), context, stride,
                     speed));

@@ -85,8 +85,10 @@ std::optional<train::Metrics> GptKind::validate(const LmTraining& t) {
   Score score;
   if (t.corpus.valid.tokens > 0) {
     train::Progress bar = validation_bar(t.loop, "tokens", t.corpus.valid.tokens);
-    score = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch}, until_interrupted(bar));
-    if (train::interrupted()) return std::nullopt;
+    const auto found = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch},
+                                   until_interrupted(bar), t.loop.world());
+    if (!found) return std::nullopt;
+    score = *found;
     check_validation(t.loop, score.nats, score.loss());
   }
   return train::Metrics{{"valid_loss", score.loss()},

@@ -8,6 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/pieces.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -49,17 +50,31 @@ double nats_of(const LanguageModel& model, std::span<const Window> windows) {
       .item();
 }
 
-/// Adds cross entropy and right answers of logits (N, C).
-void add(const Tensor& logits, const Tensor& target, double& nats, int64_t& count, int64_t& right) {
-  nats += cross_entropy(logits, target, {.reduction = Reduction::sum}).item();
-  count += target.numel();
-  right += sum(eq(argmax(logits, -1), target)).item<int64_t>();
+/// Appends of logits (N, C) the cross entropy, N, and the right answers.
+void add(const Tensor& logits, const Tensor& target, dist::Numbers& to) {
+  to.push_back(cross_entropy(logits, target, {.reduction = Reduction::sum}).item());
+  to.push_back(static_cast<double>(target.numel()));
+  to.push_back(sum(eq(argmax(logits, -1), target)).item());
+}
+
+/// Neighbouring windows of one size, which are scored together, at most `batch` of them.
+std::vector<std::span<const Window>> lots_of(std::span<const Window> windows, int64_t batch) {
+  std::vector<std::span<const Window>> lots;
+  for (size_t i = 0; i < windows.size(); i += lots.back().size()) {
+    size_t end = i;
+    while (end < windows.size() && end - i < static_cast<size_t>(batch) &&
+           windows[end].size == windows[i].size)
+      ++end;
+    lots.push_back(windows.subspan(i, end - i));
+  }
+  return lots;
 }
 
 }  // namespace
 
-Score score_texts(const LanguageModel& model, const EncodedTexts& texts, const ScoreOptions& o,
-                  const std::function<bool(int64_t)>& progress) {
+std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts& texts,
+                                 const ScoreOptions& o,
+                                 const std::function<bool(int64_t)>& progress, dist::World* world) {
   NoGradGuard no_grad;
   const int64_t window = o.window ? o.window : model.config().context;
   const int64_t stride = o.stride ? o.stride : window;
@@ -68,16 +83,20 @@ Score score_texts(const LanguageModel& model, const EncodedTexts& texts, const S
   check(stride >= 1 && stride <= window, "a stride of {} tokens; 1 to {}", stride, window);
   check(o.batch >= 1, "batches of {} windows", o.batch);
   const std::vector<Window> windows = windows_of(texts, window, stride);
+  const std::vector<std::span<const Window>> lots = lots_of(windows, o.batch);
+  int64_t done = 0;
+  const auto nats = dist::share_numbers(
+      world, "the validation", std::ssize(lots), [&](int64_t i) -> std::optional<dist::Numbers> {
+        const std::span<const Window> lot = lots[static_cast<size_t>(i)];
+        const double sum = nats_of(model, lot);
+        for (const Window& w : lot) done += w.counted * (world ? world->size() : 1);
+        if (progress && !progress(done)) return std::nullopt;
+        return dist::Numbers{sum};
+      });
+  if (!nats) return std::nullopt;
   Score score{.bytes = texts.bytes};
-  for (size_t i = 0; i < windows.size();) {
-    size_t end = i;
-    while (end < windows.size() && end - i < static_cast<size_t>(o.batch) &&
-           windows[end].size == windows[i].size)
-      score.tokens += windows[end++].counted;
-    score.nats += nats_of(model, std::span(windows).subspan(i, end - i));
-    i = end;
-    if (progress && !progress(score.tokens)) break;
-  }
+  for (const Window& w : windows) score.tokens += w.counted;
+  for (const dist::Numbers& n : *nats) score.nats += n[0];
   return score;
 }
 
@@ -87,22 +106,37 @@ models::BertInput input_of(const data::BertBatch& b) {
 
 models::BertTargets targets_of(const data::BertBatch& b) { return {b.places, b.words, b.next}; }
 
-BertScore score_batches(const models::Bert& model, data::Loader<data::BertBatch>& loader,
-                        const std::function<bool(int64_t)>& progress) {
+std::optional<BertScore> score_batches(const models::Bert& model,
+                                       data::Loader<data::BertBatch>& loader,
+                                       const std::function<bool(int64_t)>& progress,
+                                       dist::World* world) {
   NoGradGuard no_grad;
-  BertScore score;
-  int64_t batches = 0;
-  for (const data::BertBatch& b : loader) {
-    const Tensor hidden = model.bert(input_of(b));
-    if (b.words.numel() > 0)
-      add(models::words_at(model, hidden, b.places), b.words, score.masked_nats, score.masked,
-          score.masked_right);
-    if (b.next.defined())
-      add((*model.seq_relationship)(model.bert.pooled(hidden)), b.next, score.next_nats,
-          score.pairs, score.pairs_right);
-    if (progress && !progress(++batches)) break;
+  int64_t done = 0;
+  const auto batches =
+      dist::share_numbers(world, "the validation", loader.batches_per_epoch(),
+                          [&](int64_t i) -> std::optional<dist::Numbers> {
+                            if (loader.position().batch != i) loader.seek({.epoch = 0, .batch = i});
+                            const data::BertBatch b = *loader.next();
+                            const Tensor hidden = model.bert(input_of(b));
+                            dist::Numbers n;
+                            if (b.words.numel() > 0)
+                              add(models::words_at(model, hidden, b.places), b.words, n);
+                            else
+                              n.resize(3);
+                            if (b.next.defined())
+                              add((*model.seq_relationship)(model.bert.pooled(hidden)), b.next, n);
+                            if (progress && !progress(done += world ? world->size() : 1))
+                              return std::nullopt;
+                            return n;
+                          });
+  if (!batches) return std::nullopt;
+  BertScore s;
+  for (const dist::Numbers& n : *batches) {
+    s.masked_nats += n[0], s.masked += std::llround(n[1]), s.masked_right += std::llround(n[2]);
+    if (n.size() == 3) continue;
+    s.next_nats += n[3], s.pairs += std::llround(n[4]), s.pairs_right += std::llround(n[5]);
   }
-  return score;
+  return s;
 }
 
 }  // namespace tern::apps::lm

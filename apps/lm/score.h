@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <numbers>
+#include <optional>
 
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
 #include "tern/data/text/bert_loader.h"
+#include "tern/dist/world.h"
 #include "tern/models/bert.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
@@ -44,10 +46,12 @@ struct ScoreOptions {
 };
 
 /// Predicts each token of the texts but their first ones, once. progress(tokens so far): false
-/// stops, and the score is of those tokens. REQUIRES: the model is in evaluation.
-Score score_texts(const LanguageModel& model, const EncodedTexts& texts,
-                  const ScoreOptions& options = {},
-                  const std::function<bool(int64_t)>& progress = {});
+/// stops, and the result is nothing. The ranks of `world` share the texts, with the same numbers as
+/// one process. REQUIRES: the model is in evaluation.
+std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts& texts,
+                                 const ScoreOptions& options = {},
+                                 const std::function<bool(int64_t)>& progress = {},
+                                 dist::World* world = nullptr);
 
 /// A batch as models/bert.h takes it.
 models::BertInput input_of(const data::BertBatch& batch);
@@ -65,9 +69,11 @@ struct BertScore {
   double perplexity() const { return std::exp(masked_loss()); }
 };
 
-/// Scores the rest of the loader's epoch. progress as in score_texts, with batches. REQUIRES: the
-/// model is in evaluation.
-BertScore score_batches(const models::Bert& model, data::Loader<data::BertBatch>& loader,
-                        const std::function<bool(int64_t)>& progress = {});
+/// Scores the first epoch of the loader. progress as in score_texts, with batches; world too.
+/// REQUIRES: the model is in evaluation.
+std::optional<BertScore> score_batches(const models::Bert& model,
+                                       data::Loader<data::BertBatch>& loader,
+                                       const std::function<bool(int64_t)>& progress = {},
+                                       dist::World* world = nullptr);
 
 }  // namespace tern::apps::lm

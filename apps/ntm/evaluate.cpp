@@ -4,53 +4,73 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/pieces.h"
 
 namespace tern::apps::ntm {
 namespace {
 
 constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
 
-void add(SequenceScore& sum, const SequenceModel& model, const data::SequenceTask& task,
-         const data::SequenceBatch& b) {
+// Sums over a batch: sequences, cost, wrong bits, sequences without any, cost of the best predictor,
+// bits that are asked for.
+dist::Numbers score_batch(const SequenceModel& model, const data::SequenceTask& task,
+                          const data::SequenceBatch& b) {
   const Tensor logits = model(b.input);
   const auto n = static_cast<double>(b.input.size(0));
-  sum.bits += n * data::cost_in_bits(logits, b);
+  double errors = 0, perfect = 0;
   for (int64_t wrong : data::wrong_bits(logits, b).to_vector<int64_t>()) {
-    sum.wrong += static_cast<double>(wrong);
-    sum.perfect += wrong == 0;
+    errors += static_cast<double>(wrong);
+    perfect += wrong == 0;
   }
-  if (task.name == "ngrams") sum.best += n * data::cost_in_bits(data::best_ngram_logits(b), b);
-  sum.target_bits += tern::sum(b.mask).item() * static_cast<double>(task.outputs);
-  sum.sequences += b.input.size(0);
+  const bool ngrams = task.name == "ngrams";
+  return {n,
+          n * data::cost_in_bits(logits, b),
+          errors,
+          perfect,
+          ngrams ? n * data::cost_in_bits(data::best_ngram_logits(b), b) : 0,
+          tern::sum(b.mask).item() * static_cast<double>(task.outputs)};
 }
 
 // Of sequences that draw(count) gives, at most `at_once` of them a time.
 template <class Score, class Draw>
 std::optional<Score> score(const SequenceModel& model, const data::SequenceTask& task,
-                           int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on) {
+                           int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on,
+                           dist::World* world = nullptr) {
   NoGradGuard no_grad;
+  int64_t drawn = 0;
+  const auto batches = dist::share_numbers(
+      world, "the scores", (count + at_once - 1) / at_once,
+      [&](int64_t batch) -> std::optional<dist::Numbers> {
+        if (keep_on && !keep_on()) return std::nullopt;
+        data::SequenceBatch b;  // drawn one after the other, whoever scores them
+        for (; drawn <= batch; ++drawn) b = draw(std::min(at_once, count - drawn * at_once));
+        return score_batch(model, task, b);
+      });
+  if (!batches) return std::nullopt;
+  dist::Numbers sums(6);
+  for (const dist::Numbers& b : *batches)
+    std::transform(b.begin(), b.end(), sums.begin(), sums.begin(), std::plus<>());
+  const double n = sums[0];
   Score s;
-  while (s.sequences < count) {
-    if (keep_on && !keep_on()) return std::nullopt;
-    add(s, model, task, draw(std::min(at_once, count - s.sequences)));
-  }
-  const auto n = static_cast<double>(s.sequences);
-  for (double* v : {&s.bits, &s.wrong, &s.perfect, &s.best, &s.target_bits}) *v /= n;
+  s.sequences = static_cast<int64_t>(n);
+  s.bits = sums[1] / n, s.wrong = sums[2] / n, s.perfect = sums[3] / n;
+  s.best = sums[4] / n, s.target_bits = sums[5] / n;
   return s;
 }
 
 }  // namespace
 
 std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
-                                      const KeepOn& keep_on) {
+                                      const KeepOn& keep_on, dist::World* world) {
   constexpr int64_t kAtOnce = 4;  // batches of many sizes
   Rng rng(kValidationSeed);
   const auto draw = [&](int64_t n) { return task.draw(n, rng); };
-  return score<SequenceScore>(model, task, kValidationSequences, kAtOnce, draw, keep_on);
+  return score<SequenceScore>(model, task, kValidationSequences, kAtOnce, draw, keep_on, world);
 }
 
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,

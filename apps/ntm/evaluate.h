@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/apps/ntm/model.h"
+#include "tern/dist/world.h"
 
 namespace tern::apps::ntm {
 
@@ -25,9 +26,10 @@ using KeepOn = std::function<bool()>;
 
 inline constexpr int64_t kValidationSequences = 160;  ///< of validate()
 
-/// The score on sequences of the training's sizes, the same in every run; nothing if stopped.
+/// The score on sequences of the training's sizes, the same in every run; nothing if stopped. The
+/// ranks of `world` share them, with the same numbers as one process.
 std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
-                                      const KeepOn& keep_on = {});
+                                      const KeepOn& keep_on = {}, dist::World* world = nullptr);
 
 struct LengthScore : SequenceScore {
   int64_t length = 0;

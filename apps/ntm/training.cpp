@@ -126,7 +126,8 @@ void NtmTraining::add_pictures(train::EventWriter& events, int64_t step) {
 }
 
 std::optional<train::Metrics> NtmTraining::evaluate() const {
-  const auto s = validate(model, task, [] { return !train::interrupted(); });
+  const auto s = validate(
+      model, task, [] { return !train::interrupted(); }, loop.world());
   if (!s) return std::nullopt;
   if (!std::isfinite(s->bits))
     throw train::Diverged(

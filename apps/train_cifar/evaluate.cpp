@@ -6,29 +6,44 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/pieces.h"
 
 namespace tern::apps::train_cifar {
 namespace {
 
-void count_rows(Evaluation& e, const std::vector<float>& rows, const std::vector<int64_t>& labels) {
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const float* row = &rows[i * static_cast<size_t>(e.classes)];
-    int64_t rank = rank_of(row, e.classes, labels[i]);
-    for (int64_t k = rank; k < std::ssize(e.top); ++k) e.top[static_cast<size_t>(k)] += 1;
-    int64_t guess = std::max_element(row, row + e.classes) - row;
-    ++e.confusion[static_cast<size_t>(labels[i] * e.classes + guess)];
-  }
-  e.images += std::ssize(labels);
-  e.probabilities.insert(e.probabilities.end(), rows.begin(), rows.end());
+// Of a batch: its number of pictures, the sum of their losses, their labels, and the probabilities
+// of each one's classes.
+dist::Numbers score(const ImageClassifier& model, const data::Batch& batch) {
+  const Tensor logits = model(batch.images);
+  const auto labels = batch.labels.to_vector<double>();
+  const auto probabilities = softmax(logits, -1).to_vector<double>();
+  dist::Numbers n = {static_cast<double>(labels.size()),
+                     cross_entropy(logits, batch.labels, {.reduction = Reduction::sum}).item()};
+  n.insert(n.end(), labels.begin(), labels.end());
+  n.insert(n.end(), probabilities.begin(), probabilities.end());
+  return n;
 }
 
-void add_batch(Evaluation& e, const Tensor& logits, const Tensor& labels) {
+void count_row(Evaluation& e, const float* row, int64_t label) {
+  for (int64_t k = rank_of(row, e.classes, label); k < std::ssize(e.top); ++k)
+    e.top[static_cast<size_t>(k)] += 1;
+  const int64_t guess = std::max_element(row, row + e.classes) - row;
+  ++e.confusion[static_cast<size_t>(label * e.classes + guess)];
+}
+
+void add(Evaluation& e, const dist::Numbers& n) {
+  const auto images = static_cast<size_t>(n[0]), labels = size_t{2}, rows = labels + images;
   if (e.classes == 0) {
-    e.classes = logits.size(1);
+    e.classes = static_cast<int64_t>((n.size() - rows) / images);
     e.confusion.assign(static_cast<size_t>(e.classes * e.classes), 0);
   }
-  e.loss += cross_entropy(logits, labels, {.reduction = Reduction::sum}).item();
-  count_rows(e, softmax(logits, -1).to_vector<float>(), labels.to_vector<int64_t>());
+  e.loss += n[1];
+  const size_t before = e.probabilities.size();
+  e.probabilities.insert(e.probabilities.end(), n.begin() + static_cast<int64_t>(rows), n.end());
+  for (size_t i = 0; i < images; ++i)
+    count_row(e, &e.probabilities[before + i * static_cast<size_t>(e.classes)],
+              static_cast<int64_t>(n[labels + i]));
+  e.images += static_cast<int64_t>(images);
 }
 
 }  // namespace
@@ -43,14 +58,23 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
 }
 
 std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
-                                   const EvaluationProgress& progress) {
+                                   const EvaluationProgress& progress, dist::World* world) {
   NoGradGuard no_grad;
+  int64_t done = 0;
+  const auto scores =
+      dist::share_numbers(world, "the evaluation", batches.batches_per_epoch(),
+                          [&](int64_t i) -> std::optional<dist::Numbers> {
+                            const data::LoaderPosition place{.epoch = 0, .batch = i};
+                            if (batches.position() != place) batches.seek(place);
+                            const data::Batch batch = *batches.next();
+                            dist::Numbers n = score(model, batch);
+                            done += batch.labels.size(0) * (world ? world->size() : 1);
+                            if (progress && !progress(done)) return std::nullopt;
+                            return n;
+                          });
+  if (!scores) return std::nullopt;
   Evaluation e;
-  if (batches.position().batch > 0) batches.seek({});  // another evaluation was stopped there
-  for (data::Batch& batch : batches) {
-    add_batch(e, model(batch.images), batch.labels);
-    if (progress && !progress(e.images)) return std::nullopt;
-  }
+  for (const dist::Numbers& n : *scores) add(e, n);
   auto n = static_cast<double>(std::max<int64_t>(e.images, 1));
   e.loss /= n;
   for (double& top : e.top) top /= n;

@@ -11,6 +11,7 @@
 
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/images.h"
+#include "tern/dist/world.h"
 
 namespace tern::apps::train_cifar {
 
@@ -24,13 +25,15 @@ struct Evaluation {
   std::vector<float> probabilities;  ///< images x classes
 };
 
-/// Called with the number of pictures done; false stops the evaluation.
+/// Called with the number of pictures done, about that of all ranks; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;
 
 /// Tests `model`, which should be in evaluation (nn::EvalScope), on an epoch of test_batches();
-/// nothing if `progress` stopped it. No graph is recorded.
+/// nothing if `progress` stopped it. No graph is recorded. The ranks of `world` share the batches,
+/// with the same numbers as one process.
 std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
-                                   const EvaluationProgress& progress = {});
+                                   const EvaluationProgress& progress = {},
+                                   dist::World* world = nullptr);
 
 /// "a.png: disc 93.1 %, ring 4.2 %, square 1.0 %" and the line's end: the likeliest classes of the
 /// picture in a file, by `model` in evaluation. A class without a name is its number. IoError that

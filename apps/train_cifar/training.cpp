@@ -96,7 +96,8 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
   o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
-  o.output = stderr;  // standard output carries the accuracies
+  const bool first = !o.parallel.world || o.parallel.world->first();
+  o.output = first ? stderr : stdout;  // standard output carries the accuracies; others' is closed
   o.unit = "images";
   o.total = static_cast<double>(train_set.size());
   o.note = [](const train::Loop& l) {
@@ -106,8 +107,9 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
-  o.on_epoch = [this, all, metadata = o.weights_metadata,
+  o.on_epoch = [this, all, first, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+    if (!first) return;
     if (all)
       learner.save_weights(loop.folder_to_write().best_weights(), metadata,
                            [this] { loop.folder_to_write(); });
@@ -134,12 +136,13 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
     }
 }
 
-std::optional<Evaluation> CifarTraining::test(const std::string& label) {
+std::optional<Evaluation> CifarTraining::test(const std::string& label, dist::World* world) {
   train::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
-  return evaluate(model, evaluation_loader, [&](int64_t done) {
+  const auto progress = [&](int64_t done) {
     bar.update(done);
     return !train::interrupted();
-  });
+  };
+  return evaluate(model, evaluation_loader, progress, world);
 }
 
 const data::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
@@ -158,7 +161,8 @@ bool CifarTraining::test_best() {
 std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
   const bool held = options.hold_out > 0;
   evaluation =
-      test(fmt::format("{} {}/{}", held ? "validating" : "testing", loop.epoch(), loop.epochs()));
+      test(fmt::format("{} {}/{}", held ? "validating" : "testing", loop.epoch(), loop.epochs()),
+           loop.world());
   if (!evaluation) return std::nullopt;
   const std::string name = held ? "valid" : "test";
   if (!std::isfinite(evaluation->loss))

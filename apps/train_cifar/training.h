@@ -38,8 +38,9 @@ struct CifarTraining {
   CifarTraining(const CifarTraining&) = delete;
   CifarTraining& operator=(const CifarTraining&) = delete;
 
-  /// Tests the model as it is, with a progress bar; nothing if a signal stopped it.
-  std::optional<Evaluation> test(const std::string& label);
+  /// Tests the model as it is, with a progress bar, on this rank or shared by those of `world`;
+  /// nothing if a signal stopped it.
+  std::optional<Evaluation> test(const std::string& label, dist::World* world = nullptr);
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
   const data::Dataset<LabelledPicture>& evaluated_set() const;
   /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a

@@ -140,7 +140,7 @@ int evaluate_model(const TranslateFlags& f) {
              stderr);
   if (pairs.report.empty > 0) train::say("loss of " + pairs.report.summary(), stderr);
   if (!pairs.pairs->empty()) {
-    const double loss = token_loss(t.model, pairs);
+    const double loss = *token_loss(t.model, pairs);
     train::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
                     f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));

@@ -102,23 +102,24 @@ std::optional<train::Metrics> TranslationTraining::validate() {
       return !train::interrupted();
     };
   };
-  const double loss = token_loss(model, corpus.valid, watch(0));
-  if (train::interrupted()) return std::nullopt;
-  if (!std::isfinite(loss))
+  const std::optional<double> loss = token_loss(model, corpus.valid, watch(0), loop.world());
+  if (!loss) return std::nullopt;
+  if (!std::isfinite(*loss))
     throw train::Diverged(
-        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), loss));
-  std::vector<std::string> sources, references, translations;
+        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), *loss));
+  std::vector<std::string> sources, references;
   for (const data::SentencePair& p : corpus.valid_text) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
   const Search greedy(model, {.log_probs = false});
-  for (auto& best : translate_lines(greedy, tokenizers, sources, watch(pairs)))
-    translations.push_back(best[0].text);
-  if (train::interrupted()) return std::nullopt;
+  const auto translations =
+      best_translations(greedy, tokenizers, sources, watch(pairs), loop.world());
+  if (!translations) return std::nullopt;
   const double bleu =
-      data::corpus_bleu(translations, references, {.lowercase = is_lowercase(config)}).score;
-  return train::Metrics{{"valid_loss", loss}, {"valid_ppl", std::exp(loss)}, {"valid_bleu", bleu}};
+      data::corpus_bleu(*translations, references, {.lowercase = is_lowercase(config)}).score;
+  return train::Metrics{
+      {"valid_loss", *loss}, {"valid_ppl", std::exp(*loss)}, {"valid_bleu", bleu}};
 }
 
 }  // namespace tern::apps::translate

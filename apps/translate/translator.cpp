@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/train_program.h"
@@ -14,6 +15,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode.h"
+#include "tern/dist/pieces.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -63,26 +65,60 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   return s;
 }
 
-double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
-                  const TranslationProgress& progress) {
+std::optional<double> token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+                                 const TranslationProgress& progress, dist::World* world) {
   int64_t longest = kLossTokens;
   for (const data::EncodedPair& p : *pairs.pairs)
     longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
   data::Loader<data::PairBatch> batches =
       data::pair_loader(pairs.pairs, {.batch_tokens = longest, .shuffle = false});
   NoGradGuard no_grad;
-  double sum = 0;
-  int64_t tokens = 0, done = 0;
-  for (data::PairBatch& b : batches) {
-    if (progress && !progress(done)) return 0;
-    const Tensor logits = model.logits(b);
-    sum += cross_entropy(flatten(logits, 0, 1), flatten(b.target_out),
-                         {.ignore_index = data::kPadId, .reduction = Reduction::sum})
-               .item();
-    tokens += tern::sum(b.target_lengths).item<int64_t>();
-    done += b.source.size(0);
+  int64_t done = 0;
+  const auto sums = dist::share_numbers(
+      world, "the validation's loss", batches.batches_per_epoch(),
+      [&](int64_t i) -> std::optional<dist::Numbers> {
+        if (progress && !progress(done)) return std::nullopt;
+        if (batches.position().batch != i) batches.seek({.epoch = 0, .batch = i});
+        const data::PairBatch b = *batches.next();
+        done += b.source.size(0) * (world ? world->size() : 1);
+        return dist::Numbers{
+            cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
+                          {.ignore_index = data::kPadId, .reduction = Reduction::sum})
+                .item(),
+            tern::sum(b.target_lengths).item()};
+      });
+  if (!sums) return std::nullopt;
+  double sum = 0, tokens = 0;
+  for (const dist::Numbers& n : *sums) sum += n[0], tokens += n[1];
+  return sum / tokens;  // NaN where there are none
+}
+
+std::optional<std::vector<std::string>> best_translations(const Search& search,
+                                                          const Tokenizers& tokenizers,
+                                                          std::span<const std::string> lines,
+                                                          const TranslationProgress& progress,
+                                                          dist::World* world) {
+  constexpr int64_t kShared = 64;  // lines that one rank translates at a time
+  const int64_t all = std::ssize(lines), at_once = world ? kShared : std::max<int64_t>(all, 1);
+  const auto texts =
+      dist::share(world, "the translations", (all + at_once - 1) / at_once,
+                  [&](int64_t i) -> std::optional<std::string> {
+                    const int64_t begin = i * at_once, count = std::min(at_once, all - begin);
+                    std::string text;
+                    const Translations found =
+                        translate_lines(search, tokenizers, lines.subspan(begin, count),
+                                        [&](int64_t done) { return progress(begin + done); });
+                    if (found.empty()) return std::nullopt;
+                    for (const auto& best : found) text += best[0].text + "\n";
+                    return text;
+                  });
+  if (!texts) return std::nullopt;
+  std::vector<std::string> best;
+  for (const std::string& text : *texts) {
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) best.push_back(line);
   }
-  return sum / static_cast<double>(tokens);  // NaN where there are none
+  return best;
 }
 
 double d2l_score(const std::string& hypothesis, const std::string& reference) {

@@ -3,6 +3,7 @@
 // sides share it), and shortlist.safetensors where `translate shortlist` was there.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "tern/apps/translate/corpus.h"
 #include "tern/apps/translate/search.h"
 #include "tern/data/scores/bleu.h"
+#include "tern/dist/world.h"
 #include "tern/train/run_folder.h"
 
 namespace tern::apps::translate {
@@ -36,9 +38,17 @@ Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
 AttentionSentence explain(const TranslationModel& model, const Tokenizers& tokenizers,
                           const std::string& source, const TranslatedText& translation);
 
-/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs. Stopped: 0.
-double token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
-                  const TranslationProgress& progress = {});
+/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs. Stopped: nothing. The
+/// ranks of `world` share the pairs, with the same numbers as one process.
+std::optional<double> token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+                                 const TranslationProgress& progress = {},
+                                 dist::World* world = nullptr);
+/// The best translation of each line. Stopped: nothing. The ranks of `world` share the lines.
+std::optional<std::vector<std::string>> best_translations(const Search& search,
+                                                          const Tokenizers& tokenizers,
+                                                          std::span<const std::string> lines,
+                                                          const TranslationProgress& progress,
+                                                          dist::World* world);
 
 /// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
 double d2l_score(const std::string& hypothesis, const std::string& reference);

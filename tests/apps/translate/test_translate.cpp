@@ -452,7 +452,7 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
     }
     // The mean over tokens does not depend on how they are batched, nor on earlier epochs.
     const auto loss_of = [&](const data::EncodedPairs& pairs) {
-      const double first = token_loss(t->model, pairs), second = token_loss(t->model, pairs);
+      const double first = *token_loss(t->model, pairs), second = *token_loss(t->model, pairs);
       CHECK((first == second || pairs.pairs->empty()));
       return second;
     };
