@@ -14,6 +14,7 @@
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
+#include "tern/dist/world.h"
 #include "tern/train/learner.h"
 #include "tern/train/progress.h"
 
@@ -39,19 +40,11 @@ std::string what_is_free() {
   return fmt::format("; {} bytes are free on {}", train::grouped(free->bytes), free->limit);
 }
 
-int report(const char* name, const std::exception& e) {
-  const std::string text = fmt::format("{}: {}", name, e.what());
-  if (is_any_of<OutOfMemory, std::bad_alloc>(e)) {
-    complain(text + what_is_free());
-  } else if (is_any_of<WriteError, StreamError, train::Diverged>(e)) {
-    complain(text);
-  } else if (dynamic_cast<const Error*>(&e)) {
-    complain(text);
-    return 2;
-  } else {
-    complain(fmt::format("{}: unexpected: {}", name, e.what()));
-  }
-  return 1;
+std::string describe(const char* name, const std::exception& e) {
+  if (is_any_of<OutOfMemory, std::bad_alloc>(e))
+    return fmt::format("{}: {}{}", name, e.what(), what_is_free());
+  const bool known = is_any_of<Error, StreamError>(e);
+  return fmt::format("{}: {}{}", name, known ? "" : "unexpected: ", e.what());
 }
 
 constexpr size_t kStack = size_t{8} << 20;
@@ -107,15 +100,24 @@ int on_large_stack(const std::function<int()>& body) {
 
 }  // namespace
 
-int run_app(const char* name, const std::function<int()>& body) {
+int exit_code(const std::exception& e) {
+  if (const auto* told = dynamic_cast<const dist::RankError*>(&e))
+    return told->code() > 0 ? told->code() : 2;
+  if (is_any_of<OutOfMemory, std::bad_alloc, WriteError, StreamError, train::Diverged>(e)) return 1;
+  return dynamic_cast<const Error*>(&e) ? 2 : 1;
+}
+
+int run_app(const char* name, const std::function<int()>& body, bool silent) {
   try {
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing like others
     fill_standard_streams();
+    if (silent) static_cast<void>(std::freopen("/dev/null", "w", stdout));
     const int code = on_large_stack(body);
     check_standard_output();
     return code;
   } catch (const std::exception& e) {
-    return report(name, e);
+    if (!silent) complain(describe(name, e));
+    return exit_code(e);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
+#include "tern/dist/world.h"
 
 namespace tern::apps {
 namespace {
@@ -180,6 +181,12 @@ void check_flags_count(const Settings& list, const Given& given) {
       check(s.counts || !given(name), "{} would change nothing: {}", name, s.why);
 }
 
+// The ranks of mpirun train together, and the first one speaks for all.
+bool is_silent_rank(int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "train";
+  return dist::launched_rank() > 0 && (word == "train" || is_dashed(word));
+}
+
 void use_threads(Settings& list) {
   const Setting* s = list.find("threads");
   const int threads = s ? *std::get<int*>(s->value) : 0;
@@ -233,7 +240,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
 
 int run_program(const std::string& name, const std::function<Program()>& make, int argc,
                 char** argv) {
-  return run_app(name.c_str(), [&] {
+  const auto run = [&] {
     const Program program = make();
     const Command* command = parse(program, argc, argv);
     if (!command) return 0;
@@ -243,7 +250,8 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     const std::string precision = s ? *std::get<std::string*>(s->value) : "f32";
     const MatmulPrecisionScope scope(matmul_precision(precision));
     return command->run();
-  });
+  };
+  return run_app(name.c_str(), run, is_silent_rank(argc, argv));
 }
 
 std::string value_of(const std::string& flag, int argc, char** argv, const std::string& otherwise) {

@@ -146,8 +146,7 @@ void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
   schedule.warmup = fitting;
 }
 
-int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
-             const std::function<bool()>& finish) {
+int run_loop(train::Loop& loop, const Facts& facts, const std::function<bool()>& finish) {
   std::FILE* const output = loop.output();
   for (const auto& [heading, text] : facts)
     train::say(fmt::format("{:8} {}", heading, text), output);
@@ -155,12 +154,10 @@ int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
   train::InterruptScope signals;
   try {
     if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
-    if (finish()) return 0;
-    return train::kExitInterrupted;
+    return finish() ? 0 : train::kExitInterrupted;
   } catch (const train::Diverged& e) {
-    complain(fmt::format("{}: {}. A lower --lr or --clip, or a longer --warmup, may help", program,
-                         e.what()));
-    return 1;
+    throw train::Diverged(std::string(e.what()) +
+                          ". A lower --lr or --clip, or a longer --warmup, may help");
   }
 }
 

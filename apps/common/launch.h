@@ -76,9 +76,8 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
 void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
 
 /// Prints `facts` on the loop's output, runs the loop, and then `finish` (false: a signal stopped
-/// it). Returns the program's exit code: 0, kExitInterrupted, or 1 if the training diverged.
-/// Messages begin with `program`. A lost standard output does not stop the run.
-int run_loop(const std::string& program, train::Loop& loop, const Facts& facts,
-             const std::function<bool()>& finish);
+/// it). Returns the program's exit code: 0 or kExitInterrupted. A Diverged says what may help. A
+/// lost standard output does not stop the run.
+int run_loop(train::Loop& loop, const Facts& facts, const std::function<bool()>& finish);
 
 }  // namespace tern::apps

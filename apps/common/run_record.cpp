@@ -42,8 +42,11 @@ void add_settings(const json& object, const std::string& before, SettingTexts& o
 json to_json(const RunRecord& r) {
   json starts = json::array(), settings = json::object(), tested = json::object();
   for (const RunStart& s : r.starts)
-    starts.push_back(
-        {{"command", s.command}, {"version", s.version}, {"date", s.date}, {"machine", s.machine}});
+    starts.push_back({{"command", s.command},
+                      {"version", s.version},
+                      {"date", s.date},
+                      {"machine", s.machine},
+                      {"ranks", s.ranks}});
   for (const auto& [name, value] : r.settings) settings[name] = value;
   for (const auto& [name, value] : r.tested)
     if (std::isfinite(value)) tested[name] = value;
@@ -57,8 +60,8 @@ json to_json(const RunRecord& r) {
 RunRecord from_json(const json& j) {
   RunRecord r{.program = j.at("program"), .starts = {}, .settings = {}, .best = {}};
   for (const json& s : j.at("starts"))
-    r.starts.push_back(
-        {s.at("command"), s.at("version"), s.at("date"), s.value("machine", std::string())});
+    r.starts.push_back({s.at("command"), s.at("version"), s.at("date"),
+                        s.value("machine", std::string()), s.value("ranks", int64_t{1})});
   for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
   r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
   if (j.contains("tested"))  // earlier versions do not say
@@ -101,11 +104,11 @@ std::optional<RunRecord> load_run_record(const train::RunFolder& folder) {
 }
 
 RunRecord record_start(const train::Loop& loop, const std::string& program,
-                       const std::string& command, const std::string& settings) {
+                       const std::string& command, const std::string& settings, int64_t ranks) {
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   if (loop.finished() && !record.program.empty()) return record;
   record.program = program;
-  record.starts.push_back({command, tern_version(), date_now(), describe_machine()});
+  record.starts.push_back({command, tern_version(), date_now(), describe_machine(), ranks});
   record.settings = settings_of(settings);
   record.best = loop.best();
   record.tested.clear();  // of an earlier end

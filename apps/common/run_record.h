@@ -17,7 +17,8 @@ struct RunStart {
   std::string version;  ///< of tern
   std::string date;     ///< "2026-03-01 14:05:09 UTC"
   std::string machine =
-      {};  ///< as describe_machine() says it; empty in records of earlier versions
+      {};             ///< as describe_machine() says it; empty in records of earlier versions
+  int64_t ranks = 1;  ///< processes that trained together
 };
 
 /// Names and texts: {"model.dim", "256"}.
@@ -45,7 +46,7 @@ std::optional<RunRecord> load_run_record(const train::RunFolder& folder);
 /// Adds this start of the program to the record, unless the run is finished, and gives the record.
 /// `settings` is the run's configuration as JSON.
 RunRecord record_start(const train::Loop& loop, const std::string& program,
-                       const std::string& command, const std::string& settings);
+                       const std::string& command, const std::string& settings, int64_t ranks = 1);
 
 /// Writes down what a run reached on its test set.
 void record_tested(const train::Loop& loop, const train::Metrics& tested);

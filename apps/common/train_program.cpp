@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
 
+#include "tern/apps/common/app.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/dist/pieces.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -27,10 +31,13 @@ std::string config_path(const TrainingProgram& program, const train::RunFolder& 
 }
 
 // `more` stands behind the recipe.
-Facts facts_of(TrainingProgram& program, const Facts& more) {
+Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& world) {
   Facts facts = program.describe();
   facts.emplace_back("recipe", recipe_text(rows_of(program)));
   facts.insert(facts.end(), more.begin(), more.end());
+  if (world.size() > 1)
+    facts.emplace_back("ranks", fmt::format("{} share the {} blocks of a batch", world.size(),
+                                            program.options().parallel.blocks));
   facts.emplace_back("machine", describe_machine());
   return facts;
 }
@@ -41,19 +48,25 @@ std::string resume_command(const TrainingProgram& program, const train::RunFolde
   return program.command() + " --resume " + command_line(1, &path);
 }
 
-train::LoopOptions loop_options(const TrainingProgram& program, const LockedFolder& folder,
+train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
                                 const TrainFlags& flags) {
   train::LoopOptions options = folder.loop_options(flags.tensorboard);
   options.how_to_resume = resume_command(program, folder);
+  if (const int64_t blocks = program.options().parallel.blocks; blocks > 0)
+    options.parallel = {.world = flags.world.get(), .blocks = blocks};
   return options;
 }
 
 int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, const Facts& more) {
-  program.record =
-      record_start(loop, program.name(), flags.command_line, settings_to_json(rows_of(program)));
-  program.facts = facts_of(program, more);
-  return run_loop(program.name(), loop, program.facts, [&] {
-    if (program.finish()) return true;
+  const bool first = flags.world->first();
+  flags.world->together([&] {
+    if (first)
+      program.record = record_start(loop, program.name(), flags.command_line,
+                                    settings_to_json(rows_of(program)), flags.world->size());
+    program.facts = facts_of(program, more, *flags.world);
+  });
+  return run_loop(loop, program.facts, [&] {
+    if (!first || program.finish()) return true;
     train::say("stopped; to go on: " + resume_command(program, loop.folder()), loop.output());
     return false;
   });
@@ -106,6 +119,133 @@ train::ScheduleOptions schedule_of(TrainingProgram& program) {
   return schedule_options(program.options(), program.width());
 }
 
+std::shared_ptr<dist::World> make_world() {
+  return std::make_shared<dist::World>(dist::WorldOptions{.exit_code = exit_code});
+}
+
+// Ranks need blocks to share; a run keeps their number, so that it can go on with other ranks.
+void choose_blocks(ParallelOptions& o, const dist::World& world, bool given) {
+  const int64_t ranks = world.size();
+  if (ranks == 1) return;
+  if (!given) o.blocks = std::max<int64_t>(8, std::bit_ceil(static_cast<uint64_t>(ranks)));
+  check(o.blocks >= ranks, "--blocks {}: {} ranks need at least as many blocks", o.blocks, ranks);
+}
+
+void check_blocks_of(const std::string& folder, const ParallelOptions& o,
+                     const dist::World& world) {
+  check(world.size() == 1 || o.blocks >= world.size(),
+        "--resume {}: this run was started with {}, and {} ranks need at least as many blocks; {}",
+        folder, o.blocks > 0 ? fmt::format("--blocks {}", o.blocks) : "whole batches", world.size(),
+        o.blocks > 0 ? "start fewer" : "resume it without mpirun");
+}
+
+// Rank 0 has locked a folder, and loaded data that it may have written into it: `load` does the
+// same on the others.
+void load_on_others(TrainingProgram& program, dist::World& world, LockedFolder& folder,
+                    const std::function<void()>& load) {
+  folder.path = world.gather("the run's folder", folder.path)[0];
+  dist::take_time(world, "loading the data", [&] {
+    if (world.first()) return;
+    check_folder(folder.path, "the run's folder " + folder.path);
+    load();
+  });
+  world.check_same("the data", program.data_checksum());
+}
+
+// Loads the data of a new run, and completes the configuration by them.
+void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
+  TrainingOptions& o = program.options();
+  program.load(nullptr);
+  more = more_facts(o);
+  const int64_t steps = program.steps();
+  train::ScheduleOptions schedule = schedule_of(program);
+  if (!flags.warmup_given) fit_warmup(schedule, steps, more);
+  o.warmup = schedule.warmup;
+  train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+}
+
+// The loop of a new run; nullptr for a dry run.
+train::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
+  dist::World& world = *flags.world;
+  std::string& from = program.options().from;
+  make_absolute(from);
+  world.check_same(settings_of(settings_to_json(rows_of(program))));
+  NewRunGuard guard(flags.out);
+  LockedFolder folder;
+  dist::take_time(world, "loading the data on rank 0", [&] {
+    if (!world.first()) return;
+    check_from(from, flags.out);
+    if (!flags.out.empty()) check_new_folder(flags.out);
+    load_new(program, flags, more);
+    if (flags.dry_run) return;
+    folder = make_run_folder(flags.out, program.folder_name());
+    guard.made(folder.lock);
+    program.save(folder);
+    save_config(config_path(program, folder), rows_of(program));
+  });
+  if (flags.dry_run) return nullptr;
+  load_on_others(program, world, folder, [&] {
+    program.read_config(folder, std::nullopt);
+    program.load(&folder);
+  });
+  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), false);
+  expect_configuration(program, loop, std::nullopt, config_path(program, folder));
+  world.barrier("the start");
+  guard.keep();
+  return &loop;
+}
+
+// What --epochs and --patience change of a run that is resumed. Whether the patience is another.
+bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
+  TrainingOptions& o = program.options();
+  o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
+  more = more_facts(o);
+  int64_t& patience = o.epoch_end.patience;
+  if (!flags.patience || *flags.patience == patience) return false;
+  more.emplace_back("",
+                    fmt::format("patience {} from here on; it was {}", *flags.patience, patience));
+  patience = *flags.patience;
+  program.check_config();
+  return true;
+}
+
+// The loop of the run in flags.resume.
+train::Loop& resume(TrainingProgram& program, const TrainFlags& flags,
+                    std::optional<MatmulPrecisionScope>& precision, Facts& more) {
+  dist::World& world = *flags.world;
+  LockedFolder folder;
+  std::optional<SafeTensors> state;
+  std::string kept, path;
+  bool other_patience = false;
+  const auto load = [&] {
+    state = load_resumed(folder);
+    program.read_config(folder, state);
+    kept = settings_to_json(rows_of(program));
+    path = config_path(program, folder);
+    check_blocks_of(folder.path, program.options().parallel, world);
+    other_patience = change_resumed(program, flags, more);
+    precision.emplace(matmul_precision(program.options().precision));
+    if (state) program.check_fits(*state, path);
+    program.load(&folder);
+  };
+  dist::take_time(world, "loading the run on rank 0", [&] {
+    if (!world.first()) return;
+    folder = resumed_folder(flags.resume, program.config_file());
+    load();
+  });
+  load_on_others(program, world, folder, load);
+  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
+  expect_configuration(program, loop, state, path);
+  if (state) loop.load_state(*state, folder.checkpoint());
+  if (state && other_patience) loop.apply_patience();
+  state.reset();
+  if (settings_to_json(rows_of(program)) != kept && world.first()) {
+    loop.folder_to_write();  // still the run's
+    save_config(path, rows_of(program));
+  }
+  return loop;
+}
+
 }  // namespace
 
 void save_config(const std::string& path, const Settings& settings) {
@@ -130,76 +270,33 @@ void TrainingProgram::read_config(const train::RunFolder& folder,
   load_config(config_path(*this, folder), rows_of(*this), [this] { check_config(); });
 }
 
-int start_training(TrainingProgram& program, const TrainFlags& flags) {
-  TrainingOptions& o = program.options();
-  const MatmulPrecisionScope precision(matmul_precision(o.precision));
-  make_absolute(o.from);
-  check_from(o.from, flags.out);
-  if (!flags.out.empty()) check_new_folder(flags.out);
-  program.load(nullptr);
-  Facts more = more_facts(o);
-  const int64_t steps = program.steps();
-  train::ScheduleOptions schedule = schedule_of(program);
-  if (!flags.warmup_given) fit_warmup(schedule, steps, more);
-  o.warmup = schedule.warmup;
-  train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
-  if (flags.dry_run) return dry_run(program, more);
-  NewRunGuard guard(flags.out);
-  const LockedFolder folder = make_run_folder(flags.out, program.folder_name());
-  guard.made(folder.lock);
-  program.save(folder);
-  save_config(config_path(program, folder), rows_of(program));
-  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), false);
-  expect_configuration(program, loop, std::nullopt, config_path(program, folder));
-  guard.keep();
-  return run(program, loop, flags, more);
+int train(TrainingProgram& program, TrainFlags flags) {
+  if (!flags.world) flags.world = make_world();
+  std::optional<MatmulPrecisionScope> precision;
+  Facts more;
+  train::Loop* loop = nullptr;
+  flags.world->together([&] {
+    if (!flags.resume.empty()) {
+      loop = &resume(program, flags, precision, more);
+      return;
+    }
+    precision.emplace(matmul_precision(program.options().precision));
+    loop = start(program, flags, more);
+  });
+  if (loop) return run(program, *loop, flags, more);
+  return flags.world->first() ? dry_run(program, more) : 0;
 }
 
-int resume_training(TrainingProgram& program, const TrainFlags& flags) {
-  const LockedFolder folder = resumed_folder(flags.resume, program.config_file());
-  std::optional<SafeTensors> state = load_resumed(folder);
-  program.read_config(folder, state);
-  const std::string kept = settings_to_json(rows_of(program));
-  TrainingOptions& o = program.options();
-  o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
-  Facts more = more_facts(o);
-  int64_t& patience = o.epoch_end.patience;
-  const bool other_patience = flags.patience && *flags.patience != patience;
-  if (other_patience) {
-    more.emplace_back(
-        "", fmt::format("patience {} from here on; it was {}", *flags.patience, patience));
-    patience = *flags.patience;
-    program.check_config();
-  }
-  const MatmulPrecisionScope precision(matmul_precision(o.precision));
-  const std::string path = config_path(program, folder);
-  if (state) program.check_fits(*state, path);
-  program.load(&folder);
-  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
-  expect_configuration(program, loop, state, path);
-  if (state) loop.load_state(*state, folder.checkpoint());
-  if (state && other_patience) loop.apply_patience();
-  state.reset();
-  if (settings_to_json(rows_of(program)) != kept) {
-    loop.folder_to_write();  // still the run's
-    save_config(path, rows_of(program));
-  }
-  return run(program, loop, flags, more);
-}
-
-int train(TrainingProgram& program, const TrainFlags& flags) {
-  return flags.resume.empty() ? start_training(program, flags) : resume_training(program, flags);
-}
-
-Command train_command(TrainFlags& flags, const TrainingOptions& options, Command command,
+Command train_command(TrainFlags& flags, TrainingOptions& options, Command command,
                       const std::vector<std::string>& more) {
   Command train = command;
   train.settings = [&flags, list = command.settings](Settings& s) {
     list(s);
     s.group(Group::run);
     add_threads(s, flags.threads);
-    s.text("out", flags.out, "DIR", "folder of the run; default runs/NAME").not_in_files();
-    s.text("resume", flags.resume, "DIR", "folder of a run to go on with").not_in_files();
+    s.text("out", flags.out, "DIR", "folder of the run; without this flag a new one in runs")
+        .not_in_files();
+    s.text("resume", flags.resume, "DIR", "resume the run in this folder").not_in_files();
     s.toggle("dry_run", flags.dry_run,
              "say what the model and a step of training take and whether it fits this machine "
              "(exit code 1: it does not); nothing is trained or written")
@@ -213,12 +310,16 @@ Command train_command(TrainFlags& flags, const TrainingOptions& options, Command
     flags.epochs = given("--epochs") ? options.epochs : 0;
     if (given("--patience")) flags.patience = options.epoch_end.patience;
     flags.warmup_given = given("--warmup");
-    std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs", "--patience"};
-    allowed.insert(allowed.end(), more.begin(), more.end());
-    if (!flags.resume.empty())
-      return given.check_beside("--resume", allowed, "the run goes on as it was started");
-    if (check) check(given);
-    check_training_options(options);
+    flags.world = make_world();
+    flags.world->together([&] {
+      std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs", "--patience"};
+      allowed.insert(allowed.end(), more.begin(), more.end());
+      if (!flags.resume.empty())
+        return given.check_beside("--resume", allowed, "the run goes on as it was started");
+      choose_blocks(options.parallel, *flags.world, given("--blocks"));
+      if (check) check(given);
+      check_training_options(options);
+    });
   };
   return train;
 }

@@ -1,9 +1,13 @@
 // The driver of all training programs: flags, a run's folder and configuration, start, resume, dry
 // run, report and exit code stand here once. A program says what it trains: it derives from
 // TrainingProgram and adds the command `train` to its commands by train_command().
+//
+// Under mpirun every rank runs the same program on the same data. Rank 0 alone speaks, locks and
+// writes the folder, and makes the report.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +16,7 @@
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/apps/common/training_options.h"
+#include "tern/dist/world.h"
 #include "tern/train/loop.h"
 
 namespace tern::apps {
@@ -25,6 +30,8 @@ struct TrainFlags {
   int64_t epochs = 0;                    ///< --epochs, if it was given
   std::optional<int64_t> patience = {};  ///< --patience, if it was given
   bool warmup_given = false;
+  /// The ranks that mpirun started. None: train() makes it.
+  std::shared_ptr<dist::World> world = {};
 };
 
 /// A training: its data, model and report. The driver calls these members in this order.
@@ -48,6 +55,8 @@ class TrainingProgram {
   /// Loads the data, and completes the configuration by them. `resumed` is the folder of a resumed
   /// run, which keeps part of them; nullptr for a new run.
   virtual void load(const train::RunFolder* resumed) { static_cast<void>(resumed); }
+  /// A checksum of what was loaded, which all ranks must have; empty: the settings say it all.
+  virtual std::string data_checksum() const { return ""; }
   /// Steps of the whole run, and the width that the schedule noam asks for.
   virtual int64_t steps() const = 0;
   virtual int64_t width() const { return 0; }
@@ -56,7 +65,7 @@ class TrainingProgram {
   virtual DryRunOptions dry_run_options() const = 0;
   /// "ntm-copy": the run's folder is runs/NAME unless --out names it.
   virtual std::string folder_name() const = 0;
-  /// Writes what the folder keeps beside the configuration.
+  /// Writes what the folder keeps beside the configuration. Rank 0 alone.
   virtual void save(const train::RunFolder&) const {}
   /// Error unless the checkpoint is of a model of this configuration (check_resumed_fits).
   virtual void check_fits(const SafeTensors& checkpoint, const std::string& config_path) const = 0;
@@ -68,22 +77,21 @@ class TrainingProgram {
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }
   /// Model and data, as headings and texts. The recipe comes from the settings.
   virtual Facts describe() const = 0;
-  /// After the last epoch: prints the result and writes the report. False: a signal stopped it.
+  /// After the last epoch, on rank 0 alone: prints the result and writes the report. False: a
+  /// signal stopped it.
   virtual bool finish() = 0;
 
-  /// For the report; set before the loop runs.
+  /// For the report; set before the loop runs, the record on rank 0 alone.
   Facts facts;
   RunRecord record;
 };
 
-/// Train in a new folder, or resume the run in flags.resume. Each returns the exit code.
-int start_training(TrainingProgram& program, const TrainFlags& flags);
-int resume_training(TrainingProgram& program, const TrainFlags& flags);
-int train(TrainingProgram& program, const TrainFlags& flags);
+/// Trains in a new folder, or resumes the run in flags.resume. Returns the exit code.
+int train(TrainingProgram& program, TrainFlags flags);
 
 /// The command `train`. `command` has the program's settings, with `options` among them; its check
 /// is for new runs alone. `more` are flags of the program that may stand beside --resume.
-Command train_command(TrainFlags& flags, const TrainingOptions& options, Command command,
+Command train_command(TrainFlags& flags, TrainingOptions& options, Command command,
                       const std::vector<std::string>& more = {});
 
 /// Writes and reads a configuration as a file of JSON. IoError if it is not there or damaged.

@@ -101,6 +101,15 @@ void add_epoch_end(Settings& s, TrainingOptions& o) {
       .only_if(o.schedule == "plateau", why);
 }
 
+void add_parallel(Settings& s, ParallelOptions& p) {
+  s.group(Group::training);
+  s.number("blocks", p.blocks, {0, 4096},
+           "cut each batch into N blocks, which the ranks of mpirun share; the numbers of a run "
+           "depend on the blocks, not on the ranks; 0: one process, whole batches; default under "
+           "mpirun: 8, or the next power of two from the number of ranks")
+      .says(p.blocks > 0, "{} blocks a batch", p.blocks);
+}
+
 }  // namespace
 
 void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
@@ -133,6 +142,8 @@ void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits
       "memory_use", [&] { add_memory_settings(s, o.memory_use, traits.blocks); }, true);
   s.inside(
       "epoch_end", [&] { add_epoch_end(s, o); }, true);
+  s.inside(
+      "parallel", [&] { add_parallel(s, o.parallel); }, true);
 }
 
 void check_training_options(const TrainingOptions& o) {
@@ -149,6 +160,16 @@ void check_training_options(const TrainingOptions& o) {
         "--step-in-backward frees each gradient as soon as its weight is stepped, but --accumulate "
         "{} adds those of several batches before a step; leave one of the two out",
         o.accumulate);
+  const int64_t blocks = o.parallel.blocks;
+  check(blocks != 1, "--blocks 1 would be a whole batch: give 2 or more, or 0");
+  check(blocks == 0 || o.accumulate == 1,
+        "--blocks {0} adds the gradients of blocks, and --accumulate {1} those of batches; leave "
+        "--accumulate out and give a --batch {1} times as large",
+        blocks, o.accumulate);
+  check(blocks == 0 || !m.step_in_backward,
+        "--step-in-backward steps each weight as soon as it has a gradient, but --blocks {} adds "
+        "those of several blocks before; leave one of the two out",
+        blocks);
 }
 
 void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy) {

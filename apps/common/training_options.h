@@ -36,6 +36,13 @@ struct EpochEndOptions {
   bool operator==(const EpochEndOptions&) const = default;
 };
 
+/// How the ranks of mpirun share a step: train::Parallel.
+struct ParallelOptions {
+  int64_t blocks = 0;  ///< of a batch; 0: one process, and batches stay whole
+
+  bool operator==(const ParallelOptions&) const = default;
+};
+
 struct TrainingOptions {
   int64_t epochs = 10;
   std::string optimizer = "adamw";  ///< one of train::optimizer_names()
@@ -53,6 +60,7 @@ struct TrainingOptions {
   std::string from = {};          ///< folder of a model to start from; empty: none
   MemoryOptions memory_use = {};
   EpochEndOptions epoch_end = {};
+  ParallelOptions parallel = {};
 };
 
 /// What differs between programs.

@@ -141,6 +141,7 @@ class KindProgram final : public LmProgram {
     return {{"model", K::describe(K::draw(config, corpus))},
             {"data", fmt::format("{}: {}", texts.description, K::data_text(corpus))}};
   }
+  std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
   Summary summary() const override;
   void save(const train::RunFolder& folder) const override {

@@ -90,7 +90,7 @@ void add_settings(Settings& s, CifarFlags& f) {
 
 GivenKeys given_keys(TrainOptions& o, const Given& given) {
   const Settings list = settings_of(o);
-  GivenKeys keys;
+  GivenKeys keys = {"parallel.blocks"};  // mpirun may have chosen them, the data do not
   for (const Setting& s : list.rows())
     if (given(s.flags.substr(0, s.flags.find(',')))) keys.push_back(s.key);
   return keys;
@@ -182,7 +182,7 @@ void CifarProgram::read_pictures(const train::RunFolder* resumed) {
                                  train::grouped(kDrawnTrain))
                    : "reading " + path,
              stderr);
-  if (given_) choose_model(config, *given_);
+  if (given_ && !resumed) choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
     data = {drawn_, config.form.side};

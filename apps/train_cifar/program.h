@@ -41,6 +41,7 @@ class CifarProgram : public TrainingProgram {
   void read_config(const train::RunFolder& folder,
                    const std::optional<SafeTensors>& state) override;
   void load(const train::RunFolder* resumed) override;
+  std::string data_checksum() const override { return train_cifar::data_checksum(data); }
   int64_t steps() const override { return total_steps(config, data.train.size()); }
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;

@@ -37,6 +37,7 @@ class TranslateProgram : public TrainingProgram {
   TrainingOptions& options() override { return config; }
   void check_config() const override { translate::check_config(config); }
   void load(const train::RunFolder* resumed) override;
+  std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
   /// Of a step on the batch of the first epoch that needs the most memory.

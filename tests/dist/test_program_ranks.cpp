@@ -1,0 +1,124 @@
+// The training programs under mpirun: the bits of a run depend on its blocks and not on the ranks,
+// rank 0 alone speaks, and what goes wrong on one rank is said once.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::test::test_program_ranks {
+namespace {
+
+// A shell's command in a folder. `ranks` N starts N of what follows, more of them than cores, and
+// by root where a container has no other user.
+Ran in_shell(const std::string& command, const std::string& folder) {
+  const std::string ranks = fmt::format(
+      "ranks() {{ n=$1; shift; OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
+      "{} -n $n \"$@\"; }}\n",
+      MPIRUN);
+  const char* const path = std::getenv("PATH");
+  const std::string programs = TERN_BINARY_DIR "/apps:" + std::string(path ? path : "");
+  return run_words({"sh", "-c", ranks + command},
+                   {.folder = folder, .environment = {{"PATH", programs}}});
+}
+
+// The log of a run without times.
+std::string log_of(const std::string& folder) {
+  return std::regex_replace(read_file(folder + "/log.jsonl"),
+                            std::regex("\"(seconds|[a-z]*_per_s)\":[^,}]*"), "");
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+  return found;
+}
+
+std::string lines_of_words() {
+  std::string text;
+  for (int i = 0; i < 30; ++i)
+    text += fmt::format("the cat sat on mat {}\nit saw {} rats\n\n", i, 7 * i);
+  return text;
+}
+
+TEST_CASE("programs: a run has the same bits on 1 to 3 ranks, stopped and resumed with others") {
+  for (const std::string start :
+       {"train_cifar --model gmlp-small --dropout 0.1 --limit 20 --batch 9 --mixup 0.5 --augment "
+        "standard --ema 0.9 --epochs 8",
+        "train_cifar --model gmlp-stem --limit 16 --batch 12 --epochs 2",
+        "translate train --first 40 --epochs 4 --dim 16 --batch-tokens 150",
+        "lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 12 "
+        "--epochs 2",
+        "lm train --model bert --text text --vocab 257 --context 16 --dim 8 --heads 1 --layers 1 "
+        "--batch 12 --epochs 2",
+        "ntm train --hidden 6 --slots 9 --width 4 --sequences 60 --every 20 --batch 11"}) {
+    CAPTURE(start);
+    TempDir dir;
+    write_file(dir / "text", lines_of_words());
+    const Ran alone = in_shell(start + " --blocks 8 --threads 1 --out alone", dir.path());
+    REQUIRE_MESSAGE(alone.code == 0, alone.err);
+    // Rank 0 is sent SIGTERM as soon as there is something to resume.
+    const Ran broken = in_shell(
+        "ranks 3 " + start +
+            " --threads 2 --out broken & until test -e broken/checkpoint.safetensors; do sleep "
+            ".01; done; kill -TERM $(cut -d' ' -f1 broken/lock); wait $!",
+        dir.path());
+    CAPTURE(broken.err);
+    CHECK((broken.code == 130 || broken.code == 0));
+    const std::string resume = start.substr(0, start.find(" --")) + " --resume broken --threads 1";
+    const Ran resumed = in_shell("ranks 2 " + resume, dir.path());
+    CAPTURE(resumed.err);
+    CHECK(resumed.code == 0);
+    CHECK((read_file(dir / "broken/model.safetensors") ==
+           read_file(dir / "alone/model.safetensors")));
+    CHECK((log_of(dir / "broken") == log_of(dir / "alone")));
+  }
+}
+
+constexpr const char* kTiny = "ntm train --hidden 6 --slots 9 --width 4 --sequences 24 --every 12 ";
+
+TEST_CASE("programs: ranks say once what one process would say") {
+  TempDir dir;
+  const std::string tiny = kTiny;
+  for (const std::string words :
+       {"ntm train --help", "ntm --version", "ntm train --hiden 6",
+        "ntm train --dry-run --blocks 8", "lm train --from nowhere", "ntm train --resume nowhere",
+        "ntm train --blocks 8 --accumulate 2", "train_cifar --data nowhere --blocks 8"}) {
+    CAPTURE(words);
+    const Ran alone = in_shell(words, dir.path()), ranks = in_shell("ranks 3 " + words, dir.path());
+    CHECK(ranks.code == alone.code);
+    // mpirun has words of its own on standard error.
+    if (words.find("dry-run") == words.npos) CHECK(ranks.out == alone.out);
+    CHECK(count(ranks.out, "machine") == count(alone.out, "machine"));
+    if (!alone.err.empty()) CHECK_MESSAGE(count(ranks.err, alone.err) == 1, ranks.err);
+    CHECK(count(ranks.err, words.substr(0, words.find(' ')) + ": ") == (alone.err.empty() ? 0 : 1));
+  }
+  CHECK_FALSE(std::filesystem::exists(dir / "runs"));
+}
+
+TEST_CASE("programs: an error of one rank is said by the first, with its rank") {
+  TempDir dir;
+  const std::string tiny = kTiny, two = "ranks 1 " + tiny + "--out new : -n 1 " + tiny;
+  const auto refused = [&](const std::string& command, const std::string& words) {
+    const Ran r = in_shell(command, dir.path());
+    CHECK(r.code == 2);
+    CHECK_MESSAGE(count(r.err, words) == 1, r.err);
+    CHECK_FALSE(std::filesystem::exists(dir / "new"));
+  };
+  refused(two + "--batch 10", "rank 1 has batch 10, rank 0 has 2\n");
+  refused(two + "--seed 7", "rank 1 has seed 7, rank 0 has 0\n");
+  refused(two + "--blocks 9", "rank 1 has parallel.blocks 9, rank 0 has 8\n");
+  REQUIRE(in_shell(tiny + "--out whole", dir.path()).code == 0);
+  refused("ranks 2 ntm train --resume whole", "started with whole batches");
+}
+
+}  // namespace
+}  // namespace tern::test::test_program_ranks
