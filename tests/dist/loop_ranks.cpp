@@ -5,7 +5,7 @@
 // anew: no rank resumes.
 // OPTION: sharded; local=N (ranks that train apart); plain: SGD in f64 without dropout, and outer
 // steps that take the mean of the weights; watch: says after each step whether the ranks' weights
-// are the same.
+// are the same; alike: all samples are the same.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -50,7 +50,7 @@ struct Net {
 };
 
 struct Options {
-  bool sharded = false, plain = false, watch = false;
+  bool sharded = false, plain = false, watch = false, alike = false;
   int64_t local_steps = 0;
 
   train::LoopOptions change(train::LoopOptions o) const {
@@ -71,9 +71,9 @@ uint64_t hash_of(const Tensor& t) {
   return hash;
 }
 
-data::Dataset<Sample> samples(int64_t count, uint64_t seed) {
-  return data::Dataset<Sample>(count, [seed](int64_t i) {
-    Rng rng = Rng(seed).stream(static_cast<uint64_t>(i));
+data::Dataset<Sample> samples(int64_t count, uint64_t seed, bool alike = false) {
+  return data::Dataset<Sample>(count, [seed, alike](int64_t i) {
+    Rng rng = Rng(seed).stream(alike ? 0 : static_cast<uint64_t>(i));
     const Tensor x = randn({2}, rng);
     return Sample{x, gt(norm(x), 1.18).to(DType::i64)};
   });
@@ -87,6 +87,7 @@ Options options_of(int& argc, char**& argv) {
     o.sharded |= text == "--sharded";
     o.plain |= text == "--plain";
     o.watch |= text == "--watch";
+    o.alike |= text == "--alike";
     if (text.starts_with("--local=")) o.local_steps = std::atoll(text.c_str() + 8);
   }
   return o;
@@ -127,9 +128,9 @@ int run(int argc, char** argv) {
     optimizer =
         std::make_unique<optim::Sgd>(nn::named_parameters(net), optim::SgdOptions{.lr = 1e-2});
   // Batches of 20, 20 and 5 samples: the last one leaves three of its eight blocks empty.
-  auto loader = data::dataset_loader(samples(45, 1),
-                                     [](Sample s, Rng& draw) {
-                                       s.x = s.x + 0.1 * randn_like(s.x, draw);
+  auto loader = data::dataset_loader(samples(45, 1, options.alike),
+                                     [&](Sample s, Rng& draw) {
+                                       if (!options.alike) s.x = s.x + 0.1 * randn_like(s.x, draw);
                                        return s;
                                      },
                                      data::Stack{}, {.batch = 20, .seed = 3, .workers = 2});

@@ -79,21 +79,28 @@ TEST_CASE("ranks: after each outer step all ranks have the same weights, and bet
   CHECK(r.output.starts_with("apart\nsame\nsame\napart\nsame\nsame\napart\nsame\nsame\napart\n"));
 }
 
+TEST_CASE("ranks: where all samples are alike, ranks that train apart differ by dropout alone") {
+  const ProgramResult r = loop(2, "--local=2 --watch --alike - 1");
+  CAPTURE(r.output);
+  CHECK(r.output.starts_with("apart\nsame\n"));
+}
+
 TEST_CASE("ranks: local steps go on after a kill with the bits of an unbroken run") {
+  // Killed in the third step of a round, whose samples are cut in other shares than before.
   const RunFolderOfTest whole("whole"), folder("broken");
-  const ProgramResult unbroken = loop(3, fmt::format("--local=2 {} 1", whole.path));
+  const ProgramResult unbroken = loop(3, fmt::format("--local=3 {} 1", whole.path));
   CAPTURE(unbroken.output);
   REQUIRE(unbroken.code == 0);
-  const ProgramResult broken = loop(3, fmt::format("--local=2 {} 1 kill 1 5", folder.path));
+  const ProgramResult broken = loop(3, fmt::format("--local=3 {} 1 kill 1 6", folder.path));
   CHECK(broken.code == 137);
   // Each rank has a state of its own, so that there must be as many of them.
-  const ProgramResult fewer = loop(2, fmt::format("--local=2 {} 1", folder.path));
+  const ProgramResult fewer = loop(2, fmt::format("--local=3 {} 1", folder.path));
   CHECK(fewer.code == 1);
-  CHECK(fewer.output.find("resume it with 3 ranks and 2 local steps, not with 2 and 2") !=
+  CHECK(fewer.output.find("resume it with 3 ranks and 3 local steps, not with 2 and 3") !=
         fewer.output.npos);
   const ProgramResult shared = run_program(fmt::format("{} {} 1", LOOP_RANKS, folder.path));
   CHECK(shared.output.find("the run takes local steps") != shared.output.npos);
-  CHECK(loop(3, fmt::format("--local=2 {} 1", folder.path)).output == unbroken.output);
+  CHECK(loop(3, fmt::format("--local=3 {} 1", folder.path)).output == unbroken.output);
 }
 
 }  // namespace tern::test::test_loop_ranks
