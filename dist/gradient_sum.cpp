@@ -191,8 +191,10 @@ void GradientSum::check_same_state() {
     for (const auto& [hash, group] : ranks)
       for (const size_t r : group)
         if (hash != right->first) others += fmt::format("{}{}", others.empty() ? "" : ", ", r);
-    fail(fmt::format("GradientSum: after step {} rank {} has another {} than rank {}", steps_,
-                     others, state[i].first, right->second[0]));
+    world_.together([&] {
+      fail(fmt::format("rank {} has another {} than rank {} after step {}", others, state[i].first,
+                       right->second[0], steps_));
+    });
   }
 }
 

@@ -208,6 +208,7 @@ struct World::Impl {
       for (const int64_t r : ended)
         if (--open[static_cast<size_t>(r)] == 0) last_seen[static_cast<size_t>(r)] = what;
       if (!ended.empty()) since = Clock::now();
+      if (link->pending() == 0) return;
       if (telling) tell_all();
       if (const auto told = link->told()) fail_with(heard(*told));
       if (!failure.text.empty()) return;
@@ -260,7 +261,9 @@ struct World::Impl {
       telling = false;
     }
     if (!failure.text.empty()) return;  // it is known
-    fail_with({fmt::format("rank {}: {}", rank, told.text), told.code});
+    // What all ranks find alike says itself which rank it is about.
+    if (!told.text.starts_with("rank ")) told.text = fmt::format("rank {}: {}", rank, told.text);
+    fail_with(std::move(told));
     try {
       for (int64_t r = 0; r < size; ++r)
         if (r != rank) link->tell(r, to_text(failure));
@@ -335,6 +338,9 @@ World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
         options.timeout);
   impl_ = std::make_unique<Impl>(options);
   check_same("tern", TERN_VERSION);
+  if (size() == 1) return;
+  const std::vector<detail::Placement> ranks = placements_of(*this);
+  share_cores(static_cast<int>(detail::ranks_on_cores_of(ranks, static_cast<size_t>(rank()))));
 }
 
 // mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said
@@ -483,7 +489,8 @@ void World::check_same(const std::string& what, const std::string& text) {
 void World::check_same(const Named& named) {
   const std::vector<std::string> texts = gather("a comparison of all ranks", to_text(named));
   for (size_t r = 1; r < texts.size(); ++r)
-    if (texts[r] != texts[0]) fail(difference(from_text(texts[0]), from_text(texts[r]), r));
+    if (texts[r] != texts[0])
+      together([&] { fail(difference(from_text(texts[0]), from_text(texts[r]), r)); });
 }
 
 void World::warn_of_cores() {

@@ -17,6 +17,8 @@
 // with kExitRankLost. A rank that is killed ends the job too; mpirun sees to that.
 //
 // Threads: one thread of the world makes all calls of MPI. It sleeps between looks while it waits.
+// Ranks of one machine that may use the same cores share them: the default number of threads of
+// each is a part of the cores (share_cores() in core/base/threads.h).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // ranks: one rank of a small training, for test_dist.cpp. Rank 0 prints losses and a hash of all
 // weights and buffers.
 //   ranks MODEL STEPS THREADS [EVENT RANK STEP]
+//   ranks threads: prints the number of threads that rank 0 has if nobody chooses one
 // MODEL: dropout, batch_norm, frozen (a layer is not trained), checkpoint (a layer is computed
 // again in the backward pass), or uneven (blocks of several sizes, empty ones among them, and a
 // parameter that few blocks use). EVENT at a step of a rank: throw, in_backward, outside (an
@@ -76,6 +77,11 @@ uint64_t hash_of(const NamedTensors& tensors) {
 
 int run(int argc, char** argv) {
   const std::string kind = argv[1], event = argc > 6 ? argv[4] : "";
+  if (kind == "threads") {
+    const dist::World world;
+    if (world.first()) fmt::print("{}\n", num_threads());
+    return 0;
+  }
   const int64_t steps = std::atoll(argv[2]);
   set_num_threads(std::atoi(argv[3]));
   const int64_t event_rank = argc > 6 ? std::atoll(argv[5]) : -1;

@@ -197,7 +197,8 @@ TEST_CASE("dist: ranks with other weights are refused before the first step") {
   const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
   CAPTURE(r.output);
   CHECK(r.code != 0);
-  CHECK(r.output.find("after step 0 rank 1 has another up.weight than rank 0") != r.output.npos);
+  CHECK(r.output.find("ERROR rank 1 has another up.weight than rank 0 after step 0\n") !=
+        r.output.npos);
 }
 
 TEST_CASE("dist: an error in the midst of backward reaches all ranks") {
@@ -227,12 +228,13 @@ TEST_CASE("dist: a comparison finds the rank that drifted") {
   const Result first = ranks(3, "dropout 6 1 drift 0 2");
   CAPTURE(first.output);
   CHECK(first.code != 0);
-  CHECK(first.output.find("after step 4 rank 0 has another down.weight than rank 1") !=
+  CHECK(first.output.find("ERROR rank 0 has another down.weight than rank 1 after step 4\n") !=
         first.output.npos);
   const Result state = ranks(2, "dropout 6 1 drift_state 1 1");
   CAPTURE(state.output);
-  CHECK(state.output.find("after step 2 rank 1 has another rare.bias.exp_avg than rank 0") !=
-        state.output.npos);
+  CHECK(
+      state.output.find("ERROR rank 1 has another rare.bias.exp_avg than rank 0 after step 2\n") !=
+      state.output.npos);
 }
 
 TEST_CASE("dist: what is not trained is not sent") {
@@ -251,13 +253,18 @@ TEST_CASE("dist: what is not trained is not sent") {
   CHECK(bytes("dropout") - bytes("frozen") == 2 * (5 * 19 + 19) * 4 + 2 * 2);
 }
 
-TEST_CASE("dist: ranks that have more threads than cores say so") {
+TEST_CASE("dist: ranks on the same cores share them, or say that they do not") {
   cpu_set_t set;
   CPU_ZERO(&set);
   REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
   int core = 0;
   while (!CPU_ISSET(core, &set)) ++core;
   const std::string one_core = fmt::format("env -u OMP_NUM_THREADS taskset -c {}", core);
+  const Result alone = run(fmt::format("env -u OMP_NUM_THREADS {} threads", RANKS));
+  const int threads = std::atoi(alone.output.c_str());
+  REQUIRE(threads >= 1);
+  const Result shared = ranks(2, "threads", RANKS, "env -u OMP_NUM_THREADS", "--bind-to none");
+  CHECK(shared.output == fmt::format("{}\n", std::max(1, threads / 2)));
   const Result crowded = ranks(2, "dropout 1 2", RANKS, one_core, "--bind-to none");
   CHECK(crowded.code == 0);
   CHECK(crowded.warnings ==
