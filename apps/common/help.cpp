@@ -77,6 +77,15 @@ std::string flags_text(const Settings& list, int64_t columns) {
   return out;
 }
 
+// Of a program with many commands: the first example of each.
+std::vector<std::string> examples_of(const Program& program, const Command* command) {
+  if (command) return lines_of(command->examples);
+  std::vector<std::string> first;
+  for (const Command& c : program.commands)
+    if (!c.examples.empty()) first.push_back(lines_of(c.examples)[0]);
+  return first;
+}
+
 }  // namespace
 
 CommandRows::CommandRows(const Command& command) {
@@ -143,9 +152,9 @@ std::string help_text(const Program& program, const Command* command, int64_t co
     for (const Command& c : program.commands) out += row("  " + c.name, c.about, 14, columns);
   }
   out += flags_text(rows.list, columns);
-  const std::string examples = command ? command->examples : "";
+  const std::vector<std::string> examples = examples_of(program, command);
   if (!examples.empty()) out += "\nExamples:\n";
-  for (const std::string& line : lines_of(examples)) out += wrapped("  " + line, columns, 4);
+  for (const std::string& line : examples) out += wrapped("  " + line, columns, 4);
   if (several && command) return out;
   if (!program.more.empty()) out += "\n";
   for (const std::string& line : lines_of(program.more)) out += wrapped(line, columns, 4);

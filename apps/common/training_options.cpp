@@ -57,7 +57,8 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
 
 void add_gradient(Settings& s, TrainingOptions& o) {
   s.group(Group::training);
-  s.number("accumulate", o.accumulate, kCount, "batches per step of the optimizer")
+  s.number("accumulate", o.accumulate, kCount,
+           "batches whose gradients are averaged for one step of the optimizer")
       .came_later()
       .says(o.accumulate > 1, "batches a step {}", o.accumulate);
   s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: no limit")

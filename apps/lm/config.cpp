@@ -32,31 +32,32 @@ std::string story_flags(const char* model) {
 void add_data(Settings& s, TrainConfig& c) {
   s.group(Group::data);
   const bool learned = c.tokenizer.empty() && c.from.empty();
-  s.texts("text", c.text, "FILE...",
-          fmt::format("files of text, plain or .gz; without, the text is generated stories and the "
-                      "defaults are {}, for bert {}",
-                      story_flags("gpt"), story_flags(kBert)));
+  s.texts(
+      "text", c.text, "FILE...",
+      fmt::format("files of text, plain or .gz; without them the text is generated stories, and "
+                  "the defaults are {}, for bert {}",
+                  story_flags("gpt"), story_flags(kBert)));
   s.texts("valid", c.valid, "FILE...", "files of text for validation");
   s.number("hold_out", c.hold_out, {0, 0.9},
            "share of the text that is held out for validation without --valid; 0: none")
       .only_if(!is_demo(c), "stories for validation are generated too")
       .only_if(c.valid.empty(), "there are files for validation");
   s.number("vocab_size", c.vocab_size, {257, 1 << 24},
-           "tokens of the byte-level BPE that is learned; for bert, of WordPiece")
+           "size of the vocabulary to learn: of byte-level BPE, for bert of WordPiece")
       .flag("--vocab")
       .only_if(learned, "there is a tokenizer already");
-  s.toggle("cased", c.cased, "bert: WordPiece keeps capitals and accents")
+  s.toggle("cased", c.cased, "for bert: WordPiece keeps capitals and accents")
       .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model))
       .only_if(learned, "there is a tokenizer already");
   s.toggle("pairs", c.pairs,
-           "bert: learns whether lines follow one another; blank lines are between documents")
+           "for bert: learn whether lines follow one another; blank lines separate documents")
       .flag("--pairs,!--no-pairs")
       .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model));
   s.text("tokenizer", c.tokenizer, "DIR",
          "folder of a tokenizer to use: vocab.json and merges.txt, for bert vocab.txt")
       .only_if(c.from.empty(), "a model brings its own");
   s.text("from", c.from, "DIR",
-         "folder of a model whose training continues, with its tokenizer and sizes");
+         "folder of a trained model to start from, with its tokenizer and sizes; it is only read");
 }
 
 }  // namespace
@@ -69,19 +70,19 @@ void settings(Settings& s, ModelConfig& m) {
   s.word("model", m.model, names, "what to train");
   s.number("vocab", m.vocab, {1, 1 << 24}, "").flag("");
   s.number("context", m.context, {2, 1 << 24}, "context length in tokens");
-  s.number("layers", m.layers, {1, 1000}, "blocks");
-  s.number("dim", m.dim, {1, 1 << 16}, "channels");
-  s.number("heads", m.heads, {1, 1 << 16}, "of attention")
+  s.number("layers", m.layers, {1, 1000}, "number of blocks");
+  s.number("dim", m.dim, {1, 1 << 16}, "width of the model");
+  s.number("heads", m.heads, {1, 1 << 16}, "heads of attention")
       .only_if(has_size(m.model, "--heads"), none);
-  s.number("kv_heads", m.kv_heads, {0, 1 << 16}, "of keys and values; 0: as many as --heads")
+  s.number("kv_heads", m.kv_heads, {0, 1 << 16}, "heads of keys and values; 0: as many as --heads")
       .only_if(has_size(m.model, "--kv-heads"), none);
   s.number("ffn", m.ffn, {0, 1 << 20},
-           "hidden units; 0: the number that suits --dim in this model");
-  s.number("dropout", m.dropout, kShare, "on embeddings, sublayers and attention");
+           "hidden units of the feed-forward layers; 0: what suits --dim");
+  s.number("dropout", m.dropout, kShare, "dropout on embeddings, sublayers and attention");
   s.number("attention_dim", m.attention_dim, {0, 1 << 16},
-           "channels of the tiny attention that makes a gmlp an aMLP (64); 0: none")
+           "width of the tiny attention that makes a gmlp an aMLP, such as 64; 0: none")
       .only_if(has_size(m.model, "--attention-dim"), none);
-  s.toggle("tie", m.tie, "the head is the table of embeddings")
+  s.toggle("tie", m.tie, "the output layer has the table of embeddings as its weight")
       .flag("--tie,!--no-tie")
       .only_if(has_size(m.model, "--tie"), none);
   s.toggle("bias", m.bias, "").flag("");
@@ -98,9 +99,9 @@ void settings(Settings& s, TrainConfig& c) {
         "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its sizes");
   s.group(Group::training);
-  s.number("epochs", c.epochs, kCount, "passes over the text, or parts of it")
+  s.number("epochs", c.epochs, kCount, "passes over the text; with --parts, parts of a pass")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
-  s.number("parts", c.parts, kCount, "epochs that a pass is cut into")
+  s.number("parts", c.parts, kCount, "cut each pass over the text into so many epochs")
       .only_if(!bert, "a bert has none")
       .says(c.parts > 1, "{} to a pass", c.parts);
   s.number("batch", c.batch, kCount, "windows of --context tokens in a batch")

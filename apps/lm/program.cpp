@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kAbout =
     "Trains language models on text, continues texts with them, and fills the gaps of a text.\n"
     "Without a command or files it trains a small GPT for about a minute on generated stories, and "
-    "continues some of them. `lm COMMAND --help` lists a command's flags.";
+    "continues some of them. `lm COMMAND --help` lists the flags of a command.";
 
 void add_model(Settings& s, LmFlags& f, const char* about) {
   s.text("model", f.model, "DIR", about).must_be_given();
@@ -30,7 +30,7 @@ void add_int8(Settings& s, LmFlags& f) {
 }
 
 void add_generator(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model, or of transformers' GPT-2 or Llama");
+  add_model(s, f, "folder of a trained model, or of a GPT-2 or Llama from transformers");
   add_int8(s, f);
 }
 
@@ -55,7 +55,7 @@ void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
   s.number("repetition_penalty", g.repetition_penalty, {0, 100, true},
            "above 1, tokens of the text so far become less likely (1.1 is usual)");
   s.number("repetition_window", g.repetition_window, kAnyCount,
-           "how many of the last tokens count for that; 0: all")
+           "how many of the last tokens the penalty looks at; 0: all")
       .only_if(g.repetition_penalty != 1, "there is no --repetition-penalty");
   s.texts("stop", g.stop, "TEXT", stop).one_each();
   s.number("seed", g.seed, {}, "random seed of the draws")
@@ -66,19 +66,20 @@ void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
 void add_generate_settings(Settings& s, LmFlags& f) {
   GenerateOptions& g = f.generate;
   add_generator(s, f);
-  s.texts("prompt", f.prompt, "TEXT",
-          "text to continue; empty: any beginning; -: standard input, without its last line end; "
-          "may be given several times")
+  s.texts(
+       "prompt", f.prompt, "TEXT",
+       "text to continue; empty: the model begins a text; -: the text is standard input, without "
+       "its last line end; may be given several times")
       .one_each();
-  s.text("prompts", f.prompts, "FILE", "file with a prompt a line, plain or .gz");
+  s.text("prompts", f.prompts, "FILE", "file with a prompt in each line, plain or .gz");
   s.text("prompt_file", f.prompt_file, "FILE",
          "file that is one prompt (plain or .gz), without its last line end");
-  s.number("samples", g.samples, {1, 1e5}, "texts for each prompt, of different draws")
+  s.number("samples", g.samples, {1, 1e5}, "texts to write for each prompt, each drawn anew")
       .only_if(g.temperature > 0, "with --temperature 0 all would be equal")
       .only_if(g.top_k != 1, "with --top-k 1 all would be equal");
-  add_sampling(s, g, "end in front of this text; may be given several times");
+  add_sampling(s, g, "end before this text; may be given several times");
   s.text("attention", f.attention, "FILE.html|.svg|.png",
-         "file to write: what each token looked at");
+         "write what each token looked at; .html shows every head");
 }
 
 void add_chat_settings(Settings& s, LmFlags& f) {
@@ -86,20 +87,22 @@ void add_chat_settings(Settings& s, LmFlags& f) {
   s.text("prompt_file", f.prompt_file, "FILE",
          "file with the text before the first line (plain or .gz), without its last line end");
   add_sampling(s, f.generate,
-               "end an answer in front of this text, instead of a line end; may be given several "
+               "end an answer before this text, and no longer at a line end; may be given several "
                "times");
 }
 
 void add_fill_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained bert, or of transformers' BERT");
-  s.text("gaps", f.gaps, "TEXT", "\"the [MASK] sat\"").flag("text").must_be_given();
-  s.number("guesses", f.guesses, kCount, "for each [MASK]");
+  add_model(s, f, "folder of a trained bert, or of a BERT from transformers");
+  s.text("gaps", f.gaps, "TEXT", "text with gaps, such as \"the [MASK] sat\"")
+      .flag("text")
+      .must_be_given();
+  s.number("guesses", f.guesses, kCount, "tokens to list for each [MASK]");
   s.text("attention", f.attention, "FILE.html|.svg|.png",
-         "file to write: what each token looked at");
+         "write what each token looked at; .html shows every head");
 }
 
 void add_eval_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model, or of transformers' GPT-2, Llama or BERT");
+  add_model(s, f, "folder of a trained model, or of a GPT-2, Llama or BERT from transformers");
   add_int8(s, f);
   s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
   s.number("stride", f.stride, kAnyCount,
@@ -154,33 +157,43 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
   Command train =
       train_command(f.train, f.config,
                     {.name = "train",
-                     .about = "Trains a model in a folder of its own.",
+                     .about = "Trains a model in a new folder, or resumes a run.",
                      .settings = [&f](Settings& s) { settings(s, f.config); },
                      .check = [&f](const Given& given) { check_train(f.config, given); }});
   train.examples =
       "lm train --text book.txt --out runs/book\n"
-      "lm train --resume runs/book";
+      "lm train --resume runs/book\n"
+      "lm train --from gpt2 --text book.txt --lr 1e-4 --epochs 2";
   train.run = [&f] { return train_lm(f); };
   Command generate{
       .name = "generate",
-      .about = "Continues texts, as they come.",
+      .about = "Continues texts, and prints each token as soon as it is drawn.",
       .settings = [&f](Settings& s) { add_generate_settings(s, f); },
       .check = [&f](const Given&) { check_generate(f); },
-      .run = [&f] { return generate_text(f, inputs(f) ? standard_input() : std::cin, std::cout); }};
+      .run = [&f] { return generate_text(f, inputs(f) ? standard_input() : std::cin, std::cout); },
+      .examples =
+          "lm generate --model runs/book --prompt \"Once upon a time\" --max-tokens 100\n"
+          "lm generate --model runs/book --prompts lines.txt --temperature 0 --int8\n"
+          "lm generate --model runs/book --prompt - --samples 3 < beginning.txt"};
   Command talk{.name = "chat",
-               .about = "Continues each line of standard input, and remembers all before it.",
+               .about = "Continues each line of standard input, and remembers the lines before.",
                .settings = [&f](Settings& s) { add_chat_settings(s, f); },
                .check = [&f](const Given&) { check_generate(f); },
-               .run = [&f] { return chat(f, standard_input(), std::cout); }};
+               .run = [&f] { return chat(f, standard_input(), std::cout); },
+               .examples =
+                   "lm chat --model runs/book\n"
+                   "lm chat --model runs/book --prompt-file beginning.txt --int8"};
   Command fill{.name = "fill",
-               .about = "Says what may stand at each [MASK] of a text.",
+               .about = "Says which tokens may stand at each [MASK] of a text.",
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
-               .run = [&f] { return fill_gaps(f, std::cout); }};
+               .run = [&f] { return fill_gaps(f, std::cout); },
+               .examples = "lm fill --model runs/lm-bert-demo \"Anna has five [MASK] cups.\""};
   Command eval{.name = "eval",
-               .about = "Perplexity and bits per byte of texts.",
+               .about = "Computes the perplexity and the bits per byte of texts.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check = [&f](const Given&) { check_packed(f); },
-               .run = [&f] { return evaluate_model(f); }};
+               .run = [&f] { return evaluate_model(f); },
+               .examples = "lm eval --model runs/book --text other.txt"};
   return {"lm", kAbout, {train, generate, talk, fill, eval}};
 }
 

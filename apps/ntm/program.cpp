@@ -44,7 +44,7 @@ void add_train_settings(Settings& s, NtmFlags& f) {
   settings(s, f.config);
   s.group(Group::model);
   s.numbers("heads", f.heads, {1, 64}, "N[,N]",
-            "read and write heads: one number for both, or two, as 4,1")
+            "read heads and write heads: one number for both, or two, such as 4,1")
       .not_in_files()
       .only_if(!f.config.baseline, "an LSTM has no memory");
 }
@@ -70,7 +70,7 @@ void add_eval_settings(Settings& s, NtmFlags& f) {
   s.number("repeats", f.repeats, {0, 1000},
            "repeats of repeat-copy; 0: drawn at random, as in training");
   s.number("seed", f.seed, {}, "random seed of the sequences");
-  s.text("attention", f.attention, "FILE.html|svg|png",
+  s.text("attention", f.attention, "FILE.html|.svg|.png",
          "write the weightings of a sequence of the first length");
   add_precision(s, f.config.precision);
   add_threads(s, f.train.threads);
@@ -90,7 +90,7 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =
       "ntm train --task recall --out runs/recall\n"
-      "ntm eval --model runs/recall --lengths 10,20";
+      "ntm train --resume runs/recall";
   train.run = [&f] { return train_ntm(f); };
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",
@@ -99,7 +99,10 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                    [&f](const Given&) {
                      if (!f.attention.empty()) check_attention_path(f.attention);
                    },
-               .run = [&f] { return evaluate_model(f); }};
+               .run = [&f] { return evaluate_model(f); },
+               .examples =
+                   "ntm eval --model runs/recall --lengths 10,20\n"
+                   "ntm eval --lengths 20 --attention weightings.html"};
   return {"ntm", kAbout, {train, eval}};
 }
 

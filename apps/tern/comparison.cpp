@@ -318,11 +318,13 @@ Program tern_program(ReportFlags& f) {
       "Compares runs of the training programs. `tern report A B C` sets them side by side on one "
       "page.",
       {{.name = "report",
-        .about = "writes a page that compares runs: what they reached, their curves over each "
-                 "other, and the settings that differ",
+        .about = "Writes a page that compares runs: results, curves in one chart, and the settings "
+                 "that differ.",
         .settings = settings,
         .check = check_flags,
-        .run = run}}};
+        .run = run,
+        .examples = "tern report runs/first runs/second\n"
+                    "tern report runs/* --out models.html"}}};
 }
 
 }  // namespace tern::apps::program

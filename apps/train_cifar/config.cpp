@@ -16,7 +16,8 @@ void add_data(Settings& s, TrainOptions& o) {
   s.group(Group::data);
   s.text("data", o.data, "DIR|TAR.GZ",
          "labelled pictures: CIFAR-10 or CIFAR-100 (binary files or .tar.gz), MNIST, or a folder "
-         "with a folder of .png and .jpg files for each class");
+         "with a folder of .png and .jpg files for each class; below train and test if there is a "
+         "test set");
   s.number("limit", o.limit, kAnyCount, "train and test on the first N images only; 0: all");
   s.number("hold_out", o.hold_out, kShare,
            "share of the training images that are held out to choose the best epoch, whose weights "
@@ -39,7 +40,7 @@ void add_data(Settings& s, TrainOptions& o) {
 void add_form(Settings& s, TrainOptions& o) {
   PictureForm& f = o.form;
   s.group(Group::data);
-  s.number("side", f.side, {8, 512}, "pictures are resized to N x N; default: by the data")
+  s.number("side", f.side, {8, 512}, "resize pictures to N x N; without this flag the data decide")
       .says(f.side != data::kImageSide, "pictures of {0} x {0}", f.side);
   s.number("channels", f.channels, {1, 3}, "").flag("");
   s.number("classes", f.classes, {2, 1e6}, "").flag("");
@@ -71,7 +72,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.number("batch", o.batch, kCount, "images per step").says(true, "batch {}", o.batch);
   add_data(s, o);
   s.group(Group::model);
-  s.number("dropout", o.dropout, kShare, "of the model; default: its own")
+  s.number("dropout", o.dropout, kShare, "dropout of the model")
       .only_if(!model || model->has_dropout, o.model + " has none")
       .says(true, "dropout {:g}", o.dropout);
   add_training_settings(s, o, {.optimizers = train::optimizer_names()});

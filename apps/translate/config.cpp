@@ -112,8 +112,9 @@ constexpr std::pair<const char*, Preset> kPresets[] = {
 
 void add_data(Settings& s, TrainConfig& c) {
   s.group(Group::data);
-  s.text("pairs", c.pairs, "FILE", "file of lines 'source TAB target'");
-  s.text("source", c.source, "FILE", "sentences of one language, a line each, plain or .gz");
+  s.text("pairs", c.pairs, "FILE",
+         "sentence pairs: in each line a sentence, a TAB and its translation; plain or .gz");
+  s.text("source", c.source, "FILE", "sentences of one language, one in each line, plain or .gz");
   s.text("target", c.target, "FILE", "their translations, line by line");
   s.text("valid_source", c.valid_source, "FILE", "sentences for validation, as --source");
   s.text("valid_target", c.valid_target, "FILE", "their translations");
@@ -128,11 +129,12 @@ void add_data(Settings& s, TrainConfig& c) {
   s.number("max_length", c.max_length, kAnyCount,
            "leave out longer training pairs, in tokens; 0: none");
   const std::string tokens = "--tokens is " + c.tokens;
-  s.word("tokens", c.tokens, {"words", "bpe", "d2l"}, "what a token is");
+  s.word("tokens", c.tokens, {"words", "bpe", "d2l"},
+         "what a token is: words, byte pairs (bpe), or words as in d2l.ai's chapter (d2l)");
   s.number("bpe", c.bpe, kCount, "merges to learn with --tokens bpe")
       .only_if(c.tokens == "bpe", tokens);
   s.toggle("shared", c.shared, "one vocabulary for both languages").flag("--shared,!--no-shared");
-  s.number("min_freq", c.min_freq, kCount, "words with fewer occurrences are unknown")
+  s.number("min_freq", c.min_freq, kCount, "words that occur fewer times are unknown")
       .only_if(c.tokens == "words", tokens);
   s.toggle("lowercase", c.lowercase, "turn all text into lower case")
       .flag("--lowercase,!--no-lowercase")
@@ -155,7 +157,8 @@ void add_model(Settings& s, ModelConfig& m) {
   s.number("ffn", m.ffn, {1, 1 << 18}, "hidden units of the feed-forward layers")
       .only_if(transformer, none);
   s.number("dropout", m.dropout, kShare, "dropout on embeddings, sublayers and attention");
-  s.toggle("norm_first", m.norm_first, "norms before the sublayers (pre-norm), or behind them")
+  s.toggle("norm_first", m.norm_first,
+           "norms before the sublayers (pre-norm), or after them (post-norm)")
       .flag("--norm-first,!--norm-last")
       .only_if(transformer, none);
   s.toggle("final_norm", m.final_norm, "").flag("");
@@ -178,7 +181,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the training pairs")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
-  s.number("batch", c.batch, kAnyCount, "most pairs in a batch; 0: any number")
+  s.number("batch", c.batch, kAnyCount, "most pairs in a batch; 0: no limit")
       .says(c.batch > 0, "batches of up to {} pairs", c.batch);
   s.number("batch_tokens", c.batch_tokens, kAnyCount,
            "most tokens per side of a batch, padding included; 0: any number")

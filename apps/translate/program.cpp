@@ -28,8 +28,8 @@ constexpr const char* kAbout =
 
 void add_train_settings(Settings& s, TranslateFlags& f) {
   s.word("preset", f.config.preset, preset_names(),
-         "named settings, which other flags change; default: multi30k-transformer, or demo without "
-         "files")
+         "settings to start from, which the other flags change; without this flag: "
+         "multi30k-transformer with files, demo without")
       .not_in_files();
   settings(s, f.config);
 }
@@ -66,7 +66,7 @@ void add_search(Settings& s, SearchOptions& o) {
   s.number("alpha", o.alpha, {0, 10}, "strength of the length penalty")
       .only_if(o.beam > 1, "greedy search has no length penalty; give --beam");
   s.toggle("unknown", o.unknown,
-           "allow <unk> in translations; without, the next best word takes its place");
+           "allow <unk> in translations; without this flag the next best word replaces it");
   s.toggle("int8", o.int8, "translate with 8-bit weights and products; for transformers");
 }
 
@@ -93,11 +93,11 @@ void add_eval(Settings& s, TranslateFlags& f) {
   add_model(s, f);
   add_search(s, f.search);
   add_shortlist(s, f.search);
-  s.text("source", f.source, "FILE", "sentences, a line each").must_be_given();
+  s.text("source", f.source, "FILE", "sentences, one in each line").must_be_given();
   s.text("target", f.target, "FILE", "reference translations").must_be_given();
   s.number("show", f.show, kAnyCount, "print the first N sentences with their scores");
   s.toggle("lowercase", f.lowercase,
-           "compute BLEU and chrF on lower case; default: as the model was trained")
+           "compute BLEU and chrF in lower case; without either flag: as the model was trained")
       .flag("--lowercase,!--no-lowercase");
 }
 
@@ -111,7 +111,7 @@ void add_score(Settings& s, TranslateFlags& f) {
 void add_plot(Settings& s, TranslateFlags& f) {
   add_model(s, f);
   add_search(s, f.search);
-  add_attention(s, f, "file to write, .html shows every head; default attention.html");
+  add_attention(s, f, "file to write; .html shows every head; default attention.html");
   s.text("sentence", f.sentence, "TEXT", "what to translate").flag("sentence").must_be_given();
 }
 
@@ -233,16 +233,26 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
   Command eval = command("eval", "Computes perplexity, BLEU and chrF on files with references.",
                          add_eval, evaluate_model);
   eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
-  return {"translate",
-          kAbout,
-          {train, run, eval,
-           command("score", "Computes BLEU and chrF of translations from any program.", add_score,
-                   score_files),
-           command("plot", "Shows the attention of a sentence and its translation.", add_plot,
-                   plot_attention),
-           command("shortlist",
-                   "Learns from sentence pairs which words translate which, for --shortlist.",
-                   add_lexicon, learn_shortlist)}};
+  Command score = command("score", "Computes BLEU and chrF of translations from any program.",
+                          add_score, score_files);
+  Command plot = command("plot", "Shows the attention of a sentence and its translation.", add_plot,
+                         plot_attention);
+  Command shortlist = command(
+      "shortlist", "Learns from sentence pairs which words translate which, for --shortlist.",
+      add_lexicon, learn_shortlist);
+  run.examples =
+      "translate run --model runs/french < english.txt > french.txt\n"
+      "translate run --model runs/french --beam 5 --int8 < english.txt";
+  eval.examples =
+      "translate eval --model runs/french --source test.en --target test.fr --beam 5 --show 3";
+  score.examples = "translate score --hypotheses french.txt --reference test.fr";
+  plot.examples =
+      "translate plot --model runs/french \"i am cold .\"\n"
+      "translate plot --model runs/french --attention cold.svg \"i am cold .\"";
+  shortlist.examples =
+      "translate shortlist --model runs/french --source train.en --target train.fr\n"
+      "translate run --model runs/french --shortlist 50 < english.txt";
+  return {"translate", kAbout, {train, run, eval, score, plot, shortlist}};
 }
 
 int train_translation(const TranslateFlags& f) {
