@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
+#include <set>
 
 using namespace tern;
 
@@ -34,6 +36,13 @@ struct Circle {  // outside of a circle, or inside?
 data::Loader<Point> batches(uint64_t seed) {
   return data::dataset_loader(data::Dataset(Circle{}), data::Stack{},
                               {.batch = 64, .seed = seed, .workers = 2});
+}
+
+std::array<data::Dataset<Point>, 2> split(const data::Dataset<Point>& all, int64_t held_out) {
+  const data::Dataset<Point> mixed = all.shuffle(0);  // the same order in every run
+  std::vector<int64_t> rest(all.size() - held_out);
+  std::iota(rest.begin(), rest.end(), held_out);
+  return {mixed.subset(rest), mixed.limit(held_out)};
 }
 
 Tensor loss_of(const Net& net, const Point& p) { return cross_entropy(net(p.x), p.label); }
@@ -120,7 +129,7 @@ train::EpochRecord fit_in_folder(Net& net, data::Loader<Point>& loader, const st
                     .best = {"valid_loss"},  // {"accuracy", true}: larger is better
                     .patience = 5,           // epochs no better than the best before the run ends
                     .tensorboard = true});
-  loop.resume();  // goes on where a run in this folder was stopped
+  loop.resume();  // continues a stopped run in this folder
   loop.run();
   return loop.best_epoch();
 }
@@ -244,6 +253,13 @@ void check_data() {
   check(!same(first, batches(0).next()->x), "noise is added");
   noisy.seek({.epoch = 0, .batch = 0});
   check(same(first, noisy.next()->x), "in the same place the same noise");
+
+  const auto [train, valid] = split(data::Dataset(Circle{}), 400);
+  std::set<std::vector<float>> points;
+  for (const auto& part : {train, valid})
+    for (int64_t i = 0; i < part.size(); ++i) points.insert(part.get(i).x.to_vector<float>());
+  check(train.size() == 1600 && valid.size() == 400 && points.size() == 2000,
+        "each sample is in one part");
 
   // One point of twenty is so near to the centre.
   std::vector<int64_t> labels;
