@@ -16,7 +16,7 @@
 namespace tern::data {
 namespace {
 
-constexpr int64_t kFileBuffer = 256 * 1024;
+constexpr int64_t kFileBuffer = 256 * 1024, kFirstRead = 4096;
 constexpr int64_t kFree = 16 << 20;  // this many bytes are allowed at any ratio
 constexpr int kGzipOnly = 15 + 16;   // zlib: largest window, gzip header and checksum
 
@@ -34,6 +34,7 @@ struct ByteReader::Impl {
   int64_t file_read = 0;  // bytes of the file read into the buffer
   std::vector<unsigned char> buffer;
   int64_t begin = 0, end = 0;  // unread bytes in the buffer
+  int64_t ahead = kFirstRead;  // bytes to read next: more where reading goes on
   int64_t position = 0;
   bool gzip = false;
   bool in_member = false;  // inside a member; a gzip file is a chain of them
@@ -58,7 +59,6 @@ struct ByteReader::Impl {
              std::strerror(errno));
     check_io(S_ISREG(info.st_mode), "{}: is not a regular file", path);
     file_size = info.st_size;
-    buffer.resize(kFileBuffer);
     refill();
     if (end < 2 || buffer[0] != 0x1f || buffer[1] != 0x8b) return;
     check_io(inflateInit2(&z, kGzipOnly) == Z_OK, "{}: zlib has no memory", path);
@@ -69,7 +69,10 @@ struct ByteReader::Impl {
   bool refill() {
     if (begin < end) return true;
     begin = 0;
-    end = static_cast<int64_t>(std::fread(buffer.data(), 1, buffer.size(), file.get()));
+    buffer.resize(static_cast<size_t>(ahead));
+    end =
+        static_cast<int64_t>(std::fread(buffer.data(), 1, static_cast<size_t>(ahead), file.get()));
+    ahead = std::min(2 * ahead, kFileBuffer);
     file_read += end;
     if (end == 0 && std::ferror(file.get())) fail("cannot be read");
     return end > 0;
@@ -81,6 +84,24 @@ struct ByteReader::Impl {
     std::memcpy(to, buffer.data() + begin, static_cast<size_t>(n));
     begin += n;
     return n;
+  }
+
+  // Moves on in a plain file without reading; false if that cannot be, or the buffer has the bytes.
+  bool jump(int64_t n) {
+    const int64_t beyond = n - (end - begin);
+    if (gzip || beyond <= 0 || n > file_size - position) return false;
+    if (::fseeko(file.get(), beyond, SEEK_CUR) != 0) return false;
+    begin = end = 0;
+    ahead = kFirstRead;
+    file_read += beyond;
+    position += n;
+    check_position();
+    return true;
+  }
+
+  void check_position() const {
+    if (position > options.max_bytes)
+      fail(fmt::format("holds more than the {} bytes expected at most", options.max_bytes));
   }
 
   // Begins the next member; false at the end. Zeros may pad the file, as on tapes.
@@ -119,8 +140,7 @@ struct ByteReader::Impl {
       if (got == 0) break;
       done += got;
       position += got;
-      if (position > options.max_bytes)
-        fail(fmt::format("holds more than the {} bytes expected at most", options.max_bytes));
+      check_position();
       if (gzip && position > kFree && position / options.max_ratio > file_position())
         fail(
             fmt::format("unpacks to more than {} times its size; unpack it first if it is meant "
@@ -151,6 +171,7 @@ void ByteReader::read_exactly(void* to, int64_t n) {
 }
 
 void ByteReader::skip(int64_t n) {
+  if (impl_->jump(n)) return;
   std::array<unsigned char, 16 * 1024> sink;
   for (; n > 0; n -= std::ssize(sink)) read_exactly(sink.data(), std::min(n, std::ssize(sink)));
 }

@@ -31,13 +31,14 @@ class ByteReader {
   int64_t read(void* to, int64_t n);
   /// Copies exactly n bytes. IoError if the stream ends before.
   void read_exactly(void* to, int64_t n);
+  /// Moves on by n bytes, in a plain file without reading them. IoError if the stream ends before.
   void skip(int64_t n);
   /// Reads to the end, where a gzip stream has its checksum.
   void drain();
 
   /// Number of (unpacked) bytes read so far.
   int64_t position() const;
-  /// Number of bytes of the file itself that were read for them.
+  /// Number of bytes of the file itself up to there.
   int64_t file_position() const;
   /// Number of (unpacked) bytes left, if known: not for gzip.
   std::optional<int64_t> remaining() const;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/detail/printable.h"
-#include "tern/data/loading/detail/zip.h"
 #include "tern/data/loading/tar.h"
 
 namespace tern::data {
@@ -41,12 +41,16 @@ std::optional<PartName> part_name(const std::string& member) {
 // Iterates over the files of an archive that are parts of samples.
 class Parts {
  public:
-  Parts(const std::string& path, int64_t max_part) : tar_(path), max_part_(max_part) { advance(); }
+  /// From the header of a part, or from the beginning.
+  Parts(const std::string& path, int64_t max_part, int64_t header = 0)
+      : tar_(path, header), max_part_(max_part) {
+    advance();
+  }
 
   bool done() const { return !name_; }
   const PartName& name() const { return *name_; }
   int64_t size() const { return size_; }
-  int64_t position() const { return tar_.bytes().position(); }
+  int64_t header() const { return tar_.header(); }
   TarReader& tar() { return tar_; }
   [[noreturn]] void fail(const std::string& what) const { tar_.bytes().fail(what); }
 
@@ -130,15 +134,10 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
   return out;
 }
 
-// The place of a sample's parts.
+// Where a sample begins. There may be very many of them: what it has is read with it.
 struct Place {
-  struct Part {
-    std::string name;
-    int64_t at, size;
-  };
   size_t shard;
-  std::string key;
-  std::vector<Part> parts;
+  int64_t header;  // of its first part
 };
 
 void find_samples(const std::string& path, size_t shard, int64_t max_part,
@@ -148,15 +147,14 @@ void find_samples(const std::string& path, size_t shard, int64_t max_part,
            "{}: is packed by gzip, where samples have no place of their own; unpack it, or read it "
            "with ShardStream",
            path);
-  Place place{shard, "", {}};
-  while (for_each_part(parts, place.key, [&](const std::string& name) {
-    for (const Place::Part& other : place.parts)
-      if (other.name == name) fail_twice(parts);
-    place.parts.push_back({name, parts.position(), parts.size()});
-  })) {
-    places.push_back(place);
-    place.parts.clear();
-  }
+  std::string key;
+  std::set<std::string> names;
+  auto visit = [&](const std::string& name) {
+    if (!names.insert(name).second) fail_twice(parts);
+  };
+  for (int64_t header = parts.header(); for_each_part(parts, key, visit);
+       header = parts.header(), names.clear())
+    places.push_back({shard, header});
 }
 
 }  // namespace
@@ -257,16 +255,13 @@ Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards, const
   std::vector<Place> places;
   for (size_t i = 0; i < shards.size(); ++i) find_samples(shards[i], i, o.max_part, places);
   const int64_t size = std::ssize(places);
-  return {size, [shards, places = std::move(places)](int64_t i) {
+  return {size, [shards, places = std::move(places), max_part = o.max_part](int64_t i) {
             const Place& place = places[static_cast<size_t>(i)];
-            const detail::RandomFile file(shards[place.shard]);
-            ShardSample sample{place.key, {}, file.path()};
-            for (const Place::Part& part : place.parts) {
-              std::string bytes(static_cast<size_t>(part.size), '\0');
-              file.read(part.at, bytes.data(), part.size);
-              sample.parts.emplace(part.name, std::move(bytes));
-            }
-            return sample;
+            const std::string& shard = shards[place.shard];
+            Parts parts(shard, max_part, place.header);
+            std::optional<ShardSample> sample = read_sample(parts, shard);
+            check_io(sample.has_value(), "{}: has become shorter: sample {} is gone", shard, i);
+            return std::move(*sample);
           }};
 }
 

@@ -65,8 +65,10 @@ class ShardStream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// All samples of the shards, readable in any order: the archives are scanned once for the
-/// positions of samples. IoError for a gzip shard, which has no random access.
+/// All samples of the shards, readable in any order: the archives' headers are read once for the
+/// positions of samples, 16 bytes each, and samples when they are asked for. So a process reads
+/// only the samples of its blocks where a loader is cut (Loader::cut). IoError for a gzip shard,
+/// which has no random access.
 Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards,
                                    const ShardOptions& options = {});
 

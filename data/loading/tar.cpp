@@ -130,6 +130,7 @@ void TarReader::finish_member() {
 std::optional<TarMember> TarReader::next() {
   if (finished_) return std::nullopt;
   finish_member();
+  header_ = bytes_.position();
   Extended extended;
   while (true) {
     Block block;

@@ -23,6 +23,8 @@ class TarReader {
   explicit TarReader(std::string path) : TarReader(std::move(path), ByteReader::Options{}) {}
   TarReader(std::string path, ByteReader::Options options)
       : bytes_(std::move(path), options), max_bytes_(options.max_bytes) {}
+  /// Begins at the header() of a member, whose number of bytes was told before.
+  TarReader(std::string path, int64_t header) : TarReader(std::move(path)) { bytes_.skip(header); }
 
   /// The next member, skipping what is unread of the previous one; nothing after the last. The
   /// archive is then read to its end, which checks its checksum.
@@ -32,6 +34,9 @@ class TarReader {
   /// Copies exactly n bytes of the current member. IoError if it has fewer left.
   void read_exactly(void* to, int64_t n);
 
+  /// The position at which the headers of the current member begin; after the last member, at which
+  /// the archive's end mark does.
+  int64_t header() const { return header_; }
   const ByteReader& bytes() const { return bytes_; }
 
  private:
@@ -41,7 +46,8 @@ class TarReader {
 
   ByteReader bytes_;
   int64_t max_bytes_;
-  std::string name_;     // of the current member, for messages
+  std::string name_;  // of the current member, for messages
+  int64_t header_ = 0;
   int64_t left_ = 0;     // unread content of the current member
   int64_t padding_ = 0;  // bytes from its end to the next block
   bool finished_ = false;

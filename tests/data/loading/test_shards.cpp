@@ -1,6 +1,9 @@
 // Tar shards, and batches of structs of one's own.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "tern/core/base/rng.h"
@@ -148,6 +151,92 @@ TEST_CASE("shards: as a dataset, the same for any number of workers") {
   CHECK(epoch(0, true) != epoch(0, false));
   const Strings packed = write_shards(dir, true);
   CHECK(contains(io_error([&] { data::shard_dataset(packed); }), "read it with ShardStream"));
+}
+
+TEST_CASE(
+    "shards: ranks, blocks, workers and a stop in mid-epoch give the samples of one process") {
+  TempDir dir;
+  Strings paths;
+  for (int shard = 0; shard < 4; ++shard) {
+    std::string bytes;
+    for (int i = 0; i < 3 + 4 * shard; ++i) bytes += sample(fmt::format("{}-{}", shard, i), i);
+    paths.push_back(write_file(dir / fmt::format("{}.tar", shard), bytes + kTarEnd));
+  }
+  const auto samples = data::shard_dataset(paths);
+  REQUIRE(samples.size() == 36);
+  auto loader_of = [&](const data::Dataset<data::ShardSample>& set, int workers) {
+    return data::dataset_loader(set,
+                                [](const std::vector<data::ShardSample>& batch) {
+                                  Strings keys;
+                                  for (const auto& s : batch) keys.push_back(s.key);
+                                  return keys;
+                                },
+                                {.batch = 7, .seed = 3, .workers = workers, .prefetch = 1});
+  };
+  auto whole = loader_of(samples, 1);
+  whole.seek({1, 2});
+  const NamedTensors position = whole.state_dict();
+  std::vector<Strings> want;
+  for (Strings& batch : whole) want.push_back(batch);
+  REQUIRE(want.size() == 4);
+  for (const int workers : {0, 2}) {
+    std::vector<Strings> joined(want.size());
+    for (const auto& [first, end] : {std::pair(0, 1), std::pair(1, 4), std::pair(4, 10)}) {
+      // Each rank has an index of its own, and reads what is in its blocks.
+      auto read = std::make_shared<std::atomic<int64_t>>(0);
+      const auto own = data::shard_dataset(paths);
+      auto rank = loader_of({own.size(),
+                             [own, read](int64_t i) {
+                               ++*read;
+                               return own.get(i);
+                             }},
+                            workers);
+      rank.cut(10, first, end);  // of 7 samples: some blocks are empty
+      rank.load_state_dict(position);
+      int64_t got = 0;
+      for (Strings& batch : joined) {
+        const auto blocks = rank.next_blocks().value();
+        for (const auto& block : blocks)
+          if (block) {
+            batch.insert(batch.end(), block->begin(), block->end());
+            got += std::ssize(*block);
+          }
+      }
+      CHECK_FALSE(rank.next_blocks());
+      if (workers == 0) CHECK(*read == got);
+    }
+    CHECK(joined == want);
+  }
+}
+
+TEST_CASE("shards: an index reads headers, and a sample its own bytes") {
+  // What this process has read, as Linux counts it.
+  auto bytes_read = [] {
+    std::ifstream io("/proc/self/io");
+    std::string name;
+    int64_t count = -1;
+    io >> name >> count;
+    return count;
+  };
+  if (bytes_read() < 0) return;
+  TempDir dir;
+  std::string bytes;
+  constexpr size_t kLarge = 3 << 20;
+  for (int i = 0; i < 8; ++i)
+    bytes += tar_member(fmt::format("{}.bin", i), std::string(kLarge, static_cast<char>('a' + i))) +
+             tar_member(fmt::format("{}.cls", i), std::to_string(i));
+  const std::string path = write_file(dir / "x.tar", bytes + kTarEnd);
+  int64_t before = bytes_read();
+  const auto samples = data::shard_dataset({path});
+  CHECK(samples.size() == 8);
+  CHECK(bytes_read() - before < 512 << 10);
+  before = bytes_read();
+  CHECK(samples.get(6).text("bin") == std::string(kLarge, 'g'));
+  CHECK(samples.get(5).text("cls") == "5");
+  CHECK(bytes_read() - before < 2 * int64_t{kLarge} + (1 << 20));
+  // An archive that was cut since is an error, not a sample of something else.
+  std::filesystem::resize_file(path, 7 * kLarge);
+  CHECK(contains(io_error([&] { samples.get(7); }), "x.tar"));
 }
 
 TEST_CASE("shards: damage, parts twice, parts too large are errors with the shard") {
