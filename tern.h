@@ -80,6 +80,7 @@
 #include "tern/data/text/pairs.h"
 #include "tern/data/text/pretrained_tokenizer.h"
 #include "tern/data/text/sentences.h"
+#include "tern/data/text/text_reader.h"
 #include "tern/data/text/tokenizer.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/vocabulary.h"

@@ -11,8 +11,10 @@
 
 namespace tern::data::detail {
 
-RandomFile::RandomFile(std::string path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+RandomFile::RandomFile(std::string path)
+    : RandomFile(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
+
+RandomFile::RandomFile(int fd, std::string path) : path_(std::move(path)), fd_(fd) {
   check_io(fd_ >= 0, "{}: cannot be opened: {}", path_, std::strerror(errno));
   struct stat info {};
   const bool regular = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);

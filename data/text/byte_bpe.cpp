@@ -218,6 +218,22 @@ std::vector<int64_t> ByteBpe::encode(std::string_view text) const {
   return ids;
 }
 
+size_t ByteBpe::encode_beginning(std::string_view text, std::vector<int64_t>& ids) const {
+  // What ends a chunk is at most three characters behind it (a contraction that might begin there),
+  // and the last character may not be whole.
+  constexpr size_t kSeen = 16;
+  std::vector<std::string_view> chunks = detail::byte_bpe_chunks(text);
+  size_t end = text.size();
+  while (!chunks.empty() && end + kSeen > text.size()) {
+    end -= chunks.back().size();
+    chunks.pop_back();
+  }
+  if (chunks.empty()) return 0;
+  impl_->cache.append(chunks, ids,
+                      [&](std::string_view chunk) { return impl_->encode_chunk(chunk); });
+  return end;
+}
+
 std::string ByteBpe::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (int64_t id : ids) text += impl_->bytes("decode", id);

@@ -49,6 +49,10 @@ class ByteBpe {
   bool has(int64_t id) const;
   /// Thread-safe. Caches chunks.
   std::vector<int64_t> encode(std::string_view text) const;
+  /// For a text that comes in pieces. Appends the ids of the beginning that stay the same however
+  /// the text continues, and returns its size in bytes. Pass what is behind it again with more
+  /// text, at last to encode(): all ids together are those of the whole text. Thread-safe.
+  size_t encode_beginning(std::string_view text, std::vector<int64_t>& ids) const;
   /// The bytes of these tokens, specials as text. A model's output need not be valid UTF-8. Error:
   /// an unknown id.
   std::string decode(std::span<const int64_t> ids) const;

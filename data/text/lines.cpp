@@ -5,6 +5,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/loading/gzip.h"
+#include "tern/data/text/text_reader.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::data {
@@ -76,18 +77,10 @@ std::vector<std::string> read_lines(const std::string& path) {
 }
 
 std::string read_text(const std::string& path, const TextOptions& options) {
-  ByteReader reader(path, {.max_bytes = options.max_bytes});
+  TextReader reader(path, options.max_bytes);
   std::string text;
-  std::vector<char> buffer(size_t{64} << 10);
-  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
-    text.append(buffer.data(), static_cast<size_t>(n));
-  check_io(!text.empty() && text != kByteOrderMark, "{}: the file is empty", path);
-  if (auto at = find_invalid_utf8(text))
-    fail_io(
-        fmt::format("{}: byte {} is not valid UTF-8; convert the file, for example with "
-                    "iconv -f latin1 -t utf-8",
-                    path, *at + 1));
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  while (reader.read(text)) {
+  }
   return text;
 }
 

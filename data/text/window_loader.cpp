@@ -10,8 +10,6 @@
 namespace tern::data {
 namespace {
 
-using Stream = std::shared_ptr<const std::vector<int64_t>>;
-
 /// The windows of a pass: one less than would fit, so that it can begin at any offset.
 int64_t windows_of(int64_t tokens, int64_t window) {
   return std::max<int64_t>(1, (tokens - window) / window);
@@ -23,32 +21,34 @@ EpochPlan plan_part(int64_t tokens, const WindowLoaderOptions& o, int64_t epoch)
   Rng pass = Rng(o.seed).stream(4).stream(static_cast<uint64_t>(epoch / o.parts));
   const int64_t all = windows_of(tokens, o.window);
   const int64_t first = pass.below(std::min(o.window, tokens - all * o.window));
-  const std::vector<int64_t> order = permutation(all, pass.split());
-  const int64_t part = epoch % o.parts;
-  EpochPlan plan;
-  for (int64_t i = all * part / o.parts; i < all * (part + 1) / o.parts; ++i)
-    plan.order.push_back(first + order[i] * o.window);
+  EpochPlan plan{permutation(all, pass.split()), {}};
+  const int64_t part = epoch % o.parts, begin = all * part / o.parts;
+  if (o.parts > 1)
+    plan.order = std::vector<int64_t>(plan.order.begin() + begin,
+                                      plan.order.begin() + all * (part + 1) / o.parts);
+  for (int64_t& start : plan.order) start = first + start * o.window;
   const int64_t count = std::ssize(plan.order);
   for (int64_t end = o.batch; end < count; end += o.batch) plan.ends.push_back(end);
   plan.ends.push_back(count);
   return plan;
 }
 
-WindowBatch make_batch(const std::vector<int64_t>& stream, int64_t window, const BatchPlan& plan) {
+WindowBatch make_batch(const TokenStream& stream, int64_t window, const BatchPlan& plan) {
   const Shape shape{std::ssize(plan.indices), window};
   Fresh tokens(shape, DType::i64), targets(shape, DType::i64);
-  for (int64_t i = 0; i < std::ssize(plan.indices); ++i) {
-    const auto from = stream.begin() + plan.indices[i];
-    std::copy_n(from, window, tokens.data<int64_t>() + i * window);
-    std::copy_n(from + 1, window, targets.data<int64_t>() + i * window);
-  }
+  std::vector<int64_t> ids(static_cast<size_t>(window) + 1);
+  plan.for_each_sample([&](int64_t i, int64_t start) {
+    stream.read(start, ids);
+    std::copy_n(ids.begin(), window, tokens.data<int64_t>() + i * window);
+    std::copy_n(ids.begin() + 1, window, targets.data<int64_t>() + i * window);
+  });
   return {not_differentiable(tokens), not_differentiable(targets)};
 }
 
 }  // namespace
 
-Loader<WindowBatch> window_loader(Stream stream, const WindowLoaderOptions& o) {
-  const int64_t tokens = std::ssize(*stream);
+Loader<WindowBatch> window_loader(const TokenStream& stream, const WindowLoaderOptions& o) {
+  const int64_t tokens = stream.size();
   check(o.batch > 0 && o.window > 0 && o.parts > 0,
         "window_loader: batches of {} windows of {} tokens in {} parts; at least 1 each", o.batch,
         o.window, o.parts);
@@ -60,7 +60,7 @@ Loader<WindowBatch> window_loader(Stream stream, const WindowLoaderOptions& o) {
   return Loader<WindowBatch>(
       [tokens, o](int64_t epoch, Rng) { return plan_part(tokens, o, epoch); },
       [stream, window = o.window](const BatchPlan& plan) {
-        return make_batch(*stream, window, plan);
+        return make_batch(stream, window, plan);
       },
       LoaderOptions{.seed = o.seed, .workers = o.workers, .prefetch = o.prefetch});
 }

@@ -26,11 +26,14 @@ struct ZipEntry {
 class RandomFile {
  public:
   explicit RandomFile(std::string path);
+  /// Takes over an open file. `path` is for messages.
+  RandomFile(int fd, std::string path);
   ~RandomFile();
   RandomFile(const RandomFile&) = delete;
   RandomFile& operator=(const RandomFile&) = delete;
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
+  int descriptor() const { return fd_; }
   void read(int64_t at, void* to, int64_t count) const;
   [[noreturn]] void fail(int64_t at, const std::string& what) const;
 

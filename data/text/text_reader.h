@@ -1,0 +1,34 @@
+// A text file, plain or gzip, in pieces of whole characters: memory does not grow with the file.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "tern/data/loading/gzip.h"
+
+namespace tern::data {
+
+/// IoErrors as those of read_text (lines.h).
+class TextReader {
+ public:
+  explicit TextReader(const std::string& path,
+                      int64_t max_bytes = std::numeric_limits<int64_t>::max());
+
+  /// Appends the next bytes of the text, about 1 MiB that end with a whole character; false, and
+  /// appends nothing, at its end. A byte order mark is not part of the text.
+  bool read(std::string& text);
+  /// Skips bytes of the text, and what is left of a character that they end in. Does not check
+  /// them, and does not read them from a plain file.
+  void skip(int64_t bytes);
+  /// Bytes of the text so far.
+  int64_t position() const { return position_; }
+
+ private:
+  [[noreturn]] void fail_character(int64_t position) const;
+  ByteReader bytes_;
+  std::string rest_;                 // the beginning of a character, or of the file
+  int64_t position_ = 0, mark_ = 0;  // of the text; bytes of the byte order mark
+};
+
+}  // namespace tern::data
