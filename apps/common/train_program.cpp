@@ -36,8 +36,7 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   facts.emplace_back("recipe", recipe_text(rows_of(program)));
   facts.insert(facts.end(), more.begin(), more.end());
   if (world.size() > 1)
-    facts.emplace_back("ranks", fmt::format("{} share the {} blocks of a batch", world.size(),
-                                            program.options().parallel.blocks));
+    facts.emplace_back("ranks", fmt::format("{} share each batch", world.size()));
   facts.emplace_back("machine", describe_machine());
   return facts;
 }
@@ -52,8 +51,12 @@ train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& fo
                                 const TrainFlags& flags) {
   train::LoopOptions options = folder.loop_options(flags.tensorboard);
   options.how_to_resume = resume_command(program, folder);
-  if (const int64_t blocks = program.options().parallel.blocks; blocks > 0)
-    options.parallel = {.world = flags.world.get(), .blocks = blocks};
+  const ParallelOptions& o = program.options().parallel;
+  if (o.blocks > 0)
+    options.parallel = {
+        .world = flags.world.get(), .blocks = o.blocks, .shard_optimizer = o.shard_optimizer};
+  else if (o.local_steps > 0)
+    options.parallel = {.world = flags.world.get(), .local_steps = o.local_steps};
   return options;
 }
 
@@ -126,14 +129,14 @@ std::shared_ptr<dist::World> make_world() {
 // Ranks need blocks to share; a run keeps their number, so that it can go on with other ranks.
 void choose_blocks(ParallelOptions& o, const dist::World& world, bool given) {
   const int64_t ranks = world.size();
-  if (ranks == 1) return;
+  if (ranks == 1 || o.local_steps > 0) return;
   if (!given) o.blocks = std::max<int64_t>(8, std::bit_ceil(static_cast<uint64_t>(ranks)));
   check(o.blocks >= ranks, "--blocks {}: {} ranks need at least as many blocks", o.blocks, ranks);
 }
 
 void check_blocks_of(const std::string& folder, const ParallelOptions& o,
                      const dist::World& world) {
-  check(world.size() == 1 || o.blocks >= world.size(),
+  check(world.size() == 1 || o.blocks >= world.size() || o.local_steps > 0,
         "--resume {}: this run was started with {}, and {} ranks need at least as many blocks; {}",
         folder, o.blocks > 0 ? fmt::format("--blocks {}", o.blocks) : "whole batches", world.size(),
         o.blocks > 0 ? "start fewer" : "resume it without mpirun");
@@ -272,6 +275,7 @@ void TrainingProgram::read_config(const train::RunFolder& folder,
 
 int train(TrainingProgram& program, TrainFlags flags) {
   if (!flags.world) flags.world = make_world();
+  program.options().parallel.ranks = flags.world->size();
   std::optional<MatmulPrecisionScope> precision;
   Facts more;
   train::Loop* loop = nullptr;

@@ -108,7 +108,16 @@ void add_parallel(Settings& s, ParallelOptions& p) {
            "cut each batch into N blocks, which the ranks of mpirun share; the numbers of a run "
            "depend on the blocks, not on the ranks; 0: one process, whole batches; default under "
            "mpirun: 8, or the next power of two from the number of ranks")
+      .only_if(p.local_steps == 0, "with --local-steps each rank has a part of the batch")
       .says(p.blocks > 0, "{} blocks a batch", p.blocks);
+  s.toggle("shard_optimizer", p.shard_optimizer,
+           "each rank keeps a part of the optimizer's state: less memory, the same numbers")
+      .group(Group::memory)
+      .only_if(p.blocks > 0, "it is for ranks that share a batch: --blocks, or mpirun");
+  s.number("local_steps", p.local_steps, {0, 1e6},
+           "for slow networks (DiLoCo): ranks train apart for N steps and then exchange weights; "
+           "the numbers of a run depend on its ranks; 0: ranks share every step")
+      .says(p.local_steps > 0, "{} local steps", p.local_steps);
 }
 
 }  // namespace
@@ -162,6 +171,7 @@ void check_training_options(const TrainingOptions& o) {
         "{} adds those of several batches before a step; leave one of the two out",
         o.accumulate);
   const int64_t blocks = o.parallel.blocks;
+  const bool apart = o.parallel.local_steps > 0;
   check(blocks != 1, "--blocks 1 would be a whole batch: give 2 or more, or 0");
   check(blocks == 0 || o.accumulate == 1,
         "--blocks {0} adds the gradients of blocks, and --accumulate {1} those of batches; leave "
@@ -171,6 +181,10 @@ void check_training_options(const TrainingOptions& o) {
         "--step-in-backward steps each weight as soon as it has a gradient, but --blocks {} adds "
         "those of several blocks before; leave one of the two out",
         blocks);
+  check(!apart || (blocks == 0 && !o.parallel.shard_optimizer && o.accumulate == 1 &&
+                   !m.step_in_backward),
+        "--local-steps goes without --blocks, --shard-optimizer, --accumulate and "
+        "--step-in-backward");
 }
 
 void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy) {
@@ -184,7 +198,10 @@ void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy)
 }
 
 train::LearnerOptions learner_options(const TrainingOptions& o) {
-  return {.clip = o.clip, .ema = o.ema, .step_in_backward = o.memory_use.step_in_backward};
+  return {.clip = o.clip,
+          .ema = o.ema,
+          .allocate_state = !o.parallel.shard_optimizer,  // each rank its part, later
+          .step_in_backward = o.memory_use.step_in_backward};
 }
 
 train::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width) {

@@ -36,9 +36,14 @@ struct EpochEndOptions {
   bool operator==(const EpochEndOptions&) const = default;
 };
 
-/// How the ranks of mpirun share a step: train::Parallel.
+/// How the ranks of mpirun train together: train::Parallel.
 struct ParallelOptions {
   int64_t blocks = 0;  ///< of a batch; 0: one process, and batches stay whole
+  bool shard_optimizer = false;
+  int64_t local_steps = 0;
+  int64_t ranks = 1;  ///< that there are now; no setting
+  /// Ranks that share the optimizer's states.
+  int64_t optimizer_ranks() const { return shard_optimizer ? ranks : 1; }
 
   bool operator==(const ParallelOptions&) const = default;
 };

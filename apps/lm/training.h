@@ -185,7 +185,8 @@ Summary KindProgram<K>::summary() const {
            },
        .optimizer = [&](const NamedTensors& p) { return make_optimizer(config, p); },
        .learner = learner_options(config),
-       .accumulate = std::min(config.accumulate, batches)});
+       .accumulate = std::min(config.accumulate, batches),
+       .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 
 }  // namespace tern::apps::lm

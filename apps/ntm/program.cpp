@@ -124,7 +124,8 @@ Summary NtmProgram::summary() const {
       {.batch = make_batch,
        .optimizer = [&](const NamedTensors& p) { return make_ntm_optimizer(config, p); },
        .learner = learner_options(config),
-       .accumulate = config.accumulate});
+       .accumulate = config.accumulate,
+       .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 
 DryRunOptions NtmProgram::dry_run_options() const {

@@ -261,7 +261,8 @@ Summary CifarProgram::summary() const {
       {.batch = make_batch,
        .optimizer = [&](const NamedTensors& p) { return make_optimizer(config, p); },
        .learner = learner_options(config),
-       .accumulate = config.accumulate});
+       .accumulate = config.accumulate,
+       .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {

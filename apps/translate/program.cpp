@@ -197,7 +197,8 @@ Summary summary_of_batch(const TrainConfig& c, int64_t accumulate, const data::P
                  {.batch = make_batch,
                   .optimizer = [&](const NamedTensors& p) { return make_optimizer(c, p); },
                   .learner = learner_options(c),
-                  .accumulate = accumulate});
+                  .accumulate = accumulate,
+                  .optimizer_ranks = c.parallel.optimizer_ranks()});
 }
 
 }  // namespace
