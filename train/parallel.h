@@ -15,6 +15,9 @@ namespace tern::train {
 struct Parallel {
   dist::World* world = nullptr;  ///< none: one process, and batches stay whole
   int64_t blocks = 8;            ///< of a batch
+  /// Compares the ranks' weights, buffers, generators and, unless that is sharded, the optimizer's
+  /// state after every so many shared steps: an Error names the ranks that drifted. 0: never.
+  int64_t check_every = 0;
   /// Each rank keeps 1/P of the optimizer's states (Learner::shard_optimizer): the same bits and
   /// the same checkpoints, with or without it, for less memory. Rank 0 has all states while it
   /// writes a checkpoint.

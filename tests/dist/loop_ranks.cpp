@@ -2,7 +2,8 @@
 // prints the numbers of all epochs, the weights, and a hash of each tensor of the checkpoint.
 //   loop_ranks [--OPTION ...] FOLDER THREADS [EVENT RANK STEP]
 // EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
-// anew: no rank resumes.
+// drift (a weight changes on this rank alone, and every second step compares them); anew: no rank
+// resumes.
 // OPTION: sharded; local=N (ranks that train apart); plain: SGD in f64 without dropout, and outer
 // steps that take the mean of the weights; watch: says after each step whether the ranks' weights
 // are the same; alike: all samples are the same.
@@ -79,6 +80,11 @@ data::Dataset<Sample> samples(int64_t count, uint64_t seed, bool alike = false) 
   });
 }
 
+void drift(Net& net) {
+  NoGradGuard no_grad;
+  add_(net.up.bias, full({16}, 1e-6));
+}
+
 // Takes the options out of the arguments.
 Options options_of(int& argc, char**& argv) {
   Options o;
@@ -142,12 +148,14 @@ int run(int argc, char** argv) {
                           .allocate_state = !options.sharded});
   const DType dtype = options.plain ? DType::f64 : DType::f32;
   valid.x = valid.x.to(dtype);
-  const train::LoopOptions settings = options.change({.epochs = 4,
-                                                      .folder = argv[1],
-                                                      .best = {"valid_loss"},
-                                                      .checkpoint_steps = 1,
-                                                      .terminal = false,
-                                                      .parallel = {.world = &world, .blocks = 8}});
+  train::LoopOptions settings = options.change({.epochs = 4,
+                                                .folder = argv[1],
+                                                .best = {"valid_loss"},
+                                                .keep = 1,
+                                                .checkpoint_steps = 1,
+                                                .terminal = false,
+                                                .parallel = {.world = &world, .blocks = 8}});
+  if (event == "drift") settings.parallel.check_every = 2;
   bool stopped = false;
   train::Loop loop(
       learner, loader,
@@ -157,6 +165,7 @@ int run(int argc, char** argv) {
              // Once, not for each block: a second signal ends a program at once.
              if (now && event == "stop" && !std::exchange(stopped, true)) std::raise(SIGTERM);
              if (now && event == "kill") std::raise(SIGKILL);
+             if (now && event == "drift") drift(net);
              const Tensor logits = net(s.x.to(dtype)), loss = cross_entropy(logits, s.label);
              const Tensor right = eq(argmax(logits, 1), s.label).to(DType::f64);
              means.add("accuracy", sum(right).item<double>(), static_cast<double>(s.label.numel()));

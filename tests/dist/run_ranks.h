@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +16,8 @@ namespace tern::test {
 
 struct ProgramResult {
   int code;
-  std::string output;  // both streams
+  std::string output;    // both streams
+  std::string warnings;  // of tern: lines that begin with "tern: ", which output leaves out
 };
 
 inline ProgramResult run_program(const std::string& command) {
@@ -25,6 +27,15 @@ inline ProgramResult run_program(const std::string& command) {
   std::array<char, 4096> buffer;
   while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
     result.output.append(buffer.data(), n);
+  for (size_t line = 0; line < result.output.size();) {
+    const size_t end = std::min(result.output.find('\n', line), result.output.size() - 1) + 1;
+    if (result.output.compare(line, 6, "tern: ") == 0) {
+      result.warnings += result.output.substr(line, end - line);
+      result.output.erase(line, end - line);
+    } else {
+      line = end;
+    }
+  }
   const int status = pclose(pipe);
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return result;

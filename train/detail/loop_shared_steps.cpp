@@ -47,6 +47,8 @@ void check_parallel(const Parallel& o, const detail::Feed& feed) {
   check(o.local_steps == 0 || !o.shard_optimizer,
         "Loop: each rank that takes local steps needs a whole optimizer; leave out "
         "shard_optimizer or local_steps");
+  check(o.local_steps == 0 || o.check_every == 0,
+        "Loop: ranks that take local steps differ between them; leave out check_every");
   check(o.local_steps > 0 || o.blocks >= 2,
         "Loop: a batch that several processes share needs 2 blocks or more, not {}", o.blocks);
   check(feed.weighed,
@@ -69,9 +71,10 @@ SharedSteps::SharedSteps(const Parallel& options, Learner& learner, detail::Feed
                                 options.shard_optimizer ? "on" : "off", local_steps_,
                                 options.outer_lr, options.outer_momentum));
   const int64_t rank = world_.rank(), ranks = world_.size();
-  // Compares model and processors in any case.
-  sum_.emplace(world_, learner.model(),
-               dist::GradientSumOptions{.blocks = local_steps_ > 0 ? ranks : options.blocks});
+  dist::GradientSumOptions sum{.blocks = local_steps_ > 0 ? ranks : options.blocks,
+                               .check_every = options.check_every};
+  if (!options.shard_optimizer) sum.check_also = [&learner] { return learner.own_state(); };
+  sum_.emplace(world_, learner.model(), sum);  // compares model and processors in any case
   if (local_steps_ > 0) {
     sum_.reset();
     outer_.emplace(options, learner);
