@@ -16,20 +16,17 @@
 #include "tern/core/tape/node.h"
 #include "tern/dist/detail/block_tree.h"
 #include "tern/dist/detail/bucket_sum.h"
+#include "tern/dist/detail/tensor_bytes.h"
 #include "tern/nn/module.h"
 
 namespace tern::dist {
 
 using detail::BlockRange;
+using detail::bytes_of;
 
 namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
-
-std::span<const std::byte> bytes_of(const Tensor& t) {
-  return dispatch(t.dtype(),
-                  [&]<class T>() { return std::as_bytes(std::span(t.data<T>(), at(t.numel()))); });
-}
 
 // Of the bytes, eight at a time in four lanes.
 uint64_t hash_of(std::span<const std::byte> bytes) {

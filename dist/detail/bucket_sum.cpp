@@ -6,6 +6,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
+#include "tern/dist/detail/tensor_bytes.h"
 
 namespace tern::dist::detail {
 namespace {
@@ -58,9 +59,7 @@ BucketSum::BucketSum(Place place, Bucket bucket, std::vector<std::vector<Tensor>
     if (s.rank != place_.rank) {
       s.received =
           empty({share_of(bucket_.size(), place_.ranks, place_.rank).size()}, bucket_.dtype);
-      std::byte* data = dispatch(bucket_.dtype, [&]<class T>() {
-        return reinterpret_cast<std::byte*>(s.received.template mutable_data<T>());
-      });
+      std::byte* data = bytes_to(s.received).data();
       for (const Cut& c : cuts(place_.rank))
         s.elements[c.item] = data + static_cast<size_t>(c.place) * item_bytes_;
       continue;
@@ -70,10 +69,7 @@ BucketSum::BucketSum(Place place, Bucket bucket, std::vector<std::vector<Tensor>
     for (size_t i = 0; i < items; ++i) {
       s.present[i] = std::byte(tensors[i].defined());
       if (!tensors[i].defined() && place_.ranks > 1) tensors[i] = zeros(shapes[i], bucket_.dtype);
-      if (tensors[i].defined())
-        data[i] = dispatch(bucket_.dtype, [&]<class T>() {
-          return reinterpret_cast<std::byte*>(tensors[i].template mutable_data<T>());
-        });
+      if (tensors[i].defined()) data[i] = bytes_to(tensors[i]).data();
     }
     for (const Cut& c : cuts(place_.rank))
       if (data[c.item]) s.elements[c.item] = own_elements(node, c);

@@ -42,13 +42,14 @@ inline ProgramResult run_program(const std::string& command) {
 }
 
 /// `ranks` processes; more of them than cores, and by root where a container has no other user.
-inline ProgramResult run_ranks(int ranks, const std::string& program,
-                               const std::string& arguments) {
+/// `prefix` stands before mpirun's name, `options` behind it.
+inline ProgramResult run_ranks(int ranks, const std::string& program, const std::string& arguments,
+                               const std::string& prefix = "", const std::string& options = "") {
   return run_program(fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "{} -n {} {} {}",
-      MPIRUN, ranks, program, arguments));
+      "{} {} {} -n {} {} {}",
+      prefix, MPIRUN, options, ranks, program, arguments));
 }
 
 /// A folder that is gone at the end of the test.

@@ -3,57 +3,27 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tern/dist/detail/placement.h"
+#include "tern/tests/dist/run_ranks.h"
 
 namespace tern::test::test_dist {
 namespace {
 
-struct Result {
-  int code;
-  std::string output;    // both streams
-  std::string warnings;  // of tern: lines that begin with "tern: ", which output leaves out
-};
+using Result = ProgramResult;
 
-Result run(const std::string& command) {
-  Result result{};
-  std::FILE* pipe = popen(("( " + command + " ) 2>&1").c_str(), "r");
-  REQUIRE(pipe);
-  std::array<char, 4096> buffer;
-  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
-    result.output.append(buffer.data(), n);
-  for (size_t line = 0; line < result.output.size();) {
-    const size_t end = std::min(result.output.find('\n', line), result.output.size() - 1) + 1;
-    if (result.output.compare(line, 6, "tern: ") == 0) {
-      result.warnings += result.output.substr(line, end - line);
-      result.output.erase(line, end - line);
-    } else {
-      line = end;
-    }
-  }
-  const int status = pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
+Result run(const std::string& command) { return run_program(command); }
 
-// `ranks` processes; more of them than cores, and by root where a container has no other user.
 Result ranks(int number, const std::string& arguments, const std::string& program = RANKS,
-             const std::string& before = "", const std::string& options = "") {
-  return run(fmt::format(
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "{} {} {} -n {} {} {}",
-      before, MPIRUN, options, number, program, arguments));
+             const std::string& prefix = "", const std::string& options = "") {
+  return run_ranks(number, program, arguments, prefix, options);
 }
 
 }  // namespace
