@@ -1,4 +1,4 @@
-// The training steps that the benchmark times; torch_bench.py has the same under the same names.
+// The training steps that the benchmarks time; torch_bench.py has the same under the same names.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "tern/core/io/state.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/nn/recompute.h"
+#include "tern/optim/optim.h"
 
 namespace tern::bench {
 
@@ -22,6 +24,30 @@ struct Case {
   double gflop;   ///< of the matrix products of a step; PyTorch may compute more
   std::function<Workload(nn::Recompute)> make;  ///< models without blocks pass that by
   bool step_in_backward = false;  ///< each weight as its gradient is complete, which is then freed
+};
+
+/// Steps of a case: forward, backward, AdamW.
+class TrainingStep {
+ public:
+  TrainingStep(const Case& c, Workload work, int optimizer_bits, bool step_in_backward)
+      : work_(std::move(work)),
+        in_backward_(c.step_in_backward || step_in_backward),
+        optimizer_(work_.parameters, {.lr = 1e-3, .state_bits = optimizer_bits}) {
+    optimizer_.allocate_state();
+  }
+  void operator()() {
+    optimizer_.zero_grad();
+    if (in_backward_)
+      backward(work_.loss(), {.on_ready = optimizer_.step_in_backward()});
+    else
+      backward(work_.loss());
+    optimizer_.step();
+  }
+
+ private:
+  Workload work_;
+  bool in_backward_;
+  optim::AdamW optimizer_;
 };
 
 std::vector<Case> gmlp_cases();

@@ -20,7 +20,6 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/optim/optim.h"
 
 extern char** environ;
 
@@ -67,22 +66,11 @@ void run_case(const Case& c, const Flags& flags) {
   Workload work = c.make(nn::recompute_named(flags.memory_use.recompute));
   int64_t count = 0;
   for (const auto& [name, t] : work.parameters) count += t.numel();
-  optim::AdamW optimizer(
-      work.parameters,
-      {.lr = 1e-3, .state_bits = static_cast<int>(flags.memory_use.optimizer_bits)});
-  optimizer.allocate_state();
-  const bool in_backward = c.step_in_backward || flags.memory_use.step_in_backward;
+  TrainingStep step(c, std::move(work), static_cast<int>(flags.memory_use.optimizer_bits),
+                    flags.memory_use.step_in_backward);
   reset_peak_memory();
   std::vector<double> times;
-  for (int r = 0; r < flags.reps + 3; ++r)
-    times.push_back(seconds([&] {
-      optimizer.zero_grad();
-      if (in_backward)
-        backward(work.loss(), {.on_ready = optimizer.step_in_backward()});
-      else
-        backward(work.loss());
-      optimizer.step();
-    }));
+  for (int r = 0; r < flags.reps + 3; ++r) times.push_back(seconds(step));
   int64_t peak = memory_stats().peak / (1 << 20);
   int64_t rss = peak_rss_mb();  // before the peak of sgemm is measured, which needs memory too
   times.erase(times.begin(), times.begin() + 3);

@@ -12,12 +12,14 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "tern/core/base/cores.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/loop_listener.h"
 #include "tern/core/base/precision.h"
 
 // Why we have our own pool and no OpenMP team:
@@ -353,14 +355,32 @@ SerialScope::SerialScope() { ++serial_depth; }
 SerialScope::~SerialScope() { --serial_depth; }
 
 namespace detail {
+namespace {
+
+/// Whether a listener ran the loop.
+bool heard(const Loop& loop) {
+  if (!loop_listener || in_serial()) return false;
+  std::optional<InRegion> serial;
+  if (loop.parts() > 1) serial.emplace();
+  loop_listener->run(loop);
+  return true;
+}
+
+}  // namespace
 
 void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
   if (n <= 0 || reserving) return;
   grain = std::max<int64_t>(grain, 1);
-  const int64_t parts = std::min<int64_t>(num_threads(), (n + grain - 1) / grain);
-  if (parts <= 1 || in_serial()) return fn(context, 0, n);
+  const int64_t threads = num_threads();
+  int64_t parts = std::min(threads, (n + grain - 1) / grain);
+  if (parts <= 1 || in_serial()) {
+    if (!heard({n, n, true, fn, context})) fn(context, 0, n);
+    return;
+  }
   int64_t step = (n + parts - 1) / parts;
   if (grain >= 64) step = (step + 63) / 64 * 64;
+  if (heard({n, step, true, fn, context})) return;
+  parts = (n + step - 1) / step;
   Region region(context, fn, n, step, static_cast<int>(parts), Region::Order::kOwn);
   Pool::instance().run(region);
   region.rethrow();
@@ -369,7 +389,11 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
 void parallel_blocks(int64_t nblocks, void* context, RangeFn fn) {
   if (nblocks <= 0 || reserving) return;
   const int64_t threads = std::min<int64_t>(num_threads(), nblocks);
-  if (threads <= 1 || in_serial()) return fn(context, 0, nblocks);
+  if (threads <= 1 || in_serial()) {
+    if (!heard({nblocks, nblocks, false, fn, context})) fn(context, 0, nblocks);
+    return;
+  }
+  if (heard({nblocks, 1, false, fn, context})) return;
   Region region(context, fn, nblocks, 1, static_cast<int>(threads), Region::Order::kNext);
   Pool::instance().run(region);
   region.rethrow();

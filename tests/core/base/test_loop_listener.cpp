@@ -1,0 +1,113 @@
+// A thread's parallel loops as a listener hears them, and how the parts of a loop end on N threads.
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tern/bench/schedule.h"
+#include "tern/core/base/loop_listener.h"
+#include "tern/core/base/threads.h"
+
+namespace tern::test_loop_listener {
+namespace {
+
+using Parts = std::vector<std::pair<int64_t, int64_t>>;
+
+/// Keeps what it hears and runs it, last part first.
+struct Heard : detail::LoopListener {
+  explicit Heard(int threads) : before(num_threads()) {
+    set_num_threads(threads);
+    detail::loop_listener = this;
+  }
+  ~Heard() override {
+    detail::loop_listener = nullptr;
+    set_num_threads(before);
+  }
+  void run(const detail::Loop& loop) override {
+    loops.push_back(loop);
+    for (int64_t p = loop.parts(); p-- > 0;) loop.run(p);
+  }
+  std::vector<detail::Loop> loops;
+  int before;
+};
+
+}  // namespace
+
+TEST_CASE("loop listener: hears each loop as its threads would cut it, and runs its parts") {
+  Heard heard(4);
+  Parts ranges;
+  parallel_for(1000, 100, [&](int64_t begin, int64_t end) { ranges.push_back({begin, end}); });
+  CHECK(ranges == Parts{{768, 1000}, {512, 768}, {256, 512}, {0, 256}});
+  std::vector<int64_t> blocks;
+  parallel_blocks(5, [&](int64_t b) { blocks.push_back(b); });
+  CHECK(blocks == std::vector<int64_t>{4, 3, 2, 1, 0});
+  REQUIRE(heard.loops.size() == 2);
+  CHECK((heard.loops[0].own_parts && !heard.loops[1].own_parts));
+  CHECK((heard.loops[0].parts() == 4 && heard.loops[1].parts() == 5));
+}
+
+TEST_CASE("loop listener: loops in several parts are not heard of, those in one part are") {
+  Heard heard(3);
+  int64_t sum = 0;
+  auto inner = [&] { parallel_for(300, 1, [&](int64_t b, int64_t e) { sum += e - b; }); };
+  parallel_blocks(2, [&](int64_t) { inner(); });
+  CHECK((heard.loops.size() == 1 && sum == 600));
+  parallel_blocks(1, [&](int64_t) { inner(); });
+  REQUIRE(heard.loops.size() == 3);
+  CHECK((heard.loops[1].parts() == 1 && heard.loops[2].parts() == 3 && sum == 900));
+  const SerialScope serial;
+  inner();
+  CHECK(heard.loops.size() == 3);
+}
+
+TEST_CASE("loop listener: an exception comes out, and another thread's loops are its own") {
+  Heard heard(3);
+  auto fails = [](int64_t) { throw std::runtime_error("part"); };
+  CHECK_THROWS_AS(parallel_blocks(4, fails), std::runtime_error);
+  CHECK(!in_serial());
+  std::thread([] { parallel_blocks(4, [](int64_t) {}); }).join();
+  CHECK(heard.loops.size() == 1);
+}
+
+// Times by hand.
+TEST_CASE("schedule: when the last part ends") {
+  using bench::makespan;
+  const std::vector<double> parts{5, 1, 1, 3};
+  CHECK(makespan(parts, 1, true) == 10);
+  CHECK(makespan(parts, 1, false) == 10);
+  CHECK(makespan(parts, 4, true) == 5);
+  CHECK(makespan(parts, 64, false) == 5);
+  // Two threads: 5 | 1 1 3. Static, each with its own and two more round: 5 + 1 | 1 + 3.
+  CHECK(makespan(parts, 2, false) == 5);
+  CHECK(makespan(parts, 2, true) == 6);
+  // In order, the long one last: 1 3 | 1, then 5 after the first free thread.
+  CHECK(makespan(std::vector<double>{1, 1, 3, 5}, 2, false) == 6);
+  CHECK(makespan(std::vector<double>{}, 3, false) == 0);
+  // Nine equal parts on four threads take three rounds, on three threads as well.
+  CHECK(makespan(std::vector<double>(9, 2.0), 4, false) == 6);
+  CHECK(makespan(std::vector<double>(9, 2.0), 3, false) == 6);
+}
+
+TEST_CASE("schedule: why a loop loses time") {
+  using bench::loss_of_loop;
+  // Two equal parts of 4 on four threads: 4 instead of 2. Nothing is uneven.
+  bench::Loss few = loss_of_loop(std::vector<double>{4, 4}, 4, true, 0.5);
+  CHECK((few.few == 2 && few.uneven == 0 && few.small == 0.5 && few.serial == 0));
+  CHECK(std::string(few.reason()) == "too few parts");
+  // Parts of 6 and 2 on two threads: 6 instead of 4.
+  bench::Loss uneven = loss_of_loop(std::vector<double>{6, 2}, 2, true, 0.5);
+  CHECK((uneven.few == 0 && uneven.uneven == 2));
+  CHECK(std::string(uneven.reason()) == "uneven parts");
+  // Even parts, enough of them: the pool's cost is all that is lost.
+  bench::Loss small = loss_of_loop(std::vector<double>{1, 1, 1, 1}, 2, false, 0.5);
+  CHECK((small.sum() == 0.5 && std::string(small.reason()) == "too small"));
+  bench::Loss all = few;
+  all += uneven;
+  all.serial = 9;
+  CHECK((all.sum() == 2 + 2 + 0.5 + 0.5 + 9 && std::string(all.reason()) == "serial"));
+}
+
+}  // namespace tern::test_loop_listener
