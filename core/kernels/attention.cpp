@@ -20,10 +20,13 @@ int64_t head_cost(const AttentionSizes& s) {
 }
 
 /// Calls fn(first, last) for ranges of [0, n), one task each; an item costs `cost` multiplications.
+/// Many threads take smaller tasks, so that each has some.
 template <class Fn>
 void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
-  constexpr int64_t kTaskCost = 1 << 20;
-  const int64_t each = std::clamp<int64_t>(kTaskCost / std::max<int64_t>(cost, 1), 1, 64);
+  constexpr int64_t kTaskCost = 1 << 20, kLeastCost = 1 << 18;
+  const int64_t wanted = n * cost / (2 * int64_t{num_threads()});
+  const int64_t work = std::clamp(wanted, kLeastCost, kTaskCost);
+  const int64_t each = std::clamp<int64_t>(work / std::max<int64_t>(cost, 1), 1, 64);
   parallel_blocks(ceil_div(n, each), n * cost,
                   [&](int64_t task) { fn(task * each, std::min(n, (task + 1) * each)); });
 }

@@ -157,7 +157,7 @@ void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta, const P
   detail::CountFlops counted(flops);
   const bool bf16 = std::is_same_v<T, float> && matmul_precision() == MatmulPrecision::bf16;
   const bool tiles = bf16 || (std::is_same_v<T, float> && tiles_available());
-  const GemmPlan plan = plan_gemm(shape, tiles);
+  const GemmPlan plan = plan_gemm(shape, tiles, in_serial() ? 1 : num_threads());
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);
   const Gemm& g = plan.g;

@@ -100,12 +100,12 @@ struct Blocks : Product<float> {
   void pack_a(int64_t begin, int64_t end, int64_t d, Packed* to) const {
     const MatrixStrides s = a.strides;
     const bool by_rows = s.col == 1 || k == 1;
-    each_part(by_rows, depth(d), [&](int64_t place, int64_t places) {
+    each_part(by_rows, {0, depth(d)}, [&](int64_t place, int64_t count) {
       Packed* tile = to;
       for (int64_t t = begin; t < end; ++t) {
         const int64_t rows = row(t + 1) - row(t);
         visit(a.data.at(row(t) * s.row + (first(d) + place) * s.col), [&](auto from) {
-          K::pack_a(from, by_rows ? s.row : s.col, by_rows, rows, places,
+          K::pack_a(from, by_rows ? s.row : s.col, by_rows, rows, count,
                     tile + K::size_a(rows, place));
         });
         tile += K::size_a(rows, depth(d));
@@ -113,27 +113,31 @@ struct Blocks : Product<float> {
     });
   }
 
-  /// Packs strips begin..end; each takes room_b() elements.
+  /// Packs strips begin..end, or only `places` of the block of k, from a multiple of kGroup on.
+  /// Each strip takes room_b() elements.
   void pack_b(int64_t begin, int64_t end, int64_t d, Packed* to) const {
+    pack_b(begin, end, d, {0, depth(d)}, to);
+  }
+  void pack_b(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
     const int64_t row = b.strides.row;
     const bool by_rows = b.strides.col == 1 || n == 1;
-    each_part(!by_rows, depth(d), [&](int64_t place, int64_t places) {
+    each_part(!by_rows, places, [&](int64_t place, int64_t count) {
       for (int64_t s = begin; s < end; ++s)
         visit(strip_of_b(s, d).at(place * row), [&](auto from) {
-          K::pack_b(from, by_rows ? row : b.strides.col, by_rows, width(s), places,
+          K::pack_b(from, by_rows ? row : b.strides.col, by_rows, width(s), count,
                     to + (s - begin) * room_b() + place * K::kColumns);
         });
     });
   }
 
-  /// Calls fn(first place, places) for a whole block of k if it lies `along` memory. Otherwise
-  /// calls it for parts of the block. All tiles or strips read a part's rows before the next part
-  /// begins: this follows the order of memory and is three times as fast as going down one tile
-  /// after the other.
+  /// Calls fn(first place, places) for all of `places` if they lie `along` memory. Otherwise calls
+  /// it for parts of them. All tiles or strips read a part's rows before the next part begins: this
+  /// follows the order of memory and is three times as fast as going down one tile after the other.
   template <class Fn>
-  static void each_part(bool along, int64_t depth, Fn fn) {
-    const int64_t most = along ? depth : K::kGroup;
-    for (int64_t place = 0; place < depth; place += most) fn(place, std::min(most, depth - place));
+  static void each_part(bool along, Range places, Fn fn) {
+    const auto [begin, end] = places;
+    const int64_t most = along ? end - begin : K::kGroup;
+    for (int64_t place = begin; place < end; place += most) fn(place, std::min(most, end - place));
   }
 
   /// Multiplies tiles begin..end by one strip, for one block of k.
@@ -190,6 +194,10 @@ void multiply_alone(const Product<float>& product) {
     }
 }
 
+/// How many threads may take parts of a loop. Up to this number, few panels are enough.
+inline int64_t loop_threads() { return in_serial() ? 1 : num_threads(); }
+constexpr int64_t kFewThreads = 4;
+
 /// The panels of a product whose packed B all threads share.
 struct Panels {
   int64_t rows, columns;  ///< in tiles and strips per panel
@@ -198,7 +206,10 @@ struct Panels {
   explicit Panels(const Blocks<K>& p) {
     constexpr int64_t kPanels = 8, kMinRows = 56;
     rows = std::clamp<int64_t>(p.tiles() * K::kRows / kMinRows, 1, kPanels);
-    rows = std::min(std::max(rows, ceil_div(p.tiles(), K::kBlockTiles)), p.tiles());
+    rows = std::max(rows, ceil_div(p.tiles(), K::kBlockTiles));
+    const int64_t threads = loop_threads();
+    if (threads > kFewThreads) rows = ceil_div(rows, threads) * threads;  // as many for each
+    rows = std::min(rows, p.tiles());
     columns = std::min(p.strips(), ceil_div(kPanels, rows));
   }
 };
@@ -264,14 +275,16 @@ void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
 /// needed.
 template <TileKind K>
 void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
-  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // number of tasks: this or a multiple
+  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // number of tasks: at least, or a multiple
   constexpr int64_t kMostOfA = int64_t{1} << 19;    // most elements packed together
   const Blocks<K> p(product);
   SharedA<K> a{p.tiles(), 0, p.depths(), p.room_a(SharedA<K>::kTilesAtOnce), nullptr};
   const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room), 1, p.depths());
   Scratch<typename K::Packed> packed_a(a.groups() * most * a.room);
   a.data = packed_a.data();
-  const int64_t wanted = ceil_div(ceil_div(p.strips(), kStripsAtOnce), kTasks) * kTasks;
+  // As many for each thread.
+  const int64_t multiple = std::max<int64_t>(kTasks, loop_threads());
+  const int64_t wanted = ceil_div(ceil_div(p.strips(), kStripsAtOnce), multiple) * multiple;
   const int64_t tasks = std::min(wanted, p.strips());
   for (; a.first_depth < p.depths(); a.first_depth += most) {
     a.depths = std::min(most, p.depths() - a.first_depth);
@@ -331,10 +344,139 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
     }
 }
 
+/// Cuts tiles x strips into panels for many threads: about as many panels for each thread, of about
+/// the same size, and close to squares, which read least.
+struct EvenPanels {
+  int64_t rows = 1, columns = 1;  ///< panels of a column, and of a row
+
+  EvenPanels(int64_t tiles, int64_t tile_rows, int64_t strips, int64_t strip_columns,
+             int64_t threads) {
+    constexpr double kReads = 16;  // what reading an element costs, in multiplications
+    double best = 0;
+    for (int64_t r : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256})
+      for (int64_t each = 1; each <= 3 && r <= tiles; ++each) {
+        const int64_t c = std::clamp<int64_t>(each * threads / r, 1, strips);
+        const double height = static_cast<double>(ceil_div(tiles, r) * tile_rows);
+        const double width = static_cast<double>(ceil_div(strips, c) * strip_columns);
+        const double time = static_cast<double>(ceil_div(r * c, threads)) *
+                            (height * width + kReads * (height + width));
+        if (best > 0 && time >= best) continue;
+        best = time;
+        rows = r;
+        columns = c;
+      }
+  }
+};
+
+/// Multiplies some row tiles by some strips, all of them packed.
+template <TileKind K>
+void multiply_packed_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedA<K>& a,
+                           const SharedB<K>& b) {
+  [[maybe_unused]] const typename K::Scope scope;
+  for (int64_t d = b.first_depth; d < b.first_depth + b.depths; ++d)
+    for (int64_t begin = tiles.first; begin < tiles.second;) {
+      const Range group = a.range(begin / SharedA<K>::kTilesAtOnce);
+      const int64_t end = std::min(tiles.second, group.second);
+      const typename K::Packed* packed = a.group(begin / SharedA<K>::kTilesAtOnce, d);
+      for (int64_t t = group.first; t < begin; ++t)
+        packed += K::size_a(p.row(t + 1) - p.row(t), p.depth(d));
+      for (int64_t s = strips.first; s < strips.second; ++s)
+        p.multiply(begin, end, s, d, packed, b.strip(s, d), K::kColumns);
+      begin = end;
+    }
+}
+
+/// On many threads, which share both operands. Packing both before anything is multiplied allows
+/// panels of any size without packing anything twice.
+template <TileKind K>
+class SharingBoth {
+ public:
+  SharingBoth(const Product<float>& product, int64_t threads) : p_(product), threads_(threads) {
+    a_.tiles = p_.tiles();
+    a_.room = p_.room_a(SharedA<K>::kTilesAtOnce);
+  }
+
+  /// Whether a block of k of A is small enough to be packed at once.
+  bool fits() const { return a_.groups() * a_.room <= 2 * room() * p_.room_b(); }
+
+  void run(const PanelDone& done) {
+    const int64_t most = std::min(p_.strips(), room());
+    const int64_t of_a = std::max<int64_t>(1, room() * p_.room_b() / (a_.groups() * a_.room));
+    const int64_t depths = std::clamp<int64_t>(std::min(room() / most, of_a), 1, p_.depths());
+    Scratch<typename K::Packed> packed_a(a_.groups() * depths * a_.room);
+    Scratch<typename K::Packed> packed_b(most * depths * p_.room_b());
+    a_.data = packed_a.data();
+    for (int64_t d = 0; d < p_.depths(); d += depths)
+      for (int64_t s = 0; s < p_.strips(); s += most) {
+        a_.first_depth = d;
+        a_.depths = std::min(depths, p_.depths() - d);
+        const SharedB<K> b{s,
+                           std::min(most, p_.strips() - s),
+                           d,
+                           a_.depths,
+                           p_.room_b(),
+                           most * p_.room_b(),
+                           packed_b.data()};
+        pack(b, /*with_a=*/s == 0);
+        multiply(b, d + b.depths < p_.depths() ? PanelDone() : done);
+      }
+  }
+
+ private:
+  static constexpr int64_t kBlocksEach = 8;    // of packed B (64 KB in f32), for each thread
+  static constexpr int64_t kStripsAtOnce = 4;  // that a task packs
+  static constexpr int64_t kPlacesAtOnce = 256;
+  static_assert(kPlacesAtOnce % K::kGroup == 0);
+  int64_t room() const { return kBlocksEach * threads_; }
+
+  void pack(const SharedB<K>& b, bool with_a) const {
+    const int64_t packs_a = with_a ? a_.groups() : 0;
+    const int64_t pieces = ceil_div(p_.deepest, kPlacesAtOnce);
+    const int64_t packs = packs_a + ceil_div(b.strips, kStripsAtOnce) * pieces;
+    parallel_blocks(packs * b.depths, [&](int64_t i) {
+      const int64_t d = b.first_depth + i / packs, pack = i % packs;
+      if (pack < packs_a)
+        return p_.pack_a(a_.range(pack).first, a_.range(pack).second, d, a_.group(pack, d));
+      const int64_t begin = b.first_strip + (pack - packs_a) / pieces * kStripsAtOnce;
+      const int64_t end = std::min(begin + kStripsAtOnce, b.first_strip + b.strips);
+      const int64_t first = (pack - packs_a) % pieces * kPlacesAtOnce;
+      const int64_t last = std::min(first + kPlacesAtOnce, p_.depth(d));
+      p_.pack_b(begin, end, d, {first, last}, b.strip(begin, d));
+    });
+  }
+
+  void multiply(const SharedB<K>& b, const PanelDone& done) const {
+    const EvenPanels panels(p_.tiles(), K::kRows, b.strips, K::kColumns, threads_);
+    parallel_blocks(panels.rows * panels.columns, [&](int64_t i) {
+      const int64_t r = i / panels.columns, c = i % panels.columns;
+      const Range tiles{part(p_.tiles(), panels.rows, r), part(p_.tiles(), panels.rows, r + 1)};
+      const Range strips{b.first_strip + part(b.strips, panels.columns, c),
+                         b.first_strip + part(b.strips, panels.columns, c + 1)};
+      multiply_packed_panel(p_, tiles, strips, a_, b);
+      if (!done) return;
+      const int64_t row = p_.row(tiles.first), column = strips.first * K::kColumns;
+      done({row * p_.ldc + column, p_.row(tiles.second) - row,
+            std::min(p_.n, strips.second * K::kColumns) - column, p_.ldc});
+    });
+  }
+
+  const Blocks<K> p_;
+  const int64_t threads_;
+  SharedA<K> a_{};
+};
+
 /// On all threads. If they share A, a task takes all rows of its strips, which must stay in the
-/// second cache. If they share B, it is packed in wider pieces.
+/// second cache. If they share B, it is packed in wider pieces. Many threads share both. An
+/// element's bits are the same in all of them.
 template <TileKind K>
 void multiply_together(const Product<float>& p, const PanelDone& done) {
+  constexpr int64_t kManyStrips = 8;  // for each thread
+  const int64_t threads = loop_threads();
+  if (threads > kFewThreads) {
+    SharingBoth<K> both(p, threads);
+    const bool wide = p.m <= K::kFewRows && p.n >= kManyStrips * threads * K::kColumns;
+    if (!wide && both.fits()) return both.run(done);
+  }
   if (p.m <= K::kFewRows || (p.m <= 2 * K::kFewRows && 2 * p.m <= p.n))
     multiply_sharing_a<K>(p, done);
   else

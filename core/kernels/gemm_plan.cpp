@@ -117,6 +117,17 @@ int64_t tasks_for(double cost, bool tiles) {
   return tiles && cost > 2e9 ? 16 : 8;
 }
 
+/// The same for many threads, where tiles compute the panels: no bit of an element depends on its
+/// panel then. Tasks take 10 microseconds or more, and each thread has as many.
+int64_t tasks_for_threads(double cost, int64_t wanted, int64_t threads) {
+  constexpr int64_t kFewThreads = 4;
+  constexpr double kTaskCost = 1e6;
+  if (threads <= kFewThreads || cost < 2 * kTaskCost) return wanted;
+  const auto most = static_cast<int64_t>(cost / kTaskCost);
+  if (most <= threads) return std::max(wanted, most);
+  return std::max(ceil_div(wanted, threads) * threads, threads);
+}
+
 /// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is minimal.
 void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   constexpr int64_t kMinRows = 16, kMinCols = 32, kMaxElements = int64_t{1} << 20;
@@ -144,11 +155,21 @@ void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   p.grid_cols = ceil_div(g.n, p.cols);
 }
 
-/// Cuts long sums if there are too few panels for all threads.
-void cut_sums(GemmPlan& p, int64_t wanted) {
+/// Whether a panel is a row or a column, which BLAS computes as a product with a vector.
+bool has_vectors(const GemmPlan& p) {
+  const int64_t last_rows = p.g.m - (p.grid_rows - 1) * p.rows;
+  return last_rows == 1 || p.g.n - (p.grid_cols - 1) * p.cols == 1;
+}
+
+/// Cuts long sums if there are too few panels for all threads: for up to 64 of them, if there are
+/// too few for some.
+void cut_sums(GemmPlan& p, double cost, int64_t wanted) {
   constexpr int64_t kMinLength = 128, kMaxPartial = int64_t{1} << 22;
+  constexpr double kTaskCost = 1e6, kMostTasks = 64;
   const Gemm& g = p.g;
   int64_t tasks = p.batches * p.grid_rows * p.grid_cols;
+  if (wanted / tasks > 1)
+    wanted = std::max(wanted, static_cast<int64_t>(std::min(cost / kTaskCost, kMostTasks)));
   int64_t splits = std::min(wanted / tasks, p.terms * g.k / kMinLength);
   splits = std::min(splits, 1 + kMaxPartial / (p.batches * g.m * g.n));
   p.splits = std::max<int64_t>(splits, 1);
@@ -168,7 +189,7 @@ void BatchAxes::erase(int axis) {
   for (Dims* d : {&sizes, &a, &b, &c}) d->erase(axis);
 }
 
-GemmPlan plan_gemm(const Gemm& gemm, bool tiles) {
+GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
   GemmPlan p{};
   p.g = gemm;
   Gemm& g = p.g;
@@ -186,9 +207,17 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles) {
   p.rows = p.cols = p.grid_rows = p.grid_cols = p.group = p.k_blocks = p.splits = 1;
   if (p.batches * g.m * g.n == 0) return p;
   double each = cost_of(g) * static_cast<double>(std::max<int64_t>(p.terms, 1));
-  int64_t wanted = tasks_for(each * static_cast<double>(p.batches), tiles);
+  const double cost = each * static_cast<double>(p.batches);
+  const int64_t wanted = tasks_for(cost, tiles);
   cut_panels(p, ceil_div(wanted, p.batches), tiles);
-  if (p.terms > 0 && g.k > 0) cut_sums(p, wanted);
+  if (p.terms > 0 && g.k > 0) cut_sums(p, cost, wanted);
+  // Sums are cut by the shape alone; then panels by the threads, too.
+  const int64_t finer = tasks_for_threads(cost, wanted, threads), tasks = p.batches * p.splits;
+  if (tiles && finer > tasks * p.grid_rows * p.grid_cols) {
+    GemmPlan cut = p;
+    cut_panels(cut, ceil_div(finer, tasks), tiles);
+    if (!has_vectors(p) && !has_vectors(cut)) p = cut;
+  }
   // A task has several small products, so that distributing tasks costs little.
   constexpr double kTaskCost = 1e6;
   if (p.grid_rows * p.grid_cols * p.splits == 1)

@@ -1,5 +1,5 @@
 // Plans a batch of matrix products. Batch axes in line with rows, columns or sums are folded into
-// them. The rest is cut into panels. Depends only on the shape. Inside of core only.
+// them. The rest is cut into panels. Sums are cut by the shape alone. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
@@ -21,7 +21,8 @@ struct GemmPlan {
   int64_t units() const { return terms * k_blocks; }
 };
 
-/// `tiles`: multiply_tiles computes panels, not BLAS.
-GemmPlan plan_gemm(const Gemm& gemm, bool tiles);
+/// `tiles`: multiply_tiles computes panels, not BLAS. Then panels may depend on `threads`, too,
+/// which changes no bit.
+GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads = 1);
 
 }  // namespace tern::kernels

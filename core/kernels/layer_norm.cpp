@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/storage.h"
@@ -11,8 +12,15 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;   // elements per thread, at least
-constexpr int64_t kBlockOfRows = 32;  // whose parts of dweight and dbias are summed in T
+constexpr int64_t kGrain = 1 << 14;  // elements per thread, at least
+
+/// How many rows have their parts of dweight and dbias summed in T: an even number from 8 to 32, so
+/// that 64 threads have about as many blocks each.
+int64_t rows_of_block(int64_t rows) {
+  constexpr int64_t kThreads = 64, kLeast = 8, kMost = 32;
+  const int64_t each = std::max<int64_t>(1, ceil_div(rows, kThreads * kMost));
+  return std::max(kLeast, ceil_div(rows, 2 * kThreads * each) * 2);
+}
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
 
@@ -141,7 +149,8 @@ void add_blocks(const T* part, int64_t blocks, int64_t stride, T* sums, int64_t 
 
 template <bool kCentred, class T>
 void backward(const LayerNormBackward<T>& norm) {
-  const int64_t n = norm.n, rows = norm.rows, blocks = (rows + kBlockOfRows - 1) / kBlockOfRows;
+  const int64_t n = norm.n, rows = norm.rows;
+  const int64_t each = rows_of_block(rows), blocks = ceil_div(rows, each);
   if (!norm.dweight) {
     parallel_for(rows, grain(n), [&](int64_t begin, int64_t end) {
       backward_range<kCentred, false, T>(norm, nullptr, nullptr, begin, end);
@@ -150,12 +159,11 @@ void backward(const LayerNormBackward<T>& norm) {
   }
   detail::Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
   T* shares = static_cast<T*>(scratch.data());
-  parallel_for(blocks, grain(kBlockOfRows * n), [&](int64_t begin, int64_t end) {
+  parallel_for(blocks, grain(each * n), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T *dw = shares + 2 * b * n, *db = dw + n;
       std::fill_n(dw, 2 * n, T(0));
-      backward_range<kCentred, true>(norm, dw, db, b * kBlockOfRows,
-                                     std::min(rows, (b + 1) * kBlockOfRows));
+      backward_range<kCentred, true>(norm, dw, db, b * each, std::min(rows, (b + 1) * each));
     }
   });
   add_blocks(shares, blocks, 2 * n, norm.dweight, n);

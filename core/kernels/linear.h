@@ -61,6 +61,31 @@ void activate(int64_t n, const T* x, T* y, F f) {
   });
 }
 
+/// How many ranges of columns, beside blocks of rows, give every thread a task or more. A mask is
+/// drawn for whole rows.
+inline int64_t column_ranges(int64_t n, int64_t blocks, bool mask) {
+  constexpr int64_t kFewThreads = 4, kLeast = 256;
+  if (mask || num_threads() <= kFewThreads) return 1;
+  const int64_t wanted = ceil_div(2 * int64_t{num_threads()}, blocks);
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(n / kLeast, 1));
+}
+
+/// sum[j] = sums[j] + sums[n + j] + ... over the blocks, in order.
+template <class T>
+void add_in_order(const T* sums, int64_t blocks, int64_t n, T* sum) {
+  constexpr int64_t kGrain = 1 << 14;
+  parallel_for(n, std::max<int64_t>(64, kGrain / blocks), [=](int64_t begin, int64_t end) {
+    std::fill(sum + begin, sum + end, T(0));
+    for (int64_t block = 0; block < blocks; ++block) {
+      const T* from = sums + block * n;
+      simd([=] {
+#pragma omp simd
+        for (int64_t j = begin; j < end; ++j) sum[j] += from[j];
+      });
+    }
+  });
+}
+
 /// dpre (rows, n) = df(dy, kept), or df(dropped dy, kept) with a mask. Unless null, dbias (n) is
 /// the sum of its rows, in blocks whose sums are added in order. dpre may be dy. Kept is T, or Bf16
 /// if T is float.
@@ -70,10 +95,19 @@ void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* 
   constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
   const int64_t step = std::max(kMinRows, ceil_div(rows, kMaxBlocks));
   const int64_t blocks = ceil_div(rows, step);
+  if (blocks == 0) {
+    if (dbias) std::fill(dbias, dbias + n, T(0));
+    return;
+  }
+  const int64_t ranges = column_ranges(n, blocks, mask != nullptr);
+  const int64_t width = ceil_div(ceil_div(n, ranges), int64_t{64}) * 64;
   Scratch<T> sums(dbias ? blocks * n : 0);
-  parallel_blocks(blocks, 30 * rows * n, [&](int64_t block) {
+  parallel_blocks(blocks * ranges, 30 * rows * n, [&](int64_t task) {
+    const int64_t block = task / ranges, left = task % ranges * width;
+    const int64_t right = std::min(n, left + width);
+    if (left >= right) return;
     T* sum = dbias ? sums.data() + block * n : nullptr;
-    if (sum) std::fill(sum, sum + n, T(0));
+    if (sum) std::fill(sum + left, sum + right, T(0));
     const int64_t first = block * step, last = std::min(rows, first + step);
     const int64_t together = rows_of_groups(n);
     for (int64_t i = first; i < last; ++i) {
@@ -84,24 +118,16 @@ void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* 
       T* to = dpre + i * n;
       simd([=] {
 #pragma omp simd
-        for (int64_t j = 0; j < n; ++j) to[j] = df(d[j], static_cast<T>(widened(k[j])));
+        for (int64_t j = left; j < right; ++j) to[j] = df(d[j], static_cast<T>(widened(k[j])));
       });
       if (!sum) continue;
       simd([=] {
 #pragma omp simd
-        for (int64_t j = 0; j < n; ++j) sum[j] += to[j];
+        for (int64_t j = left; j < right; ++j) sum[j] += to[j];
       });
     }
   });
-  if (!dbias) return;
-  std::fill(dbias, dbias + n, T(0));
-  for (int64_t block = 0; block < blocks; ++block) {
-    const T* sum = sums.data() + block * n;
-    simd([=] {
-#pragma omp simd
-      for (int64_t j = 0; j < n; ++j) dbias[j] += sum[j];
-    });
-  }
+  if (dbias) add_in_order(sums.data(), blocks, n, dbias);
 }
 
 }  // namespace tern::kernels

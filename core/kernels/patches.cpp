@@ -7,7 +7,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements per thread, at least
+constexpr int64_t kGrain = 8192;  // elements per thread, at least
 
 /// Calls fn with the width of a patch: as a constant for common widths, so that a few instructions
 /// copy a row of a patch.

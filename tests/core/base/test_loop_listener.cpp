@@ -72,6 +72,23 @@ TEST_CASE("loop listener: an exception comes out, and another thread's loops are
   CHECK(heard.loops.size() == 1);
 }
 
+TEST_CASE("loop listener: many threads cut long loops finer than the grain, few do not") {
+  const auto parts = [](int threads, int64_t n, int64_t grain) {
+    Heard heard(threads);
+    std::vector<int> seen(static_cast<size_t>(n), 0);
+    parallel_for(n, grain, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) ++seen[static_cast<size_t>(i)];
+    });
+    CHECK(seen == std::vector<int>(static_cast<size_t>(n), 1));
+    return heard.loops.at(0).parts();
+  };
+  CHECK(parts(64, 384, 128) == 3);     // not worth more threads
+  CHECK(parts(64, 4096, 1024) == 16);  // a quarter of the grain each
+  CHECK(parts(64, 1 << 20, 1024) == 64);
+  CHECK(parts(64, 5, 1) == 5);
+  CHECK(parts(4, 4096, 1024) == 4);
+}
+
 // Times by hand.
 TEST_CASE("schedule: when the last part ends") {
   using bench::makespan;

@@ -247,6 +247,10 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
                         product(3, 5, 300000),
                         product(1, 900, 700),
                         product(900, 1, 700),
+                        product(223, 650, 537, Side::columns, Side::columns),
+                        product(77, 2100, 300),
+                        product(307, 97, 150),
+                        product(49, 290, 400),
                         small_batch,
                         long_sum};
   const int before = num_threads();
@@ -258,7 +262,7 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
     set_num_threads(1);
     gemm<float>(g, p.a.data(), p.b.data(), first.data(), 1);
     check_close(first, want, terms_of(g));
-    for (int threads : {2, 3, 8}) {
+    for (int threads : {2, 3, 8, 16, 64}) {
       set_num_threads(threads);
       std::vector<float> c = p.c;
       gemm<float>(g, p.a.data(), p.b.data(), c.data(), 1);
