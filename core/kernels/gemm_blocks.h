@@ -346,26 +346,43 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
 
 /// Cuts tiles x strips into panels for many threads: about as many panels for each thread, of about
 /// the same size, and close to squares, which read least.
-struct EvenPanels {
+class EvenPanels {
+ public:
   int64_t rows = 1, columns = 1;  ///< panels of a column, and of a row
 
   EvenPanels(int64_t tiles, int64_t tile_rows, int64_t strips, int64_t strip_columns,
-             int64_t threads) {
-    constexpr double kReads = 16;  // what reading an element costs, in multiplications
-    double best = 0;
-    for (int64_t r : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256})
-      for (int64_t each = 1; each <= 3 && r <= tiles; ++each) {
-        const int64_t c = std::clamp<int64_t>(each * threads / r, 1, strips);
-        const double height = static_cast<double>(ceil_div(tiles, r) * tile_rows);
-        const double width = static_cast<double>(ceil_div(strips, c) * strip_columns);
-        const double time = static_cast<double>(ceil_div(r * c, threads)) *
-                            (height * width + kReads * (height + width));
-        if (best > 0 && time >= best) continue;
-        best = time;
-        rows = r;
-        columns = c;
-      }
+             int64_t threads)
+      : tiles_(tiles),
+        tile_rows_(tile_rows),
+        strips_(strips),
+        strip_columns_(strip_columns),
+        threads_(threads) {
+    for (int64_t each = 1; each <= 3; ++each) {
+      const int64_t panels = each * threads;
+      for (int64_t height : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
+        if (height <= tiles) consider(ceil_div(tiles, height), panels / ceil_div(tiles, height));
+      for (int64_t c : {1, 2, 3, 4, 6, 8, 12, 16})
+        if (c <= strips) consider(panels / c, c);
+    }
   }
+
+ private:
+  void consider(int64_t r, int64_t c) {
+    constexpr double kReads = 16;  // what reading an element costs, in multiplications
+    r = std::clamp<int64_t>(r, 1, tiles_);
+    c = std::clamp<int64_t>(c, 1, strips_);
+    const auto height = static_cast<double>(ceil_div(tiles_, r) * tile_rows_);
+    const auto width = static_cast<double>(ceil_div(strips_, c) * strip_columns_);
+    const double time = static_cast<double>(ceil_div(r * c, threads_)) *
+                        (height * width + kReads * (height + width));
+    if (best_ > 0 && time >= best_) return;
+    best_ = time;
+    rows = r;
+    columns = c;
+  }
+
+  int64_t tiles_, tile_rows_, strips_, strip_columns_, threads_;
+  double best_ = 0;
 };
 
 /// Multiplies some row tiles by some strips, all of them packed.
@@ -401,6 +418,7 @@ class SharingBoth {
 
   void run(const PanelDone& done) {
     const int64_t most = std::min(p_.strips(), room());
+    const EvenPanels panels(p_.tiles(), K::kRows, most, K::kColumns, threads_);
     const int64_t of_a = std::max<int64_t>(1, room() * p_.room_b() / (a_.groups() * a_.room));
     const int64_t depths = std::clamp<int64_t>(std::min(room() / most, of_a), 1, p_.depths());
     Scratch<typename K::Packed> packed_a(a_.groups() * depths * a_.room);
@@ -418,7 +436,7 @@ class SharingBoth {
                            most * p_.room_b(),
                            packed_b.data()};
         pack(b, /*with_a=*/s == 0);
-        multiply(b, d + b.depths < p_.depths() ? PanelDone() : done);
+        multiply(b, panels, d + b.depths < p_.depths() ? PanelDone() : done);
       }
   }
 
@@ -445,13 +463,13 @@ class SharingBoth {
     });
   }
 
-  void multiply(const SharedB<K>& b, const PanelDone& done) const {
-    const EvenPanels panels(p_.tiles(), K::kRows, b.strips, K::kColumns, threads_);
-    parallel_blocks(panels.rows * panels.columns, [&](int64_t i) {
-      const int64_t r = i / panels.columns, c = i % panels.columns;
+  void multiply(const SharedB<K>& b, const EvenPanels& panels, const PanelDone& done) const {
+    const int64_t columns = std::min(panels.columns, b.strips);
+    parallel_blocks(panels.rows * columns, [&](int64_t i) {
+      const int64_t r = i / columns, c = i % columns;
       const Range tiles{part(p_.tiles(), panels.rows, r), part(p_.tiles(), panels.rows, r + 1)};
-      const Range strips{b.first_strip + part(b.strips, panels.columns, c),
-                         b.first_strip + part(b.strips, panels.columns, c + 1)};
+      const Range strips{b.first_strip + part(b.strips, columns, c),
+                         b.first_strip + part(b.strips, columns, c + 1)};
       multiply_packed_panel(p_, tiles, strips, a_, b);
       if (!done) return;
       const int64_t row = p_.row(tiles.first), column = strips.first * K::kColumns;

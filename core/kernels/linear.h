@@ -61,13 +61,17 @@ void activate(int64_t n, const T* x, T* y, F f) {
   });
 }
 
-/// How many ranges of columns, beside blocks of rows, give every thread a task or more. A mask is
-/// drawn for whole rows.
+/// Into how many ranges of columns to cut blocks of rows for many threads, so that each has as many
+/// tasks. A mask is drawn for whole rows.
 inline int64_t column_ranges(int64_t n, int64_t blocks, bool mask) {
-  constexpr int64_t kFewThreads = 4, kLeast = 256;
-  if (mask || num_threads() <= kFewThreads) return 1;
-  const int64_t wanted = ceil_div(2 * int64_t{num_threads()}, blocks);
-  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(n / kLeast, 1));
+  constexpr int64_t kFewThreads = 4, kMostRanges = 4, kLeast = 128;
+  const int64_t threads = num_threads();
+  if (mask || threads <= kFewThreads) return 1;
+  int64_t best = 1;
+  for (int64_t ranges = 2; ranges <= std::min(kMostRanges, n / kLeast); ++ranges)
+    if (ceil_div(blocks * ranges, threads) * best < ceil_div(blocks * best, threads) * ranges)
+      best = ranges;
+  return best;
 }
 
 /// sum[j] = sums[j] + sums[n + j] + ... over the blocks, in order.
@@ -92,8 +96,9 @@ void add_in_order(const T* sums, int64_t blocks, int64_t n, T* sum) {
 template <class T, class Kept, class F>
 void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* dpre, T* dbias,
                      const DropMask* mask, F df) {
-  constexpr int64_t kMaxBlocks = 32, kMinRows = 16;
-  const int64_t step = std::max(kMinRows, ceil_div(rows, kMaxBlocks));
+  // For 64 threads; rows of a mask are drawn in pairs or more.
+  constexpr int64_t kMaxBlocks = 64, kMinRows = 8;
+  const int64_t step = std::max(kMinRows, ceil_div(rows, 2 * kMaxBlocks) * 2);
   const int64_t blocks = ceil_div(rows, step);
   if (blocks == 0) {
     if (dbias) std::fill(dbias, dbias + n, T(0));
