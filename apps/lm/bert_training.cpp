@@ -79,10 +79,11 @@ models::Bert BertKind::draw(const TrainConfig& c, const BertCorpus& corpus) {
   return {bert_sizes(c, corpus.tokenizer ? corpus.tokenizer->pad_id() : 0), rng};
 }
 
-bool BertKind::encode(TrainConfig& c, const Texts& texts, const std::string& resumed,
+bool BertKind::encode(TrainConfig& c, const std::string& resumed, const std::string&,
                       BertCorpus& corpus) {
   check(!resumed.empty() || c.parts == 1,
         "--parts would change nothing: an epoch of a bert is a pass over the text");
+  const Texts texts = read_texts(c);
   const data::WordPiece pieces = resumed.empty() ? make_pieces(c, texts) : load_pieces({resumed});
   if (!c.from.empty() && resumed.empty())
     take_sizes(c);
@@ -165,8 +166,8 @@ std::string BertKind::data_text(const BertCorpus& corpus) {
       train::grouped(text.sentences()));
 }
 
-Ending BertKind::ending(const TrainConfig&, const Texts&, const BertCorpus& corpus,
-                        const train::Loop& loop, const RunSummary& run) {
+Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const train::Loop& loop,
+                        const RunSummary& run) {
   const std::string& folder = loop.folder().path;
   const LoadedBert bert = load_bert_folder(folder);
   BertReport report{.run = run, .samples = samples(bert, corpus)};

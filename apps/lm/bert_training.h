@@ -24,7 +24,7 @@ struct BertKind {
 
   /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
   /// run, where that is empty, makes tokenizer and sizes too. Whether something is held out.
-  static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
+  static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
   static Model draw(const TrainConfig& config, const Corpus& corpus);
   static void load(const std::string& path, Model& model) {
@@ -45,8 +45,8 @@ struct BertKind {
   /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
-  static Ending ending(const TrainConfig& config, const Texts& texts, const Corpus& corpus,
-                       const train::Loop& loop, const RunSummary& run);
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+                       const RunSummary& run);
 };
 
 }  // namespace tern::apps::lm

@@ -32,11 +32,11 @@ std::string story_flags(const char* model) {
 void add_data(Settings& s, TrainConfig& c) {
   s.group(Group::data);
   const bool learned = c.tokenizer.empty() && c.from.empty();
-  s.texts(
-      "text", c.text, "FILE...",
-      fmt::format("files of text, plain or .gz; without them the text is generated stories, and "
-                  "the defaults are {}, for bert {}",
-                  story_flags("gpt"), story_flags(kBert)));
+  s.texts("text", c.text, "FILE...",
+          fmt::format("files of text of any size, plain or .gz, or folders of .txt and .gz files; "
+                      "without them the text is generated stories, and the defaults are {}, for "
+                      "bert {}",
+                      story_flags("gpt"), story_flags(kBert)));
   s.texts("valid", c.valid, "FILE...", "files of text for validation");
   s.number("hold_out", c.hold_out, {0, 0.9},
            "share of the text that is held out for validation without --valid; 0: none")

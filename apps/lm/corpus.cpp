@@ -4,28 +4,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/grammar.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/lines.h"
 
 namespace tern::apps::lm {
 namespace {
-
-constexpr int64_t kDemoTrain = 600'000, kDemoValid = 30'000;  // bytes
-
-/// Where a text is cut that `share` of it is behind: behind the last line end in the tenth before,
-/// else between two characters.
-size_t cut_place(const std::string& text, double share) {
-  auto at = static_cast<size_t>(static_cast<double>(text.size()) * (1 - share));
-  const size_t line = text.rfind('\n', at);
-  if (line != std::string::npos && line + 1 > at - at / 10) return line + 1;
-  while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;
-  return at;
-}
 
 template <class T>
 uLong add_values(uLong crc, const std::vector<T>& values) {
@@ -45,71 +30,16 @@ void check_pairs(const char* what, const data::Documents& d) {
 
 }  // namespace
 
-std::vector<std::string> read_files(const std::vector<std::string>& paths) {
-  std::vector<std::string> texts;
-  for (const std::string& path : paths) texts.push_back(data::read_text(path));
-  return texts;
-}
-
-Texts read_texts(const TrainConfig& c) {
-  const bool bert = c.model.model == kBert;
-  if (is_demo(c))
-    return {{generate_stories(kDemoTrain, c.seed, bert)},
-            {generate_stories(kDemoValid, c.seed + 1, bert)},
-            "generated stories"};
-  Texts texts{read_files(c.text), read_files(c.valid), fmt::format("{}", fmt::join(c.text, ", "))};
-  if (!c.valid.empty() || c.hold_out == 0) return texts;
-  for (std::string& text : texts.train) {
-    const size_t at = cut_place(text, c.hold_out);
-    if (at < text.size()) texts.valid.push_back(text.substr(at));
-    text.resize(at);
-  }
-  return texts;
-}
-
 data::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_tokenizer(ModelFiles{c.from});
   if (!c.tokenizer.empty()) return load_tokenizer(ModelFiles{c.tokenizer});
-  return data::ByteBpe::learn(texts.train, {.size = c.vocab_size, .specials = {kEndOfText}});
-}
-
-EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer) {
-  const std::optional<int64_t> end = tokenizer.id(kEndOfText);
-  EncodedTexts encoded;
-  for (const std::string& text : texts) {
-    std::vector<int64_t> ids = tokenizer.encode(text);
-    if (ids.empty()) continue;
-    encoded.bytes += std::ssize(text);
-    if (end)
-      ids.insert(ids.begin(), *end);
-    else
-      encoded.bytes -= std::ssize(tokenizer.decode(std::span(ids).first(1)));
-    encoded.tokens += std::ssize(ids) - 1;
-    encoded.ids.push_back(std::move(ids));
-  }
-  return encoded;
-}
-
-Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer) {
-  Corpus corpus;
-  corpus.tokenizer = tokenizer;
-  const EncodedTexts train = encode_texts(texts.train, tokenizer);
-  auto stream = std::make_shared<std::vector<int64_t>>();
-  for (const std::vector<int64_t>& ids : train.ids)
-    stream->insert(stream->end(), ids.begin(), ids.end());
-  corpus.bytes_per_token =
-      static_cast<double>(train.bytes) / static_cast<double>(std::max<int64_t>(train.tokens, 1));
-  corpus.valid = encode_texts(texts.valid, tokenizer);
-  uLong crc = add_values(0, *stream);
-  for (const std::vector<int64_t>& ids : corpus.valid.ids) crc = add_values(crc, ids);
-  corpus.checksum = fmt::format("{} + {} tokens, {:08x}", stream->size(), corpus.valid.tokens, crc);
-  corpus.train = std::move(stream);
-  return corpus;
+  return data::ByteBpe::learn(texts_to_learn_from(texts.train),
+                              {.size = c.vocab_size, .specials = {kEndOfText}});
 }
 
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
   return data::window_loader(
-      corpus.train,
+      corpus.train.ids,
       {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
 }
 
@@ -139,14 +69,14 @@ data::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   // Characters come twice, alone and with ##; half of the pieces is left for merges.
   const int64_t alphabet =
       std::min<int64_t>(data::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
-  return data::WordPiece::learn(lines_of(texts.train), {.size = c.vocab_size, .alphabet = alphabet},
-                                {.lower = !c.cased});
+  return data::WordPiece::learn(lines_of(whole_texts(texts.train)),
+                                {.size = c.vocab_size, .alphabet = alphabet}, {.lower = !c.cased});
 }
 
 BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
                             const data::WordPiece& pieces) {
-  BertCorpus out{pieces, documents_of(texts.train, pieces, c.model.context),
-                 documents_of(texts.valid, pieces, c.model.context), ""};
+  BertCorpus out{pieces, documents_of(whole_texts(texts.train), pieces, c.model.context),
+                 documents_of(whole_texts(texts.valid), pieces, c.model.context), ""};
   check(out.train->sentences() > 0, "--text: there is no text in it");
   if (c.pairs) {
     check_pairs("--text", *out.train);

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tern/apps/lm/config.h"
+#include "tern/apps/lm/corpus_texts.h"
 #include "tern/data/text/bert_loader.h"
 #include "tern/data/text/byte_bpe.h"
 #include "tern/data/text/window_loader.h"
@@ -18,36 +20,40 @@ namespace tern::apps::lm {
 /// The token that stands between texts and ends them.
 inline constexpr const char* kEndOfText = "<|endoftext|>";
 
-/// Whole files as text, before anything is learned from them.
-struct Texts {
-  std::vector<std::string> train, valid;
-  std::string description;  ///< "a.txt, b.txt.gz"
-};
-
-std::vector<std::string> read_files(const std::vector<std::string>& paths);
-/// Reads the files of the configuration, or generates stories. Without files for validation holds
-/// out the last share (hold_out) of each text; cuts after the end of a line where one is near.
-Texts read_texts(const TrainConfig& config);
-
-/// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts.
+/// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts
+/// (texts_to_learn_from).
 data::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
 
-/// Texts as ids, <|endoftext|> in front of each where the tokenizer has it.
+/// Texts as ids, one behind the other, <|endoftext|> in front of each where the tokenizer has it.
 struct EncodedTexts {
-  std::vector<std::vector<int64_t>> ids;
-  int64_t bytes = 0;   ///< of what is to be predicted: all but the first token of each
-  int64_t tokens = 0;  ///< to be predicted
+  data::TokenStream ids;
+  std::vector<int64_t> ends;  ///< of the texts in `ids`; no text is empty
+  int64_t bytes = 0;          ///< of what is to be predicted: all but the first token of each
+  int64_t tokens = 0;         ///< to be predicted
 };
 EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer);
 
+/// Calls visit(line) for each line of the texts, without its end. Of a longer line only the first
+/// 64 KiB.
+void for_each_line(const EncodedTexts& texts, const data::ByteBpe& tokenizer,
+                   const std::function<void(const std::string&)>& visit);
+
+/// Its ids are in a file, so that it takes no memory that grows with the texts.
 struct Corpus {
   data::ByteBpe tokenizer;
-  std::shared_ptr<const std::vector<int64_t>> train;  ///< all texts, one behind the other
-  double bytes_per_token = 1;                         ///< of training
-  EncodedTexts valid;
-  std::string checksum;  ///< of all ids, so that a run resumes with the same data
+  EncodedTexts train, valid;
+  double bytes_per_token = 1;   ///< of training
+  std::string checksum;         ///< of all ids, so that a run resumes with the same data
+  data::TokenStream file = {};  ///< all ids, with notes on the texts: to be kept
 };
-Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer);
+/// Writes the ids to a file without a name near `folder`. Reads the texts in pieces; the ids are
+/// those of whole texts.
+Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer,
+                     const std::string& folder = ".");
+/// The corpus whose file a run keeps at `path`; nothing if it is not there. IoError: the file is
+/// damaged or of another tokenizer, or the texts have changed since.
+std::optional<Corpus> open_corpus(const TrainConfig& config, const std::string& path,
+                                  const data::ByteBpe& tokenizer);
 /// Training batches, with the configuration's sizes and seed.
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 

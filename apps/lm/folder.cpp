@@ -62,6 +62,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
   const data::ByteBpe& tokenizer = corpus.tokenizer;
   std::filesystem::remove(files.config());
   tokenizer.save(files.vocabulary(), files.merges());
+  corpus.file.keep(files.tokens());
   if (const auto foreign = sizes_to_transformers(config.model, tokenizer.id(kEndOfText)))
     write_file_atomically(files.foreign_config(), *foreign);
 }

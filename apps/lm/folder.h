@@ -1,7 +1,9 @@
 // A language model as a folder: model.safetensors, tokenizer (vocab.json and merges.txt; a BERT's
 // vocab.txt and tokenizer_config.json) and config.json as transformers has them, so that the folder
-// is one of its own, and lm.json, what lm itself knows. Folders of transformers' GPT2LMHeadModel,
-// LlamaForCausalLM, BertForPreTraining and BertForMaskedLM are read too.
+// is one of its own, and lm.json, what lm itself knows. tokens.bin has the ids of the text, which a
+// resumed run reads instead of the text; if it is removed, it is made anew. (A BERT has none.)
+// Folders of transformers' GPT2LMHeadModel, LlamaForCausalLM, BertForPreTraining and
+// BertForMaskedLM are read too.
 #pragma once
 
 #include <string>
@@ -21,13 +23,14 @@ struct ModelFiles {
   std::string merges() const { return folder + "/merges.txt"; }
   std::string pieces() const { return folder + "/vocab.txt"; }
   std::string tokenizer_config() const { return folder + "/tokenizer_config.json"; }
+  std::string tokens() const { return folder + "/tokens.bin"; }
 };
 
 /// The sizes of a BERT as the model has them; `pad` is the id of [PAD].
 models::BertOptions bert_sizes(const TrainConfig& config, int64_t pad);
 
-/// Writes the tokenizer, and config.json where transformers has the family. Removes lm.json, which
-/// is written last: a run that has it has everything.
+/// Writes the tokenizer, the ids of the text, and config.json where transformers has the family.
+/// Removes lm.json, which is written last: a run that has it has everything.
 void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus);
 void save_description(const ModelFiles& files, const TrainConfig& config, const BertCorpus& corpus);
 

@@ -26,18 +26,36 @@ std::string beginning(const std::string& line) {
 }
 
 /// Beginnings of lines, from all over the text for validation, or of training.
-std::vector<std::string> prompts(const Texts& texts) {
-  std::vector<std::string> all, out;
-  for (const std::string& line : lines_of(texts.valid.empty() ? texts.train : texts.valid))
-    if (std::string words = beginning(line); !words.empty()) all.push_back(std::move(words));
-  for (size_t i = 0; i < std::min(kSamples, all.size()); ++i)
-    out.push_back(all[i * all.size() / kSamples]);
+std::vector<std::string> prompts(const Corpus& corpus) {
+  const EncodedTexts& texts = corpus.valid.ends.empty() ? corpus.train : corpus.valid;
+  auto for_each_beginning = [&](auto visit) {
+    for_each_line(texts, corpus.tokenizer, [&](const std::string& line) {
+      if (const std::string words = beginning(line); !words.empty()) visit(words);
+    });
+  };
+  size_t all = 0, at = 0;  // first counted: a large text is not kept
+  for_each_beginning([&](const std::string&) { ++all; });
+  std::vector<std::string> out;
+  for_each_beginning([&](const std::string& words) {
+    while (out.size() < std::min(kSamples, all) && at == out.size() * all / kSamples)
+      out.push_back(words);
+    ++at;
+  });
   return out;
 }
 
-std::vector<SampleText> samples(const LoadedModel& m, const Texts& texts, uint64_t seed) {
+/// What the run in a folder trains on. Where its file is missing it is made again.
+Corpus resumed_corpus(const TrainConfig& c, const ModelFiles& files) {
+  const data::ByteBpe tokenizer = load_tokenizer(files);
+  if (std::optional<Corpus> kept = open_corpus(c, files.tokens(), tokenizer)) return *kept;
+  Corpus corpus = encode_corpus(read_texts(c), tokenizer, files.folder);
+  corpus.file.keep(files.tokens());
+  return corpus;
+}
+
+std::vector<SampleText> samples(const LoadedModel& m, const Corpus& corpus, uint64_t seed) {
   std::vector<SampleText> out;
-  for (const std::string& prompt : prompts(texts)) {
+  for (const std::string& prompt : prompts(corpus)) {
     const GenerateOptions options{
         .max_tokens = kSampleTokens, .temperature = 0.7, .stop = {"\n"}, .seed = seed++};
     out.push_back({prompt, generate(m.model, m.tokenizer, prompt, options).text});
@@ -47,21 +65,25 @@ std::vector<SampleText> samples(const LoadedModel& m, const Texts& texts, uint64
 
 }  // namespace
 
-bool GptKind::encode(TrainConfig& c, const Texts& texts, const std::string& resumed,
+bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus) {
   ModelConfig& m = c.model;
-  const data::ByteBpe tokenizer =
-      resumed.empty() ? make_tokenizer(c, texts) : load_tokenizer({resumed});
-  if (!c.from.empty() && resumed.empty()) {
-    const double dropout = m.dropout;
-    m = load_sizes({c.from});
-    m.dropout = dropout;
-  } else if (resumed.empty()) {
-    m.vocab = tokenizer.size();
-    if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);
+  if (resumed.empty()) {
+    const Texts texts = read_texts(c);
+    const data::ByteBpe tokenizer = make_tokenizer(c, texts);
+    if (!c.from.empty()) {
+      const double dropout = m.dropout;
+      m = load_sizes({c.from});
+      m.dropout = dropout;
+    } else {
+      m.vocab = tokenizer.size();
+      if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);
+    }
+    corpus = encode_corpus(texts, tokenizer, scratch);
+  } else {
+    corpus = resumed_corpus(c, {resumed});
   }
-  corpus = encode_corpus(texts, tokenizer);
-  const int64_t tokens = std::ssize(*corpus.train);
+  const int64_t tokens = corpus.train.ids.size();
   check(tokens > m.context,
         "--text has {} tokens for training, too few for a window of {} (--context) and one more; "
         "give more text{}",
@@ -109,9 +131,10 @@ std::string GptKind::losses(const train::EpochRecord& e) {
 void GptKind::add_pictures(const LmTraining& t, train::EventWriter& events, int64_t step) {
   constexpr int64_t kMostShown = 40;
   const EncodedTexts& valid = t.corpus.valid;
-  const std::vector<int64_t>& text = valid.ids.empty() ? *t.corpus.train : valid.ids[0];
-  const int64_t n = std::min({kMostShown, t.config.model.context, std::ssize(text)});
-  const Tensor tokens = tensor(std::vector<int64_t>(text.begin(), text.begin() + n), {1, n});
+  const data::TokenStream text =
+      valid.ends.empty() ? t.corpus.train.ids : valid.ids.part(0, valid.ends[0]);
+  const int64_t n = std::min({kMostShown, t.config.model.context, text.size()});
+  const Tensor tokens = tensor(text.read(0, n), {1, n});
   const std::vector<std::string> names(static_cast<size_t>(n));
   add_attention(events, self_attention("", t.model.attention(tokens), names), step);
   add_heatmaps(events, t.model.heatmaps(tokens), step);
@@ -119,16 +142,16 @@ void GptKind::add_pictures(const LmTraining& t, train::EventWriter& events, int6
 
 std::string GptKind::data_text(const Corpus& corpus) {
   return fmt::format("{} training and {} validation tokens of {} ({:.2f} bytes each)",
-                     train::grouped(std::ssize(*corpus.train)), train::grouped(corpus.valid.tokens),
+                     train::grouped(corpus.train.ids.size()), train::grouped(corpus.valid.tokens),
                      train::grouped(corpus.tokenizer.size()), corpus.bytes_per_token);
 }
 
-Ending GptKind::ending(const TrainConfig& c, const Texts& texts, const Corpus& corpus,
-                       const train::Loop& loop, const RunSummary& run) {
+Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const train::Loop& loop,
+                       const RunSummary& run) {
   const std::string& folder = loop.folder().path;
   LoadedModel m = load_folder(folder);
   m.model.pack_if_possible(/*keep=*/true);
-  LmReport report{.run = run, .samples = samples(m, texts, c.seed)};
+  LmReport report{.run = run, .samples = samples(m, corpus, c.seed)};
   if (!report.samples.empty()) {
     const std::string text = report.samples[0].prompt + report.samples[0].text;
     report.attention = explain(m.model, m.tokenizer, text);

@@ -21,9 +21,10 @@ struct GptKind {
   using Corpus = lm::Corpus;
   using Batch = data::WindowBatch;
 
-  /// Makes of the texts what is trained on, with the tokenizer of the folder `resumed`; for a new
-  /// run, where that is empty, makes tokenizer and sizes too. Whether something is held out.
-  static bool encode(TrainConfig& config, const Texts& texts, const std::string& resumed,
+  /// Opens what the folder `resumed` trains on, or makes it with that folder's tokenizer. For a new
+  /// run, where that is empty, makes tokenizer, sizes and, near the folder `scratch`, the corpus.
+  /// Whether something is held out.
+  static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
   static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }
   static void load(const std::string& path, const Model& model) { model.load(path); }
@@ -40,8 +41,8 @@ struct GptKind {
   /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
-  static Ending ending(const TrainConfig& config, const Texts& texts, const Corpus& corpus,
-                       const train::Loop& loop, const RunSummary& run);
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+                       const RunSummary& run);
 };
 
 }  // namespace tern::apps::lm

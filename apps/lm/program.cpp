@@ -208,7 +208,10 @@ int train_lm(const LmFlags& f) {
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;
   }
-  auto run = [&](LmProgram&& program) { return train(program, f.train); };
+  auto run = [&](LmProgram&& program) {
+    program.scratch = f.train.out;
+    return train(program, f.train);
+  };
   return c.model.model == kBert ? run(BertProgram(c)) : run(GptProgram(c));
 }
 

@@ -17,32 +17,50 @@ constexpr int64_t kNotCounted = -100;
 
 /// Tokens [start, start + size) of a text predict those behind them; the last `counted` count.
 struct Window {
-  const std::vector<int64_t>* text;
   int64_t start, size, counted;
 };
 
-std::vector<Window> windows_of(const EncodedTexts& texts, int64_t window, int64_t stride) {
-  std::vector<Window> out;
-  for (const std::vector<int64_t>& text : texts.ids) {
-    const int64_t wanted = std::ssize(text) - 1;
-    for (int64_t done = 0; done < wanted;) {
-      const int64_t end = std::min(wanted, done == 0 ? window : done + stride);
-      const int64_t start = std::max<int64_t>(0, end - window);
-      out.push_back({&text, start, end - start, end - done});
-      done = end;
+/// The windows of texts, by their number.
+class Windows {
+ public:
+  Windows(const EncodedTexts& texts, int64_t window, int64_t stride)
+      : texts_(texts), window_(window), stride_(stride) {
+    int64_t begin = 0, windows = 0;
+    for (int64_t end : texts.ends) {
+      const int64_t beyond = std::max<int64_t>(0, end - begin - 1 - window);
+      if (end - begin > 1) windows += 1 + (beyond + stride - 1) / stride;
+      ends_.push_back(windows);
+      begin = end;
     }
   }
-  return out;
-}
 
-double nats_of(const LanguageModel& model, std::span<const Window> windows) {
+  int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  Window operator[](int64_t i) const {
+    const auto text = std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin();
+    const int64_t begin = text > 0 ? texts_.ends[text - 1] : 0;
+    const int64_t wanted = texts_.ends[text] - begin - 1,
+                  number = i - (text > 0 ? ends_[text - 1] : 0);
+    const int64_t end = std::min(wanted, window_ + number * stride_);
+    const int64_t done = number > 0 ? window_ + (number - 1) * stride_ : 0;
+    const int64_t start = std::max<int64_t>(0, end - window_);
+    return {begin + start, end - start, end - done};
+  }
+
+ private:
+  const EncodedTexts& texts_;
+  int64_t window_, stride_;
+  std::vector<int64_t> ends_;  // of each text's windows
+};
+
+double nats_of(const LanguageModel& model, const data::TokenStream& ids,
+               std::span<const Window> windows) {
   const int64_t size = windows[0].size;
   std::vector<int64_t> tokens, targets;
   for (const Window& w : windows) {
-    const auto from = w.text->begin() + w.start;
-    tokens.insert(tokens.end(), from, from + size);
+    const std::vector<int64_t> read = ids.read(w.start, size + 1);
+    tokens.insert(tokens.end(), read.begin(), read.end() - 1);
     targets.insert(targets.end(), static_cast<size_t>(size - w.counted), kNotCounted);
-    targets.insert(targets.end(), from + 1 + size - w.counted, from + 1 + size);
+    targets.insert(targets.end(), read.end() - w.counted, read.end());
   }
   const Tensor logits = model(tensor(tokens, {std::ssize(windows), size}));
   return cross_entropy(flatten(logits, 0, 1), tensor(targets, {std::ssize(targets)}),
@@ -57,15 +75,16 @@ void add(const Tensor& logits, const Tensor& target, dist::Numbers& to) {
   to.push_back(sum(eq(argmax(logits, -1), target)).item());
 }
 
-/// Neighbouring windows of one size, which are scored together, at most `batch` of them.
-std::vector<std::span<const Window>> lots_of(std::span<const Window> windows, int64_t batch) {
-  std::vector<std::span<const Window>> lots;
-  for (size_t i = 0; i < windows.size(); i += lots.back().size()) {
-    size_t end = i;
-    while (end < windows.size() && end - i < static_cast<size_t>(batch) &&
-           windows[end].size == windows[i].size)
-      ++end;
-    lots.push_back(windows.subspan(i, end - i));
+/// Neighbouring windows of one size, which are scored together.
+struct Lot {
+  int64_t first, end;
+};
+std::vector<Lot> lots_of(const Windows& windows, int64_t batch) {
+  std::vector<Lot> lots;
+  for (int64_t i = 0; i < windows.size();) {
+    const int64_t first = i, size = windows[first].size;
+    while (i < windows.size() && i - first < batch && windows[i].size == size) ++i;
+    lots.push_back({first, i});
   }
   return lots;
 }
@@ -82,20 +101,22 @@ std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts&
         model.config().context);
   check(stride >= 1 && stride <= window, "a stride of {} tokens; 1 to {}", stride, window);
   check(o.batch >= 1, "batches of {} windows", o.batch);
-  const std::vector<Window> windows = windows_of(texts, window, stride);
-  const std::vector<std::span<const Window>> lots = lots_of(windows, o.batch);
+  const Windows windows(texts, window, stride);
+  const std::vector<Lot> lots = lots_of(windows, o.batch);
   int64_t done = 0;
-  const auto nats = dist::share_numbers(
-      world, "the validation", std::ssize(lots), [&](int64_t i) -> std::optional<dist::Numbers> {
-        const std::span<const Window> lot = lots[static_cast<size_t>(i)];
-        const double sum = nats_of(model, lot);
-        for (const Window& w : lot) done += w.counted * (world ? world->size() : 1);
-        if (progress && !progress(done)) return std::nullopt;
-        return dist::Numbers{sum};
-      });
+  const auto nats = dist::share_numbers(world, "the validation", std::ssize(lots),
+                                        [&](int64_t i) -> std::optional<dist::Numbers> {
+                                          std::vector<Window> lot;
+                                          for (int64_t w = lots[i].first; w < lots[i].end; ++w)
+                                            lot.push_back(windows[w]);
+                                          const double sum = nats_of(model, texts.ids, lot);
+                                          for (const Window& w : lot)
+                                            done += w.counted * (world ? world->size() : 1);
+                                          if (progress && !progress(done)) return std::nullopt;
+                                          return dist::Numbers{sum};
+                                        });
   if (!nats) return std::nullopt;
-  Score score{.bytes = texts.bytes};
-  for (const Window& w : windows) score.tokens += w.counted;
+  Score score{.tokens = texts.tokens, .bytes = texts.bytes};
   for (const dist::Numbers& n : *nats) score.nats += n[0];
   return score;
 }

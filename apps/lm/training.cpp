@@ -59,7 +59,7 @@ bool LmProgram::finish() {
   const std::string weights = loop().folder().weights();
   const train::EpochRecord& best = loop().best_epoch();
   const Ending end = ending(summary_of(
-      fmt::format("{} on {}", config.model.model, texts.description), facts, record, loop()));
+      fmt::format("{} on {}", config.model.model, text_names(config)), facts, record, loop()));
   const std::string path = save_page(loop(), end.page);
   for (const std::string& sample : end.samples) train::say("\n" + sample);
   train::say("");

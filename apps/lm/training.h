@@ -62,7 +62,7 @@ class LmProgram : public TrainingProgram {
   bool finish() override;
 
   TrainConfig config;
-  Texts texts;
+  std::string scratch = ".";  ///< the folder of a new run, or one above: for what has no name yet
 
  protected:
   virtual const train::Loop& loop() const = 0;
@@ -130,16 +130,15 @@ class KindProgram final : public LmProgram {
   using LmProgram::LmProgram;
 
   void load(const train::RunFolder* resumed) override {
-    if (is_demo(config))
+    if (is_demo(config) && !resumed)
       train::say("generated stories, since there is no --text: the program makes them up now");
-    texts = read_texts(config);
-    const bool held_out = K::encode(config, texts, resumed ? resumed->path : "", corpus);
+    const bool held_out = K::encode(config, resumed ? resumed->path : "", scratch, corpus);
     check_held_out(config, held_out, "--hold-out or --valid");
   }
   Facts describe() const override {
     ShapeOnlyScope nothing;
     return {{"model", K::describe(K::draw(config, corpus))},
-            {"data", fmt::format("{}: {}", texts.description, K::data_text(corpus))}};
+            {"data", fmt::format("{}: {}", text_names(config), K::data_text(corpus))}};
   }
   std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
@@ -165,7 +164,7 @@ class KindProgram final : public LmProgram {
  private:
   const train::Loop& loop() const override { return training->loop; }
   Ending ending(const RunSummary& run) const override {
-    return K::ending(config, texts, corpus, loop(), run);
+    return K::ending(config, corpus, loop(), run);
   }
 };
 

@@ -30,11 +30,9 @@ TrainConfig config(const std::string& model) {
 }
 
 Texts some_texts(const std::string& model) {
-  Texts texts{{""}, {}, "stories"};
   TrainConfig demo;
   demo.model.model = model;
-  texts.train[0] = read_texts(demo).train[0].substr(0, 40'000);
-  return texts;
+  return {{read_texts(demo).train[0].whole().substr(0, 40'000)}, {}};
 }
 
 template <class Training>

@@ -1,0 +1,270 @@
+// Texts as ids in a file: written once, opened when the run resumes.
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "tern/apps/lm/corpus.h"
+#include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
+#include "tern/data/text/unicode.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::lm {
+namespace {
+
+using nlohmann::json;
+using Sink = std::function<void(std::span<const int64_t>)>;
+
+constexpr int64_t kLongestWord = 4 << 20;  // bytes
+
+/// Encodes texts that come in pieces. `ids` of the result is empty: sink() gets them.
+class PieceEncoder {
+ public:
+  PieceEncoder(const data::ByteBpe& tokenizer, Sink sink)
+      : tokenizer_(tokenizer), sink_(std::move(sink)), end_(tokenizer.id(kEndOfText)) {}
+
+  void add(std::string_view piece) {
+    encoded_.bytes += std::ssize(piece);
+    if (rest_.empty()) {
+      rest_ = piece.substr(tokenizer_.encode_beginning(piece, ids_));
+    } else {
+      rest_ += piece;
+      rest_.erase(0, tokenizer_.encode_beginning(rest_, ids_));
+    }
+    pass_on();
+  }
+  /// Bytes whose ids wait for more text.
+  int64_t waiting() const { return std::ssize(rest_); }
+  void end_text() {
+    ids_ = tokenizer_.encode(rest_);
+    rest_.clear();
+    pass_on();
+    if (std::exchange(begun_, false)) encoded_.ends.push_back(size_);
+  }
+  const EncodedTexts& encoded() const { return encoded_; }
+
+ private:
+  void pass_on() {
+    if (ids_.empty()) return;
+    if (!std::exchange(begun_, true)) begin_text();
+    encoded_.tokens += std::ssize(ids_);
+    size_ += std::ssize(ids_);
+    sink_(ids_);
+    ids_.clear();
+  }
+  /// <|endoftext|> stands in front; without it the first token cannot be predicted.
+  void begin_text() {
+    if (end_) {
+      ++size_;
+      return sink_(std::span(&*end_, 1));
+    }
+    encoded_.bytes -= std::ssize(tokenizer_.decode(std::span(ids_).first(1)));
+    --encoded_.tokens;
+  }
+
+  const data::ByteBpe& tokenizer_;
+  Sink sink_;
+  std::optional<int64_t> end_;
+  std::string rest_;  // of the text, whose ids are not certain yet
+  std::vector<int64_t> ids_;
+  bool begun_ = false;
+  int64_t size_ = 0;
+  EncodedTexts encoded_;
+};
+
+EncodedTexts encode_parts(const std::vector<TextPart>& parts, const data::ByteBpe& tokenizer,
+                          const Sink& sink, const std::function<void(int64_t)>& progress) {
+  PieceEncoder encoder(tokenizer, sink);
+  for (const TextPart& part : parts) {
+    part.read([&](std::string_view piece) {
+      encoder.add(piece);
+      check_io(encoder.waiting() <= kLongestWord, "{}: a word of more than {} bytes; is this text?",
+               part.name(), kLongestWord);
+      progress(std::ssize(piece));
+    });
+    encoder.end_text();
+  }
+  return encoder.encoded();
+}
+
+/// Tells tokenizers apart.
+int64_t crc_of(const data::ByteBpe& tokenizer) {
+  uLong crc = 0;
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    const std::string token = tokenizer.has(id) ? tokenizer.decode(std::span(&id, 1)) : "";
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(token.c_str()), token.size() + 1);
+  }
+  return static_cast<int64_t>(crc);
+}
+
+void set_bytes_per_token(Corpus& corpus) {
+  corpus.bytes_per_token = static_cast<double>(corpus.train.bytes) /
+                           static_cast<double>(std::max<int64_t>(corpus.train.tokens, 1));
+}
+
+json notes_of(const EncodedTexts& texts) {
+  return {{"ends", texts.ends}, {"bytes", texts.bytes}, {"tokens", texts.tokens}};
+}
+
+std::string notes_of(const Corpus& corpus, const Texts& texts) {
+  json files = json::array();
+  for (const TextFile& f : texts.files)
+    files.push_back({{"path", data::replace_invalid_utf8(f.path)},
+                     {"bytes", f.bytes},
+                     {"train", f.train},
+                     {"crc", f.crc},
+                     {"on_disk", f.on_disk},
+                     {"modified", f.modified}});
+  const json notes = {{"tokenizer", crc_of(corpus.tokenizer)},
+                      {"checksum", corpus.checksum},
+                      {"train", notes_of(corpus.train)},
+                      {"valid", notes_of(corpus.valid)},
+                      {"files", files}};
+  return notes.dump();
+}
+
+EncodedTexts encoded_by(const json& notes) {
+  EncodedTexts texts;
+  texts.ends = whole_numbers(notes.at("ends"));
+  texts.bytes = whole_number(notes.at("bytes"));
+  texts.tokens = whole_number(notes.at("tokens"));
+  int64_t before = 0;
+  for (int64_t end : texts.ends) {
+    check(end > before, "a text ends at {} and the next at {}", before, end);
+    before = end;
+  }
+  check(texts.bytes >= 0 && texts.tokens >= 0 && texts.tokens <= before, "{} tokens in {} ids",
+        texts.tokens, before);
+  return texts;
+}
+
+std::vector<TextFile> files_by(const json& notes) {
+  std::vector<TextFile> files;
+  for (const json& f : notes.at("files"))
+    files.push_back({.path = f.at("path").get<std::string>(),
+                     .bytes = whole_number(f.at("bytes")),
+                     .train = whole_number(f.at("train")),
+                     .crc = static_cast<uint32_t>(whole_number(f.at("crc"))),
+                     .on_disk = whole_number(f.at("on_disk")),
+                     .modified = whole_number(f.at("modified"))});
+  return files;
+}
+
+/// Both kinds of texts as parts of the file.
+void set_streams(Corpus& corpus) {
+  const int64_t size = corpus.train.ends.empty() ? 0 : corpus.train.ends.back();
+  const int64_t valid = corpus.valid.ends.empty() ? 0 : corpus.valid.ends.back();
+  check(size <= corpus.file.size() && valid == corpus.file.size() - size,
+        "{} ids, but texts of {} and {}", corpus.file.size(), size, valid);
+  corpus.train.ids = corpus.file.part(0, size);
+  corpus.valid.ids = corpus.file.part(size, corpus.file.size());
+  set_bytes_per_token(corpus);
+}
+
+}  // namespace
+
+EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer) {
+  std::vector<int64_t> ids;
+  PieceEncoder encoder(tokenizer, [&](std::span<const int64_t> more) {
+    ids.insert(ids.end(), more.begin(), more.end());
+  });
+  for (const std::string& text : texts) {
+    encoder.add(text);
+    encoder.end_text();
+  }
+  EncodedTexts encoded = encoder.encoded();
+  encoded.ids = data::TokenStream(std::move(ids));
+  return encoded;
+}
+
+void for_each_line(const EncodedTexts& texts, const data::ByteBpe& tokenizer,
+                   const std::function<void(const std::string&)>& visit) {
+  constexpr size_t kShown = 64 << 10;
+  constexpr int64_t kAtOnce = 1 << 16;
+  const bool marked = tokenizer.id(kEndOfText).has_value();
+  std::string line;
+  auto end_line = [&] {
+    if (line.ends_with('\r')) line.pop_back();
+    visit(line);
+    line.clear();
+  };
+  int64_t at = 0;
+  for (int64_t end : texts.ends) {
+    for (at += marked; at < end;) {
+      const std::vector<int64_t> ids = texts.ids.read(at, std::min(kAtOnce, end - at));
+      at += std::ssize(ids);
+      for (char c : tokenizer.decode(ids))
+        if (c == '\n')
+          end_line();
+        else if (line.size() < kShown)
+          line += c;
+    }
+    if (!line.empty()) end_line();
+  }
+}
+
+Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer,
+                     const std::string& folder) {
+  int64_t all = 0, done = 0;
+  for (const std::vector<TextPart>* parts : {&texts.train, &texts.valid})
+    for (const TextPart& part : *parts) all += part.size();
+  constexpr int64_t kUnit = 1'000'000;
+  train::Progress bar("tokenizing", "MB", all / kUnit);
+  data::TokenWriter writer(folder, tokenizer.size());
+  uLong crc = 0;
+  auto encode = [&](const std::vector<TextPart>& parts) {
+    return encode_parts(
+        parts, tokenizer,
+        [&](std::span<const int64_t> ids) {
+          writer.add(ids);
+          crc = crc32_z(crc, reinterpret_cast<const Bytef*>(ids.data()), ids.size_bytes());
+        },
+        [&](int64_t bytes) { bar.update((done += bytes) / kUnit); });
+  };
+  Corpus corpus;
+  corpus.tokenizer = tokenizer;
+  corpus.train = encode(texts.train);
+  corpus.valid = encode(texts.valid);
+  corpus.checksum = fmt::format("{} + {} tokens, {:08x}",
+                                corpus.train.ends.empty() ? 0 : corpus.train.ends.back(),
+                                corpus.valid.tokens, crc);
+  corpus.file = writer.finish(notes_of(corpus, texts));
+  set_streams(corpus);
+  return corpus;
+}
+
+std::optional<Corpus> open_corpus(const TrainConfig& c, const std::string& path,
+                                  const data::ByteBpe& tokenizer) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  Corpus corpus;
+  corpus.tokenizer = tokenizer;
+  std::vector<TextFile> files;
+  int64_t learned = 0;
+  try {
+    corpus.file = data::TokenStream::open(path);
+    const json notes = parse_json(corpus.file.notes());
+    corpus.train = encoded_by(notes.at("train"));
+    corpus.valid = encoded_by(notes.at("valid"));
+    corpus.checksum = notes.at("checksum").get<std::string>();
+    files = files_by(notes);
+    learned = whole_number(notes.at("tokenizer"));
+    set_streams(corpus);
+  } catch (const IoError& e) {
+    fail_io(fmt::format("{}; remove it, and it is made anew", e.what()));
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: {}; remove it, and it is made anew", path, e.what()));
+  } catch (const json::exception& e) {
+    fail_io(fmt::format("{}: {}; remove it, and it is made anew", path, e.what()));
+  }
+  check_io(learned == crc_of(tokenizer) && corpus.file.vocabulary() == tokenizer.size(),
+           "{}: is of another tokenizer than vocab.json; remove it, and it is made anew", path);
+  check_unchanged(c, files);
+  return corpus;
+}
+
+}  // namespace tern::apps::lm
