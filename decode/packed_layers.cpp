@@ -71,9 +71,8 @@ template <int kVectors>
   } else {
     for (int64_t t = 0; t < p.count; ++t) {
       const float* key = p.keys[t] + p.key;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < p.dim; ++i) sum += p.q[i] * key[i];
+      const float sum =
+          kernels::lane_sum<float>(p.dim, [q = p.q, key](int64_t i) { return q[i] * key[i]; });
       p.scores[t] = sum * p.scale;
     }
   }
@@ -84,13 +83,9 @@ template <int kVectors>
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   for (int64_t t = p.count; t < p.padded; ++t) p.scores[t] = kNever;
   const float max = kernels::max_of(p.scores, p.count);
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t t = 0; t < p.padded; ++t) {
-    const float e = vmath::exp(p.scores[t] - max);
-    p.scores[t] = e;
-    sum += e;
-  }
+  const float sum = kernels::lane_sum<float>(p.padded, [max, scores = p.scores](int64_t t) {
+    return scores[t] = vmath::exp(scores[t] - max);
+  });
   const float share = 1 / sum;
 #pragma omp simd
   for (int64_t t = 0; t < p.padded; ++t) p.scores[t] *= share;

@@ -1,4 +1,5 @@
-// Reductions over a contiguous row, for use inside simd(). g++ and clang vectorise them.
+// Reductions over a contiguous row, for use inside simd(). g++ and clang vectorise them. They give
+// the same bits at every vector level.
 // Inside of core only.
 #pragma once
 
@@ -7,13 +8,53 @@
 
 namespace tern::kernels {
 
+/// Sums of floating numbers have so many running values, at every vector level: term i is added to
+/// number i % 16. A reduction of the compiler's would have as many as the registers hold, and so
+/// other bits at each level.
+constexpr int kSumLanes = 16;
+
+template <class A>
+struct LaneSum {
+  A lane[kSumLanes] = {};
+  /// Adds halves upon halves.
+  [[gnu::always_inline]] inline A total() {
+    typedef A Eight __attribute__((vector_size(8 * sizeof(A))));
+    typedef A Four __attribute__((vector_size(4 * sizeof(A))));
+    asm("" : "+m"(lane));  // or clang would fill registers in the order of the sums below
+    Eight a, b;
+    __builtin_memcpy(&a, lane, sizeof a);
+    __builtin_memcpy(&b, lane + 8, sizeof b);
+    a += b;
+    const Four c =
+        __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+    return (c[0] + c[2]) + (c[1] + c[3]);
+  }
+};
+
+/// Calls f(i, i % 16) for i = 0, ..., n - 1, in vectors: f adds to lane[i % 16] of LaneSums, which
+/// it captures by reference. It must capture all else by value.
+template <class F>
+[[gnu::always_inline]] inline void each_lane(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + kSumLanes <= n; i += kSumLanes)
+#pragma omp simd
+    for (int l = 0; l < kSumLanes; ++l) f(i + l, l);
+  const int rest = static_cast<int>(n - i);
+  for (int l = 0; l < rest; ++l) f(i + l, l);
+}
+
+/// f(0) + ... + f(n-1), summed in A (float or double).
+template <class A, class F>
+[[gnu::always_inline]] inline A lane_sum(int64_t n, F f) {
+  LaneSum<A> s;
+  each_lane(n, [f, &s](int64_t i, int l) { s.lane[l] += static_cast<A>(f(i)); });
+  return s.total();
+}
+
 /// x[0] + ... + x[n-1], summed in A (float or double).
 template <class A, class T>
 [[gnu::always_inline]] inline A sum_of(const T* x, int64_t n) {
-  A s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t i = 0; i < n; ++i) s += static_cast<A>(x[i]);
-  return s;
+  return lane_sum<A>(n, [x](int64_t i) { return x[i]; });
 }
 
 /// f(0) + ... + f(n-1) for f returning T. Sums blocks in T and their sums in double: about as fast
@@ -24,10 +65,8 @@ template <class T, class F>
   double total = 0;
   for (int64_t first = 0; first < n; first += kBlock) {
     const int64_t last = first + kBlock < n ? first + kBlock : n;
-    T s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = first; i < last; ++i) s += f(i);
-    total += static_cast<double>(s);
+    total += static_cast<double>(
+        lane_sum<T>(last - first, [f, first](int64_t i) { return f(first + i); }));
   }
   return total;
 }

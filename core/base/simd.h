@@ -15,8 +15,8 @@
 //     into a variable captured by reference, or a reduction over pointers captured by reference.
 //  2. Call only [[gnu::always_inline]] inline functions (those of vmath.h are) or small lambdas.
 //     g++ inlines the rest by `flatten`, clang only its first level.
-//  3. Sums: a local accumulator with `#pragma omp simd reduction(+ : s)`. Without it a float sum
-//     stays scalar, since the compiler may not reorder it.
+//  3. Sums: lane_sum, each_lane of base/reduce.h. A plain float sum stays scalar, since the
+//     compiler may not reorder it; `#pragma omp simd reduction(+ : s)` has other bits per level.
 //  4. Largest and smallest: max_of, min_of of base/reduce.h. Without fast-math clang cannot
 //     vectorise reduction(max : m) on floats, and warns.
 //  5. No parallel_for, allocation or exception inside: put simd() inside the body of parallel_for,

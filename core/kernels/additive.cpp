@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
@@ -37,10 +38,7 @@ void additive_scores(const AdditiveSize& size, const T* q, const T* k, const T* 
       simd([=] {
         for (int64_t j = 0; j < keys; ++j) {
           const T* row = key + j * n;
-          T sum = 0;
-#pragma omp simd reduction(+ : sum)
-          for (int64_t h = 0; h < n; ++h) sum += w[h] * vmath::tanh(query[h] + row[h]);
-          to[j] = sum;
+          to[j] = lane_sum<T>(n, [=](int64_t h) { return w[h] * vmath::tanh(query[h] + row[h]); });
         }
       });
     }

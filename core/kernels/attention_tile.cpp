@@ -5,6 +5,7 @@
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/kernels/product.h"
@@ -45,20 +46,16 @@ template <class T>
   for (int64_t w = kLanes / 2; w > 0; w /= 2)
     for (int64_t l = 0; l < w; ++l) lane[l] = lane[l + w] > lane[l] ? lane[l + w] : lane[l];
   const T max = lane[0];  // skips NaN, but the sum is then NaN
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < padded; ++j) {
+  const T sum = lane_sum<T>(padded, [=](int64_t j) {
     const bool seen = x[j] != kNone<T>;
     const T e = vmath::exp(seen ? (x[j] - max) * scale : T(0));
-    x[j] = seen ? e : T(0);
-    sum += x[j];
-  }
+    return x[j] = seen ? e : T(0);
+  });
   const T r = sum == T(0) ? T(0) : T(1) / sum;
 #pragma omp simd
   for (int64_t j = 0; j < padded; ++j) x[j] *= r;
   for (int64_t j = padded; j < end; ++j) x[j] = 0;
-  const T log_sum = max * scale + vmath::log(sum);  // in a branch g++ would round it differently
-  return {by_log_sum ? log_sum : max, r};
+  return {by_log_sum ? max * scale + vmath::log(sum) : max, r};
 }
 
 /// The same softmax of the same scores, to the bit, without computing maximum and sum again.
@@ -78,17 +75,14 @@ template <class T>
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// The same softmax from its log-sum-exp, which is less precise the larger the scores are. Scaling
-/// is a separate loop: fused with the subtraction it would round differently than in the
-/// log-sum-exp.
+/// The same softmax from its log-sum-exp, which is less precise the larger the scores are.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_of_log_sum(T* x, int64_t n, int64_t end, T scale,
                                                           T log_sum) {
-  for (int64_t j = 0; j < n; ++j) x[j] *= scale;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const bool seen = x[j] != kNone<T>;
-    const T e = vmath::exp(seen ? x[j] - log_sum : T(0));
+    const T e = vmath::exp(seen ? x[j] * scale - log_sum : T(0));
     x[j] = seen ? e : T(0);
   }
   for (int64_t j = n; j < end; ++j) x[j] = 0;
@@ -126,9 +120,7 @@ T add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>&
 
 template <class T>
 [[gnu::always_inline]] inline void gradient_row(const T* p, T* d, int64_t n, int64_t end) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) sum += p[j] * d[j];
+  const T sum = lane_sum<T>(n, [p, d](int64_t j) { return p[j] * d[j]; });
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - sum);
   for (int64_t j = n; j < end; ++j) d[j] = 0;
@@ -137,9 +129,7 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void dropped_gradient_row(const T* m, T* p, T* d, int64_t n,
                                                         int64_t end) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) sum += p[j] * (m[j] * d[j]);
+  const T sum = lane_sum<T>(n, [m, p, d](int64_t j) { return p[j] * (m[j] * d[j]); });
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     d[j] = p[j] * (m[j] * d[j] - sum);

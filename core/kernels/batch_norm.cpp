@@ -32,13 +32,10 @@ void channel_statistics(const T* x, T* mean, T* var, int64_t batch, int64_t chan
       const double centre = sum / count;
       for (int64_t b = 0; b < batch; ++b) {
         const T* run = x + (b * channels + c) * size;
-        double s = 0;
-#pragma omp simd reduction(+ : s)
-        for (int64_t j = 0; j < size; ++j) {
-          double d = static_cast<double>(run[j]) - centre;
-          s += d * d;
-        }
-        squares += s;
+        squares += lane_sum<double>(size, [run, centre](int64_t j) {
+          const double d = static_cast<double>(run[j]) - centre;
+          return d * d;
+        });
       }
       mean[c] = static_cast<T>(centre);
       var[c] = static_cast<T>(squares / count);
@@ -72,14 +69,13 @@ void batch_norm_backward(const T* dy, const T* x, const T* weight, const T* mean
       double sum = 0, sum_x = 0;
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t at = (b * channels + c) * size;
-        double s = 0, t = 0;
-#pragma omp simd reduction(+ : s, t)
-        for (int64_t j = at; j < at + size; ++j) {
-          s += static_cast<double>(dy[j]);
-          t += static_cast<double>(dy[j] * ((x[j] - m) * r));
-        }
-        sum += s;
-        sum_x += t;
+        LaneSum<double> s, t;
+        each_lane(size, [=, &s, &t, d = dy + at, x = x + at](int64_t j, int l) {
+          s.lane[l] += static_cast<double>(d[j]);
+          t.lane[l] += static_cast<double>(d[j] * ((x[j] - m) * r));
+        });
+        sum += s.total();
+        sum_x += t.total();
       }
       dweight[c] = static_cast<T>(sum_x);
       dbias[c] = static_cast<T>(sum);

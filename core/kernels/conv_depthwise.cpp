@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_taps.h"
@@ -41,15 +42,11 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline T dot(const Tap& t, const T* x, int64_t sx, const T* y) {
-  T s = 0;
-  if (sx == 1) {
-#pragma omp simd reduction(+ : s)
-    for (int64_t j = t.begin; j < t.end; ++j) s += x[j] * y[j];
-  } else {
-#pragma omp simd reduction(+ : s)
-    for (int64_t j = t.begin; j < t.end; ++j) s += x[j * sx] * y[j];
-  }
-  return s;
+  const int64_t n = std::max<int64_t>(t.end - t.begin, 0);
+  x += t.begin * sx;
+  y += t.begin;
+  if (sx == 1) return lane_sum<T>(n, [x, y](int64_t j) { return x[j] * y[j]; });
+  return lane_sum<T>(n, [x, y, sx](int64_t j) { return x[j * sx] * y[j]; });
 }
 
 /// Computes one plane of the output.

@@ -21,35 +21,28 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline double uniform_loss(const T* x, const T* weight, int64_t n, T max,
                                                   double log_sum) {
-  double s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t c = 0; c < n; ++c)
-    s += static_cast<double>(weight[c]) * (log_sum - static_cast<double>(x[c] - max));
-  return s;
+  return lane_sum<double>(n, [=](int64_t c) {
+    return static_cast<double>(weight[c]) * (log_sum - static_cast<double>(x[c] - max));
+  });
 }
 
 // The same with q as weight. Classes with q = 0 do not count, whatever their logit is.
 template <class T>
 [[gnu::always_inline]] inline double soft_loss(const T* x, const T* t, const T* weight, int64_t n,
                                                T max, double log_sum, double keep, double uniform) {
-  double s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t c = 0; c < n; ++c) {
-    double q = static_cast<double>(weight[c]) * (keep * static_cast<double>(t[c]) + uniform);
-    double term = q * (log_sum - static_cast<double>(x[c] - max));
-    s += q == 0 ? 0 : term;
-  }
-  return s;
+  return lane_sum<double>(n, [=](int64_t c) {
+    const double q = static_cast<double>(weight[c]) * (keep * static_cast<double>(t[c]) + uniform);
+    const double term = q * (log_sum - static_cast<double>(x[c] - max));
+    return q == 0 ? 0 : term;
+  });
 }
 
 template <class T>
 [[gnu::always_inline]] inline double soft_sum(const T* t, const T* weight, int64_t n, double keep,
                                               double uniform) {
-  double s = 0;
-#pragma omp simd reduction(+ : s)
-  for (int64_t c = 0; c < n; ++c)
-    s += static_cast<double>(weight[c]) * (keep * static_cast<double>(t[c]) + uniform);
-  return s;
+  return lane_sum<double>(n, [=](int64_t c) {
+    return static_cast<double>(weight[c]) * (keep * static_cast<double>(t[c]) + uniform);
+  });
 }
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 
@@ -13,10 +14,7 @@ constexpr int64_t kGrain = 16384;  // differences per thread, at least
 // sum of term(difference) along d coordinates.
 template <class T, class Term>
 [[gnu::always_inline]] inline T total(const T* a, const T* b, int64_t d, Term term) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t k = 0; k < d; ++k) sum += term(a[k] - b[k]);
-  return sum;
+  return lane_sum<T>(d, [a, b, term](int64_t k) { return term(a[k] - b[k]); });
 }
 
 template <class T>

@@ -71,19 +71,18 @@ void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
 template <bool kCentred, bool kShares, class T>
 [[gnu::always_inline]] inline void backward_row(const T* dy, const T* x, const T* weight, T mean,
                                                 T rstd, T* dx, T* dw, T* db, int64_t n) {
-  double sum_d = 0, sum_dx = 0;
-#pragma omp simd reduction(+ : sum_d, sum_dx)
-  for (int64_t j = 0; j < n; ++j) {
+  LaneSum<double> sum_d, sum_dx;
+  each_lane(n, [=, &sum_d, &sum_dx](int64_t j, int l) {
     const T xhat = (x[j] - mean) * rstd, d = dy[j] * weight[j];
-    sum_d += static_cast<double>(d);
-    sum_dx += static_cast<double>(d * xhat);
+    sum_d.lane[l] += static_cast<double>(d);
+    sum_dx.lane[l] += static_cast<double>(d * xhat);
     if constexpr (kShares) {
       dw[j] += dy[j] * xhat;
       db[j] += dy[j];
     }
-  }
-  const T a = kCentred ? static_cast<T>(sum_d / static_cast<double>(n)) : T(0);
-  const T b = static_cast<T>(sum_dx / static_cast<double>(n));
+  });
+  const T a = kCentred ? static_cast<T>(sum_d.total() / static_cast<double>(n)) : T(0);
+  const T b = static_cast<T>(sum_dx.total() / static_cast<double>(n));
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const T xhat = (x[j] - mean) * rstd, d = dy[j] * weight[j];

@@ -31,17 +31,16 @@ void write_gradient(const NtmSize& s, const T* p, const T* w, const T* from, T* 
       const T erase = vmath::sigmoid(p[j]), add = vmath::tanh(p[m + j]);
       const T* x = from + j * n;
       T* dx = d + j * n;
-      T derase = 0, dadd = 0;
-#pragma omp simd reduction(+ : derase, dadd)
-      for (int64_t i = 0; i < n; ++i) {
+      LaneSum<T> derase, dadd;
+      each_lane(n, [=, &derase, &dadd](int64_t i, int l) {
         const T g = dx[i], gw = g * w[i];
-        dadd += gw;
-        derase -= gw * x[i];
+        dadd.lane[l] += gw;
+        derase.lane[l] -= gw * x[i];
         dw[i] += g * (add - x[i] * erase);
         dx[i] = g - gw * erase;
-      }
-      dp[j] = derase * erase * (T(1) - erase);
-      dp[m + j] = dadd * (T(1) - add * add);
+      });
+      dp[j] = derase.total() * erase * (T(1) - erase);
+      dp[m + j] = dadd.total() * (T(1) - add * add);
     }
   });
 }
@@ -51,14 +50,11 @@ template <class T>
 T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) {
   return simd([=, log = t.log, shifted = t.shifted] {
     const T mean = dot<T>(d, w, n);
-    T dgamma = 0;
-#pragma omp simd reduction(+ : dgamma)
-    for (int64_t i = 0; i < n; ++i) {
+    return lane_sum<T>(n, [=](int64_t i) {
       const T g = w[i] * (d[i] - mean);
-      dgamma += g * log[i];
       d[i] = gamma * (g / (shifted[i] + T(kSharpenEps)));
-    }
-    return dgamma;
+      return g * log[i];
+    });
   });
 }
 
@@ -86,14 +82,12 @@ void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T*
 template <class T>
 T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int64_t n) {
   return simd([=] {
-    T dgate = 0;
-#pragma omp simd reduction(+ : dgate)
-    for (int64_t i = 0; i < n; ++i) {
-      dgate += d[i] * (content[i] - old[i]);
+    return lane_sum<T>(n, [=](int64_t i) {
+      const T dgate = d[i] * (content[i] - old[i]);
       to_content[i] = gate * d[i];
       d[i] *= T(1) - gate;
-    }
-    return dgate;
+      return dgate;
+    });
   });
 }
 
@@ -105,23 +99,22 @@ void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* no
   simd([=, n = s.slots, m = s.width, content = t.content, cosine = t.cosine] {
     const T beta = vmath::softplus(p[m]), length = std::sqrt(dot<T>(p, p, m));
     const T mean = dot<T>(d, content, n);
-    T dbeta = 0, by_length = 0;
-#pragma omp simd reduction(+ : dbeta, by_length)
-    for (int64_t i = 0; i < n; ++i) {
+    LaneSum<T> dbeta, dlength;
+    each_lane(n, [=, &dbeta, &dlength](int64_t i, int l) {
       const T g = content[i] * (d[i] - mean);
       const T to_dot = beta * g / (norms[i] * length + T(kCosineEps));
-      dbeta += g * cosine[i];
-      by_length += to_dot * cosine[i] * norms[i];
+      dbeta.lane[l] += g * cosine[i];
+      dlength.lane[l] += to_dot * cosine[i] * norms[i];
       by_norm[i] += norms[i] > T(0) ? to_dot * cosine[i] * length / norms[i] : T(0);
       d[i] = to_dot;
-    }
-    by_length = length > T(0) ? by_length / length : T(0);
+    });
+    const T by_length = length > T(0) ? dlength.total() / length : T(0);
     multiply_rows<T>(memory, d, dp, m, n);
     for (int64_t j = 0; j < m; ++j) {
       dp[j] -= by_length * p[j];
       add_scaled<T>(p[j], d, dmemory + j * n, n);
     }
-    dp[m] = dbeta * vmath::sigmoid(p[m]);
+    dp[m] = dbeta.total() * vmath::sigmoid(p[m]);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
+#include "tern/core/kernels/matrix_vector.h"
 #include "tern/core/kernels/ntm.h"
 #include "tern/core/kernels/scratch.h"
 
@@ -50,33 +51,14 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline T dot(const T* x, const T* y, int64_t n) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += x[i] * y[i];
-  return sum;
+  return lane_sum<T>(n, [x, y](int64_t i) { return x[i] * y[i]; });
 }
 
-/// y[j] = rows[j] . x for rows (m, n), four at a time.
+/// y[j] = rows[j] . x for rows (m, n).
 template <class T>
 [[gnu::always_inline]] inline void multiply_rows(const T* rows, const T* x, T* y, int64_t m,
                                                  int64_t n) {
-  int64_t j = 0;
-  for (; j + 4 <= m; j += 4) {
-    const T *a = rows + j * n, *b = a + n, *c = b + n, *d = c + n;
-    T sa = 0, sb = 0, sc = 0, sd = 0;
-#pragma omp simd reduction(+ : sa, sb, sc, sd)
-    for (int64_t i = 0; i < n; ++i) {
-      sa += a[i] * x[i];
-      sb += b[i] * x[i];
-      sc += c[i] * x[i];
-      sd += d[i] * x[i];
-    }
-    y[j] = sa;
-    y[j + 1] = sb;
-    y[j + 2] = sc;
-    y[j + 3] = sd;
-  }
-  for (; j < m; ++j) y[j] = dot<T>(rows + j * n, x, n);
+  dot_rows(rows, n, x, m, n, [y](int64_t j, T sum) { y[j] = sum; });
 }
 
 /// y = softmax(a x) for a >= 0. Subtracts the largest x before the multiplication, so that no a is
@@ -84,13 +66,7 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void scaled_softmax(T a, const T* x, T* y, int64_t n) {
   const T top = max_of(x, n);
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    const T e = vmath::exp(a * (x[i] - top));
-    y[i] = e;
-    sum += e;
-  }
+  const T sum = lane_sum<T>(n, [=](int64_t i) { return y[i] = vmath::exp(a * (x[i] - top)); });
   const T scale = T(1) / sum;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
