@@ -206,11 +206,4 @@ BuildInfo build_details() {
   return info;
 }
 
-std::string build_info() {
-  BuildInfo b = build_details();
-  return fmt::format("{}, {} vector code, {} with {} kernels, {} thread{}, {}",
-                     b.cpu.empty() ? "unknown processor" : b.cpu, b.vector, b.blas, b.blas_kernels,
-                     b.threads, b.threads == 1 ? "" : "s", b.compiler);
-}
-
 }  // namespace tern

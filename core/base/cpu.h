@@ -90,7 +90,4 @@ struct BuildInfo {
 /// Returns these details, after calling blas_ready().
 BuildInfo build_details();
 
-/// build_details() in one line.
-std::string build_info();
-
 }  // namespace tern

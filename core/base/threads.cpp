@@ -20,6 +20,7 @@
 #include "tern/core/base/cores.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/loop_listener.h"
+#include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 
 // Why we have our own pool and no OpenMP team:
@@ -112,7 +113,8 @@ class Region {
 
   /// Computes parts until all have been begun.
   void work(int self) noexcept {
-    const MatmulPrecisionScope callers(precision_);
+    const MatmulPrecisionScope callers_precision(precision_);
+    const MatmulBackendScope callers_backend(backend_);
     if (order_ == Order::kOwn) {
       for (int64_t k = 0; k < parts_ && has_work(); ++k) {
         const int64_t part = (self + k) % parts_;
@@ -154,6 +156,7 @@ class Region {
   const int threads_;
   const Order order_;
   const MatmulPrecision precision_ = matmul_precision();
+  const MatmulBackend backend_ = matmul_backend();
   std::atomic<int64_t> begun_{0};  // parts
   std::array<std::atomic<uint64_t>, kMaxThreads / 64> taken_{};
   std::atomic_flag failed_ = ATOMIC_FLAG_INIT;

@@ -8,6 +8,7 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/flops.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_bf16.h"
@@ -156,7 +157,7 @@ void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta, const P
   for (int64_t size : shape.batch.sizes) flops *= size;
   detail::CountFlops counted(flops);
   const bool bf16 = std::is_same_v<T, float> && matmul_precision() == MatmulPrecision::bf16;
-  const bool tiles = bf16 || (std::is_same_v<T, float> && tiles_available());
+  const bool tiles = bf16 || (std::is_same_v<T, float> && !products_by_blas());
   const GemmPlan plan = plan_gemm(shape, tiles, in_serial() ? 1 : num_threads());
   if (plan.batches * plan.g.m * plan.g.n == 0) return;
   if (plan.swapped) std::swap(a, b);

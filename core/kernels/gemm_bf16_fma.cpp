@@ -133,13 +133,6 @@ struct Plain : Rounded<4, 16> {
 
 #if defined(__x86_64__)
 
-typedef float Vector8 __attribute__((vector_size(32)));
-
-template <class V>
-struct [[gnu::packed, gnu::may_alias]] AnyPlace {
-  V vector;
-};
-
 /// kRows x kVectors vectors that stay in registers.
 template <class V, int kRows, int kVectors>
 struct Sums {
@@ -156,8 +149,7 @@ struct Sums {
   [[gnu::always_inline]] void add_place(const float* a, const float* b) {
     V row[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      row[v] = reinterpret_cast<const AnyPlace<V>*>(b + v * kWidth)->vector;
+    for (int v = 0; v < kVectors; ++v) load(row[v], b + v * kWidth);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2

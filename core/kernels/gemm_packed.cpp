@@ -4,19 +4,12 @@
 #include <utility>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/vectors.h"
 
 namespace tern::kernels {
 namespace {
-
-typedef float Vector16 __attribute__((vector_size(64)));
-typedef float Vector8 __attribute__((vector_size(32)));
-typedef float Vector4 __attribute__((vector_size(16)));
-
-template <class V>
-[[gnu::always_inline]] inline void load(V& v, const float* p) {
-  __builtin_memcpy(&v, p, sizeof(V));
-}
 
 /// The inputs and outputs of one tile.
 struct Piece {
@@ -142,10 +135,7 @@ void multiply_some(const float* x, const float* w, int64_t k, const float* bias,
   simd([=] {
     for (int64_t c = 0; c < count; ++c) {
       const float* row = w + list[c] * k;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < k; ++i) sum += x[i] * row[i];
-      y[c] = sum + bias[list[c]];
+      y[c] = lane_sum<float>(k, [x, row](int64_t i) { return x[i] * row[i]; }) + bias[list[c]];
     }
   });
 }

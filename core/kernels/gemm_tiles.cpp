@@ -1,6 +1,7 @@
-// A tile of up to 14 x 32 elements of C stays in 28 of the 32 registers. For each k the loop loads
-// one row of B and multiplies it by each element of a column of A. Uses the compiler's vector type
-// instead of a loop for simd(), since the tile must stay in registers.
+// A tile of C stays in registers. For each k the loop loads one row of B and multiplies it by each
+// element of a column of A. Uses the compiler's vector type instead of a loop for simd(), since the
+// tile must stay in registers. A tile has as many rows and columns as the registers of a vector
+// unit hold; no element's sum depends on that.
 #include "tern/core/kernels/gemm_tiles.h"
 
 #include <algorithm>
@@ -9,27 +10,22 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/kernels/gemm_blocks.h"
-#include "tern/core/kernels/vector16.h"
+#include "tern/core/kernels/vectors.h"
 
 namespace tern::kernels {
-
-#if defined(__x86_64__)
 namespace {
 
-constexpr int kMaxRows = 14;  // per tile
-
-/// sum += A B for `depth` places of k. A is stored column by column; a row of B starts every
-/// b_stride. Two places per iteration: the loop counter's instructions would displace
-/// multiplications.
-template <int kRows, int kVectors>
-[[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline void accumulate(
-    int64_t depth, const float* a, const float* b, int64_t b_stride,
-    Vector (&sum)[kRows][kVectors]) {
+/// sum += A B for `depth` places of k, each by a fused multiply-add (this file is compiled with
+/// -ffp-contract=fast). A is stored column by column; a row of B starts every b_stride. Two places
+/// per iteration: the loop counter's instructions would displace multiplications.
+template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline void accumulate(int64_t depth, const float* a, const float* b,
+                                              int64_t b_stride, V (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 2
   for (int64_t i = 0; i < depth; ++i, a += kRows, b += b_stride) {
-    Vector row[kVectors];
+    V row[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) load(row[v], b + v * kLanesOf<V>);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -37,18 +33,19 @@ template <int kRows, int kVectors>
   }
 }
 
-/// C (kRows x 16 kVectors) = or += A B. Prefetches C shortly before its use: earlier, A and B would
-/// push it out of the first cache again.
-template <int kRows, int kVectors>
-[[gnu::target("arch=x86-64-v4,prfchw")]] void tile(int64_t depth, const float* a, const float* b,
-                                                   int64_t b_stride, float* c, int64_t ldc,
-                                                   bool add) {
+/// C (kRows x kVectors vectors) = or += A B. Prefetches C shortly before its use: earlier, A and B
+/// would push it out of the first cache again.
+template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline void multiply_tile(int64_t depth, const float* a, const float* b,
+                                                 int64_t b_stride, float* c, int64_t ldc,
+                                                 bool add) {
   constexpr int64_t kSooner = 64;
-  Vector sum[kRows][kVectors];
+  constexpr int kLanes = kLanesOf<V>;
+  V sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = V{};
   const int64_t before = std::max<int64_t>(depth - kSooner, 0);
   accumulate(before, a, b, b_stride, sum);
   for (int r = 0; r < kRows; ++r)
@@ -59,62 +56,130 @@ template <int kRows, int kVectors>
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       float* to = c + r * ldc + v * kLanes;
-      store(to, add ? load(to) + sum[r][v] : sum[r][v]);
+      V before_it{};
+      if (add) load(before_it, to);
+      store(to, add ? before_it + sum[r][v] : sum[r][v]);
     }
 }
 
-using Tile = void (*)(int64_t, const float*, const float*, int64_t, float*, int64_t, bool);
+/// `width` rows of A or columns of B, `depth` places of k: elements j < width of place i go to
+/// to + i * to_stride.
+struct Packing {
+  const float* from;
+  int64_t stride, width, depth;
+  float* to;
+  int64_t to_stride;
+};
 
-template <int kVectors, int... kIndex>
-constexpr std::array<Tile, kMaxRows> tiles(std::integer_sequence<int, kIndex...>) {
-  return {tile<kIndex + 1, kVectors>...};
-}
-
-constexpr std::array<std::array<Tile, kMaxRows>, 2> kTiles = {
-    tiles<1>(std::make_integer_sequence<int, kMaxRows>()),
-    tiles<2>(std::make_integer_sequence<int, kMaxRows>())};
-
-/// to[i * to_stride + j] = from[j * stride + i] for j < width <= 16 and i < depth. Writes 16
-/// elements for every i; the next i may overwrite the later ones.
-[[gnu::target("arch=x86-64-v4")]] void pack_transposed(const float* from, int64_t stride,
-                                                       int64_t width, int64_t depth, float* to,
-                                                       int64_t to_stride) {
+/// to[i * to_stride + j] = from[j * stride + i] for j < width <= the vector's lanes and i < depth.
+/// Writes a whole vector for every i; the next i may overwrite the later elements.
+template <class V>
+[[gnu::always_inline]] inline void pack_transposed(const Packing& p) {
+  constexpr int kLanes = kLanesOf<V>;
   int64_t i = 0;
-  for (; i + kLanes <= depth; i += kLanes) {
-    Vector x[kLanes];
+  for (; i + kLanes <= p.depth; i += kLanes) {
+    V x[kLanes];
 #pragma GCC unroll 16
     for (int j = 0; j < kLanes; ++j)
-      x[j] = load(from + std::min<int64_t>(j, width - 1) * stride + i);
+      load(x[j], p.from + std::min<int64_t>(j, p.width - 1) * p.stride + i);
     transpose(x);
 #pragma GCC unroll 16
-    for (int j = 0; j < kLanes; ++j) store(to + (i + j) * to_stride, x[j]);
+    for (int j = 0; j < kLanes; ++j) store(p.to + (i + j) * p.to_stride, x[j]);
   }
-  for (; i < depth; ++i)
+  for (; i < p.depth; ++i)
     for (int64_t j = 0; j < kLanes; ++j)
-      to[i * to_stride + j] = from[std::min(j, width - 1) * stride + i];
+      p.to[i * p.to_stride + j] = p.from[std::min(j, p.width - 1) * p.stride + i];
 }
 
-/// to[i * to_stride + j] = from[i * stride + j], as above. Writes nothing after the last row, where
-/// the next tile may be stored already.
-[[gnu::target("arch=x86-64-v4")]] void pack_straight(const float* from, int64_t stride,
-                                                     int64_t width, int64_t depth, float* to,
-                                                     int64_t to_stride) {
+/// to[i * to_stride + j] = from[i * stride + j], as above, for j < to_width. Writes nothing after
+/// the last row, where the next tile may be stored already.
+template <class V>
+[[gnu::always_inline]] inline void pack_straight(const Packing& p, int64_t to_width) {
+  constexpr int kLanes = kLanesOf<V>;
   // Writes whole vectors as long as they end before the last element of the last row.
-  const int64_t to_width = std::min<int64_t>(to_stride, kLanes);
-  const int64_t end = (depth - 1) * stride + width, to_end = (depth - 1) * to_stride + to_width;
+  const int64_t end = (p.depth - 1) * p.stride + p.width;
+  const int64_t to_end = (p.depth - 1) * p.to_stride + to_width;
   int64_t i = 0;
-  for (; i < depth && i * stride + kLanes <= end && i * to_stride + kLanes <= to_end; ++i)
-    store(to + i * to_stride, load(from + i * stride));
-  for (; i < depth; ++i)
+  for (; i < p.depth && i * p.stride + kLanes <= end && i * p.to_stride + kLanes <= to_end; ++i) {
+    V x;
+    load(x, p.from + i * p.stride);
+    store(p.to + i * p.to_stride, x);
+  }
+  for (; i < p.depth; ++i)
     for (int64_t j = 0; j < to_width; ++j)
-      to[i * to_stride + j] = from[i * stride + std::min(j, width - 1)];
+      p.to[i * p.to_stride + j] = p.from[i * p.stride + std::min(j, p.width - 1)];
 }
 
+// The vector units: the size of a tile that fills their registers, and the code above compiled for
+// them.
+#if defined(__x86_64__)
+struct Avx512 {
+  using V = Vector16;
+  static constexpr int kRows = 14, kVectors = 2;
+  template <int kTileRows, int kTileVectors>
+  [[gnu::target("arch=x86-64-v4,prfchw")]] static void tile(int64_t depth, const float* a,
+                                                            const float* b, int64_t b_stride,
+                                                            float* c, int64_t ldc, bool add) {
+    multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
+  }
+  [[gnu::target("arch=x86-64-v4")]] static void transposed(const Packing& p) {
+    pack_transposed<V>(p);
+  }
+  [[gnu::target("arch=x86-64-v4")]] static void straight(const Packing& p, int64_t to_width) {
+    pack_straight<V>(p, to_width);
+  }
+};
+
+struct Avx2 {
+  using V = Vector8;
+  static constexpr int kRows = 6, kVectors = 2;
+  template <int kTileRows, int kTileVectors>
+  [[gnu::target("arch=x86-64-v3,prfchw")]] static void tile(int64_t depth, const float* a,
+                                                            const float* b, int64_t b_stride,
+                                                            float* c, int64_t ldc, bool add) {
+    multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
+  }
+  [[gnu::target("arch=x86-64-v3")]] static void transposed(const Packing& p) {
+    pack_transposed<V>(p);
+  }
+  [[gnu::target("arch=x86-64-v3")]] static void straight(const Packing& p, int64_t to_width) {
+    pack_straight<V>(p, to_width);
+  }
+};
+#else
+/// For NEON, which has 32 registers.
+struct Baseline {
+  using V = Vector4;
+  static constexpr int kRows = 12, kVectors = 2;
+  template <int kTileRows, int kTileVectors>
+  static void tile(int64_t depth, const float* a, const float* b, int64_t b_stride, float* c,
+                   int64_t ldc, bool add) {
+    multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
+  }
+  static void transposed(const Packing& p) { pack_transposed<V>(p); }
+  static void straight(const Packing& p, int64_t to_width) { pack_straight<V>(p, to_width); }
+};
+#endif
+
+using Tile = void (*)(int64_t, const float*, const float*, int64_t, float*, int64_t, bool);
+
+template <class Unit, int kVectors, int... kIndex>
+constexpr std::array<Tile, Unit::kRows> tiles(std::integer_sequence<int, kIndex...>) {
+  return {Unit::template tile<kIndex + 1, kVectors>...};
+}
+
+template <class Unit>
+constexpr std::array<std::array<Tile, Unit::kRows>, 2> kTiles = {
+    tiles<Unit, 1>(std::make_integer_sequence<int, Unit::kRows>()),
+    tiles<Unit, 2>(std::make_integer_sequence<int, Unit::kRows>())};
+
+template <class Unit>
 struct Float32 {
   using Packed = float;
-  static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes;
+  static constexpr int64_t kLanes = kLanesOf<typename Unit::V>;
+  static constexpr int64_t kRows = Unit::kRows, kColumns = Unit::kVectors * kLanes;
   static constexpr int64_t kMaxDepth = 512;  // C is read and written once per so many places of k
-  static constexpr int64_t kBlockTiles = 12, kGroup = 16, kFewRows = 512;
+  static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = 16, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
 
@@ -124,22 +189,32 @@ struct Float32 {
   static int64_t first_row(int64_t m, int64_t tiles, int64_t t) { return part(m, tiles, t); }
   static int64_t first_depth(int64_t k, int64_t depths, int64_t d) { return part(k, depths, d); }
 
+  /// The last rows first: their vectors may reach into the first rows of the next place.
   static void pack_a(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
                      float* to) {
-    (by_rows ? pack_transposed : pack_straight)(from, stride, rows, depth, to, rows);
+    for (int64_t r = (rows - 1) / kLanes * kLanes; r >= 0; r -= kLanes) {
+      const int64_t width = std::min(kLanes, rows - r);
+      if (by_rows)
+        Unit::transposed({from + r * stride, stride, width, depth, to + r, rows});
+      else
+        Unit::straight({from + r, stride, width, depth, to + r, rows}, width);
+    }
   }
 
   static void pack_b(const float* from, int64_t stride, bool by_rows, int64_t columns,
                      int64_t depth, float* to) {
-    for (int64_t j = 0; j < columns; j += kLanes)
-      (by_rows ? pack_straight : pack_transposed)(from + (by_rows ? j : j * stride), stride,
-                                                  std::min<int64_t>(kLanes, columns - j), depth,
-                                                  to + j, kColumns);
+    for (int64_t j = 0; j < columns; j += kLanes) {
+      const int64_t width = std::min(kLanes, columns - j);
+      if (by_rows)
+        Unit::straight({from + j, stride, width, depth, to + j, kColumns}, kLanes);
+      else
+        Unit::transposed({from + j * stride, stride, width, depth, to + j, kColumns});
+    }
   }
 
   static void tile(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
                    int64_t b_stride, float* c, int64_t ldc, bool add) {
-    const Tile run = kTiles[columns > kLanes ? 1 : 0][static_cast<size_t>(rows - 1)];
+    const Tile run = kTiles<Unit>[columns > kLanes ? 1 : 0][static_cast<size_t>(rows - 1)];
     if (columns % kLanes == 0) return run(depth, a, b, b_stride, c, ldc, add);
     alignas(64) float whole[kRows * kColumns];
     run(depth, a, b, b_stride, whole, kColumns, false);
@@ -151,70 +226,72 @@ struct Float32 {
   }
 };
 
-}  // namespace
-
-bool tiles_available() { return tern::detail::vector_level == VectorLevel::kAvx512; }
-
-void multiply_tiles(const Product<float>& p) { multiply_alone<Float32>(scaled(p)); }
-
-void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
-  multiply_together<Float32>(scaled(p), done);
-}
-
-namespace {
-
 /// Blocks of k of maximal length: sums over some of the rows begin like those over all.
-struct Shared : Float32 {
-  static int64_t first_depth(int64_t k, int64_t, int64_t d) { return std::min(k, d * kMaxDepth); }
+template <class Unit>
+struct Shared : Float32<Unit> {
+  static int64_t first_depth(int64_t k, int64_t, int64_t d) {
+    return std::min(k, d * Float32<Unit>::kMaxDepth);
+  }
 };
 
 /// The blocks of B alone, for any number of rows.
-Blocks<Shared> blocks_of(const Matrix<float>& b, int64_t rows, int64_t columns) {
-  return Blocks<Shared>({.n = columns, .k = rows, .b = b});
+template <class Unit>
+Blocks<Shared<Unit>> blocks_of(const Matrix<float>& b, int64_t rows, int64_t columns) {
+  return Blocks<Shared<Unit>>({.n = columns, .k = rows, .b = b});
 }
 
 /// Packs block of k after block of k, and in each strip after strip.
-SharedB<Shared> packed_in(const PackedTiles& b) {
-  const Blocks<Shared> all = blocks_of({}, b.rows, b.columns);
+template <class Unit>
+SharedB<Shared<Unit>> packed_in(const PackedTiles& b) {
+  const Blocks<Shared<Unit>> all = blocks_of<Unit>({}, b.rows, b.columns);
   return {0, all.strips(), 0, all.depths(), all.room_b(), all.strips() * all.room_b(), b.data};
+}
+
+/// Calls fn(vector unit) with that of the vector level in use.
+template <class Fn>
+auto with_unit(Fn fn) {
+#if defined(__x86_64__)
+  return tern::detail::vector_level == VectorLevel::kAvx512 ? fn(Avx512()) : fn(Avx2());
+#else
+  return fn(Baseline());
+#endif
 }
 
 }  // namespace
 
+void multiply_tiles(const Product<float>& p) {
+  with_unit([&]<class Unit>(Unit) { multiply_alone<Float32<Unit>>(scaled(p)); });
+}
+
+void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
+  with_unit([&]<class Unit>(Unit) { multiply_together<Float32<Unit>>(scaled(p), done); });
+}
+
 int64_t PackedTiles::size(int64_t rows, int64_t columns) {
-  const SharedB<Shared> packed = packed_in({rows, columns, nullptr});
-  return packed.depths * packed.step;
+  return with_unit([&]<class Unit>(Unit) {
+    const auto packed = packed_in<Unit>({rows, columns, nullptr});
+    return packed.depths * packed.step;
+  });
 }
 
 void pack_tiles(const Matrix<float>& b, const PackedTiles& to) {
-  const SharedB<Shared> packed = packed_in(to);
-  const Blocks<Shared> all = blocks_of(b, to.rows, to.columns);
-  for (int64_t d = 0; d < packed.depths; ++d) all.pack_b(0, packed.strips, d, packed.strip(0, d));
+  with_unit([&]<class Unit>(Unit) {
+    const auto packed = packed_in<Unit>(to);
+    const auto all = blocks_of<Unit>(b, to.rows, to.columns);
+    for (int64_t d = 0; d < packed.depths; ++d) all.pack_b(0, packed.strips, d, packed.strip(0, d));
+  });
 }
 
 void multiply_packed_tiles(const Product<float>& product, const PackedTiles& b) {
-  const Blocks<Shared> p(scaled(product));
-  SharedB<Shared> packed = packed_in(b);
-  packed.depths = p.depths();
-  for (int64_t first = 0; first < p.tiles(); first += Shared::kBlockTiles)
-    multiply_panel(p, {first, std::min(p.tiles(), first + Shared::kBlockTiles)}, {0, p.strips()},
-                   packed);
+  with_unit([&]<class Unit>(Unit) {
+    using Kind = Shared<Unit>;
+    const Blocks<Kind> p(scaled(product));
+    auto packed = packed_in<Unit>(b);
+    packed.depths = p.depths();
+    for (int64_t first = 0; first < p.tiles(); first += Kind::kBlockTiles)
+      multiply_panel(p, {first, std::min(p.tiles(), first + Kind::kBlockTiles)}, {0, p.strips()},
+                     packed);
+  });
 }
-
-#else
-
-bool tiles_available() { return false; }
-
-int64_t PackedTiles::size(int64_t, int64_t) { return 0; }
-
-void pack_tiles(const Matrix<float>&, const PackedTiles&) {}
-
-void multiply_packed_tiles(const Product<float>&, const PackedTiles&) {}
-
-void multiply_tiles(const Product<float>&) {}
-
-void multiply_tiles_together(const Product<float>&, const PanelDone&) {}
-
-#endif
 
 }  // namespace tern::kernels

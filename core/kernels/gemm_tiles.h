@@ -1,17 +1,15 @@
-// Our own f32 matrix product for processors with AVX-512. It packs less than BLAS for small and
-// medium sizes, and does not depend on BLAS's choice of kernels. Inside of core only.
+// Our own f32 matrix product, for AVX-512, AVX2 and NEON (MatmulBackend::tiles). It packs less than
+// BLAS for small and medium sizes, and does not depend on BLAS's choice of kernels. An element has
+// the same bits with every vector unit. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/matrix.h"
 
 namespace tern::kernels {
 
-/// Whether multiply_tiles may be called: simd() runs AVX-512 code.
-bool tiles_available();
-
 /// On this thread, for m, n, k >= 1. Sums every element in order of k by fused multiply-adds, in
 /// blocks that depend only on k. So an element's bits depend neither on the size of the product nor
-/// on its place in C. REQUIRES: blas_takes() A and B.
+/// on its place in C. REQUIRES, as all below: blas_takes() A and B; not products_by_blas().
 void multiply_tiles(const Product<float>& p);
 
 /// On all threads, which share a packed A or B. Calls `done` on each panel when it is complete. For

@@ -6,9 +6,11 @@
 #include <type_traits>
 
 #include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_tiles.h"
+#include "tern/core/kernels/matrix_vector.h"
 
 namespace tern::kernels {
 namespace {
@@ -42,7 +44,7 @@ void call_gemm(int m, int n, int k, Operand<double> a, Operand<double> b, double
 template <class T>
 bool by_tiles() {
   return std::is_same_v<T, float> && matmul_precision() != MatmulPrecision::bf16 &&
-         tiles_available();
+         !products_by_blas();
 }
 
 /// y += op(A) x, with A stored as rows x cols.
@@ -59,6 +61,9 @@ void call_gemv(Operand<double> a, int rows, int cols, const double* x, int incx,
 template <class T>
 void multiply_vector(const Matrix<T>& matrix, int64_t m, int64_t n, const T* x, int64_t incx, T* y,
                      int64_t incy) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (by_tiles<T>()) return add_matrix_vector(matrix, m, n, x, incx, y, incy);
+  }
   Operand<T> a = operand(numbers(matrix.data), m, n, matrix.strides);
   bool as_stored = a.op == CblasNoTrans;
   call_gemv(a, static_cast<int>(as_stored ? m : n), static_cast<int>(as_stored ? n : m), x,

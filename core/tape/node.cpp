@@ -49,7 +49,8 @@ Node::Node(const char* n, const Shape& s, DType t)
       sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)),
       shape(s),
       dtype(t),
-      precision(matmul_precision()) {}
+      precision(matmul_precision()),
+      backend(matmul_backend()) {}
 
 LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
   sequence = 0;  // runs after every op that used it
@@ -81,7 +82,8 @@ std::string describe(const LeafNode& leaf) {
                      leaf.copy_of ? fmt::format(", a copy of '{}'", leaf.copy_of->text) : "");
 }
 
-RunningScope::RunningScope(Node* node) : before_(running), precision_(node->precision) {
+RunningScope::RunningScope(Node* node)
+    : before_(running), precision_(node->precision), backend_(node->backend) {
   running = node;
 }
 RunningScope::~RunningScope() { running = before_; }

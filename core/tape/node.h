@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/tensor/tensor.h"
 
@@ -42,6 +43,7 @@ class Node : public Counted, public pool::Pooled {
   DType dtype;                                                ///< of the output
   std::vector<Ref<Node>, pool::Allocator<Ref<Node>>> inputs;  ///< null: needs no gradient
   const MatmulPrecision precision;                            ///< the op's, used for its VJP too
+  const MatmulBackend backend;                                ///< likewise
   Ref<PathLabel> origin;      ///< the module of the op, if it was watched
   Tensor pending;             ///< for the engine: gradient so far
   uint64_t mark = 0;          ///< for the engine: last run that needs it
@@ -90,7 +92,7 @@ std::vector<Ref<LeafNode>> leaf_nodes(const Tensor& output);
 /// "of shape (4,), a copy of 'up.weight'".
 std::string describe(const LeafNode& leaf);
 
-/// While it lives, this thread runs the VJP of `node`, with the node's precision.
+/// While it lives, this thread runs the VJP of `node`, with the node's precision and backend.
 class RunningScope {
  public:
   explicit RunningScope(Node* node);
@@ -101,6 +103,7 @@ class RunningScope {
  private:
   Node* before_;
   MatmulPrecisionScope precision_;
+  MatmulBackendScope backend_;
 };
 
 /// The node whose VJP this thread runs; null outside a backward pass.

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tern/core/base/build_info.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"

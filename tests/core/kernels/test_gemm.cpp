@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm.h"
@@ -289,7 +290,7 @@ TEST_CASE("gemm: tiles of every size") {
 
 // An element's bits do not depend on what else is computed with it.
 TEST_CASE("gemm: a row of a product is the product of the row") {
-  if (!tiles_available()) return;
+  if (products_by_blas()) return;
   Gemm g = product(100, 200, 500, Side::rows, Side::columns);
   Problem p = make(g);
   gemm<float>(g, p.a.data(), p.b.data(), p.c.data());
@@ -320,6 +321,25 @@ void check_together(const Gemm& g) {
   CHECK(p.c == alone);
 }
 
+// Tiles of other sizes, with tails of rows and columns; a vector; sums of several blocks of k, and
+// in parts.
+TEST_CASE("gemm: every vector unit with fused multiply-adds gives the same bits") {
+  const int64_t sizes[][3] = {{1, 70, 1300}, {70, 1, 1300},   {45, 35, 1100},
+                              {13, 17, 31},  {300, 260, 700}, {3, 4, 30000}};
+  for (auto [m, n, k] : sizes)
+    for (Side a : kSides)
+      for (Side b : kSides) {
+        CAPTURE(m);
+        const Gemm g = product(m, n, k, a, b);
+        const Problem p = make(g);
+        std::vector<float> wide = p.c, narrow = p.c;
+        gemm<float>(g, p.a.data(), p.b.data(), wide.data(), 0.5f);
+        const VectorLevelScope scope(VectorLevel::kAvx2);
+        gemm<float>(g, p.a.data(), p.b.data(), narrow.data(), 0.5f);
+        CHECK(wide == narrow);
+      }
+}
+
 // What is packed once gives the bits of products by themselves, whose blocks of k are as long.
 void check_packed(const Problem& p, const PackedTiles& b, int64_t m, int64_t n, int64_t k) {
   INFO("B ", b.rows, "x", b.columns, " m ", m, " n ", n, " k ", k);
@@ -339,25 +359,27 @@ void check_packed(const Problem& p, const PackedTiles& b, int64_t m, int64_t n, 
 }
 
 TEST_CASE("gemm: a packed B gives products with its first rows and columns") {
-  if (!tiles_available()) return;
+  if (products_by_blas()) return;
   const int64_t sizes[][2] = {{64, 300}, {1100, 40}, {2, 2}, {513, 17}};
-  for (auto [rows, columns] : sizes)
-    for (Side side : {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap}) {
-      const Problem p = make(product(70, columns, rows, Side::rows, side));
-      std::vector<float> packed(static_cast<size_t>(PackedTiles::size(rows, columns)));
-      const PackedTiles b{rows, columns, packed.data()};
-      pack_tiles({p.b.data(), p.g.b}, b);
-      check_packed(p, b, 70, columns, rows);
-      check_packed(p, b, 14, 1, 1);
-      check_packed(p, b, 1, columns - 1, rows - 1);
-      check_packed(p, b, 29, (columns + 1) / 2, (rows + 1) / 2);
-    }
+  for (VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512})
+    for (Side side : {Side::rows, Side::columns, Side::rows_with_gap, Side::columns_with_gap})
+      for (auto [rows, columns] : sizes) {
+        const VectorLevelScope scope(level);
+        const Problem p = make(product(70, columns, rows, Side::rows, side));
+        std::vector<float> packed(static_cast<size_t>(PackedTiles::size(rows, columns)));
+        const PackedTiles b{rows, columns, packed.data()};
+        pack_tiles({p.b.data(), p.g.b}, b);
+        check_packed(p, b, 70, columns, rows);
+        check_packed(p, b, 14, 1, 1);
+        check_packed(p, b, 1, columns - 1, rows - 1);
+        check_packed(p, b, 29, (columns + 1) / 2, (rows + 1) / 2);
+      }
 }
 
 // Threads share A in the first three, in the second in several parts, and B in the others, in the
 // last of more than 64 strips and two blocks of k, also in parts.
 TEST_CASE("gemm: threads together compute what one computes alone") {
-  if (!tiles_available()) return;
+  if (products_by_blas()) return;
   const int64_t sizes[][3] = {
       {61, 2200, 1000}, {512, 40, 3700}, {600, 1300, 600}, {520, 70, 700}, {1030, 2100, 1100}};
   const int before = num_threads();
@@ -365,6 +387,7 @@ TEST_CASE("gemm: threads together compute what one computes alone") {
     for (Side a : {Side::rows, Side::columns_with_gap})
       for (Side b : {Side::rows_with_gap, Side::columns})
         for (int threads : {1, 3}) {
+          const VectorLevelScope scope(threads == 1 ? VectorLevel::kAvx2 : VectorLevel::kAvx512);
           set_num_threads(threads);
           check_together(product(m, n, k, a, b));
         }

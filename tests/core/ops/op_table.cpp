@@ -258,6 +258,19 @@ void check_derivatives(const OpRow& row, const std::vector<Operand>& operands,
   compare_gradients("f32 gradient", got.first, want.first, 1e-4, 1e-5);
 }
 
+/// In f32 the vector units with fused multiply-adds give the same bits. Without a gradient there is
+/// no operand for it.
+void check_vector_levels(const OpRow& row, const std::vector<Operand>& operands) {
+  auto at = [&](VectorLevel level) {
+    const VectorLevelScope scope(level);
+    if (row.gradient) return differentiate<float>(row, operands, true, false);
+    return Derivatives{to_array(run(row, operands, leaves_of<float>(operands, true))), {}, {}};
+  };
+  const Derivatives narrow = at(VectorLevel::kAvx2), wide = at(VectorLevel::kAvx512);
+  compare(narrow.value, wide.value, 0, 0);
+  compare_gradients("f32 gradient with AVX2", narrow.first, wide.first, 0, 0);
+}
+
 constexpr int kVectorLevels = static_cast<int>(VectorLevel::kAvx512) + 1;
 
 // The vector level changes from trial to trial.
@@ -286,11 +299,13 @@ void run_pairs(const OpRow& row) {
     std::vector<Operand> operands = make_operands(row, row.shapes, placing);
     if (!row.gradient) {
       CHECK_NOTHROW(check_values(row, operands));
+      if (level == VectorLevel::kAvx512) CHECK_NOTHROW(check_vector_levels(row, operands));
       continue;
     }
     const size_t last = row.shapes.size();
     operands.emplace_back(shapes[last], placing(last), 0.5, 1.5, static_cast<int>(last));
     CHECK_NOTHROW(check_derivatives(row, operands, references.of(operands)));
+    if (level == VectorLevel::kAvx512) CHECK_NOTHROW(check_vector_levels(row, operands));
   }
 }
 

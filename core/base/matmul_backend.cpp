@@ -1,0 +1,30 @@
+#include "tern/core/base/matmul_backend.h"
+
+#include "tern/core/base/error.h"
+
+namespace tern {
+namespace {
+
+thread_local MatmulBackend current_backend = MatmulBackend::tiles;
+
+}  // namespace
+
+std::string to_string(MatmulBackend backend) {
+  return backend == MatmulBackend::blas ? "blas" : "tiles";
+}
+
+MatmulBackend matmul_backend(const std::string& name) {
+  for (MatmulBackend b : {MatmulBackend::tiles, MatmulBackend::blas})
+    if (name == to_string(b)) return b;
+  fail(fmt::format("'{}' does not compute matrix products; use tiles or blas", name));
+}
+
+MatmulBackend matmul_backend() { return current_backend; }
+
+MatmulBackendScope::MatmulBackendScope(MatmulBackend backend) : before_(current_backend) {
+  current_backend = backend;
+}
+
+MatmulBackendScope::~MatmulBackendScope() { current_backend = before_; }
+
+}  // namespace tern

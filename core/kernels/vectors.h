@@ -1,0 +1,107 @@
+// Vectors of 4, 8 and 16 f32 numbers: loads, stores and the transposition of a square block. They
+// are for code that must stay in registers; loops for simd() are the rule (base/simd.h). Templates,
+// inlined into functions with a target. They take vectors by reference: by value these are not
+// passed alike at all targets. Inside of core only.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace tern::kernels {
+
+typedef float Vector16 __attribute__((vector_size(64)));
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector4 __attribute__((vector_size(16)));
+
+template <class V>
+constexpr int kLanesOf = static_cast<int>(sizeof(V) / sizeof(float));
+
+/// A vector at any address. A struct, as in the compilers' own headers: a vector type with
+/// aligned(4) loses that attribute in references and template arguments.
+template <class V>
+struct [[gnu::packed, gnu::may_alias]] AnyPlace {
+  V vector;
+};
+static_assert(alignof(AnyPlace<Vector16>) == 1 && sizeof(AnyPlace<Vector16>) == sizeof(Vector16));
+
+template <class V>
+[[gnu::always_inline]] inline void load(V& v, const float* p) {
+  v = reinterpret_cast<const AnyPlace<V>*>(p)->vector;
+}
+template <class V>
+[[gnu::always_inline]] inline void store(float* p, const V& v) {
+  reinterpret_cast<AnyPlace<V>*>(p)->vector = v;
+}
+
+namespace shuffles {
+
+// Places of a shuffle of two vectors of n numbers. For each 16 bytes: every other number, or every
+// other pair. Halves of vectors of 8. Every other 16 bytes of vectors of 16.
+template <bool kUpper>
+constexpr int single(int i, int n) {
+  return i / 4 * 4 + i % 4 / 2 + (kUpper ? 2 : 0) + i % 2 * n;
+}
+template <bool kUpper>
+constexpr int pair(int i, int n) {
+  return i / 4 * 4 + i % 2 + (kUpper ? 2 : 0) + i % 4 / 2 * n;
+}
+template <bool kUpper>
+constexpr int half(int i, int n) {
+  return i % 4 + (kUpper ? 4 : 0) + i / 4 * n;
+}
+template <bool kOdd>
+constexpr int four(int i, int n) {
+  return i / 4 % 2 * 8 + (kOdd ? 4 : 0) + i % 4 + i / 8 * n;
+}
+
+template <auto kFrom, class V, size_t... kPlace>
+[[gnu::always_inline]] inline void shuffle(V& to, const V& x, const V& y,
+                                           std::index_sequence<kPlace...>) {
+  to = __builtin_shufflevector(x, y, kFrom(static_cast<int>(kPlace), kLanesOf<V>)...);
+}
+template <auto kFrom, class V>
+[[gnu::always_inline]] inline void shuffle(V& to, const V& x, const V& y) {
+  shuffle<kFrom>(to, x, y, std::make_index_sequence<kLanesOf<V>>());
+}
+
+}  // namespace shuffles
+
+/// x[i][j] = x[j][i], for as many vectors as each has numbers.
+template <class V>
+[[gnu::always_inline]] inline void transpose(V* x) {
+  using namespace shuffles;  // NOLINT
+  constexpr int kLanes = kLanesOf<V>;
+  V y[kLanes];
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; i += 2) {
+    shuffle<single<false>>(y[i], x[i], x[i + 1]);
+    shuffle<single<true>>(y[i + 1], x[i], x[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; i += 2) {
+    const int j = i / 4 * 4 + i % 4 / 2;
+    shuffle<pair<false>>(x[i], y[j], y[j + 2]);
+    shuffle<pair<true>>(x[i + 1], y[j], y[j + 2]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    if constexpr (kLanes == 8) {
+      const V lower = x[c], upper = x[c + 4];
+      shuffle<half<false>>(x[c], lower, upper);
+      shuffle<half<true>>(x[c + 4], lower, upper);
+    }
+    if constexpr (kLanes == 16) {
+      V even, odd, later_even, later_odd;
+      shuffle<four<false>>(even, x[c], x[c + 4]);
+      shuffle<four<true>>(odd, x[c], x[c + 4]);
+      shuffle<four<false>>(later_even, x[c + 8], x[c + 12]);
+      shuffle<four<true>>(later_odd, x[c + 8], x[c + 12]);
+      shuffle<four<false>>(x[c], even, later_even);
+      shuffle<four<false>>(x[c + 4], odd, later_odd);
+      shuffle<four<true>>(x[c + 8], even, later_even);
+      shuffle<four<true>>(x[c + 12], odd, later_odd);
+    }
+  }
+}
+
+}  // namespace tern::kernels
