@@ -13,9 +13,8 @@
 #include "tern/apps/common/training_options.h"
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
-#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
-#include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -29,7 +28,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Flags {
-  std::string only, precision = "f32";
+  std::string only, precision = "f32", matmul = "tiles";
   int threads = 2, reps = 9;
   apps::MemoryOptions memory_use;
 };
@@ -106,6 +105,7 @@ void run_apart(const std::string& name, const Flags& flags) {
                                     flags.memory_use.recompute,
                                     "--optimizer-bits",
                                     std::to_string(flags.memory_use.optimizer_bits)};
+  if (flags.matmul != "tiles") words.insert(words.end(), {"--matmul", flags.matmul});
   if (flags.memory_use.step_in_backward) words.emplace_back("--step-in-backward");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
@@ -122,6 +122,7 @@ void add_settings(apps::Settings& s, Flags& flags) {
   apps::add_threads(s, flags.threads);
   s.number("reps", flags.reps, {1, 100000}, "steps timed, after three that are not");
   apps::add_precision(s, flags.precision);
+  apps::add_matmul(s, flags.matmul, flags.precision);
   apps::add_memory_settings(s, flags.memory_use);
 }
 
@@ -133,8 +134,6 @@ int run(const Flags& flags) {
       return 0;
     }
   BuildInfo info = build_details();
-  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
-  const std::string products = bf16 ? bf16_products() : "f32";
   fmt::print("{}\n", Json{{"sgemm_peak_gflops", rounded(sgemm_peak(), 1)},
                           {"threads", num_threads()},
                           {"cpu", info.cpu},
@@ -142,7 +141,7 @@ int run(const Flags& flags) {
                           {"blas", info.blas},
                           {"blas_kernels", info.blas_kernels},
                           {"precision", flags.precision},
-                          {"products", products}}
+                          {"products", products_in_use()}}
                          .dump());
   std::fflush(stdout);
   for (const Case& c : cases)

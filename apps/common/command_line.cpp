@@ -12,6 +12,7 @@
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/suggest.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 #include "tern/dist/world.h"
@@ -246,9 +247,12 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     if (!command) return 0;
     CommandRows rows(*command);
     use_threads(rows.list);
-    const Setting* s = rows.list.find("precision");
-    const std::string precision = s ? *std::get<std::string*>(s->value) : "f32";
-    const MatmulPrecisionScope scope(matmul_precision(precision));
+    auto word = [&](const char* row, const char* otherwise) {
+      const Setting* s = rows.list.find(row);
+      return s ? *std::get<std::string*>(s->value) : std::string(otherwise);
+    };
+    const MatmulPrecisionScope precision(matmul_precision(word("precision", "f32")));
+    const MatmulBackendScope backend(matmul_backend(word("matmul", "tiles")));
     return command->run();
   };
   return run_app(name.c_str(), run, is_silent_rank(argc, argv));
@@ -282,6 +286,15 @@ Setting& add_precision(Settings& s, std::string& precision) {
       .word("precision", precision, {"f32", "bf16"},
             "precision of matrix products; bf16 rounds their operands, for processors with AMX or "
             "AVX512_BF16")
+      .group(Group::memory);
+}
+
+Setting& add_matmul(Settings& s, std::string& matmul, const std::string& precision) {
+  return s
+      .word("matmul", matmul, {"tiles", "blas"},
+            "what computes matrix products in f32: tern's own code, which gives the same bits on "
+            "every processor, or the BLAS library")
+      .only_if(precision == "f32", "products in bf16 are tern's own")
       .group(Group::memory);
 }
 

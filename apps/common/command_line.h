@@ -63,9 +63,10 @@ std::string value_of(const std::string& flag, int argc, char** argv,
 /// Whether it is there, and is not "--FLAG=false".
 bool has_flag(const std::string& flag, int argc, char** argv);
 
-/// The rows --threads and --precision. A command that has them runs with so many threads, and with
-/// its matrix products in that precision.
+/// The rows --threads, --precision and --matmul. A command that has them runs with so many threads,
+/// and with its matrix products in that precision and by that backend.
 Setting& add_threads(Settings& settings, int& threads);
 Setting& add_precision(Settings& settings, std::string& precision);
+Setting& add_matmul(Settings& settings, std::string& matmul, const std::string& precision);
 
 }  // namespace tern::apps

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/control_groups.h"
 #include "tern/core/base/cpu.h"
-#include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 
 namespace tern::apps {
 namespace {
@@ -34,11 +33,10 @@ void lower_by_group(std::optional<FreeMemory>& free, const detail::ControlGroup&
 
 std::string describe_machine() {
   BuildInfo b = build_details();
-  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
-  return fmt::format("{}, {} thread{}, {}, {}{}{}", b.cpu.empty() ? "unknown processor" : b.cpu,
-                     b.threads, b.threads == 1 ? "" : "s", b.vector, b.blas,
-                     b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels,
-                     bf16 ? "; products in bf16 by " + bf16_products() : "");
+  return fmt::format(
+      "{}, {} thread{}, {}, {}{}; products in {}", b.cpu.empty() ? "unknown processor" : b.cpu,
+      b.threads, b.threads == 1 ? "" : "s", b.vector, b.blas,
+      b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels, products_in_use());
 }
 
 std::optional<FreeMemory> free_memory(const std::string& root) {

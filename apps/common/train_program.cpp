@@ -10,6 +10,7 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/dist/pieces.h"
@@ -212,9 +213,19 @@ bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& mo
   return true;
 }
 
+// What computes products while a program trains.
+struct ProductScopes {
+  std::optional<MatmulPrecisionScope> precision;
+  std::optional<MatmulBackendScope> backend;
+  void open(const TrainingOptions& o) {
+    precision.emplace(matmul_precision(o.precision));
+    backend.emplace(matmul_backend(o.matmul));
+  }
+};
+
 // The loop of the run in flags.resume.
-train::Loop& resume(TrainingProgram& program, const TrainFlags& flags,
-                    std::optional<MatmulPrecisionScope>& precision, Facts& more) {
+train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductScopes& products,
+                    Facts& more) {
   dist::World& world = *flags.world;
   LockedFolder folder;
   std::optional<SafeTensors> state;
@@ -227,7 +238,7 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags,
     path = config_path(program, folder);
     check_blocks_of(folder.path, program.options().parallel, world);
     other_patience = change_resumed(program, flags, more);
-    precision.emplace(matmul_precision(program.options().precision));
+    products.open(program.options());
     if (state) program.check_fits(*state, path);
     program.load(&folder);
   };
@@ -276,15 +287,15 @@ void TrainingProgram::read_config(const train::RunFolder& folder,
 int train(TrainingProgram& program, TrainFlags flags) {
   if (!flags.world) flags.world = make_world();
   program.options().parallel.ranks = flags.world->size();
-  std::optional<MatmulPrecisionScope> precision;
+  ProductScopes products;
   Facts more;
   train::Loop* loop = nullptr;
   flags.world->together([&] {
     if (!flags.resume.empty()) {
-      loop = &resume(program, flags, precision, more);
+      loop = &resume(program, flags, products, more);
       return;
     }
-    precision.emplace(matmul_precision(program.options().precision));
+    products.open(program.options());
     loop = start(program, flags, more);
   });
   if (loop) return run(program, *loop, flags, more);

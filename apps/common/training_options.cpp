@@ -70,6 +70,7 @@ void add_gradient(Settings& s, TrainingOptions& o) {
   s.number("seed", o.seed, {}, "random seed of weights, data and dropout")
       .says(true, "seed {}", o.seed);
   add_precision(s, o.precision).came_later();
+  add_matmul(s, o.matmul, o.precision).came_later();
 }
 
 // Phrases of the recipe.

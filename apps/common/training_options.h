@@ -62,6 +62,7 @@ struct TrainingOptions {
   double ema = 0;          ///< decay of averaged weights; 0: off
   uint64_t seed = 0;
   std::string precision = "f32";  ///< of matrix products
+  std::string matmul = "tiles";   ///< what computes those in f32: tiles or blas
   std::string from = {};          ///< folder of a model to start from; empty: none
   MemoryOptions memory_use = {};
   EpochEndOptions epoch_end = {};

@@ -16,7 +16,7 @@ inline constexpr const char* kStandardInput = "-";
 
 /// What the flags say.
 struct LmFlags {
-  TrainConfig config;               ///< train; --precision of all commands
+  TrainConfig config;               ///< train; --precision and --matmul of all commands
   TrainFlags train;                 ///< train; --threads of all commands
   std::string model;                ///< folder: generate, fill, eval
   bool int8 = false;                ///< generate, eval: packed weights

@@ -73,6 +73,7 @@ void add_eval_settings(Settings& s, NtmFlags& f) {
   s.text("attention", f.attention, "FILE.html|.svg|.png",
          "write the weightings of a sequence of the first length");
   add_precision(s, f.config.precision);
+  add_matmul(s, f.config.matmul, f.config.precision);
   add_threads(s, f.train.threads);
 }
 

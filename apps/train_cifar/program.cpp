@@ -73,7 +73,8 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
 }
 
 void check_predict(const CifarFlags& f, const Given& given) {
-  given.check_beside("--predict", {"--weights", "--threads", "--precision"}, "nothing is trained");
+  given.check_beside("--predict", {"--weights", "--threads", "--precision", "--matmul"},
+                     "nothing is trained");
   check(!f.weights.empty(), "--predict needs --weights, the folder of a run or a file of weights");
 }
 
@@ -123,7 +124,8 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     f.model_given = given("--model");
     if (!f.predict.empty()) return check_predict(f, given);
     if (f.eval.empty()) return check_training(given);
-    given.check_beside("--eval", {"--data", "--model", "--threads", "--limit", "--precision"},
+    given.check_beside("--eval",
+                       {"--data", "--model", "--threads", "--limit", "--precision", "--matmul"},
                        "nothing is trained");
   };
   command.examples =

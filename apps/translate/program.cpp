@@ -58,6 +58,7 @@ void check_train(TrainConfig& c, const Given& given) {
 void add_model(Settings& s, TranslateFlags& f) {
   s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
   add_precision(s, f.config.precision);
+  add_matmul(s, f.config.matmul, f.config.precision);
   add_threads(s, f.train.threads);
 }
 

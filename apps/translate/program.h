@@ -12,7 +12,7 @@ namespace tern::apps::translate {
 
 /// The values of the flags.
 struct TranslateFlags {
-  TrainConfig config;                 ///< train; its precision also of run, eval, plot
+  TrainConfig config;                 ///< train; its precision and matmul also of run, eval, plot
   TrainFlags train;                   ///< train; its threads also of run, eval, plot
   std::string model;                  ///< folder: run, eval, plot, shortlist
   SearchOptions search;               ///< run, eval, plot
