@@ -1,7 +1,7 @@
 // ranks_bench: times training steps that ranks share (dist/gradient_sum.h). Beside it: ddp.py.
-//   mpirun -np 2 --bind-to none ranks_bench gmlp-4m THREADS [STEPS [BLOCKS]]
-// The batch of all ranks together is 32 pictures, in BLOCKS blocks (default: one per rank). Rank 0
-// prints a line of JSON: the median milliseconds of a step, and what the exchanges took.
+//   mpirun -np 2 --bind-to none ranks_bench gmlp-4m THREADS [STEPS [BLOCKS [BUCKET_KB]]]
+// The batch of all ranks together is 32 pictures, in BLOCKS blocks (0, the default: one per rank).
+// Rank 0 prints a line of JSON: the median milliseconds of a step, and what the exchanges took.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,17 +31,20 @@ double milliseconds(const std::function<void()>& f) {
 }
 
 int run(int argc, char** argv) {
-  check(argc >= 3, "usage: ranks_bench PRESET THREADS [STEPS [BLOCKS]]");
+  check(argc >= 3, "usage: ranks_bench PRESET THREADS [STEPS [BLOCKS [BUCKET_KB]]]");
   const std::string preset = argv[1];
   set_num_threads(std::atoi(argv[2]));
   const int64_t steps = argc > 3 ? std::atoll(argv[3]) : 9;
   dist::World world;
-  const int64_t blocks = argc > 4 ? std::atoll(argv[4]) : world.size();
+  const int64_t given = argc > 4 ? std::atoll(argv[4]) : 0;
+  dist::GradientSumOptions options{.blocks = given > 0 ? given : world.size()};
+  if (argc > 5) options.bucket_bytes = std::atoll(argv[5]) << 10;
+  const int64_t blocks = options.blocks;
   Rng rng(0);
   models::Gmlp model(models::gmlp_options(preset), rng);
   const Tensor images = randn({kBatch, 3, 32, 32}, rng), labels = randint(0, 10, {kBatch}, rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
-  dist::GradientSum sum(world, model, {.blocks = blocks});
+  dist::GradientSum sum(world, model, options);
   std::vector<double> step_ms, sum_ms;
   dist::Traffic before;
   for (int64_t s = 0; s < kWarmUp + steps; ++s) {
