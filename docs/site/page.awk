@@ -35,6 +35,7 @@ code { print; next }
   name = $0; sub(/^#+ /, "", name); name = slug(name)
   if (seen[name]++) name = name "-" seen[name] - 1
   if (/^# /) name = page; else name = page "-" name
+  gsub(/`/, ""); gsub(/--/, "\\--")  # Doxygen shows code in a heading as "<tt>"
   if (page != "index") print $0 " {#" name "}"
   else print (/^# / ? "" : "@anchor " name "\n\n") $0  # a section would stand in the navigation
   next
