@@ -175,7 +175,7 @@ TEST_CASE("programs: lm's defaults are those of texts, and stories have theirs b
   const std::string help = run_program("lm", {"train", "--help"}).out;
   const std::string page = read_file(share("lm.1"));
   const std::string line = std::regex_replace(help, std::regex("\\s+"), " ");
-  CHECK(contains(line, " --vocab N tokens of the byte-level BPE"));
+  CHECK(contains(line, " --vocab N size of the vocabulary to learn"));
   CHECK(contains(line, " (default 2048) --"));
   CHECK(contains(line, "the defaults are --vocab 512 --epochs 8 --batch 4 --lr 0.003 --dropout 0"));
   CHECK(contains(page, " (default 2048)\n"));
