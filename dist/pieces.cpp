@@ -43,11 +43,14 @@ std::optional<std::vector<std::string>> share(
     const int64_t pieces = std::min(count - begin, kAtOnce * ranks);
     const auto first = [&](int64_t r) { return begin + pieces * r / ranks; };
     std::string own;
-    for (int64_t i = first(rank); i < first(rank + 1) && own != kStopped; ++i)
-      if (const auto result = piece(i))
-        append(own, *result);
-      else
-        own = kStopped;
+    const auto compute = [&] {
+      for (int64_t i = first(rank); i < first(rank + 1) && own != kStopped; ++i)
+        if (const auto result = piece(i))
+          append(own, *result);
+        else
+          own = kStopped;
+    };
+    world ? world->together(compute) : compute();
     const std::vector<std::string> texts =
         ranks == 1 ? std::vector<std::string>{own} : world->gather(what, own);
     if (std::find(texts.begin(), texts.end(), kStopped) != texts.end()) return std::nullopt;
@@ -88,7 +91,7 @@ void take_time(World& world, const std::string& what, const std::function<void()
   std::thread signs([&] {
     try {
       std::chrono::milliseconds pause{1};
-      for (bool all = false; !all; pause = std::min(2 * pause, std::chrono::milliseconds(1000))) {
+      for (bool all = false; !all; pause = std::min(2 * pause, std::chrono::milliseconds(100))) {
         if (!done) std::this_thread::sleep_for(pause);
         const std::vector<std::string> texts = world.gather(what, done ? "through" : "at work");
         all = std::count(texts.begin(), texts.end(), "through") == world.size();

@@ -21,8 +21,9 @@ namespace tern::dist {
 
 /// Calls piece(0) to piece(count - 1), each on one rank, a rank's own in ascending order. Returns
 /// all results in their order, on every rank. A piece that returns nothing (after a signal) stops
-/// all ranks within a few pieces: they return nothing. A `world` of nullptr is this process alone.
-/// All ranks call it with the same `count`. `what` is for errors: "the validation".
+/// all ranks within a few pieces: they return nothing. What a piece throws on one rank, all throw
+/// (World::together). A `world` of nullptr is this process alone. All ranks call it with the same
+/// `count`. `what` is for errors: "the validation".
 std::optional<std::vector<std::string>> share(
     World* world, const std::string& what, int64_t count,
     const std::function<std::optional<std::string>(int64_t piece)>& piece);

@@ -66,11 +66,11 @@ TEST_CASE("programs: a run has the same bits on 1 to 3 ranks, stopped and resume
     const Ran alone = in_shell(start + " --blocks 8 --threads 1 --out alone", dir.path());
     REQUIRE_MESSAGE(alone.code == 0, alone.err);
     // Rank 0 is sent SIGTERM as soon as there is something to resume.
-    const Ran broken = in_shell(
-        "ranks 3 " + start +
-            " --threads 2 --out broken & until test -e broken/checkpoint.safetensors; do sleep "
-            ".01; done; kill -TERM $(cut -d' ' -f1 broken/lock); wait $!",
-        dir.path());
+    const Ran broken = in_shell("ranks 3 " + start +
+                                    " --shard-optimizer --threads 2 --out broken & until test -e "
+                                    "broken/checkpoint.safetensors; do sleep "
+                                    ".01; done; kill -TERM $(cut -d' ' -f1 broken/lock); wait $!",
+                                dir.path());
     CAPTURE(broken.err);
     CHECK((broken.code == 130 || broken.code == 0));
     const std::string resume = start.substr(0, start.find(" --")) + " --resume broken --threads 1";
