@@ -16,8 +16,8 @@ namespace {
 
 constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
 
-// Sums over a batch: sequences, cost, wrong bits, sequences without any, cost of the best predictor,
-// bits that are asked for.
+// Sums over a batch: sequences, cost, wrong bits, sequences without any, cost of the best
+// predictor, bits that are asked for.
 dist::Numbers score_batch(const SequenceModel& model, const data::SequenceTask& task,
                           const data::SequenceBatch& b) {
   const Tensor logits = model(b.input);

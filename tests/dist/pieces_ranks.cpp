@@ -1,4 +1,4 @@
-// pieces_ranks: one rank of calls of dist/pieces.h, for test_pieces.cpp. Rank 0 prints what they give.
+// pieces_ranks: one rank of calls of dist/pieces.h, for test_pieces.cpp. Rank 0 prints the results.
 //   pieces_ranks [EVENT]
 // EVENT: stop (a piece of the last rank gives nothing), throw (it throws), slow (rank 1 loads for
 // longer than the timeout), fail (it throws while it loads).
