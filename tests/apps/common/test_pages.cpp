@@ -480,7 +480,7 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   loop.folder().make();
   CHECK_FALSE(load_run_record(loop.folder()).has_value());
   record_start(loop, "toy", "toy --lr \xff", R"({"lr":0.1})");
-  record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})");
+  record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})", 3);
   REQUIRE(loop.run() == train::Outcome::finished);
   record_start(loop, "toy", "toy --resume y", R"({"lr":0.1})");
   record_tested(loop, {{"test_top1", 0.5}, {"test_loss", std::nan("")}});
@@ -490,6 +490,8 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   REQUIRE(r.starts.size() == 2);
   CHECK(r.starts[0].command == "toy --lr \xEF\xBF\xBD");
   CHECK(r.starts[1].command == "toy --resume x");
+  CHECK(r.starts[0].ranks == 1);
+  CHECK(r.starts[1].ranks == 3);
   CHECK(std::regex_match(r.starts[0].date,
                          std::regex("20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC")));
   CHECK(r.starts[0].version.find('.') != std::string::npos);
