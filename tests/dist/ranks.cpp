@@ -86,7 +86,9 @@ int run(int argc, char** argv) {
   set_num_threads(std::atoi(argv[3]));
   const int64_t event_rank = argc > 6 ? std::atoll(argv[5]) : -1;
   const int64_t event_step = argc > 6 ? std::atoll(argv[6]) : -1;
-  dist::World world({.timeout = 3});
+  dist::World world({.timeout = 3, .exit_code = [](const std::exception&) { return 7; }});
+  check(dist::launched_rank() == world.rank(), "mpirun says that this is rank {}",
+        dist::launched_rank());
   const bool mine = world.rank() == event_rank;
   Rng rng(mine && event == "other_seed" ? 1 : 0);
   Net net(kind, mine && event == "other_model" ? 20 : 19, rng);
@@ -146,6 +148,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const dist::RankError& e) {
+    fmt::print(stderr, "ERROR {}\nexit code {}\n", e.what(), e.code());
+    return 1;
   } catch (const std::exception& e) {
     fmt::print(stderr, "ERROR {}\n", e.what());
     return 1;

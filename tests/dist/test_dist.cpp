@@ -118,7 +118,8 @@ TEST_CASE("dist: an error on one rank reaches all of them with its text") {
     CHECK(r.code != 0);
     CHECK(r.output.find("ERROR the data of this rank are lost") != r.output.npos);
     size_t told = 0;
-    const std::string text = fmt::format("ERROR rank {}: the data of this rank are lost", failing);
+    const std::string text =
+        fmt::format("ERROR rank {}: the data of this rank are lost\nexit code 7\n", failing);
     for (size_t at = 0; (at = r.output.find(text, at)) != r.output.npos; ++at) ++told;
     CHECK(told == 2);
   }
