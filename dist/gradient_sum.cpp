@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -140,7 +141,8 @@ GradientSum::GradientSum(World& world, nn::ModuleRef model, GradientSumOptions o
       {"blocks", std::to_string(options_.blocks)},
       {"bytes in a bucket", std::to_string(options_.bucket_bytes)},
       {"steps between comparisons", std::to_string(options_.check_every)},
-      {"vector instructions of", to_string(tern::detail::vector_level)}};
+      {"f32 products by",
+       products_by_blas() ? "BLAS with " + to_string(tern::detail::vector_level) : "tiles"}};
   for (const NamedTensors* group : {&parameters_, &buffers_, &counts_})
     for (const auto& [name, t] : *group)
       same.emplace_back("a " + name + " of", fmt::format("{} {}", t.dtype(), t.shape()));

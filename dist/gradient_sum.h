@@ -26,7 +26,8 @@
 // as the gradients of its parameters are complete, last parameters first. World::traffic() says how
 // much of that time backward hides.
 //
-// The processors of all ranks need the same vector instructions, since f32 sums depend on them.
+// Processors with AVX2 and with AVX-512 compute the same bits and may work together. Where BLAS
+// computes f32 products (core/base/products.h), all ranks need the same vector instructions.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,7 @@ class GradientSum {
  public:
   /// World and model must outlive it. All ranks make it at the same place of the program. Error if
   /// they differ in options, in names, shapes, types or elements of weights and buffers, in
-  /// generators, or in the processor's vector instructions.
+  /// generators, or in what computes f32 products.
   GradientSum(World& world, nn::ModuleRef model, GradientSumOptions options = {});
 
   /// This rank's blocks: first_block() to end_block() - 1.

@@ -6,8 +6,8 @@
 // again in the backward pass), or uneven (blocks of several sizes, empty ones among them, and a
 // parameter that few blocks use). EVENT at a step of a rank: throw, in_backward, outside (an
 // exception between steps), nan, hang, exit, drift (of a weight), drift_state (of the optimizer's
-// state); at the start of a rank: other_seed, other_options, other_model; on all ranks: time (each
-// prints the bytes that it sent).
+// state); at the start of a rank: avx2 (no AVX-512 there), other_seed, other_options, other_model;
+// on all ranks: time (each prints the bytes that it sent).
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "tern/core/base/cpu.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/gradient_hook.h"
 #include "tern/core/ops/ops.h"
@@ -90,6 +92,8 @@ int run(int argc, char** argv) {
   check(dist::launched_rank() == world.rank(), "mpirun says that this is rank {}",
         dist::launched_rank());
   const bool mine = world.rank() == event_rank;
+  std::optional<VectorLevelScope> level;
+  if (mine && event == "avx2") level.emplace(VectorLevel::kAvx2);
   Rng rng(mine && event == "other_seed" ? 1 : 0);
   Net net(kind, mine && event == "other_model" ? 20 : 19, rng);
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});

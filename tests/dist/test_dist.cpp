@@ -47,6 +47,13 @@ TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks"
   }
 }
 
+TEST_CASE("dist: ranks with AVX2 and AVX-512 work together with the same bits") {
+  const Result alone = run(fmt::format("{} dropout 6 1", RANKS));
+  const Result mixed = ranks(3, "dropout 6 1 avx2 1 0");
+  CHECK(mixed.code == 0);
+  CHECK(mixed.output == alone.output);
+}
+
 TEST_CASE("dist: the documents' program learns, with the same losses on 1 and 4 ranks") {
   const Result alone = run(EXAMPLE);
   CHECK(alone.code == 0);
