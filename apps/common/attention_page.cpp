@@ -151,9 +151,8 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
 
 std::string attention_page(const std::vector<AttentionSentence>& sentences) {
   const std::string s =
-      "<p>Source tokens across, target tokens down: a row shows where its token looked, in a "
-      "stronger colour where it looked more. In the encoder and the decoder both are its own "
-      "tokens. Weights add up to 1 in a row, and all pictures have this scale:</p>\n" +
+      "<p>A row is a token, and shows at which tokens (the columns) it looked: the stronger the "
+      "colour, the more. Each row adds up to 1, and all pictures have this scale:</p>\n" +
       attention_legend();
   return s + sentences_within(sentences, kMostBytes - s.size());
 }

@@ -118,7 +118,12 @@ Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOption
   }
   if (p.y.size() < kConstant * std::abs(p.y.high)) p.y.low = p.y.high;
   p.y_ticks = logs ? log_ticks(p.y.low, p.y.high) : round_ticks(p.y.low, p.y.high, 5);
-  p.y = {p.y_ticks.front(), p.y_ticks.back()};
+  if (o.percent && !logs)
+    std::erase_if(p.y_ticks, [limit = 1 + 1e-9, shown = p.y](double t) {
+      return (t < 0 && shown.low >= 0) || (t > limit && shown.high <= limit);
+    });
+  // A tick such as 3 * .2 may be a rounding above a point that it is to be below.
+  p.y = {std::min(p.y.low, p.y_ticks.front()), std::max(p.y.high, p.y_ticks.back())};
   return p;
 }
 
@@ -135,7 +140,8 @@ std::string number(double v, bool percent) {
   return percent ? fmt::format("{:g}%", std::round(v * 1e4) / 100) : short_number(v);
 }
 
-std::string axes(const Plane& p, const ChartOptions& o) {
+// `note` stands beside the name of the x axis.
+std::string axes(const Plane& p, const ChartOptions& o, const std::string& note) {
   std::string s;
   for (const double t : p.y_ticks)
     s += fmt::format(
@@ -146,7 +152,8 @@ std::string axes(const Plane& p, const ChartOptions& o) {
     s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", p.px(t),
                      o.height - kBottom + 16, short_number(t));
   s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                   (kLeft + o.width - kRight) / 2, o.height - 6, escape_html(o.x_label));
+                   (kLeft + o.width - kRight) / 2, o.height - 6,
+                   escape_html(o.x_label) + (o.x_label.empty() || note.empty() ? "" : "; ") + note);
   return s +
          fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>\n", escape_html(o.title));
 }
@@ -194,8 +201,7 @@ std::string beyond(const std::vector<std::vector<Point>>& lines, const Plane& p,
   std::string s = fmt::format("{} point{} beyond:", count, count == 1 ? "" : "s");
   if (all.low < p.y.low) s += " down to " + number(all.low, percent);
   if (all.high > p.y.high) s += " up to " + number(all.high, percent);
-  return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", p.width - kRight,
-                     p.height - 6, s);
+  return s;
 }
 
 std::string sheet(const std::vector<Series>& series, const ChartOptions& o, const std::string& kind,
@@ -207,7 +213,7 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
       "<svg class=\"{}\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">\n",
       kind, o.width, o.height, o.width, o.height, escape_html(o.title));
-  s += axes(plane, o) + beyond(lines, plane, o.percent);
+  s += axes(plane, o, beyond(lines, plane, o.percent));
   for (size_t i = series.size(); i-- > 0;)
     s += line(series[i], thinned(std::move(lines[i]), plane.x), i, plane, o.percent);
   return s + "</svg>\n";

@@ -16,7 +16,7 @@ constexpr size_t kMostShown = 40;  // tokens of a picture of attention
 
 std::string sample_list(const std::vector<SampleText>& samples) {
   if (samples.empty()) return "";
-  std::string s = "<p>In bold a beginning that was given; behind it what the model wrote.</p>\n";
+  std::string s = "<p>The beginnings in bold were given; the model wrote what follows them.</p>\n";
   for (const SampleText& t : samples)
     s += fmt::format("<p style=\"white-space:pre-wrap\" dir=\"auto\"><strong>{}</strong>{}</p>\n",
                      escape_html(t.prompt), escape_html(t.text));

@@ -197,6 +197,28 @@ TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
   CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3, 4}, {1, 900, 1, 1}}}, {}), "beyond"));
 }
 
+TEST_CASE("chart: what is beyond stands behind the name of the axis, not over it") {
+  Series s{"norm", {}, {}};
+  for (int i = 0; i < 200; ++i) s.x.push_back(i), s.y.push_back(i == 50 ? 6000 : 1 + i % 2);
+  const std::string chart = line_chart({s}, {.x_label = "step"});
+  CHECK(contains(chart, ">step; 1 point beyond: up to 6000</text>"));
+}
+
+TEST_CASE("chart: a percentage at a tick is on the sheet, and no tick is above 100 %") {
+  // The tick 12 * .05 is a rounding above .6.
+  const std::string chart = line_chart({{"top-1", {1, 2, 3}, {.6, .7, .77}}}, {.percent = true});
+  CHECK_FALSE(contains(chart, "beyond"));
+  CHECK(contains(chart, ">60%</text>"));
+  for (const double constant : {0., 1.}) {
+    const std::string line =
+        line_chart({{"top-1", {1, 2}, {constant, constant}}}, {.percent = true});
+    CHECK(contains(line, ">100%</text>"));
+    CHECK(contains(line, ">0%</text>"));
+    CHECK_FALSE(contains(line, ">120%</text>"));
+    CHECK_FALSE(contains(line, ">150%</text>"));
+  }
+}
+
 TEST_CASE("chart: a constant, or one point, has few ticks with short labels") {
   for (const double v : {1e-4, 3e-4, 5e-7, 7.0, 250000.0, -2.0}) {
     CAPTURE(v);
