@@ -20,7 +20,7 @@ struct Evaluation {
   double loss = 0;                 ///< mean cross entropy, without label smoothing
   std::array<double, 5> top = {};  ///< share of pictures whose class is among the k likeliest
   /// How many of `top` are informative: with three classes, top-3 is always 1.
-  int64_t ranks() const { return std::min(classes, std::ssize(top)); }
+  int64_t ranks() const { return std::min(classes - 1, std::ssize(top)); }
   std::vector<int64_t> confusion;    ///< classes x classes, row: true class, column: prediction
   std::vector<float> probabilities;  ///< images x classes
 };

@@ -81,8 +81,10 @@ void check_predict(const CifarFlags& f, const Given& given) {
 void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.group(Group::run);
-  s.text("eval", f.eval, "FILE", "only test these weights").not_in_files();
-  s.texts("predict", f.predict, "FILE...", "only classify these pictures (.png, .jpg)")
+  s.text("eval", f.eval, "FILE", "only test the weights in this file, on the test images of --data")
+      .not_in_files();
+  s.texts("predict", f.predict, "FILE...",
+          "only classify these pictures (.png, .jpg), with --weights")
       .not_in_files();
   s.text("weights", f.weights, "DIR|FILE", "for --predict: the folder of a run, or its weights")
       .not_in_files()
@@ -268,8 +270,12 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
-  Facts facts = chosen();
-  facts.insert(facts.begin(), {"model", describe_model(make_untrained(config))});
+  Facts facts = {
+      {"model", describe_model(make_untrained(config))},
+      {"data", fmt::format("{} training and {} test images{} of {} classes",
+                           train::grouped(data.train.size()), train::grouped(data.test.size()),
+                           data.note, data.form.classes)}};
+  for (const auto& fact : chosen()) facts.push_back(fact);
   return {.facts = facts, .waiting_batches = data::LoaderOptions().prefetch};
 }
 
@@ -351,7 +357,8 @@ int classify_pictures(const CifarFlags& f) {
   check_first_epoch_over(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
   check_io(run.has_value(),
-           "{}: there is no config.json beside it, which has the names of its classes", weights);
+           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
+           f.weights, weights);
   const ImageClassifier model = trained_model(weights, run->model, run->form);
   nn::EvalScope evaluating(model);
   int code = 0;

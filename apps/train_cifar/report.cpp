@@ -162,9 +162,8 @@ std::string make_report(const ReportData& d) {
       .measured_on = d.held_out ? "images held out" : "test images",
       .unit = "images",
       .loss = {.title = "Loss", .lines = {{"train_loss"}, {set + "_loss"}}, .logs = true},
-      .charts = {{.title = "Accuracy",
-                  .lines = {{"train_top1"}, {top + "1"}, {fmt::format("{}{}", top, d.ranks)}},
-                  .percent = true}}};
+      .charts = {{.title = "Accuracy", .lines = {{"train_top1"}, {top + "1"}}, .percent = true}}};
+  if (d.ranks > 1) page.charts[0].lines.push_back({fmt::format("{}{}", top, d.ranks)});
   ResultRow tested{fmt::format("best epoch ({}), test images", d.run.best), {}};
   if (d.tested) tested.metrics = {{set + "_loss", d.tested->loss}};
   for (int k = 1; k <= d.ranks; ++k) {

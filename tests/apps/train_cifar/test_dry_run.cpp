@@ -48,6 +48,10 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
   f.train.dry_run = true;
   CHECK(train_classifier(f) == 0);
   CHECK(fs::is_empty(folder));
+  CifarProgram program(f);
+  program.load(nullptr);
+  CHECK(program.dry_run_options().facts[1].second ==
+        "10,000 training and 2,000 test images of 10 classes");
   f.options.batch = 1'000'000'000;
   CHECK(train_classifier(f) == 0);  // there are no more than 10,000 images
   fs::current_path(before);
