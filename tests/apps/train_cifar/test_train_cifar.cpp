@@ -437,7 +437,7 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   nlohmann::json older =
       nlohmann::json::parse(train::checkpoint_text(saved, "options", run.checkpoint()));
   for (const char* later : {"memory_use", "epoch_end", "optimizer", "hold_out", "precision",
-                            "accumulate", "beta2", "decay_all"})
+                            "accumulate", "beta2", "decay_all", "parallel", "matmul"})
     older.erase(later);
   CHECK(older.erase("pictures") == 1);
   CHECK(older.size() == 18);
