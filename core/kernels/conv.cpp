@@ -15,7 +15,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kTasks = 8;                      // enough for the threads of a small machine
+constexpr int64_t kTasks = 64;                     // enough for as many threads
 constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements per block of columns: fits the cache
 constexpr int64_t kMinWidth = 256;  // fewer columns do not justify packing the weights
 
@@ -102,10 +102,17 @@ void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y
   });
 }
 
+/// How many parts of a group's channels have enough columns for a fast product each.
+int64_t most_parts(const Conv& c) {
+  constexpr int64_t kLeastColumns = 64;
+  return std::clamp<int64_t>(c.in_group() * c.taps() / kLeastColumns, 1,
+                             std::max<int64_t>(c.in_group(), 1));
+}
+
 template <class T>
 void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
-  const int64_t parts = std::clamp<int64_t>(
-      ceil_div(kTasks, std::max<int64_t>(c.batch, 1) * c.groups), 1, c.in_group());
+  const int64_t wanted = ceil_div(kTasks, std::max<int64_t>(c.batch, 1) * c.groups);
+  const int64_t parts = std::clamp<int64_t>(wanted, 1, most_parts(c));
   const int64_t step = ceil_div(c.in_group(), parts), m = c.out_group();
   parallel_blocks(c.batch * c.groups * parts, c.work(), [&](int64_t task) {
     const int64_t image = task / parts / c.groups, group = task / parts % c.groups;
@@ -134,8 +141,7 @@ struct WeightTasks {
   int64_t chunks, images;  // of images
 
   explicit WeightTasks(const Conv& c) {
-    parts = std::clamp<int64_t>(c.in_group() * c.taps() / 64, 1,
-                                std::min(c.in_group(), ceil_div(kTasks, c.groups)));
+    parts = std::min(most_parts(c), ceil_div(kTasks, c.groups));
     step = ceil_div(c.in_group(), parts);
     chunks =
         std::clamp<int64_t>(ceil_div(kTasks, parts * c.groups), 1, std::max<int64_t>(c.batch, 1));
@@ -173,8 +179,12 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
     if (beta == 1) return;
     for (int64_t o = 0; o < m; ++o) std::fill(to + o * row, to + o * row + k, T(0));
   });
-  for (int64_t chunk = 1; chunk < tasks.chunks; ++chunk)
-    for (int64_t i = 0; i < size; ++i) dw[i] += partial.data()[(chunk - 1) * size + i];
+  parallel_for(tasks.chunks > 1 ? size : 0, 1 << 11, [&](int64_t begin, int64_t end) {
+    for (int64_t chunk = 1; chunk < tasks.chunks; ++chunk)
+      simd([=, from = partial.data() + (chunk - 1) * size] {
+        for (int64_t i = begin; i < end; ++i) dw[i] += from[i];
+      });
+  });
 }
 
 /// Calls fn(plane of x, its rows of the columns) for every channel of every image.
