@@ -104,7 +104,7 @@ void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y
 
 /// How many parts of a group's channels have enough columns for a fast product each.
 int64_t most_parts(const Conv& c) {
-  constexpr int64_t kLeastColumns = 64;
+  constexpr int64_t kLeastColumns = 128;
   return std::clamp<int64_t>(c.in_group() * c.taps() / kLeastColumns, 1,
                              std::max<int64_t>(c.in_group(), 1));
 }
