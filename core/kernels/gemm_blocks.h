@@ -421,9 +421,11 @@ class SharingBoth {
     const EvenPanels panels(p_.tiles(), K::kRows, most, K::kColumns, threads_);
     const int64_t of_a = std::max<int64_t>(1, room() * p_.room_b() / (a_.groups() * a_.room));
     const int64_t depths = std::clamp<int64_t>(std::min(room() / most, of_a), 1, p_.depths());
-    Scratch<typename K::Packed> packed_a(a_.groups() * depths * a_.room);
-    Scratch<typename K::Packed> packed_b(most * depths * p_.room_b());
-    a_.data = packed_a.data();
+    // One block of memory: the allocator reads and writes beside every large one, which no cache
+    // holds.
+    const int64_t size_b = most * depths * p_.room_b();
+    Scratch<typename K::Packed> packed(size_b + a_.groups() * depths * a_.room);
+    a_.data = packed.data() + size_b;
     for (int64_t d = 0; d < p_.depths(); d += depths)
       for (int64_t s = 0; s < p_.strips(); s += most) {
         a_.first_depth = d;
@@ -434,7 +436,7 @@ class SharingBoth {
                            a_.depths,
                            p_.room_b(),
                            most * p_.room_b(),
-                           packed_b.data()};
+                           packed.data()};
         pack(b, /*with_a=*/s == 0);
         multiply(b, panels, d + b.depths < p_.depths() ? PanelDone() : done);
       }
