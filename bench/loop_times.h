@@ -10,7 +10,7 @@ namespace tern::bench {
 
 /// A parallel loop, and the code between it and the loop before it. Times are in seconds.
 struct TimedLoop {
-  bool own_parts;             ///< see makespan() in schedule.h
+  bool own_parts;             ///< see makespan() in core/tools/schedule.h
   std::vector<double> parts;  ///< of each part; empty: the code after the last loop
   double before = 0;          ///< of the serial code before the loop, loops of one part included
   /// "linear backward: blocks.*.mlp" in which the loop, and most of the serial code, runs.

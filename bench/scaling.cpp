@@ -4,7 +4,8 @@
 //
 // For each number of threads N the step runs with its loops cut for N threads, but on one thread,
 // part by part (loop_times.h). Then the parts are laid out on N threads as the pool would do it
-// (schedule.h), and every loop costs what the pool adds here on two threads, times log2 N.
+// (core/tools/schedule.h), and every loop costs what the pool adds here on two threads, times
+// log2 N.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +17,8 @@
 #include "tern/apps/common/command_line.h"
 #include "tern/bench/cases.h"
 #include "tern/bench/loop_times.h"
-#include "tern/bench/schedule.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/tools/schedule.h"
 
 namespace tern::bench {
 namespace {
@@ -29,6 +30,10 @@ struct Flags {
   double loop_us = 0;
   bool measure = false;
 };
+
+using detail::Loss;
+using detail::loss_of_loop;
+using detail::makespan;
 
 struct Lost {
   Loss loss;

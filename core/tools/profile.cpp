@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/flops.h"
+#include "tern/core/base/loop_listener.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/core/tools/schedule.h"
 
 namespace tern {
 namespace {
@@ -46,23 +49,27 @@ std::string name_of(const Profile::Row& r) {
   return r.pass == Pass::backward ? name + " backward" : name;
 }
 
-std::string lines(const std::string& title, const std::vector<Profile::Row>& rows, int most) {
+/// `lost`: with the column of what so many threads lose, unless 0.
+std::string lines(const std::string& title, const std::vector<Profile::Row>& rows, int most,
+                  int lost) {
   double whole = 0;
   for (const Profile::Row& r : rows) whole += r.self_seconds;
   size_t width = 40;
   for (size_t i = 0; i < rows.size() && static_cast<int>(i) < most; ++i)
     width = std::max(width, name_of(rows[i]).size());
   std::string text =
-      fmt::format("{:<{}} {:>8} {:>10} {:>6} {:>10} {:>9} {:>8} {:>8}\n", title, width, "calls",
-                  "self ms", "share", "total ms", "GFLOP", "GFLOP/s", "MB");
+      fmt::format("{:<{}} {:>8} {:>10} {:>6} {:>10} {:>9} {:>8} {:>8}{}\n", title, width, "calls",
+                  "self ms", "share", "total ms", "GFLOP", "GFLOP/s", "MB",
+                  lost ? fmt::format(" {:>14}", fmt::format("ms lost at {}", lost)) : "");
   for (size_t i = 0; i < rows.size() && static_cast<int>(i) < most; ++i) {
     const Profile::Row& r = rows[i];
     const double gflop = static_cast<double>(r.flops) / 1e9;
-    text += fmt::format("{:<{}} {:>8} {:>10.3f} {:>5.1f}% {:>10.3f} {:>9.3f} {:>8.1f} {:>8.1f}\n",
+    text += fmt::format("{:<{}} {:>8} {:>10.3f} {:>5.1f}% {:>10.3f} {:>9.3f} {:>8.1f} {:>8.1f}",
                         name_of(r), width, r.calls, 1e3 * r.self_seconds,
                         whole > 0 ? 100 * r.self_seconds / whole : 0, 1e3 * r.total_seconds, gflop,
                         r.total_seconds > 0 ? gflop / r.total_seconds : 0,
                         static_cast<double>(r.bytes) / 1e6);
+    text += lost ? fmt::format(" {:>14.3f}\n", 1e3 * r.lost_seconds) : "\n";
   }
   if (static_cast<int>(rows.size()) > most)
     text += fmt::format("... and {} more\n", static_cast<int>(rows.size()) - most);
@@ -71,11 +78,52 @@ std::string lines(const std::string& title, const std::vector<Profile::Row>& row
 
 }  // namespace
 
+/// Runs loops part by part on this thread, and lays the parts out on `threads_` threads.
+class Profile::Loops final : private detail::LoopListener {
+ public:
+  Loops(Profile& profile, int threads)
+      : profile_(profile), threads_(threads), before_(num_threads()) {
+    set_num_threads(threads);
+    detail::loop_listener = this;
+  }
+  ~Loops() override {
+    detail::loop_listener = nullptr;
+    set_num_threads(before_);
+  }
+
+ private:
+  void run(const detail::Loop& loop) override {
+    constexpr double kLoopCost = 3e-6;          // what the pool adds
+    if (loop.parts() == 1) return loop.run(0);  // serial
+    std::vector<double> parts;
+    for (int64_t p = 0; p < loop.parts(); ++p) {
+      const int64_t begin = now();
+      loop.run(p);
+      parts.push_back(1e-9 * static_cast<double>(now() - begin));
+    }
+    if (profile_.open_.empty()) return;
+    Open& op = profile_.open_.back();
+    op.lost_seconds += detail::loss_of_loop(parts, threads_, loop.own_parts, kLoopCost).sum();
+    for (double seconds : parts) op.loop_seconds += seconds;
+  }
+
+  Profile& profile_;
+  const int threads_, before_;
+};
+
 Profile::Profile(const ProfileOptions& options) : options_(options), start_(now()) {
+  check(options.lost_threads == 0 || !detail::loop_listener,
+        "Profile: lost_threads: another profile predicts already; stop() it first");
+  if (options.lost_threads > 0) loops_ = std::make_unique<Loops>(*this, options.lost_threads);
   watching_.emplace(static_cast<Observer&>(*this));
 }
 
-void Profile::stop() { watching_.reset(); }
+Profile::~Profile() = default;
+
+void Profile::stop() {
+  watching_.reset();
+  loops_.reset();
+}
 
 void Profile::begin(const OpScope& op) {
   Open open{&op, {}, detail::counted_flops, 0, 0, op.module()};
@@ -98,9 +146,13 @@ void Profile::end(const OpScope& op) noexcept {
   Open open = std::move(open_.back());
   open_.pop_back();
   const double seconds = 1e-9 * static_cast<double>(end - open.start);
+  const double self = seconds - open.inner_seconds;
+  const double serial = std::max(self - open.loop_seconds, 0.0);
+  const int threads = options_.lost_threads;
   auto count = [&](Row& row, bool again) {
     row.pass = op.pass();
-    row.self_seconds += seconds - open.inner_seconds;
+    row.self_seconds += self;
+    if (threads > 0) row.lost_seconds += open.lost_seconds + serial * (1 - 1.0 / threads);
     if (again) return;
     ++row.calls;
     row.total_seconds += seconds;
@@ -128,7 +180,8 @@ std::vector<Profile::Row> Profile::by_op() const { return sorted(ops_); }
 std::vector<Profile::Row> Profile::by_module() const { return sorted(modules_); }
 
 std::string Profile::table(int rows) const {
-  return lines("op", by_op(), rows) + "\n" + lines("module", by_module(), rows);
+  const int lost = options_.lost_threads;
+  return lines("op", by_op(), rows, lost) + "\n" + lines("module", by_module(), rows, lost);
 }
 
 void Profile::write_trace(const std::string& path) const {

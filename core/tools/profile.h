@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,10 +21,12 @@
 #include "tern/core/tape/op.h"
 
 namespace tern {
-
 struct ProfileOptions {
   bool trace = true;               ///< keep every call, for write_trace()
   int64_t max_events = 1'000'000;  ///< calls to keep; later ones are only counted
+  /// Predicts what this many threads would lose; 0: nothing. While the profile watches, loops are
+  /// cut for so many threads, which it sets, but run on this thread alone.
+  int lost_threads = 0;
 };
 
 class Profile final : private Observer {
@@ -31,7 +34,7 @@ class Profile final : private Observer {
   explicit Profile(const ProfileOptions& options = {});
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
-  ~Profile() override = default;
+  ~Profile() override;
 
   /// Stops watching; the results stay. The destructor stops too.
   void stop();
@@ -45,6 +48,9 @@ class Profile final : private Observer {
     double total_seconds = 0;  ///< with inner ops
     int64_t flops = 0;         ///< of products, convolutions and attention, inner ops included
     int64_t bytes = 0;         ///< of inputs and results
+    /// The seconds that ProfileOptions::lost_threads would take for the op itself beyond an equal
+    /// share for each: in serial code, in loops with few or uneven parts, for starting loops.
+    double lost_seconds = 0;
   };
   /// One row per op and pass, largest self time first.
   std::vector<Row> by_op() const;
@@ -64,7 +70,8 @@ class Profile final : private Observer {
     int64_t flops_before, bytes = 0;
     double inner_seconds = 0;
     std::string module;
-    size_t event = 0;  // number of its event, from 1
+    size_t event = 0;                           // number of its event, from 1
+    double loop_seconds = 0, lost_seconds = 0;  // of its own loops
   };
   struct Event {
     std::string op, module;
@@ -77,11 +84,14 @@ class Profile final : private Observer {
   void made(const OpScope& op, const Tensor& result, int index) override;
   void end(const OpScope& op) noexcept override;
 
+  class Loops;
+
   ProfileOptions options_;
   int64_t start_;
   std::vector<Open> open_;
   std::map<Key, Row> ops_, modules_;
   std::vector<Event> events_;
+  std::unique_ptr<Loops> loops_;
   std::optional<ObserverScope> watching_;
 };
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "tern/bench/schedule.h"
 #include "tern/core/base/loop_listener.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/tools/schedule.h"
 
 namespace tern::test_loop_listener {
 namespace {
@@ -91,7 +91,7 @@ TEST_CASE("loop listener: many threads cut long loops finer than the grain, few 
 
 // Times by hand.
 TEST_CASE("schedule: when the last part ends") {
-  using bench::makespan;
+  using detail::makespan;
   const std::vector<double> parts{5, 1, 1, 3};
   CHECK(makespan(parts, 1, true) == 10);
   CHECK(makespan(parts, 1, false) == 10);
@@ -109,19 +109,19 @@ TEST_CASE("schedule: when the last part ends") {
 }
 
 TEST_CASE("schedule: why a loop loses time") {
-  using bench::loss_of_loop;
+  using detail::loss_of_loop;
   // Two equal parts of 4 on four threads: 4 instead of 2. Nothing is uneven.
-  bench::Loss few = loss_of_loop(std::vector<double>{4, 4}, 4, true, 0.5);
+  detail::Loss few = loss_of_loop(std::vector<double>{4, 4}, 4, true, 0.5);
   CHECK((few.few == 2 && few.uneven == 0 && few.small == 0.5 && few.serial == 0));
   CHECK(std::string(few.reason()) == "too few parts");
   // Parts of 6 and 2 on two threads: 6 instead of 4.
-  bench::Loss uneven = loss_of_loop(std::vector<double>{6, 2}, 2, true, 0.5);
+  detail::Loss uneven = loss_of_loop(std::vector<double>{6, 2}, 2, true, 0.5);
   CHECK((uneven.few == 0 && uneven.uneven == 2));
   CHECK(std::string(uneven.reason()) == "uneven parts");
   // Even parts, enough of them: the pool's cost is all that is lost.
-  bench::Loss small = loss_of_loop(std::vector<double>{1, 1, 1, 1}, 2, false, 0.5);
+  detail::Loss small = loss_of_loop(std::vector<double>{1, 1, 1, 1}, 2, false, 0.5);
   CHECK((small.sum() == 0.5 && std::string(small.reason()) == "too small"));
-  bench::Loss all = few;
+  detail::Loss all = few;
   all += uneven;
   all.serial = 9;
   CHECK((all.sum() == 2 + 2 + 0.5 + 0.5 + 9 && std::string(all.reason()) == "serial"));

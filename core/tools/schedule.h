@@ -1,5 +1,5 @@
 // When the parts of a parallel loop end if N threads take them: what the pool (core/base/threads.h)
-// would do with parts whose times are known.
+// would do with parts whose times are known. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace tern::bench {
+namespace tern::detail {
 
 /// Seconds until the last part has ended. `own_parts`: thread p takes part p, for at most as many
 /// parts as threads (more go round). Otherwise a thread that is free takes the next part, in order.
@@ -59,4 +59,4 @@ inline Loss loss_of_loop(std::span<const double> parts, int threads, bool own_pa
           .small = cost};
 }
 
-}  // namespace tern::bench
+}  // namespace tern::detail
