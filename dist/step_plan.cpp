@@ -1,0 +1,189 @@
+#include "tern/dist/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/dist/detail/block_tree.h"
+
+namespace tern::dist {
+namespace {
+
+// Of a text before it is sent: its length and what it is for. Of a block: weight, loss, and the
+// length of its note.
+constexpr int64_t kHeadBytes = 16, kFactsBytes = 24;
+
+}  // namespace
+
+RankTraffic& RankTraffic::operator+=(const RankTraffic& t) {
+  sent += t.sent, received += t.received, messages += t.messages;
+  return *this;
+}
+
+double StepTime::hidden() const { return std::max(0.0, compute + communication - step); }
+
+StepPlan::StepPlan(const NamedTensors& parameters, const NamedTensors& buffers,
+                   GradientSumOptions options, int64_t ranks, bool shard)
+    : options_(std::move(options)), shard_(shard) {
+  check(ranks >= 1 && ranks <= options_.blocks, "StepPlan: {} blocks for {} ranks", options_.blocks,
+        ranks);
+  for (int64_t r = 0; r < ranks; ++r) {
+    nodes_.push_back(std::ssize(detail::nodes_of(options_.blocks, ranks, r)));
+    all_nodes_ += nodes_.back();
+  }
+  add_buckets({parameters.rbegin(), parameters.rend()}, true);
+  NamedTensors floats;
+  for (const auto& buffer : buffers) {
+    if (is_float(buffer.second.dtype()))
+      floats.push_back(buffer);
+    else
+      count_bytes_ += buffer.second.numel() * item_size(buffer.second.dtype());
+  }
+  add_buckets(floats, false);
+}
+
+void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
+  std::vector<detail::BucketItem> items;
+  for (const auto& [name, t] : tensors)
+    if (!of_gradients || t.requires_grad()) items.push_back({t.dtype(), t.numel()});
+  for (const detail::Bucket& b : detail::buckets_of(items, options_.bucket_bytes)) {
+    Bucket& bucket = buckets_.emplace_back();
+    bucket.elements = b.size(), bucket.item_bytes = item_size(b.dtype);
+    bucket.items = static_cast<int64_t>(b.end - b.first), bucket.of_gradients = of_gradients;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      const detail::Share s = detail::share_of(b.size(), ranks(), r);
+      // Items that begin before the share's end and end behind its begin.
+      int64_t cuts = 0;
+      for (auto o = std::upper_bound(b.offsets.begin(), b.offsets.end(), s.from);
+           s.size() > 0 && o != b.offsets.end(); ++o) {
+        if (*(o - 1) >= s.end) break;
+        cuts += *o > *(o - 1);
+      }
+      bucket.cuts.push_back(cuts);
+    }
+    bucket.all_cuts = 0;
+    for (const int64_t cuts : bucket.cuts) bucket.all_cuts += cuts;
+  }
+}
+
+int64_t StepPlan::most_blocks() const { return (options_.blocks + ranks() - 1) / ranks(); }
+
+int64_t StepPlan::bytes() const {
+  int64_t bytes = 0;
+  for (const Bucket& b : buckets_) bytes += b.bytes();
+  return bytes;
+}
+
+RankTraffic StepPlan::heads(int64_t) const {
+  const int64_t others = ranks() - 1;
+  return {others * kHeadBytes, others * kHeadBytes, 2 * others};
+}
+
+RankTraffic StepPlan::facts(int64_t rank) const {
+  const int64_t others = ranks() - 1;
+  const int64_t own = detail::range_of(options_.blocks, ranks(), rank).size();
+  return {others * own * kFactsBytes, (options_.blocks - own) * kFactsBytes, 2 * others};
+}
+
+RankTraffic StepPlan::counts(int64_t) const {
+  const int64_t others = ranks() - 1;
+  return {others * count_bytes_, others * count_bytes_, 2 * others};
+}
+
+// Each of its nodes goes in shares to all other ranks, and theirs come for its own share; before
+// each node a byte for each item.
+RankTraffic StepPlan::nodes(const Bucket& b, int64_t rank) const {
+  const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
+  const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
+  const int64_t own = nodes_[static_cast<size_t>(rank)], theirs = all_nodes_ - own;
+  return {own * (others * b.items + (b.elements - share) * b.item_bytes),
+          theirs * (b.items + share * b.item_bytes),
+          own * (others + b.all_cuts - cuts) + theirs * (1 + cuts)};
+}
+
+// Each rank's share goes to all others.
+RankTraffic StepPlan::sums(const Bucket& b, int64_t rank) const {
+  const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
+  const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
+  return {share * others * b.item_bytes, (b.elements - share) * b.item_bytes,
+          others * cuts + b.all_cuts - cuts};
+}
+
+RankTraffic StepPlan::traffic(int64_t rank) const {
+  RankTraffic all;
+  if (ranks() == 1) return all;
+  all += heads(rank), all += facts(rank);
+  for (const Bucket& b : buckets_) all += nodes(b, rank), all += sums(b, rank);
+  if (count_bytes_ > 0) all += heads(rank), all += counts(rank);
+  return all;
+}
+
+// Of the blocks of a node, the sums of one subtree a level are kept; what comes from other ranks is
+// their nodes for one's own share.
+int64_t StepPlan::memory() const {
+  double most = 0;
+  for (int64_t r = 0; r < ranks(); ++r) {
+    const auto own = detail::nodes_of(options_.blocks, ranks(), r);
+    double sums = 0;
+    for (size_t n = 0; n < own.size(); ++n)
+      sums = std::max(sums,
+                      static_cast<double>(n) + std::max(1.0, std::ceil(std::log2(own[n].size()))));
+    const double theirs = static_cast<double>(all_nodes_ - std::ssize(own));
+    most = std::max(most, sums + theirs / static_cast<double>(ranks()));
+  }
+  return static_cast<int64_t>(most * static_cast<double>(bytes()));
+}
+
+StepTime StepPlan::time(const Compute& compute, const Network& network) const {
+  StepTime t;
+  const double passes = compute.block * static_cast<double>(most_blocks());
+  const double update = shard_ ? compute.update / static_cast<double>(ranks()) : compute.update;
+  t.compute = passes + update;
+  t.step = t.compute;
+  if (ranks() == 1) return t;
+  // Seconds of a stage: those of the busiest rank.
+  const auto stage = [&](auto traffic_of) {
+    double seconds = 0;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      const RankTraffic traffic = traffic_of(r);
+      seconds =
+          std::max(seconds, network.message * static_cast<double>(traffic.messages) +
+                                static_cast<double>(std::max(traffic.sent, traffic.received)) /
+                                    network.bytes_per_second);
+    }
+    return network.latency + seconds;
+  };
+  double link = 0;  // the time when it is free
+  const auto exchange = [&](double ready, double seconds) {
+    link = std::max(link, ready) + seconds;
+    t.communication += seconds;
+  };
+  const auto seconds_of_heads = stage([&](int64_t r) { return heads(r); });
+  const double backward = compute.block * 2 / 3;
+  exchange(passes - backward, seconds_of_heads + stage([&](int64_t r) { return facts(r); }));
+  double complete = 0, all = 0;  // bytes of gradients
+  for (const Bucket& b : buckets_) all += b.of_gradients ? static_cast<double>(b.bytes()) : 0;
+  for (const Bucket& b : buckets_) {
+    complete += b.of_gradients ? static_cast<double>(b.bytes()) : 0;
+    const double added = static_cast<double>(b.bytes() * (all_nodes_ + 1)) /
+                         static_cast<double>(ranks()) / network.memory_bytes_per_second;
+    exchange(passes - backward * (all > 0 ? 1 - complete / all : 0),
+             stage([&](int64_t r) { return nodes(b, r); }) + added +
+                 stage([&](int64_t r) { return sums(b, r); }));
+  }
+  if (count_bytes_ > 0)
+    exchange(passes, seconds_of_heads + stage([&](int64_t r) { return counts(r); }));
+  t.step = std::max(passes, link) + update;
+  if (shard_) {
+    const double weights = stage([&](int64_t r) {
+      RankTraffic shares;
+      for (const Bucket& b : buckets_)
+        if (b.of_gradients) shares += sums(b, r);
+      return shares;
+    });
+    t.communication += weights;
+    t.step += weights;
+  }
+  return t;
+}
+
+}  // namespace tern::dist

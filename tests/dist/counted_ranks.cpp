@@ -1,0 +1,74 @@
+// counted_ranks: one rank of a few steps, for the tests of step_plan.h. Counts what really goes to
+// MPI and compares it with the plan. Exit code 1: they differ.
+//   counted_ranks BLOCKS BUCKET_BYTES
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "tern/core/ops/ops.h"
+#include "tern/dist/step_plan.h"
+#include "tern/nn/nn.h"
+
+using namespace tern;
+
+namespace {
+
+std::atomic<int64_t> sent = 0, received = 0, messages = 0;
+
+struct Net {
+  nn::Linear up, down;
+  nn::BatchNorm1d norm;
+  explicit Net(Rng& rng) : up(5, 19, rng), down(19, 3, rng), norm(19) {}
+  Tensor operator()(const Tensor& x) { return down(gelu(norm(up(x)))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up), visit("down", m.down), visit("norm", m.norm);
+  }
+};
+
+}  // namespace
+
+// The calls of tern's library: MPI lets a program stand between.
+extern "C" int MPI_Isend(const void* from, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm comm, MPI_Request* request) {
+  sent += count, ++messages;
+  return PMPI_Isend(from, count, type, to, tag, comm, request);
+}
+extern "C" int MPI_Irecv(void* to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  received += count, ++messages;
+  return PMPI_Irecv(to, count, type, from, tag, comm, request);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  dist::World world;
+  Rng rng(0);
+  Net net(rng);
+  const dist::GradientSumOptions options{.blocks = std::atoll(argv[1]),
+                                         .bucket_bytes = std::atoll(argv[2])};
+  dist::GradientSum sum(world, net, options);
+  const dist::RankTraffic planned =
+      dist::StepPlan(nn::named_parameters(net), nn::named_buffers(net), options, world.size())
+          .traffic(world.rank());
+  constexpr int64_t kSteps = 3;
+  const int64_t sent_before = sent, received_before = received, messages_before = messages;
+  for (int64_t step = 0; step < kSteps; ++step)
+    sum.backward([&](int64_t block) {
+      Rng data = Rng(7).stream(static_cast<uint64_t>(step * options.blocks + block));
+      const Tensor x = randn({4, 5}, data), y = randint(0, 3, {4}, data);
+      return dist::BlockLoss{cross_entropy(net(x), y), 4};
+    });
+  const dist::RankTraffic counted{sent - sent_before, received - received_before,
+                                  messages - messages_before};
+  const auto text = [](const dist::RankTraffic& t, int64_t steps) {
+    return fmt::format("{} bytes sent, {} received, {} messages", t.sent * steps,
+                       t.received * steps, t.messages * steps);
+  };
+  fmt::print("rank {} of {}: {}\n", world.rank(), world.size(), text(counted, 1));
+  if (text(counted, 1) == text(planned, kSteps)) return 0;
+  fmt::print("rank {}, planned: {}\n", world.rank(), text(planned, kSteps));
+  return 1;
+}
