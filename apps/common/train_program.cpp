@@ -9,6 +9,7 @@
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
@@ -76,13 +77,32 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
   });
 }
 
-int dry_run(TrainingProgram& program, const Facts& more) {
+// The table of --gbit. The steps that it measures are taken in memory.
+void print_scaling(TrainingProgram& program, const TrainFlags& flags, const Summary& summary) {
+  const ParallelOptions& o = program.options().parallel;
+  check(flags.world->size() == 1, "--gbit measures one process: start it without mpirun");
+  check(o.local_steps == 0, "--gbit is for ranks that share every step, without --local-steps");
+  OneMachine machine{.blocks = o.blocks > 0 ? o.blocks : train::Parallel{}.blocks,
+                     .shard_optimizer = o.shard_optimizer,
+                     .step = flags.network.step_ms / 1e3,
+                     .memory_bytes_per_second = measure_memory()};
+  if (machine.step == 0)
+    machine.step = measure_step(program.make_loop(
+        {.terminal = false, .parallel = {.world = flags.world.get(), .blocks = machine.blocks}},
+        false));
+  print(scaling_table(summary, machine, flags.network));
+}
+
+int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more) {
   DryRunOptions options = program.dry_run_options();
   options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
   options.facts.insert(options.facts.end(), more.begin(), more.end());
   options.facts.emplace_back("", fmt::format("{} steps; below, one on the largest batch",
                                              train::grouped(program.steps())));
-  return report_dry_run(program.summary(), options);
+  const Summary summary = program.summary();
+  const int code = report_dry_run(summary, options);
+  if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);
+  return code;
 }
 
 // A checkpoint has the configuration that it was made with. One that an earlier version wrote may
@@ -299,7 +319,7 @@ int train(TrainingProgram& program, TrainFlags flags) {
     loop = start(program, flags, more);
   });
   if (loop) return run(program, *loop, flags, more);
-  return flags.world->first() ? dry_run(program, more) : 0;
+  return flags.world->first() ? dry_run(program, flags, more) : 0;
 }
 
 Command train_command(TrainFlags& flags, TrainingOptions& options, Command command,
@@ -316,6 +336,7 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
              "say what the model and a step of training take and whether it fits this machine "
              "(exit code 1: it does not); nothing is trained or written")
         .not_in_files();
+    add_network_settings(s, flags.network, flags.dry_run);
     s.toggle("tensorboard", flags.tensorboard,
              "write event files for TensorBoard into the run's folder")
         .not_in_files();

@@ -15,6 +15,7 @@
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/run_record.h"
+#include "tern/apps/common/scaling.h"
 #include "tern/apps/common/training_options.h"
 #include "tern/dist/world.h"
 #include "tern/train/loop.h"
@@ -25,6 +26,7 @@ namespace tern::apps {
 struct TrainFlags {
   std::string out, resume;
   bool dry_run = false, tensorboard = false;
+  NetworkFlags network = {};             ///< for dry_run
   int threads = 0;                       ///< 0: all cores
   std::string command_line;              ///< as it was given
   int64_t epochs = 0;                    ///< --epochs, if it was given
