@@ -37,7 +37,7 @@ void add_data(Settings& s, TrainConfig& c) {
                       "without them the text is generated stories, and the defaults are {}, for "
                       "bert {}",
                       story_flags("gpt"), story_flags(kBert)));
-  s.texts("valid", c.valid, "FILE...", "files of text for validation");
+  s.texts("valid", c.valid, "FILE...", "files of text for validation, or folders");
   s.number("hold_out", c.hold_out, {0, 0.9},
            "share of the text that is held out for validation without --valid; 0: none")
       .only_if(!is_demo(c), "stories for validation are generated too")
