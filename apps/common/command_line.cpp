@@ -194,6 +194,16 @@ void use_threads(Settings& list) {
   if (threads > 0) set_num_threads(threads);
 }
 
+// As a shell takes it. The script ./run calls the program "./run lm", which is two words.
+std::string text_of(const Program& program, int argc, const char* const* argv) {
+  const std::string called = argv[0];
+  if (!called.ends_with("/run " + program.name)) return command_line(argc, argv);
+  const std::string script = called.substr(0, called.size() - program.name.size() - 1);
+  std::vector<const char*> words = {script.c_str(), program.name.c_str()};
+  words.insert(words.end(), argv + 1, argv + argc);
+  return command_line(static_cast<int>(words.size()), words.data());
+}
+
 }  // namespace
 
 bool Given::operator()(const std::string& flag) const {
@@ -233,7 +243,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
   std::vector<Words> flags;
   for (const Setting& s : rows.list.rows())
     if (reader.find(s)) flags.push_back(s.names());
-  const Given given(std::move(flags), command_line(argc, argv));
+  const Given given(std::move(flags), text_of(program, argc, argv));
   if (command->check) command->check(given);
   check_flags_count(CommandRows(*command).list, given);  // by the values that they have now
   return command;

@@ -43,16 +43,19 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   return facts;
 }
 
-// As a shell takes it.
-std::string resume_command(const TrainingProgram& program, const train::RunFolder& folder) {
+// As a shell takes it; by the script ./run if that has called the program.
+std::string resume_command(const TrainingProgram& program, const TrainFlags& flags,
+                           const train::RunFolder& folder) {
+  const std::string first = flags.command_line.substr(0, flags.command_line.find(' '));
   const char* const path = folder.path.c_str();
-  return program.command() + " --resume " + command_line(1, &path);
+  return (first.ends_with("/run") ? first + " " : "") + program.command() + " --resume " +
+         command_line(1, &path);
 }
 
 train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
                                 const TrainFlags& flags) {
   train::LoopOptions options = folder.loop_options(flags.tensorboard);
-  options.how_to_resume = resume_command(program, folder);
+  options.how_to_resume = resume_command(program, flags, folder);
   const ParallelOptions& o = program.options().parallel;
   if (o.blocks > 0)
     options.parallel = {
@@ -72,7 +75,8 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
   });
   return run_loop(loop, program.facts, [&] {
     if (!first || program.finish()) return true;
-    train::say("stopped; to go on: " + resume_command(program, loop.folder()), loop.output());
+    train::say("stopped; to go on: " + resume_command(program, flags, loop.folder()),
+               loop.output());
     return false;
   });
 }

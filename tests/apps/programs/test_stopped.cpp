@@ -46,5 +46,15 @@ TEST_CASE("programs: a stopped run says a whole command to go on with it, which 
   }
 }
 
+TEST_CASE("programs: a run that ./run has started is resumed by ./run") {
+  TempDir dir;
+  const std::string said = stopped(
+      "bash -c 'exec -a \"./run ntm\" ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 "
+      "--every 6 --threads 1 --out it'",
+      "test -e it/checkpoint.safetensors", dir);
+  CHECK(has(said, "; to go on: ./run ntm train --resume it\n"));
+  CHECK(has(read_file(dir / "it/run.json"), "\"./run ntm train --hidden 6"));
+}
+
 }  // namespace
 }  // namespace tern::test::test_stopped
