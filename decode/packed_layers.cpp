@@ -63,9 +63,9 @@ template <int kVectors>
     for (int v = 0; v < kVectors; ++v) q[v] = load(p.q + v * kLanes);
     for (int64_t t = 0; t < p.count; ++t) {
       const float* key = p.keys[t] + p.key;
-      Lanes sum{q[0].v * load(key).v};
+      Lanes sum{};  // a sum of two products could be fused in two ways
 #pragma GCC unroll 8
-      for (int v = 1; v < kVectors; ++v) sum.v += q[v].v * load(key + v * kLanes).v;
+      for (int v = 0; v < kVectors; ++v) sum.v += q[v].v * load(key + v * kLanes).v;
       p.scores[t] = sum_of_lanes(sum) * p.scale;
     }
   } else {
