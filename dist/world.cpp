@@ -39,6 +39,7 @@ int64_t first_of(std::initializer_list<const char*> names) {
 struct Failure {
   std::string text = {};
   int code = 0;
+  int64_t exchanges = 0;  // that the rank had taken to their end
 };
 
 }  // namespace
@@ -155,6 +156,8 @@ struct World::Impl {
   // Takes an exchange to its end.
   void carry(std::shared_ptr<Ticket::State> exchange) {
     const auto start = Clock::now();
+    if (failure.text.empty() && !later.text.empty() && later.exchanges <= ended)
+      fail_with(std::exchange(later, {}));
     try {
       while (failure.text.empty()) {
         transfer(exchange->what, exchange->parts);
@@ -171,10 +174,12 @@ struct World::Impl {
       tell_all();
     }
     // After a failure transfers are left that write where they were told to.
-    if (failure.text.empty())
+    if (failure.text.empty()) {
       exchange->next = {};
-    else
+      ++ended;
+    } else {
       abandoned.push_back(exchange);
+    }
     {
       const std::scoped_lock lock(mutex);
       ++traffic.exchanges;
@@ -204,17 +209,17 @@ struct World::Impl {
     }
     auto since = Clock::now();
     while (link->pending() > 0) {
-      const std::vector<int64_t> ended = link->ended();
-      for (const int64_t r : ended)
+      const std::vector<int64_t> from = link->ended();
+      for (const int64_t r : from)
         if (--open[static_cast<size_t>(r)] == 0) last_seen[static_cast<size_t>(r)] = what;
-      if (!ended.empty()) since = Clock::now();
+      if (!from.empty()) since = Clock::now();
       if (link->pending() == 0) return;
       if (telling) tell_all();
-      if (const auto told = link->told()) fail_with(heard(*told));
+      if (const auto told = link->told()) take(heard(*told));
       if (!failure.text.empty()) return;
       const double waited = seconds_since(since);
       if (waited > options.timeout) give_up(what, open);
-      if (ended.empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (from.empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
 
@@ -222,16 +227,32 @@ struct World::Impl {
     return {e.what(), options.exit_code ? options.exit_code(e) : 0};
   }
 
-  // A failure as a text for other ranks: its exit code, a space and what happened.
-  static std::string to_text(const Failure& f) { return fmt::format("{} {}", f.code, f.text); }
+  // A failure as a text for other ranks: its exit code, its exchanges and what happened.
+  static std::string to_text(const Failure& f) {
+    return fmt::format("{} {} {}", f.code, f.exchanges, f.text);
+  }
 
   // The failure that another rank told.
   Failure heard(const detail::Link::Told& told) {
     std::string_view text = told.text;
     if (text.starts_with(kThrough)) ++through, text.remove_prefix(kThrough.size());
-    const size_t space = std::min(text.find(' '), text.size());
-    return {std::string(text.substr(std::min(space + 1, text.size()))),
-            std::atoi(std::string(text.substr(0, space)).c_str())};
+    const auto number = [&text] {
+      const size_t space = std::min(text.find(' '), text.size());
+      const int64_t value = std::atoll(std::string(text.substr(0, space)).c_str());
+      text.remove_prefix(std::min(space + 1, text.size()));
+      return value;
+    };
+    const int64_t code = number(), exchanges = number();
+    return {std::string(text), static_cast<int>(code), exchanges};
+  }
+
+  // A rank that failed had its part in the exchanges before, so this rank ends those too: what it
+  // finds wrong itself right after them, such as the same flags, it then says in its own words.
+  void take(Failure f) {
+    if (f.exchanges <= ended)
+      fail_with(std::move(f));
+    else if (later.text.empty())
+      later = std::move(f);
   }
 
   void fail_with(Failure f) {
@@ -263,6 +284,7 @@ struct World::Impl {
     if (!failure.text.empty()) return;  // it is known
     // What all ranks find alike says itself which rank it is about.
     if (!told.text.starts_with("rank ")) told.text = fmt::format("rank {}: {}", rank, told.text);
+    told.exchanges = ended;
     fail_with(std::move(told));
     try {
       for (int64_t r = 0; r < size; ++r)
@@ -275,6 +297,7 @@ struct World::Impl {
   // After a failure each rank tells the others that it is through, and waits for the same from
   // them, but no longer than the timeout: a rank that computes hears of it in its next call.
   void close() {
+    if (failure.text.empty() && !later.text.empty()) fail_with(std::exchange(later, {}));
     if (!failure.text.empty()) {
       const auto start = Clock::now();
       for (int64_t r = 0; r < size; ++r)
@@ -304,6 +327,8 @@ struct World::Impl {
   // Of the thread:
   std::unique_ptr<detail::Link> link;
   Failure failure;
+  Failure later;        // of a rank that had ended more exchanges than this one
+  int64_t ended = 0;    // exchanges
   int64_t through = 1;  // ranks, this one among them
   std::vector<std::string> last_seen;
   std::vector<std::shared_ptr<Ticket::State>> abandoned;

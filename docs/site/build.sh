@@ -31,6 +31,7 @@ programs=$({
   find tests/consumer tests/readme -name '*.cpp' -o -path 'tests/*/tutorial/*.h'
   grep -ohE '\]\((\.\./)*(apps|bench|tests|tools)/[^)#]*\.[a-z]+\)' README.md $guide |
     sed -E 's,^\]\((\.\./)*,,; s,\)$,,'
+  find docs/jobs -name '*.*'
 } | LC_ALL=C sort -u)
 {
   echo '/** @page guide Guide'
