@@ -235,7 +235,8 @@ TEST_CASE("train_cifar: one loader serves all evaluations, also after one that w
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining t(o, set, make_model(o), {.terminal = false});
   for (int i = 0; i < 8; ++i) step(t);
-  CHECK(t.evaluation_loader.position() == data::LoaderPosition{1, 0});
+  CHECK(t.evaluation_loader.position() ==
+        data::LoaderPosition{0, t.evaluation_loader.batches_per_epoch()});
   nn::EvalScope evaluating(t.model);
   const Evaluation whole = *evaluate(t.model, t.evaluation_loader);
   CHECK(whole.images == 600);
