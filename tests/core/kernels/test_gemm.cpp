@@ -329,8 +329,8 @@ TEST_CASE("gemm: every vector unit with fused multiply-adds gives the same bits"
   for (auto [m, n, k] : sizes)
     for (Side a : kSides)
       for (Side b : kSides) {
-        CAPTURE(m);
         const Gemm g = product(m, n, k, a, b);
+        CAPTURE(g.m);
         const Problem p = make(g);
         std::vector<float> wide = p.c, narrow = p.c;
         gemm<float>(g, p.a.data(), p.b.data(), wide.data(), 0.5f);
