@@ -86,6 +86,9 @@ The training diverged, or something unexpected happened; of \fB\-\-dry\-run\fR: 
 2
 A flag or a file is wrong; a line on standard error says which.
 .TP
+3
+Under mpirun another rank was lost.
+.TP
 130
 A signal stopped it; a training has saved itself, and \fB\-\-resume\fR continues it.
 .SH ENVIRONMENT

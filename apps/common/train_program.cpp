@@ -37,8 +37,11 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   Facts facts = program.describe();
   facts.emplace_back("recipe", recipe_text(rows_of(program)));
   facts.insert(facts.end(), more.begin(), more.end());
+  const int64_t local_steps = program.options().parallel.local_steps;
   if (world.size() > 1)
-    facts.emplace_back("ranks", fmt::format("{} share each batch", world.size()));
+    facts.emplace_back("ranks", local_steps > 0 ? fmt::format("{} train apart for {} steps",
+                                                              world.size(), local_steps)
+                                                : fmt::format("{} share each batch", world.size()));
   facts.emplace_back("machine", describe_machine());
   return facts;
 }

@@ -130,7 +130,7 @@ void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
            "memory, the same numbers; needs --clip 0");
   s.word("recompute", m.recompute, nn::recompute_names(),
          "recompute in the backward pass instead of storing, with the same numbers: selective, "
-         "norms and GELU (1 to 2 % slower); full, whole blocks (a third slower)")
+         "norms, gates and GELU (1 to 19 % slower, by model); full, whole blocks (a third slower)")
       .flag(blocks ? "--recompute" : "");
   s.number("optimizer_bits", m.optimizer_bits, {8, 32},
            "bits per number of Adam's state; 8 bits take a quarter of the memory")

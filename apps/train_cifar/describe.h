@@ -10,7 +10,7 @@
 
 namespace tern::apps::train_cifar {
 
-/// "gmlp-small, 86,602 weights: ..."
+/// "gmlp-small, 101,008 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
 /// A picture as reports show it; a grey one has three equal channels.
