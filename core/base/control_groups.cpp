@@ -4,29 +4,67 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <vector>
 
 namespace tern::detail {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// A tree of groups, or a part of it, as files.
+struct Mount {
+  fs::path folder;
+  fs::path top;  // the group whose files are in `folder`
+};
+
+bool lists(const std::string& words, const std::string& word) {
+  return ("," + words + ",").find("," + word + ",") != words.npos;
+}
+
+/// The mounts of a controller of version 1; with no controller those of version 2.
+std::vector<Mount> mounts_of(const fs::path& root, const std::string& controller) {
+  std::vector<Mount> mounts;
+  std::ifstream in(root / "proc/self/mountinfo");
+  // "31 24 0:27 /top /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct"
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string word, top, folder, type, device, options;
+    words >> word >> word >> word >> top >> folder;
+    while (words >> word && word != "-") continue;
+    words >> type >> device >> options;
+    if (controller.empty() ? type == "cgroup2" : type == "cgroup" && lists(options, controller))
+      mounts.push_back({root / fs::path(folder).relative_path(), top});
+  }
+  return mounts;
+}
+
+/// Visits a group and those around it, as far as the mount has them. A container may see its own
+/// group as the mount's top and yet another name in /proc/self/cgroup: then that top alone.
+void visit_up(const Mount& mount, const std::string& group, int version,
+              const std::function<void(const ControlGroup&)>& visit) {
+  fs::path below = fs::path(group).lexically_relative(mount.top);
+  if (below == "." || *below.begin() == "..") below.clear();
+  for (;; below = below.parent_path()) {
+    visit({mount.folder / below, below.empty() ? mount.top : mount.top / below, version});
+    if (below.empty()) break;
+  }
+}
+
+}  // namespace
+
 void visit_control_groups(const std::string& root, const std::string& controller,
                           const std::function<void(const ControlGroup&)>& visit) {
-  const fs::path groups = fs::path(root) / "sys/fs/cgroup";
   std::ifstream in(fs::path(root) / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {  // "0::/a/b", "9:memory:/a/b"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool two = controllers.empty();
-    if (!two && ("," + controllers + ",").find("," + controller + ",") == line.npos) continue;
-    const fs::path folder = two ? groups : groups / controller;
-    for (fs::path path = fs::path(line.substr(second + 1)).relative_path();;
-         path = path.parent_path()) {
-      std::string name = "/";
-      name += path.string();
-      visit({folder / path, name, two ? 2 : 1});
-      if (path.empty()) break;
-    }
+    if (!two && !lists(controllers, controller)) continue;
+    for (const Mount& mount : mounts_of(root, two ? "" : controller))
+      visit_up(mount, line.substr(second + 1), two ? 2 : 1, visit);
   }
 }
 

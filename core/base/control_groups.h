@@ -16,7 +16,8 @@ struct ControlGroup {
 };
 
 /// Calls visit for the process's group and for those around it that have this controller ("cpu",
-/// "memory"). Both versions may be there. `root`: where /proc and /sys are, for tests.
+/// "memory"), where /proc/self/mountinfo has them as files. Both versions may be there. `root`:
+/// where /proc and /sys are, for tests.
 void visit_control_groups(const std::string& root, const std::string& controller,
                           const std::function<void(const ControlGroup&)>& visit);
 

@@ -64,15 +64,34 @@ TEST_CASE("cores: the CPU quota of control groups of version 2") {
   }
 }
 
-TEST_CASE("cores: the CPU quota of control groups of version 1, in a container") {
+TEST_CASE("cores: the CPU quota of control groups of version 1, and of a group in a container") {
   const FakeMachine machine;
-  machine.write("proc/self/cgroup", "9:memory:/a\n4:cpuset:/a\n3:cpu,cpuacct:/docker/f00\n0::/\n");
+  const std::string at = "sys/fs/cgroup/cpu,cpuacct/", quota = "cpu.cfs_quota_us";
+  machine.write("proc/self/cgroup", "9:memory:/a\n4:cpuset:/a\n3:cpu,cpuacct:/f00/mine\n0::/\n");
   CHECK(machine.found() == "64 32");
-  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-  machine.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  machine.write(at + "f00/mine/cpu.cfs_period_us", "100000\n");
+  machine.write(at + "f00/mine/" + quota, "-1\n");
   CHECK(machine.found() == "64 32");
-  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+  machine.write(at + "f00/mine/" + quota, "200000\n");
   CHECK(machine.found() == "2 2");
+
+  // Docker without a namespace of control groups: its own group is the top of the mount.
+  const auto mount = [&](const std::string& top) {
+    machine.write("proc/self/mountinfo", fmt::format("32 30 0:28 {} /sys/fs/cgroup/cpu,cpuacct rw "
+                                                     "- cgroup cgroup rw,cpu,cpuacct\n",
+                                                     top));
+  };
+  mount("/f00");
+  CHECK(machine.found() == "64 32");
+  machine.write(at + "mine/cpu.cfs_period_us", "100000\n");
+  machine.write(at + "mine/" + quota, "300000\n");
+  CHECK(machine.found() == "3 3");
+  machine.write(at + "cpu.cfs_period_us", "100000\n");
+  machine.write(at + quota, "100000\n");  // the container's
+  CHECK(machine.found() == "1 1");
+  mount("/f0");  // begins like the group's name, and is another
+  machine.write(at + quota, "400000\n");
+  CHECK(machine.found() == "4 4");
 }
 
 TEST_CASE("cores: those of this process; a chosen number of threads is not divided") {
