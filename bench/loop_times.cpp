@@ -218,8 +218,7 @@ double TimedStep::seconds() const {
 }
 
 TimedStep time_loops(const std::function<void()>& step, int threads, int reps) {
-  const int before = num_threads();
-  set_num_threads(threads);
+  const detail::ThreadCountScope scope(threads);
   TimedStep result;
   {
     Clock clock(threads);
@@ -236,7 +235,6 @@ TimedStep time_loops(const std::function<void()>& step, int threads, int reps) {
     step();
     labels.end_step();
   }
-  set_num_threads(before);
   return result;
 }
 
@@ -249,8 +247,7 @@ int64_t allocated_by(const std::function<void()>& step) {
 double measure_loop_cost(int threads) {
   constexpr double kPart = 10e-6;
   constexpr int kLoops = 400;
-  const int before = num_threads();
-  set_num_threads(threads);
+  const detail::ThreadCountScope scope(threads);
   std::vector<double> times;
   for (int i = 0; i < kLoops; ++i) {
     const double begin = now();
@@ -259,7 +256,6 @@ double measure_loop_cost(int threads) {
     });
     times.push_back(now() - begin - kPart);
   }
-  set_num_threads(before);
   std::nth_element(times.begin(), times.begin() + kLoops / 20, times.end());
   return std::max(times[kLoops / 20], 0.0);  // a busy machine spoils the others
 }

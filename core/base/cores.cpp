@@ -1,6 +1,7 @@
 #include "tern/core/base/cores.h"
 
 #include <fmt/core.h>
+#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -35,9 +36,33 @@ int quota_of_groups(const std::string& root) {
   return static_cast<int>(std::max<int64_t>(least, 1));
 }
 
-}  // namespace
+// Whether OpenMP binds threads apart from each other. (OMP_PROC_BIND=primary keeps a team in the
+// place of its first thread, and so do threads that inherit it.)
+bool binds_threads() {
+  const omp_proc_bind_t bind = omp_get_proc_bind();
+  return omp_get_num_places() > 0 && bind != omp_proc_bind_false && bind != omp_proc_bind_master;
+}
 
-std::vector<int> allowed_processors() {
+void add_place(int place, std::vector<int>& processors) {
+  const size_t before = processors.size();
+  processors.resize(before + static_cast<size_t>(omp_get_place_num_procs(place)));
+  omp_get_place_proc_ids(place, processors.data() + before);
+}
+
+void run_on(const std::vector<int>& processors) {
+  if (processors.empty()) return;
+  const int most = *std::max_element(processors.begin(), processors.end()) + 1;
+  cpu_set_t* const set = CPU_ALLOC(most);
+  if (!set) return;
+  const size_t bytes = CPU_ALLOC_SIZE(most);
+  CPU_ZERO_S(bytes, set);
+  for (int processor : processors) CPU_SET_S(processor, bytes, set);
+  sched_setaffinity(0, bytes, set);  // if refused, the thread stays where it is
+  CPU_FREE(set);
+}
+
+// What the kernel lets this thread run on.
+std::vector<int> own_processors() {
   std::vector<int> allowed;
   // The kernel refuses a set that is too small for its processors.
   for (int most = CPU_SETSIZE; most <= 1 << 20; most *= 2) {
@@ -51,6 +76,30 @@ std::vector<int> allowed_processors() {
     if (known) break;
   }
   return allowed;
+}
+
+}  // namespace
+
+std::vector<int> allowed_processors() {
+  if (!binds_threads()) return own_processors();
+  std::vector<int> allowed;
+  for (int place = 0; place < omp_get_num_places(); ++place) add_place(place, allowed);
+  std::sort(allowed.begin(), allowed.end());  // places may overlap
+  allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
+  return allowed;
+}
+
+void bind_to_place(int self, int threads) {
+  if (!binds_threads()) return;
+  const int places = omp_get_num_places();
+  const bool spread = omp_get_proc_bind() == omp_proc_bind_spread || threads > places;
+  std::vector<int> processors;
+  add_place(spread ? static_cast<int>(int64_t{self} * places / threads) : self, processors);
+  run_on(processors);
+}
+
+void leave_place() {
+  if (binds_threads()) run_on(allowed_processors());
 }
 
 Cores usable_cores(const std::vector<int>& allowed, const std::string& root) {

@@ -1,4 +1,4 @@
-// How many threads are worth starting on this machine. Inside of tern only.
+// How many threads are worth starting on this machine, and where they run. Inside of tern only.
 #pragma once
 
 #include <string>
@@ -16,11 +16,19 @@ struct Cores {
   int cores;
 };
 
-/// The processors that this process may run on, by the kernel's numbers.
+/// The processors that this process may run on, by the kernel's numbers: those of this thread, or
+/// where OpenMP binds threads to places (OMP_PLACES, OMP_PROC_BIND) those of all places. It binds
+/// the main thread before main() begins, and threads inherit that.
 std::vector<int> allowed_processors();
 
 /// `root`: where /proc and /sys are, for tests.
 Cores usable_cores(const std::vector<int>& allowed = allowed_processors(),
                    const std::string& root = "/");
+
+/// Binds this thread as OpenMP would bind thread `self` of a team of `threads`, if it binds threads.
+void bind_to_place(int self, int threads);
+/// Lets this thread run on all processors of this process, if OpenMP binds threads. For threads
+/// beside the pool, which would else share the place of the thread that started them.
+void leave_place();
 
 }  // namespace tern::detail

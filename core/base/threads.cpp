@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -13,9 +12,9 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "tern/core/base/cores.h"
 #include "tern/core/base/error.h"
@@ -31,8 +30,8 @@
 //     ones.
 //   - A late thread (it slept, or another process has its core) must not delay the others: here any
 //     thread computes parts that nobody has begun.
-// OpenMP still gives OMP_NUM_THREADS and the places of OMP_PLACES, and keeps OpenBLAS on the
-// calling thread.
+// OpenMP still gives the places of OMP_PLACES, and keeps OpenBLAS on the calling thread. The number
+// of threads is not asked of it: that is 1 within a BlasScope.
 
 namespace tern {
 namespace {
@@ -54,13 +53,17 @@ std::atomic<int> sharing{1};         // processes
 std::atomic<bool> pool_lost{false};  // forked: the pool's threads exist in the parent only
 thread_local int serial_depth = 0;
 
-// Whether the user told OpenMP how many threads to take.
-bool omp_chose() {
-  static const bool chose = [] {
+// The number of OMP_NUM_THREADS, or the first of several ("4,2"). 0 where there is none: OpenMP's
+// libraries warn of other text and ignore it.
+int omp_chosen() {
+  static const int chosen = [] {
     const char* const text = std::getenv("OMP_NUM_THREADS");
-    return text && *text;
+    std::istringstream in(text ? text : "");
+    int n = 0;
+    char next = ',';
+    return in >> n && n > 0 && (!(in >> next) || next == ',') ? n : 0;
   }();
-  return chose;
+  return chosen;
 }
 
 const detail::Cores& cores() {
@@ -68,13 +71,7 @@ const detail::Cores& cores() {
   return found;
 }
 
-int default_threads() {
-  static const int threads = [] {
-    const int omp = omp_get_max_threads();
-    return std::clamp(omp_chose() ? omp : std::min(omp, cores().cores), 1, kMaxThreads);
-  }();
-  return threads;
-}
+int default_threads() { return std::min(omp_chosen() ? omp_chosen() : cores().cores, kMaxThreads); }
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -278,7 +275,7 @@ class Pool {
 
   /// The main loop of worker `self`.
   void serve(int self, int threads) {
-    bind_to_place(self, threads);
+    detail::bind_to_place(self, threads);
     const InRegion serial;
     Worker& me = workers_[self];
     auto end = soon();
@@ -308,23 +305,6 @@ class Pool {
     return worked;
   }
 
-  /// Binds our threads as OpenMP would bind its own if OMP_PLACES or OMP_PROC_BIND is set.
-  /// Otherwise they would all stay on the core of the thread that started them.
-  static void bind_to_place(int self, int threads) {
-    const int places = omp_get_num_places();
-    const omp_proc_bind_t bind = omp_get_proc_bind();
-    if (places <= 1 || bind == omp_proc_bind_false || bind == omp_proc_bind_master) return;
-    const bool spread = bind == omp_proc_bind_spread || threads > places;
-    const int place = spread ? static_cast<int>(int64_t{self} * places / threads) : self;
-    std::vector<int> cores(omp_get_place_num_procs(place));
-    omp_get_place_proc_ids(place, cores.data());
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (int core : cores)
-      if (core < CPU_SETSIZE) CPU_SET(core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // if refused, it stays unbound
-  }
-
   std::atomic<uint32_t> published_{0};  // counts regions; waiting threads watch it
   std::atomic<Slot*> slots_{nullptr};
   std::atomic<bool> spins_{true};
@@ -345,13 +325,16 @@ void set_num_threads(int n) {
 int num_threads() {
   if (const int n = chosen_threads.load(std::memory_order_relaxed)) return n;
   const int given = sharing.load(std::memory_order_relaxed);
-  return given > 1 && !omp_chose() ? std::max(default_threads() / given, 1) : default_threads();
+  return omp_chosen() ? default_threads() : std::max(default_threads() / given, 1);
 }
 
 void share_cores(int processes) {
   check(processes >= 1, "share_cores: takes at least one process, got {}", processes);
   sharing.store(processes, std::memory_order_relaxed);
 }
+
+detail::ThreadCountScope::ThreadCountScope(int n) : before_(chosen_threads) { set_num_threads(n); }
+detail::ThreadCountScope::~ThreadCountScope() { chosen_threads = before_; }
 
 bool in_serial() {
   return serial_depth > 0 || omp_in_parallel() || pool_lost.load(std::memory_order_relaxed);

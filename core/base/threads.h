@@ -18,7 +18,8 @@ void set_num_threads(int n);
 
 /// The number of threads. Default: OMP_NUM_THREADS, else one for each core that this process may
 /// use: by its affinity mask (taskset, cpusets, mpirun), and by the CPU quota of its control groups
-/// (containers, Slurm). Threads that share a core (hyperthreads) count once.
+/// (containers, Slurm). Hyperthreads of a core count once: a virtual machine whose two processors
+/// are hyperthreads of one core gets one thread.
 int num_threads();
 
 /// Several processes of one job share these cores: the default number of threads is divided among
@@ -40,17 +41,31 @@ class SerialScope {
 };
 
 namespace detail {
+/// While in scope, num_threads() is n. A default that it replaces is a default again afterwards,
+/// which share_cores() divides.
+class ThreadCountScope {
+ public:
+  explicit ThreadCountScope(int n);
+  ~ThreadCountScope();
+  ThreadCountScope(const ThreadCountScope&) = delete;
+  ThreadCountScope& operator=(const ThreadCountScope&) = delete;
+
+ private:
+  int before_;
+};
+
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn);
 void parallel_blocks(int64_t nblocks, void* context, RangeFn fn);
 }  // namespace detail
 
 /// Calls fn(begin, end) on ranges that cover [0, n), in parallel if n > grain. Ranges must not wait
-/// for each other: a thread may run several in turn. Ranges have at least `grain` elements if
-/// possible; choose `grain` so that a range takes about 10 microseconds. If grain >= 64, ranges
-/// start at multiples of 64. Then an element's place in the vector body or in the tail of a loop
-/// does not depend on the number of threads. Rethrows the first exception of fn after all ranges
-/// have ended.
+/// for each other: a thread may run several in turn. There is one range for each `grain` elements,
+/// and at most one per thread. If that makes four or more and leaves threads without one, ranges get
+/// shorter, down to a quarter of `grain`. Choose `grain` so that a range takes about 10
+/// microseconds. If grain >= 64, ranges start at multiples of 64. Then an element's place in the
+/// vector body or in the tail of a loop does not depend on the number of threads. Rethrows the first
+/// exception of fn after all ranges have ended.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& fn) {
   using Fn = std::remove_reference_t<F>;

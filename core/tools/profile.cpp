@@ -81,15 +81,10 @@ std::string lines(const std::string& title, const std::vector<Profile::Row>& row
 /// Runs loops part by part on this thread, and lays the parts out on `threads_` threads.
 class Profile::Loops final : private detail::LoopListener {
  public:
-  Loops(Profile& profile, int threads)
-      : profile_(profile), threads_(threads), before_(num_threads()) {
-    set_num_threads(threads);
+  Loops(Profile& profile, int threads) : profile_(profile), threads_(threads), scope_(threads) {
     detail::loop_listener = this;
   }
-  ~Loops() override {
-    detail::loop_listener = nullptr;
-    set_num_threads(before_);
-  }
+  ~Loops() override { detail::loop_listener = nullptr; }
 
  private:
   void run(const detail::Loop& loop) override {
@@ -108,7 +103,8 @@ class Profile::Loops final : private detail::LoopListener {
   }
 
   Profile& profile_;
-  const int threads_, before_;
+  const int threads_;
+  const detail::ThreadCountScope scope_;
 };
 
 Profile::Profile(const ProfileOptions& options) : options_(options), start_(now()) {

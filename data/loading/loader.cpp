@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/cores.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -241,6 +242,7 @@ class Workers {
   };
 
   void run() {
+    tern::detail::leave_place();
     SerialScope serial;
     std::unique_lock lock(mutex_);
     while (true) {

@@ -11,19 +11,17 @@
 #include <set>
 #include <sstream>
 
+#include "tern/core/base/cores.h"
 #include "tern/core/base/threads.h"
 
 namespace tern::dist::detail {
 namespace {
 
-std::vector<int> cores_of(pid_t process) {
-  std::vector<int> cores;
+// What started this process may use so many; 0: unknown.
+int64_t launched_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(process, sizeof set, &set) != 0) return cores;
-  for (int c = 0; c < CPU_SETSIZE; ++c)
-    if (CPU_ISSET(c, &set)) cores.push_back(c);
-  return cores;
+  return sched_getaffinity(::getppid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
 // A running kernel has a name of its own, and containers may share a host name.
@@ -40,7 +38,7 @@ std::string cores_text(int64_t n) { return n == 1 ? "1 core" : fmt::format("{} c
 }  // namespace
 
 Placement own_placement() {
-  return {this_machine(), cores_of(0), std::ssize(cores_of(::getppid())), num_threads()};
+  return {this_machine(), tern::detail::allowed_processors(), launched_cores(), num_threads()};
 }
 
 std::string to_text(const Placement& p) {

@@ -251,6 +251,9 @@ TEST_CASE("dist: ranks on the same cores share them, or say that they do not") {
         "tern: 2 ranks of one machine have 2 threads each on 1 core: give each rank 1 (--threads, "
         "set_num_threads)\n");
   CHECK(ranks(2, "dropout 1 1", RANKS, one_core, "--bind-to none").warnings.empty());
+  // OpenMP binds the main thread to one core, and the others to the others.
+  CHECK(
+      ranks(2, "dropout 1 1", RANKS, "env OMP_PROC_BIND=close", "--bind-to none").warnings.empty());
 }
 
 TEST_CASE("dist: a rank that mpirun binds to few cores gets the remedy") {

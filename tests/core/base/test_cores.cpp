@@ -1,15 +1,20 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tern/core/base/cores.h"
+#include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/tools/profile.h"
 #include "tern/tests/support/fake_machine.h"
+#include "tern/tests/support/fresh_process.h"
 
 namespace tern::test_cores {
 namespace {
@@ -106,6 +111,46 @@ TEST_CASE("cores: those of this process; a chosen number of threads is not divid
   share_cores(1);
   set_num_threads(before);
   CHECK_THROWS_AS(share_cores(0), Error);
+}
+
+TEST_CASE("cores: print what this process may use" * doctest::skip()) {
+  const BlasScope blas;  // sets OpenMP's number of threads to 1
+  std::string beside;
+  std::thread([&] {
+    detail::leave_place();
+    beside = test::processors_of_thread();
+  }).join();
+  fmt::print("{}, {}, {} threads", fmt::join(detail::allowed_processors(), " "), beside,
+             num_threads());
+  Profile({.lost_threads = 5}).stop();  // counts for five threads
+  share_cores(1024);
+  fmt::print(", shared {}", num_threads());
+}
+
+TEST_CASE("cores: OpenMP's settings: where threads are bound, how many are chosen") {
+  const auto found = [](const std::string& variables) {
+    return test::printed_by("cores: print what this process may use", variables);
+  };
+  const auto expected = [](const std::string& processors, int threads, int shared) {
+    return fmt::format("{}, {}, {} threads, shared {}", processors, processors, threads, shared);
+  };
+  const std::string own = test::processors_of_thread(), first = own.substr(0, own.find(' '));
+  const int cores = detail::usable_cores().cores;
+  for (const std::string binding :
+       {"", "OMP_PROC_BIND=false", "OMP_PROC_BIND=close", "OMP_PROC_BIND=spread",
+        "OMP_PLACES=cores", "OMP_PLACES=threads"}) {
+    CAPTURE(binding);
+    CHECK(found(binding) == expected(own, cores, 1));
+  }
+  CHECK(found("OMP_PLACES='{" + first + "}'") == expected(first, 1, 1));
+  for (const std::string chosen : {"3", "' 3 '", "3,2", "'3 , 2'"}) {
+    CAPTURE(chosen);
+    CHECK(found(fmt::format("OMP_NUM_THREADS={}", chosen)) == expected(own, 3, 3));
+  }
+  for (const std::string ignored : {"", "abc", "0", "-2", "4x", "99999999999999999999"}) {
+    CAPTURE(ignored);
+    CHECK(found(fmt::format("OMP_NUM_THREADS={}", ignored)) == expected(own, cores, 1));
+  }
 }
 
 }  // namespace tern::test_cores
