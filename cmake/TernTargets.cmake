@@ -21,16 +21,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TERN_VECTOR_FLAGS $<${TERN_CLANG}:-mprefer-vector-width=512>)
 endif()
 
-# Which products and sums a compiler fuses depends on the vector level, the processor and the
-# compiler: none, so that results do not.
-set(TERN_SAME_BITS -ffp-contract=off)
-# The libraries that call simd(): on x86-64 no other code has fused instructions.
-set(TERN_VECTOR_LIBRARIES core optim decode data_images dist)
+# Which products and sums a compiler fuses depends on the vector level, the processor, the compiler
+# and its -O: none, so that results do not. tern::core hands this on to all that link it, since
+# fused() and simd() compile formulas where they are written.
+set(TERN_SAME_BITS $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+# For sources whose sums are fused multiply-adds: g++ makes them from -O2 on, in every build type.
+set(TERN_FUSED_SUMS -O3 -ffp-contract=fast)
 
 # For kernels of users' own: target_link_libraries(mine PRIVATE tern::vector_code). Formulas in f64
 # call the C library, one element at a time: of each such loop clang would warn, in tern's headers.
 add_library(tern_vector_code INTERFACE)
-target_compile_options(tern_vector_code INTERFACE ${TERN_VECTOR_FLAGS} ${TERN_SAME_BITS}
+target_compile_options(tern_vector_code INTERFACE ${TERN_VECTOR_FLAGS}
                                                   $<${TERN_CLANG}:-Wno-pass-failed>)
 set_target_properties(tern_vector_code PROPERTIES EXPORT_NAME vector_code)
 add_library(tern::vector_code ALIAS tern_vector_code)
@@ -89,9 +90,6 @@ function(tern_library name)
   endif()
   add_library(tern_${name} STATIC ${sources})
   tern_flags(tern_${name})
-  if(name IN_LIST TERN_VECTOR_LIBRARIES OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    target_compile_options(tern_${name} PRIVATE ${TERN_SAME_BITS})
-  endif()
   tern_units(tern_${name} 50000)
   target_link_libraries(tern_${name} PUBLIC ${given_UNPARSED_ARGUMENTS})
   set_target_properties(tern_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)

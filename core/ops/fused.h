@@ -25,8 +25,8 @@
 //   where() does not take adds nothing to the gradient, even if infinite.
 // - Errors, observers, profiles and the tape show `name`: a string literal, or one that lives as
 //   long. Errors: undefined inputs, shapes that do not broadcast, f32 with f64.
-// - Results do not depend on the number of threads. They equal those of the single ops up to
-//   rounding: compilers may contract a product and a sum.
+// - Results depend neither on the number of threads nor, in f32, on the vector unit, unless you
+//   compile with -ffast-math. They equal those of the single ops up to rounding.
 //
 // For vector code compile with the flags of tern::vector_code (CMake: target_link_libraries(mine
 // PRIVATE tern::vector_code)); without them results are right, but slow. tern.h leaves this page

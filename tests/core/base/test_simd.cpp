@@ -61,4 +61,19 @@ TEST_CASE("simd: a NaN anywhere is the largest and the smallest") {
   }
 }
 
+// This program links tern alone, as a user's does: tern::core brings the flag. The square of
+// 1 + 2^-12 rounds to 1 + 2^-11; a fused multiply-add would keep the 2^-24 that is lost there.
+TEST_CASE("simd: a product and a sum are rounded one after the other at every level") {
+  constexpr int64_t kCount = 67;
+  const std::vector<float> a(kCount, 1 + 0x1p-12f), b(kCount, -1 - 0x1p-11f);
+  for (VectorLevel level : kLevels) {
+    VectorLevelScope scope(level);
+    std::vector<float> y(kCount, 7);
+    simd([x = a.data(), shift = b.data(), to = y.data()] {
+      for (int64_t i = 0; i < kCount; ++i) to[i] = x[i] * x[i] + shift[i];
+    });
+    CHECK(y == std::vector<float>(kCount, 0));
+  }
+}
+
 }  // namespace tern::test_simd
