@@ -1,0 +1,25 @@
+// Small trainings of every family of models, for the tests of bits. Sizes are odd. Batches are
+// large enough that products, norms and attention are cut for many threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tern/core/tensor/tensor.h"
+
+namespace tern::test {
+
+struct SmallTraining {
+  std::string name;
+  /// The losses and norms of the gradient of some steps of AdamW, and the weights after them.
+  std::vector<Tensor> (*run)(int steps);
+  uint64_t hash;  ///< of run(10) in f32 with fused multiply-adds
+};
+/// gMLP, ViT, NTM, LSTM seq2seq, Bahdanau, Transformer, BERT, GPT-2 and Llama.
+const std::vector<SmallTraining>& small_trainings();
+
+/// FNV-1a of all bytes.
+uint64_t hash_of(const std::vector<Tensor>& tensors);
+
+}  // namespace tern::test
