@@ -93,7 +93,7 @@
 #include "tern/decode/decode.h"
 #include "tern/dist/gradient_sum.h"
 #include "tern/dist/owned_tensors.h"
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 #include "tern/dist/step_plan.h"
 #include "tern/dist/world.h"
 #include "tern/models/bahdanau.h"

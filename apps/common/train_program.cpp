@@ -14,7 +14,7 @@
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {

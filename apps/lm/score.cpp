@@ -8,7 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 
 namespace tern::apps::lm {
 namespace {

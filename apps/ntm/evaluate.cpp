@@ -9,7 +9,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 
 namespace tern::apps::ntm {
 namespace {

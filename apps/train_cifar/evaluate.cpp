@@ -6,7 +6,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 
 namespace tern::apps::train_cifar {
 namespace {

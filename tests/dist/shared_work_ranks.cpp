@@ -1,6 +1,7 @@
-// pieces_ranks: one rank of calls of dist/pieces.h, for test_pieces.cpp. Rank 0 prints the results.
-//   pieces_ranks [EVENT]
-// EVENT: stop (a piece of the last rank gives nothing), throw (it throws), slow (rank 1 loads for
+// shared_work_ranks: one rank of calls of dist/shared_work.h, for test_shared_work.cpp. Rank 0
+// prints the results.
+//   shared_work_ranks [EVENT]
+// EVENT: stop (an item of the last rank gives nothing), throw (it throws), slow (rank 1 loads for
 // longer than the timeout), fail (it throws while it loads).
 #include <fmt/core.h>
 
@@ -8,13 +9,13 @@
 #include <string>
 #include <thread>
 
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 
 using namespace tern;
 
 namespace {
 
-constexpr int64_t kPieces = 21, kLast = 20;
+constexpr int64_t kItems = 21, kLast = 20;
 
 void load(dist::World& world, const std::string& event) {
   if (world.rank() != 1) return;
@@ -26,17 +27,17 @@ int run(const std::string& event) {
   dist::World world({.timeout = 3});
   dist::take_time(world, "loading", [&] { load(world, event); });
   const auto numbers = dist::share_numbers(
-      &world, "the pieces", kPieces, [&](int64_t i) -> std::optional<dist::Numbers> {
-        check(event != "throw" || i != kLast, "piece {} is lost", i);
+      &world, "the items", kItems, [&](int64_t i) -> std::optional<dist::Numbers> {
+        check(event != "throw" || i != kLast, "item {} is lost", i);
         if (event == "stop" && i == kLast) return std::nullopt;
         return dist::Numbers(static_cast<size_t>(i % 3), 1 / (1.0 + static_cast<double>(i)));
       });
-  const auto texts = dist::share(&world, "no pieces", 0, [](int64_t) { return std::string(); });
+  const auto texts = dist::share(&world, "no items", 0, [](int64_t) { return std::string(); });
   if (!world.first()) return 0;
   if (!numbers) fmt::print("stopped\n");
-  for (const dist::Numbers& piece : numbers.value_or(std::vector<dist::Numbers>())) {
-    for (const double x : piece) fmt::print("{:a} ", x);
-    fmt::print("{}\n", piece.size());
+  for (const dist::Numbers& item : numbers.value_or(std::vector<dist::Numbers>())) {
+    for (const double x : item) fmt::print("{:a} ", x);
+    fmt::print("{}\n", item.size());
   }
   return texts && texts->empty() ? 0 : 1;
 }

@@ -1,15 +1,16 @@
-// Work that ranks share in pieces: every rank gets the results of all, in order.
+// Work that ranks share: every rank gets the results of all, in order.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <string>
 
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 #include "tern/tests/dist/run_ranks.h"
 
-namespace tern::test::test_pieces {
+namespace tern::test::test_shared_work {
 
-TEST_CASE("pieces: one process gets results in order, and nothing once a piece gives nothing") {
+TEST_CASE(
+    "shared work: one process gets results in order, and nothing once an item gives nothing") {
   int64_t calls = 0;
   const auto square = [&](int64_t i) -> std::optional<dist::Numbers> {
     ++calls;
@@ -26,23 +27,23 @@ TEST_CASE("pieces: one process gets results in order, and nothing once a piece g
   CHECK(calls == 13);
 }
 
-TEST_CASE("pieces: ranks get what one process gets, and stop or fail together") {
-  const ProgramResult alone = run_program(PIECES_RANKS);
+TEST_CASE("shared work: ranks get what one process gets, and stop or fail together") {
+  const ProgramResult alone = run_program(SHARED_WORK_RANKS);
   REQUIRE(alone.code == 0);
-  CHECK(alone.output.find("0x1p+0") == alone.output.npos);  // piece 0 has no numbers
+  CHECK(alone.output.find("0x1p+0") == alone.output.npos);  // item 0 has no numbers
   for (const int ranks : {2, 3}) {
     CAPTURE(ranks);
-    const ProgramResult r = run_ranks(ranks, PIECES_RANKS, ranks == 3 ? "slow" : "");
+    const ProgramResult r = run_ranks(ranks, SHARED_WORK_RANKS, ranks == 3 ? "slow" : "");
     CHECK(r.code == 0);
     CHECK(r.output == alone.output);
   }
-  const ProgramResult stopped = run_ranks(3, PIECES_RANKS, "stop");
+  const ProgramResult stopped = run_ranks(3, SHARED_WORK_RANKS, "stop");
   CHECK(stopped.code == 0);
   CHECK(stopped.output == "stopped\n");
-  CHECK(run_ranks(3, PIECES_RANKS, "throw").output.find("ERROR rank 2: piece 20 is lost") !=
+  CHECK(run_ranks(3, SHARED_WORK_RANKS, "throw").output.find("ERROR rank 2: item 20 is lost") !=
         std::string::npos);
-  CHECK(run_ranks(3, PIECES_RANKS, "fail").output.find("ERROR rank 1: the data are lost") !=
+  CHECK(run_ranks(3, SHARED_WORK_RANKS, "fail").output.find("ERROR rank 1: the data are lost") !=
         std::string::npos);
 }
 
-}  // namespace tern::test::test_pieces
+}  // namespace tern::test::test_shared_work

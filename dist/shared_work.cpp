@@ -1,4 +1,4 @@
-#include "tern/dist/pieces.h"
+#include "tern/dist/shared_work.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace tern::dist {
 namespace {
 
-// Of a rank between two exchanges: so soon it hears that another one was stopped.
+// Items of a rank between two exchanges: so soon it hears that another one was stopped.
 constexpr int64_t kAtOnce = 8;
 
 constexpr const char* kStopped = "stopped";
@@ -36,16 +36,16 @@ std::string next(const std::string& from, size_t& place) {
 
 std::optional<std::vector<std::string>> share(
     World* world, const std::string& what, int64_t count,
-    const std::function<std::optional<std::string>(int64_t piece)>& piece) {
+    const std::function<std::optional<std::string>(int64_t item)>& work) {
   const int64_t ranks = world ? world->size() : 1, rank = world ? world->rank() : 0;
   std::vector<std::string> all;
   for (int64_t begin = 0; begin < count; begin = std::ssize(all)) {
-    const int64_t pieces = std::min(count - begin, kAtOnce * ranks);
-    const auto first = [&](int64_t r) { return begin + pieces * r / ranks; };
+    const int64_t items = std::min(count - begin, kAtOnce * ranks);
+    const auto first = [&](int64_t r) { return begin + items * r / ranks; };
     std::string own;
     const auto compute = [&] {
       for (int64_t i = first(rank); i < first(rank + 1) && own != kStopped; ++i)
-        if (const auto result = piece(i))
+        if (const auto result = work(i))
           append(own, *result);
         else
           own = kStopped;
@@ -65,9 +65,9 @@ std::optional<std::vector<std::string>> share(
 
 std::optional<std::vector<Numbers>> share_numbers(
     World* world, const std::string& what, int64_t count,
-    const std::function<std::optional<Numbers>(int64_t piece)>& piece) {
+    const std::function<std::optional<Numbers>(int64_t item)>& work) {
   const auto results = share(world, what, count, [&](int64_t i) -> std::optional<std::string> {
-    const std::optional<Numbers> numbers = piece(i);
+    const std::optional<Numbers> numbers = work(i);
     if (!numbers) return std::nullopt;
     return std::string(reinterpret_cast<const char*>(numbers->data()),
                        numbers->size() * sizeof(double));
