@@ -2,71 +2,110 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/detail/owned_hops.h"
 #include "tern/dist/detail/tensor_bytes.h"
 
 namespace tern::dist {
 namespace {
 
-constexpr size_t kSmallTensor = size_t{64} << 10;    // bytes; these travel together
 constexpr int64_t kAveragePiece = int64_t{1} << 21;  // elements that are on their way at a time
 
-// The small tensors of one rank, one behind the other.
-struct SmallTensors {
-  std::vector<std::byte> bytes;
-  void pack(std::span<const std::byte> more) {
-    bytes.insert(bytes.end(), more.begin(), more.end());
+// What is on its way. The exchange holds it: after a failure, transfers go on as long as the world.
+struct Travelling {
+  std::vector<OwnedTensor> tensors;
+  std::vector<std::vector<std::byte>> small;  // of each rank, one tensor behind the other
+  std::vector<detail::OwnedBytes> items = {};
+  struct Bytes {
+    std::span<const std::byte> send;
+    std::span<std::byte> receive;
+  };
+  std::vector<Bytes> bytes = {};  // by item
+
+  bool is_small(size_t i) const {
+    return std::ssize(detail::bytes_of(tensors[i].tensor)) < detail::kSmallTensor;
   }
+  std::vector<std::byte>& small_of(size_t i) {
+    return small[static_cast<size_t>(tensors[i].owner)];
+  }
+  void make_items(int64_t rank);
+  void unpack(int64_t rank);
 };
+
+void Travelling::make_items(int64_t rank) {
+  std::vector<detail::OwnedBytes> sizes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto from = detail::bytes_of(tensors[i].tensor);
+    sizes.push_back({tensors[i].owner, std::ssize(from)});
+    if (is_small(i)) small_of(i).insert(small_of(i).end(), from.begin(), from.end());
+  }
+  items = detail::items_of(sizes, std::ssize(small));
+  for (std::vector<std::byte>& s : small) bytes.push_back({s, s});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_small(i)) continue;
+    const auto& [owner, tensor] = tensors[i];
+    if (owner == rank)
+      bytes.push_back({detail::bytes_of(tensor), {}});
+    else
+      bytes.push_back({detail::bytes_to(tensor), detail::bytes_to(tensor)});
+  }
+}
+
+void Travelling::unpack(int64_t rank) {
+  std::vector<size_t> places(small.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [owner, tensor] = tensors[i];
+    if (owner == rank || !is_small(i)) continue;
+    const size_t size = detail::bytes_of(tensor).size();
+    size_t& place = places[static_cast<size_t>(owner)];
+    if (size > 0) std::memcpy(detail::bytes_to(tensor).data(), small_of(i).data() + place, size);
+    place += size;
+  }
+}
 
 void send_owned(World& world, const std::string& what, const std::vector<OwnedTensor>& tensors,
                 bool to_all) {
-  if (world.size() == 1) return;
+  const int64_t rank = world.rank(), ranks = world.size();
+  if (ranks == 1) return;
   NoGradGuard no_grad;
-  const int64_t rank = world.rank();
-  const bool receives = to_all || rank == 0;
-  std::vector<SmallTensors> small(static_cast<size_t>(world.size()));
-  std::vector<World::Part> parts;
-  const auto send = [&](std::span<const std::byte> bytes) {
-    for (int64_t to = 0; to < (to_all ? world.size() : 1); ++to)
-      if (to != rank) parts.push_back({to, bytes, {}});
+  for (const auto& [owner, tensor] : tensors)
+    check(owner >= 0 && owner < ranks && tensor.is_contiguous(),
+          "World: {}: a tensor of rank {} of {}, which must be contiguous", what, owner, ranks);
+  const auto on_way = std::make_shared<Travelling>();
+  on_way->tensors = tensors, on_way->small.resize(static_cast<size_t>(ranks));
+  on_way->make_items(rank);
+  const auto parts = [=](int stage) {
+    std::vector<World::Part> list;
+    for (const detail::Hop& hop : to_all ? detail::hops_to_all(on_way->items, ranks, rank, stage)
+                                         : detail::hops_to_first(on_way->items, rank)) {
+      const Travelling::Bytes& bytes = on_way->bytes[hop.item];
+      const auto begin = static_cast<size_t>(hop.begin), size = static_cast<size_t>(hop.bytes);
+      if (hop.from == rank)
+        list.push_back({hop.to, bytes.send.subspan(begin, size), {}});
+      else
+        list.push_back({hop.from, {}, bytes.receive.subspan(begin, size)});
+    }
+    return list;
   };
-  for (const auto& [owner, tensor] : tensors) {
-    check(owner >= 0 && owner < world.size() && tensor.is_contiguous(),
-          "World: {}: a tensor of rank {} of {}, which must be contiguous", what, owner,
-          world.size());
-    const std::span<const std::byte> bytes = detail::bytes_of(tensor);
-    if (bytes.size() < kSmallTensor)
-      small[static_cast<size_t>(owner)].pack(bytes);
-    else if (owner == rank)
-      send(bytes);
-    else if (receives)
-      parts.push_back({owner, {}, detail::bytes_to(tensor)});
-  }
-  for (int64_t owner = 0; owner < world.size(); ++owner) {
-    std::vector<std::byte>& bytes = small[static_cast<size_t>(owner)].bytes;
-    if (owner == rank)
-      send(bytes);
-    else if (receives)
-      parts.push_back({owner, {}, bytes});
-  }
-  world.exchange(what, std::move(parts)).wait();
-  if (!receives) return;
-  std::vector<size_t> places(small.size());
-  for (const auto& [owner, tensor] : tensors) {
-    const size_t size = detail::bytes_of(tensor).size();
-    if (owner == rank || size >= kSmallTensor) continue;
-    size_t& place = places[static_cast<size_t>(owner)];
-    if (size > 0)
-      std::memcpy(detail::bytes_to(tensor).data(),
-                  small[static_cast<size_t>(owner)].bytes.data() + place, size);
-    place += size;
-  }
+  world
+      .exchange(what, parts(0),
+                [parts, more = to_all]() mutable {
+                  return std::exchange(more, false) ? parts(1) : std::vector<World::Part>{};
+                })
+      .wait();
+  if (to_all || rank == 0) on_way->unpack(rank);
+}
+
+// Exchanges elements of tensors, and keeps these as Travelling is kept.
+void exchange_parts(World& world, const std::string& what, std::vector<World::Part> parts,
+                    const std::vector<Tensor>& tensors) {
+  world.exchange(what, std::move(parts), [tensors] { return std::vector<World::Part>{}; }).wait();
 }
 
 // The mean of a piece: each rank adds up its share of the elements, and sends the sums.
@@ -84,7 +123,9 @@ void average_piece(World& world, const std::string& what, const Tensor& piece,
     if (r != rank)
       parts.push_back({r, detail::bytes_of(share(r)), detail::bytes_to(received.back())});
   }
-  world.exchange(what, std::move(parts)).wait();
+  std::vector<Tensor> kept = received;
+  kept.push_back(piece);
+  exchange_parts(world, what, std::move(parts), kept);
   Tensor mean;
   for (int64_t r = 0; r < ranks; ++r) {
     const auto i = static_cast<size_t>(r);
@@ -95,7 +136,7 @@ void average_piece(World& world, const std::string& what, const Tensor& piece,
   parts.clear();
   for (int64_t r = 0; r < ranks; ++r)
     if (r != rank) parts.push_back({r, detail::bytes_of(mine), detail::bytes_to(share(r))});
-  world.exchange(what, std::move(parts)).wait();
+  exchange_parts(world, what, std::move(parts), {piece});
 }
 
 }  // namespace

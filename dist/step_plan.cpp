@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tern/dist/detail/block_tree.h"
+#include "tern/dist/detail/owned_hops.h"
 
 namespace tern::dist {
 namespace {
@@ -22,8 +24,8 @@ RankTraffic& RankTraffic::operator+=(const RankTraffic& t) {
 double StepTime::hidden() const { return std::max(0.0, compute + communication - step); }
 
 StepPlan::StepPlan(const NamedTensors& parameters, const NamedTensors& buffers,
-                   GradientSumOptions options, int64_t ranks, bool shard)
-    : options_(std::move(options)), shard_(shard) {
+                   GradientSumOptions options, int64_t ranks, const std::vector<int64_t>& owners)
+    : options_(std::move(options)) {
   check(ranks >= 1 && ranks <= options_.blocks, "StepPlan: {} blocks for {} ranks", options_.blocks,
         ranks);
   for (int64_t r = 0; r < ranks; ++r) {
@@ -39,6 +41,7 @@ StepPlan::StepPlan(const NamedTensors& parameters, const NamedTensors& buffers,
       count_bytes_ += buffer.second.numel() * item_size(buffer.second.dtype());
   }
   add_buckets(floats, false);
+  if (ranks > 1 && !owners.empty()) add_weights(parameters, owners);
 }
 
 void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
@@ -63,6 +66,31 @@ void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
     bucket.all_cuts = 0;
     for (const int64_t cuts : bucket.cuts) bucket.all_cuts += cuts;
   }
+}
+
+void StepPlan::add_weights(const NamedTensors& parameters, const std::vector<int64_t>& owners) {
+  check(owners.size() == parameters.size(), "StepPlan: {} owners of {} parameters", owners.size(),
+        parameters.size());
+  std::vector<detail::OwnedBytes> tensors;
+  std::vector<int64_t> shards(nodes_.size());
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const Tensor& t = parameters[i].second;
+    check(owners[i] >= 0 && owners[i] < ranks(), "StepPlan: rank {} of {} owns {}", owners[i],
+          ranks(), parameters[i].first);
+    if (!t.requires_grad()) continue;
+    tensors.push_back({owners[i], t.numel() * item_size(t.dtype())});
+    shards[static_cast<size_t>(owners[i])] += t.numel();
+  }
+  const auto all = std::accumulate(shards.begin(), shards.end(), int64_t{0});
+  largest_shard_ = static_cast<double>(*std::max_element(shards.begin(), shards.end())) /
+                   static_cast<double>(std::max<int64_t>(all, 1));
+  const std::vector<detail::OwnedBytes> items = detail::items_of(tensors, ranks());
+  for (int stage = 0; stage < 2; ++stage)
+    for (int64_t r = 0; r < ranks(); ++r) {
+      RankTraffic& traffic = weights_[static_cast<size_t>(stage)].emplace_back();
+      for (const detail::Hop& hop : detail::hops_to_all(items, ranks(), r, stage))
+        traffic += {hop.from == r ? hop.bytes : 0, hop.to == r ? hop.bytes : 0, 1};
+    }
 }
 
 int64_t StepPlan::most_blocks() const { return (options_.blocks + ranks() - 1) / ranks(); }
@@ -114,7 +142,16 @@ RankTraffic StepPlan::traffic(int64_t rank) const {
   all += heads(rank), all += facts(rank);
   for (const Bucket& b : buckets_) all += nodes(b, rank), all += sums(b, rank);
   if (count_bytes_ > 0) all += heads(rank), all += counts(rank);
+  for (const auto& stage : weights_)
+    if (!stage.empty()) all += stage[static_cast<size_t>(rank)];
   return all;
+}
+
+RankTraffic StepPlan::most_traffic() const {
+  RankTraffic most;
+  for (int64_t r = 0; r < ranks(); ++r)
+    if (const RankTraffic t = traffic(r); t.sent >= most.sent) most = t;
+  return most;
 }
 
 // Of the blocks of a node, the sums of one subtree a level are kept; what comes from other ranks is
@@ -136,7 +173,7 @@ int64_t StepPlan::memory() const {
 StepTime StepPlan::time(const Compute& compute, const Network& network) const {
   StepTime t;
   const double passes = compute.block * static_cast<double>(most_blocks());
-  const double update = shard_ ? compute.update / static_cast<double>(ranks()) : compute.update;
+  const double update = compute.update * largest_shard_;
   t.compute = passes + update;
   t.step = t.compute;
   if (ranks() == 1) return t;
@@ -173,15 +210,13 @@ StepTime StepPlan::time(const Compute& compute, const Network& network) const {
   if (count_bytes_ > 0)
     exchange(passes, seconds_of_heads + stage([&](int64_t r) { return counts(r); }));
   t.step = std::max(passes, link) + update;
-  if (shard_) {
-    const double weights = stage([&](int64_t r) {
-      RankTraffic shares;
-      for (const Bucket& b : buckets_)
-        if (b.of_gradients) shares += sums(b, r);
-      return shares;
-    });
-    t.communication += weights;
-    t.step += weights;
+  for (const auto& weights : weights_) {
+    const bool moves =
+        std::any_of(weights.begin(), weights.end(), [](const auto& w) { return w.messages > 0; });
+    if (!moves) continue;
+    const double seconds = stage([&](int64_t r) { return weights[static_cast<size_t>(r)]; });
+    t.communication += seconds;
+    t.step += seconds;
   }
   return t;
 }

@@ -16,6 +16,7 @@
 //   speed. Between its two stages a bucket is added up at memory_bytes_per_second.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -55,19 +56,22 @@ struct StepTime {
 
 class StepPlan {
  public:
-  /// The parameters and buffers of a model: their shapes and types count. `shard`: the optimizer's
-  /// state is divided among the ranks, and they exchange the new weights. Error if there are fewer
-  /// blocks than ranks.
+  /// The parameters and buffers of a model: their shapes and types count. `owners`: the rank that
+  /// updates each parameter and sends it to the others (optim::shard_owners); none: all ranks
+  /// update all. Error if there are fewer blocks than ranks.
   StepPlan(const NamedTensors& parameters, const NamedTensors& buffers, GradientSumOptions options,
-           int64_t ranks, bool shard = false);
+           int64_t ranks, const std::vector<int64_t>& owners = {});
 
   int64_t ranks() const { return static_cast<int64_t>(nodes_.size()); }
   /// Blocks of the rank that has most.
   int64_t most_blocks() const;
   /// Of all gradients and buffers that are added up.
   int64_t bytes() const;
-  /// Notes of the program's own (BlockLoss::note) and new weights are not counted.
+  /// Of a step in which all parameters have gradients. Notes of the program's own
+  /// (BlockLoss::note) are not counted.
   RankTraffic traffic(int64_t rank) const;
+  /// The traffic of the rank that sends most.
+  RankTraffic most_traffic() const;
   /// The most memory that gradients and what comes from other ranks take on a rank, about.
   int64_t memory() const;
   StepTime time(const Compute& compute, const Network& network) const;
@@ -81,6 +85,7 @@ class StepPlan {
     int64_t bytes() const { return elements * item_bytes; }
   };
   void add_buckets(const NamedTensors& tensors, bool of_gradients);
+  void add_weights(const NamedTensors& parameters, const std::vector<int64_t>& owners);
   // A stage of an exchange as a rank sees it.
   RankTraffic heads(int64_t rank) const;
   RankTraffic facts(int64_t rank) const;
@@ -89,9 +94,10 @@ class StepPlan {
   RankTraffic sums(const Bucket& bucket, int64_t rank) const;
 
   GradientSumOptions options_;
-  bool shard_;
   std::vector<Bucket> buckets_;
-  std::vector<int64_t> nodes_;  // that each rank sends
+  std::array<std::vector<RankTraffic>, 2> weights_;  // by rank, of both stages; none: not sent
+  double largest_shard_ = 1;                         // of all elements that are updated
+  std::vector<int64_t> nodes_;                       // that each rank sends
   int64_t all_nodes_ = 0, count_bytes_ = 0;
 };
 

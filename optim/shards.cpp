@@ -8,26 +8,50 @@
 
 namespace tern::optim {
 
-std::vector<int64_t> shard_owners(const Optimizer& optimizer, int64_t ranks) {
-  check(ranks >= 1, "shard_owners: there are {} ranks", ranks);
-  using Load = std::pair<int64_t, int64_t>;  // bytes of states, elements of parameters
+namespace {
+
+std::vector<ShardItem> items_of(const Optimizer& optimizer) {
   const NamedTensors parameters = optimizer.parameters();
-  std::vector<Load> sizes;
+  std::vector<ShardItem> items;
   for (size_t i = 0; i < parameters.size(); ++i)
-    sizes.emplace_back(optimizer.state_bytes(i), parameters[i].second.numel());
-  std::vector<size_t> order(sizes.size());
+    items.push_back({optimizer.state_bytes(i), parameters[i].second.numel()});
+  return items;
+}
+
+// By rank.
+std::vector<int64_t> shard_bytes(const std::vector<ShardItem>& parameters, int64_t ranks) {
+  const std::vector<int64_t> owners = shard_owners(parameters, ranks);
+  std::vector<int64_t> bytes(static_cast<size_t>(ranks));
+  for (size_t i = 0; i < owners.size(); ++i)
+    bytes[static_cast<size_t>(owners[i])] += parameters[i].state_bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<int64_t> shard_owners(const std::vector<ShardItem>& parameters, int64_t ranks) {
+  check(ranks >= 1, "shard_owners: there are {} ranks", ranks);
+  std::vector<size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
-  std::vector<Load> loads(static_cast<size_t>(ranks));
-  std::vector<int64_t> owners(sizes.size());
+                   [&](size_t a, size_t b) { return parameters[a] > parameters[b]; });
+  std::vector<ShardItem> loads(static_cast<size_t>(ranks));
+  std::vector<int64_t> owners(parameters.size());
   for (const size_t i : order) {
     const auto least = std::min_element(loads.begin(), loads.end());
     owners[i] = least - loads.begin();
-    least->first += sizes[i].first;
-    least->second += sizes[i].second;
+    least->state_bytes += parameters[i].state_bytes;
+    least->elements += parameters[i].elements;
   }
   return owners;
+}
+
+std::vector<int64_t> shard_owners(const Optimizer& optimizer, int64_t ranks) {
+  return shard_owners(items_of(optimizer), ranks);
+}
+
+int64_t largest_shard(const std::vector<ShardItem>& parameters, int64_t ranks) {
+  return std::ranges::max(shard_bytes(parameters, ranks));
 }
 
 void keep_shard(Optimizer& optimizer, int64_t rank, int64_t ranks) {
@@ -38,11 +62,8 @@ void keep_shard(Optimizer& optimizer, int64_t rank, int64_t ranks) {
 }
 
 void keep_largest_shard(Optimizer& optimizer, int64_t ranks) {
-  const std::vector<int64_t> owners = shard_owners(optimizer, ranks);
-  std::vector<int64_t> bytes(static_cast<size_t>(ranks));
-  for (size_t i = 0; i < owners.size(); ++i)
-    bytes[static_cast<size_t>(owners[i])] += optimizer.state_bytes(i);
-  keep_shard(optimizer, std::max_element(bytes.begin(), bytes.end()) - bytes.begin(), ranks);
+  const std::vector<int64_t> bytes = shard_bytes(items_of(optimizer), ranks);
+  keep_shard(optimizer, std::ranges::max_element(bytes) - bytes.begin(), ranks);
 }
 
 }  // namespace tern::optim

@@ -17,6 +17,15 @@ namespace tern::optim {
 /// to the rank that has the least. It depends on the optimizer and the number of ranks alone.
 std::vector<int64_t> shard_owners(const Optimizer& optimizer, int64_t ranks);
 
+/// What a parameter counts in that.
+struct ShardItem {
+  int64_t state_bytes = 0, elements = 0;
+  auto operator<=>(const ShardItem&) const = default;
+};
+std::vector<int64_t> shard_owners(const std::vector<ShardItem>& parameters, int64_t ranks);
+/// Bytes of states of the rank that has most.
+int64_t largest_shard(const std::vector<ShardItem>& parameters, int64_t ranks);
+
 /// Keeps the states of one rank alone (Optimizer::keep_shard).
 void keep_shard(Optimizer& optimizer, int64_t rank, int64_t ranks);
 /// The same for the rank with the most bytes of states: what every machine has room for.

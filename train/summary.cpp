@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/adam.h"
-#include "tern/optim/shards.h"
 #include "tern/train/progress.h"
 
 namespace tern {
@@ -231,6 +231,22 @@ Summary summary_of_step(const nn::ModuleRef& model, TrainingStep step) {
   return {std::move(cost), nn::named_parameters(model)};
 }
 
+namespace {
+
+// By the model's parameters; those that the optimizer does not have count nothing.
+std::vector<optim::ShardItem> shard_items(const NamedTensors& parameters,
+                                          const optim::Optimizer& optimizer) {
+  std::unordered_map<const void*, optim::ShardItem> items;
+  const NamedTensors own = optimizer.parameters();
+  for (size_t i = 0; i < own.size(); ++i)
+    items[own[i].second.ref().get()] = {optimizer.state_bytes(i), own[i].second.numel()};
+  std::vector<optim::ShardItem> list;
+  for (const auto& [name, p] : parameters) list.push_back(items[p.ref().get()]);
+  return list;
+}
+
+}  // namespace
+
 Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> loss,
                           const SummaryOptions& options) {
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -250,7 +266,9 @@ Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> lo
   };
   step.update = [&] { learner->step(); };
   step.accumulate = options.accumulate;
-  return summary_of_step(model, std::move(step));
+  Summary s = summary_of_step(model, std::move(step));
+  s.shard_items = shard_items(s.parameters, *optimizer);
+  return s;
 }
 
 }  // namespace tern

@@ -35,11 +35,13 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tools/step_cost.h"
 #include "tern/nn/module_ref.h"
 #include "tern/optim/optimizer.h"
+#include "tern/optim/shards.h"
 #include "tern/train/learner.h"
 
 namespace tern {
@@ -64,6 +66,8 @@ struct SummaryOptions {
 struct Summary {
   StepCost cost;
   NamedTensors parameters;  ///< names and shapes; the elements mean nothing
+  /// What each of these counts where an optimizer is split (optim/shards.h); summary() sets it.
+  std::vector<optim::ShardItem> shard_items = {};
 
   int64_t num_parameters() const;
   /// The tree of modules alone, those of a list that are alike once ("blocks.0-2: 3 x").

@@ -9,6 +9,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/dist/step_plan.h"
+#include "tern/optim/shards.h"
 #include "tern/train/loop.h"
 #include "tern/train/progress.h"
 
@@ -34,13 +35,19 @@ double seconds_of(F call) {
 
 double most(const Summary& s, MemoryKind kind) { return static_cast<double>(s.cost.most[kind]); }
 
+// Bytes of the optimizer on the rank that has most: its states are split, averages are not.
+double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
+  double bytes = most(s, MemoryKind::optimizer);
+  if (!m.shard_optimizer) return bytes;
+  for (const optim::ShardItem& p : s.shard_items) bytes -= static_cast<double>(p.state_bytes);
+  return bytes + static_cast<double>(optim::largest_shard(s.shard_items, ranks));
+}
+
 // Bytes of the busiest rank. A pass has the activations of one block.
 double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& plan) {
   const double pass = most(s, MemoryKind::batch) + most(s, MemoryKind::activations) +
                       most(s, MemoryKind::temporaries);
-  return most(s, MemoryKind::weights) +
-         most(s, MemoryKind::optimizer) /
-             (m.shard_optimizer ? static_cast<double>(plan.ranks()) : 1) +
+  return most(s, MemoryKind::weights) + optimizer_memory(s, m, plan.ranks()) +
          pass / static_cast<double>(m.blocks) + static_cast<double>(plan.memory());
 }
 
@@ -86,7 +93,9 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
       "network", "hidden", "speed-up", "efficiency", "sent MB", "memory MB");
   for (int64_t ranks = 1; ranks <= kMostRanks; ranks *= 2) {
     const int64_t blocks = std::max(m.blocks, ranks);
-    const dist::StepPlan plan(s.parameters, {}, {.blocks = blocks}, ranks, m.shard_optimizer);
+    const dist::StepPlan plan(
+        s.parameters, {}, {.blocks = blocks}, ranks,
+        m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{});
     const dist::StepTime t = plan.time({.block = block, .update = update}, network);
     // One rank would compute all blocks one after the other.
     const double speed_up = (block * static_cast<double>(blocks) + update) / t.step;
@@ -94,7 +103,7 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
                         ranks, blocks, t.step * 1e3, t.compute * 1e3, t.communication * 1e3,
                         ranks > 1 ? percent(t.hidden() / t.communication) : "", speed_up,
                         percent(speed_up / static_cast<double>(ranks)),
-                        megabytes(static_cast<double>(plan.traffic(0).sent)),
+                        megabytes(static_cast<double>(plan.most_traffic().sent)),
                         megabytes(rank_memory(s, m, plan)));
   }
   if (m.blocks < kMostRanks)

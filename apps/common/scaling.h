@@ -29,7 +29,7 @@ struct OneMachine {
   double step = 0;                     ///< seconds of a step in blocks
   double memory_bytes_per_second = 0;  ///< copied
 };
-/// `summary`: of a step on the whole batch.
+/// `summary`: of a step on the whole batch, with a whole optimizer.
 std::string scaling_table(const Summary& summary, const OneMachine& machine,
                           const NetworkFlags& network);
 

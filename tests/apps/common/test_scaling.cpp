@@ -1,12 +1,14 @@
 // --dry-run --gbit: the table of numbers of ranks.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tern/apps/common/scaling.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 
 namespace tern::apps::test_scaling {
@@ -60,6 +62,48 @@ TEST_CASE("scaling table: a slow network is what a step takes") {
   CHECK(std::stod(two[4]) == doctest::Approx(4.004e6 * 8 / 0.75e6 * 1e3).epsilon(0.001));
   CHECK(std::stod(two[2]) > std::stod(two[4]));
   CHECK(two[8] == "4");
+}
+
+namespace {
+
+// A table has three quarters of the weights.
+struct Uneven {
+  nn::Linear table, down;
+  explicit Uneven(Rng& rng) : table(3000, 1000, rng), down(1000, 1000, rng) {}
+  static void fields(auto& m, auto&& visit) { visit("table", m.table), visit("down", m.down); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "scaling table: a sharded optimizer is as large as its largest shard, averages are whole") {
+  Rng rng(0);
+  const Uneven model(rng);
+  const auto loss = [&] { return sum(model.down(model.table(ones({8, 3000})))); };
+  SummaryOptions options{.learner = {.ema = 0.9, .check_graph = false}};
+  const Summary whole = summary(model, loss, options);
+  OneMachine machine{.blocks = 4, .step = 0.004, .memory_bytes_per_second = 1e15};
+  const std::string plain = scaling_table(whole, machine, {.gbit = 1});
+  machine.shard_optimizer = true;
+  const std::string sharded = scaling_table(whole, machine, {.gbit = 1});
+  for (const int ranks : {2, 4, 1024}) {
+    CAPTURE(ranks);
+    options.optimizer_ranks = ranks;
+    const auto bytes = [](const Summary& s) {
+      return static_cast<double>(s.cost.most[MemoryKind::optimizer]);
+    };
+    const double saved = bytes(whole) - bytes(summary(model, loss, options));
+    // Megabytes, each rounded to a whole number.
+    CHECK(std::abs(std::stod(row(plain, ranks)[9]) - std::stod(row(sharded, ranks)[9]) -
+                   saved / 1e6) <= 1);
+  }
+  // What the busiest of four ranks sends: 3/4 of the gradients as nodes and as sums; then the small
+  // matrix, which it has updated, to three ranks, and a third of the table, which it got, to two.
+  const double gradients = 4 * 4.002, table = 4 * 3.0, small = 4 * 1.0;
+  const auto sent = [](const std::string& text) { return std::stod(row(text, 4)[8]); };
+  CHECK(sent(plain) == doctest::Approx(1.5 * gradients).epsilon(0.02));
+  CHECK(sent(sharded) ==
+        doctest::Approx(1.5 * gradients + 3 * small + table * 2 / 3).epsilon(0.02));
 }
 
 }  // namespace tern::apps::test_scaling
