@@ -22,6 +22,16 @@ double share(int64_t part, int64_t of) {
   return static_cast<double>(part) / static_cast<double>(of);
 }
 
+/// Of a block, the loss whose mean over all blocks of the batch, by their tokens, is the batch's:
+/// words to predict and pairs are not spread over the blocks as tokens are.
+Tensor loss_of_block(const models::BertLoss& l, const data::BertBatch& b) {
+  const int64_t words = b.words.numel(), pairs = b.next.defined() ? b.next.numel() : 0;
+  if (b.whole.words == words && b.whole.pairs == pairs) return l.total;
+  const double tokens = BertKind::weight(b) / static_cast<double>(b.whole.tokens);
+  const Tensor masked = l.masked * (share(words, b.whole.words) / tokens);
+  return pairs > 0 ? masked + l.next * (share(pairs, b.whole.pairs) / tokens) : masked;
+}
+
 /// Sizes and heads of the model that --from names.
 void take_sizes(TrainConfig& c) {
   const models::BertOptions o = load_bert_folder(c.from).model.options;
@@ -110,7 +120,7 @@ Tensor BertKind::loss(const models::Bert& model, const data::BertBatch& b, const
   };
   if (means) add("masked", l.masked, b.words);
   if (means && b.next.defined()) add("next", l.next, b.next);
-  return l.total;
+  return loss_of_block(l, b);
 }
 
 std::optional<train::Metrics> BertKind::validate(const BertTraining& t) {

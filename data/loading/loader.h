@@ -72,6 +72,7 @@ struct BatchPlan {
   std::span<const int64_t> indices;  ///< the samples' indices; valid while the batch is made
   Rng random;                        ///< the epoch's generator
   int64_t block = 0, blocks = 1;     ///< which block of the batch this is (Loader::cut)
+  std::span<const int64_t> batch = indices;  ///< of all blocks
   /// The generator of the sample with this index, for this epoch.
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
   /// The generator of this batch, or of this block of it, as a whole.
@@ -220,7 +221,7 @@ class Loader {
       auto blocks = std::make_shared<std::vector<std::optional<B>>>();
       for (int64_t b = cut->first; b < cut->end; ++b) {
         const int64_t samples = std::ssize(plan.indices), begin = samples * b / cut->blocks;
-        BatchPlan block = plan;
+        BatchPlan block = plan;  // its `batch` is the whole one
         block.indices = plan.indices.subspan(begin, samples * (b + 1) / cut->blocks - begin);
         block.block = b, block.blocks = cut->blocks;
         blocks->push_back(block.indices.empty() ? std::nullopt : std::optional<B>(make(block)));

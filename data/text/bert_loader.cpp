@@ -56,14 +56,26 @@ class BatchMaker {
 
   BertBatch operator()(const BatchPlan& plan) const {
     std::vector<Sequence> sequences;
-    plan.for_each_sample([&](int64_t, int64_t first) {
-      Rng rng = plan.sample_rng(first);
-      sequences.push_back(sequence(spans_.span(plan.position.epoch, first), rng));
-    });
-    return batch_of(sequences);
+    plan.for_each_sample(
+        [&](int64_t, int64_t first) { sequences.push_back(sequence(plan, first)); });
+    BertBatch batch = batch_of(sequences);
+    if (plan.blocks > 1) {
+      sequences.clear();
+      for (const int64_t first : plan.batch) sequences.push_back(sequence(plan, first));
+    }
+    for (const Sequence& s : sequences) {
+      batch.whole.tokens += std::ssize(s.tokens);
+      batch.whole.words += std::ssize(s.masked);
+      batch.whole.pairs += options_.pairs;
+    }
+    return batch;
   }
 
  private:
+  Sequence sequence(const BatchPlan& plan, int64_t first) const {
+    Rng rng = plan.sample_rng(first);
+    return sequence(spans_.span(plan.position.epoch, first), rng);
+  }
   // The tokens of sentences from `from` to `to`, stopping after `enough` tokens.
   Ids sentences(int64_t from, int64_t to, int64_t enough) const {
     Ids out;

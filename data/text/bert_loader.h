@@ -27,6 +27,14 @@
 
 namespace tern::data {
 
+/// What a batch has.
+struct BertCounts {
+  int64_t tokens = 0;  ///< without padding
+  int64_t words = 0;   ///< to predict
+  int64_t pairs = 0;
+  bool operator==(const BertCounts&) const = default;
+};
+
 /// All i64. B sequences, T tokens in the longest, K tokens to predict.
 struct BertBatch {
   Tensor tokens;    ///< (B, T): [CLS] a [SEP] b [SEP], then [PAD]
@@ -35,6 +43,8 @@ struct BertBatch {
   Tensor places;    ///< (K), ascending: b T + t for each token to predict
   Tensor words;     ///< (K): the original words
   Tensor next;      ///< (B): 0 if B follows A, 1 if not; undefined without pairs
+  /// Of the whole batch, where this is a block of it (Loader::cut).
+  BertCounts whole = {};
 };
 
 struct BertLoaderOptions {
