@@ -60,7 +60,7 @@ Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions o
         o.accumulate == 1 && !learner.options().step_in_backward,
         "Loop: several processes share one batch a step, whose gradients they need together; leave "
         "out accumulate and step_in_backward");
-    shared_ = std::make_unique<SharedSteps>(p, learner, feed_);
+    shared_ = std::make_unique<SharedSteps>(o, learner, feed_);
     first_ = p.world->first();
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
@@ -92,7 +92,7 @@ void Loop::load(const std::string& json) {
   feed_.seek({.epoch = closed, .batch = 0});
   check(
       s.batches == feed_.batches(),
-      "its epoch {} has {} batches, but the loader's has {}; go on with the same data and size of "
+      "its epoch {} has {} batches, but the loader's has {}; resume with the same data and size of "
       "batches",
       closed + 1, s.batches, feed_.batches());
   check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
@@ -191,26 +191,30 @@ void Loop::take_step(size_t count) {
     done += feed_.progress(i);
   }
   learner_.step();
-  finish_step(loss, weight, done, static_cast<int64_t>(count));
+  finish_step({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}, weight, done);
+  state_.batch += static_cast<int64_t>(count);
 }
 
-void Loop::finish_step(double loss, double weight, double done, int64_t batches) {
-  if (state_.steps.add({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}) && board_)
-    board_->add(state_.steps.records().back());
-  state_.means.add(kLoss, loss * weight, weight);
+void Loop::finish_step(const StepRecord& record, double weight, double done) {
+  if (state_.steps.add(record) && board_) board_->add(state_.steps.records().back());
+  state_.means.add(kLoss, record.loss * weight, weight);
   state_.progress += done;
-  state_.batch += batches;
 }
 
 // A step of which this process computes a part.
 void Loop::take_shared_step() {
   const bool last = state_.batch + 1 == state_.batches;
   const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
-  const SharedSteps::Step step =
-      shared_->take({state_.batch, state_.batches, is_late()}, state_.means);
-  stop_ |= step.stop;
-  late_ = step.late;
-  finish_step(step.loss, step.weight, step.progress, 1);
+  finish_shared_steps(shared_->take({state_.batch, state_.batches, is_late()}, state_.means));
+  ++state_.batch;
+}
+
+void Loop::finish_shared_steps(const std::vector<SharedStep>& steps) {
+  for (const SharedStep& s : steps) {
+    stop_ |= s.stop;
+    late_ |= s.late;
+    finish_step(s.record, s.weight, s.progress);
+  }
 }
 
 bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
@@ -345,6 +349,7 @@ std::function<void()> Loop::still_ours() const {
 // Rank 0 writes what all ranks gather, where it is spread over them.
 void Loop::write_checkpoint(const std::string& path) {
   if (!first_ && !shared_->gathers()) return;
+  if (shared_) finish_shared_steps(shared_->catch_up(state_.means));
   SafeTensors state = checkpoint_.state();
   if (!first_) return;
   folder_to_write();
@@ -354,6 +359,7 @@ void Loop::write_checkpoint(const std::string& path) {
 void Loop::save() {
   if (!in_folder()) return;
   write_checkpoint(folder_.checkpoint());
+  late_ = false;
   last_save_ = Clock::now();
   saved_step_ = learner_.steps();
   if (!first_) return;
@@ -387,7 +393,7 @@ std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& 
 
 }  // namespace
 
-// Where a run that was resumed goes on.
+// Where a run resumes.
 std::string Loop::place() const {
   const std::string steps = grouped(learner_.steps());
   if (!state_.history.empty() && !state_.history.back().ended.empty())
@@ -399,7 +405,7 @@ std::string Loop::place() const {
       state_.batch == state_.batches
           ? "to be evaluated"
           : fmt::format("batch {} of {}", grouped(state_.batch + 1), grouped(state_.batches));
-  return fmt::format("goes on in epoch {}/{}, {}, after {} steps", epoch(), options_.epochs, batch,
+  return fmt::format("resumes in epoch {}/{}, {}, after {} steps", epoch(), options_.epochs, batch,
                      steps);
 }
 
@@ -456,7 +462,7 @@ Outcome Loop::stop() {
   save();
   if (options_.terminal)
     say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(learner_.steps()),
-                    in_folder() ? "; to go on: " + options_.how_to_resume : ""),
+                    in_folder() ? "; to resume: " + options_.how_to_resume : ""),
         options_.output);
   return Outcome::interrupted;
 }

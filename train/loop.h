@@ -148,7 +148,8 @@ struct Feed {
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
   bool weighed = true;  ///< false: the task has no weight, and each batch counts as one
-  std::function<int64_t()> batches;  ///< of the epoch at the loader's place
+  std::function<int64_t()> batches;        ///< of the epoch at the loader's place
+  std::function<NamedTensors()> position;  ///< Loader::state_dict()
 };
 
 template <class B>
@@ -185,6 +186,7 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
   feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i]); };
   feed.seek = [&loader](data::LoaderPosition position) { loader.seek(position); };
   feed.batches = [&loader] { return loader.batches_per_epoch(); };
+  feed.position = [&loader] { return loader.state_dict(); };
   return feed;
 }
 
@@ -206,6 +208,7 @@ struct LoopState {
 
 class LoopBoard;
 class SharedSteps;
+struct SharedStep;
 
 class Loop {
  public:
@@ -259,7 +262,8 @@ class Loop {
   std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
   /// The state in memory (the tensors are the parts' own), and back; `path` is for errors. All
-  /// ranks of Parallel::shard_optimizer take part in state(), and rank 0's is whole.
+  /// ranks of Parallel take part in state(), and rank 0's is whole. With Parallel::local_steps it is
+  /// for the end of a round.
   SafeTensors state() const { return checkpoint_.state(); }
   void load_state(const SafeTensors& state, const std::string& path);
 
@@ -291,7 +295,8 @@ class Loop {
   size_t take_batches();
   void take_step(size_t count);
   void take_shared_step();
-  void finish_step(double loss, double weight, double done, int64_t batches);
+  void finish_step(const StepRecord& record, double weight, double done);
+  void finish_shared_steps(const std::vector<SharedStep>& steps);
   bool stop_wanted() const;
   bool writes() const { return in_folder() && first_; }
   std::string diagnose(size_t count);
@@ -333,7 +338,7 @@ class Loop {
   std::unique_ptr<SharedSteps> shared_;  // by several processes
   bool first_ = true;                    // of them
   bool stop_ = false;                    // one of them was interrupted in the last step
-  bool late_ = false;                    // rank 0 wanted a checkpoint before the last step
+  bool late_ = false;                    // rank 0 has wanted a checkpoint since the last one
   bool resumed_ = false, timed_ = false;
   std::shared_ptr<const RunLock> lock_;  // between resume() and run()
   std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own

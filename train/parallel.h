@@ -18,7 +18,7 @@ struct Parallel {
   /// Compares the ranks' weights, buffers, generators and, unless that is sharded, the optimizer's
   /// state after every so many shared steps: an Error names the ranks that drifted. 0: never.
   int64_t check_every = 0;
-  /// Each rank keeps 1/P of the optimizer's states (Learner::shard_optimizer): the same bits and
+  /// Each rank keeps a part of the optimizer's states (Learner::shard_optimizer): the same bits and
   /// the same checkpoints, with or without it, for less memory. Rank 0 has all states while it
   /// writes a checkpoint.
   bool shard_optimizer = false;
@@ -31,8 +31,10 @@ struct Parallel {
   /// SGD with Nesterov momentum on the mean of the differences to the weights of the last outer
   /// step, each rank counted by what it trained on. Then all ranks have the same weights. Running
   /// statistics of batch norm are the ranks' mean from there, averaged weights (ema) at the end of
-  /// an epoch. In each step ranks tell each other losses, metrics and whether to stop: some hundred
-  /// bytes.
+  /// an epoch. Every 8 steps ranks begin to tell each other losses, metrics and whether to stop
+  /// (some kilobytes); they hear it 8 steps later, or before the outer step. So a step between
+  /// waits only where the network takes longer than 8 steps, and after a signal or an error on one
+  /// rank there are 16 more steps at most.
   ///
   /// Bits depend on the number of ranks. A checkpoint may be taken after any step and holds the
   /// weights and optimizers of all ranks; a run goes on with the same number of ranks and of local

@@ -2,19 +2,25 @@
 // prints the numbers of all epochs, the weights, and a hash of each tensor of the checkpoint.
 //   loop_ranks [--OPTION ...] FOLDER THREADS [EVENT RANK STEP]
 // EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
-// drift (a weight changes on this rank alone, and every second step compares them); anew: no rank
-// resumes.
-// OPTION: sharded; local=N (ranks that train apart); plain: SGD in f64 without dropout, and outer
-// steps that take the mean of the weights; watch: says after each step whether the ranks' weights
-// are the same; alike: all samples are the same.
+// drift (a weight changes on this rank alone, and every second step compares them); update (an error
+// before the weights are updated, and rank 0 goes on only when rank 1 has failed by it); anew: no
+// rank resumes; seed, epochs, clip, rate: this rank has another one.
+// OPTION: sharded; local=N (ranks that train apart); batch=N; plain: SGD in f64 without dropout, and
+// outer steps that take the mean of the weights; eight: AdamW with a state of 8 bits, and a layer
+// that is large enough; watch: says after each step whether the ranks' weights are the same; alike:
+// all samples are the same; count: says how many exchanges there were.
 #include <fmt/core.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,7 +41,8 @@ struct Net {
   nn::LayerNorm norm;
   nn::Dropout dropout;
   nn::Buffer seen{zeros({2})}, passes{zeros({}, DType::i64)};
-  explicit Net(Rng& rng) : up(2, 16, rng), down(16, 2, rng), norm(16), dropout(0.2, rng) {}
+  Net(int64_t hidden, Rng& rng)
+      : up(2, hidden, rng), down(hidden, 2, rng), norm(hidden), dropout(0.2, rng) {}
   Tensor operator()(const Tensor& x) {
     if (dropout.training) {
       NoGradGuard no_grad;
@@ -51,15 +58,23 @@ struct Net {
 };
 
 struct Options {
-  bool sharded = false, plain = false, watch = false, alike = false;
-  int64_t local_steps = 0;
+  bool sharded = false, plain = false, eight = false, watch = false, alike = false, count = false;
+  int64_t local_steps = 0, batch = 20;
 
-  train::LoopOptions change(train::LoopOptions o) const {
-    o.parallel.shard_optimizer = sharded;
-    o.parallel.local_steps = local_steps;
+  train::LoopOptions settings(const std::string& folder, dist::World* world) const {
+    train::LoopOptions o{
+        .epochs = 4,
+        .folder = folder,
+        .best = {"valid_loss"},
+        .keep = 1,
+        .checkpoint_steps = 1,
+        .terminal = false,
+        .parallel = {
+            .world = world, .blocks = 8, .shard_optimizer = sharded, .local_steps = local_steps}};
     if (plain) o.parallel.outer_lr = 1, o.parallel.outer_momentum = 0;
-    if (watch) o.folder.clear(), o.keep = 0;
+    if (watch || count) o.folder.clear(), o.keep = 0;
     if (sharded) o.checkpoint_steps = 0, o.checkpoint_seconds = 0;  // after each step, by the clock
+    if (batch != 20) o.checkpoint_steps = 0;
     return o;
   }
 };
@@ -94,6 +109,9 @@ Options options_of(int& argc, char**& argv) {
     o.plain |= text == "--plain";
     o.watch |= text == "--watch";
     o.alike |= text == "--alike";
+    o.eight |= text == "--eight";
+    o.count |= text == "--count";
+    if (text.starts_with("--batch=")) o.batch = std::atoll(text.c_str() + 8);
     if (text.starts_with("--local=")) o.local_steps = std::atoll(text.c_str() + 8);
   }
   return o;
@@ -111,11 +129,32 @@ void watch(dist::World& world, const Net& net) {
 void print_results(const train::Loop& loop, const Net& net) {
   for (const train::EpochRecord& e : loop.history())
     for (const auto& [name, value] : e.metrics) fmt::print("{} {} {:a}\n", e.epoch, name, value);
+  for (const train::StepRecord& r : loop.step_history())
+    fmt::print("step {} {:a}\n", r.step, r.loss);
   for (const auto& [name, t] : nn::state_dict(net))
     for (const double v : t.to_vector<double>()) fmt::print("{} {:a}\n", name, v);
   if (loop.folder().path.empty()) return;
   for (const auto& [name, t] : train::load_checkpoint(loop.folder().checkpoint()).tensors)
     fmt::print("{} {:x}\n", name, hash_of(t));
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Options& o, const Net& net, double lr) {
+  const NamedTensors parameters = nn::named_parameters(net);
+  if (o.plain) return std::make_unique<optim::Sgd>(parameters, optim::SgdOptions{.lr = lr});
+  return std::make_unique<optim::AdamW>(
+      parameters, optim::AdamWOptions{.lr = lr, .state_bits = o.eight ? 8 : 32});
+}
+
+// Before an update this rank fails, which rank 1 then waits for. Rank 0 sends its weights only when
+// rank 1 has told of that, and what it waited with is gone there.
+void fail_before_update(train::Learner& learner, int64_t step, int64_t rank, bool fails,
+                        const std::string& told) {
+  learner.on_gradient([=, &learner](const std::string&, const Tensor&) {
+    if (learner.steps() + 1 != step) return;
+    check(!fails, "lost before the update");
+    while (rank == 0 && !std::filesystem::exists(told))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
 }
 
 int run(int argc, char** argv) {
@@ -125,21 +164,19 @@ int run(int argc, char** argv) {
   dist::World world({.timeout = 20});
   const bool mine = argc > 5 && world.rank() == std::atoll(argv[4]);
   const int64_t event_step = argc > 5 ? std::atoll(argv[5]) : -1;
+  const auto other = [&](const std::string& what) { return mine && event == what; };
   Rng rng(0);
-  Net net(rng);
+  Net net(options.eight ? 2048 : 16, rng);
   if (options.plain) nn::to(net, DType::f64), net.dropout.p = 0;
-  std::unique_ptr<optim::Optimizer> optimizer =
-      std::make_unique<optim::AdamW>(nn::named_parameters(net), optim::AdamWOptions{.lr = 1e-2});
-  if (options.plain)
-    optimizer =
-        std::make_unique<optim::Sgd>(nn::named_parameters(net), optim::SgdOptions{.lr = 1e-2});
+  const auto optimizer = make_optimizer(options, net, other("rate") ? 2e-2 : 1e-2);
   // Batches of 20, 20 and 5 samples: the last one leaves three of its eight blocks empty.
-  auto loader = data::dataset_loader(samples(45, 1, options.alike),
-                                     [&](Sample s, Rng& draw) {
-                                       if (!options.alike) s.x = s.x + 0.1 * randn_like(s.x, draw);
-                                       return s;
-                                     },
-                                     data::Stack{}, {.batch = 20, .seed = 3, .workers = 2});
+  auto loader = data::dataset_loader(
+      samples(45, 1, options.alike),
+      [&](Sample s, Rng& draw) {
+        if (!options.alike) s.x = s.x + 0.1 * randn_like(s.x, draw);
+        return s;
+      },
+      data::Stack{}, {.batch = options.batch, .seed = 3U + other("seed"), .workers = 2});
   Sample valid = *data::dataset_loader(samples(100, 2), data::Stack{}, {.batch = 100}).next();
   train::Learner learner(net, *optimizer,
                          {.schedule = optim::cosine({.total = 12}),
@@ -148,14 +185,11 @@ int run(int argc, char** argv) {
                           .allocate_state = !options.sharded});
   const DType dtype = options.plain ? DType::f64 : DType::f32;
   valid.x = valid.x.to(dtype);
-  train::LoopOptions settings = options.change({.epochs = 4,
-                                                .folder = argv[1],
-                                                .best = {"valid_loss"},
-                                                .keep = 1,
-                                                .checkpoint_steps = 1,
-                                                .terminal = false,
-                                                .parallel = {.world = &world, .blocks = 8}});
+  train::LoopOptions settings = options.settings(argv[1], &world);
+  settings.epochs += other("epochs");
   if (event == "drift") settings.parallel.check_every = 2;
+  if (event == "update")
+    fail_before_update(learner, event_step, world.rank(), mine, settings.folder + ".told");
   bool stopped = false;
   train::Loop loop(
       learner, loader,
@@ -184,7 +218,15 @@ int run(int argc, char** argv) {
   if (event != "anew" && !options.watch) loop.resume();
   if (!options.watch && loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
   if (world.first()) print_results(loop, net);
+  if (world.first() && options.count) fmt::print("exchanges {}\n", world.traffic().exchanges);
   return 0;
+}
+
+// For the rank that waits for it in fail_before_update().
+void tell_of_error(int argc, char** argv) {
+  options_of(argc, argv);
+  if (argc > 5 && argv[3] == std::string("update") && dist::launched_rank() == 1)
+    std::ofstream(std::string(argv[1]) + ".told") << "1";
 }
 
 }  // namespace
@@ -194,6 +236,7 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& e) {
     fmt::print(stderr, "ERROR {}\n", e.what());
+    tell_of_error(argc, argv);
     return 1;
   }
 }

@@ -54,6 +54,39 @@ TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on ot
   }
 }
 
+TEST_CASE("ranks: a sharded optimizer with states of 8 bits has the bits of a whole one") {
+  const RunFolderOfTest whole("whole"), folder("sharded"), broken("broken");
+  const ProgramResult alone = run_program(fmt::format("{} --eight {} 1", LOOP_RANKS, whole.path));
+  REQUIRE(alone.code == 0);
+  CHECK(alone.output.find("optimizer.up.weight.exp_avg.scale ") != alone.output.npos);
+  CHECK((loop(2, fmt::format("--eight --sharded {} 1", folder.path)).output == alone.output));
+  CHECK(loop(3, fmt::format("--eight --sharded {} 1 kill 1 5", broken.path)).code != 0);
+  CHECK((loop(2, fmt::format("--eight --sharded {} 2", broken.path)).output == alone.output));
+}
+
+TEST_CASE("ranks: an error while weights are sent leaves what is on its way in memory") {
+  // Under AddressSanitizer: MPI writes weights of rank 0 into what rank 1 had for them.
+  const RunFolderOfTest folder("update"), told("update.told");
+  const ProgramResult r = loop(3, fmt::format("--sharded {} 1 update 2 3", folder.path));
+  CAPTURE(r.output);
+  CHECK(r.code == 1);
+  CHECK(r.output.find("ERROR lost before the update") != r.output.npos);
+  CHECK(r.output.find("ERROR rank 2: lost before the update") != r.output.npos);
+  CHECK(r.output.find("Sanitizer") == r.output.npos);
+}
+
+TEST_CASE("ranks: a loop names what one rank has of its own") {
+  const auto refused = [](const std::string& what, const std::string& words) {
+    const ProgramResult r = loop(2, fmt::format("--sharded --watch - 1 {} 1 0", what));
+    CAPTURE(r.output);
+    CHECK(r.code == 1);
+    CHECK(r.output.find("ERROR rank 1 has " + words) != r.output.npos);
+  };
+  refused("seed", "a loader (seed, batch, samples) with the checksum ");
+  refused("epochs", "epochs 5, rank 0 has 4\n");
+  refused("rate", "a learning rate of 0.02, rank 0 has 0.01\n");
+}
+
 TEST_CASE("ranks: a loop finds the rank whose weights drifted") {
   const RunFolderOfTest folder("drift");
   const ProgramResult r = loop(3, fmt::format("{} 1 drift 1 3", folder.path));
@@ -109,6 +142,27 @@ TEST_CASE("ranks: local steps go on after a kill with the bits of an unbroken ru
   const ProgramResult shared = run_program(fmt::format("{} {} 1", LOOP_RANKS, folder.path));
   CHECK(shared.output.find("the run takes local steps") != shared.output.npos);
   CHECK(loop(3, fmt::format("--local=3 {} 1", folder.path)).output == unbroken.output);
+}
+
+TEST_CASE("ranks: local steps need fewer exchanges than there are steps") {
+  // Four epochs of 45 steps, in rounds of 40 and 5.
+  const ProgramResult r = loop(2, "--local=40 --batch=1 --count - 1");
+  CAPTURE(r.output);
+  CHECK(r.code == 0);
+  const size_t at = r.output.find("exchanges ");
+  REQUIRE(at != r.output.npos);
+  CHECK(std::atoll(r.output.c_str() + at + 10) < 4 * 45);
+}
+
+TEST_CASE("ranks: a signal ends local steps within a round, which go on with the same bits") {
+  // Epochs of 23 steps, in rounds of 20 and 3. Ranks hear after step 16 of what was in the first 8.
+  const RunFolderOfTest whole("whole"), folder("broken");
+  const std::string options = "--local=20 --batch=2 ";
+  const ProgramResult unbroken = loop(3, fmt::format("{}{} 1", options, whole.path));
+  REQUIRE(unbroken.code == 0);
+  const ProgramResult broken = loop(3, fmt::format("{}{} 1 stop 1 5", options, folder.path));
+  CHECK(broken.code == 130);
+  CHECK(loop(3, fmt::format("{}{} 1", options, folder.path)).output == unbroken.output);
 }
 
 }  // namespace tern::test::test_loop_ranks

@@ -1,5 +1,6 @@
 #include "tern/train/detail/loop_shared_steps.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
@@ -25,7 +26,7 @@ struct Note {
 };
 
 // Adds a note to what is known of the step.
-void add_note(const std::string& note, SharedSteps::Step& step, Means& means) {
+void add_note(const std::string& note, SharedStep& step, Means& means) {
   std::istringstream lines(note);
   std::string line;
   std::getline(lines, line);
@@ -56,20 +57,52 @@ void check_parallel(const Parallel& o, const detail::Feed& feed) {
         "(samples, tokens)");
 }
 
+// Learning rates of the first, a middle and the last step, as factors.
+std::string schedule_text(const optim::Schedule& schedule, int64_t steps) {
+  if (!schedule) return "none";
+  return fmt::format("{} {} {}", schedule(0), schedule(steps / 2),
+                     schedule(std::max<int64_t>(steps, 1) - 1));
+}
+
+// What decides how a loop trains, as texts with names. GradientSum compares the model.
+std::vector<std::pair<std::string, std::string>> same_on_all_ranks(const LoopOptions& loop,
+                                                                   const Learner& learner,
+                                                                   const detail::Feed& feed) {
+  const Parallel& p = loop.parallel;
+  const LearnerOptions& l = learner.options();
+  return {
+      {"the options of parallel training:",
+       fmt::format("sharding {}, {} local steps, outer steps of {} and {}",
+                   p.shard_optimizer ? "on" : "off", p.local_steps, p.outer_lr, p.outer_momentum)},
+      {"epochs", fmt::format("{}", loop.epochs)},
+      {"batches in an epoch", fmt::format("{}", feed.batches())},
+      {"a loader (seed, batch, samples) with the checksum",
+       fmt::format("{:x}", feed.position().back().second.item<int64_t>())},
+      {"a learning rate of", fmt::format("{}", learner.lr())},
+      {"a schedule of", schedule_text(l.schedule, loop.epochs * feed.batches())},
+      {"clip", fmt::format("{}", l.clip)},
+      {"ema", fmt::format("{}", l.ema)}};
+}
+
+// Steps that a rank takes apart before it tells the others of them. It hears of theirs so many
+// steps later, so that a slow network has the time of these for it.
+constexpr int64_t kStepsToTell = 8;
+
+constexpr char kEndOfNote = '\0';
+
 }  // namespace
 
-SharedSteps::SharedSteps(const Parallel& options, Learner& learner, detail::Feed& feed)
+SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed& feed)
     : learner_(learner),
       feed_(feed),
-      world_(*options.world),
-      local_steps_(options.local_steps),
-      gathers_(world_.size() > 1 && (options.shard_optimizer || local_steps_ > 0)),
+      world_(*loop.parallel.world),
+      local_steps_(loop.parallel.local_steps),
+      gathers_(world_.size() > 1 && (loop.parallel.shard_optimizer || local_steps_ > 0)),
       generators_(nn::generators(learner.model())) {
+  const Parallel& options = loop.parallel;
   check_parallel(options, feed);
-  world_.check_same("the options of parallel training:",
-                    fmt::format("sharding {}, {} local steps, outer steps of {} and {}",
-                                options.shard_optimizer ? "on" : "off", local_steps_,
-                                options.outer_lr, options.outer_momentum));
+  feed_.seek({});
+  world_.check_same(same_on_all_ranks(loop, learner, feed));
   const int64_t rank = world_.rank(), ranks = world_.size();
   dist::GradientSumOptions sum{.blocks = local_steps_ > 0 ? ranks : options.blocks,
                                .check_every = options.check_every};
@@ -97,14 +130,15 @@ dist::BlockLoss SharedSteps::block_loss(int64_t block, bool late) {
   return {loss, feed_.weight(i), note.text()};
 }
 
-SharedSteps::Step SharedSteps::take(const Place& place, Means& means) {
+std::vector<SharedStep> SharedSteps::take(const Place& place, Means& means) {
   if (outer_) return take_apart(place, means);
-  Step step;
-  step.loss = sum_->backward([&](int64_t block) { return block_loss(block, place.late); });
+  SharedStep step;
+  const double loss = sum_->backward([&](int64_t block) { return block_loss(block, place.late); });
   step.weight = sum_->weight();
   for (const std::string& note : sum_->notes()) add_note(note, step, means);
   learner_.step();
-  return step;
+  step.record = {learner_.steps(), loss, learner_.lr(), learner_.grad_norm()};
+  return {step};
 }
 
 void SharedSteps::run_again() {
@@ -133,8 +167,8 @@ std::vector<Rng> SharedSteps::draw_apart() {
   return after;
 }
 
-SharedSteps::Step SharedSteps::take_apart(const Place& place, Means& means) {
-  Step step;
+std::vector<SharedStep> SharedSteps::take_apart(const Place& place, Means& means) {
+  std::vector<SharedStep> known;
   world_.together([&] {
     Note note{.stop = interrupted(), .late = place.late};
     double loss = 0, weight = 0;  // 0: this rank's part of the batch is empty
@@ -147,26 +181,64 @@ SharedSteps::Step SharedSteps::take_apart(const Place& place, Means& means) {
       note.progress = feed_.progress(0);
     }
     for (size_t i = 0; i < after.size(); ++i) *generators_[i] = after[i];
-    std::vector<double> weights;
-    for (const std::string& text : world_.gather(
-             "the losses of a step", fmt::format("{:a} {:a} {}", weight, loss, note.text()))) {
-      char* end = nullptr;
-      weights.push_back(std::strtod(text.c_str(), &end));
-      step.weight += weights.back();
-      step.loss += weights.back() * std::strtod(end, &end);
-      add_note(end, step, means);
-    }
-    step.loss /= step.weight;
     if (weight > 0)
       learner_.step();
     else
       learner_.skip_step();
-    outer_->count(weights);
+    untold_.push_back({.record = {learner_.steps(), 0, learner_.lr(), learner_.grad_norm()}});
+    notes_ += fmt::format("{:a} {:a} {}", weight, loss, note.text()) + kEndOfNote;
     const int64_t done = place.batch + 1;
     const bool last = done == place.batches;
-    if (last || done % local_steps_ == 0) outer_->take(last);
+    if (last || done % local_steps_ == 0) {
+      known = catch_up(means);
+      outer_->take(last);
+    } else if (std::ssize(untold_) >= kStepsToTell) {
+      known = hear(means);
+      tell();
+    }
   });
-  return step;
+  return known;
+}
+
+void SharedSteps::tell() {
+  told_ = std::exchange(untold_, {});
+  texts_ = std::make_shared<std::vector<std::string>>();
+  telling_ = world_.begin_gather(
+      "the losses of steps", std::exchange(notes_, {}),
+      [to = texts_](std::vector<std::string> texts) { *to = std::move(texts); });
+}
+
+// In the order of the steps, and of the ranks in each: the sums have the same bits whenever the
+// ranks hear of them.
+std::vector<SharedStep> SharedSteps::hear(Means& means) {
+  std::vector<SharedStep> steps = std::exchange(told_, {});
+  if (steps.empty()) return steps;
+  telling_.wait();
+  std::vector<std::istringstream> ranks;
+  for (std::string& text : *texts_) ranks.emplace_back(std::move(text));
+  for (SharedStep& step : steps) {
+    std::vector<double> weights;
+    for (std::istringstream& rank : ranks) {
+      std::string text;
+      std::getline(rank, text, kEndOfNote);
+      char* end = nullptr;
+      weights.push_back(std::strtod(text.c_str(), &end));
+      step.weight += weights.back();
+      step.record.loss += weights.back() * std::strtod(end, &end);
+      add_note(end, step, means);
+    }
+    step.record.loss /= step.weight;
+    outer_->count(weights);
+  }
+  return steps;
+}
+
+std::vector<SharedStep> SharedSteps::catch_up(Means& means) {
+  std::vector<SharedStep> known = hear(means);
+  if (untold_.empty()) return known;
+  tell();
+  for (const SharedStep& step : hear(means)) known.push_back(step);
+  return known;
 }
 
 // ---- Checkpoints ------------------------------------------------------------------------------
@@ -178,7 +250,16 @@ constexpr const char* kLocalSteps = "local_steps";  // the part
 }  // namespace
 
 void SharedSteps::add_to(Checkpoint& checkpoint) {
-  if (outer_) checkpoint.add(kLocalSteps, *outer_);
+  if (!outer_) return;
+  checkpoint.add(
+      kLocalSteps,
+      [this] {
+        check(untold_.empty() && told_.empty(),
+              "Loop: between two outer steps of ranks that train apart, only a checkpoint in the "
+              "run's folder has all of the state");
+        return outer_->state_dict();
+      },
+      [this](const NamedTensors& state) { outer_->load_state_dict(state); });
 }
 
 void SharedSteps::check_fits(const SafeTensors& state, const std::string& path, bool local_steps) {

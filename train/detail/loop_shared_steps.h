@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,24 +13,31 @@
 
 namespace tern::train {
 
+/// What the ranks say together of a step.
+struct SharedStep {
+  StepRecord record = {};  ///< the loss is of all ranks, the rest of this one
+  double weight = 0, progress = 0;
+  bool stop = false;  ///< one of them was interrupted
+  bool late = false;  ///< one of them said `late`
+};
+
 class SharedSteps {
  public:
   /// From here on the feed takes this rank's part of each batch. Learner and feed must outlive it.
-  SharedSteps(const Parallel& options, Learner& learner, detail::Feed& feed);
+  /// Error if ranks differ in what decides how the loop trains.
+  SharedSteps(const LoopOptions& options, Learner& learner, detail::Feed& feed);
 
-  /// What the ranks say together.
-  struct Step {
-    double loss = 0, weight = 0, progress = 0;
-    bool stop = false;  ///< one of them was interrupted
-    bool late = false;  ///< one of them said `late`
-  };
   struct Place {
     int64_t batch, batches;  ///< of the epoch: done, and to be done
     bool late;
   };
-  /// A step with the batch that the feed has taken: gradients and update. Adds what the task counts
-  /// to `means`.
-  Step take(const Place& place, Means& means);
+  /// A step with the batch that the feed has taken: gradients and update. Gives the steps of which
+  /// all ranks have heard now: this one, or where ranks train apart none or several. Adds what the
+  /// task counts in those to `means`.
+  std::vector<SharedStep> take(const Place& place, Means& means);
+  /// The steps taken of which not all ranks have heard yet; all ranks call it together. To be
+  /// called before a checkpoint.
+  std::vector<SharedStep> catch_up(Means& means);
   /// Forward and backward passes of this rank's part of the last step. REQUIRES: the generators are
   /// as they were before it.
   void run_again();
@@ -46,8 +54,10 @@ class SharedSteps {
  private:
   dist::BlockLoss block_loss(int64_t block, bool late);
   size_t item(int64_t block) const { return static_cast<size_t>(block - sum_->first_block()); }
-  Step take_apart(const Place& place, Means& means);
+  std::vector<SharedStep> take_apart(const Place& place, Means& means);
   std::vector<Rng> draw_apart();
+  void tell();
+  std::vector<SharedStep> hear(Means& means);
 
   Learner& learner_;
   detail::Feed& feed_;
@@ -57,6 +67,14 @@ class SharedSteps {
   std::optional<dist::GradientSum> sum_;  // of shared steps,
   std::optional<OuterSteps> outer_;       // or of ranks that train apart
   std::vector<Rng*> generators_;
+  // Steps of ranks that train apart. Those that the others do not know of, and what this rank says
+  // of them:
+  std::vector<SharedStep> untold_;
+  std::string notes_;
+  // Those of which the ranks are telling each other:
+  std::vector<SharedStep> told_;
+  std::shared_ptr<std::vector<std::string>> texts_;
+  dist::World::Ticket telling_;
 };
 
 }  // namespace tern::train
