@@ -186,11 +186,12 @@ void summarise(const Cuts& cuts, int64_t strip, const T* a, const T* x, Next nex
 }
 
 // The state after a chain. If a factor is above 1 (or NaN), products may overflow or cancel
-// although single steps do not: then the chain is computed step by step.
+// although single steps do not, and so may the sum from a state of 0: then the chain is computed
+// step by step.
 template <class T, class Next>
 T behind(const Cuts& cuts, int64_t chain, const T* a, const T* x, Next next,
          const Summaries<T>& known, T state) {
-  if (known.stable[chain] != 0 && std::isfinite(state))
+  if (known.stable[chain] != 0 && std::isfinite(state) && std::isfinite(known.end[chain]))
     return known.product[chain] * state + known.end[chain];
   for (int64_t i = cuts.begin(chain); i < cuts.end(chain); ++i) {
     const int64_t at = cuts.at(chain, i);

@@ -189,6 +189,17 @@ TEST_CASE("linear_scan: blocks of time give what single steps give") {
     CHECK(infinite[static_cast<size_t>(t)] == (t < 100 ? 0 : kInf));
     CHECK(std::isnan(nan[static_cast<size_t>(t)]) == (t >= 700));
   }
+  // The terms of the second block overflow only without the state at its start.
+  for (bool reverse : {false, true}) {
+    Tensor b = zeros({n});
+    NoGradGuard guard;
+    auto at = [&](int64_t t) { return reverse ? n - 1 - t : t; };
+    fill_(b[at(0)], -3e38);
+    for (int64_t t : {600, 700}) fill_(b[at(t)], 3e38);
+    const Tensor sums = linear_scan(ones({n}), b, 0, {.reverse = reverse});
+    for (int64_t t = 0; t < n; ++t)
+      CHECK(sums[at(t)].item() == (t < 600 ? -3e38f : t < 700 ? 0 : 3e38f));
+  }
   // A factor of 0 forgets, a NaN among the factors does not reach back.
   Tensor a = full({n}, 0.5);
   {
