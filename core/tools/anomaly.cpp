@@ -51,12 +51,18 @@ std::string describe_inputs(const OpScope& op) {
   return text.empty() ? "none" : text;
 }
 
-// Ops whose result is the caller's value, or memory that is not written yet.
+// Ops whose result is given values, maybe in other places, or memory that is not written yet.
 bool writes_given_values(const OpScope& op) {
-  constexpr std::array kNames = {"full", "tensor", "empty", "fill_", "copy_",
-                                 "cat",  "stack",  "pad",   "where", "scalar"};
-  return std::any_of(kNames.begin(), kNames.end(),
-                     [&](std::string_view name) { return name == op.name(); });
+  constexpr std::array kNames = {
+      "full",          "tensor",          "empty",  "fill_", "copy_", "cat",     "stack",
+      "pad",           "where",           "scalar", "cast",  "clone", "flip",    "roll",
+      "pixel_shuffle", "pixel_unshuffle", "eye",    "sort",  "topk",  "scatter", "diag_embed"};
+  // These may read an element several times, and their VJPs add.
+  constexpr std::array kReaders = {"gather", "take_along_axis", "index_select", "unfold"};
+  const auto among = [&](const auto& names) {
+    return std::find(names.begin(), names.end(), std::string_view(op.name())) != names.end();
+  };
+  return among(kNames) || (!op.is_vjp() && among(kReaders));
 }
 
 // The first input that the op reads: these two ops overwrite their target, which may contain

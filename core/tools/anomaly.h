@@ -22,8 +22,9 @@ struct AnomalyOptions {
 
 /// While it lives, the first op of this thread with a NaN in its result or its gradients throws an
 /// Error with the op, the module and the ranges of its inputs. The Error says whether the op made
-/// the NaN or got it from the data or a weight. (An op that gets a NaN and returns none, such as
-/// isnan or where, is skipped.) It reads every result once: use it to debug, not in every step.
+/// the NaN or got it from the data or a weight. Two kinds of ops are skipped: those that get a NaN
+/// and return none, such as isnan, and those that only move elements, such as clone, cat and
+/// gather. It reads every result once: use it to debug, not in every step.
 class AnomalyDetector final : private Observer {
  public:
   explicit AnomalyDetector(const AnomalyOptions& options = {});

@@ -10,6 +10,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -282,6 +283,32 @@ TEST_CASE("the anomaly detector: a NaN that came with the data is not blamed on 
     // Of an op made of ops it is the outermost that was given it.
     AnomalyDetector given;
     CHECK(error_of([&] { stddev(bad); }).starts_with("std was given NaN"));
+  }
+  {
+    // The op that computes is named, not those that bring it the elements.
+    AnomalyDetector given;
+    const Tensor list = tensor(std::vector<int64_t>{1, 0, 1}, {3});
+    const Tensor made = tensor({1, kNan}, {2}, DType::f64);
+    const std::vector<std::function<Tensor()>> movers = {
+        [&] { return bad.clone(); },
+        [&] { return made; },
+        [&] { return bad.to(DType::f64); },
+        [&] {
+          return transpose(stack({bad, bad}), 0, 1).contiguous();
+        },
+        [&] { return index_select(bad, 0, list); },
+        [&] { return gather(bad, 0, list); },
+        [&] { return take_along_axis(bad, list, 0); },
+        [&] { return repeat(bad, 2); },
+        [&] { return flip(bad, 0); },
+        [&] { return roll(bad, 1, 0); },
+        [&] { return sort(bad, 0).values; },
+        [&] { return scatter(zeros({3}), 0, list, bad); }};
+    for (const auto& move : movers) {
+      Tensor moved;
+      CHECK_NOTHROW(moved = move());
+      CHECK(error_of([&] { exp(moved); }).starts_with("exp was given NaN; inputs: "));
+    }
   }
   // Ops that look at it, copy it or leave it out are passed by, and nothing is missed after them.
   AnomalyDetector detector;
