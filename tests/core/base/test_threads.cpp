@@ -3,17 +3,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <numeric>
 #include <random>
-#include <set>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/tests/support/threads_alive.h"
 
 namespace tern::test_threads {
 
@@ -31,14 +29,6 @@ std::vector<int> visits(int64_t n, int64_t grain) {
     for (int64_t i = begin; i < end; ++i) ++seen[i];
   });
   return seen;
-}
-
-/// The threads of this process, by the numbers that the kernel gave them.
-std::set<std::string> threads_alive() {
-  std::set<std::string> ids;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
-    ids.insert(task.path().filename());
-  return ids;
 }
 
 /// `regions` loops of random kinds and sizes, with loops and exceptions in some of their bodies.
@@ -176,7 +166,7 @@ TEST_CASE(
   for (int threads : {2, 8, 16, 64}) {
     ThreadCount count(threads);
     visits(2, 1);
-    const auto first = threads_alive();
+    const auto first = test::threads_alive();
     CHECK(first.size() >= static_cast<size_t>(threads));
     for (int64_t n : {64, 2, 64, 3, 16, 1000, 5}) {
       visits(n, 1);
@@ -186,7 +176,7 @@ TEST_CASE(
     visits(64, 1);
     set_num_threads(threads);
     visits(64, 1);
-    CHECK(threads_alive() == first);
+    CHECK(test::threads_alive() == first);
   }
 }
 
