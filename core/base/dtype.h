@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 #include <type_traits>
 
@@ -34,6 +35,9 @@ constexpr std::string_view name(DType t) {
   }
   fail_unhandled("DType", t);
 }
+
+/// Writes name(t).
+std::ostream& operator<<(std::ostream& out, DType t);
 
 /// Size of an element in bytes.
 constexpr int64_t item_size(DType t) {

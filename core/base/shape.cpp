@@ -1,6 +1,7 @@
 #include "tern/core/base/shape.h"
 
 #include <algorithm>
+#include <ostream>
 
 namespace tern {
 
@@ -54,6 +55,8 @@ std::string to_string(const Dims& dims) {
   }
   return s + (dims.size() == 1 ? ",)" : ")");
 }
+
+std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << to_string(dims); }
 
 int normalize_axis(const char* op, int64_t axis, int ndim) {
   check(axis >= -ndim && axis < ndim, "{}: axis {} is out of range for {} axes", op, axis, ndim);

@@ -6,6 +6,8 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
+#include <iterator>
 #include <string>
 
 #include "tern/core/base/error.h"
@@ -34,7 +36,7 @@ class Dims {
     int64_t value;
   };
   Dims(std::initializer_list<Item> list) : Dims(list.begin(), list.end()) {}
-  template <class It>
+  template <std::input_iterator It>
   Dims(It first, It last) {
     for (; first != last; ++first) push_back(*first);
   }
@@ -66,6 +68,8 @@ class Dims {
   void erase(int at);
   bool contains(int64_t v) const;
   bool operator==(const Dims& o) const;
+  /// Writes to_string(dims).
+  friend std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
  private:
   [[noreturn]] static void fail_too_many();
