@@ -5,6 +5,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"
 
@@ -82,6 +83,13 @@ NamedTensors state_dict(const Slots& slots) {
 
 LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options) {
+  for (const auto& [name, t] : state)
+    check(
+        !grad_enabled() || !t.defined() || !t.requires_grad() || t.is_leaf(),
+        "{}: '{}' is a result that requires a gradient, and a parameter assigned it would end its "
+        "history without a word; give its detach(), put a NoGradGuard around it, or run the "
+        "module with it by nn::WeightsInstead",
+        op, name);
   return load_state(op, targets(slots), state, options);
 }
 

@@ -55,6 +55,18 @@ TEST_CASE("parameters: a result with a history is refused, whose gradient would 
     nn::Parameter p(next);
     CHECK(p.tensor().is_leaf());
   }
+  // As a state, too (leaves are values: named_parameters of another module).
+  nn::Linear loaded(3, 3, rng);
+  const NamedTensors adapted = {{"weight", next}, {"bias", layer.bias.own()}};
+  const std::string text = complaint([&] { nn::load_state_dict(loaded, adapted); });
+  CHECK(has(text, "load_state_dict: 'weight' is a result that requires a gradient"));
+  CHECK(has(text, "nn::WeightsInstead"));
+  nn::load_state_dict(loaded, nn::named_parameters(layer));
+  {
+    NoGradGuard no_grad;
+    nn::load_state_dict(loaded, adapted);
+    CHECK(loaded.weight.tensor().to_vector<float>() == next.to_vector<float>());
+  }
   // Values copy as ever.
   nn::Linear other(3, 3, rng), third = other;
   layer = other;
@@ -135,6 +147,9 @@ TEST_CASE("tensors: streams and to_string show them") {
         "tensor([1.0000, 2.5000]); tensor(undefined); tensor([1.0000, 2.5000], "
         "requires_grad=True)");
   CHECK(to_string(x) == "tensor([1.0000, 2.5000])");
+  out.str("");
+  out << x.shape() << Shape{} << Shape{2, 3} << " " << x.dtype() << " " << DType::i64;
+  CHECK(out.str() == "(2,)()(2, 3) f32 i64");
 }
 
 }  // namespace
