@@ -45,6 +45,7 @@ const models::Gpt& checked(const models::Gpt& model) {
   check(model.body.embed.dtype() == DType::f32,
         "PackedGpt: the model is {}; pack models of f32, or decode others as they are",
         model.body.embed.dtype());
+  check_unhooked("PackedGpt", nn::parameters(model));
   return model;
 }
 

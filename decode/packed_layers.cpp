@@ -9,6 +9,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/ops/formula.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern::decoding {
 namespace {
@@ -114,6 +115,11 @@ template <int kVectors>
 }
 
 }  // namespace
+
+void check_unhooked(const char* op, const std::vector<Tensor>& weights) {
+  for (const Tensor& w : weights)
+    tern::detail::check_unhooked(op, w, "merge what it adds into the weights first");
+}
 
 PackedNorm::PackedNorm(const nn::LayerNorm& norm)
     : weight(numbers(norm.weight)),

@@ -15,6 +15,10 @@
 
 namespace tern::decoding {
 
+/// Error that names `op` if a weight has a LinearHook, which packed weights would not call. For
+/// models, before anything is taken out of them.
+void check_unhooked(const char* op, const std::vector<Tensor>& weights);
+
 /// LayerNorm or RMSNorm of rows.
 struct PackedNorm {
   std::vector<float> weight, bias;

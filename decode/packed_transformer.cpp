@@ -42,6 +42,7 @@ const models::Transformer& checked(const models::Transformer& model) {
         "PackedTransformer: the model is {}; decode models of f32, or others by "
         "decoding::beam_search",
         model.src_embed.weight.dtype());
+  check_unhooked("PackedTransformer", nn::parameters(model));
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include "tern/core/ops/fused.h"
 #include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
+#include "tern/core/tape/substitution.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {
@@ -118,6 +119,7 @@ Tensor SpatialGatingUnit::step(const Tensor& x, SpatialGatingCache& cache,
 // u (B,M,C): tokens first, first + 1, ...; values (B,S,C): tokens 0, 1, ...
 Tensor SpatialGatingUnit::mixed(const Tensor& u, const Tensor& values, int64_t first,
                                 const Tensor& added) const {
+  tern::detail::check_unhooked("SpatialGatingUnit", weight, "use a WeightsInstead");
   Tensor w = weight_part(first, u.size(1), values.size(1));
   Tensor b = unsqueeze(cut(bias, -1, first, u.size(1)), -1), f;
   if (options.heads == 1) {

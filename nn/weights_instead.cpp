@@ -44,6 +44,18 @@ Tensor named(const char* op, const std::string& name, const NamedTensors& parame
   return outer ? outer->parameter_of(it->second) : it->second;
 }
 
+void add_once(const char* op, std::vector<Substitution::Pair>& pairs, Substitution::Pair pair) {
+  for (const Substitution::Pair& other : pairs)
+    check(other.parameter.ref() != pair.parameter.ref(),
+          "{}: '{}' and '{}' are one parameter; give it once", op, other.name, pair.name);
+  pairs.push_back(std::move(pair));
+}
+
+tern::detail::Ref<Substitution> active_with(std::vector<Substitution::Pair> pairs) {
+  return tern::detail::Ref<Substitution>(
+      new Substitution(std::move(pairs), tern::detail::substituting));
+}
+
 tern::detail::Ref<Substitution> paired(const NamedTensors& parameters,
                                        const NamedTensors& instead) {
   constexpr const char* kOp = "WeightsInstead";
@@ -54,27 +66,23 @@ tern::detail::Ref<Substitution> paired(const NamedTensors& parameters,
     check(t.shape() == parameter.shape() && t.dtype() == parameter.dtype(),
           "{}: '{}' is {} {}, its replacement is {} {}", kOp, name, parameter.dtype(),
           parameter.shape(), t.dtype(), t.shape());
-    for (const Substitution::Pair& other : pairs)
-      check(other.parameter.ref() != parameter.ref(),
-            "{}: '{}' and '{}' are one parameter; give it once", kOp, other.name, name);
-    pairs.push_back({name, parameter, t});
+    add_once(kOp, pairs, {name, parameter, t});
   }
-  return tern::detail::Ref<Substitution>(new Substitution(pairs, tern::detail::substituting));
+  return active_with(std::move(pairs));
 }
 
-// Replaces the weight by itself, so that its uses are noticed.
-tern::detail::Ref<Substitution> hooked(const NamedTensors& parameters, const std::string& weight,
-                                       LinearHook::Fn fn) {
+tern::detail::Ref<Substitution> hooked(const NamedTensors& parameters,
+                                       const LinearHook::List& hooks) {
   constexpr const char* kOp = "LinearHook";
-  const Tensor parameter = named(kOp, weight, parameters);
-  check(parameter.ndim() == 2, "{}: '{}' is {}, and linear() takes matrices", kOp, weight,
-        parameter.shape());
-  check(fn != nullptr, "{}: there is no function to call", kOp);
-  Substitution* outer = tern::detail::substituting;
-  const Tensor* instead = outer ? outer->look_up(parameter.ref().get()) : nullptr;
-  return tern::detail::Ref<Substitution>(
-      new Substitution({{weight, parameter, instead ? *instead : parameter}}, outer,
-                       Substitution::OuterHooks::seen, std::move(fn)));
+  std::vector<Substitution::Pair> pairs;
+  for (const auto& [weight, fn] : hooks) {
+    const Tensor parameter = named(kOp, weight, parameters);
+    check(parameter.ndim() == 2, "{}: '{}' is {}, and linear() takes matrices", kOp, weight,
+          parameter.shape());
+    check(fn != nullptr, "{}: there is no function to call", kOp);
+    add_once(kOp, pairs, {weight, parameter, {}, fn});
+  }
+  return active_with(std::move(pairs));
 }
 
 }  // namespace
@@ -89,8 +97,11 @@ WeightsInstead::~WeightsInstead() = default;
 
 std::vector<std::string> WeightsInstead::unused() const { return scope_->now().unused(); }
 
+LinearHook::LinearHook(const NamedTensors& parameters, const List& hooks)
+    : scope_(std::make_unique<SubstitutionScope>(hooked(parameters, hooks))) {}
+
 LinearHook::LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn)
-    : scope_(std::make_unique<SubstitutionScope>(hooked(parameters, weight, std::move(fn)))) {}
+    : LinearHook(parameters, List{{weight, std::move(fn)}}) {}
 
 LinearHook::~LinearHook() = default;
 

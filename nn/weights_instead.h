@@ -59,8 +59,9 @@ namespace nn {
 ///
 /// Whether a replacement requires a gradient is read when the scope begins. A copy of the module
 /// has its own weights, which are not replaced. Inside the scope, copying a replaced parameter and
-/// giving it new elements (nn::to) are Errors. Moving the module is allowed. REQUIRES: scopes of a
-/// thread end in reverse order.
+/// giving it new elements (nn::to) are Errors. Moving the module is allowed. Scopes may end in any
+/// order, as the elements of a container do: the others stay active. REQUIRES: a scope ends in the
+/// thread in which it began.
 class WeightsInstead {
  public:
   /// `instead` has names of nn::named_parameters(module), in any order.
@@ -90,8 +91,9 @@ class WeightsInstead {
 /// nn::LinearHook hook(gpt, "transformer.h.3.mlp.c_fc.weight", fn) works on unchanged models. The
 /// weight may be that of a Linear, a projection of attention (in_proj_weight, also in parts), a
 /// matrix of a recurrent cell, or a head. Activation, dropout and residual come after it, even if
-/// they are otherwise fused. It does not see other products: sequences of recurrent layers, packed
-/// weights, embeddings.
+/// they are otherwise fused. Ops that use the weight otherwise do not call fn. Recurrent layers
+/// (not cells), gating units of gMLP and packing are Errors then; embeddings and products of your
+/// own (matmul) are not.
 ///
 /// fn(x, y) may keep x (the input) and use any op; an undefined result leaves y unchanged.
 /// Gradients flow through it. No hook is called while it runs. checkpoint() calls it again, so fn
@@ -100,18 +102,23 @@ class WeightsInstead {
 class LinearHook {
  public:
   using Fn = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+  using List = std::vector<std::pair<std::string, Fn>>;  ///< names of weights and their functions
 
   /// Error if nn::named_parameters(module) has no such weight, or if it is not a matrix.
   template <class M>
   LinearHook(const M& module, const std::string& weight, Fn fn)
       : LinearHook(named_parameters(module), weight, std::move(fn)) {}
+  /// The same for several weights: LinearHook hooks(gpt, {{"head.weight", fn}, ...}).
+  template <class M>
+  LinearHook(const M& module, const List& hooks) : LinearHook(named_parameters(module), hooks) {}
+  LinearHook(const NamedTensors& parameters, const List& hooks);
   LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn);
   ~LinearHook();
   LinearHook(const LinearHook&) = delete;
   LinearHook& operator=(const LinearHook&) = delete;
 
-  /// How often fn was called, recomputation included. 0 after a pass: linear() did not use the
-  /// weight.
+  /// How often its functions were called, recomputation included. 0 after a pass: linear() did not
+  /// use the weight.
   int64_t calls() const;
 
  private:

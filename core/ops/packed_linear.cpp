@@ -6,6 +6,7 @@
 #include "tern/core/kernels/gemm_int8.h"
 #include "tern/core/kernels/gemm_packed.h"
 #include "tern/core/ops/activations.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
@@ -21,6 +22,7 @@ void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
   check(type != PackedType::int8 || w.size(1) <= kernels::kMaxInt8Inputs,
         "PackedLinear: sums of {} inputs may not fit into 32 bits, at most {} do; use f32",
         w.size(1), kernels::kMaxInt8Inputs);
+  detail::check_unhooked("PackedLinear", w, "merge what it adds into the weights first");
 }
 
 /// y = f(y) for activations that the product does not apply.

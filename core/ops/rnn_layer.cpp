@@ -9,6 +9,7 @@
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/matmul.h"
 #include "tern/core/ops/rnn.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
@@ -295,6 +296,8 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
   Op op("rnn_layer", input, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh, options.h0,
         options.c0);
   const Layer l = check_layer(kind, input, weights, options);
+  for (const Tensor* w : {&weights.w_ih, &weights.w_hh})
+    detail::check_unhooked("rnn_layer", *w, "use cells, or a WeightsInstead");
   const bool lstm = kind == RnnKind::lstm;
   auto or_zeros = [&](const Tensor& t) {
     return t.defined() ? t.contiguous() : zeros({l.batch, l.hidden}, input.dtype());

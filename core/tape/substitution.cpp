@@ -25,82 +25,145 @@ bool lies_within(const Tensor& part, const Tensor& whole) {
   return p.first >= w.first && p.last <= w.last;
 }
 
-// The node whose VJP ran when the scope began, if a checkpoint runs again.
+thread_local constinit SubstitutionScope* innermost = nullptr;
+
+// The innermost scope's node_, whose VJP a checkpoint runs again.
 thread_local constinit const Node* hooks_in = nullptr;
 
 }  // namespace
 
 thread_local constinit Substitution* substituting = nullptr;
 
-Substitution::Substitution(const std::vector<Pair>& pairs, Substitution* outer,
-                           OuterHooks outer_hooks, LinearHook::Fn hook)
-    : outer_(outer),
+Substitution::Substitution(std::vector<Pair> pairs, Substitution* outer, OuterHooks outer_hooks)
+    : entries_(std::make_shared<Entries>()),
+      outer_(outer),
       outer_hooks_(outer_hooks),
-      any_hook_(hook || (outer && outer_hooks == OuterHooks::seen && outer->any_hook_)) {
-  for (const Pair& p : pairs)
-    entries_[p.parameter.ref().get()].pair = {p.name, p.parameter,
-                                              named_as(p.parameter, p.instead)};
-  if (!hook) return;
-  hooked_parameter_ = pairs.front().parameter.ref().get();
-  hook_.fn = std::move(hook);
+      any_hook_(outer && outer_hooks == OuterHooks::seen && outer->any_hook_) {
+  for (Pair& p : pairs) {
+    Entry& e = (*entries_)[p.parameter.ref().get()];
+    any_hook_ = any_hook_ || p.hook;
+    e.hook.weight = p.name;
+    e.hook.fn = std::move(p.hook);
+    if (p.instead.defined()) p.instead = named_as(p.parameter, p.instead);
+    e.pair = std::move(p);
+  }
+}
+
+Substitution::Substitution(const Substitution& inner, Substitution* outer)
+    : entries_(inner.entries_),
+      outer_(outer),
+      outer_hooks_(inner.outer_hooks_),
+      any_hook_(outer && outer_hooks_ == OuterHooks::seen && outer->any_hook_) {
+  for (const auto& [key, entry] : *entries_) any_hook_ = any_hook_ || entry.hook.fn;
 }
 
 const Substitution::Entry* Substitution::entry(const TensorImpl* parameter) const {
-  for (const Substitution* s = this; s; s = s->outer_.get())
-    if (const auto it = s->entries_.find(parameter); it != s->entries_.end()) return &it->second;
-  return nullptr;
+  const Entry* hooked = nullptr;
+  for (const Substitution* s = this; s; s = s->outer_.get()) {
+    const auto it = s->entries_->find(parameter);
+    if (it == s->entries_->end()) continue;
+    if (it->second.pair.instead.defined()) return &it->second;
+    if (!hooked) hooked = &it->second;
+  }
+  return hooked;
 }
 
 const Tensor* Substitution::look_up(const TensorImpl* parameter) const {
   const Entry* e = entry(parameter);
-  return e ? &e->pair.instead : nullptr;
+  return e ? &e->pair.used_tensor() : nullptr;
 }
 
 const Tensor* Substitution::find(const TensorImpl* parameter) const {
   const Entry* e = entry(parameter);
   if (!e) return nullptr;
   e->used.store(true, std::memory_order_relaxed);
-  return &e->pair.instead;
+  return &e->pair.used_tensor();
 }
 
 Tensor Substitution::parameter_of(const Tensor& t) const {
   for (const Substitution* s = this; s; s = s->outer_.get())
-    for (const auto& [key, entry] : s->entries_)
-      if (entry.pair.instead.ref() == t.ref()) return entry.pair.parameter;
+    for (const auto& [key, entry] : *s->entries_)
+      if (entry.pair.used_tensor().ref() == t.ref()) return entry.pair.parameter;
   return t;
+}
+
+// The parameter whose replacement `weight` is, or a part of. Several may have one storage, so what
+// find() gave is looked for first.
+const TensorImpl* Substitution::key_of(const Tensor& weight) const {
+  const auto first = [this](auto matches) -> const TensorImpl* {
+    for (const Substitution* s = this; s; s = s->outer_.get())
+      for (const auto& [key, entry] : *s->entries_)
+        if (matches(entry.pair.used_tensor())) return key;
+    return nullptr;
+  };
+  const TensorImpl* key = first([&](const Tensor& t) { return t.ref() == weight.ref(); });
+  return key ? key : first([&](const Tensor& t) { return lies_within(weight, t); });
 }
 
 std::vector<const LinearHook*> Substitution::hooks(const Tensor& weight) const {
   std::vector<const LinearHook*> found;
   if (!any_hook_ || running_node() != hooks_in) return found;
-  const TensorImpl* parameter = nullptr;
-  for (const Substitution* s = this; s && !parameter; s = s->outer_.get())
-    for (const auto& [key, entry] : s->entries_)
-      if (lies_within(weight, entry.pair.instead)) parameter = key;
+  const TensorImpl* parameter = key_of(weight);
   for (const Substitution* s = this; s && parameter; s = s->outer_.get()) {
-    if (s->hooked_parameter_ == parameter) found.push_back(&s->hook_);
+    const auto it = s->entries_->find(parameter);
+    if (it != s->entries_->end() && it->second.hook.fn) found.push_back(&it->second.hook);
     if (s->outer_hooks_ == OuterHooks::hidden) break;
   }
   std::reverse(found.begin(), found.end());
   return found;
 }
 
+int64_t Substitution::calls() const {
+  int64_t sum = 0;
+  for (const auto& [key, entry] : *entries_)
+    sum += entry.hook.calls.load(std::memory_order_relaxed);
+  return sum;
+}
+
 std::vector<std::string> Substitution::unused() const {
   std::vector<std::string> names;
-  for (const auto& [key, entry] : entries_)
+  for (const auto& [key, entry] : *entries_)
     if (!entry.used.load(std::memory_order_relaxed)) names.push_back(entry.pair.name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
+void check_unhooked(const char* op, const Tensor& weight, const char* way_out) {
+  const std::vector<const LinearHook*> hooks = hooks_of(weight);
+  check(hooks.empty(), "{}: '{}' has a LinearHook, which only linear() calls; {}", op,
+        hooks.empty() ? "" : hooks.front()->weight, way_out);
+}
+
 SubstitutionScope::SubstitutionScope(Ref<Substitution> s)
-    : now_(std::move(s)),
-      before_(std::exchange(substituting, now_.get())),
-      node_before_(std::exchange(hooks_in, running_node())) {}
+    : now_(std::move(s)), outer_(innermost), node_(running_node()) {
+  innermost = this;
+  activate_innermost();
+}
 
 SubstitutionScope::~SubstitutionScope() {
-  substituting = before_;
-  hooks_in = node_before_;
+  if (innermost == this)
+    innermost = outer_;
+  else if (innermost)
+    innermost->continue_without(this);
+  activate_innermost();
+}
+
+// What is further in was made around what has ended, and graphs may hold it: so it is made anew.
+void SubstitutionScope::continue_without(const SubstitutionScope* ended) {
+  if (!outer_) return;
+  const Ref<Substitution> around = outer_->now_;
+  if (outer_ == ended)
+    outer_ = ended->outer_;
+  else
+    outer_->continue_without(ended);
+  Substitution* outer = outer_ ? outer_->now_.get() : nullptr;
+  if (now_ && around && now_->outer() == around.get())
+    now_ = Ref<Substitution>(new Substitution(*now_, outer));
+}
+
+void SubstitutionScope::activate_innermost() {
+  substituting = innermost ? innermost->now_.get() : nullptr;
+  hooks_in = innermost ? innermost->node_ : nullptr;
 }
 
 }  // namespace tern::detail

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,23 +18,29 @@ namespace tern::detail {
 /// Computes fn(x, x W^T + b) in place of x W^T + b.
 struct LinearHook {
   using Fn = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+  std::string weight;
   Fn fn;
   mutable std::atomic<int64_t> calls = 0;
 };
 
-/// Which tensor replaces which parameter. It does not change (except for marks of use), so that
-/// graphs may hold it beyond its scope and other threads may use it.
+/// Which tensor replaces which parameter, and which products have hooks. It does not change (except
+/// for marks of use), so that graphs may hold it beyond its scope and other threads may use it.
 class Substitution : public Counted {
  public:
   struct Pair {
     std::string name;
-    Tensor parameter, instead;
+    Tensor parameter;
+    Tensor instead = {};       ///< undefined: the replacement further out, or the parameter itself
+    LinearHook::Fn hook = {};  ///< empty: none
+    const Tensor& used_tensor() const { return instead.defined() ? instead : parameter; }
   };
   enum class OuterHooks { seen, hidden };
-  /// Looks parameters that are not in `pairs` up in `outer` (null: nowhere). `hook` (empty: none)
-  /// is for the first pair. REQUIRES: shapes and types agree; each parameter occurs once.
-  explicit Substitution(const std::vector<Pair>& pairs, Substitution* outer,
-                        OuterHooks outer_hooks = OuterHooks::seen, LinearHook::Fn hook = {});
+  /// Looks parameters that are not in `pairs` up in `outer` (null: nowhere). REQUIRES: shapes and
+  /// types agree; each parameter occurs once.
+  explicit Substitution(std::vector<Pair> pairs, Substitution* outer,
+                        OuterHooks outer_hooks = OuterHooks::seen);
+  /// The same pairs, with the same marks of use, around which `outer` is active.
+  Substitution(const Substitution& inner, Substitution* outer);
 
   /// The replacement of the parameter; null if there is none.
   const Tensor* find(const TensorImpl* parameter) const;
@@ -44,23 +51,25 @@ class Substitution : public Counted {
   /// The hooks for a product with `weight` (a result of find() or a view of it), outermost first.
   /// None inside VJPs, except in what a checkpoint runs again.
   std::vector<const LinearHook*> hooks(const Tensor& weight) const;
-  /// How often the hook of the first pair was called.
-  int64_t calls() const { return hook_.calls.load(std::memory_order_relaxed); }
+  /// How often the hooks of the pairs were called.
+  int64_t calls() const;
   /// The names of the parameters that find() was never called for.
   std::vector<std::string> unused() const;
+  const Substitution* outer() const { return outer_.get(); }
 
  private:
   struct Entry {
     Pair pair;
+    LinearHook hook;
     mutable std::atomic<bool> used = false;
   };
+  using Entries = std::unordered_map<const TensorImpl*, Entry>;
   const Entry* entry(const TensorImpl* parameter) const;
+  const TensorImpl* key_of(const Tensor& weight) const;
 
-  std::unordered_map<const TensorImpl*, Entry> entries_;
+  std::shared_ptr<Entries> entries_;
   Ref<Substitution> outer_;
   OuterHooks outer_hooks_;
-  const TensorImpl* hooked_parameter_ = nullptr;
-  LinearHook hook_;
   bool any_hook_;
 };
 inline void dispose(Substitution* s) { delete s; }
@@ -83,8 +92,11 @@ inline std::vector<const LinearHook*> hooks_of(const Tensor& weight) {
   return substituting->hooks(weight);
 }
 
-/// While it lives, this is active in the thread (null: nothing). REQUIRES: scopes of a thread end
-/// in reverse order.
+/// Error if `weight` has a hook, for ops that would not call it. `way_out`: what to do instead.
+void check_unhooked(const char* op, const Tensor& weight, const char* way_out);
+
+/// While it lives, this is active in the thread (null: nothing). Scopes may end in any order: those
+/// further in stay active. REQUIRES: a scope ends in the thread in which it began.
 class SubstitutionScope {
  public:
   explicit SubstitutionScope(Ref<Substitution> s);
@@ -94,9 +106,11 @@ class SubstitutionScope {
   SubstitutionScope& operator=(const SubstitutionScope&) = delete;
 
  private:
+  static void activate_innermost();
+  void continue_without(const SubstitutionScope* ended);
   Ref<Substitution> now_;
-  Substitution* before_;
-  const Node* node_before_;
+  SubstitutionScope* outer_;  // the next one further out
+  const Node* node_;          // whose VJP ran when the scope began
 };
 
 }  // namespace tern::detail

@@ -8,7 +8,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/beam_search.h"
 #include "tern/decode/packed_transformer.h"
-#include "tern/nn/module.h"
+#include "tern/nn/weights_instead.h"
 #include "tern/tests/support/heap_calls.h"
 
 namespace tern::test_continuous_batching {
@@ -225,6 +225,12 @@ TEST_CASE("decode_all: empty, stopped, and wrong") {
     CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("without tokens"), Error);
     sources[1] = {kWords};
     CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("a vocabulary of"), Error);
+  }
+  {
+    const nn::LinearHook hook(model, "transformer.decoder.layers.0.linear1.weight",
+                              [](const Tensor&, const Tensor& y) { return y; });
+    CHECK_THROWS_WITH_AS(decoding::PackedTransformer(model, PackedType::f32),
+                         doctest::Contains("layers.0.linear1.weight' has a LinearHook"), Error);
   }
   NoGradGuard guard;
   sources[1] = {4};

@@ -10,6 +10,7 @@
 #include "tern/decode/beam_search.h"
 #include "tern/decode/packed_gpt.h"
 #include "tern/decode/sampling.h"
+#include "tern/nn/weights_instead.h"
 #include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/model_checks.h"
 
@@ -259,6 +260,21 @@ TEST_CASE("packed gpt: a model that is given away, and what it takes") {
       CHECK(taken.bytes() == copy.bytes());
       CHECK(model.body.blocks.empty());
     }
+}
+
+TEST_CASE("packed gpt: a hook that packed weights would not call is an error") {
+  Rng rng(3);
+  for (const auto& [name, options] : test::forms()) {
+    models::Gpt model(options, rng);
+    for (const auto& [weight, t] : nn::named_parameters(model)) {
+      if (t.ndim() != 2) continue;
+      const nn::LinearHook hook(model, weight, [](const Tensor&, const Tensor& y) { return y; });
+      CHECK_THROWS_WITH_AS(PackedGpt(model, PackedType::f32),
+                           doctest::Contains(("'" + weight + "' has a LinearHook").c_str()), Error);
+      CHECK_THROWS_AS(PackedGpt(std::move(model), PackedType::f32), Error);
+      CHECK(std::ssize(model.body.blocks) == options.layers);  // NOLINT: nothing was taken
+    }
+  }
 }
 
 TEST_CASE("packed gpt: errors") {

@@ -264,6 +264,88 @@ TEST_CASE("linear hook: a projection of attention in parts") {
   CHECK(out.calls() == 1);
 }
 
+TEST_CASE("linear hook: hooks and replacements may end in any order") {
+  Rng rng(11);
+  const nn::Linear layer = linear_layer(rng);
+  const Tensor x = randn({2, 3}, rng, DType::f64), plain = layer(x);
+  std::vector<std::unique_ptr<LinearHook>> hooks;  // the first ends first
+  for (const double factor : {2., 3., 5.})
+    hooks.push_back(std::make_unique<LinearHook>(
+        layer, "weight", [factor](const Tensor&, const Tensor& y) { return y * factor; }));
+  CHECK(close(layer(x), plain * 30));
+  const auto in_checkpoint = [&] {
+    return checkpoint([&](auto in) { return layer(in[0]); }, {leaf(x)});
+  };
+  const Tensor before = in_checkpoint();
+  for (const double left : {15., 5., 1.}) {
+    hooks.erase(hooks.begin());
+    CHECK(close(layer(x), plain * left));
+  }
+  // It runs again under the hooks that were there when it ran first.
+  const auto gradient = [&](const Tensor& y) { return grad({sum(y)}, {layer.weight.own()})[0]; };
+  CHECK(close(gradient(before), gradient(layer(x) * 30)));
+
+  auto zero =
+      std::make_unique<WeightsInstead>(layer, NamedTensors{{"weight", zeros({4, 3}, DType::f64)}});
+  auto hook = std::make_unique<LinearHook>(layer, "weight", kDouble);
+  CHECK(close(layer(x), zeros({2, 4}, DType::f64) + layer.bias.own() * 2));
+  CHECK(zero->unused().empty());
+  zero.reset();
+  CHECK(close(layer(x), plain * 2));
+  CHECK(hook->calls() == 2);
+  hook.reset();
+  CHECK(same_bits(layer(x), plain));
+}
+
+TEST_CASE("linear hook: one object for several weights") {
+  Rng rng(12);
+  const Two two{linear_layer(rng), linear_layer(rng)};
+  const Tensor x = randn({2, 3}, rng, DType::f64), up = two.up(x), down = two.down(x);
+  const LinearHook hooks(two,
+                         {{"up.weight", kDouble},
+                          {"down.weight", [](const Tensor&, const Tensor& y) { return y * 3; }}});
+  CHECK(close(two.up(x), up * 2));
+  CHECK(close(two.down(x), down * 3));
+  CHECK(hooks.calls() == 2);
+  CHECK(message([&] {
+          LinearHook twice(two, {{"up.weight", kKeep}, {"up.weight", kKeep}});
+        }) == "LinearHook: 'up.weight' and 'up.weight' are one parameter; give it once");
+}
+
+TEST_CASE("linear hook: two weights that one tensor replaces have their own hooks") {
+  Rng rng(13);
+  const Two two{linear_layer(rng), linear_layer(rng)};
+  const Tensor x = randn({2, 3}, rng, DType::f64), w = randn({4, 3}, rng, DType::f64);
+  const WeightsInstead scope(two, {{"up.weight", w}, {"down.weight", w}});
+  const Tensor up = two.up(x), down = two.down(x);
+  for (const char* hooked : {"up.weight", "down.weight"}) {
+    const LinearHook hook(two, hooked, kDouble);
+    CHECK(close(two.up(x), hooked[0] == 'u' ? up * 2 : up));
+    CHECK(close(two.down(x), hooked[0] == 'd' ? down * 2 : down));
+    CHECK(hook.calls() == 1);
+  }
+}
+
+TEST_CASE("linear hook: an op of ours that would not call it is an error") {
+  Rng rng(14);
+  const nn::Lstm lstm(3, 4, rng);
+  const Tensor x = randn({2, 5, 3}, rng);
+  for (const char* weight : {"weight_ih_l0", "weight_hh_l0"}) {
+    const LinearHook hook(lstm, weight, kDouble);
+    CHECK(
+        message([&] { lstm(x); }) ==
+        fmt::format("rnn_layer: '{}' has a LinearHook, which only linear() calls; use cells, or a "
+                    "WeightsInstead",
+                    weight));
+  }
+  lstm(x);
+  const nn::SpatialGatingUnit gating(4, 5, rng);
+  const LinearHook hook(gating, "weight", kDouble);
+  CHECK(message([&] {
+          gating(randn({2, 5, 4}, rng));
+        }).find("SpatialGatingUnit: 'weight' has a LinearHook") != std::string::npos);
+}
+
 TEST_CASE("linear hook: what does not fit is an error by name") {
   Rng rng(10);
   const models::Gpt model = small_gpt({.dropout = 0}, nn::Recompute::none, rng);
