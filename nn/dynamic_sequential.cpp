@@ -9,11 +9,13 @@ DynamicSequential::DynamicSequential(std::initializer_list<AnyLayer> layers) {
 }
 
 DynamicSequential& DynamicSequential::add(AnyLayer layer) {
+  mark_.check_here();
   layers_.emplace_back("", std::move(layer));
   return *this;
 }
 
 DynamicSequential& DynamicSequential::add(std::string name, AnyLayer layer) {
+  mark_.check_here();
   detail::check_module_name("DynamicSequential", name);
   check(name.find_first_not_of("0123456789") != name.npos,
         "DynamicSequential: '{}' is a number, as layers without a name have; leave the name out",
@@ -34,6 +36,7 @@ void DynamicSequential::erase(int64_t at) {
 }
 
 Tensor DynamicSequential::operator()(Tensor x) const {
+  mark_.check_here();
   for (const auto& [name, layer] : layers_) x = layer(x);
   return x;
 }
@@ -44,6 +47,7 @@ std::string DynamicSequential::name(int64_t at) const {
 }
 
 size_t DynamicSequential::place(const char* op, int64_t at, int64_t end) const {
+  mark_.check_here();
   const int64_t i = at < 0 ? at + size() : at;
   check(i >= 0 && i < end, "DynamicSequential: {} of place {}, but there are {} layers", op, at,
         size());
@@ -51,6 +55,7 @@ size_t DynamicSequential::place(const char* op, int64_t at, int64_t end) const {
 }
 
 size_t DynamicSequential::place(std::string_view wanted) const {
+  mark_.check_here();
   std::vector<std::string> names;
   for (int64_t i = 0; i < size(); ++i) {
     names.push_back(name(i));

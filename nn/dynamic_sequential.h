@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "tern/nn/any_layer.h"
+#include "tern/nn/moved_mark.h"
 
 namespace tern::nn {
 
@@ -44,9 +45,9 @@ class DynamicSequential {
   /// Inserts before layer `at`; later layers are renumbered. Negative indices count from the end.
   void insert(int64_t at, AnyLayer layer);
   void erase(int64_t at);
-  void clear() { layers_.clear(); }
+  void clear() { *this = {}; }
 
-  /// Returns x itself if there are no layers.
+  /// Returns x itself if there are no layers. Error, here and in walks, if it was moved from.
   Tensor operator()(Tensor x) const;
 
   int64_t size() const { return std::ssize(layers_); }
@@ -61,6 +62,7 @@ class DynamicSequential {
   std::string name(int64_t at) const;
 
   static void fields(auto& m, auto&& visit) {
+    m.mark_.check_here();
     for (size_t i = 0; i < m.layers_.size(); ++i)
       visit(m.name(static_cast<int64_t>(i)), m.layers_[i].second);
   }
@@ -68,6 +70,7 @@ class DynamicSequential {
  private:
   size_t place(const char* op, int64_t at, int64_t end) const;
   size_t place(std::string_view name) const;
+  detail::MovedMark mark_{"DynamicSequential"};
   std::vector<std::pair<std::string, AnyLayer>> layers_;  // empty name: use the index
 };
 

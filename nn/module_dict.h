@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tern/nn/any_layer.h"
+#include "tern/nn/moved_mark.h"
 
 namespace tern::nn {
 namespace detail {
@@ -32,12 +33,13 @@ class ModuleDict {
  public:
   /// Returns the module in the dictionary. Error if the name is taken, empty or contains a dot.
   M& add(std::string name, M module) {
+    mark_.check_here();
     detail::check_module_name("ModuleDict", name);
     check(!contains(name), "ModuleDict: '{}' is there already; assign to dict[\"{}\"]", name, name);
     return modules_.emplace_back(std::move(name), std::move(module)).second;
   }
   void erase(std::string_view name) { modules_.erase(modules_.begin() + place(name)); }
-  void clear() { modules_.clear(); }
+  void clear() { *this = {}; }
 
   /// The module of this name. If there is none, an Error lists the names.
   M& operator[](std::string_view name) { return modules_[static_cast<size_t>(place(name))].second; }
@@ -56,20 +58,26 @@ class ModuleDict {
   }
   int64_t size() const { return std::ssize(modules_); }
   bool empty() const { return modules_.empty(); }
-  /// Iterates over pairs of name and module.
-  auto begin() const { return modules_.begin(); }
+  /// Iterates over pairs of name and module. Error, as in walks, if it was moved from.
+  auto begin() const {
+    mark_.check_here();
+    return modules_.begin();
+  }
   auto end() const { return modules_.end(); }
 
   static void fields(auto& m, auto&& visit) {
+    m.mark_.check_here();
     for (auto& entry : m.modules_) visit(entry.first, entry.second);
   }
 
  private:
   int64_t place(std::string_view name) const {
+    mark_.check_here();
     for (size_t i = 0; i < modules_.size(); ++i)
       if (modules_[i].first == name) return static_cast<int64_t>(i);
     detail::fail_no_module("ModuleDict", name, names());
   }
+  detail::MovedMark mark_{"ModuleDict"};
   std::vector<std::pair<std::string, M>> modules_;
 };
 

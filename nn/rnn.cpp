@@ -95,6 +95,7 @@ Recurrent::Recurrent(RnnKind k, int64_t inputs, int64_t units, Rng& rng, const R
 }
 
 RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const {
+  mark.check_here();
   ModuleScope module(parameters[0].weight_ih);
   check(x.ndim() == 3 && x.size(2) == in, "recurrent network: x must be (B, T, {}), got {}", in,
         x.shape());
@@ -130,6 +131,7 @@ RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const 
 }
 
 RnnState Recurrent::zeros(int64_t batch) const {
+  mark.check_here();
   const Shape shape{layers * directions, batch, hidden};
   const Parameter& like = parameters[0].weight_hh;
   Tensor h = zero_state(shape, like);

@@ -21,6 +21,7 @@
 #include "tern/core/ops/rnn.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
+#include "tern/nn/moved_mark.h"
 
 namespace tern::nn {
 
@@ -69,6 +70,7 @@ struct RnnParameters {
 
 /// Base of Rnn, Gru and Lstm: everything but the kind.
 struct Recurrent {
+  detail::MovedMark mark{"recurrent network"};
   RnnKind kind;
   int64_t in, hidden, layers, directions;
   std::vector<RnnParameters> parameters;  ///< in the order of RnnState's first axis
@@ -80,6 +82,7 @@ struct Recurrent {
   /// A zero state for this many sequences, in the type of the weights.
   RnnState zeros(int64_t batch) const;
   static void fields(auto& m, auto&& visit) {
+    m.mark.check_here();
     int64_t i = 0;
     for (auto& p : m.parameters) {
       const std::string reverse = i % m.directions ? "_reverse" : "";

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "tern/core/base/rng.h"
 #include "tern/nn/nn.h"
@@ -193,6 +194,53 @@ TEST_CASE("ModuleDict: layers of different types") {
     return m["conv"](m["act"](x[0]));
   };
   nn::check_module(parts, call, {randn({2, 2, 4}, rng)});
+}
+
+// What every use of `module` says after it was moved to another, and that it can be assigned again.
+template <class M>
+void check_moved(M module, const char* name, const std::function<void(M&)>& use) {
+  const std::string told = std::string(name) + ": it was moved elsewhere";
+  const auto complains = [&](const std::function<void()>& fn) {
+    CHECK_THROWS_WITH_AS(fn(), doctest::Contains(told.c_str()), Error);
+  };
+  M there = std::move(module);
+  const M kept = there;
+  use(there);
+  complains([&] { use(module); });  // NOLINT: moved from
+  complains([&] { nn::named_parameters(module); });
+  complains([&] { nn::save_weights("none.safetensors", module); });
+  complains([&] { M copy(module); });
+  complains([&] { there = module; });
+  use(there);
+  module = kept;
+  use(module);
+  std::swap(module, there);
+  use(module), use(there);
+  std::vector<M> many;
+  for (int i = 0; i < 5; ++i) many.push_back(kept);
+  many.erase(many.begin());
+  for (M& m : many) use(m);
+}
+
+TEST_CASE("containers of layers: what was moved from says so") {
+  Rng rng(11);
+  const Tensor x = randn({2, 4}, rng);
+  using Heads = ModuleDict<nn::Linear>;
+  Heads heads;
+  heads.add("class", nn::Linear(4, 3, rng));
+  check_moved<DynamicSequential>(network(rng), "DynamicSequential",
+                                 [&](DynamicSequential& net) { net(x); });
+  check_moved<DynamicSequential>(network(rng), "DynamicSequential",
+                                 [](DynamicSequential& net) { net.add(Twice()); });
+  check_moved<Heads>(heads, "ModuleDict", [&](Heads& m) { m["class"](x); });
+  check_moved<Heads>(heads, "ModuleDict", [](Heads& m) { m.begin(); });
+  check_moved<nn::Lstm>(nn::Lstm(4, 3, rng), "recurrent network",
+                        [&](nn::Lstm& lstm) { lstm(unsqueeze(x, 1)); });
+  check_moved<nn::Gru>(nn::Gru(4, 3, rng), "recurrent network", [](nn::Gru& gru) { gru.zeros(2); });
+
+  DynamicSequential net = network(rng), other = std::move(net);
+  net.clear();  // NOLINT: it is an empty one again
+  CHECK(test::same(net(x), x));
 }
 
 TEST_CASE("recurrent layers: states of zeros are what an undefined state stands for") {

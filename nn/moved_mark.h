@@ -1,0 +1,38 @@
+// Says that a container of layers was moved from. Without it, it would be an empty one, which is
+// the identity, and has no parameters to train.
+#pragma once
+
+#include <utility>
+
+#include "tern/core/base/error.h"
+
+namespace tern::nn::detail {
+
+/// A member of the container, before the others: then copying one that was moved from changes
+/// nothing.
+class MovedMark {
+ public:
+  explicit MovedMark(const char* owner) : owner_(owner) {}
+  MovedMark(const MovedMark& other) : owner_(other.owner_) { other.check_here(); }
+  MovedMark(MovedMark&& other) noexcept
+      : owner_(other.owner_), moved_(std::exchange(other.moved_, true)) {}
+  MovedMark& operator=(MovedMark other) noexcept {
+    moved_ = other.moved_;
+    return *this;
+  }
+  ~MovedMark() = default;
+
+  /// Error if the owner was moved from and not assigned since.
+  void check_here() const {
+    check(!moved_,
+          "{}: it was moved elsewhere, by std::move of it or of its module; use what it was moved "
+          "to, or assign a new one",
+          owner_);
+  }
+
+ private:
+  const char* owner_;
+  bool moved_ = false;
+};
+
+}  // namespace tern::nn::detail
