@@ -42,6 +42,15 @@ bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   });
 }
 
+// A function object that holds a module is copied with it, and each copy has weights of its own.
+void check_no_copy(const detail::Node& node) {
+  const auto& leaf = static_cast<const detail::LeafNode&>(node);
+  check(leaf.known || !leaf.copy_of,
+        "checkpoint: fn uses a parameter {}, which it did not use when it ran first; capture "
+        "modules by reference, since a copy has weights of its own",
+        detail::describe(leaf));
+}
+
 /// Resets generators to their earlier state; its destructor restores their current state.
 class Rewound {
  public:
@@ -146,6 +155,8 @@ struct Recompute {
           "what it captures by reference must stay as it is until then",
           shape, y.shape());
     std::vector<Tensor> used = other_sources(y, args, since);
+    for (const Tensor& t : used)
+      if (t.is_leaf() && !all_among({t}, rest)) check_no_copy(*t.node());
     check(
         all_among(used, rest) && all_among(rest, used),
         "checkpoint: fn uses other parameters or results when it runs again in backward than when "

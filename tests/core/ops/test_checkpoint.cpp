@@ -281,6 +281,13 @@ TEST_CASE("checkpoint: an fn that does something else when it runs again is refu
   auto layer = [&](Args in) { return layers[i](in[0]); };
   x = start({2, 4});
   CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));
+  nn::num_parameters(layers);  // names them
+  const std::string copied = complaint([=](Args in) { return layers[1](in[0]); }, [] {});
+  CAPTURE(copied);
+  CHECK(has(copied, "checkpoint: fn uses a parameter of shape (4"));
+  CHECK(has(copied, ", a copy of '1."));  // its weight or its bias
+  CHECK(has(copied, "capture modules by reference"));
+  CHECK(complaint([&](Args in) { return layers[1](in[0]); }, [] {}).empty());
   int64_t rows = 1;
   auto rowed = [&](Args in) { return slice(in[0], 0, 0, rows); };
   CHECK(has(complaint(rowed, [&] { rows = 2; }), "gave (1, 4) when it ran first"));
