@@ -294,6 +294,32 @@ TEST_CASE("weights instead: second derivatives, through a checkpoint too") {
   }
 }
 
+// The outer gradient passes through the gradients of the inner steps.
+TEST_CASE("weights instead: MAML through a Gpt, against central differences") {
+  Rng rng(12);
+  for (models::GptOptions form : {models::GptOptions{}, models::llama_form({.ffn_dim = 6})}) {
+    form.vocab = 5, form.context = 3, form.dim = 4, form.layers = 1, form.heads = 2;
+    form.dropout = 0;
+    models::Gpt model(form, rng);
+    nn::to(model, DType::f64);
+    const auto some = [&] { return randint(0, 5, {2, 3}, rng); };
+    const Tensor tokens = some(), labels = some(), new_tokens = some(), new_labels = some();
+    std::vector<Tensor> inputs;
+    for (const Tensor& p : nn::parameters(model)) inputs.push_back(leaf(p));
+    const auto outer_loss = [&](const std::vector<Tensor>& in) {
+      std::vector<Tensor> fast = in;
+      for (int step = 0; step < 2; ++step) {
+        const WeightsInstead scope(model, fast);
+        const auto slopes = grad({model.loss(tokens, labels)}, fast, {.create_graph = true});
+        for (size_t i = 0; i < fast.size(); ++i) fast[i] = fast[i] - 0.5 * slopes[i];
+      }
+      const WeightsInstead scope(model, fast);
+      return model.loss(new_tokens, new_labels);
+    };
+    gradcheck(outer_loss, inputs);
+  }
+}
+
 TEST_CASE(
     "weights instead: on_ready comes once for each leaf, also for a parameter under its own "
     "replacement") {
