@@ -2,6 +2,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern::nn {
 namespace {
@@ -39,6 +40,7 @@ NormedWeight::NormedWeight(const Tensor& weight, const WeightNormOptions& o) : d
 
 Tensor NormedWeight::weight() const {
   const Tensor& v = original1;
+  tern::detail::check_unhooked("WeightNorm", v, "use a WeightsInstead");
   return v * (original0.tensor() / norms(v, dim));
 }
 
@@ -76,6 +78,7 @@ void SpectralWeight::iterate(const Tensor& rows, int64_t times) const {
 
 Tensor SpectralWeight::weight() const {
   const Tensor& w = original;
+  tern::detail::check_unhooked("SpectralNorm", w, "use a WeightsInstead");
   if (w.ndim() == 1) return normalised(w, eps);
   const Tensor rows = matrix(w);
   if (training) iterate(rows, iterations);

@@ -91,9 +91,9 @@ class WeightsInstead {
 /// nn::LinearHook hook(gpt, "transformer.h.3.mlp.c_fc.weight", fn) works on unchanged models. The
 /// weight may be that of a Linear, a projection of attention (in_proj_weight, also in parts), a
 /// matrix of a recurrent cell, or a head. Activation, dropout and residual come after it, even if
-/// they are otherwise fused. Ops that use the weight otherwise do not call fn. Recurrent layers
-/// (not cells), gating units of gMLP and packing are Errors then; embeddings and products of your
-/// own (matmul) are not.
+/// they are otherwise fused. Only linear() calls fn: other uses of the weight in layers are Errors
+/// (recurrent layers, gating units of gMLP, additive scores, WeightNorm, packing). Embeddings and
+/// products of your own (matmul) are not.
 ///
 /// fn(x, y) may keep x (the input) and use any op; an undefined result leaves y unchanged.
 /// Gradients flow through it. No hook is called while it runs. checkpoint() calls it again, so fn

@@ -339,11 +339,24 @@ TEST_CASE("linear hook: an op of ours that would not call it is an error") {
                     weight));
   }
   lstm(x);
-  const nn::SpatialGatingUnit gating(4, 5, rng);
-  const LinearHook hook(gating, "weight", kDouble);
-  CHECK(message([&] {
-          gating(randn({2, 5, 4}, rng));
-        }).find("SpatialGatingUnit: 'weight' has a LinearHook") != std::string::npos);
+  const auto refused = [&](const auto& module, const char* weight, const std::string& op,
+                           const auto& use) {
+    const LinearHook hook(module, weight, kDouble);
+    const std::string text = message([&] { use(module); });
+    CAPTURE(text);
+    CHECK(text.find(fmt::format("{}: '{}' has a LinearHook, which only linear() calls; use a "
+                                "WeightsInstead",
+                                op, weight)) != std::string::npos);
+  };
+  refused(nn::SpatialGatingUnit(4, 5, rng), "weight", "SpatialGatingUnit", [&](const auto& m) {
+    m(randn({2, 5, 4}, rng));
+  });
+  refused(nn::AdditiveScore(3, 3, 4, rng), "w_v.weight", "additive_scores",
+          [&](const auto& m) { m(x, x); });
+  refused(nn::WeightNorm(nn::Linear(3, 4, rng)), "parametrizations.weight.original1", "WeightNorm",
+          [&](const auto& m) { m(x); });
+  refused(nn::SpectralNorm(nn::Linear(3, 4, rng), rng), "parametrizations.weight.original",
+          "SpectralNorm", [&](const auto& m) { m(x); });
 }
 
 TEST_CASE("linear hook: what does not fit is an error by name") {
