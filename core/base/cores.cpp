@@ -1,5 +1,6 @@
 #include "tern/core/base/cores.h"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <omp.h>
 #include <sched.h>
@@ -36,21 +37,49 @@ int quota_of_groups(const std::string& root) {
   return static_cast<int>(std::max<int64_t>(least, 1));
 }
 
+/// OpenMP's places. A program of clang has GNU's OpenMP beside LLVM's if OpenBLAS uses that. GNU's
+/// then binds the main thread first, and all that LLVM's sees is this one place.
+struct Places {
+  int (*count)() = omp_get_num_places;
+  int (*size)(int place) = omp_get_place_num_procs;
+  void (*processors)(int place, int* ids) = omp_get_place_proc_ids;
+
+  Places() {
+    void* const gnu = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (!gnu) return;
+    find(gnu, count, "omp_get_num_places");
+    find(gnu, size, "omp_get_place_num_procs");
+    find(gnu, processors, "omp_get_place_proc_ids");
+  }
+
+ private:
+  template <class F>
+  static void find(void* library, F& f, const char* name) {
+    if (void* const found = dlsym(library, name)) f = reinterpret_cast<F>(found);
+  }
+};
+
+const Places& places() {
+  static const Places found;
+  return found;
+}
+
 // Whether OpenMP binds threads apart from each other. (OMP_PROC_BIND=primary keeps a team in the
 // place of its first thread, and so do threads that inherit it.)
 bool binds_threads() {
   const omp_proc_bind_t bind = omp_get_proc_bind();
-  return omp_get_num_places() > 0 && bind != omp_proc_bind_false && bind != omp_proc_bind_master;
+  return places().count() > 0 && bind != omp_proc_bind_false && bind != omp_proc_bind_master;
 }
 
 void add_place(int place, std::vector<int>& processors) {
   const size_t before = processors.size();
-  processors.resize(before + static_cast<size_t>(omp_get_place_num_procs(place)));
-  omp_get_place_proc_ids(place, processors.data() + before);
+  processors.resize(before + static_cast<size_t>(places().size(place)));
+  places().processors(place, processors.data() + before);
 }
 
 void run_on(const std::vector<int>& processors) {
   if (processors.empty()) return;
+  omp_get_max_threads();  // LLVM's library binds a thread by itself, once: here rather than later
   const int most = *std::max_element(processors.begin(), processors.end()) + 1;
   cpu_set_t* const set = CPU_ALLOC(most);
   if (!set) return;
@@ -83,7 +112,7 @@ std::vector<int> own_processors() {
 std::vector<int> allowed_processors() {
   if (!binds_threads()) return own_processors();
   std::vector<int> allowed;
-  for (int place = 0; place < omp_get_num_places(); ++place) add_place(place, allowed);
+  for (int place = 0; place < places().count(); ++place) add_place(place, allowed);
   std::sort(allowed.begin(), allowed.end());  // places may overlap
   allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
   return allowed;
@@ -91,10 +120,10 @@ std::vector<int> allowed_processors() {
 
 void bind_to_place(int self, int threads) {
   if (!binds_threads()) return;
-  const int places = omp_get_num_places();
-  const bool spread = omp_get_proc_bind() == omp_proc_bind_spread || threads > places;
+  const int count = places().count();
+  const bool spread = omp_get_proc_bind() == omp_proc_bind_spread || threads > count;
   std::vector<int> processors;
-  add_place(spread ? static_cast<int>(int64_t{self} * places / threads) : self, processors);
+  add_place(spread ? static_cast<int>(int64_t{self} * count / threads) : self, processors);
   run_on(processors);
 }
 
