@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
@@ -113,13 +114,15 @@ void check_gemm(const Gemm& g, float beta = 0) {
           p.c[static_cast<size_t>(oc + i * g.c.row + j * g.c.col)] =
               std::numeric_limits<float>::quiet_NaN();
     });
-  // By BLAS and, where the processor has AVX-512, by our own tiles.
-  for (VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
-    VectorLevelScope scope(level);
-    std::vector<float> c = p.c;
-    gemm<float>(g, p.a.data(), p.b.data(), c.data(), beta);
-    check_close(c, want, terms_of(g));
-  }
+  for (MatmulBackend backend : {MatmulBackend::tiles, MatmulBackend::blas})
+    for (VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+      const MatmulBackendScope computed_by(backend);
+      const VectorLevelScope scope(level);
+      INFO(to_string(backend), ", ", to_string(level));
+      std::vector<float> c = p.c;
+      gemm<float>(g, p.a.data(), p.b.data(), c.data(), beta);
+      check_close(c, want, terms_of(g));
+    }
 }
 
 enum class Side { rows, columns, rows_with_gap, columns_with_gap };
