@@ -2,7 +2,6 @@
 // of it.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "tern/core/tools/memory_timeline.h"
 #include "tern/core/tools/profile.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/support/data_files.h"
 
 namespace tern::test_observer {
 namespace {
@@ -229,7 +229,8 @@ TEST_CASE("a profile of convolutions and attention counts their operations once"
 }
 
 TEST_CASE("a trace is JSON that viewers open") {
-  std::string path = (std::filesystem::temp_directory_path() / "tern_trace.json").string();
+  const test::TempDir folder;
+  const std::string path = folder / "trace.json";
   {
     Profile profile;
     {
@@ -240,7 +241,6 @@ TEST_CASE("a trace is JSON that viewers open") {
   }
   std::ifstream in(path);
   nlohmann::json trace = nlohmann::json::parse(in);
-  std::filesystem::remove(path);
   std::map<std::string, nlohmann::json> events;
   for (const auto& e : trace.at("traceEvents")) events[e.at("name")] = e;
   REQUIRE(events.contains("step"));
