@@ -374,9 +374,11 @@ void detail::backward_since(uint64_t since, const Tensor& output, Tensor gradien
 
 std::vector<Ref<LeafNode>> detail::leaf_nodes(const Tensor& output) {
   std::vector<Ref<LeafNode>> out;
-  for (Node* n : reachable(nodes_of({output})))
-    if (auto* leaf = static_cast<LeafNode*>(n); n->is_leaf() && !leaf->frozen())
-      if (leaf->owner || !leaf->known) out.emplace_back(leaf);
+  for (Node* n : reachable(nodes_of({output}))) {
+    if (!n->is_leaf()) continue;
+    auto* leaf = static_cast<LeafNode*>(n);
+    if (!leaf->frozen() && (leaf->owner || !leaf->known)) out.emplace_back(leaf);
+  }
   return out;
 }
 
