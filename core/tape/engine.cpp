@@ -83,8 +83,9 @@ class Engine {
 
   // Claims a leaf: until this pass ends, passes of other threads may not claim it.
   void claim(Node* node) {
-    if (auto* leaf = static_cast<LeafNode*>(node); node->is_leaf() && leaf->claim(claim_, true))
-      claimed_.emplace_back(leaf);
+    if (!node->is_leaf()) return;
+    auto* leaf = static_cast<LeafNode*>(node);
+    if (leaf->claim(claim_, true)) claimed_.emplace_back(leaf);
   }
 
   // Adds `g` to the gradient gathered for the output of `node`.
