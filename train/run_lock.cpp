@@ -10,10 +10,11 @@
 #include <cerrno>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/atomic_file.h"
-#include "tern/train/run_folder.h"
 
 namespace tern::train {
+
+using tern::detail::Descriptor;
+
 namespace {
 
 constexpr size_t kMostOwner = 300;  // bytes: a number and the name of a machine
@@ -37,14 +38,14 @@ std::string read_owner(int fd) {
   return text.substr(0, text.find('\n'));
 }
 
-// Whether it is what a lock has: "4711 machine\n", or less where its writer was killed.
+// Whether it is what a lock has: "4711 machine\n", or nothing where its writer was killed. (So few
+// bytes are written as a whole.)
 bool is_owner(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (text.size() >= kMostOwner || digits > kMostDigits) return false;
-  if (digits == text.size()) return true;
-  if (digits == 0 || text[digits] != ' ') return false;
+  if (text.empty()) return true;
+  if (text.size() >= kMostOwner || digits == 0 || digits > kMostDigits) return false;
   const size_t space = text.find_first_of(" \t\n\v\f\r", digits + 1);
-  return space == std::string::npos || (space + 1 == text.size() && text[space] == '\n');
+  return text[digits] == ' ' && space + 1 == text.size() && text[space] == '\n';
 }
 
 // "process 4711", or "process 4711 on another-machine".
@@ -53,6 +54,13 @@ std::string describe_owner(const std::string& owner) {
   if (owner.empty() || space == std::string::npos) return "another process";
   const std::string machine = owner.substr(space + 1);
   return "process " + owner.substr(0, space) + (machine == machine_name() ? "" : " on " + machine);
+}
+
+// `text` with the name of a folder in place of another of its names.
+std::string renamed(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from + "/", at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
 }
 
 [[noreturn]] void fail_locked(const std::string& folder, const std::string& owner) {
@@ -66,42 +74,43 @@ std::string describe_owner(const std::string& owner) {
 
 RunLock::RunLock(const std::string& folder) : folder_(folder), path_(RunFolder{folder}.lock()) {
   do {
-    if (fd_ >= 0) ::close(fd_);
     open();
     held_ = lock();
   } while (held_ && !in_place());
-  try {
-    const std::string before = read_start(fd_);
-    check_io(is_owner(before),
-             "{}: this file is not the lock of a run; move it away, or choose another folder",
-             path_);
-    abandoned_ = !before.empty();
-    write_owner();
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+  const std::string before = read_start(file_);
+  check_io(is_owner(before),
+           "{}: this file is not the lock of a run; move it away, or choose another folder", path_);
+  abandoned_ = !before.empty();
+  write_owner();
 }
 
-void RunLock::open() { fd_ = tern::detail::open_regular_file(path_, O_RDWR | O_CREAT); }
+void RunLock::open() {
+  file_ = Descriptor(tern::detail::open_regular_file(path_, O_RDWR | O_CREAT));
+  opened_ = Descriptor(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (opened_ < 0) tern::detail::fail_write(folder_, "cannot be opened");
+  here_ = fmt::format("/proc/self/fd/{}", static_cast<int>(opened_));
+  if (::access(here_.c_str(), F_OK) != 0) here_ = folder_;  // /proc is not mounted
+}
 
 // False where there are no locks.
 bool RunLock::lock() {
   int result = -1;
-  do result = ::flock(fd_, LOCK_EX | LOCK_NB);
+  do result = ::flock(file_, LOCK_EX | LOCK_NB);
   while (result != 0 && errno == EINTR);
   if (result == 0) return true;
   if (errno != EWOULDBLOCK) return false;
-  const std::string owner = describe_owner(read_owner(fd_));
-  ::close(fd_);
-  fail_locked(folder_, owner);
+  fail_locked(folder_, describe_owner(read_owner(file_)));
 }
 
-bool RunLock::in_place() const {
+// Whether the file at `path` is this lock.
+bool RunLock::is_at(const std::string& path) const {
   struct stat mine = {}, there = {};
-  return ::fstat(fd_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+  return ::fstat(file_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 &&
          mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
+
+// The second: the folder that was opened is the one in which the lock was.
+bool RunLock::in_place() const { return is_at(path_) && is_at(RunFolder{here_}.lock()); }
 
 void RunLock::check_in_place() const {
   if (in_place()) return;
@@ -111,26 +120,41 @@ void RunLock::check_in_place() const {
       folder_));
 }
 
+void RunLock::write(const std::function<void(const RunFolder&)>& write) const {
+  const auto usual = [this](const std::string& text) { return renamed(text, here_, folder_); };
+  check_in_place();
+  try {
+    write({here_});
+  } catch (const WriteError& e) {
+    check_in_place();
+    throw WriteError(usual(e.what()));
+  } catch (const IoError& e) {
+    check_in_place();
+    throw IoError(usual(e.what()));
+  } catch (...) {
+    check_in_place();
+    throw;
+  }
+  check_in_place();
+}
+
 void RunLock::write_owner() {
   const std::string owner = fmt::format("{} {}\n", ::getpid(), machine_name());
-  if (::ftruncate(fd_, 0) != 0 ||
-      ::pwrite(fd_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
+  if (::ftruncate(file_, 0) != 0 ||
+      ::pwrite(file_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
     tern::detail::fail_write(path_, "cannot write");
 }
 
 RunLock::~RunLock() {
-  if (in_place()) ::unlink(path_.c_str());
-  ::close(fd_);
+  if (in_place()) ::unlink(RunFolder{here_}.lock().c_str());
 }
 
 void check_unlocked(const std::string& folder) {
-  const int fd =
-      ::open(RunFolder{folder}.lock().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return;
-  const bool locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  const std::string owner = locked ? describe_owner(read_owner(fd)) : "";
-  ::close(fd);
-  if (locked) fail_locked(folder, owner);
+  const Descriptor file(
+      ::open(RunFolder{folder}.lock().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file < 0) return;
+  if (::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    fail_locked(folder, describe_owner(read_owner(file)));
 }
 
 std::string RunLock::warning() const {

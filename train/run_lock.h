@@ -1,7 +1,11 @@
 // A lock that lets one process train in a folder: two runs in one folder would destroy each other.
 #pragma once
 
+#include <functional>
 #include <string>
+
+#include "tern/core/io/atomic_file.h"
+#include "tern/train/run_folder.h"
 
 namespace tern::train {
 
@@ -29,6 +33,10 @@ class RunLock {
   /// WriteError unless in_place(). Call it before each file is written: a file that was begun in
   /// the folder also ends there.
   void check_in_place() const;
+  /// Calls write() with a name that leads to the locked folder wherever it is moved meanwhile, for
+  /// several files, or after a while. WriteError of check_in_place() if it was moved or removed
+  /// before write() has returned or thrown. Other errors of files have the folder's usual name.
+  void write(const std::function<void(const RunFolder&)>& write) const;
   /// What to tell the user if it is not held.
   std::string warning() const;
   /// Whether a run left its lock here because it was killed.
@@ -37,10 +45,12 @@ class RunLock {
  private:
   void open();
   bool lock();
+  bool is_at(const std::string& path) const;
   void write_owner();
 
   std::string folder_, path_;
-  int fd_ = -1;
+  std::string here_;  // the folder, wherever it is
+  tern::detail::Descriptor opened_, file_;
   bool held_ = false, abandoned_ = false;
 };
 

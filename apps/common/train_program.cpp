@@ -78,7 +78,7 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
   });
   return run_loop(loop, program.facts, [&] {
     if (!first || program.finish()) return true;
-    train::say("stopped; to go on: " + resume_command(program, flags, loop.folder()),
+    train::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
                loop.output());
     return false;
   });
@@ -154,7 +154,7 @@ std::shared_ptr<dist::World> make_world() {
   return std::make_shared<dist::World>(dist::WorldOptions{.exit_code = exit_code});
 }
 
-// Ranks need blocks to share; a run keeps their number, so that it can go on with other ranks.
+// Ranks need blocks to share; a run keeps their number, so that other ranks can resume it.
 void choose_blocks(ParallelOptions& o, const dist::World& world, bool given) {
   const int64_t ranks = world.size();
   if (ranks == 1 || o.local_steps > 0) return;
@@ -211,8 +211,10 @@ train::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& mor
     if (flags.dry_run) return;
     folder = make_run_folder(flags.out, program.folder_name());
     guard.made(folder.lock);
-    program.save(folder);
-    save_config(config_path(program, folder), rows_of(program));
+    folder.lock->write([&](const train::RunFolder& here) {
+      program.save(here);
+      save_config(config_path(program, here), rows_of(program));
+    });
   });
   if (flags.dry_run) return nullptr;
   load_on_others(program, world, folder, [&] {
@@ -272,7 +274,10 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductSc
   dist::take_time(world, "loading the run on rank 0", [&] {
     if (!world.first()) return;
     folder = resumed_folder(flags.resume, program.config_file());
-    load();
+    folder.lock->write([&](const train::RunFolder& here) {
+      load();
+      program.save_missing(here);
+    });
   });
   load_on_others(program, world, folder, load);
   train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
@@ -280,10 +285,10 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductSc
   if (state) loop.load_state(*state, folder.checkpoint());
   if (state && other_patience) loop.apply_patience();
   state.reset();
-  if (settings_to_json(rows_of(program)) != kept && world.first()) {
-    loop.folder_to_write();  // still the run's
-    save_config(path, rows_of(program));
-  }
+  if (settings_to_json(rows_of(program)) != kept && world.first())
+    folder.lock->write([&](const train::RunFolder& here) {
+      save_config(config_path(program, here), rows_of(program));
+    });
   return loop;
 }
 
@@ -325,8 +330,15 @@ int train(TrainingProgram& program, TrainFlags flags) {
     products.open(program.options());
     loop = start(program, flags, more);
   });
-  if (loop) return run(program, *loop, flags, more);
-  return flags.world->first() ? dry_run(program, flags, more) : 0;
+  if (!loop) return flags.world->first() ? dry_run(program, flags, more) : 0;
+  try {
+    const int code = run(program, *loop, flags, more);
+    loop->folder_to_write();  // what was said of its files is true
+    return code;
+  } catch (const IoError&) {
+    loop->folder_to_write();  // says so if that is why
+    throw;
+  }
 }
 
 Command train_command(TrainFlags& flags, TrainingOptions& options, Command command,
@@ -358,7 +370,7 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
       std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs", "--patience"};
       allowed.insert(allowed.end(), more.begin(), more.end());
       if (!flags.resume.empty())
-        return given.check_beside("--resume", allowed, "the run goes on as it was started");
+        return given.check_beside("--resume", allowed, "the run resumes as it was started");
       choose_blocks(options.parallel, *flags.world, given("--blocks"));
       if (check) check(given);
       check_training_options(options);

@@ -26,6 +26,7 @@ struct BertKind {
   /// run, where that is empty, makes tokenizer and sizes too. Whether something is held out.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
+  static void save_missing(const ModelFiles&, const Corpus&) {}
   static Model draw(const TrainConfig& config, const Corpus& corpus);
   static void load(const std::string& path, Model& model) {
     models::load_bert_weights(path, model);

@@ -44,13 +44,11 @@ std::vector<std::string> prompts(const Corpus& corpus) {
   return out;
 }
 
-/// What the run in a folder trains on. Where its file is missing it is made again.
+/// What the run in a folder trains on. Where its file is missing it is made anew, without a name.
 Corpus resumed_corpus(const TrainConfig& c, const ModelFiles& files) {
   const data::ByteBpe tokenizer = load_tokenizer(files);
   if (std::optional<Corpus> kept = open_corpus(c, files.tokens(), tokenizer)) return *kept;
-  Corpus corpus = encode_corpus(read_texts(c), tokenizer, files.folder);
-  corpus.file.keep(files.tokens());
-  return corpus;
+  return encode_corpus(read_texts(c), tokenizer, files.folder);
 }
 
 std::vector<SampleText> samples(const LoadedModel& m, const Corpus& corpus, uint64_t seed) {

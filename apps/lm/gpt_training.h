@@ -26,6 +26,9 @@ struct GptKind {
   /// Whether something is held out.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
+  static void save_missing(const ModelFiles& files, const Corpus& corpus) {
+    corpus.file.keep(files.tokens());
+  }
   static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }
   static void load(const std::string& path, const Model& model) { model.load(path); }
   static std::array<Tensor*, 2> tensors(Batch& b) { return {&b.tokens, &b.targets}; }

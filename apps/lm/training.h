@@ -146,6 +146,9 @@ class KindProgram final : public LmProgram {
   void save(const train::RunFolder& folder) const override {
     save_description({folder.path}, config, corpus);
   }
+  void save_missing(const train::RunFolder& folder) const override {
+    K::save_missing({folder.path}, corpus);
+  }
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override {
     check_resumed_fits(checkpoint, path, [&] { return K::draw(config, corpus); });
   }

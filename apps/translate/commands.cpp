@@ -19,6 +19,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
+#include "tern/train/run_lock.h"
 
 namespace tern::apps::translate {
 namespace {
@@ -201,10 +202,10 @@ int plot_attention(const TranslateFlags& f) {
 
 int learn_shortlist(const TranslateFlags& f) {
   const TrainConfig config = load_config({f.model});
-  const Tokenizers tokenizers = load_tokenizers({f.model}, config);
-  const std::string path = lexicon_path({f.model});
   check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
         f.model, config.model.model);
+  const train::RunLock lock(f.model);
+  const Tokenizers tokenizers = load_tokenizers({f.model}, config);
   data::PairReport read;
   const data::EncodedPairs pairs = [&] {
     const data::Pairs text = data::read_pairs(f.source, f.target);
@@ -217,9 +218,11 @@ int learn_shortlist(const TranslateFlags& f) {
   const auto lexicon = data::Lexicon::learn(
       *pairs.pairs,
       {.source_vocab = tokenizers.source.size(), .target_vocab = tokenizers.target.size()});
-  save_safetensors(path, lexicon.state());
-  train::say(
-      fmt::format("{}: learned from {} pairs", path, train::grouped(std::ssize(*pairs.pairs))));
+  lock.write([&](const train::RunFolder& model) {
+    save_safetensors(lexicon_path(model), lexicon.state());
+  });
+  train::say(fmt::format("{}: learned from {} pairs", lexicon_path({f.model}),
+                         train::grouped(std::ssize(*pairs.pairs))));
   for (const int64_t best : {10, 20, 50, 100}) {
     const Coverage c = coverage(lexicon, *pairs.pairs, best);
     train::say(

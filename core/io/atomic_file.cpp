@@ -17,6 +17,7 @@
 
 namespace tern {
 
+using detail::Descriptor;
 using detail::fail_write;
 using detail::open_regular_file;
 
@@ -68,6 +69,11 @@ std::optional<pid_t> writer_of(std::string_view name) {
 
 }  // namespace
 
+bool detail::Descriptor::close() {
+  const int fd = std::exchange(fd_, -1);
+  return fd < 0 || ::close(fd) == 0;
+}
+
 void detail::fail_write(const std::string& path, const char* what) {
   throw WriteError(fmt::format("write: {}: {}: {}", path, what, std::strerror(errno)));
 }
@@ -80,23 +86,18 @@ AtomicFile::AtomicFile(std::string path)
   // A unique name per writer, so that no two mix their bytes. An existing file, of a process that
   // is gone or a link that somebody made, is left alone.
   static std::atomic<uint64_t> counter{0};
-  folder_ = open_folder(folder_of(path_));
+  folder_ = Descriptor(open_folder(folder_of(path_)));
   if (folder_ < 0) fail_write(path_, "cannot create a file there");
   do {
     temporary_ = fmt::format("{}.{}.{}.tmp", name_, ::getpid(), counter.fetch_add(1));
-    fd_ = ::openat(folder_, temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    fd_ = Descriptor(
+        ::openat(folder_, temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   } while (fd_ < 0 && errno == EEXIST);
-  if (fd_ >= 0) return;
-  const int error = errno;
-  ::close(folder_);
-  errno = error;
-  fail_write(path_, "cannot create a file there");
+  if (fd_ < 0) fail_write(path_, "cannot create a file there");
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
-  ::close(folder_);
 }
 
 void AtomicFile::write(const void* bytes, int64_t count) {
@@ -105,9 +106,7 @@ void AtomicFile::write(const void* bytes, int64_t count) {
 
 void AtomicFile::commit() {
   if (::fsync(fd_) != 0) fail_write(path_, "cannot sync");
-  int closed = ::close(fd_);
-  fd_ = -1;
-  if (closed != 0) fail_write(path_, "cannot close");
+  if (!fd_.close()) fail_write(path_, "cannot close");
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
     fail_write(path_, "cannot rename into place");
   temporary_.clear();
@@ -128,15 +127,9 @@ int detail::open_regular_file(const std::string& path, int flags) {
 }
 
 void detail::append_to_file(const std::string& path, std::string_view bytes) {
-  struct Open {
-    int fd;
-    ~Open() {
-      if (fd >= 0) ::close(fd);
-    }
-  };
-  Open file{open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND)};
-  write_all(file.fd, bytes.data(), static_cast<int64_t>(bytes.size()), path);
-  if (::close(std::exchange(file.fd, -1)) != 0) fail_write(path, "cannot close");
+  Descriptor file(open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND));
+  write_all(file, bytes.data(), static_cast<int64_t>(bytes.size()), path);
+  if (!file.close()) fail_write(path, "cannot close");
 }
 
 void detail::remove_abandoned_files(const std::string& folder) {

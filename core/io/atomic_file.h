@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tern/core/base/error.h"
 
@@ -15,6 +16,27 @@ class WriteError : public IoError {
  public:
   using IoError::IoError;
 };
+
+namespace detail {
+
+/// An open file or folder, closed at its end. -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int opened = -1) : fd_(opened) {}
+  ~Descriptor() { close(); }
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  operator int() const { return fd_; }
+  /// False if the file cannot be closed; errno says why.
+  bool close();
+
+ private:
+  int fd_;
+};
+
+}  // namespace detail
 
 /// A file being written. Until commit() the target keeps its old content. Without commit() nothing
 /// stays behind. If the folder is moved meanwhile, commit() puts the file there and not into a new
@@ -35,7 +57,7 @@ class AtomicFile {
 
  private:
   std::string path_, name_, temporary_;  // the last two relative to the folder
-  int folder_ = -1, fd_ = -1;
+  detail::Descriptor folder_, fd_;
 };
 
 namespace detail {

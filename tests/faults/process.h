@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace tern::test {
 
@@ -54,6 +55,34 @@ class Shell {
  private:
   fs::path folder_;
 };
+
+/// The words before a program that let shim.cpp break its operations below a folder.
+inline std::string with_fault(const Shell& shell, const std::string& folder, const std::string& how,
+                              size_t at) {
+  return fmt::format("FAULT_UNDER='{}' FAULT_HOW={} FAULT_AT={} LD_PRELOAD=" FAULT_SHIM " ",
+                     shell / folder, how, at);
+}
+
+struct Operation {
+  std::string kind, name;  ///< "rename", "config.json"; no name for what a descriptor names
+};
+
+/// What a program does below a folder, from operation 1 on.
+inline std::vector<Operation> operations(const Shell& shell, const std::string& folder,
+                                         const std::string& command) {
+  const std::string line =
+      fmt::format("rm -f log; FAULT_LOG=log {}{}", with_fault(shell, folder, "none", 0), command);
+  REQUIRE(shell.run(line).code == 0);
+  std::vector<Operation> all;
+  std::istringstream in(read_all(shell / "log"));
+  for (std::string text; std::getline(in, text);) {
+    std::istringstream words(text);
+    int number = 0;
+    Operation& o = all.emplace_back();
+    words >> number >> o.kind >> o.name;
+  }
+  return all;
+}
 
 inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

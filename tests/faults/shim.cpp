@@ -1,11 +1,13 @@
 // Loaded before the C library (LD_PRELOAD), it breaks a program's file operations: the test of
-// crash points and full disks. It looks at what writes below a folder: open for writing, write,
-// rename, fsync, unlink, mkdir, ftruncate; each is one operation, counted from 1. By the
-// environment:
+// crash points, full disks and folders that are moved. It looks at what writes below a folder: open
+// for writing, write, rename, fsync, link, unlink, mkdir, ftruncate; each is one operation, counted
+// from 1. By the environment:
 //   FAULT_UNDER  the folder
 //   FAULT_HOW    kill: dies at operation FAULT_AT, a write after half of its bytes;
-//                full: from that operation on the disk is full; nolock: flock is not supported
-//   FAULT_LOG    a file that gets a line an operation
+//                full: from that operation on the disk is full; nolock: flock is not supported;
+//                shell: just before that operation runs FAULT_COMMAND in a shell
+//   FAULT_LOG    a file that gets a line for each operation: number, kind, and the file's name
+//                where the operation has one
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,23 +39,27 @@ std::string setting(const char* name) {
 std::array<std::atomic<bool>, 4096> watched;  // descriptors below the folder
 std::atomic<int> operations;
 
-bool is_under(const char* path) {
-  static const std::string folder = setting("FAULT_UNDER");
-  return !folder.empty() && path && std::strncmp(path, folder.c_str(), folder.size()) == 0;
-}
-
 bool is_watched(int fd) {
   return fd >= 0 && fd < static_cast<int>(watched.size()) && watched[static_cast<size_t>(fd)];
+}
+
+// By its name, or by that of a descriptor.
+bool is_under(const char* path) {
+  static const std::string folder = setting("FAULT_UNDER"), self = "/proc/self/fd/";
+  if (folder.empty() || !path) return false;
+  if (std::strncmp(path, self.c_str(), self.size()) == 0)
+    return is_watched(std::atoi(path + self.size()));
+  return std::strncmp(path, folder.c_str(), folder.size()) == 0;
 }
 
 void watch(int fd, bool on) {
   if (fd >= 0 && fd < static_cast<int>(watched.size())) watched[static_cast<size_t>(fd)] = on;
 }
 
-void log(int number, const char* operation) {
+void log(int number, const char* operation, const std::string& name) {
   static const std::string path = setting("FAULT_LOG");
   if (path.empty()) return;
-  const std::string line = std::to_string(number) + " " + operation + "\n";
+  const std::string line = std::to_string(number) + " " + operation + " " + name + "\n";
   const int fd = next<int(const char*, int, ...)>("open")(
       path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (next<ssize_t(int, const void*, size_t)>("write")(fd, line.data(), line.size()) < 0)
@@ -63,18 +69,23 @@ void log(int number, const char* operation) {
 
 enum class Fate { goes_on, dies, fails };
 
-Fate fate(const char* operation) {
+// `path`: where the operation has one.
+Fate fate(const char* operation, const std::string& path = "") {
   static const std::string how = setting("FAULT_HOW");
   static const int at = std::atoi(setting("FAULT_AT").c_str());
   const int number = ++operations;
-  log(number, operation);
+  log(number, operation, path.substr(path.rfind('/') + 1));
   if (how == "kill" && number == at) return Fate::dies;
+  if (how == "shell" && number == at) {
+    ::unsetenv("LD_PRELOAD");
+    if (std::system(setting("FAULT_COMMAND").c_str()) != 0) std::abort();
+  }
   return how == "full" && number >= at ? Fate::fails : Fate::goes_on;
 }
 
 // Whether the operation is to fail; where it is to die, it does.
-bool fails(const char* operation) {
-  const Fate f = fate(operation);
+bool fails(const char* operation, const std::string& path = "") {
+  const Fate f = fate(operation, path);
   if (f == Fate::dies) ::kill(::getpid(), SIGKILL);
   if (f == Fate::fails) errno = ENOSPC;
   return f == Fate::fails;
@@ -82,7 +93,7 @@ bool fails(const char* operation) {
 
 int open_file(const char* name, const char* path, int flags, mode_t mode) {
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
-  if (is_under(path) && writes && fails("open")) return -1;
+  if (is_under(path) && writes && fails("open", path)) return -1;
   const int fd = next<int(const char*, int, ...)>(name)(path, flags, mode);
   watch(fd, is_under(path));
   return fd;
@@ -119,14 +130,14 @@ int openat(int folder, const char* path, int flags, ...) {
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
   const bool under = is_watched(folder);
-  if (under && (flags & O_ACCMODE) != O_RDONLY && fails("open")) return -1;
+  if (under && (flags & O_ACCMODE) != O_RDONLY && fails("open", path)) return -1;
   const int fd = next<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
   watch(fd, under);
   return fd;
 }
 
 FILE* fopen(const char* path, const char* mode) {
-  if (is_under(path) && mode[0] != 'r' && fails("open")) return nullptr;
+  if (is_under(path) && mode[0] != 'r' && fails("open", path)) return nullptr;
   FILE* file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
   if (file) watch(::fileno(file), is_under(path));
   return file;
@@ -170,28 +181,39 @@ int fsync(int fd) {
 }
 
 int rename(const char* from, const char* to) {
-  if (is_under(to) && fails("rename")) return -1;
+  if (is_under(to) && fails("rename", to)) return -1;
   return next<int(const char*, const char*)>("rename")(from, to);
 }
 
 int renameat(int folder, const char* from, int to_folder, const char* to) {
-  if (is_watched(to_folder) && fails("rename")) return -1;
+  if (is_watched(to_folder) && fails("rename", to)) return -1;
   return next<int(int, const char*, int, const char*)>("renameat")(folder, from, to_folder, to);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  if (is_under(to) && fails("link", to)) return -1;
+  return next<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder,
+                                                                      to, flags);
 }
 
 // A full disk takes it.
 int unlink(const char* path) {
-  if (is_under(path) && fate("unlink") == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (is_under(path) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
   return next<int(const char*)>("unlink")(path);
 }
 
+int remove(const char* path) {  // std::filesystem::remove
+  if (is_under(path) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
+  return next<int(const char*)>("remove")(path);
+}
+
 int unlinkat(int folder, const char* path, int flags) {
-  if (is_watched(folder) && fate("unlink") == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (is_watched(folder) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
   return next<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 
 int mkdir(const char* path, mode_t mode) {
-  if (is_under(path) && fails("mkdir")) return -1;
+  if (is_under(path) && fails("mkdir", path)) return -1;
   return next<int(const char*, mode_t)>("mkdir")(path, mode);
 }
 

@@ -19,20 +19,22 @@ namespace fs = std::filesystem;
 
 using Content = std::map<std::string, std::string>;
 
-// The files of a folder, which may not be there, with their bytes. Event files are left out: each
-// is one writer's alone.
+// The files of a folder, which may not be there, with their bytes. Of event files the names alone:
+// a run goes on with the one that it has opened.
 Content content(const std::string& folder) {
   Content files;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; it != end; it.increment(error))
-    if (const std::string name = it->path().filename().string(); !name.starts_with("events."))
-      files[name] = read_file(it->path().string());
+  for (fs::directory_iterator it(folder, error), end; it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    files[name] = name.starts_with("events.") ? "" : read_file(it->path().string());
+  }
   return files;
 }
 
 LoopOptions writes_everything(const std::string& folder) {
   return {.folder = folder,
           .best = {"rank", true},
+          .keep = 1,
           .checkpoint_steps = 1,
           .tensorboard = true,
           .terminal = false};
@@ -41,7 +43,10 @@ LoopOptions writes_everything(const std::string& folder) {
 // Another run that has begun in a folder.
 std::shared_ptr<const RunLock> begin_run(const std::string& folder) {
   fs::create_directory(folder);
-  for (const char* name : {"checkpoint.safetensors", "model.safetensors", "log.jsonl"})
+  for (const char* name :
+       {"checkpoint.safetensors", "model.safetensors", "best.safetensors", "log.jsonl",
+        "checkpoint-1.safetensors", "model-1.safetensors", "checkpoint-2.safetensors",
+        "model-2.safetensors", "events.out.tfevents.1.host.1.0"})
     write_file(folder + "/" + name, "the other's");
   return std::make_shared<const RunLock>(folder);
 }
@@ -168,6 +173,53 @@ TEST_CASE("run folder: one that is moved and linked back is the same folder") {
   CHECK_FALSE(fs::exists(dir / "moved/lock"));
 }
 
+TEST_CASE("run lock: what is written through it goes into its folder, wherever that is by then") {
+  for (const Happening& h : happenings()) {
+    CAPTURE(h.name);
+    const TempDir dir;
+    fs::create_directory(dir / "run");
+    const RunLock lock(dir / "run");
+    std::shared_ptr<const RunLock> other;
+    Content before;
+    bool begun = false;
+    const auto write = [&](const RunFolder& here) {
+      begun = true;
+      write_file_atomically(here.file("first"), "1");
+      other = h.happen(dir);
+      before = content(dir / "run");
+      if (h.name.starts_with("moved")) {
+        write_file_atomically(here.file("second"), "2");
+        CHECK(content(dir / "moved").contains("second"));
+      }
+      fail("what a reader says of files that are gone");
+    };
+    CHECK_THROWS_WITH_AS(lock.write(write), doctest::Contains(kGone), WriteError);
+    CHECK(begun);
+    CHECK(content(dir / "run") == before);
+    begun = false;
+    CHECK_THROWS_WITH_AS(lock.write(write), doctest::Contains(kGone), WriteError);
+    CHECK_FALSE(begun);
+  }
+}
+
+TEST_CASE("run lock: errors of what is written through it have the folder's usual name") {
+  const TempDir dir;
+  const RunLock lock(dir.path());
+  fs::create_directory(dir / "file");
+  const auto write = [](const std::string& name) {
+    return [name](const RunFolder& here) { write_file_atomically(here.file(name), "1"); };
+  };
+  CHECK_THROWS_WITH_AS(lock.write(write("file")),
+                       fmt::format("write: {} is not a regular file", dir / "file").c_str(),
+                       IoError);
+  CHECK_THROWS_WITH_AS(
+      lock.write(write("no/file")),
+      doctest::Contains(fmt::format("write: {}: cannot create", dir / "no/file").c_str()),
+      WriteError);
+  lock.write(write("fine"));
+  CHECK(read_file(dir / "fine") == "1");
+}
+
 // ---- Files that are not what a run makes ------------------------------------------------------
 
 namespace {
@@ -223,7 +275,8 @@ TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
     CHECK((fs::symlink_status(dir / "lock").type() == type));
     check_untouched(dir);
   }
-  for (const std::string text : {"mine\n", "4711 machine\nand more\n", "4711 a b\n", "-1 m\n"}) {
+  for (const std::string text : {"mine\n", "4711 machine\nand more\n", "4711 a b\n", "-1 m\n",
+                                 "4711", "4711\n", "4711 ", "4711 machine", " machine\n"}) {
     CAPTURE(text);
     const TempDir dir;
     write_file(dir / "lock", text);
@@ -236,8 +289,8 @@ TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
   write_file(dir / "lock", large);
   CHECK_THROWS_AS(RunLock{dir.path()}, IoError);
   CHECK(read_file(dir / "lock") == large);
-  // What a process leaves that is killed while it writes its own is no obstacle.
-  for (const std::string text : {"", "4", "4711", "4711 ", "4711 mach", "4711 machine\n"}) {
+  // What a process leaves that is killed is no obstacle.
+  for (const std::string text : {"", "4711 machine\n"}) {
     CAPTURE(text);
     write_file(dir / "lock", text);
     const RunLock lock(dir.path());
