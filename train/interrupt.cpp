@@ -11,7 +11,7 @@ volatile std::sig_atomic_t flag = 0;
 volatile std::sig_atomic_t asked = 0;  // by a SIGINT or SIGTERM
 int scopes = 0;
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-std::array<void (*)(int), kSignals.size()> before;
+std::array<struct sigaction, kSignals.size()> before;
 
 // A terminal that is closed sends more than one SIGHUP, and a session that is ended a SIGTERM with
 // it; two threads may take them in either order. So a SIGHUP neither hurries nor is a first signal
@@ -30,16 +30,14 @@ void on_signal(int signal) {
 InterruptScope::InterruptScope() {
   if (scopes++ > 0) return;
   for (size_t i = 0; i < kSignals.size(); ++i) {
-    struct sigaction now = {};
-    ::sigaction(kSignals[i], nullptr, &now);
-    const bool ignored = now.sa_handler == SIG_IGN;
-    before[i] = ignored ? SIG_IGN : std::signal(kSignals[i], on_signal);
+    ::sigaction(kSignals[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) std::signal(kSignals[i], on_signal);
   }
 }
 
 InterruptScope::~InterruptScope() {
   if (--scopes > 0) return;
-  for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
   flag = 0;
   asked = 0;
 }

@@ -72,6 +72,20 @@ TEST_CASE("train: a second scope for signals changes nothing, the end of the fir
   CHECK(restored);
 }
 
+TEST_CASE("train: a handler of the program's is restored with its flags and mask") {
+  struct sigaction before = {}, own = {}, after = {};
+  own.sa_sigaction = [](int, siginfo_t*, void*) {};
+  own.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaddset(&own.sa_mask, SIGUSR1);
+  REQUIRE(sigaction(SIGTERM, &own, &before) == 0);
+  { InterruptScope scope; }
+  REQUIRE(sigaction(SIGTERM, &before, &after) == 0);
+  const bool same = after.sa_sigaction == own.sa_sigaction;
+  CHECK(same);
+  CHECK((after.sa_flags & (SA_SIGINFO | SA_NODEFER | SA_RESTART)) == own.sa_flags);
+  CHECK(sigismember(&after.sa_mask, SIGUSR1) == 1);
+}
+
 TEST_CASE("train: a signal that the process ignores stays ignored, and others do not") {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(ignored);
