@@ -97,8 +97,8 @@ SafeTensors load_checkpoint(const std::string& path) {
   SafeTensors content = load_safetensors(path);
   const auto version = content.metadata.find(kVersionKey);
   check_io(version != content.metadata.end() || !content.metadata.count(kChecksum),
-           "{}: a checkpoint of an older tern, which this one cannot go on from; its weights are "
-           "in the file model.safetensors beside it",
+           "{}: a checkpoint of an older tern, which this one cannot resume; its weights are in "
+           "the file model.safetensors beside it",
            path);
   check_io(version != content.metadata.end(), "{}: not a checkpoint: it has no '{}'", path,
            kVersionKey);

@@ -93,7 +93,7 @@ class Loop;
 
 struct LoopOptions {
   int64_t epochs = 1;
-  int64_t accumulate = 1;   ///< batches a step; the last step of an epoch may have fewer
+  int64_t accumulate = 1;   ///< batches per step; the last step of an epoch may have fewer
   std::string folder = {};  ///< of the run; empty: nothing is written
   /// The lock on the folder, if the program has it already. None: the loop locks the folder from
   /// resume() or the start of run() to its end.

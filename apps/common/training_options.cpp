@@ -60,7 +60,7 @@ void add_gradient(Settings& s, TrainingOptions& o) {
   s.number("accumulate", o.accumulate, kCount,
            "batches whose gradients are averaged for one step of the optimizer")
       .came_later()
-      .says(o.accumulate > 1, "batches a step {}", o.accumulate);
+      .says(o.accumulate > 1, "batches per step {}", o.accumulate);
   s.number("clip", o.clip, {0, 1e9}, "largest norm of the gradient; 0: no limit")
       .group(Group::optimizer)
       .says(o.clip > 0, "clip {:g}", o.clip);

@@ -120,7 +120,7 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps 
                     kLong, wait_for("run/checkpoint.safetensors"), signals));
     CAPTURE(signals);
     CHECK(stopped.code == 130);
-    CHECK(has(stopped.out, "to go on: ntm train --resume"));
+    CHECK(has(stopped.out, "to resume: ntm train --resume"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     fs::remove_all(shell / "run");
   }

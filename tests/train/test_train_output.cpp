@@ -77,9 +77,9 @@ TEST_CASE("train: a loop talks where it is told to, and says where it goes on") 
   const std::string folder = dir / "run";
   const std::string first = said(folder, false, 8);
   CHECK(first.starts_with("epoch 1/2  train_loss "));
-  CHECK(first.ends_with("\nstopped in epoch 2 after 8 steps; to go on: run it again\n"));
+  CHECK(first.ends_with("\nstopped in epoch 2 after 8 steps; to resume: run it again\n"));
   const std::string second = said(folder, true, 0);
-  CHECK(second.starts_with("goes on in epoch 2/2, batch 3 of 6, after 8 steps\nepoch 2/2  "));
+  CHECK(second.starts_with("resumes in epoch 2/2, batch 3 of 6, after 8 steps\nepoch 2/2  "));
   CHECK(said(folder, true, 0) == "all 2 epochs are done, after 12 steps\n");
 }
 

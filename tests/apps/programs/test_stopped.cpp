@@ -21,7 +21,7 @@ std::string stopped(const std::string& command, const std::string& begun, const 
   return read_file(dir / "said");
 }
 
-TEST_CASE("programs: a stopped run says a whole command to go on with it, which does") {
+TEST_CASE("programs: a stopped run says a whole command to resume it, which does") {
   for (const std::string start :
        {"translate train --first 40 --epochs 100000 --dim 16",
         "lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
@@ -35,14 +35,14 @@ TEST_CASE("programs: a stopped run says a whole command to go on with it, which 
     write_file(dir / "text", text);
     const std::string first = stopped(start + " --threads 1 --out \"it's mine\"",
                                       "test -e \"it's mine/checkpoint.safetensors\"", dir);
-    const std::string to_go_on = "; to go on: ";
-    const size_t at = first.find(to_go_on);
+    const std::string to_resume = "; to resume: ";
+    const size_t at = first.find(to_resume);
     REQUIRE_MESSAGE(at != first.npos, first);
-    std::string command = first.substr(at + to_go_on.size());
+    std::string command = first.substr(at + to_resume.size());
     command.erase(command.find('\n'));
     CHECK(command == start.substr(0, start.find(" --")) + " --resume 'it'\\''s mine'");
-    const std::string again = stopped(command + " --threads 1", "grep -q 'goes on in' said", dir);
-    CHECK(has(again, to_go_on + command + "\n"));
+    const std::string again = stopped(command + " --threads 1", "grep -q 'resumes in' said", dir);
+    CHECK(has(again, to_resume + command + "\n"));
   }
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("programs: a run that ./run has started is resumed by ./run") {
       "bash -c 'exec -a \"./run ntm\" ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 "
       "--every 6 --threads 1 --out it'",
       "test -e it/checkpoint.safetensors", dir);
-  CHECK(has(said, "; to go on: ./run ntm train --resume it\n"));
+  CHECK(has(said, "; to resume: ./run ntm train --resume it\n"));
   CHECK(has(read_file(dir / "it/run.json"), "\"./run ntm train --hidden 6"));
 }
 

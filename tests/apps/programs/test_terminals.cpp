@@ -112,7 +112,7 @@ TEST_CASE("programs: a run that goes on says where") {
   const Ran more = desk.run("lm", {"train", "--resume", "lm", "--epochs", "2"});
   CHECK(more.code == 0);
   CHECK(std::regex_search(
-      more.out, std::regex("\ngoes on in epoch 2/2, batch 1 of ([0-9]+), after [0-9]+ steps\n")));
+      more.out, std::regex("\nresumes in epoch 2/2, batch 1 of ([0-9]+), after [0-9]+ steps\n")));
   const Ran done = desk.run("lm", {"train", "--resume", "lm"});
   CHECK(std::regex_search(done.out, std::regex("\nall 2 epochs are done, after [0-9]+ steps\n")));
 }
