@@ -25,7 +25,7 @@ std::vector<int> allowed_processors();
 Cores usable_cores(const std::vector<int>& allowed = allowed_processors(),
                    const std::string& root = "/");
 
-/// Binds this thread as OpenMP would bind thread `self` of a team of `threads`, if it binds threads.
+/// If OpenMP binds threads: binds this one as it would bind thread `self` of a team of `threads`.
 void bind_to_place(int self, int threads);
 /// Lets this thread run on all processors of this process, if OpenMP binds threads. For threads
 /// beside the pool, which would else share the place of the thread that started them.
