@@ -11,6 +11,7 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/program.h"
+#include "tern/core/base/matmul_backend.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
@@ -66,6 +67,7 @@ std::set<const uint8_t*> pictures(const data::Dataset<LabelledPicture>& set) {
 
 Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
                          const data::Dataset<LabelledPicture>& set) {
+  const MatmulBackendScope as_the_run(matmul_backend(o.matmul));
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
   nn::EvalScope evaluating(model);
