@@ -104,7 +104,7 @@ TEST_CASE("moved folders: a shortlist is written beside the model that it was le
   const Shell shell;
   REQUIRE(shell
               .run(kRows[1].train + " && cp -R run whole && mv run other && "
-                                    "echo of the other > other/lexicon.safetensors && "
+                                    "echo of the other > other/shortlist.safetensors && "
                                     "cp -R other kept")
               .code == 0);
   const std::string learn =
@@ -112,7 +112,7 @@ TEST_CASE("moved folders: a shortlist is written beside the model that it was le
   REQUIRE(shell.run("cp -R whole run").code == 0);
   const std::vector<Operation> all = operations(shell, "run", learn);
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].kind != "open" || !all[i].name.starts_with("lexicon")) continue;
+    if (all[i].kind != "open" || !all[i].name.starts_with("shortlist")) continue;
     const Ended ended = shell.run(fmt::format(
         "rm -rf run; cp -R whole run; FAULT_COMMAND='mv run old && cp -R other run' {}{}",
         with_fault(shell, "run", "shell", i + 1), learn));
@@ -121,7 +121,7 @@ TEST_CASE("moved folders: a shortlist is written beside the model that it was le
     CHECK(has(ended.err, "the folder of the run was moved or removed"));
     CHECK(shell.run("diff -r run kept").out == "");
   }
-  CHECK(fs::exists(shell / "old/lexicon.safetensors"));
+  CHECK(fs::exists(shell / "old/shortlist.safetensors"));
 }
 
 }  // namespace tern::test
