@@ -49,27 +49,13 @@ bool has_pairs(const data::Documents& text) {
                      [&](int64_t end) { return end - std::exchange(begin, end) >= 2; });
 }
 
-std::vector<std::string> lines_of(const std::vector<std::string>& texts) {
-  std::vector<std::string> lines;
-  for (const std::string& text : texts) {
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      lines.push_back(text.substr(at, end - at));
-      if (lines.back().ends_with('\r')) lines.back().pop_back();
-      at = end + 1;
-    }
-    lines.emplace_back();
-  }
-  return lines;
-}
-
 data::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_pieces({c.from});
   if (!c.tokenizer.empty()) return load_pieces({c.tokenizer});
   // Characters come twice, alone and with ##; half of the pieces is left for merges.
   const int64_t alphabet =
       std::min<int64_t>(data::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
-  return data::WordPiece::learn(lines_of(whole_texts(texts.train)),
+  return data::WordPiece::learn(whole_texts(texts.train),
                                 {.size = c.vocab_size, .alphabet = alphabet}, {.lower = !c.cased});
 }
 
@@ -94,7 +80,7 @@ std::shared_ptr<const data::Documents> documents_of(const std::vector<std::strin
   // Half of a pair, so that a line that is longer loses nothing.
   const int64_t longest = std::max<int64_t>(1, (context - 3) / 2);
   return std::make_shared<data::Documents>(
-      data::make_documents(lines_of(texts), pieces, {.longest_sentence = longest}));
+      data::make_documents(texts, pieces, {.longest_sentence = longest}));
 }
 
 data::BertLoaderOptions loader_options(const TrainConfig& c) {

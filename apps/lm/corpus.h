@@ -57,9 +57,6 @@ std::optional<Corpus> open_corpus(const TrainConfig& config, const std::string& 
 /// Training batches, with the configuration's sizes and seed.
 data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
 
-/// The lines of texts, with a blank line behind each text.
-std::vector<std::string> lines_of(const std::vector<std::string>& texts);
-
 /// The vocabulary in the folder of --from or --tokenizer, or one learned from the training texts.
 data::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
 

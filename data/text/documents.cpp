@@ -18,14 +18,16 @@ class Collector {
     check(longest_ >= 0, "DocumentOptions: longest_sentence is {}; 0 for any", longest_);
   }
 
-  void add(std::span<const std::string> lines) {
-    for (const std::string& line : lines) {
-      if (strip_spaces(line).empty())
-        end_document();
-      else
-        add_sentence(pieces_.encode_plain(line));
-    }
-    end_document();
+  void add_line(std::string_view line) {
+    if (strip_spaces(line).empty())
+      end_document();
+    else
+      add_sentence(pieces_.encode_plain(line));
+  }
+
+  void end_document() {
+    const int64_t begin = out_.document_ends.empty() ? 0 : out_.document_ends.back();
+    if (out_.sentences() > begin) out_.document_ends.push_back(out_.sentences());
   }
 
   Documents take() { return std::move(out_); }
@@ -50,11 +52,6 @@ class Collector {
     return end > begin ? end : begin + longest_;
   }
 
-  void end_document() {
-    const int64_t begin = out_.document_ends.empty() ? 0 : out_.document_ends.back();
-    if (out_.sentences() > begin) out_.document_ends.push_back(out_.sentences());
-  }
-
   const WordPiece& pieces_;
   int64_t longest_;
   Documents out_;
@@ -76,10 +73,13 @@ Documents::Range Documents::document_of(int64_t i) const {
   return {end == document_ends.begin() ? 0 : *(end - 1), *end};
 }
 
-Documents make_documents(std::span<const std::string> lines, const WordPiece& pieces,
+Documents make_documents(std::span<const std::string> texts, const WordPiece& pieces,
                          const DocumentOptions& options) {
   Collector collector(pieces, options);
-  collector.add(lines);
+  for (const std::string& text : texts) {
+    for_each_line(text, [&](std::string_view line) { collector.add_line(line); });
+    collector.end_document();
+  }
   return collector.take();
 }
 
@@ -87,7 +87,10 @@ Documents read_documents(std::span<const std::string> paths, const WordPiece& pi
                          const DocumentOptions& options) {
   check(!paths.empty(), "read_documents: no files");
   Collector collector(pieces, options);
-  for (const std::string& path : paths) collector.add(read_lines(path));
+  for (const std::string& path : paths) {
+    for (const std::string& line : read_lines(path)) collector.add_line(line);
+    collector.end_document();
+  }
   Documents out = collector.take();
   check_io(out.sentences() > 0, "{}: no text in {}", paths.front(),
            paths.size() == 1 ? "it" : fmt::format("it and {} other files", paths.size() - 1));

@@ -32,9 +32,9 @@ struct DocumentOptions {
   int64_t longest_sentence = 0;
 };
 
-/// Each line is a sentence. Blank lines and the end of a file separate documents. Names of special
-/// pieces are ordinary text. Lines without tokens are skipped.
-Documents make_documents(std::span<const std::string> lines, const WordPiece& pieces,
+/// Each line of a text is a sentence. Blank lines and the ends of texts separate documents. Names of
+/// special pieces are ordinary text. Lines without tokens are skipped.
+Documents make_documents(std::span<const std::string> texts, const WordPiece& pieces,
                          const DocumentOptions& options = {});
 /// The same from text files, plain or gzip. IoError: as read_lines, or no file has a token.
 Documents read_documents(std::span<const std::string> paths, const WordPiece& pieces,

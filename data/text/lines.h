@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,19 @@ constexpr int64_t kLongestLine = 1 << 20;
 /// (with its number) or longer than 1 MiB; or the file has so many line ends that its lines would
 /// take many times its size in memory.
 std::vector<std::string> read_lines(const std::string& path);
+
+/// Calls visit(line) with each line of a text, without its end (\n or \r\n). A last line may lack
+/// its end.
+template <class Visit>
+void for_each_line(std::string_view text, Visit&& visit) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    visit(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+    if (end == text.npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
 
 struct TextOptions {
   int64_t max_bytes = int64_t{1} << 34;

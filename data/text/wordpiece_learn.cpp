@@ -5,6 +5,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/merge_learner.h"
 #include "tern/data/text/detail/wordpiece_pieces.h"
+#include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/vocabulary.h"
 #include "tern/data/text/wordpiece.h"
@@ -92,8 +93,10 @@ WordPiece WordPiece::learn(std::span<const std::string> texts, const WordPieceLe
   check(o.min_count >= 1 && o.alphabet >= 0,
         "WordPiece::learn: min_count {}, alphabet {}; at least 1 and 0", o.min_count, o.alphabet);
   WordCounts counts;
-  for (const std::string& text : texts)
-    for (std::string& word : basic_tokens(text, options)) ++counts[std::move(word)];
+  for (const std::string& text : texts)  // line by line, so that the words take little memory
+    for_each_line(text, [&](std::string_view line) {
+      for (std::string& word : basic_tokens(line, options)) ++counts[std::move(word)];
+    });
   const std::vector<Counted> words = sorted(counts);
   Pieces pieces;
   for (std::string_view name : detail::kSpecialPieces) pieces.add(std::string(name));

@@ -109,6 +109,17 @@ TEST_CASE("memory: what is not there is said with how much, for what, and what i
   CHECK(has(ended.err, " bytes are free on "));
 }
 
+TEST_CASE("memory: text of many lines takes little more than its bytes") {
+  const Shell shell;
+  shell.run("head -c 24000000 /dev/zero | tr '\\0' '\\n' > lines");
+  const Ended ended = shell.run("ulimit -v 1500000; " PROGRAM_LM
+                                " train --model bert --text lines --dim 8 --heads 1 --layers 1"
+                                " --context 16 --dry-run --threads 1");
+  CAPTURE(ended.err);
+  CHECK(ended.code == 2);
+  CHECK(has(ended.err, "there is no text in it"));
+}
+
 TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps it") {
   const Shell shell;
   // Stopped meanwhile, it finds both signals at once.

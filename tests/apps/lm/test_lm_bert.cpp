@@ -304,11 +304,7 @@ TEST_CASE("lm bert: a folder of transformers") {
   refused("{", "cannot be read");
 }
 
-TEST_CASE("lm bert: text as lines") {
-  using Lines = std::vector<std::string>;
-  CHECK(lines_of({"a. b\r\n\nc", "d\n"}) == Lines{"a. b", "", "c", "", "d", ""});
-  CHECK(lines_of({}).empty());
-
+TEST_CASE("lm bert: documents without pairs of sentences") {
   TempDir dir;
   TrainConfig alone = busy_config(write_file(dir / "alone", "a b c\n\nd e f\n\ng h i\n"));
   alone.hold_out = 0;

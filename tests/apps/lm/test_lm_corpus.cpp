@@ -9,6 +9,7 @@
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/score.h"
 #include "tern/core/base/rng.h"
+#include "tern/data/text/lines.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
@@ -178,8 +179,10 @@ TEST_CASE("lm corpus: texts of several pieces, and of one line; lines come back 
   check_same(corpus.train, naive.corpus.train);
   check_same(corpus.valid, naive.corpus.valid);
   std::vector<std::string> lines, shown;
-  for (const std::string& l : lines_of(naive.train))
-    if (!l.empty()) lines.push_back(l.substr(0, 64 << 10));
+  for (const std::string& part : naive.train)
+    data::for_each_line(part, [&](std::string_view l) {
+      if (!l.empty()) lines.emplace_back(l.substr(0, 64 << 10));
+    });
   for_each_line(corpus.train, naive.bpe, [&](const std::string& l) {
     if (!l.empty()) shown.push_back(l);
   });

@@ -11,8 +11,8 @@ using Ids = std::vector<int64_t>;
 
 TEST_CASE("documents: blank lines, ends of files, long lines, names of special pieces") {
   const WordPiece pieces({"[PAD]", "[UNK]", "[MASK]", "a", "b", "##c", "[", "]", "mask"});
-  const std::vector<std::string> lines = {"", "a b", "\u200b", "b [MASK]", " \t", "", "a"};
-  const Documents text = make_documents(lines, pieces);
+  const std::vector<std::string> texts = {"\na b\r\n\u200b\nb [MASK]\n \t\r\n\na"};
+  const Documents text = make_documents(texts, pieces);
   CHECK(text.tokens == std::vector<int32_t>{3, 4, 4, 6, 8, 7, 3});
   CHECK(text.sentence_ends == Ids{2, 6, 7});
   CHECK(text.document_ends == Ids{2, 3});
@@ -30,6 +30,11 @@ TEST_CASE("documents: blank lines, ends of files, long lines, names of special p
   CHECK(cut.sentence_ends == Ids{2, 5, 8, 10});
   CHECK(cut.document_ends == Ids{4});
   CHECK_THROWS_AS(make_documents(longer, pieces, {.longest_sentence = -1}), Error);
+
+  const std::vector<std::string> ends = {"a", "b\r", "", "\n", "a\nb\n"};
+  const Documents several = make_documents(ends, pieces);
+  CHECK(several.sentence_ends == Ids{1, 2, 3, 4});
+  CHECK(several.document_ends == Ids{1, 2, 4});
 
   test::TempDir dir;
   test::write_file(dir / "a.txt", "a\nb\n");
