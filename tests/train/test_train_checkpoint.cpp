@@ -148,7 +148,9 @@ TEST_CASE("train: checkpoints of other versions are refused by name") {
 
 SafeTensors sample() {
   SafeTensors s;
-  s.tensors = {{"model.w", tensor({1, 2, 3, 4}, {2, 2})}, {"optimizer.step", arange(0, 3)}};
+  s.tensors = {{"model.w", tensor({1, 2, 3, 4}, {2, 2})},
+               {"optimizer.step", arange(0, 3)},
+               {"none", zeros({0})}};
   s.metadata = {{"options", "{\"lr\": 0.1}"}};
   return s;
 }

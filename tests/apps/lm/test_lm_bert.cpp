@@ -315,6 +315,21 @@ TEST_CASE("lm bert: documents without pairs of sentences") {
   CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
+TEST_CASE("lm bert: the checksum of the data is of every id, without a validation too") {
+  TempDir dir;
+  std::vector<std::string> checksums;
+  std::optional<data::WordPiece> pieces;
+  for (const char* text : {"a b\nb a\n", "b a\na b\n"}) {
+    TrainConfig c = busy_config(write_file(dir / "text", text));
+    c.hold_out = 0;
+    const Texts texts = read_texts(c);
+    if (!pieces) pieces = make_pieces(c, texts);
+    checksums.push_back(encode_documents(c, texts, *pieces).checksum);
+  }
+  CHECK(checksums[0].starts_with("4 + 0 tokens, "));
+  CHECK(checksums[0] != checksums[1]);
+}
+
 TEST_CASE("lm bert: flags") {
   const TrainConfig c =
       parse({"train", "--model", "bert", "--text", "a", "--cased", "--no-pairs"}).config;
