@@ -2,6 +2,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/tests/fuzz/fuzz.h"
+#include "tern/tests/support/data_files.h"
 
 namespace {
 
@@ -37,10 +38,38 @@ struct State {
   State& operator=(const State&) = delete;
 };
 
+constexpr int64_t kMany = 4000;
+
+/// The file of a state of 100 KB.
+std::string large_file() {
+  State state;
+  state.text = fuzz::repeated("text ");
+  state.counts.assign(kMany, 7);
+  const test::TempDir dir;
+  state.checkpoint.save(dir / "large");
+  return test::read_file(dir / "large");
+}
+
+/// A large file whose damage the checksum must notice.
+void read_large(const uint8_t* bytes, size_t size) {
+  static const std::string kLarge = large_file();
+  const std::string content = fuzz::damaged(kLarge, bytes, size);
+  const fuzz::File file(content);
+  State state;
+  fuzz::may_refuse_file([&] {
+    state.checkpoint.load(file.path());
+    fuzz::require(content == kLarge);
+  });
+  const bool read = state.text == fuzz::repeated("text ") && std::ssize(state.counts) == kMany;
+  fuzz::require(content != kLarge || read);
+}
+
 }  // namespace
 
 // As a checkpoint, and as one whose checksum was right: what fits makes a state that fits another.
+// And as the damage to a large one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  read_large(bytes, size);
   const fuzz::File file(fuzz::text_of(bytes, size));
   fuzz::may_refuse_file([&] { train::load_checkpoint(file.path()); });
   fuzz::may_refuse_file([&] {

@@ -2,7 +2,7 @@
 
 #include "tern/tests/fuzz/fuzz.h"
 
-// The first byte says how the rest is read.
+// The first byte says how the rest is read, and whether its lines but the first come again and again.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   if (size == 0) return 0;
@@ -14,7 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
                            .max_bytes = 1 << 20};
   if (bytes[0] & 32) options.missing = 7;
   if (bytes[0] & 64) options.columns = {"b", "a"};
-  const fuzz::File file(fuzz::text_of(bytes + 1, size - 1));
+  std::string text(fuzz::text_of(bytes + 1, size - 1));
+  if (const size_t line = text.find('\n'); bytes[0] & 128 && line != text.npos)
+    text = text.substr(0, line + 1) + fuzz::repeated(text.substr(line + 1));
+  const fuzz::File file(text);
   fuzz::may_refuse_file([&] {
     const data::Table table = data::load_csv(file.path(), options);
     fuzz::require(table.values.ndim() == 2 && table.values.dtype() == options.dtype);

@@ -17,6 +17,24 @@ inline std::string_view text_of(const uint8_t* bytes, size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
+/// The text again and again: more than the readers' buffers of 64 KiB hold. Nothing of no text.
+inline std::string repeated(std::string_view text) {
+  constexpr size_t kEnough = 70'000;
+  std::string out;
+  while (!text.empty() && out.size() < kEnough) out += text;
+  return out;
+}
+
+/// A file with the damage that the input says: a place of three bytes, and what is added there.
+inline std::string damaged(std::string file, const uint8_t* bytes, size_t size) {
+  for (; size >= 4 && !file.empty(); bytes += 4, size -= 4) {
+    const size_t place = bytes[0] | size_t{bytes[1]} << 8 | size_t{bytes[2]} << 16;
+    char& at = file[place % file.size()];
+    at = static_cast<char>(at + bytes[3]);
+  }
+  return file;
+}
+
 /// A file in memory.
 class File {
  public:

@@ -1,11 +1,34 @@
 #include "tern/data/images/mnist.h"
 #include "tern/tests/fuzz/fuzz.h"
 
-// As a file of its own, and behind the first bytes of one, of a type and a number of axes.
+namespace {
+
+using namespace tern;
+
+constexpr char kTypes[] = {8, 9, 11, 12, 13, 14};
+constexpr size_t kBytes[] = {1, 1, 2, 4, 4, 8};
+
+/// The input again and again as the elements of one axis, all of which must come out.
+void read_many(std::string_view text) {
+  const std::string elements = fuzz::repeated(text);
+  const size_t type = text.size() % 6, n = elements.size() / kBytes[type];
+  std::string content = {0, 0, kTypes[type], 1};
+  for (int shift = 24; shift >= 0; shift -= 8) content.push_back(static_cast<char>(n >> shift));
+  content += elements.substr(0, n * kBytes[type]);
+  const Tensor x = data::load_idx(fuzz::File(content).path());
+  fuzz::require(x.numel() == static_cast<int64_t>(n));
+  if (kTypes[type] != 8) return;
+  const auto values = x.to_vector<uint8_t>();
+  fuzz::require(std::string(values.begin(), values.end()) == elements);
+}
+
+}  // namespace
+
+// As a file of its own, behind the first bytes of one, of a type and a number of axes, and many
+// times in one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  using namespace tern;
   const std::string text(fuzz::text_of(bytes, size));
-  constexpr char kTypes[] = {8, 9, 11, 12, 13, 14};
+  read_many(text);
   std::string headed(2, '\0');
   headed += {kTypes[size % 6], static_cast<char>(size / 6 % 4)};
   headed += text;

@@ -1,10 +1,79 @@
 #include "tern/data/loading/npy.h"
 
 #include "tern/tests/fuzz/fuzz.h"
+#include "tern/tests/support/data_files.h"
 
-// As a file of its own, and as the header of one with 64 bytes behind it.
+namespace {
+
+using namespace tern;
+
+/// A header and the elements of one axis.
+std::string npy_of(const std::string& type, size_t n, const std::string& elements) {
+  const std::string text =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + std::to_string(n) + ",), }";
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += {static_cast<char>(text.size()), static_cast<char>(text.size() >> 8)};
+  return out + text + elements;
+}
+
+/// An archive of one deflated member, whose bytes are those inside of a file of gzip.
+std::string zip_of(const std::string& name, const std::string& content) {
+  std::string packed = test::gzip(content, 1), out;
+  const std::string crc = packed.substr(packed.size() - 8, 4);
+  packed = packed.substr(10, packed.size() - 18);
+  auto put = [&](size_t n, int bytes) {
+    for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(n >> 8 * i));
+  };
+  auto put_entry = [&] {  // what both headers have: version, flags, method, time, sizes
+    put(20, 2), put(0, 2), put(8, 2), put(0, 4);
+    out += crc;
+    put(packed.size(), 4), put(content.size(), 4), put(name.size(), 2), put(0, 2);
+  };
+  put(0x04034b50, 4);
+  put_entry();
+  out += name + packed;
+  const size_t central = out.size();
+  put(0x02014b50, 4), put(20, 2);
+  put_entry();
+  put(0, 8), put(0, 2), put(0, 4);  // no comment; the first header is at 0
+  out += name;
+  const size_t size = out.size() - central;
+  put(0x06054b50, 4), put(0, 4), put(1, 2), put(1, 2), put(size, 4), put(central, 4), put(0, 2);
+  return out;
+}
+
+/// The input again and again as elements, alone and in an archive: all must come out.
+void read_many(std::string_view text) {
+  const std::string elements = fuzz::repeated(text);
+  const size_t n = elements.size() / 2;
+  const std::string array = npy_of("<u2", n, elements.substr(0, 2 * n));
+  const Tensor x = data::load_npy(fuzz::File(array).path());
+  const NamedTensors all = data::load_npz(fuzz::File(zip_of("a.npy", array)).path());
+  fuzz::require(all.size() == 1);
+  for (const Tensor& t : {x, all[0].second}) {
+    const auto values = t.to_vector<int64_t>();
+    fuzz::require(values.size() == n);
+    for (size_t i = 0; i < n; ++i) {
+      const auto low = static_cast<uint8_t>(elements[2 * i]),
+                 high = static_cast<uint8_t>(elements[2 * i + 1]);
+      fuzz::require(values[i] == (low | high << 8));
+    }
+  }
+}
+
+/// Of noise, so that it stays above the buffers when it is packed.
+std::string large_archive() {
+  std::string noise;
+  for (uint32_t x = 1; noise.size() < 100'000; x = x * 1664525 + 1013904223)
+    noise.push_back(static_cast<char>(x >> 24));
+  return zip_of("a.npy", npy_of("|u1", noise.size(), noise));
+}
+
+}  // namespace
+
+// As a file of its own, as the header of one with 64 bytes behind it, as the elements of a large
+// one, and as the damage to a large archive.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  using namespace tern;
   const std::string text(fuzz::text_of(bytes, size));
   std::string headed("\x93NUMPY\x01\x00", 8);
   headed += {static_cast<char>(size & 255), static_cast<char>(size >> 8 & 255)};
@@ -16,6 +85,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       fuzz::require(x.numel() <= static_cast<int64_t>(content.size()));
     });
   }
+  read_many(text);
+  static const std::string kLarge = large_archive();
+  const fuzz::File hurt(fuzz::damaged(kLarge, bytes, size));
+  fuzz::may_refuse_file([&] { data::load_npz(hurt.path()); });
   const fuzz::File file(text);
   fuzz::may_refuse_file([&] {
     for (const auto& [name, x] : data::load_npz(file.path()))  // deflate packs to 1/1032 at best
