@@ -123,7 +123,8 @@ std::vector<AttentionMatrix> layer_means(const AttentionGroup& group) {
 std::string attention_means_text(const AttentionSentence& sentence,
                                  const std::vector<AttentionGroup>& groups, int width,
                                  bool colour) {
-  std::string text = fmt::format("{}\n{}\n", sentence.source, sentence.translation);
+  std::string text = fmt::format("{}\n{}\n", printable(sentence.source, U' '),
+                                 printable(sentence.translation, U' '));
   for (const AttentionGroup& g : groups)
     for (const AttentionMatrix& mean : layer_means(g))
       text += "\n" + attention_text(mean, width, colour);

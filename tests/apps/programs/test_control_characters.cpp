@@ -114,4 +114,20 @@ TEST_CASE("control characters: data is unchanged in a pipe, and shown on a termi
   CHECK_FALSE(commands(shown.out));
 }
 
+TEST_CASE("control characters: a sentence whose attention is drawn") {
+  const Folder folder;
+  REQUIRE(folder
+              .run("translate", {"train", "--first", "40", "--epochs", "1", "--dim", "8", "--heads",
+                                 "1", "--ffn", "8", "--layers", "1", "--out", "model"})
+              .code == 0);
+  const Words plot = {"plot", "--model", "model", "a " + kEscape + "dog \u009bx"};
+  const Ran piped = folder.run("translate", plot);  // without colours
+  CHECK(piped.code == 0);
+  CHECK(piped.out.starts_with("a " + kShown + "dog \uFFFDx\n"));
+  CHECK_FALSE(commands(piped.out + piped.err));
+  const Ran shown = folder.run("translate", plot, 80);
+  CHECK(shown.code == 0);
+  CHECK(has(shown.out, "a " + kShown + "dog \uFFFDx\n"));
+}
+
 }  // namespace tern::test::test_control_characters
