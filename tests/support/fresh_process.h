@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <array>
@@ -33,15 +32,15 @@ inline std::string printed_by(const std::string& test_case, const std::string& v
   return printed;
 }
 
-/// The processors that this thread may run on: "0 1 2 3". A new process may run on the same.
-inline std::string processors_of_thread() {
+/// The processors that this thread may run on. A new process may run on the same.
+inline std::vector<int> processors_of_thread() {
   cpu_set_t set;
   CPU_ZERO(&set);
   REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
   std::vector<int> processors;
   for (int i = 0; i < CPU_SETSIZE; ++i)
     if (CPU_ISSET(i, &set)) processors.push_back(i);
-  return fmt::format("{}", fmt::join(processors, " "));
+  return processors;
 }
 
 }  // namespace tern::test

@@ -1,9 +1,10 @@
 // Where the workers of a loader run if OpenMP binds the thread that starts them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "tern/data/loading/loader.h"
 #include "tern/tests/support/fresh_process.h"
@@ -11,16 +12,16 @@
 namespace tern::test_worker_places {
 
 TEST_CASE("loader: print the processors of a worker" * doctest::skip()) {
-  data::Loader<std::string> loader(
+  data::Loader<std::vector<int>> loader(
       1, [](const data::BatchPlan&) { return test::processors_of_thread(); }, {.workers = 1});
-  fmt::print("{}", *loader.next());
+  fmt::print("{}", fmt::join(*loader.next(), " "));
 }
 
 TEST_CASE("loader: workers run on all processors though OpenMP binds the main thread to one") {
   for (const std::string binding : {"", "OMP_PROC_BIND=close"}) {
     CAPTURE(binding);
     CHECK(test::printed_by("loader: print the processors of a worker", binding) ==
-          test::processors_of_thread());
+          fmt::format("{}", fmt::join(test::processors_of_thread(), " ")));
   }
 }
 
