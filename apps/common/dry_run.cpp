@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tern/apps/common/standard_streams.h"
+#include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -27,6 +28,10 @@ std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMem
   return {text + fmt::format("{} are free on {}: {}", megabytes(free->bytes), free->limit,
                              fits ? "it fits" : "it does NOT fit; take smaller batches"),
           fits};
+}
+
+Tensor copy_of(const Tensor& ids) {
+  return ids.defined() ? tensor(ids.to_vector<int64_t>(), ids.shape()) : ids;
 }
 
 int report_dry_run(const Summary& s, const DryRunOptions& o) {

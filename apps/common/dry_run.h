@@ -23,6 +23,9 @@ int64_t needed_bytes(const Summary& summary, const DryRunOptions& options);
 /// "needs up to 402 MB; 1,903 MB are free on this machine: it fits". The second: whether it does.
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free);
 
+/// A copy of a batch's ids; in a ShapeOnlyScope one without memory.
+Tensor copy_of(const Tensor& ids);
+
 /// Prints facts, summary and verdict. Gives the program's exit code: 0, or 1 if it does not fit.
 int report_dry_run(const Summary& summary, const DryRunOptions& options = {});
 

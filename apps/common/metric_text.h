@@ -1,9 +1,13 @@
 // How the numbers of a log are called and written on pages: "valid_top1" is "top-1", in percent.
 #pragma once
 
+#include <limits>
 #include <string>
 
 namespace tern::apps {
+
+/// A metric for which there is no data.
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct MetricText {
   std::string set;   ///< "training", "validation", "test"; empty: the metric's name says none

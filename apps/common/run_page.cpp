@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
@@ -17,7 +16,7 @@ namespace {
 
 double value(const train::EpochRecord& e, const EpochMetric& m) {
   if (m.metric == "lr") return e.lr * m.factor;
-  return e.has(m.metric) ? e[m.metric] * m.factor : std::numeric_limits<double>::quiet_NaN();
+  return e.has(m.metric) ? e[m.metric] * m.factor : kNaN;
 }
 
 std::string name_of(const EpochMetric& m, bool with_set) {

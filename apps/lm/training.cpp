@@ -41,10 +41,6 @@ void check_validation(const train::Loop& loop, double nats, double loss) {
         fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), loss));
 }
 
-Tensor copy_of(const Tensor& ids) {
-  return ids.defined() ? tensor(ids.to_vector<int64_t>(), ids.shape()) : ids;
-}
-
 std::string LmProgram::folder_name() const {
   return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
 }

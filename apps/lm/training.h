@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +20,6 @@
 
 namespace tern::apps::lm {
 
-/// A metric for which there is no data.
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 /// Adds what `options` (folder, terminal, tensorboard and on_epoch) lack: `losses` are said of an
 /// epoch; `pictures` is called behind each.
 train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& config,
@@ -34,9 +30,6 @@ train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& c
 train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total);
 /// Throws Diverged unless the nats of a validation are finite.
 void check_validation(const train::Loop& loop, double nats, double loss);
-
-/// A copy of ids; in a ShapeOnlyScope one without memory.
-Tensor copy_of(const Tensor& ids);
 
 /// The report, and what the program says at the end.
 struct Ending {

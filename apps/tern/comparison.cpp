@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -23,7 +22,6 @@ namespace tern::apps::program {
 namespace {
 
 constexpr const char* kGenerator = "tern report";
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 using Runs = std::vector<const Run*>;
 

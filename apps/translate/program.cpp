@@ -184,8 +184,6 @@ std::array<data::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpu
   return found;
 }
 
-Tensor copy_of(const Tensor& ids) { return tensor(ids.to_vector<int64_t>(), ids.shape()); }
-
 Summary summary_of_batch(const TrainConfig& c, int64_t accumulate, const data::PairBatch& given) {
   ShapeOnlyScope nothing;
   const TranslationModel model(c);

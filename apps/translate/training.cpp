@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/apps/common/board.h"
+#include "tern/apps/common/metric_text.h"
 #include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
@@ -13,8 +13,6 @@
 
 namespace tern::apps::translate {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 bool by_bleu(const TrainConfig& c) { return c.best == "bleu"; }
 
