@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
+#include <string_view>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
@@ -45,6 +47,13 @@ inline void check_finite_weights(const std::string& path, const NamedTensors& we
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),
              "{}: its weights {} are not finite", path, name);
+}
+
+/// IoError that names the file unless what its weights gave is finite. Finite weights can be so
+/// large that sums overflow.
+inline void check_finite_result(const std::string& path, std::string_view what, double value) {
+  check_io(std::isfinite(value), "{}: the {} is {}: its weights are too large, sums overflow", path,
+           what, value);
 }
 
 }  // namespace tern::apps

@@ -9,6 +9,7 @@
 #include "tern/apps/common/attention_record.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
@@ -102,6 +103,7 @@ int evaluate_bert(const LmFlags& f) {
   }
   if (!found) return train::kExitInterrupted;
   const BertScore& score = *found;
+  check_finite_result(ModelFiles{f.model}.weights(), "loss", score.loss());
   print(fmt::format(
       "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
       train::grouped(score.masked_right), train::grouped(score.masked),
@@ -234,6 +236,7 @@ int evaluate_model(const LmFlags& f) {
   }
   if (!found) return train::kExitInterrupted;
   const Score& score = *found;
+  check_finite_result(ModelFiles{f.model}.weights(), "loss of a token", score.loss());
   print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
                     train::grouped(score.tokens), train::grouped(score.bytes), context, stride,
                     speed));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "tern/core/base/error.h"
 
 namespace tern::apps::lm {
@@ -14,6 +16,9 @@ FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int
   FilledText out;
   for (const models::BertFilled& gap :
        models::fill_mask(bert.model, in.tokens, pieces.mask_id(), guesses)) {
+    check(std::isfinite(gap.guesses[0].probability),
+          "the probability of a word is {}: the weights are too large, sums overflow",
+          gap.guesses[0].probability);
     out.gaps.emplace_back();
     for (const models::BertGuess& g : gap.guesses)
       // A table that is longer than the vocabulary has words without a name.

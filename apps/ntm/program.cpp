@@ -194,6 +194,8 @@ int evaluate_model(const NtmFlags& f) {
   for (const auto& [heading, text] : describe(c, model))
     train::say(fmt::format("{:8} {}", heading, text), stderr);
   const auto scores = score_lengths(model, task, lengths, f.count, f.seed);
+  for (const LengthScore& s : *scores)
+    check_finite_result(folder.best_weights(), "cost of a sequence", s.bits);
   print(length_table(task, *scores));
   if (!f.attention.empty()) {
     write_attention(f.attention, fmt::format("Weightings of {}", folder.path),

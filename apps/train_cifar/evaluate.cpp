@@ -92,6 +92,10 @@ std::string prediction_line(const std::string& file, const ImageClassifier& mode
   const data::Dataset<LabelledPicture> one(
       std::vector<LabelledPicture>{{{shared, shared->data()}, 0}});
   const auto p = softmax(model(first_images(one, form, 1)), -1).to_vector<float>();
+  check(std::isfinite(p[0]),
+        "{}: the probability of a class is {}: the weights are too large, sums "
+        "overflow",
+        file, p[0]);
   std::vector<size_t> order(p.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });

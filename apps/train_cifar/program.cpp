@@ -347,6 +347,7 @@ int evaluate_weights(const CifarFlags& f) {
   train::say(fmt::format("{} of {} on {} test images of {}", name, f.eval,
                          train::grouped(e->images), f.options.data),
              stderr);
+  check_finite_result(f.eval, "test loss", e->loss);
   train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
   print(accuracy_lines(e->top, e->ranks()));
   return 0;

@@ -10,6 +10,7 @@
 
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/translate/input.h"
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
@@ -142,6 +143,7 @@ int evaluate_model(const TranslateFlags& f) {
   if (pairs.report.empty > 0) train::say("loss of " + pairs.report.summary(), stderr);
   if (!pairs.pairs->empty()) {
     const double loss = *token_loss(t.model, pairs);
+    check_finite_result(train::RunFolder{f.model}.weights(), "loss of a token", loss);
     train::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
                     f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));

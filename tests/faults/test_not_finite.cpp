@@ -33,6 +33,51 @@ void spoil(const std::string& file) {
   save_safetensors(file, weights);
 }
 
+// The same, finite but so large that sums overflow.
+void blow_up(const std::string& file) {
+  SafeTensors weights = load_safetensors(file);
+  NoGradGuard no_grad;
+  for (auto& [name, t] : weights.tensors)
+    if (const double most = is_float(t.dtype()) ? max(abs(t)).item() : 0; most > 0) {
+      mul_(t, 1 / most);
+      mul_(t, 3e38);
+    }
+  save_safetensors(file, weights);
+  REQUIRE(all_finite(file));
+}
+
+struct Use {
+  std::string train, weights;
+  std::vector<std::string> scores, others;
+};
+
+const std::string kNtm = PROGRAM_NTM
+    " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 ";
+
+/// Every way to use the weights of a run in the folder run.
+std::vector<Use> all_uses(const std::string& data) {
+  const std::string cifar = PROGRAM_TRAIN_CIFAR " --limit 64 ", dog = "echo a dog | ";
+  const std::string translate = "echo a dog > a; " PROGRAM_TRANSLATE
+                                " eval --model run --source a "
+                                "--target a",
+                    lm = PROGRAM_LM " eval --model run --text text ";
+  const std::string run = PROGRAM_TRANSLATE " run --model run ";
+  const std::string generate = PROGRAM_LM " generate --model run --prompt the --max-tokens 3 ";
+  const std::string chat = "echo the | " PROGRAM_LM " chat --model run --max-tokens 3 ";
+  return {
+      {kNtm, "best", {PROGRAM_NTM " eval --model run"}, {}},
+      {kTranslate,
+       "model",
+       {translate, translate + " --int8"},
+       {dog + run, dog + run + "--int8", PROGRAM_TRANSLATE " plot --model run 'a dog'"}},
+      {kLm, "model", {lm, lm + "--int8"}, {generate, generate + "--int8", chat, chat + "--int8"}},
+      {kLm + "--model bert ", "model", {lm}, {PROGRAM_LM " fill --model run 'the [MASK]'"}},
+      {kCifar,
+       "model",
+       {cifar + "--eval run/model.safetensors --data " + data},
+       {PROGRAM_TRAIN_CIFAR " --predict " PICTURE " --weights run/model.safetensors"}}};
+}
+
 }  // namespace
 
 TEST_CASE("not finite: every program stops with exit code 1, and its files are finite") {
@@ -57,39 +102,34 @@ TEST_CASE("not finite: every program stops with exit code 1, and its files are f
   }
 }
 
-TEST_CASE("not finite: no program uses such weights") {
+TEST_CASE("not finite: no program uses such weights, nor tells what finite ones made of sums") {
   const Shell shell;
-  const std::string kNtm = PROGRAM_NTM
-      " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 ";
-  struct Use {
-    std::string train, weights;
-    std::vector<std::string> uses;
-  };
-  const std::string data = fs::absolute(shell / "run/data").string();
-  const std::vector<Use> all = {
-      {kNtm, "best", {PROGRAM_NTM " eval --model run"}},
-      {kTranslate,
-       "model",
-       {"echo a dog | " PROGRAM_TRANSLATE " run --model run",
-        PROGRAM_TRANSLATE " plot --model run 'a dog'",
-        "echo a dog > a; " PROGRAM_TRANSLATE " eval --model run --source a --target a"}},
-      {kLm,
-       "model",
-       {PROGRAM_LM " eval --model run --text text",
-        PROGRAM_LM " generate --model run --prompt the --max-tokens 3"}},
-      {kLm + "--model bert ",
-       "model",
-       {PROGRAM_LM " eval --model run --text text", PROGRAM_LM " fill --model run 'the [MASK]'"}},
-      {kCifar,
-       "model",
-       {PROGRAM_TRAIN_CIFAR " --eval run/model.safetensors --limit 64 --data " + data}},
-  };
-  for (const Use& u : all) {
+  for (const Use& u : all_uses(fs::absolute(shell / "run/data").string())) {
     REQUIRE(shell.run(u.train + "--out run").code == 0);
     const std::string file = fmt::format("run/{}.safetensors", u.weights);
-    for (const std::string& line : u.uses) CHECK(shell.run(line).code == 0);
+    std::vector<std::string> lines = u.scores;
+    lines.insert(lines.end(), u.others.begin(), u.others.end());
+    for (const std::string& line : lines) {
+      CAPTURE(line);
+      CHECK(shell.run(line).code == 0);
+    }
+    blow_up(shell / file);
+    for (const std::string& line : lines) {
+      const Ended refused = shell.run(line);
+      CAPTURE(line);
+      CAPTURE(refused.err);
+      CHECK(refused.code == 2);
+      CHECK_FALSE(has(refused.out, "nan"));
+    }
+    for (const std::string& line : u.scores) {
+      const Ended refused = shell.run(line);
+      CAPTURE(line);
+      CHECK(refused.out == "");
+      CHECK(has(refused.err, file + ": the "));
+      CHECK(has(refused.err, "nan: its weights are too large, sums overflow"));
+    }
     spoil(shell / file);
-    for (const std::string& line : u.uses) {
+    for (const std::string& line : lines) {
       const Ended refused = shell.run(line);
       CAPTURE(line);
       CAPTURE(refused.err);
@@ -110,6 +150,14 @@ TEST_CASE("not finite: nothing is trained from such weights") {
   CHECK(cifar.code == 2);
   CHECK(has(cifar.err, "first/model.safetensors: its weights "));
   CHECK(has(cifar.err, " are not finite"));
+  CHECK_FALSE(fs::exists(shell / "run"));
+  REQUIRE(shell.run(kTranslate + "--out translator").code == 0);
+  spoil(shell / "translator/model.safetensors");
+  const Ended translate = shell.run("yes 'a dog' | head -50 > a; " PROGRAM_TRANSLATE
+                                    " train --from translator --source a --target a --out run");
+  CAPTURE(translate.err);
+  CHECK(translate.code == 2);
+  CHECK(has(translate.err, "translator/model.safetensors: its weights "));
   CHECK_FALSE(fs::exists(shell / "run"));
   for (const char* model : {"gpt", "bert"}) {
     const std::string folder = std::string(model) + "-first";
