@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/bert_text.h"
@@ -57,9 +58,8 @@ Fragment stripped(const Fragment& whole, bool left, bool right) {
   return fragment_of(whole, begin, end - begin);
 }
 
-/// `change` of texts. What comes of the first character is what that is changed to by itself, or
-/// where it is put together with what follows, the first character then. `inherits`: if it is
-/// removed, the next character takes its place.
+/// `change` of texts, character by character. What comes of the first character is what that is
+/// changed to by itself. `inherits`: if it is removed, the next character takes its place.
 Normalizer changing(const std::function<std::string(const std::string&)>& change,
                     bool inherits = false) {
   return [=](const Fragment& f) {
@@ -70,6 +70,98 @@ Normalizer changing(const std::function<std::string(const std::string&)>& change
       out.first = head.size();
     else
       next_code_point(out.text, out.first);
+    return out;
+  };
+}
+
+/// The characters that those of a text are decomposed into, in canonical order, and which of them
+/// stand for a character: the first of each, those behind it are inserted.
+class Decomposition {
+ public:
+  /// compat: UTF8PROC_COMPAT or 0.
+  Decomposition(std::string_view text, int compat) : text_(text), compat_(compat) {}
+
+  /// Takes what c is put together of: how many characters it stands for. Nothing if that is not
+  /// there.
+  std::optional<int64_t> take(char32_t c) {
+    int64_t characters = 0;
+    for (const utf8proc_int32_t piece : pieces_of(c, 0)) {
+      size_t i = begin_;
+      for (; i < parts_.size() || read_sequence(); ++i)
+        if (!parts_[i].taken && parts_[i].c == piece) break;
+      if (i == parts_.size()) return std::nullopt;
+      parts_[i].taken = true;
+      characters += parts_[i].stands;
+    }
+    while (begin_ < parts_.size() && parts_[begin_].taken) ++begin_;
+    return characters;
+  }
+
+ private:
+  struct Part {
+    utf8proc_int32_t c;
+    int order;
+    bool stands, taken = false;
+  };
+
+  static std::vector<utf8proc_int32_t> pieces_of(char32_t c, int compat) {
+    std::vector<utf8proc_int32_t> pieces(32);
+    int boundary = 0;
+    const auto n = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(c), pieces.data(), std::ssize(pieces),
+        static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | compat), &boundary);
+    check(n >= 0, "normalizer: {}", utf8proc_errmsg(n));
+    pieces.resize(static_cast<size_t>(n));
+    return pieces;
+  }
+
+  /// A character and those that combine with it; false at the end.
+  bool read_sequence() {
+    const size_t begin = parts_.size();
+    while (at_ < text_.size()) {
+      size_t end = at_;
+      bool stands = true;
+      const size_t before = parts_.size();
+      for (const utf8proc_int32_t piece : pieces_of(next_code_point(text_, end), compat_)) {
+        parts_.push_back({piece, utf8proc_get_property(piece)->combining_class, stands});
+        stands = false;
+      }
+      if (before > begin && parts_.size() > before && parts_[before].order == 0) {
+        parts_.resize(before);
+        break;
+      }
+      at_ = end;
+    }
+    const auto first = parts_.begin() + static_cast<std::ptrdiff_t>(begin);
+    for (auto run = first; run != parts_.end();) {
+      const auto end =
+          std::find_if(run, parts_.end(), [](const Part& part) { return part.order == 0; });
+      std::stable_sort(run, end, [](const Part& a, const Part& b) { return a.order < b.order; });
+      run = end == parts_.end() ? end : end + 1;
+    }
+    return parts_.size() > begin;
+  }
+
+  std::string_view text_;
+  int compat_;
+  size_t at_ = 0, begin_ = 0;  // bytes that are read; parts that are taken
+  std::vector<Part> parts_;
+};
+
+/// A normal form. What comes of the first character is what stands for it as the package aligns
+/// them: one after the other, what is put together for all that it is made of, what is inserted for
+/// the one before.
+Normalizer normal_form(const std::function<std::string(const std::string&)>& form, int compat) {
+  return [=](const Fragment& f) {
+    Fragment out{form(f.text), 0};
+    int64_t left = 0;  // characters that have not come yet, or minus those of later ones
+    for (size_t at = 0; at < f.first; ++left) next_code_point(f.text, at);
+    Decomposition parts(f.text, compat);
+    for (size_t at = 0; f.first > 0 && at < out.text.size(); out.first = at) {
+      const auto characters = parts.take(next_code_point(out.text, at));
+      if (!characters || left < (*characters > 0 ? 1 : 0)) break;
+      left -= *characters;
+    }
     return out;
   };
 }
@@ -96,12 +188,13 @@ Normalizer replacing(const json& part) {
 Normalizer one_normalizer(const json& part) {
   const std::string type = type_of(part);
   if (type == "BertNormalizer") return bert_normalizer(part);
-  if (type == "NFC") return changing([](const std::string& text) { return nfc(text); });
-  if (type == "NFD") return changing([](const std::string& text) { return nfd(text); });
-  if (type == "NFKC")
-    return changing([](const std::string& text) { return compatible(text, UTF8PROC_COMPOSE); });
-  if (type == "NFKD")
-    return changing([](const std::string& text) { return compatible(text, UTF8PROC_DECOMPOSE); });
+  if (type == "NFC") return normal_form(nfc, 0);
+  if (type == "NFD") return normal_form(nfd, 0);
+  for (const auto& [name, form] :
+       {std::pair("NFKC", UTF8PROC_COMPOSE), std::pair("NFKD", UTF8PROC_DECOMPOSE)})
+    if (type == name)
+      return normal_form([form = form](const std::string& text) { return compatible(text, form); },
+                         UTF8PROC_COMPAT);
   if (type == "Lowercase")
     return changing([](const std::string& text) { return lower_letters(text); });
   if (type == "StripAccents") return changing(without_marks_of_any_kind);
