@@ -33,10 +33,15 @@ struct Ranks {
 };
 
 // For x of type `type`. As in PyTorch, a rank is computed in that type while it is precise enough:
-// 0.1 of 11 elements is element 1. Beyond, f32 would miss the element.
+// 0.1 of 11 elements is element 1. Beyond, f32 would miss the element; there q in f32 means a whole
+// rank that is within its rounding.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
   constexpr int64_t kShort = 1 << 14;
-  const Tensor rank = q.to(n <= kShort ? type : DType::f64) * (n - 1);
+  Tensor rank = q.to(n <= kShort ? type : DType::f64) * (n - 1);
+  if (n > kShort && q.dtype() == DType::f32) {
+    const Tensor off = (round(rank) - rank).detach();
+    rank = rank + where(le(abs(off), rank * 0x1p-24), off, 0);
+  }
   switch (interpolation) {
     case QuantileInterpolation::linear:
       return {floor(rank), ceil(rank), (rank - floor(rank).detach()).to(type)};
@@ -61,6 +66,12 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
   return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
 }
 
+// Equal infinities stay what they are: lerp would subtract them.
+Tensor between(const Tensor& below, const Tensor& above, const Tensor& weight) {
+  const Tensor same = logical_and(eq(below, above), isinf(below));
+  return where(same, below, lerp(where(same, 0, below), where(same, 0, above), weight));
+}
+
 // The quantiles q, whose type is that of x or f64.
 Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   check(q.ndim() <= 1, "quantile: q must be a number or a vector, got {}", q.shape());
@@ -74,7 +85,7 @@ Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& option
   const Ranks ranks =
       ranks_of(reshape(q, {q.numel()}), lines.size(-1), x.dtype(), options.interpolation);
   Tensor y = at_ranks(sorted, ranks.below);
-  if (ranks.above.defined()) y = lerp(y, at_ranks(sorted, ranks.above), ranks.weight);
+  if (ranks.above.defined()) y = between(y, at_ranks(sorted, ranks.above), ranks.weight);
   // (..., Q) -> (Q, x with the axis of size 1)
   Shape kept = all ? Shape(Dims::filled(x.ndim(), 1)) : x.shape();
   if (!all) kept[axis] = 1;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
@@ -32,6 +33,43 @@ TEST_CASE("quantile of more elements than f32 can number") {
     CHECK(std::abs(y.to_vector<double>()[i] - want) <= 0x1p-23 * (1 + std::abs(want)));
   }
   CHECK(grad({sum(y)}, {q})[0].to_vector<double>() == std::vector<double>{5000002, 5000002});
+}
+
+TEST_CASE("quantiles in f32 that mean an element of many") {
+  const Tensor x = arange(0, 20001).to(DType::f32), q = tensor({0.9, 0.7, 0.1, 0.3}, {4});
+  for (auto i :
+       {QuantileInterpolation::lower, QuantileInterpolation::higher, QuantileInterpolation::nearest,
+        QuantileInterpolation::midpoint, QuantileInterpolation::linear})
+    CHECK(quantile(x, q, {.interpolation = i}).to_vector<double>() ==
+          std::vector<double>{18000, 14000, 2000, 6000});  // PyTorch's
+  // Others mean what lies between elements.
+  for (const Tensor& t : {q * (1 + 0x1p-21), q * (1 - 0x1p-21)}) {
+    const auto got = quantile(x, t).to_vector<double>(), want = t.to_vector<double>();
+    for (size_t k = 0; k < want.size(); ++k)
+      CHECK(std::abs(got[k] - 20000 * want[k]) <= 0x1p-23 * got[k]);
+  }
+  const auto lower = quantile(x, 0.9, {.interpolation = QuantileInterpolation::lower}).item();
+  CHECK(lower == 18000);
+}
+
+TEST_CASE("quantiles at and between infinite elements") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType type : {DType::f32, DType::f64}) {
+    auto at = [type](const std::vector<double>& x, double q) {
+      return quantile(tensor(x).to(type), q).item();
+    };
+    CHECK(at({1, 2, inf}, 1) == inf);
+    CHECK(at({1, 2, inf}, 0.5) == 2);
+    CHECK(at({-inf, 1}, 0) == -inf);
+    CHECK(at({1, inf, inf}, 0.75) == inf);
+    CHECK(at({-inf, -inf, 3}, 0.25) == -inf);
+    CHECK(std::isnan(at({-inf, inf}, 0.5)));
+  }
+  Tensor x = tensor({1.0, 2.0, inf}, {3}).set_requires_grad();
+  Tensor q = tensor({1.0}, {1}).set_requires_grad();
+  const auto g = grad({sum(quantile(x, q))}, {x, q});
+  CHECK(g[0].to_vector<double>() == std::vector<double>{0, 0, 1});
+  CHECK(g[1].to_vector<double>() == std::vector<double>{0});
 }
 
 }  // namespace
