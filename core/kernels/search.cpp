@@ -24,9 +24,7 @@ void searchsorted(const T* sorted, const T* values, int64_t* to, int64_t lines, 
     for (int64_t i = begin; i < end; ++i) {
       const T* line = sorted + (one_line ? 0 : i / m * n);
       const T value = values[i];
-      auto before = [=](T element) {  // NaN sorts last
-        return right ? !(element > value) : !(element >= value);
-      };
+      auto before = [=](T element) { return right ? !less(value, element) : less(element, value); };
       to[i] = std::partition_point(line, line + n, before) - line;
     }
   });

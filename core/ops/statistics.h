@@ -59,7 +59,8 @@ Unique unique(const Tensor& x, const UniqueOptions& options = {});
 /// weights (f64 for integers). The weights get a gradient.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// The position at which each value would be inserted into the ascending `sorted`: before equal
-/// elements, or (right) after them. sorted (n), or (..., n) with values (..., m).
+/// elements, or (right) after them; NaN is above all numbers. sorted (n), or (..., n) with values
+/// (..., m). Integers and fractions are compared in f64.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 Tensor searchsorted(const Tensor& sorted, Scalar value, bool right = false);
 struct HistogramOptions {

@@ -128,7 +128,9 @@ Tensor searchsorted(const Tensor& given, const Tensor& values, bool right) {
   check(fits && given.ndim() > 0,
         "searchsorted: lines {} do not fit values {}: needs (n,), or equal leading axes",
         given.shape(), values.shape());
-  const DType type = detail::promote("searchsorted", given.dtype(), values.dtype());
+  DType type = detail::promote("searchsorted", given.dtype(), values.dtype());
+  if (is_float(given.dtype()) != is_float(values.dtype()))
+    type = DType::f64;  // f32 misses integers
   const Tensor sorted = given.detach().to(type).contiguous();
   const Tensor wanted = values.detach().to(type).contiguous();
   Fresh y(values.shape(), DType::i64);
@@ -143,7 +145,10 @@ Tensor searchsorted(const Tensor& given, const Tensor& values, bool right) {
 
 Tensor searchsorted(const Tensor& sorted, Scalar value, bool right) {
   check_defined("searchsorted", sorted);
-  return searchsorted(sorted, detail::exact_scalar_for(sorted, value), right);
+  const bool fraction = !is_float(sorted.dtype()) && !value.is_integer;
+  return searchsorted(
+      sorted, fraction ? scalar(value, DType::f64) : detail::exact_scalar_for(sorted, value),
+      right);
 }
 
 Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& options) {
@@ -160,6 +165,11 @@ Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& optio
   }
   check(std::isfinite(low) && std::isfinite(high) && low <= high,
         "histogram: {} to {} is not a range; give one: {{.range = ...}}", low, high);
+  check(
+      std::isfinite(high - low),
+      "histogram: {} to {} is a range whose width is above the largest number; give a smaller one: "
+      "{{.range = ...}}",
+      low, high);
   if (low == high) {
     low -= 0.5;
     high += 0.5;

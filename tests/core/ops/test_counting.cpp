@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <limits>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/ops/statistics.h"
 
 namespace tern::test_counting {
@@ -25,6 +26,20 @@ Tensor few(const Shape& shape, int64_t values, Rng& rng) {
   return floor(uniform(shape, 0, static_cast<double>(values), rng, DType::f64));
 }
 
+/// The same with some elements NaN.
+Tensor few_or_nan(const Shape& shape, int64_t values, Rng& rng) {
+  const Tensor nan = lt(uniform(shape, 0, 1, rng, DType::f64), 0.25);
+  return masked_fill(few(shape, values, rng), nan, std::numeric_limits<double>::quiet_NaN());
+}
+
+bool less(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }
+bool less_slice(const Doubles& a, const Doubles& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), less);
+}
+bool same(const Doubles& a, const Doubles& b) {
+  return a.size() == b.size() && !less_slice(a, b) && !less_slice(b, a);
+}
+
 /// Slice i along an axis: its elements in row-major order of the other axes.
 Doubles slice_of(const Tensor& x, int axis, int64_t i) {
   return narrow(x, axis, i, 1).to_vector<double>();
@@ -37,7 +52,7 @@ std::vector<Doubles> distinct(const Tensor& x, int axis, bool sorted) {
     Doubles s = slice_of(x, axis, i);
     if (std::find(slices.begin(), slices.end(), s) == slices.end()) slices.push_back(s);
   }
-  if (sorted) std::sort(slices.begin(), slices.end());
+  if (sorted) std::stable_sort(slices.begin(), slices.end(), less_slice);
   return slices;
 }
 
@@ -53,11 +68,11 @@ void check_slices(const Tensor& x, int64_t given, bool sorted) {
   REQUIRE(got.counts.shape() == Shape{shape[axis]});
   const Ints inverse = got.inverse.to_vector<int64_t>(), counts = got.counts.to_vector<int64_t>();
   for (int64_t k = 0; k < shape[axis]; ++k) {
-    CHECK(slice_of(got.values, axis, k) == want[static_cast<size_t>(k)]);
+    CHECK(same(slice_of(got.values, axis, k), want[static_cast<size_t>(k)]));
     CHECK(counts[static_cast<size_t>(k)] == std::count(inverse.begin(), inverse.end(), k));
   }
   for (int64_t i = 0; i < x.size(axis); ++i)
-    CHECK(want[static_cast<size_t>(inverse[static_cast<size_t>(i)])] == slice_of(x, axis, i));
+    CHECK(same(want[static_cast<size_t>(inverse[static_cast<size_t>(i)])], slice_of(x, axis, i)));
 }
 
 TEST_CASE("unique along every axis of every rank") {
@@ -68,7 +83,8 @@ TEST_CASE("unique along every axis of every rank") {
         for (bool sorted : {true, false}) {
           CAPTURE(shape);
           CAPTURE(axis);
-          const Tensor x = few(shape, 2, rng).to(type);
+          const Tensor x =
+              (is_float(type) ? few_or_nan(shape, 2, rng) : few(shape, 2, rng)).to(type);
           check_slices(x, axis, sorted);
           if (shape.size() > 1) check_slices(transpose(x, 0, -1), axis, sorted);
         }
@@ -81,26 +97,37 @@ TEST_CASE("unique along the last of three axes is PyTorch's") {
   CHECK(got.values.to_vector<double>() == Doubles{0, 0, 0, 1, 1, 0, 0, 0});
 }
 
+void check_elements(const Tensor& x, bool sorted) {
+  const Doubles values = x.to_vector<double>();
+  Doubles want;  // NaN never equals NaN
+  for (double v : values)
+    if (std::find(want.begin(), want.end(), v) == want.end()) want.push_back(v);
+  if (sorted) std::stable_sort(want.begin(), want.end(), less);
+  const Unique got = unique(x, {.sorted = sorted, .return_inverse = true, .return_counts = true});
+  REQUIRE(got.inverse.shape() == x.shape());
+  REQUIRE(got.values.dtype() == x.dtype());
+  CHECK(same(got.values.to_vector<double>(), want));
+  const Ints inverse = got.inverse.to_vector<int64_t>(), counts = got.counts.to_vector<int64_t>();
+  REQUIRE(counts.size() == want.size());
+  for (size_t k = 0; k < want.size(); ++k)
+    CHECK(counts[k] == std::count(inverse.begin(), inverse.end(), static_cast<int64_t>(k)));
+  for (size_t i = 0; i < values.size(); ++i)
+    CHECK(same({want[static_cast<size_t>(inverse[i])]}, {values[i]}));
+}
+
 TEST_CASE("unique of all elements of every rank") {
   Rng rng(2);
-  for (const Shape& shape : kShapes) {
-    const Tensor x = few(shape, 4, rng);
-    const Doubles values = x.to_vector<double>();
-    std::map<double, int64_t> counts;
-    for (double v : values) ++counts[v];
-    const Unique got = unique(x, {.return_inverse = true, .return_counts = true});
-    REQUIRE(got.inverse.shape() == shape);
-    const Doubles found = got.values.to_vector<double>();
-    const Ints inverse = got.inverse.to_vector<int64_t>();
-    size_t k = 0;
-    REQUIRE(found.size() == counts.size());
-    for (const auto& [value, count] : counts) {
-      CHECK(found[k] == value);
-      CHECK(got.counts.to_vector<int64_t>()[k++] == count);
-    }
-    for (size_t i = 0; i < values.size(); ++i)
-      CHECK(found[static_cast<size_t>(inverse[i])] == values[i]);
-  }
+  std::vector<Shape> shapes = kShapes;
+  shapes.insert(shapes.end(), {{}, {0}, {0, 3}, {2, 0}, {4, 5, 6}});
+  for (const Shape& shape : shapes)
+    for (DType type : {DType::f32, DType::f64, DType::i64, DType::u8})
+      for (bool sorted : {true, false}) {
+        CAPTURE(shape);
+        CAPTURE(name(type));
+        const Tensor x = (is_float(type) ? few_or_nan(shape, 4, rng) : few(shape, 4, rng)).to(type);
+        check_elements(x, sorted);
+        if (shape.size() > 1) check_elements(transpose(x, 0, -1), sorted);
+      }
 }
 
 TEST_CASE("searchsorted in lines of every rank") {
@@ -113,8 +140,10 @@ TEST_CASE("searchsorted in lines of every rank") {
           Shape wanted = shape;
           wanted[static_cast<int>(shape.size()) - 1] = m;
           const int64_t n = shape.back(), lines = numel(shape) / n;
-          const Tensor sorted = sort(few(one_line ? Shape{n} : shape, 4, rng)).values;
-          const Tensor values = few(wanted, 5, rng) - 0.5 * few(wanted, 2, rng);
+          const DType type = rng.below(2) ? DType::f32 : DType::f64;
+          const Tensor sorted =
+              sort(few_or_nan(one_line ? Shape{n} : shape, 4, rng).to(type)).values;
+          const Tensor values = (few_or_nan(wanted, 5, rng) - 0.5 * few(wanted, 2, rng)).to(type);
           const Tensor got = searchsorted(sorted, values, right);
           REQUIRE(got.shape() == wanted);
           const Doubles line = sorted.to_vector<double>(), v = values.to_vector<double>();
@@ -124,12 +153,101 @@ TEST_CASE("searchsorted in lines of every rank") {
             for (int64_t k = 0; k < n; ++k) {
               const double element = line[static_cast<size_t>((one_line ? 0 : i / m * n) + k)];
               const double value = v[static_cast<size_t>(i)];
-              place += right ? element <= value : element < value;
+              place += right ? !less(value, element) : less(element, value);
             }
             want.push_back(place);
           }
           CHECK(got.to_vector<int64_t>() == want);
         }
+}
+
+TEST_CASE("searchsorted of nothing, of one number, and of integers among fractions") {
+  CHECK(searchsorted(zeros({0}), tensor({1, 2}, {2})).to_vector<int64_t>() == Ints{0, 0});
+  CHECK(searchsorted(tensor({1, 2}, {2}), zeros({0})).shape() == Shape{0});
+  CHECK(searchsorted(zeros({2, 0}), zeros({2, 3})).to_vector<int64_t>() == Ints(6));
+  CHECK(searchsorted(tensor({1, 2}, {2}), full({}, 1.5)).item<int64_t>() == 1);
+  // f32 has no number 2^24 + 1.
+  const int64_t n = 1 << 24;
+  const Tensor integers = tensor(Ints{n, n + 1, n + 2});
+  CHECK(searchsorted(integers, 16777217.0).item<int64_t>() == 1);
+  CHECK(searchsorted(integers, 16777217.0, true).item<int64_t>() == 2);
+  CHECK(searchsorted(integers, 16777216.5).item<int64_t>() == 1);
+  CHECK(searchsorted(integers, n + 1).item<int64_t>() == 1);
+  const Tensor f32 = tensor({n, n + 2}, {2});
+  CHECK(searchsorted(f32, integers).to_vector<int64_t>() == Ints{0, 1, 1});
+  CHECK(searchsorted(f32, integers, true).to_vector<int64_t>() == Ints{1, 1, 2});
+  CHECK(searchsorted(integers, f32).to_vector<int64_t>() == Ints{0, 2});
+}
+
+/// Of each bin by a loop over all elements; a share of all divided by the width, if a density.
+Doubles histogram_by_hand(const Doubles& x, const Doubles& weight, const Doubles& edges,
+                          bool density) {
+  Doubles bins(edges.size() - 1);
+  for (size_t i = 0; i < x.size(); ++i)
+    for (size_t b = 0; b < bins.size(); ++b) {
+      const bool last = b + 1 == bins.size();
+      if (x[i] >= edges[b] && (last ? x[i] <= edges[b + 1] : x[i] < edges[b + 1]))
+        bins[b] += weight.empty() ? 1 : weight[i];
+    }
+  double total = 0;
+  for (double b : bins) total += b;
+  for (size_t b = 0; density && b < bins.size(); ++b) bins[b] /= total * (edges[b + 1] - edges[b]);
+  return bins;
+}
+
+TEST_CASE("histograms of every rank, with NaN, weights and densities") {
+  Rng rng(6);
+  std::vector<Shape> shapes = kShapes;
+  shapes.insert(shapes.end(), {{}, {0}, {2, 0}, {40, 5}});
+  const Tensor wide = tensor(Doubles{-0.5, 0, 1, 1, 2.25, 7});  // one bin has no width
+  const Tensor plain = tensor(Doubles{0, 1, 2, 3});
+  for (const Shape& shape : shapes)
+    for (DType type : {DType::f32, DType::f64})
+      for (bool weighted : {false, true})
+        for (bool density : {false, true}) {
+          CAPTURE(shape);
+          const Tensor x = few_or_nan(shape, 5, rng).to(type);
+          HistogramOptions o{.density = density};
+          if (weighted) o.weight = ((few(shape, 8, rng) - 2) * 0.125).to(type);
+          const Tensor& given = density ? plain : wide;  // 0 / 0 is no density
+          const Doubles values = x.to_vector<double>(),
+                        weight = weighted ? o.weight.to_vector<double>() : Doubles();
+          auto check_bins = [&](const Histogram& got, const Doubles& edges) {
+            CHECK(got.hist.dtype() == type);
+            const Doubles bins = got.hist.to_vector<double>();
+            const Doubles want = histogram_by_hand(values, weight, edges, density);
+            REQUIRE(bins.size() == want.size());
+            for (size_t b = 0; b < bins.size(); ++b) {
+              const bool number = std::isfinite(want[b]);  // else the weights are 0 together
+              CHECK((number ? std::abs(bins[b] - want[b]) <= 0x1p-22 * std::abs(want[b])
+                            : !std::isfinite(bins[b])));
+            }
+          };
+          check_bins(histogram(x, given.to(type), o), given.to_vector<double>());
+          o.range = {{0, 3}};
+          check_bins(histogram(x, 3, o), plain.to_vector<double>());
+        }
+}
+
+TEST_CASE("histograms whose range is not said") {
+  for (DType type : {DType::f32, DType::f64}) {
+    auto of = [type](const Doubles& v) { return tensor(v).to(type); };
+    const Histogram none = histogram(zeros({0}, type), 2), one = histogram(full({}, 3, type), 2);
+    CHECK(none.hist.to_vector<double>() == Doubles{0, 0});
+    CHECK(none.bin_edges.to_vector<double>() == Doubles{0, 0.5, 1});
+    CHECK(one.hist.to_vector<double>() == Doubles{0, 1});
+    CHECK(one.bin_edges.to_vector<double>() == Doubles{2.5, 3, 3.5});
+    CHECK(histogram(of({-3e38, 3e38}), 2).hist.to_vector<double>() == Doubles{1, 1});
+    CHECK_THROWS_WITH_AS(histogram(of({1, std::nan("")}), 2), doctest::Contains("not a range"),
+                         Error);
+  }
+  CHECK_THROWS_WITH_AS(histogram(tensor(Doubles{-1e308, 1e308}), 2),
+                       doctest::Contains("-1e+308 to 1e+308 is a range whose width is above"),
+                       Error);
+  CHECK(bincount(zeros({0}, DType::i64)).numel() == 0);
+  CHECK(bincount(zeros({0}, DType::u8), {}, 2).to_vector<int64_t>() == Ints{0, 0});
+  CHECK(bincount(zeros({0}, DType::i64), zeros({0})).dtype() == DType::f32);
+  CHECK_THROWS_AS(bincount(zeros({}, DType::i64)), Error);
 }
 
 TEST_CASE("bincount and histogram against loops") {
