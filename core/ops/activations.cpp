@@ -41,7 +41,8 @@ struct Elu {
   }
 };
 
-/// The derivative is t + x (1 - t^2) s, with t = tanh(softplus(x)) and s = sigmoid(x).
+/// The derivative is t + x (1 - t^2) s, with t = tanh(softplus(x)) and s = sigmoid(x). With r = 1 -
+/// s, t is (1 - r^2) / (1 + r^2), and 1 - t^2 is 4 r^2 / (1 + r^2)^2.
 struct Mish {
   static constexpr const char* kName = "mish";
   static constexpr Keep kKeep = Keep::input;
@@ -51,8 +52,10 @@ struct Mish {
   }
   template <class T>
   T df(const T& dy, const T& x) const {
-    T t = tanh(softplus(x));
-    return dy * (t + x * (Constant<T>(1) - t * t) * sigmoid(x));
+    using C = Constant<T>;
+    T s = steady_sigmoid(x), r = steady_sigmoid(-x), square = r * r, sum = C(1) + square;
+    T rest = where(gt(x, C(0)), C(1) - square, s * (C(1) + r));  // 1 - r^2 with its digits
+    return dy * ((rest + C(4) * x * s * square / sum) / sum);
   }
 };
 

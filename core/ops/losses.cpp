@@ -63,14 +63,14 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   return reduced(where(lt(a, beta), square(d) * (0.5 / beta), a - 0.5 * beta), reduction);
 }
 
-// -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) x + (1 + (pos - 1) y)
-// softplus(-x)
+// -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) softplus(x) + pos y softplus(-x),
+// of which no term cancels another, nor in the gradient (1 - y) sigmoid(x) - pos y sigmoid(-x).
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options) {
   check_defined("bce_with_logits", logits, target);
   check_same_shape("bce_with_logits", logits, target);
-  Tensor positive = softplus(-logits);
-  if (options.pos_weight.defined()) positive = positive * (1 + (options.pos_weight - 1) * target);
-  Tensor losses = (1 - target) * logits + positive;
+  Tensor positive = target * softplus(-logits);
+  if (options.pos_weight.defined()) positive = positive * options.pos_weight;
+  Tensor losses = (1 - target) * softplus(logits) + positive;
   if (options.weight.defined()) losses = losses * options.weight;
   return reduced(losses, options.reduction);
 }

@@ -53,10 +53,29 @@ Expected second_of_glu(double x) {
   return {y * (sigmoid_of(-x) - sigmoid_of(x)), 2 * y};
 }
 
+// x t with t = (1 - r^2) / (1 + r^2): 2 t' + x t'', t' = 4 r^2 s / (1 + r^2)^2.
+Expected second_of_mish(double x) {
+  const double s = sigmoid_of(x), r = sigmoid_of(-x), sum = 1 + r * r;
+  const double slope = 4 * r * r * s / (sum * sum), a = 2 * slope, b = x * slope * r;
+  const double c = -2 * x * slope * s * (1 + r) * s / sum;
+  return {a + b + c, a + std::abs(b) + std::abs(c)};
+}
+
 const std::vector<Row> kRows = {
     {"gelu_tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); }, second_of_gelu},
     {"silu", silu, second_of_silu},
+    {"mish", mish, second_of_mish},
     {"softplus", softplus, bump},
+    {"bce_with_logits, target 0",
+     [](const Tensor& x) {
+       return bce_with_logits(x, zeros_like(x), {.reduction = Reduction::none});
+     },
+     bump},
+    {"bce_with_logits, target 1",
+     [](const Tensor& x) {
+       return bce_with_logits(x, ones_like(x), {.reduction = Reduction::none});
+     },
+     bump},
     {"log_sigmoid", log_sigmoid,
      [](double x) {
        return Expected{-bump(x).value, bump(x).terms};
@@ -96,6 +115,28 @@ TEST_CASE("second derivatives of sigmoids keep their digits") {
       }
     }
   }
+}
+
+TEST_CASE("bce_with_logits keeps the digits of losses and gradients that are close to 0") {
+  const Tensor logits = linspace(-80, 80, 4001).to(DType::f32);
+  const Doubles at = logits.to_vector<double>();
+  for (double target : {0.0, 1.0})
+    for (double weight : {1.0, 3.0}) {  // of positive targets
+      Tensor x = logits.clone().set_requires_grad();
+      const Tensor losses = bce_with_logits(
+          x, full_like(logits, target),
+          {.pos_weight = full({}, weight, DType::f32), .reduction = Reduction::none});
+      const Doubles got = losses.to_vector<double>();
+      const Doubles slope = grad({sum(losses)}, {x})[0].to_vector<double>();
+      for (size_t i = 0; i < at.size(); ++i) {
+        CAPTURE(at[i]);
+        const double away = target == 0 ? at[i] : -at[i], factor = target == 0 ? 1 : weight;
+        const double loss = factor * (std::max(away, 0.0) + std::log1p(std::exp(-std::abs(away))));
+        const double want = factor * (target == 0 ? 1 : -1) * sigmoid_of(away);
+        CHECK(std::abs(got[i] - loss) <= 8 * 0x1p-24 * loss);
+        CHECK(std::abs(slope[i] - want) <= 8 * 0x1p-24 * std::abs(want));
+      }
+    }
 }
 
 TEST_CASE("second derivatives by an expanded operand are those of its sum") {
