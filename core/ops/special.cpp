@@ -19,9 +19,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTwoOverRootPi = 1.12837916709551257390;
 
-// Accurate to 1e-7 for |y| < 1: Giles, "Approximating the erfinv function", single precision.
+// Accurate to 1e-7 in f32: Giles, "Approximating the erfinv function", single precision. Closer to
+// 1, to 2e-3: there erfc(x) is nearly e^(-x^2) / (x sqrt(pi)).
 double erfinv_start(double y) {
   double w = -std::log((1 - y) * (1 + y));
+  if (w > 16) {
+    const double square = -std::log((1 - y) * std::sqrt(pi));
+    return std::sqrt(square - 0.5 * std::log(square));
+  }
   if (w < 5) {
     w -= 2.5;
     return y * vmath::poly(w, 1.50140941, 0.246640727, -0.00417768164, -0.00125372503,

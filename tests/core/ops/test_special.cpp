@@ -1,4 +1,5 @@
-// The derivatives of lgamma over the whole range of f32 and f64, against their sums in long double.
+// lgamma, erfc and erfinv and the derivatives of lgamma over the whole range of f32 and f64, against
+// the C library and sums in long double.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -80,6 +81,84 @@ void check_points(int n, const Doubles& given, DType type, Fn f, ByHand by_hand)
 Tensor gradient_of_lgamma(const Tensor& at) {
   Tensor x = at.clone().set_requires_grad();
   return grad({sum(lgamma(x))}, {x})[0];
+}
+
+/// f(x) for x of `type` against by_hand, but for so many units in the last place. What overflows the
+/// type is infinite.
+template <class Fn, class ByHand>
+void check_values(const Doubles& given, DType type, double units, Fn f, ByHand by_hand) {
+  const bool single = type == DType::f32;
+  const Doubles at = tensor(given).to(type).to_vector<double>();
+  const Doubles got = f(tensor(given).to(type)).template to_vector<double>();
+  const double ulp = single ? 0x1p-23 : 0x1p-52, least = single ? 0x1p-149 : 0x1p-1074;
+  const long double most = single ? 3.4028235e38L : 1.7976931348623157e308L;
+  for (size_t i = 0; i < at.size(); ++i) {
+    CAPTURE(at[i]);
+    const long double want = by_hand(static_cast<long double>(at[i]));
+    if (std::abs(want) > most)
+      CHECK(got[i] == (want > 0 ? kInf : -kInf));
+    else
+      CHECK(std::abs(static_cast<long double>(got[i]) - want) <=
+            units * (ulp * std::abs(want) + least));
+  }
+}
+
+TEST_CASE("lgamma over the whole range") {
+  auto op = [](const Tensor& x) { return lgamma(x); };
+  auto by_hand = [](long double x) {
+    int sign;
+    return ::lgammal_r(x, &sign);
+  };
+  // f32 is rounded once, from double; the C library has the last places of double wrong.
+  check_values(points(-149, 127, -kInf), DType::f32, 0.501, op, by_hand);
+  check_values(points(-1040, 1023, -kInf), DType::f64, 8, op, by_hand);
+  for (DType type : {DType::f32, DType::f64}) {
+    const Tensor ends = tensor(Doubles{kInf, -kInf, 0, -0.0, -1, -3}).to(type);
+    CHECK(lgamma(ends).to_vector<double>() == Doubles(6, kInf));
+  }
+}
+
+TEST_CASE("erfc over the whole range") {
+  auto op = [](const Tensor& x) { return erfc(x); };
+  auto by_hand = [](long double x) { return std::erfc(x); };
+  Doubles close = points(-149, 127, -kInf), fine = points(-1040, 1023, -kInf);
+  for (double x = -8; x < 28; x += 0.0371) {  // where it is neither 0 nor 2
+    close.push_back(x);
+    fine.push_back(x);
+  }
+  check_values(close, DType::f32, 5, op, by_hand);  // places that the C library may have wrong
+  check_values(fine, DType::f64, 5, op, by_hand);
+  const Tensor ends = tensor(Doubles{kInf, -kInf});
+  CHECK(erfc(ends).to_vector<double>() == Doubles{0, 2});
+}
+
+/// By halving, or close to 0 by the series of erf.
+long double erfinv_by_hand(long double y) {
+  const long double size = std::abs(y);
+  if (size == 1) return y * static_cast<long double>(kInf);
+  if (size < 1e-10L) return y * std::sqrt(std::acos(-1.0L)) / 2;
+  long double low = 0, high = 7;
+  for (int i = 0; i < 200; ++i) {
+    const long double middle = (low + high) / 2;
+    const bool below = size < 0.5L ? std::erf(middle) < size : std::erfc(middle) > 1 - size;
+    (below ? low : high) = middle;
+  }
+  return y < 0 ? -low : low;
+}
+
+TEST_CASE("erfinv over the whole range") {
+  auto op = [](const Tensor& x) { return erfinv(x); };
+  Doubles single = points(-149, -1, -1), twice = points(-1040, -1, -1);
+  for (int k = 1; k <= 53; ++k)
+    for (double sign : {1.0, -1.0}) {
+      if (k <= 24) single.push_back(sign * (1 - std::ldexp(1, -k)));
+      twice.push_back(sign * (1 - std::ldexp(1, -k)));
+    }
+  single.push_back(1), single.push_back(-1), twice.push_back(1), twice.push_back(-1);
+  check_values(single, DType::f32, 0.501, op, erfinv_by_hand);
+  check_values(twice, DType::f64, 8, op, erfinv_by_hand);
+  for (double beyond : {1.0000001, -1.5, kInf, -kInf})
+    CHECK(std::isnan(erfinv(tensor(Doubles{beyond})).item()));
 }
 
 TEST_CASE("digamma and the gradient of lgamma over the whole range") {
