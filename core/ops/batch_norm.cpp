@@ -56,7 +56,10 @@ Gradients fused_gradients(Consumed dy, const Tensor& x, const Tensor& weight, co
 void update(const Tensor& running, const Tensor& batch, double scale, double momentum) {
   if (!running.defined()) return;
   NoGradGuard guard;
-  mul_(running, 1 - momentum);
+  if (momentum == 1)  // what was infinite would become NaN
+    fill_(running, 0);
+  else
+    mul_(running, 1 - momentum);
   add_(running, batch.to(running.dtype()), momentum * scale);
 }
 

@@ -265,6 +265,17 @@ TEST_CASE("batch_norm: running statistics and evaluation are PyTorch's") {
                        doctest::Contains("more than one value"), Error);
 }
 
+TEST_CASE("batch_norm: a momentum of 1 keeps nothing of a batch that was infinite") {
+  Tensor mean = zeros({2}), var = ones({2});
+  const BatchNormOptions options{.training = true, .momentum = 1};
+  const double inf = std::numeric_limits<double>::infinity();
+  batch_norm(full({2, 2}, inf), mean, var, {}, {}, options);
+  CHECK_FALSE(all(isfinite(mean)).item<bool>());
+  batch_norm(tensor({1, 2, 3, 6}, {2, 2}), mean, var, {}, {}, options);
+  CHECK(mean.to_vector<double>() == std::vector<double>{2, 4});
+  CHECK(var.to_vector<double>() == std::vector<double>{2, 8});
+}
+
 TEST_CASE("normalisation: wrong arguments name the op and the values") {
   Tensor x = zeros({2, 3});
   CHECK_THROWS_WITH_AS(layer_norm(x, 4), "layer_norm: the last axes of shape (2, 3) are not (4,)",
