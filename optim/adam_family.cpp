@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
@@ -98,8 +99,12 @@ void LambOptions::update(const Piece<T>& piece) const {
   const T decay = T(piece.weight_decay), e = T(eps);
   const T *m = piece.state[0], *v = piece.state[1];
   T* p = piece.parameter;
+  // Nothing is divided by 0, a root whose square is too small for the type: where one element were
+  // infinite, the ratio would be 0 and the product of both NaN.
   auto direction = [=](int64_t i) __attribute__((always_inline)) {
-    return scale * m[i] / (std::sqrt(v[i]) * root + e) + decay * p[i];
+    const T below = std::sqrt(v[i]) * root + e;
+    return scale * m[i] / (below > T(0) ? below : std::numeric_limits<T>::infinity()) +
+           decay * p[i];
   };
   // Both moments move, the parameter does not yet.
   with_moments(Piece<T>{piece.parameter, piece.gradient, piece.state, piece.count, 0, 0, 1}, *this,

@@ -12,6 +12,7 @@
 #include "tern/optim/optim.h"
 #include "tern/optim/quantized.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/numbers_with_error.h"
 #include "tern/tests/support/same_bits.h"
 
 namespace tern::test::test_optim_8bit {
@@ -175,7 +176,8 @@ TEST_CASE("8 bits: the continuation is exact, from any state and into any") {
   first.steps(9);
   NamedTensors state, weights;
   for (const auto& [n, t] : first.optimizer.state_dict()) state.emplace_back(n, t.clone());
-  for (const auto& [n, t] : nn::named_parameters(first.net)) weights.emplace_back(n, t.clone());
+  for (const auto& [n, t] : nn::named_parameters(first.net))
+    weights.emplace_back(n, t.detach().clone());
   Training second(8, 99);
   second.steps(3);  // a state of its own, to be replaced
   nn::load_state_dict(second.net, weights);
@@ -250,6 +252,123 @@ TEST_CASE("8 bits: Adam, f64, and what is refused") {
   CHECK(sum(square(w)).item() < 20);  // of 1,667
   CHECK_THROWS_WITH_AS(optim::Adam(std::vector<Tensor>{w}, {.state_bits = 4}),
                        doctest::Contains("state_bits is 4; 32 or 8"), Error);
+}
+
+/// What a state of 8 bits makes of a block: the nearest of the table times the largest, nothing above
+/// 0 a variance of 0. Where rounding decides, either. What overflows is unknown.
+void keep_in_8_bits(Number* block, int64_t n, const std::vector<double>& table, bool non_negative) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Number scale;
+  bool unsure = false;
+  for (int64_t i = 0; i < n; ++i) {
+    unsure = unsure || !block[i].known();
+    if (std::abs(block[i].value) > scale.value)
+      scale = Number(std::abs(block[i].value), block[i].error);
+  }
+  const double largest = scale.value, rounded = 4 * 0x1p-24;  // scales and tables are in f32
+  unsure = unsure || largest > 3.4e38 || std::abs(largest - 1e-36) < 1e-41;
+  for (int64_t i = 0; i < n; ++i) {
+    Number& x = block[i];
+    if (unsure || largest < 1e-36) {
+      x = Number(unsure ? x.value : 0, unsure ? kInfinity : 0);
+      continue;
+    }
+    const double a = x.value / largest;
+    const double off =
+        (x.error + std::abs(a) * scale.error + 0x1p-149) / largest + 1e-6 * std::abs(a);
+    auto nearest = [&](double v) {
+      const auto up = std::lower_bound(table.begin(), table.end(), v);
+      if (up == table.end()) return table.back();
+      if (up == table.begin()) return v > 0 ? table[1] : table[0];
+      const bool lower = v - *(up - 1) < *up - v && !(non_negative && *(up - 1) == 0 && v > 0);
+      return lower ? *(up - 1) : *up;
+    };
+    const double low = nearest(a - off), high = nearest(a + off), middle = nearest(a);
+    x = Number(middle * largest, std::max(high - middle, middle - low) * largest +
+                                     std::abs(middle) * (scale.error + rounded * largest));
+  }
+}
+
+struct Kept {
+  std::vector<Number> p, m, v;
+};
+
+/// A step by the definition, which keeps the moments in 8 bits afterwards.
+template <class Rule>
+void step_by_hand(const Rule& r, bool decoupled, Kept& k, const std::vector<double>& grads,
+                  double t) {
+  static const std::vector<double> kWithSign = table(false), kWithout = table(true);
+  for (size_t i = 0; i < k.p.size(); ++i) {
+    Number g = grads[i];
+    if (decoupled)
+      k.p[i] = k.p[i] * Number(1 - r.lr * r.weight_decay);
+    else
+      g = g + Number(r.weight_decay) * k.p[i];
+    k.m[i] = average(k.m[i], g, r.beta1);
+    k.v[i] = r.beta2 == 0 ? g * g : Number(r.beta2) * k.v[i] + Number(1 - r.beta2) * g * g;
+    const Number below = root(k.v[i] / Number(1 - std::pow(r.beta2, t))) + Number(r.eps);
+    k.p[i] = k.p[i] - Number(r.lr / (1 - std::pow(r.beta1, t))) * k.m[i] / below;
+  }
+  for (size_t at = 0; at < k.p.size(); at += optim::kQuantizedBlock) {
+    keep_in_8_bits(&k.m[at], optim::kQuantizedBlock, kWithSign, false);
+    keep_in_8_bits(&k.v[at], optim::kQuantizedBlock, kWithout, true);
+  }
+}
+
+/// Every block has gradients of sizes of its own in four steps, over nine decades.
+template <class Rule>
+void check_8_bits(Rule rule, bool decoupled, DType type) {
+  type == DType::f32 ? Number::use_f32() : Number::use_f64();
+  rule.state_bits = 8;
+  std::vector<std::array<double, 4>> sizes;
+  for (double g : {1e-30, 1e-20, 1e-15, 1e-8, 1e-3, 1.0, 1e3, 1e8, 1e15, 1e18, 1e20, 1e30}) {
+    sizes.push_back({g, g, g, g});
+    sizes.push_back({g, -1, 0.5, -0.25});
+    sizes.push_back({-1, g, -g, 2});
+  }
+  const auto n = std::ssize(sizes) * optim::kQuantizedBlock;
+  Tensor p = full({n}, 0.5, type).set_requires_grad();
+  optim::OptimizerOf<Rule> optimizer(std::vector<Tensor>{p}, rule);
+  Kept k{std::vector<Number>(static_cast<size_t>(n), 0.5),
+         std::vector<Number>(static_cast<size_t>(n)), std::vector<Number>(static_cast<size_t>(n))};
+  int64_t compared = 0;
+  for (size_t t = 0; t < 4; ++t) {
+    std::vector<double> g;
+    for (int64_t i = 0; i < n; ++i)
+      g.push_back(sizes[static_cast<size_t>(i / optim::kQuantizedBlock)][t] *
+                  std::pow(-10.0, -(i % 9)) * (1 + 0.1 * static_cast<double>(i % 7)));
+    p.set_grad(tensor(g).to(type));
+    optimizer.step();
+    step_by_hand(rule, decoupled, k, g, static_cast<double>(t + 1));
+    const std::vector<double> got = p.to_vector<double>();
+    int64_t wrong = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      compared += k.p[i].known();
+      wrong += k.p[i].known() ? !(std::abs(got[i] - k.p[i].value) <= k.p[i].error)
+                              : !std::isfinite(got[i]) && rule.eps > 0;
+      if (!k.p[i].known()) k.p[i] = Number(got[i]);
+    }
+    CAPTURE(t);
+    CHECK(wrong == 0);
+  }
+  CHECK(compared > n);  // of 4 n
+}
+
+TEST_CASE("8 bits: Adam and AdamW at the ends of their coefficients are their definitions") {
+  for (DType type : {DType::f32, DType::f64})
+    for (double beta1 : {0.0, 0.9})
+      for (double beta2 : {0.0, 0.99})
+        for (double eps : {0.0, 1e-8, 1.0})
+          for (double decay : {0.0, 1.0}) {
+            CAPTURE(beta1);
+            CAPTURE(beta2);
+            CAPTURE(eps);
+            CAPTURE(decay);
+            check_8_bits<optim::AdamOptions>(
+                {.beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = decay}, false, type);
+            check_8_bits<optim::AdamWOptions>(
+                {.beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = decay}, true, type);
+          }
 }
 
 TEST_CASE("optimizers: a state that is replaced takes no second one") {

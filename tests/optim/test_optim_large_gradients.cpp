@@ -2,18 +2,13 @@
 // gradients from 1e-30 to 1e30.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/optim/optim.h"
-#include "tern/tests/support/numbers_with_error.h"
 
 namespace tern::test_optim_large_gradients {
-using test::average;
-using test::Number;
-using test::root;
 
 namespace {
 
@@ -129,68 +124,6 @@ TEST_CASE("8 bits are 32 where nothing is kept") {
     return p.to_vector<double>();
   };
   CHECK(trained(8) == trained(32));
-}
-
-/// Adafactor on (R, C) by its definition, eps1 1e-3 and d 1.
-struct AdafactorByHand {
-  std::vector<Number> p, row, col;
-  size_t rows, cols;
-  double decay;
-
-  void step(const std::vector<Number>& g, double t) {
-    const double w = std::pow(t, decay), keep = 1 - w;
-    std::vector<Number> u;
-    Number squares, mean, of_p;
-    for (size_t r = 0; r < rows; ++r) {
-      Number sum;
-      for (size_t c = 0; c < cols; ++c) sum = sum + g[r * cols + c] * g[r * cols + c];
-      row[r] = average(row[r], sum / Number(static_cast<double>(cols)), keep);
-    }
-    for (size_t c = 0; c < cols; ++c) {
-      Number sum;
-      for (size_t r = 0; r < rows; ++r) sum = sum + g[r * cols + c] * g[r * cols + c];
-      col[c] = average(col[c], sum / Number(static_cast<double>(rows)), keep);
-    }
-    for (const Number& r : row) mean = mean + r / Number(static_cast<double>(rows));
-    if (mean.value < 1e-3) mean = Number(1e-3);
-    for (size_t i = 0; i < g.size(); ++i) {
-      Number v = row[i / cols] * (col[i % cols] / mean);
-      if (v.value < 1e-6) v = Number(1e-6, v.error);
-      u.push_back(g[i] / root(v));
-      squares = squares + u.back() * u.back() / Number(static_cast<double>(g.size()));
-      of_p = of_p + p[i] * p[i] / Number(static_cast<double>(g.size()));
-    }
-    const Number rms = root(squares), clip = rms.value > 1 ? rms : Number(1, rms.error);
-    const Number rate = Number(std::min(1e-2, 1 / std::sqrt(t))) * root(of_p) / clip;
-    for (size_t i = 0; i < g.size(); ++i) p[i] = p[i] - rate * u[i];
-  }
-};
-
-TEST_CASE("Adafactor with gradients of every size") {
-  Number::use_f32();
-  for (double decay : {-0.8, 0.0})
-    for (double first : kSizes)
-      for (double last : {-1.0, 1e-3, 1e12}) {
-        if (first * first > 1e36) continue;
-        CAPTURE(first);
-        CAPTURE(last);
-        Tensor p = pattern(0.5).to(DType::f32).set_requires_grad();
-        optim::Adafactor optimizer(std::vector<Tensor>{p}, {.beta2_decay = decay, .eps1 = 1e-3});
-        AdafactorByHand hand{{}, std::vector<Number>(2), std::vector<Number>(3), 2, 3, decay};
-        for (double v : p.to_vector<double>()) hand.p.emplace_back(v);
-        double t = 0;
-        for (double size : {first, last, first}) {
-          const Tensor g = pattern(size).to(DType::f32);
-          p.set_grad(g);
-          optimizer.step();
-          std::vector<Number> numbers;
-          for (double v : g.to_vector<double>()) numbers.emplace_back(v);
-          hand.step(numbers, ++t);
-          const Doubles got = p.to_vector<double>();
-          for (size_t i = 0; i < got.size(); ++i)
-            CHECK(std::abs(got[i] - hand.p[i].value) <= hand.p[i].error);
-        }
-      }
 }
 
 TEST_CASE("an average of weights that keeps nothing is the weights") {
