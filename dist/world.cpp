@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "tern/core/base/cores.h"
 #include "tern/core/base/threads.h"
 #include "tern/dist/detail/link.h"
 #include "tern/dist/detail/placement.h"
@@ -125,6 +126,7 @@ struct World::Impl {
   }
 
   void run() {
+    tern::detail::leave_place();
     const SerialScope serial;  // what exchanges compute leaves the cores to the program
     try {
       link = detail::open_link();
