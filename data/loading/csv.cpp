@@ -137,12 +137,31 @@ class Records {
   bool quoted_ = false;
 };
 
-// Converts all of `text` to a T; false if it is not one or does not fit.
+// Of a decimal number that no type has: whether it is too small, not too large.
+bool is_below_1(std::string_view text) {
+  const size_t e = std::min(text.find_first_of("eE"), text.size());
+  const size_t point = std::min(text.find('.'), e), first = text.find_first_of("123456789");
+  std::string_view digits = text.substr(std::min(e + 1, text.size()));
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  int exponent = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), exponent).ec ==
+      std::errc::result_out_of_range)
+    return digits.starts_with('-');
+  const int64_t power = exponent + static_cast<int64_t>(point) - static_cast<int64_t>(first);
+  return power < (first < point ? 1 : 0);
+}
+
+// Converts all of `text` to a T; false if it is not one or does not fit. What is too small for the
+// type is 0.
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && rest == text.data() + text.size();
+  if (rest != text.data() + text.size()) return false;
+  if (error != std::errc::result_out_of_range || !is_float(dtype_of<T>) || !is_below_1(text))
+    return error == std::errc();
+  value = text.starts_with('-') ? -T(0) : T(0);
+  return true;
 }
 
 struct Columns {

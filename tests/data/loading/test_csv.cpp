@@ -77,6 +77,35 @@ TEST_CASE("csv: integers are exact, or refused") {
   CHECK_THROWS_AS(f.load("1\n", {.separator = '"'}), Error);
 }
 
+TEST_CASE("csv: what is too close to 0 for the type is 0; what is too large is refused") {
+  Files f;
+  const std::string zeros(400, '0');
+  for (DType type : {DType::f32, DType::f64}) {
+    const data::CsvOptions o{.header = false, .dtype = type};
+    for (const std::string& small :
+         {std::string("1e-400"), std::string("+12.5E-4000"), "0." + zeros + "1",
+          "." + zeros + "25e-3", "0.00" + zeros + "1e2", "1" + zeros + "e-800",
+          std::string("1e-99999999999999999999")}) {
+      CAPTURE(small);
+      CHECK(f.values(small + "\n", o) == Doubles{0});
+      const double negative = f.values("-" + small.substr(small[0] == '+') + "\n", o)[0];
+      CHECK((negative == 0 && std::signbit(negative)));
+    }
+    for (const std::string& large :
+         {std::string("1e400"), "1" + zeros, "1" + zeros + ".5", std::string("0.001e4000"),
+          "0." + zeros + "1e800", std::string("1e9223372036854775807"),
+          std::string("1e99999999999999999999")}) {
+      CAPTURE(large);
+      CHECK(contains(f.refused(large + "\n", o), "is no number"));
+      CHECK(contains(f.refused("-" + large + "\n", o), "is no number"));
+    }
+    CHECK(contains(f.refused("1e-400x\n", o), "is no number"));
+  }
+  const data::CsvOptions f32{.header = false};
+  CHECK(f.values("1e-50,-1e-50,1e-45\n", f32) == Doubles{0, 0, 0x1p-149});
+  CHECK(contains(f.refused("1e39\n", f32), "'1e39' is no number"));
+}
+
 TEST_CASE("csv: what is missing or wrong is named by line and column") {
   Files f;
   const std::string text = "age,height\n1,2\n\"3\n\",4\n5, NA \n";
