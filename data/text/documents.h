@@ -32,8 +32,8 @@ struct DocumentOptions {
   int64_t longest_sentence = 0;
 };
 
-/// Each line of a text is a sentence. Blank lines and the ends of texts separate documents. Names of
-/// special pieces are ordinary text. Lines without tokens are skipped.
+/// Each line of a text is a sentence. Blank lines and the ends of texts separate documents. Names
+/// of special pieces are ordinary text. Lines without tokens are skipped.
 Documents make_documents(std::span<const std::string> texts, const WordPiece& pieces,
                          const DocumentOptions& options = {});
 /// The same from text files, plain or gzip. IoError: as read_lines, or no file has a token.

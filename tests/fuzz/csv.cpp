@@ -2,7 +2,8 @@
 
 #include "tern/tests/fuzz/fuzz.h"
 
-// The first byte says how the rest is read, and whether its lines but the first come again and again.
+// The first byte says how the rest is read, and whether its lines but the first come again and
+// again.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   if (size == 0) return 0;

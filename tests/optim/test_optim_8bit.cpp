@@ -254,8 +254,8 @@ TEST_CASE("8 bits: Adam, f64, and what is refused") {
                        doctest::Contains("state_bits is 4; 32 or 8"), Error);
 }
 
-/// What a state of 8 bits makes of a block: the nearest of the table times the largest, nothing above
-/// 0 a variance of 0. Where rounding decides, either. What overflows is unknown.
+/// What a state of 8 bits makes of a block: the nearest of the table times the largest, nothing
+/// above 0 a variance of 0. Where rounding decides, either. What overflows is unknown.
 void keep_in_8_bits(Number* block, int64_t n, const std::vector<double>& table, bool non_negative) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Number scale;

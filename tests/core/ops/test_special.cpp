@@ -1,5 +1,5 @@
-// lgamma, erfc and erfinv and the derivatives of lgamma over the whole range of f32 and f64, against
-// the C library and sums in long double.
+// lgamma, erfc and erfinv and the derivatives of lgamma over the whole range of f32 and f64,
+// against the C library and sums in long double.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -83,8 +83,8 @@ Tensor gradient_of_lgamma(const Tensor& at) {
   return grad({sum(lgamma(x))}, {x})[0];
 }
 
-/// f(x) for x of `type` against by_hand, but for so many units in the last place. What overflows the
-/// type is infinite.
+/// f(x) for x of `type` against by_hand, but for so many units in the last place. What overflows
+/// the type is infinite.
 template <class Fn, class ByHand>
 void check_values(const Doubles& given, DType type, double units, Fn f, ByHand by_hand) {
   const bool single = type == DType::f32;
