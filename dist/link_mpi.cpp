@@ -42,9 +42,10 @@ class MpiLink final : public Link {
           "World: {} ranks were started, but each is alone: mpirun belongs to another MPI than the "
           "one that tern was built with; start the program with that one's mpirun",
           launched);
+    open_.resize(static_cast<size_t>(size_));
   }
-  // Transfers that will never end are left to MPI; where it waits for them, this process ends
-  // without it.
+  // Transfers that will never end are left to MPI. Where it waits for them or for other ranks, the
+  // world ends this process.
   ~MpiLink() override {
     for (MPI_Request& request : requests_) MPI_Request_free(&request);
     MPI_Finalize();
@@ -86,6 +87,7 @@ class MpiLink final : public Link {
             "World: rank {} sent {} bytes where {} were expected: the ranks do not make the same "
             "calls",
             t.rank, bytes, t.expected);
+      --open_[static_cast<size_t>(t.rank)];
       ranks.push_back(t.rank);
     }
     size_t kept = 0;
@@ -98,6 +100,7 @@ class MpiLink final : public Link {
     transfers_.resize(kept);
     return ranks;
   }
+  const std::vector<int64_t>& open() const override { return open_; }
   size_t pending() const override { return requests_.size(); }
 
   void tell(int64_t to, const std::string& text) override {
@@ -140,12 +143,14 @@ class MpiLink final : public Link {
   // The place of a new request.
   MPI_Request* begun(Transfer transfer) {
     transfers_.push_back(transfer);
+    ++open_[static_cast<size_t>(transfer.rank)];
     return &requests_.emplace_back(MPI_REQUEST_NULL);
   }
 
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> requests_;
   std::vector<Transfer> transfers_;  // of the requests
+  std::vector<int64_t> open_;        // requests by rank
   std::list<std::string> told_texts_;
 };
 

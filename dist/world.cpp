@@ -1,6 +1,7 @@
 #include "tern/dist/world.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,7 @@
 #include "tern/core/base/cores.h"
 #include "tern/core/base/threads.h"
 #include "tern/dist/detail/link.h"
+#include "tern/dist/detail/patience.h"
 #include "tern/dist/detail/placement.h"
 
 namespace tern::dist {
@@ -97,21 +99,35 @@ struct World::Impl {
     static std::atomic<bool> made = false;
     check(!made.exchange(true), "World: this process has made one already, and MPI begins once");
     thread = std::thread([this] { run(); });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return opened; });
+    wait_in_mpi(opened, "start");
     if (!open_error) return;
-    lock.unlock();
     thread.join();
     std::rethrow_exception(open_error);
   }
   ~Impl() {
     if (!thread.joinable()) return;
     {
-      const std::scoped_lock lock(mutex);
+      std::unique_lock lock(mutex);
       closing = true;
+      changed.notify_all();
+      changed.wait(lock, [&] { return parted; });
     }
-    changed.notify_all();
+    wait_in_mpi(closed, "end");
     thread.join();
+  }
+
+  // Waits until the thread is `done` with a call of MPI that waits for all ranks. This process ends
+  // where that takes too long: the thread cannot look at a clock there.
+  void wait_in_mpi(const bool& done, const char* where) {
+    detail::Patience patience(options.timeout);
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return done; })) {
+      if (!patience.is_over()) continue;
+      std::fflush(stdout);
+      std::fprintf(stderr, "rank %lld: waited %g s for other ranks at the %s; the job ends\n",
+                   static_cast<long long>(launched_rank()), options.timeout, where);
+      _exit(kExitRankLost);
+    }
   }
 
   // Tells all other ranks why this one fails, unless a failure is known.
@@ -138,6 +154,7 @@ struct World::Impl {
       const std::scoped_lock lock(mutex);
       opened = true;
       last_seen.assign(static_cast<size_t>(size), "its start");
+      not_through.assign(static_cast<size_t>(size), 1);
     }
     changed.notify_all();
     if (open_error) return;
@@ -197,30 +214,27 @@ struct World::Impl {
 
   // Moves the bytes of a stage.
   void transfer(const std::string& what, const std::vector<Part>& parts) {
-    std::vector<int64_t> open(static_cast<size_t>(size));
     int64_t bytes = 0;
     for (const Part& p : parts) link->receive(p.rank, p.receive);
     for (const Part& p : parts) {
       link->send(p.rank, p.send);
-      open[static_cast<size_t>(p.rank)] += !p.send.empty() + !p.receive.empty();
       bytes += std::ssize(p.send);
     }
     {
       const std::scoped_lock lock(mutex);
       traffic.bytes += bytes;
     }
-    auto since = Clock::now();
+    detail::Patience patience(options.timeout);
     while (link->pending() > 0) {
       const std::vector<int64_t> from = link->ended();
       for (const int64_t r : from)
-        if (--open[static_cast<size_t>(r)] == 0) last_seen[static_cast<size_t>(r)] = what;
-      if (!from.empty()) since = Clock::now();
+        if (link->open()[static_cast<size_t>(r)] == 0) last_seen[static_cast<size_t>(r)] = what;
+      if (!from.empty()) patience = detail::Patience(options.timeout);
       if (link->pending() == 0) return;
       if (telling) tell_all();
       if (const auto told = link->told()) take(heard(*told));
       if (!failure.text.empty()) return;
-      const double waited = seconds_since(since);
-      if (waited > options.timeout) give_up(what, open);
+      if (patience.is_over()) give_up(what, link->open());
       if (from.empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -237,7 +251,10 @@ struct World::Impl {
   // The failure that another rank told.
   Failure heard(const detail::Link::Told& told) {
     std::string_view text = told.text;
-    if (text.starts_with(kThrough)) ++through, text.remove_prefix(kThrough.size());
+    if (text.starts_with(kThrough)) {
+      not_through[static_cast<size_t>(told.rank)] = 0;
+      text.remove_prefix(kThrough.size());
+    }
     const auto number = [&text] {
       const size_t space = std::min(text.find(' '), text.size());
       const int64_t value = std::atoll(std::string(text.substr(0, space)).c_str());
@@ -298,20 +315,38 @@ struct World::Impl {
 
   // After a failure each rank tells the others that it is through, and waits for the same from
   // them, but no longer than the timeout: a rank that computes hears of it in its next call.
-  void close() {
+  void part() {
     if (failure.text.empty() && !later.text.empty()) fail_with(std::exchange(later, {}));
-    if (!failure.text.empty()) {
-      const auto start = Clock::now();
-      for (int64_t r = 0; r < size; ++r)
-        if (r != rank) link->tell(r, std::string(kThrough) + to_text(failure));
-      while (through < size && seconds_since(start) < options.timeout) {
-        if (const auto told = link->told())
-          heard(*told);
-        else
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
+    if (failure.text.empty()) return;
+    for (int64_t r = 0; r < size; ++r)
+      if (r != rank) link->tell(r, std::string(kThrough) + to_text(failure));
+    not_through[static_cast<size_t>(rank)] = 0;
+    detail::Patience patience(options.timeout);
+    while (std::count(not_through.begin(), not_through.end(), 0) < size) {
+      if (const auto told = link->told())
+        heard(*told);
+      else if (patience.is_over())
+        give_up("the end", not_through);
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+
+  void close() {
+    const auto say = [this](bool& done) {
+      const std::scoped_lock lock(mutex);
+      done = true;
+      changed.notify_all();
+    };
+    try {
+      part();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "rank %lld: %s\n", static_cast<long long>(rank), e.what());
+      link->abort(kExitRankLost);
+    }
+    say(parted);
     link.reset();
+    say(closed);
   }
 
   WorldOptions options;
@@ -319,7 +354,7 @@ struct World::Impl {
   std::thread thread;
   std::mutex mutex;
   std::condition_variable changed;
-  bool opened = false, closing = false;
+  bool opened = false, closing = false, parted = false, closed = false;
   std::atomic<bool> failed = false, telling = false;
   bool warned_of_cores = false;
   std::exception_ptr open_error;
@@ -329,10 +364,10 @@ struct World::Impl {
   // Of the thread:
   std::unique_ptr<detail::Link> link;
   Failure failure;
-  Failure later;        // of a rank that had ended more exchanges than this one
-  int64_t ended = 0;    // exchanges
-  int64_t through = 1;  // ranks, this one among them
+  Failure later;      // of a rank that had ended more exchanges than this one
+  int64_t ended = 0;  // exchanges
   std::vector<std::string> last_seen;
+  std::vector<int64_t> not_through;  // by rank: 1 until it says so
   std::vector<std::shared_ptr<Ticket::State>> abandoned;
 };
 
@@ -371,10 +406,14 @@ World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
 }
 
 // mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said
-// why. So a world that failed ends with the process, after everything was printed.
+// why. So a world that failed ends with the process, after everything was printed. Where nothing
+// failed, all ranks meet, so that the message about one that does not come has its name.
 World::~World() {
   static std::unique_ptr<Impl> failed;
-  if (std::uncaught_exceptions() > exceptions_) impl_->tell("an exception ended this rank");
+  if (std::uncaught_exceptions() > exceptions_)
+    impl_->tell("an exception ended this rank");
+  else if (!impl_->failed)
+    begin_gather("the end", "", [](const std::vector<std::string>&) {});
   if (impl_->failed) failed = std::move(impl_);
 }
 

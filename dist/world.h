@@ -14,7 +14,11 @@
 // Failure: no call waits for ever. An Error on one rank inside together() reaches all others as an
 // Error that begins with "rank 3: ". A rank that does not answer within the timeout ends the whole
 // job: each rank that waits for it says which one it was and what that rank did last, and exits
-// with kExitRankLost. A rank that is killed ends the job too; mpirun sees to that.
+// with kExitRankLost. So do a World that is made and one that is destroyed: all ranks wait for each
+// other there, too. A rank that is killed ends the job; mpirun sees to that. Work of one rank that
+// may take longer than the timeout belongs into take_time() (shared_work.h).
+//
+// Time in which a process itself was stopped (SIGSTOP, a machine that slept) does not count.
 //
 // Threads: one thread of the world makes all calls of MPI. It sleeps between looks while it waits.
 // Ranks of one machine that may use the same cores share them: the default number of threads of
@@ -76,7 +80,8 @@ class World {
   /// MPI, or with another MPI than that of mpirun; if the ranks have several versions of tern; or
   /// if a process of several makes a second World.
   explicit World(WorldOptions options = {});
-  /// If an exception is under way that together() has not told, the other ranks learn of it.
+  /// Waits for the other ranks to come here. If an exception is under way that together() has not
+  /// told, they learn of it.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;

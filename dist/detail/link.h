@@ -25,9 +25,10 @@ class Link {
   /// Begins a transfer. Transfers between two ranks arrive in the order of the calls.
   virtual void send(int64_t to, std::span<const std::byte> bytes) = 0;
   virtual void receive(int64_t from, std::span<std::byte> bytes) = 0;
-  /// The ranks of transfers that ended since the last call.
+  /// The ranks of transfers that ended since the last call. What is long is cut: it ends in parts.
   virtual std::vector<int64_t> ended() = 0;
-  /// Transfers that have not ended.
+  /// Transfers that have not ended, with each rank and in all.
+  virtual const std::vector<int64_t>& open() const = 0;
   virtual size_t pending() const = 0;
 
   /// A short text besides the transfers, and the next one that has come: rank and text.
