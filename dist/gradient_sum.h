@@ -90,6 +90,10 @@ class GradientSum {
   /// The buckets of the last step.
   BucketCount buckets() const { return bucket_count_; }
 
+  /// For a run that was resumed: so many steps were taken before. Errors and check_every count
+  /// them.
+  void set_steps(int64_t steps) { steps_ = steps; }
+
   /// Sets the model's generators as they were for this block of the last step, to run it again.
   void set_generators(int64_t block);
 
@@ -114,7 +118,7 @@ class GradientSum {
   std::vector<std::string> notes_;
   double weight_ = 0;
   BucketCount bucket_count_;
-  int64_t steps_ = 0;  // since it was made
+  int64_t steps_ = 0;  // taken
 };
 
 }  // namespace tern::dist

@@ -7,6 +7,7 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/dist/shared_work.h"
 #include "tern/train/detail/loop_board.h"
 #include "tern/train/detail/loop_shared_steps.h"
 #include "tern/train/detail/loop_state.h"
@@ -117,20 +118,27 @@ bool Loop::there(const std::string& path) const {
                  : exists;
 }
 
-bool Loop::resume() {
-  if (!in_folder() || !there(folder_.checkpoint())) return false;
-  if (first_) take_lock();
-  const std::string path = folder_.checkpoint();
-  const auto load = [&] { load_state(load_checkpoint(path), path); };
+// Loads the run on all ranks. Rank 0 has the folder's lock before it reads.
+void Loop::load_locked(const std::function<void()>& load) {
+  const auto lock_and_load = [&] {
+    if (first_) take_lock();
+    load();
+  };
   try {
     if (shared_)
-      options_.parallel.world->together(load);
+      options_.parallel.world->together(lock_and_load);
     else
-      load();
+      lock_and_load();
   } catch (...) {
     lock_.reset();
     throw;
   }
+}
+
+bool Loop::resume() {
+  const std::string path = folder_.checkpoint();
+  if (!in_folder() || !there(path)) return false;
+  load_locked([&] { load_state(load_checkpoint(path), path); });
   return true;
 }
 
@@ -346,14 +354,24 @@ std::function<void()> Loop::still_ours() const {
   return [this] { folder_to_write(); };
 }
 
+void Loop::on_first(const std::string& what, const std::function<void()>& body) {
+  if (!shared_) return body();
+  dist::take_time(*options_.parallel.world, what, [&] {
+    if (first_) body();
+  });
+}
+
 // Rank 0 writes what all ranks gather, where it is spread over them.
 void Loop::write_checkpoint(const std::string& path) {
-  if (!first_ && !shared_->gathers()) return;
-  if (shared_) finish_shared_steps(shared_->catch_up(state_.means));
-  SafeTensors state = checkpoint_.state();
-  if (!first_) return;
-  folder_to_write();
-  save_checkpoint(path, std::move(state), still_ours());
+  SafeTensors state;
+  if (first_ || shared_->gathers()) {
+    if (shared_) finish_shared_steps(shared_->catch_up(state_.means));
+    state = checkpoint_.state();
+  }
+  on_first("the checkpoint", [&] {
+    folder_to_write();
+    save_checkpoint(path, std::move(state), still_ours());
+  });
 }
 
 void Loop::save() {
@@ -368,16 +386,18 @@ void Loop::save() {
 }
 
 void Loop::save_weights() {
-  if (!writes() || !options_.save_weights) return;
+  if (!in_folder() || !options_.save_weights) return;
   const auto save = [this](const std::string& path) {
     learner_.save_weights(path, options_.weights_metadata, still_ours());
   };
-  if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
-  const bool best =
-      train::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
-  if (best || !options_.only_best) save(folder_to_write().weights());
-  if (best && !options_.only_best && !options_.best.metric.empty())
-    save(folder_to_write().best_weights());
+  on_first("the weights", [&] {
+    if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
+    const bool best =
+        train::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
+    if (best || !options_.only_best) save(folder_to_write().weights());
+    if (best && !options_.only_best && !options_.best.metric.empty())
+      save(folder_to_write().best_weights());
+  });
 }
 
 // ---- run() ------------------------------------------------------------------------------------

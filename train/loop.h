@@ -262,8 +262,8 @@ class Loop {
   std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
   /// The state in memory (the tensors are the parts' own), and back; `path` is for errors. All
-  /// ranks of Parallel take part in state(), and rank 0's is whole. With Parallel::local_steps it is
-  /// for the end of a round.
+  /// ranks of Parallel take part in state(), and rank 0's is whole. With Parallel::local_steps it
+  /// is for the end of a round.
   SafeTensors state() const { return checkpoint_.state(); }
   void load_state(const SafeTensors& state, const std::string& path);
 
@@ -283,6 +283,10 @@ class Loop {
   /// program, has the folder's lock and that is not in its place any more (run_lock.h): the folder
   /// was moved or removed, and another run may have begun under its name.
   const RunFolder& folder_to_write() const;
+  /// Runs body on rank 0 of LoopOptions::parallel while the other ranks wait, however long it takes
+  /// (dist::take_time), or without ranks here. For files and a report of your own. Body makes no
+  /// calls of the world; what it throws, all ranks throw.
+  void on_first(const std::string& what, const std::function<void()>& body);
   std::FILE* output() const { return options_.output; }
   dist::World* world() const { return options_.parallel.world; }  ///< LoopOptions::parallel
   Learner& learner() const { return learner_; }
@@ -308,6 +312,7 @@ class Loop {
   // Files:
   void load(const std::string& json);
   void take_lock();
+  void load_locked(const std::function<void()>& load);
   bool there(const std::string& path) const;
   bool in_folder() const { return !folder_.path.empty(); }
   std::function<void()> still_ours() const;

@@ -2,14 +2,17 @@
 // prints the numbers of all epochs, the weights, and a hash of each tensor of the checkpoint.
 //   loop_ranks [--OPTION ...] FOLDER THREADS [EVENT RANK STEP]
 // EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
-// drift (a weight changes on this rank alone, and every second step compares them); update (an error
-// before the weights are updated, and rank 0 goes on only when rank 1 has failed by it); anew: no
+// drift (a weight changes on this rank alone, and every second step compares them); update (an
+// error before the weights are updated, and rank 0 goes on only when rank 1 has failed by it); anew: no
 // rank resumes; seed, epochs, clip, rate: this rank has another one.
-// OPTION: sharded; local=N (ranks that train apart); batch=N; plain: SGD in f64 without dropout, and
-// outer steps that take the mean of the weights; eight: AdamW with a state of 8 bits, and a layer
+// OPTION: sharded; local=N (ranks that train apart); batch=N; plain: SGD in f64 without dropout,
+// and outer steps that take the mean of the weights; eight: AdamW with a state of 8 bits, and a layer
 // that is large enough; watch: says after each step whether the ranks' weights are the same; alike:
-// all samples are the same; count: says how many exchanges there were.
+// all samples are the same; count: says how many exchanges there were; keep=N (files of so many
+// epochs); after=N: resumes after epoch N; slow=NAME: the first file on rank 0 with that name takes
+// longer to reach the disk than ranks wait for each other.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -27,6 +30,22 @@
 #include "tern/tern.h"
 
 using namespace tern;
+
+namespace {
+
+std::string slow_file;  // for fsync() below
+
+}  // namespace
+
+extern "C" int fsync(int file) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file), error);
+  if (!slow_file.empty() && path.filename().string().starts_with(slow_file)) {
+    slow_file.clear();
+    ::sleep(5);
+  }
+  return 0;
+}
 
 namespace {
 
@@ -59,23 +78,23 @@ struct Net {
 
 struct Options {
   bool sharded = false, plain = false, eight = false, watch = false, alike = false, count = false;
-  int64_t local_steps = 0, batch = 20;
+  int64_t local_steps = 0, batch = 20, keep = 1, after = 0;
 
-  train::LoopOptions settings(const std::string& folder, dist::World* world) const {
-    train::LoopOptions o{
-        .epochs = 4,
-        .folder = folder,
-        .best = {"valid_loss"},
-        .keep = 1,
-        .checkpoint_steps = 1,
-        .terminal = false,
-        .parallel = {
-            .world = world, .blocks = 8, .shard_optimizer = sharded, .local_steps = local_steps}};
-    if (plain) o.parallel.outer_lr = 1, o.parallel.outer_momentum = 0;
-    if (watch || count) o.folder.clear(), o.keep = 0;
-    if (sharded) o.checkpoint_steps = 0, o.checkpoint_seconds = 0;  // after each step, by the clock
-    if (batch != 20) o.checkpoint_steps = 0;
-    return o;
+  train::LoopOptions settings(const std::string& folder, dist::World& world) const {
+    train::LoopOptions settings{.epochs = 4,
+                                .folder = folder,
+                                .best = {"valid_loss"},
+                                .keep = keep,
+                                .checkpoint_steps = 1,
+                                .terminal = false};
+    settings.parallel = {.world = &world, .blocks = 8};
+    settings.parallel.shard_optimizer = sharded;
+    settings.parallel.local_steps = local_steps;
+    if (plain) settings.parallel.outer_lr = 1, settings.parallel.outer_momentum = 0;
+    if (watch || count) settings.folder.clear(), settings.keep = 0;
+    if (sharded || batch != 20) settings.checkpoint_steps = 0;
+    if (sharded) settings.checkpoint_seconds = 0;  // after each step, by the clock
+    return settings;
   }
 };
 
@@ -113,6 +132,9 @@ Options options_of(int& argc, char**& argv) {
     o.count |= text == "--count";
     if (text.starts_with("--batch=")) o.batch = std::atoll(text.c_str() + 8);
     if (text.starts_with("--local=")) o.local_steps = std::atoll(text.c_str() + 8);
+    if (text.starts_with("--keep=")) o.keep = std::atoll(text.c_str() + 7);
+    if (text.starts_with("--after=")) o.after = std::atoll(text.c_str() + 8);
+    if (text.starts_with("--slow=")) slow_file = text.substr(7);
   }
   return o;
 }
@@ -161,7 +183,7 @@ int run(int argc, char** argv) {
   const Options options = options_of(argc, argv);
   set_num_threads(std::atoi(argv[2]));
   const std::string event = argc > 5 ? argv[3] : "";
-  dist::World world({.timeout = 20});
+  dist::World world({.timeout = slow_file.empty() ? 20.0 : 3.0});
   const bool mine = argc > 5 && world.rank() == std::atoll(argv[4]);
   const int64_t event_step = argc > 5 ? std::atoll(argv[5]) : -1;
   const auto other = [&](const std::string& what) { return mine && event == what; };
@@ -185,7 +207,7 @@ int run(int argc, char** argv) {
                           .allocate_state = !options.sharded});
   const DType dtype = options.plain ? DType::f64 : DType::f32;
   valid.x = valid.x.to(dtype);
-  train::LoopOptions settings = options.settings(argv[1], &world);
+  train::LoopOptions settings = options.settings(argv[1], world);
   settings.epochs += other("epochs");
   if (event == "drift") settings.parallel.check_every = 2;
   if (event == "update")
@@ -215,7 +237,10 @@ int run(int argc, char** argv) {
     for (; !loop.epoch_trained(); watch(world, net)) loop.step();
     loop.close_epoch();
   }
-  if (event != "anew" && !options.watch) loop.resume();
+  if (options.after > 0)
+    loop.resume(options.after);
+  else if (event != "anew" && !options.watch)
+    loop.resume();
   if (!options.watch && loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
   if (world.first()) print_results(loop, net);
   if (world.first() && options.count) fmt::print("exchanges {}\n", world.traffic().exchanges);

@@ -95,6 +95,44 @@ TEST_CASE("ranks: a loop finds the rank whose weights drifted") {
   CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 4") != r.output.npos);
 }
 
+TEST_CASE("ranks: after a resume a loop goes on to count steps where it says who drifted") {
+  const RunFolderOfTest folder("drift_resumed");
+  REQUIRE(loop(2, fmt::format("{} 1 stop 0 5", folder.path)).code == 130);
+  const ProgramResult r = loop(3, fmt::format("{} 1 drift 1 9", folder.path));
+  CAPTURE(r.output);
+  CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 10") != r.output.npos);
+}
+
+TEST_CASE("ranks: a run resumes after an epoch that was kept, as rank 0 sees its files") {
+  const RunFolderOfTest whole("whole"), empty("empty");
+  const ProgramResult alone = run_program(fmt::format("{} --keep=3 {} 1", LOOP_RANKS, whole.path));
+  REQUIRE(alone.code == 0);
+  const std::string after = fmt::format("--keep=3 --after=2 {} 1", whole.path);
+  CHECK(loop(3, after).output == alone.output);
+  const auto refused = [](const ProgramResult& r, const std::string& words) {
+    CAPTURE(r.output);
+    CHECK(r.code == 1);
+    CHECK(r.output.find(words) != r.output.npos);
+  };
+  // Another process has the lock.
+  std::filesystem::remove(whole.path + "/lock");
+  refused(run_ranks(2, LOOP_RANKS, after, fmt::format("flock {}/lock", whole.path)),
+          fmt::format("ERROR rank 0: {}: another process", whole.path));
+  // Rank 1 does not see the files.
+  refused(
+      loop(1, fmt::format("{} : -n 1 {} --keep=3 --after=2 {} 1", after, LOOP_RANKS, empty.path)),
+      fmt::format("ERROR rank 1: load_safetensors: {}/checkpoint-2.safetensors: ", empty.path));
+}
+
+TEST_CASE("ranks: a disk may take longer than ranks wait for each other") {
+  for (const std::string options : {"--slow=model", "--sharded --slow=checkpoint"}) {
+    const RunFolderOfTest folder("slow");
+    const ProgramResult r = loop(2, fmt::format("{} {} 1", options, folder.path));
+    CAPTURE(r.output);
+    CHECK(r.code == 0);
+  }
+}
+
 TEST_CASE("ranks: one local step and the mean of the weights are a shared step") {
   const RunFolderOfTest shared("shared"), apart("apart");
   const ProgramResult together =

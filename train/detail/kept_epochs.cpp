@@ -38,24 +38,20 @@ std::vector<int64_t> epochs_kept(const std::string& checkpoint) {
 
 void Loop::resume(int64_t epoch) {
   const std::string path = folder_.checkpoint(epoch);
-  check_io(in_folder() && fs::exists(path),
+  check_io(in_folder() && there(path),
            "{}: there is no checkpoint of epoch {}; a run keeps those of its last epochs, as many "
            "as LoopOptions::keep says",
            path, epoch);
-  if (first_) take_lock();
-  try {
+  load_locked([&] {
     const std::vector<int64_t> kept = epochs_kept(folder_.checkpoint());
     load_state(load_checkpoint(path), path);
     for (int64_t other : kept)  // to be removed by run()
       if (!is_in(state_.kept, other)) state_.kept.push_back(other);
     for (int64_t needed : {epoch, best_epoch().epoch})
-      check_io(!options_.save_weights || fs::exists(folder_.weights(needed)),
+      check_io(!options_.save_weights || there(folder_.weights(needed)),
                "{}: the weights of epoch {} are needed to go on after epoch {}",
                folder_.weights(needed), needed, epoch);
-  } catch (...) {
-    lock_.reset();
-    throw;
-  }
+  });
 }
 
 void Loop::keep_checkpoint() {
@@ -90,16 +86,18 @@ void Loop::drop_kept() {
 
 // After resume(epoch) the weights in the folder are those of later epochs.
 void Loop::put_back_weights() {
-  if (state_.history.empty() || !options_.save_weights || !writes()) return;
+  if (state_.history.empty() || !options_.save_weights || !in_folder()) return;
   const int64_t last = state_.history.back().epoch,
                 best = train::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {
     if (is_in(state_.kept, epoch) && fs::exists(folder_.weights(epoch)))
       save_safetensors(path, load_safetensors(folder_.weights(epoch)), still_ours());
   };
-  put_back(options_.only_best ? best : last, folder_to_write().weights());
-  if (!options_.only_best && !options_.best.metric.empty())
-    put_back(best, folder_to_write().best_weights());
+  on_first("the weights", [&] {
+    put_back(options_.only_best ? best : last, folder_to_write().weights());
+    if (!options_.only_best && !options_.best.metric.empty())
+      put_back(best, folder_to_write().best_weights());
+  });
 }
 
 }  // namespace tern::train

@@ -273,7 +273,9 @@ void SharedSteps::check_fits(const SafeTensors& state, const std::string& path, 
 }
 
 void SharedSteps::check_same_state() {
-  if (sum_) sum_->check_same_state();
+  if (!sum_) return;
+  sum_->set_steps(learner_.steps());
+  sum_->check_same_state();
 }
 
 }  // namespace tern::train
