@@ -119,6 +119,11 @@ void add_parallel(Settings& s, ParallelOptions& p) {
            "for slow networks (DiLoCo): ranks train apart for N steps and then exchange weights; "
            "the numbers of a run depend on its ranks; 0: ranks share every step")
       .says(p.local_steps > 0, "{} local steps", p.local_steps);
+  s.number("rank_timeout", p.rank_timeout, {0, 1e6, true},
+           "seconds that a rank of mpirun waits for another one before the job ends; a block of a "
+           "batch must not take as long")
+      .not_in_files()
+      .type = "SECONDS";
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct ParallelOptions {
   int64_t blocks = 0;  ///< of a batch; 0: one process, and batches stay whole
   bool shard_optimizer = false;
   int64_t local_steps = 0;
-  int64_t ranks = 1;  ///< that there are now; no setting
+  double rank_timeout = 120;  ///< seconds, dist::WorldOptions; a resumed run may change it
+  int64_t ranks = 1;          ///< that there are now; no setting
   /// Ranks that share the optimizer's states.
   int64_t optimizer_ranks() const { return shard_optimizer ? ranks : 1; }
 

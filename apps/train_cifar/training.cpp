@@ -107,14 +107,15 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
   o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
-  o.on_epoch = [this, all, first, metadata = o.weights_metadata,
+  o.on_epoch = [this, all, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const train::EpochRecord& e) {
-    if (!first) return;
-    if (all)
-      learner.save_weights(loop.folder_to_write().best_weights(), metadata,
-                           [this] { loop.folder_to_write(); });
-    if (loop.events()) add_pictures(*loop.events(), e.steps);
-    if (next) next(e);
+    loop.on_first("the report", [&] {
+      if (all)
+        learner.save_weights(loop.folder_to_write().best_weights(), metadata,
+                             [this] { loop.folder_to_write(); });
+      if (loop.events()) add_pictures(*loop.events(), e.steps);
+      if (next) next(e);
+    });
   };
   return o;
 }
