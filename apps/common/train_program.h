@@ -69,7 +69,8 @@ class TrainingProgram {
   virtual std::string folder_name() const = 0;
   /// Writes what the folder keeps beside the configuration. Rank 0 alone.
   virtual void save(const train::RunFolder&) const {}
-  /// Writes what load() had to make anew because the folder of a resumed run lacks it. Rank 0 alone.
+  /// Writes what load() had to make anew because the folder of a resumed run lacks it. Called on
+  /// rank 0 alone.
   virtual void save_missing(const train::RunFolder&) const {}
   /// Error unless the checkpoint is of a model of this configuration (check_resumed_fits).
   virtual void check_fits(const SafeTensors& checkpoint, const std::string& config_path) const = 0;

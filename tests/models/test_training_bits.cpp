@@ -1,5 +1,5 @@
-// Whole trainings have the same bits by every way of bf16 products, and in f32 the bits recorded for
-// processors with fused multiply-adds. (On any number of threads, with AVX2 and AVX-512:
+// Whole trainings have the same bits by every way of bf16 products, and in f32 the bits recorded
+// for processors with fused multiply-adds. (On any number of threads, with AVX2 and AVX-512:
 // test_thread_bits.cpp.)
 #include <doctest/doctest.h>
 
