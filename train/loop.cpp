@@ -96,6 +96,10 @@ void Loop::load(const std::string& json) {
       "its epoch {} has {} batches, but the loader's has {}; resume with the same data and size of "
       "batches",
       closed + 1, s.batches, feed_.batches());
+  check(s.order == 0 || s.order == feed_.order(),
+        "its epoch {} takes the samples in another order than the loader's; resume with the same "
+        "seed, sampler and number of samples",
+        closed + 1);
   check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
   feed_.seek({.epoch = closed, .batch = s.batch});
   if (s.batch == s.batches) check(!feed_.take(), "an epoch has more than {} batches", s.batches);
@@ -172,6 +176,7 @@ void Loop::start_epoch() {
             .kept = std::move(state_.kept)};
   state_.means.add(kLoss, 0, 0);
   state_.batches = feed_.batches();
+  state_.order = feed_.order();
 }
 
 // Takes the batches of a step; at the end of the epoch the loader goes on to the next.
@@ -309,6 +314,13 @@ Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
   return all;
 }
 
+// Ranks choose rates, the best epoch and the end by these: with others they would drift apart.
+void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto& [name, value] : evaluated) texts.emplace_back(name, fmt::format("{}", value));
+  options_.parallel.world->check_same(texts);
+}
+
 bool Loop::close_epoch() {
   check(epoch_trained(), "Loop: the epoch is not over");
   learner_.check_finite_state();
@@ -322,6 +334,7 @@ bool Loop::close_epoch() {
         if (done == "0") result.reset();
     if (!result) return false;
     evaluated = std::move(*result);
+    if (shared_) check_same_on_all_ranks(evaluated);
     evaluation_seconds_ = seconds_since(start);
     if (timed_) state_.evaluate_seconds += evaluation_seconds_;
   }

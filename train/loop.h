@@ -148,8 +148,8 @@ struct Feed {
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
   bool weighed = true;  ///< false: the task has no weight, and each batch counts as one
-  std::function<int64_t()> batches;        ///< of the epoch at the loader's place
-  std::function<NamedTensors()> position;  ///< Loader::state_dict()
+  std::function<int64_t()> batches;  ///< of the epoch at the loader's place
+  std::function<int64_t()> order;    ///< the checksum of that epoch in Loader::state_dict()
 };
 
 template <class B>
@@ -186,7 +186,7 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
   feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i]); };
   feed.seek = [&loader](data::LoaderPosition position) { loader.seek(position); };
   feed.batches = [&loader] { return loader.batches_per_epoch(); };
-  feed.position = [&loader] { return loader.state_dict(); };
+  feed.order = [&loader] { return loader.state_dict().back().second.template item<int64_t>(); };
   return feed;
 }
 
@@ -196,6 +196,7 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
 struct LoopState {
   // Of the epoch in progress:
   int64_t batch = 0, batches = 0;  // done, and to be done
+  int64_t order = 0;               // of its samples, a checksum; 0 in files of earlier versions
   double progress = 0;             // what Task::progress gave for them
   double train_seconds = 0, evaluate_seconds = 0;
   Means means = {};
@@ -307,6 +308,7 @@ class Loop {
   void undo_step();
   // The end of an epoch:
   std::optional<Metrics> evaluate_weights();
+  void check_same_on_all_ranks(const Metrics& evaluated) const;
   Metrics epoch_metrics(const Metrics& evaluated) const;
   void end_if_no_better();
   // Files:

@@ -85,6 +85,7 @@ TEST_CASE("ranks: a loop names what one rank has of its own") {
   refused("seed", "a loader (seed, batch, samples) with the checksum ");
   refused("epochs", "epochs 5, rank 0 has 4\n");
   refused("rate", "a learning rate of 0.02, rank 0 has 0.01\n");
+  refused("metric", "valid_loss ");
 }
 
 TEST_CASE("ranks: a loop finds the rank whose weights drifted") {

@@ -184,6 +184,16 @@ TEST_CASE("train: a loader with other batches is refused") {
   text.replace(at, 11, "\"batches\":7");
   CHECK_THROWS_WITH_AS(b.loop.load_state(state, "file"),
                        doctest::Contains("has 7 batches, but the loader's has 6"), IoError);
+  // Another seed has as many batches; earlier versions did not write the order.
+  text.replace(at, 11, "\"batches\":6");
+  const size_t order = text.find("\"order\":");
+  REQUIRE(order != std::string::npos);
+  text.insert(order + 8, "1");
+  CHECK_THROWS_WITH_AS(b.loop.load_state(state, "file"),
+                       doctest::Contains("epoch 1 takes the samples in another order"), IoError);
+  text.erase(order, text.find(',', order) + 1 - order);
+  b.loop.load_state(state, "file");
+  CHECK(b.learner.steps() == 1);
 }
 
 TEST_CASE("train: an interrupted evaluation leaves the epoch open") {

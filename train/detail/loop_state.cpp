@@ -81,6 +81,7 @@ std::string to_json(const LoopState& s) {
   for (const EpochRecord& r : s.history) history.push_back(to_json(r));
   return json{{"batch", s.batch},
               {"batches", s.batches},
+              {"order", s.order},
               {"progress", number(s.progress)},
               {"train_seconds", number(s.train_seconds)},
               {"evaluate_seconds", number(s.evaluate_seconds)},
@@ -101,7 +102,8 @@ LoopState loop_state_from_json(const std::string& text) {
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};
     for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
     for (const json& r : j.at("history")) s.history.push_back(record(r));
-    // Earlier versions had no steps and kept no epochs.
+    // Earlier versions had no order, no steps and kept no epochs.
+    if (j.contains("order")) s.order = whole_number(j.at("order"));
     if (j.contains("steps")) s.steps = step_log(j.at("steps"));
     if (j.contains("kept"))
       for (const json& epoch : j.at("kept")) s.kept.push_back(whole_number(epoch));
