@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "tern/apps/common/machine.h"
 #include "tern/apps/common/standard_streams.h"
@@ -116,7 +118,12 @@ int run_app(const char* name, const std::function<int()>& body, bool silent) {
     check_standard_output();
     return code;
   } catch (const std::exception& e) {
-    if (!silent) complain(describe(name, e));
+    // mpirun kills the others as soon as a rank ends with an error. The first one, which may be
+    // later, must have said its line before; then this one is killed here.
+    if (silent)
+      std::this_thread::sleep_for(std::chrono::seconds(5));
+    else
+      complain(describe(name, e));
     return exit_code(e);
   }
 }
