@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROOMS = ("core", "nn", "optim", "data", "train", "models", "decode", "apps")
+ROOMS = ("core", "nn", "optim", "data", "train", "models", "decode", "dist", "apps")
 
 
 def object_seconds(build):
