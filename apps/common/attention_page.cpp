@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "tern/apps/common/attention_parts.h"
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 
 namespace tern::apps {
 namespace {
@@ -20,8 +19,7 @@ enum class Detail {
   one,     // the mean of what looks across
   text,    // no pictures
 };
-constexpr Detail kDetails[] = {Detail::hover, Detail::heads, Detail::layers, Detail::one,
-                               Detail::text};
+Detail& operator++(Detail& d) { return d = static_cast<Detail>(static_cast<int>(d) + 1); }
 
 std::string large(const AttentionMatrix& m, bool hover) {
   return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, hover).svg);
@@ -99,16 +97,6 @@ std::string sentence_body(const AttentionSentence& sentence, size_t number, Deta
   return s + "</details>\n";
 }
 
-// With as much detail as fits, text in any case.
-std::string fitting_body(const AttentionSentence& sentence, size_t number, size_t room,
-                         Detail& taken) {
-  for (const Detail detail : kDetails) {
-    const std::string body = sentence_body(sentence, number, taken = detail, room);
-    if (body.size() <= room) return body;
-  }
-  return sentence_body(sentence, number, Detail::text, room);
-}
-
 std::string sentences_within(const std::vector<AttentionSentence>& sentences, size_t room) {
   constexpr size_t kPicture = 8000;  // bytes that one takes, about; so much a sentence may have
   std::vector<size_t> texts;         // of those that fit
@@ -126,12 +114,11 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
     const size_t behind = texts.size() - i;
     // The first may have half of the room, the others what is there for each.
     const size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
-    Detail detail = Detail::text;
-    // Looking for what fits in little room would be in vain.
-    const std::string body =
-        left < kPicture / 4
-            ? sentence_body(sentences[i], i, Detail::text, room)
-            : fitting_body(sentences[i], i, texts[i] + std::min(share, left), detail);
+    const size_t most = texts[i] + std::min(share, left);
+    // As much detail as fits; text does. Looking for it in little room would be in vain.
+    Detail detail = left < kPicture / 4 ? Detail::text : Detail::hover;
+    std::string body = sentence_body(sentences[i], i, detail, most);
+    while (body.size() > most) body = sentence_body(sentences[i], i, ++detail, most);
     most_left_out = std::max(most_left_out, detail);
     left -= body.size() - texts[i];
     s += body;

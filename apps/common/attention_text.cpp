@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "tern/apps/common/attention_parts.h"
+#include "tern/apps/common/attention.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::apps {

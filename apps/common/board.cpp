@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "tern/apps/common/attention_parts.h"
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/heatmap.h"
 #include "tern/core/ops/ops.h"
 
@@ -14,13 +13,7 @@ namespace tern::apps {
 void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& b, int64_t step) {
   constexpr int64_t kSide = 256;
   const int64_t scale = std::max<int64_t>(kSide / std::max({b.width, b.height, int64_t{1}}), 1);
-  data::Picture large{b.height * scale, b.width * scale, {}};
-  large.rgb.resize(static_cast<size_t>(3 * large.height * large.width));
-  for (int64_t y = 0; y < large.height; ++y)
-    for (int64_t x = 0; x < large.width; ++x)
-      std::copy_n(&b.rgb[static_cast<size_t>(3 * (y / scale * b.width + x / scale))], 3,
-                  large.row(y) + 3 * x);
-  events.add_image(tag, large, step);
+  events.add_image(tag, enlarged(b, scale), step);
 }
 
 void add_attention(train::EventWriter& events, const AttentionSentence& sentence, int64_t step,

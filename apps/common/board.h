@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/html.h"
 #include "tern/models/heatmaps.h"
 #include "tern/train/tensorboard.h"

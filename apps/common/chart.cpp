@@ -14,7 +14,8 @@
 namespace tern::apps {
 namespace {
 
-constexpr int kLeft = 66, kRight = 12, kTop = 28, kBottom = 40;
+constexpr int kSheetWidth = 460, kSheetHeight = 280, kLeft = 66, kRight = 12, kTop = 28,
+              kBottom = 40;
 constexpr size_t kMostDots = 100, kMostPoints = 600, kParts = 300;
 constexpr size_t kMostAxes = 3;  // that axis_choice() and the style sheet know
 constexpr std::array<const char*, 3> kDashes = {"", " stroke-dasharray=\"7 3\"",
@@ -38,15 +39,14 @@ struct Point {
 struct Plane {
   Range x, y;
   std::vector<double> x_ticks, y_ticks;
-  int width, height;
   bool logs;
   double px(double v) const {
-    return kLeft + (v - x.low) / (x.high - x.low) * (width - kLeft - kRight);
+    return kLeft + (v - x.low) / (x.high - x.low) * (kSheetWidth - kLeft - kRight);
   }
   double py(double v) const {
     auto at = [this](double value) { return logs ? std::log10(value) : value; };
-    return height - kBottom -
-           (at(v) - at(y.low)) / (at(y.high) - at(y.low)) * (height - kTop - kBottom);
+    return kSheetHeight - kBottom -
+           (at(v) - at(y.low)) / (at(y.high) - at(y.low)) * (kSheetHeight - kTop - kBottom);
   }
 };
 
@@ -97,7 +97,7 @@ Range shown_range(std::vector<double> values) {
 // The ranges of all points, stretched to round numbers.
 Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOptions& o, bool logs) {
   constexpr double kConstant = 1e-4;  // a smaller relative change is none
-  Plane p{{}, {}, {}, {}, o.width, o.height, logs};
+  Plane p{.x = {}, .y = {}, .x_ticks = {}, .y_ticks = {}, .logs = logs};
   std::vector<double> values;
   for (const auto& line : lines)
     for (const Point& at : line) {
@@ -147,12 +147,12 @@ std::string axes(const Plane& p, const ChartOptions& o, const std::string& note)
     s += fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, o.width - kRight, p.py(t), kLeft - 6, p.py(t) + 4, number(t, o.percent));
+        kLeft, kSheetWidth - kRight, p.py(t), kLeft - 6, p.py(t) + 4, number(t, o.percent));
   for (const double t : p.x_ticks)
     s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", p.px(t),
-                     o.height - kBottom + 16, short_number(t));
+                     kSheetHeight - kBottom + 16, short_number(t));
   s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                   (kLeft + o.width - kRight) / 2, o.height - 6,
+                   (kLeft + kSheetWidth - kRight) / 2, kSheetHeight - 6,
                    escape_html(o.x_label) + (o.x_label.empty() || note.empty() ? "" : "; ") + note);
   return s +
          fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>\n", escape_html(o.title));
@@ -210,9 +210,9 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
   for (const Series& s : series) lines.push_back(points_of(s, logs));
   const Plane plane = make_plane(lines, o, logs);
   std::string s = fmt::format(
-      "<svg class=\"{}\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{}\">\n",
-      kind, o.width, o.height, o.width, o.height, escape_html(o.title));
+      "<svg class=\"{0}\" width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
+      "aria-label=\"{3}\">\n",
+      kind, kSheetWidth, kSheetHeight, escape_html(o.title));
   s += axes(plane, o, beyond(lines, plane, o.percent));
   for (size_t i = series.size(); i-- > 0;)
     s += line(series[i], thinned(std::move(lines[i]), plane.x), i, plane, o.percent);

@@ -13,7 +13,6 @@ struct Series {
 
 struct ChartOptions {
   std::string title = {}, x_label = {};
-  int width = 460, height = 280;
   bool whole_x = false;  ///< x counts something: only whole numbers are written
   bool percent = false;  ///< y is a share of 1, shown in percent
   bool logs = false;     ///< with a switch to a logarithmic y, if a value is above 0

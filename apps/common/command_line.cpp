@@ -10,7 +10,6 @@
 #include "tern/apps/common/help.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/suggest.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"

@@ -2,15 +2,63 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/dist/step_plan.h"
+#include "tern/optim/shards.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
 
-std::string megabytes(int64_t bytes) {
+std::string megabytes_up(int64_t bytes) {
   return train::grouped((bytes + 999'999) / 1'000'000) + " MB";
+}
+
+constexpr int64_t kMostRanks = 1024;
+// Open MPI over TCP, where a rank sends and receives at the same time.
+constexpr double kReachedShare = 0.75;
+
+double median(std::vector<double> x) {
+  const auto middle = x.begin() + std::ssize(x) / 2;
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
+template <class F>
+double seconds_of(F call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double most(const Summary& s, MemoryKind kind) { return static_cast<double>(s.cost.most[kind]); }
+
+// Bytes of the optimizer on the rank that has most: its states are split, averages are not.
+double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
+  double bytes = most(s, MemoryKind::optimizer);
+  if (!m.shard_optimizer) return bytes;
+  for (const optim::ShardItem& p : s.shard_items) bytes -= static_cast<double>(p.state_bytes);
+  return bytes + static_cast<double>(optim::largest_shard(s.shard_items, ranks));
+}
+
+// Bytes of the busiest rank. A pass has the activations of one block.
+double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& plan) {
+  const double pass = most(s, MemoryKind::batch) + most(s, MemoryKind::activations) +
+                      most(s, MemoryKind::temporaries);
+  return most(s, MemoryKind::weights) + optimizer_memory(s, m, plan.ranks()) +
+         pass / static_cast<double>(m.blocks) + static_cast<double>(plan.memory());
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+std::string megabytes(double bytes) {
+  return train::grouped(static_cast<int64_t>(bytes / 1e6 + 0.5));
 }
 
 }  // namespace
@@ -22,10 +70,10 @@ int64_t needed_bytes(const Summary& s, const DryRunOptions& o) {
 }
 
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free) {
-  std::string text = fmt::format("needs up to {}; ", megabytes(needed));
+  std::string text = fmt::format("needs up to {}; ", megabytes_up(needed));
   if (!free) return {text + "this system does not say how much is free", true};
   const bool fits = needed <= free->bytes;
-  return {text + fmt::format("{} are free on {}: {}", megabytes(free->bytes), free->limit,
+  return {text + fmt::format("{} are free on {}: {}", megabytes_up(free->bytes), free->limit,
                              fits ? "it fits" : "it does NOT fit; take smaller batches"),
           fits};
 }
@@ -39,6 +87,82 @@ int report_dry_run(const Summary& s, const DryRunOptions& o) {
   const auto [text, fits] = verdict(needed_bytes(s, o), free_memory());
   print(fmt::format("{}{}\n", s.text(), text));
   return fits ? 0 : 1;
+}
+
+void add_network_settings(Settings& s, NetworkFlags& f, bool dry_run) {
+  const char* const why = "it is for --dry-run with --gbit";
+  s.number("gbit", f.gbit, {0, 1e4, true},
+           "with --dry-run: also say what a step takes on 1 to 1,024 machines whose network "
+           "carries X gigabits per second; takes some steps in memory to measure one")
+      .not_in_files()
+      .only_if(dry_run, "it is for --dry-run");
+  s.number("latency_us", f.latency_us, {0, 1e6}, "microseconds from one machine to another")
+      .not_in_files()
+      .only_if(dry_run && f.gbit > 0, why);
+  s.number("step_ms", f.step_ms, {0, 1e9},
+           "milliseconds of a step on one machine; 0: measured on this one")
+      .not_in_files()
+      .only_if(dry_run && f.gbit > 0, why);
+}
+
+std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFlags& flags) {
+  const dist::Network network{.bytes_per_second = flags.gbit * 1e9 / 8 * kReachedShare,
+                              .latency = flags.latency_us / 1e6,
+                              .memory_bytes_per_second = m.memory_bytes_per_second};
+  // The update reads gradients, weights and state, and writes weights and state.
+  const double update = (2 * most(s, MemoryKind::weights) + 2 * most(s, MemoryKind::optimizer) +
+                         most(s, MemoryKind::gradients)) /
+                        m.memory_bytes_per_second;
+  const double block = std::max(0.0, m.step - update) / static_cast<double>(m.blocks);
+  std::string text = fmt::format(
+      "one rank takes {:.1f} ms a step of {} blocks; ranks with {:g} Gbit/s and {:g} us between "
+      "them, {} reached{}:\n"
+      "{:>5} {:>6} {:>9} {:>9} {:>9} {:>7} {:>9} {:>10} {:>8} {:>9}\n",
+      m.step * 1e3, m.blocks, flags.gbit, flags.latency_us, percent(kReachedShare),
+      m.shard_optimizer ? ", the optimizer sharded" : "", "ranks", "blocks", "step ms", "compute",
+      "network", "hidden", "speed-up", "efficiency", "sent MB", "memory MB");
+  for (int64_t ranks = 1; ranks <= kMostRanks; ranks *= 2) {
+    const int64_t blocks = std::max(m.blocks, ranks);
+    const dist::StepPlan plan(
+        s.parameters, {}, {.blocks = blocks}, ranks,
+        m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{});
+    const dist::StepTime t = plan.time({.block = block, .update = update}, network);
+    // One rank would compute all blocks one after the other.
+    const double speed_up = (block * static_cast<double>(blocks) + update) / t.step;
+    text += fmt::format("{:5} {:6} {:9.1f} {:9.1f} {:9.1f} {:>7} {:9.1f} {:>10} {:>8} {:>9}\n",
+                        ranks, blocks, t.step * 1e3, t.compute * 1e3, t.communication * 1e3,
+                        ranks > 1 ? percent(t.hidden() / t.communication) : "", speed_up,
+                        percent(speed_up / static_cast<double>(ranks)),
+                        megabytes(static_cast<double>(plan.most_traffic().sent)),
+                        megabytes(rank_memory(s, m, plan)));
+  }
+  if (m.blocks < kMostRanks)
+    text += fmt::format(
+        "{0} blocks are for {0} ranks at most. The rows of more ranks have more blocks of the same "
+        "size: a\nlarger batch, {1} times as large for {2} ranks\n",
+        m.blocks, train::grouped((kMostRanks + m.blocks - 1) / m.blocks),
+        train::grouped(kMostRanks));
+  return text;
+}
+
+double measure_step(train::Loop& loop) {
+  constexpr int64_t kMostSteps = 7;
+  constexpr double kMostSeconds = 20;
+  std::vector<double> seconds;
+  double all = 0;
+  while (!loop.epoch_trained() && std::ssize(seconds) < kMostSteps &&
+         (seconds.size() < 2 || all < kMostSeconds))
+    all += seconds.emplace_back(seconds_of([&] { loop.step(); }));
+  if (seconds.size() > 1) seconds.erase(seconds.begin());  // it allocates
+  return median(seconds);
+}
+
+double measure_memory() {
+  const Tensor from = zeros({1 << 24}), to = zeros({1 << 24});
+  NoGradGuard no_grad;
+  std::vector<double> seconds;
+  for (int i = 0; i < 5; ++i) seconds.push_back(seconds_of([&] { copy_(to, from); }));
+  return 2.0 * static_cast<double>(from.numel()) * 4 / median(seconds);
 }
 
 }  // namespace tern::apps

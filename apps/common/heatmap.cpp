@@ -204,7 +204,7 @@ Bitmap color_cells(const std::vector<float>& values, int64_t rows, int64_t colum
                    const std::function<Rgb(float)>& color) {
   check(std::ssize(values) == rows * columns, "heatmap: {} values for {} x {}", values.size(), rows,
         columns);
-  Bitmap b{columns, rows, {}};
+  Bitmap b{rows, columns, {}};
   for (const float v : values) {
     const Rgb c = color(v);
     b.rgb.insert(b.rgb.end(), {c.red, c.green, c.blue});

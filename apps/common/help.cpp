@@ -44,6 +44,49 @@ std::string positional_text(const Setting& s) {
   return upper(s.flags) + (s.is_list() ? "..." : "");
 }
 
+// What it is about, with the words that it may be where value_text() is NAME, and its default.
+std::string about_text(const Setting& s) {
+  std::string text = s.about;
+  if (lists_choices(s)) text += fmt::format("; one of {}", fmt::join(s.words, ", "));
+  if (s.required) text += " (required)";
+  const std::string given = default_text(s);
+  return given.empty() ? text : fmt::format("{} (default {})", text, given);
+}
+
+// The rows that have a flag, group by group; and the name of a group.
+std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(const Settings& list) {
+  std::vector<std::pair<std::string, std::vector<const Setting*>>> groups;
+  for (size_t g = 0; g < std::size(kGroups); ++g) {
+    std::vector<const Setting*> rows;
+    for (const Setting& s : list.rows())
+      if (!s.flags.empty() && s.heading == static_cast<Group>(g)) rows.push_back(&s);
+    if (!rows.empty()) groups.emplace_back(kGroups[g], std::move(rows));
+  }
+  return groups;
+}
+
+// "[FLAGS] RUNS...", with the flags that must be given.
+std::vector<std::string> usage_words(const Settings& list) {
+  std::vector<std::string> words, values;
+  for (const Setting& s : list.rows())
+    if (s.is_positional())
+      values.push_back(positional_text(s));
+    else if (s.required)
+      words.push_back(fmt::format("{} {}", s.names()[0], value_text(s)));
+  words.emplace_back("[FLAGS]");
+  words.insert(words.end(), values.begin(), values.end());
+  return words;
+}
+
+// The lines of a text that are not empty.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
 // "  --tie, --no-tie", "  --epochs N".
 std::string flag_text(const Setting& s) {
   if (s.is_positional()) return "  " + positional_text(s);
@@ -86,6 +129,106 @@ std::vector<std::string> examples_of(const Program& program, const Command* comm
   return first;
 }
 
+// ---- the manual page, section 1 ---------------------------------------------------------------
+
+// Text for roff: a hyphen is a minus, so that flags can be copied; a dot or quote at the start of a
+// line is no request.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool start = i == 0 || text[i - 1] == '\n';
+    if (start && (text[i] == '.' || text[i] == '\'')) out += "\\&";
+    if (text[i] == '\\')
+      out += "\\e";
+    else if (text[i] == '-')
+      out += "\\-";
+    else if (text[i] == '|')
+      out += "|\\:";  // a line may end here
+    else
+      out += text[i];
+  }
+  return out;
+}
+
+std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + roff(text) + "\\fR"; }
+
+std::string roff_paragraphs(const std::string& text, const char* request = ".PP") {
+  std::string out;
+  for (const std::string& line : lines_of(text))
+    out += fmt::format("{}\n{}\n", request, roff(line));
+  return out;
+}
+
+// "trains language models": what follows "NAME \-".
+std::string summary(const std::string& about) {
+  std::string line = about.substr(0, about.find('\n'));
+  if (line.ends_with('.')) line.pop_back();
+  if (!line.empty()) line[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(line[0])));
+  return line;
+}
+
+std::string flag_entry(const Setting& s) {
+  std::string out = ".TP\n";
+  for (const std::string& name : s.names()) out += (out.back() == '\n' ? "" : ", ") + bold(name);
+  if (!s.is_toggle() && !s.is_positional()) out += " " + italic(value_text(s));
+  return fmt::format("{}\n{}\n", out, roff(about_text(s)));
+}
+
+// The flags and examples of a command; of a program with many, of none.
+std::string entries(const Command& command) {
+  std::string out;
+  const CommandRows rows(command);
+  for (const auto& [name, group] : flag_groups(rows.list)) {
+    out += fmt::format(".PP\n{}\n", italic(name));
+    for (const Setting* s : group) out += flag_entry(*s);
+  }
+  return command.examples.empty() ? out : out + roff_paragraphs("Examples:\n" + command.examples);
+}
+
+std::string synopsis(const Program& p) {
+  std::string out;
+  for (const Command& c : p.commands) {
+    out += fmt::format("{}{}", out.empty() ? "" : ".br\n", bold(p.name));
+    if (!c.name.empty()) out += " " + bold(c.name);
+    for (const std::string& word : usage_words(CommandRows(c).list)) out += " " + roff(word);
+    out += "\n";
+  }
+  return out;
+}
+
+// What all programs have in common.
+constexpr const char* kEnd = R"(.SH EXIT STATUS
+.TP
+0
+All went well.
+.TP
+1
+The training diverged, or something unexpected happened; of \fB\-\-dry\-run\fR: it does not fit.
+.TP
+2
+A flag or a file is wrong; a line on standard error says which.
+.TP
+3
+Under mpirun another rank was lost.
+.TP
+130
+A signal stopped it; a training has saved itself, and \fB\-\-resume\fR continues it.
+.SH ENVIRONMENT
+.TP
+\fBCOLUMNS\fR
+The width of the lines of \fB\-\-help\fR, if it is not that of the terminal.
+.TP
+\fBNO_COLOR\fR
+If it is not empty, no colours are shown.
+.TP
+\fBTERM\fR
+If it is empty or dumb, progress is a line now and then instead of a bar.
+.TP
+\fBOMP_NUM_THREADS\fR
+Threads to use where \fB\-\-threads\fR does not say.
+)";
+
 }  // namespace
 
 CommandRows::CommandRows(const Command& command) {
@@ -95,46 +238,7 @@ CommandRows::CommandRows(const Command& command) {
   version = &list.toggle("version", unused_, "print the version and exit");
 }
 
-std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(const Settings& list) {
-  std::vector<std::pair<std::string, std::vector<const Setting*>>> groups;
-  for (size_t g = 0; g < std::size(kGroups); ++g) {
-    std::vector<const Setting*> rows;
-    for (const Setting& s : list.rows())
-      if (!s.flags.empty() && s.heading == static_cast<Group>(g)) rows.push_back(&s);
-    if (!rows.empty()) groups.emplace_back(kGroups[g], std::move(rows));
-  }
-  return groups;
-}
-
 std::string value_text(const Setting& s) { return lists_choices(s) ? "NAME" : s.type; }
-
-std::string about_text(const Setting& s) {
-  std::string text = s.about;
-  if (lists_choices(s)) text += fmt::format("; one of {}", fmt::join(s.words, ", "));
-  if (s.required) text += " (required)";
-  const std::string given = default_text(s);
-  return given.empty() ? text : fmt::format("{} (default {})", text, given);
-}
-
-std::vector<std::string> usage_words(const Settings& list) {
-  std::vector<std::string> words, values;
-  for (const Setting& s : list.rows())
-    if (s.is_positional())
-      values.push_back(positional_text(s));
-    else if (s.required)
-      words.push_back(fmt::format("{} {}", s.names()[0], value_text(s)));
-  words.emplace_back("[FLAGS]");
-  words.insert(words.end(), values.begin(), values.end());
-  return words;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) lines.push_back(line);
-  return lines;
-}
 
 std::string help_text(const Program& program, const Command* command, int64_t columns) {
   const bool several = !program.commands[0].name.empty();
@@ -165,6 +269,22 @@ int64_t help_columns() {
   const char* const set = std::getenv("COLUMNS");
   const int64_t given = set ? std::atoll(set) : 0, terminal = train::terminal_columns(stdout);
   return std::max<int64_t>(given > 0 ? given : terminal > 0 ? terminal : 80, 40);
+}
+
+std::string man_page(const Program& p, const std::string& version) {
+  std::string out =
+      fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", upper(p.name),
+                  version);  // flags are not to be hyphenated
+  out += fmt::format(".SH NAME\n{} \\- {}\n", p.name, roff(summary(p.about)));
+  out += ".SH SYNOPSIS\n" + synopsis(p);
+  out += ".SH DESCRIPTION\n" + roff_paragraphs(p.about + "\n" + p.more);
+  const bool several = !p.commands[0].name.empty();
+  out += ".SH OPTIONS\n" + entries(several ? Command{} : p.commands[0]);
+  if (several) out += ".SH COMMANDS\n";
+  for (const Command& c : p.commands)
+    if (several)
+      out += fmt::format(".SS {} {}\n{}{}", p.name, c.name, roff_paragraphs(c.about), entries(c));
+  return out + kEnd;
 }
 
 }  // namespace tern::apps

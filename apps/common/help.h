@@ -20,16 +20,8 @@ struct CommandRows {
   bool unused_ = false;
 };
 
-/// The rows that have a flag, group by group; and the name of a group.
-std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(const Settings& list);
 /// "N", "DIR", "f32|bf16", or NAME for one of many words. Empty for a flag without a value.
 std::string value_text(const Setting& s);
-/// What it is about, with the words that it may be where value_text() is NAME, and its default.
-std::string about_text(const Setting& s);
-/// "[FLAGS] RUNS...", with the flags that must be given.
-std::vector<std::string> usage_words(const Settings& list);
-/// The lines of a text that are not empty.
-std::vector<std::string> lines_of(const std::string& text);
 
 /// --help of a command; of the program if that is nullptr, or where the program has no others.
 std::string help_text(const Program& program, const Command* command, int64_t columns);

@@ -6,11 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "tern/data/images/picture.h"
+
 namespace tern::apps {
 
 /// `text` with &, <, > and quotes made safe for HTML, SVG and attributes, and control characters
 /// for whoever looks at the page in a terminal (core/base/terminal_text.h).
 std::string escape_html(std::string_view text);
+
+/// The style sheet of pages, for light and dark screens from 320 pixels on.
+std::string page_style();
 
 /// A whole page with the reports' style sheet around `body`. `generator` is the program that the
 /// page says it is from.
@@ -19,16 +24,12 @@ std::string html_page(const std::string& title, const std::string& body,
 /// Whether the file is a page that says so: what may be written over without having been named.
 bool is_page_from(const std::string& path, const std::string& generator = "tern");
 
-/// 8-bit RGB pixels, row by row, 3 * width * height bytes.
-struct Bitmap {
-  int64_t width = 0, height = 0;
-  std::vector<uint8_t> rgb;
-};
+using Bitmap = data::Picture;
 
-/// The bitmap as a PNG file.
-std::string encode_png(const Bitmap& bitmap);
+/// Each pixel as a square of `scale` pixels.
+Bitmap enlarged(const Bitmap& bitmap, int64_t scale);
 
-/// The PNG as a URL that holds it, for src and href.
+/// A PNG of it as a URL that holds it, for src and href.
 std::string png_url(const Bitmap& bitmap);
 
 /// An <img> element that holds the bitmap itself, `scale` screen pixels to each of its own;
@@ -39,6 +40,12 @@ std::string html_image(const Bitmap& bitmap, int scale, const std::string& descr
 /// `caption` is shown on hovering and below the large picture.
 std::string html_zoom(const std::string& picture, const std::string& id,
                       const std::string& caption);
+
+/// A row of texts for a table, in cells of this tag; `kind` is its class, if it has one.
+std::string html_row(const std::vector<std::string>& texts, const char* tag = "td",
+                     const std::string& kind = "");
+/// A table of rows in a box that scrolls where it is too wide.
+std::string html_table(const std::string& rows, const std::string& kind = "");
 
 /// A <figure> of HTML content with a text under it.
 std::string html_figure(const std::string& content, const std::string& caption);

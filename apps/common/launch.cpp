@@ -8,7 +8,6 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
-#include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -120,11 +119,6 @@ LockedFolder resumed_folder(const std::string& path, const std::string& descript
   return folder;
 }
 
-std::optional<SafeTensors> load_resumed(const train::RunFolder& folder) {
-  if (!fs::exists(folder.checkpoint())) return std::nullopt;
-  return train::load_checkpoint(folder.checkpoint());
-}
-
 int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given) {
   if (given == 0 || given == started_with) return started_with;
   check(!train::depends_on_length(schedule),
@@ -144,21 +138,6 @@ void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
   facts.emplace_back("", fmt::format("warm-up cut from {} to {} steps, because the run has {}",
                                      schedule.warmup, fitting, steps));
   schedule.warmup = fitting;
-}
-
-int run_loop(train::Loop& loop, const Facts& facts, const std::function<bool()>& finish) {
-  std::FILE* const output = loop.output();
-  for (const auto& [heading, text] : facts)
-    train::say(fmt::format("{:8} {}", heading, text), output);
-  train::say(fmt::format("{:8} {}", "folder", loop.folder().path), output);
-  train::InterruptScope signals;
-  try {
-    if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
-    return finish() ? 0 : train::kExitInterrupted;
-  } catch (const train::Diverged& e) {
-    throw train::Diverged(std::string(e.what()) +
-                          ". A lower --lr or --clip, or a longer --warmup, may help");
-  }
 }
 
 }  // namespace tern::apps

@@ -1,15 +1,12 @@
-// How a training program starts, resumes and ends: the meaning of --out, --resume, --epochs and
-// --warmup in all of them.
+// How a training program starts and resumes: the meaning of --out, --resume, --epochs and --warmup
+// in all of them.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tern/train/loop.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_lock.h"
 #include "tern/train/schedule.h"
@@ -22,10 +19,6 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 /// A run's folder that no other process trains in while this lives.
 struct LockedFolder : train::RunFolder {
   std::shared_ptr<const train::RunLock> lock;
-  /// Options of a loop in it.
-  train::LoopOptions loop_options(bool tensorboard = false) const {
-    return {.folder = path, .lock = lock, .tensorboard = tensorboard};
-  }
 };
 
 /// Makes a path absolute, so that it can be used later from any folder. An empty path stays empty.
@@ -64,8 +57,6 @@ class NewRunGuard {
 /// `description`: it is written last of those that say how the run was started. Without it: Error
 /// that says what to do.
 LockedFolder resumed_folder(const std::string& path, const std::string& description = "");
-/// The checkpoint of a resumed run; nothing if the run begins anew.
-std::optional<SafeTensors> load_resumed(const train::RunFolder& folder);
 
 /// The epochs of a resumed run: those it was started with, or `given` (--epochs; 0: not given) if
 /// its schedule does not depend on its length, else Error.
@@ -74,10 +65,5 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
 /// Shortens a warm-up that no flag asked for to fit a short run, and says so in `facts`. The
 /// warm-up of noam cannot be shortened; `facts` then say that the rate will only rise.
 void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
-
-/// Prints `facts` on the loop's output, runs the loop, and then `finish` (false: a signal stopped
-/// it). Returns the program's exit code: 0 or kExitInterrupted. A Diverged says what may help. A
-/// lost standard output does not stop the run.
-int run_loop(train::Loop& loop, const Facts& facts, const std::function<bool()>& finish);
 
 }  // namespace tern::apps

@@ -4,15 +4,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/html.h"
-#include "tern/apps/common/metric_text.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
 namespace {
+
+struct Known {
+  const char *metric, *name;
+  int digits = 4;
+  bool percent = false, larger = false;
+};
+constexpr Known kKnown[] = {
+    {"loss", "loss"},
+    {"ppl", "perplexity", 3},
+    {"bits_per_byte", "bits per byte", 3},
+    {"bleu", "BLEU", 2, false, true},
+    {"masked", "loss of a masked word"},
+    {"words", "words right", 1, true, true},
+    {"next", "loss of a pair"},
+    {"pairs", "pairs right", 1, true, true},
+    {"bits_per_sequence", "bits per sequence"},
+    {"wrong_bits", "wrong bits", 3},
+    {"best_predictor", "bits of the best predictor"},
+    {"sequences", "sequences", 0, false, true},
+    {"lr", "learning rate", 6},
+};
+constexpr std::pair<const char*, const char*> kSets[] = {
+    {"train_", "training"}, {"valid_", "validation"}, {"test_", "test"}};
 
 double value(const train::EpochRecord& e, const EpochMetric& m) {
   if (m.metric == "lr") return e.lr * m.factor;
@@ -127,6 +150,20 @@ std::vector<EpochMetric> measured(const RunSummary& run, std::vector<EpochMetric
   return columns;
 }
 
+// The cells of tables of epochs, behind the first.
+std::vector<std::string> headings(const char* first, const std::vector<EpochMetric>& columns,
+                                  bool with_set) {
+  std::vector<std::string> out = {first};
+  for (const EpochMetric& m : columns) out.push_back(name_of(m, with_set));
+  return out;
+}
+std::vector<std::string> numbers(const std::string& first, const std::vector<EpochMetric>& columns,
+                                 const train::EpochRecord& e) {
+  std::vector<std::string> out = {first};
+  for (const EpochMetric& m : columns) out.push_back(metric_text(m.metric).write(value(e, m)));
+  return out;
+}
+
 bool is_training(const EpochMetric& m) { return m.metric.starts_with("train_"); }
 
 std::string results(const RunSummary& run, const RunPage& page) {
@@ -135,15 +172,9 @@ std::string results(const RunSummary& run, const RunPage& page) {
   std::erase_if(columns, [](const EpochMetric& m) { return m.metric == "lr"; });
   const bool trained = std::all_of(columns.begin(), columns.end(), is_training);
   if (!trained) std::erase_if(columns, is_training);
-  std::string s = "<div class=\"scroll\"><table class=\"results\">\n<tr><th></th>";
-  for (const EpochMetric& m : columns)
-    s += fmt::format("<th>{}</th>", escape_html(name_of(m, false)));
-  s += "</tr>\n";
+  std::string rows = html_row(headings("", columns, false), "th");
   auto add = [&](const std::string& name, const train::EpochRecord& e) {
-    s += fmt::format("<tr><td>{}</td>", escape_html(name));
-    for (const EpochMetric& m : columns)
-      s += fmt::format("<td>{}</td>", metric_text(m.metric).write(value(e, m)));
-    s += "</tr>\n";
+    rows += html_row(numbers(name, columns, e));
   };
   const std::string on = ", " + (trained ? "training" : page.measured_on);
   const train::EpochRecord& last = run.epochs.back();
@@ -153,25 +184,23 @@ std::string results(const RunSummary& run, const RunPage& page) {
   for (const ResultRow& more : page.more_results) add(more.name, {.metrics = more.metrics});
   double seconds = 0;
   for (const train::EpochRecord& e : run.epochs) seconds += e.seconds;
-  return s + fmt::format("</table></div>\n<p>{} epoch{} in {}.</p>\n", train::grouped(last.epoch),
-                         last.epoch == 1 ? "" : "s", train::clock_time(seconds));
+  return html_table(rows, "results") +
+         fmt::format("<p>{} epoch{} in {}.</p>\n", train::grouped(last.epoch),
+                     last.epoch == 1 ? "" : "s", train::clock_time(seconds));
 }
 
 // Every epoch, folded; the best one in bold.
 std::string epoch_table(const RunSummary& run, const RunPage& page) {
   const std::vector<EpochMetric> columns = measured(run, page.columns);
-  std::string s =
-      "<details><summary>Every epoch</summary>\n<div class=\"scroll\"><table>\n<tr><th>epoch</th>";
-  for (const EpochMetric& m : columns)
-    s += fmt::format("<th>{}</th>", escape_html(name_of(m, true)));
-  s += fmt::format("<th>{}/s</th><th>time</th></tr>\n", escape_html(page.unit));
+  std::vector<std::string> heading = headings("epoch", columns, true);
+  heading.insert(heading.end(), {page.unit + "/s", "time"});
+  std::string rows = html_row(heading, "th");
   for (const train::EpochRecord& e : run.epochs) {
-    s += fmt::format("<tr{}><td>{}</td>", e.epoch == run.best ? " class=\"best\"" : "", e.epoch);
-    for (const EpochMetric& m : columns)
-      s += fmt::format("<td>{}</td>", metric_text(m.metric).write(value(e, m)));
-    s += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.speed, train::clock_time(e.seconds));
+    std::vector<std::string> cells = numbers(fmt::format("{}", e.epoch), columns, e);
+    cells.insert(cells.end(), {fmt::format("{:.0f}", e.speed), train::clock_time(e.seconds)});
+    rows += html_row(cells, "td", e.epoch == run.best ? "best" : "");
   }
-  return s + "</table></div>\n</details>\n";
+  return "<details><summary>Every epoch</summary>\n" + html_table(rows) + "</details>\n";
 }
 
 // All settings, folded; nothing if none are known.
@@ -195,6 +224,28 @@ std::string anchor(const std::string& title) {
 }
 
 }  // namespace
+
+MetricText metric_text(const std::string& metric) {
+  MetricText out;
+  out.name = metric;
+  for (const auto& [prefix, set] : kSets)
+    if (metric.starts_with(prefix)) {
+      out.set = set;
+      out.name = metric.substr(std::string(prefix).size());
+    }
+  for (const Known& k : kKnown)
+    if (out.name == k.metric) return {out.set, k.name, k.digits, k.percent, k.larger};
+  if (out.name.starts_with("top") && out.name.size() > 3)
+    return {out.set, "top-" + out.name.substr(3), 2, true, true};
+  std::replace(out.name.begin(), out.name.end(), '_', ' ');
+  return out;
+}
+
+std::string MetricText::write(double value) const {
+  if (std::isnan(value)) return "-";
+  return percent ? fmt::format("{:.{}f}%", 100 * value, digits)
+                 : fmt::format("{:.{}f}", value, digits);
+}
 
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const train::Loop& loop) {

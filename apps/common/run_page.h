@@ -2,6 +2,7 @@
 // contents, results, curves, the program's own sections, and every number at the end.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,25 @@ struct RunSummary {
 };
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const train::Loop& loop);
+
+/// A metric for which there is no data.
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// How a number of a log is called and written: "valid_top1" is "validation top-1", in percent.
+struct MetricText {
+  std::string set;   ///< "training", "validation", "test"; empty: the metric's name says none
+  std::string name;  ///< "top-1"; of an unknown metric its own name, with spaces
+  int digits = 4;    ///< after the point
+  bool percent = false;
+  bool larger = false;  ///< whether a larger number is better
+
+  /// "validation top-1".
+  std::string title() const { return set.empty() ? name : set + " " + name; }
+  /// "61.35%"; "-" if the number is NaN.
+  std::string write(double value) const;
+};
+
+MetricText metric_text(const std::string& metric);
 
 /// A number of epochs: a column of tables, or the line of a chart.
 struct EpochMetric {

@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
 
-#include "tern/apps/common/suggest.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 
 namespace tern::apps {
 namespace {
+
+using nlohmann::json;
 
 std::string number_rule(const Bounds& b, bool whole) {
   const std::string kind = whole ? "a whole number" : "a number";
@@ -89,7 +95,137 @@ std::vector<std::string> split(const std::string& text, char between) {
   return parts;
 }
 
+constexpr size_t kLongest = 64;     // longer words are not compared
+constexpr size_t kLeastPrefix = 3;  // letters that two words must have in common
+
+std::string plain(const std::string& word) {
+  std::string out = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  for (char& c : out)
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// Steps from one word to the other: a letter put in, left out, changed, or swapped with its
+// neighbour (Damerau and Levenshtein; no letter is touched twice).
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+// ---- files of JSON ------------------------------------------------------------------------------
+
+// What is wrong with it, or nullptr.
+const char* complaint(const json& given, const json& expected) {
+  if (expected.is_boolean()) return given.is_boolean() ? nullptr : "true or false";
+  if (expected.is_string()) return given.is_string() ? nullptr : "a text in quotes";
+  if (expected.is_number_float()) return given.is_number() ? nullptr : "a number";
+  // A count that was not negative may have been read as unsigned.
+  if (expected.is_number_integer()) {
+    if (!given.is_number_integer()) return "a whole number";
+    const bool large = given.is_number_unsigned() && given.get<uint64_t>() > INT64_MAX;
+    if (expected.is_number_unsigned())
+      return given.is_number_unsigned() || given.get<int64_t>() >= 0 ? nullptr : "0 or more";
+    return large ? "a whole number below 2^63" : nullptr;
+  }
+  if (expected.is_array()) {
+    for (const json& item : given)
+      if (!given.is_array() || !item.is_string()) return "a list of texts";
+    return given.is_array() ? nullptr : "a list of texts";
+  }
+  return given.is_object() ? nullptr : "an object";
+}
+
+std::string shown(const json& value) {
+  constexpr size_t kMost = 40;
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+}
+
+// Error that names the member unless `given` has every member of `expected`, an object, with its
+// type: whole numbers are not cut off, and none wraps.
+void check_types(const json& given, const json& expected) {
+  check(given.is_object(), "its configuration is {}; an object", shown(given));
+  for (const auto& [name, value] : expected.items()) {
+    const auto found = given.find(name);
+    check(found != given.end(),
+          "its configuration: {} is missing; is the folder another program's?", name);
+    const char* wrong = complaint(*found, value);
+    check(!wrong, "{} is {}; {}", name, shown(*found), wrong ? wrong : "");
+    if (value.is_object()) check_types(*found, value);
+  }
+}
+
+json::json_pointer pointer_to(const Setting& s) {
+  std::string path = "/" + s.key;
+  for (char& c : path)
+    if (c == '.') c = '/';
+  return json::json_pointer(path);
+}
+
+json to_object(const Settings& settings) {
+  json object = json::object();
+  for (const Setting& s : settings.rows())
+    if (s.in_files) std::visit([&](const auto* value) { object[pointer_to(s)] = *value; }, s.value);
+  return object;
+}
+
+// What a file of an earlier version lacks keeps the value that it has.
+void add_missing(json& object, const json& defaults, const Settings& settings) {
+  const json given = object;
+  for (const Setting& s : settings.rows()) {
+    const json::json_pointer at = pointer_to(s), above = at.parent_pointer();
+    const bool there = given.contains(above);
+    if (!s.in_files || (there ? !given[above].is_object() || given.contains(at) : false)) continue;
+    if (there ? s.may_be_missing : s.object_may_be_missing) object[at] = defaults[at];
+  }
+}
+
+void read_members(json object, const Settings& settings) {
+  const json expected = to_object(settings), given = object;
+  if (object.is_object()) add_missing(object, expected, settings);
+  check_types(object, expected);
+  for (const Setting& s : settings.rows())
+    if (s.in_files) std::visit([&](auto* value) { object[pointer_to(s)].get_to(*value); }, s.value);
+  for (const Setting& s : settings.rows())
+    if (s.if_missing && !given.contains(pointer_to(s))) s.if_missing();
+  check_settings(settings);
+}
+
 }  // namespace
+
+std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {
+  const std::string a = plain(word);
+  if (a.empty() || a.size() > kLongest) return "";
+  std::string best;
+  size_t least = std::numeric_limits<size_t>::max();
+  for (const std::string& k : known) {
+    const std::string b = plain(k);
+    const size_t common = std::min(a.size(), b.size());
+    size_t steps = distance(a, b);
+    const bool near = steps <= std::max<size_t>(1, common / 3) && steps < common;
+    const bool prefix = common >= kLeastPrefix && a.compare(0, common, b, 0, common) == 0;
+    if (prefix) steps = std::min<size_t>(steps, 2);  // before what is as near by chance
+    if ((near || prefix) && steps < least) {
+      least = steps;
+      best = k;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string best = nearest_word(word, known);
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
 
 std::vector<std::string> Setting::names() const {
   if (flags.empty()) return {};
@@ -188,6 +324,26 @@ void set_from_words(const Setting& s, const std::string& name,
       },
       s.value);
   check_setting(s, name);
+}
+
+std::string settings_to_json(const Settings& settings) { return to_object(settings).dump(1); }
+
+void settings_from_json(const std::string& text, const Settings& settings) {
+  try {
+    read_members(parse_json(text), settings);
+  } catch (const json::exception& e) {
+    fail(fmt::format("its configuration cannot be read: {}", e.what()));
+  }
+}
+
+bool same_settings(const std::string& a, const std::string& b,
+                   const std::vector<std::string>& free) {
+  json one = parse_json(a), other = parse_json(b);
+  for (const std::string& key : free) {
+    one.erase(key);
+    other.erase(key);
+  }
+  return one == other;
 }
 
 }  // namespace tern::apps

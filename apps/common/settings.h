@@ -207,4 +207,12 @@ void check_settings(const Settings& settings);
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 
+/// The word of `known` that is nearest to `word`: few letters away (a swap of neighbours is one
+/// step, capitals and _ for - are none), or with more or fewer letters at its end. Dashes in front
+/// do not count. Empty if none is near.
+std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
+
+/// "; did you mean WORD?", or nothing.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
+
 }  // namespace tern::apps

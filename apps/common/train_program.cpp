@@ -15,6 +15,7 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/dist/shared_work.h"
+#include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -57,8 +58,10 @@ std::string resume_command(const TrainingProgram& program, const TrainFlags& fla
 
 train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
                                 const TrainFlags& flags) {
-  train::LoopOptions options = folder.loop_options(flags.tensorboard);
-  options.how_to_resume = resume_command(program, flags, folder);
+  train::LoopOptions options = {.folder = folder.path,
+                                .lock = folder.lock,
+                                .tensorboard = flags.tensorboard,
+                                .how_to_resume = resume_command(program, flags, folder)};
   const ParallelOptions& o = program.options().parallel;
   if (o.blocks > 0)
     options.parallel = {.world = flags.world.get(),
@@ -78,14 +81,22 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
                                     settings_to_json(rows_of(program)), flags.world->size());
     program.facts = facts_of(program, more, *flags.world);
   });
-  return run_loop(loop, program.facts, [&] {
+  for (const auto& [heading, text] : program.facts)
+    train::say(fmt::format("{:8} {}", heading, text), loop.output());
+  train::say(fmt::format("{:8} {}", "folder", loop.folder().path), loop.output());
+  train::InterruptScope signals;
+  try {
+    if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
     bool finished = true;
     loop.on_first("the report", [&] { finished = program.finish(); });
-    if (finished) return true;
+    if (finished) return 0;
     train::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
                loop.output());
-    return false;
-  });
+    return train::kExitInterrupted;
+  } catch (const train::Diverged& e) {
+    throw train::Diverged(std::string(e.what()) +
+                          ". A lower --lr or --clip, or a longer --warmup, may help");
+  }
 }
 
 // The table of --gbit. The steps that it measures are taken in memory.
@@ -266,7 +277,8 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductSc
   std::string kept, path;
   bool other_patience = false;
   const auto load = [&] {
-    state = load_resumed(folder);
+    if (std::filesystem::exists(folder.checkpoint()))  // else the run begins anew
+      state = train::load_checkpoint(folder.checkpoint());
     program.read_config(folder, state);
     kept = settings_to_json(rows_of(program));
     path = config_path(program, folder);

@@ -15,7 +15,6 @@
 #include "tern/apps/common/dry_run.h"
 #include "tern/apps/common/launch.h"
 #include "tern/apps/common/run_record.h"
-#include "tern/apps/common/scaling.h"
 #include "tern/apps/common/training_options.h"
 #include "tern/dist/world.h"
 #include "tern/train/loop.h"

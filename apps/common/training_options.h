@@ -45,8 +45,6 @@ struct ParallelOptions {
   int64_t ranks = 1;          ///< that there are now; no setting
   /// Ranks that share the optimizer's states.
   int64_t optimizer_ranks() const { return shard_optimizer ? ranks : 1; }
-
-  bool operator==(const ParallelOptions&) const = default;
 };
 
 struct TrainingOptions {

@@ -17,16 +17,9 @@
 
 namespace tern::apps {
 
-/// Error unless the model of make() has these weights, by name and shape. The model is made without
-/// memory or arithmetic, so that wrong sizes cost nothing.
-template <class Make>
-void check_weights_fit(const NamedTensors& weights, Make make) {
-  ShapeOnlyScope shapes;
-  auto model = make();
-  nn::load_state_dict(model, weights);
-}
-
-/// The same for the model of a run's checkpoint; IoError that names the run's configuration.
+/// IoError that names the run's configuration unless the model of make() has the weights of the
+/// run's checkpoint, by name and shape. The model is made without memory or arithmetic, so that
+/// wrong sizes cost nothing.
 template <class Make>
 void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config_path, Make make) {
   constexpr std::string_view kModel = "model.";
@@ -34,7 +27,9 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
   for (const auto& [name, t] : checkpoint.tensors)
     if (name.starts_with(kModel)) weights.emplace_back(name.substr(kModel.size()), t);
   try {
-    check_weights_fit(weights, make);
+    ShapeOnlyScope shapes;
+    auto model = make();
+    nn::load_state_dict(model, weights);
   } catch (const Error& e) {
     fail_io(fmt::format("{}: it describes another model than the checkpoint beside it: {}",
                         config_path, e.what()));
@@ -47,6 +42,25 @@ inline void check_finite_weights(const std::string& path, const NamedTensors& we
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),
              "{}: its weights {} are not finite", path, name);
+}
+
+/// The model of make() with the weights of the file, which the configuration describes. IoError if
+/// they are others or not finite.
+template <class Make>
+auto load_weights(const std::string& path, const std::string& config_path, Make make) {
+  SafeTensors weights = load_safetensors(path);
+  check_finite_weights(path, weights.tensors);
+  try {
+    // Numbers that are drawn first would take twice as much memory.
+    auto model = [&] {
+      const ShapeOnlyScope shapes;
+      return make();
+    }();
+    nn::load_state_dict(model, weights.tensors, {.take = true});
+    return model;
+  } catch (const Error& e) {
+    fail_io(fmt::format("{}: not the weights that {} describes: {}", path, config_path, e.what()));
+  }
 }
 
 /// IoError that names the file unless what its weights gave is finite. Finite weights can be so

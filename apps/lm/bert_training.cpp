@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "tern/apps/common/board.h"
-#include "tern/apps/common/metric_text.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"

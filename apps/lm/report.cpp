@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/heatmap.h"
 #include "tern/apps/common/html.h"
 #include "tern/core/tape/autograd.h"

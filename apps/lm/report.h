@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/lm/family.h"
 #include "tern/apps/lm/fill.h"

@@ -1,7 +1,7 @@
 // What a model does with one sequence, as numbers for pictures.
 #include <fmt/format.h>
 
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"

@@ -1,11 +1,7 @@
 #include "tern/apps/ntm/model.h"
 
-#include <fmt/format.h>
-
 #include "tern/apps/common/weights_fit.h"
-#include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/io/safetensors.h"
 
 namespace tern::apps::ntm {
 namespace {
@@ -26,18 +22,8 @@ Tensor SequenceModel::operator()(const Tensor& input) const {
 }
 
 SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config) {
-  const std::string path = folder.best_weights();
-  const SafeTensors weights = load_safetensors(path);
-  check_finite_weights(path, weights.tensors);
-  try {
-    check_weights_fit(weights.tensors, [&] { return SequenceModel(config); });
-    SequenceModel model(config);
-    nn::load_state_dict(model, weights.tensors, {.take = true});
-    return model;
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights that {} describes: {}", path,
-                        folder.file("config.json"), e.what()));
-  }
+  return load_weights(folder.best_weights(), folder.file("config.json"),
+                      [&] { return SequenceModel(config); });
 }
 
 }  // namespace tern::apps::ntm

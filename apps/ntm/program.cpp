@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "tern/apps/common/attention_parts.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/heatmap.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/ntm/evaluate.h"
@@ -38,7 +38,7 @@ struct Episode {
 Episode observe(const SequenceModel& model, const data::SequenceTask& task, int64_t length,
                 uint64_t seed);
 
-/// The weightings of such a sequence for attention_record.h: steps down, slots across. Error: the
+/// The weightings of such a sequence for attention.h: steps down, slots across. Error: the
 /// model has none.
 AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
                                   int64_t length, uint64_t seed);

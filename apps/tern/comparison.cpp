@@ -11,15 +11,54 @@
 #include <set>
 
 #include "tern/apps/common/chart.h"
+#include "tern/apps/common/folder.h"
 #include "tern/apps/common/html.h"
-#include "tern/apps/common/metric_text.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::program {
+
+namespace fs = std::filesystem;
+
 namespace {
+
+Run load_run(const std::string& path) {
+  const train::RunFolder folder{path};
+  std::error_code error;
+  check_folder(path, "tern report: " + path);
+  check(fs::is_regular_file(folder.log(), error),
+        "tern report: {}: this is not the folder of a run: it has no log.jsonl", path);
+  return {.name = path,
+          .path = path,
+          .record = load_run_record(folder).value_or(RunRecord{}),
+          .log = train::read_log(folder.log())};
+}
+
+// The last `count` parts of a path.
+std::string ending(const fs::path& path, int count) {
+  fs::path out;
+  fs::path at = path;
+  for (int i = 0; i < count && at.has_relative_path(); ++i, at = at.parent_path())
+    out = out.empty() ? at.filename() : at.filename() / out;
+  return out.empty() ? path.string() : out.string();
+}
+
+// As many parts of the paths as make names that are all different.
+void name_runs(std::vector<Run>& runs) {
+  constexpr int kMostParts = 16;
+  for (int parts = 1; parts <= kMostParts; ++parts) {
+    std::vector<std::string> names;
+    for (Run& run : runs) {
+      fs::path path = fs::path(run.path).lexically_normal();
+      if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+      names.push_back(run.name = ending(fs::absolute(path).lexically_normal(), parts));
+    }
+    std::sort(names.begin(), names.end());
+    if (std::adjacent_find(names.begin(), names.end()) == names.end()) return;
+  }
+}
 
 constexpr const char* kGenerator = "tern report";
 
@@ -157,27 +196,17 @@ std::string curves(const Runs& runs) {
   return s.empty() ? "<p>There is nothing yet that at least two of them have measured.</p>\n" : s;
 }
 
-std::string table(const std::string& rows, const char* kind) {
-  return fmt::format("<div class=\"scroll\"><table class=\"{}\">\n{}</table></div>\n", kind, rows);
-}
-
-std::string row(const std::vector<std::string>& cells, const char* tag = "td") {
-  std::string s = "<tr>";
-  for (const std::string& cell : cells) s += fmt::format("<{0}>{1}</{0}>", tag, escape_html(cell));
-  return s + "</tr>\n";
-}
-
 std::string what_they_are(const Runs& runs) {
-  std::string s = row({"run", "folder", "command", "date", "tern", "machine"}, "th");
+  std::string s = html_row({"run", "folder", "command", "date", "tern", "machine"}, "th");
   for (const Run* run : runs) {
     const std::vector<RunStart>& starts = run->record.starts;
     const RunStart start = starts.empty() ? RunStart{} : starts[0];
     std::vector<std::string> cells = {run->name, run->path};
     for (const std::string& text : {start.command, start.date, start.version, start.machine})
       cells.push_back(text.empty() ? "-" : text);
-    s += row(cells);
+    s += html_row(cells);
   }
-  return table(s, "facts");
+  return html_table(s, "facts");
 }
 
 // What a run reached in a metric: on the test set at its end, or in its best epoch.
@@ -202,7 +231,7 @@ std::string scores(const Runs& runs) {
     std::sort(values.begin(), values.end());
     best.push_back(values.size() < 2 ? kNaN : text.larger ? values.back() : values.front());
   }
-  std::string s = row(heading, "th");
+  std::string s = html_row(heading, "th");
   for (const Run* run : runs) {
     const std::vector<train::EpochRecord>& epochs = run->log.epochs;
     int64_t steps = run->log.steps.empty() ? 0 : run->log.steps.back().step;
@@ -221,7 +250,7 @@ std::string scores(const Runs& runs) {
     }
     s += "</tr>\n";
   }
-  return table(s, "scores");
+  return html_table(s, "scores");
 }
 
 // Those that are not the same in all runs; of a single one all.
@@ -242,7 +271,7 @@ std::string settings(const Runs& runs) {
   if (s.empty()) return "<p>None.</p>\n";
   std::vector<std::string> heading = {""};
   for (const Run* run : runs) heading.push_back(run->name);
-  return table(row(heading, "th") + s, "facts settings");
+  return html_table(html_row(heading, "th") + s, "facts settings");
 }
 
 // Runs whose numbers can be compared: of one program, on the same data. "lm on a.txt, b.txt".
@@ -257,6 +286,29 @@ std::string group_of(const Run& run) {
 }
 
 }  // namespace
+
+const train::EpochRecord* Run::best_epoch() const {
+  if (log.epochs.empty()) return nullptr;
+  const std::string& metric = record.best.metric;
+  const bool known =
+      std::all_of(log.epochs.begin(), log.epochs.end(),
+                  [&](const train::EpochRecord& e) { return !metric.empty() && e.has(metric); });
+  return known ? &train::best_epoch(log.epochs, record.best) : &log.epochs.back();
+}
+
+std::vector<Run> load_runs(const std::vector<std::string>& folders) {
+  check(!folders.empty(), "tern report: give the folders of runs");
+  std::vector<Run> runs;
+  for (const std::string& path : folders) {
+    runs.push_back(load_run(path));
+    std::error_code error;
+    for (size_t i = 0; i + 1 < runs.size(); ++i)
+      check(!fs::equivalent(runs[i].path, path, error), "tern report: {} and {} are the same run",
+            runs[i].path, path);
+  }
+  name_runs(runs);
+  return runs;
+}
 
 std::string comparison_page(const std::vector<Run>& runs) {
   const std::string title =
@@ -290,7 +342,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
 
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   std::error_code error;
-  check(!std::filesystem::exists(path, error) || is_page_from(path, kGenerator),
+  check(!fs::exists(path, error) || is_page_from(path, kGenerator),
         "tern report: {} is there, and no page of tern report; choose another by --out", path);
   write_file_atomically(path, comparison_page(runs));
 }

@@ -82,7 +82,7 @@ std::string picture_section(const ReportData& d, int64_t image, double most) {
 }  // namespace
 
 Bitmap to_bitmap(const Picture& p) {
-  Bitmap b{p.width, p.height, std::vector<uint8_t>(p.pixels.size())};
+  Bitmap b{p.height, p.width, std::vector<uint8_t>(p.pixels.size())};
   size_t plane = static_cast<size_t>(p.width * p.height);
   for (size_t i = 0; i < plane; ++i)
     for (size_t c = 0; c < 3; ++c) b.rgb[3 * i + c] = p.pixels[c * plane + i];

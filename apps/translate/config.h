@@ -61,7 +61,7 @@ void settings(Settings& settings, TrainConfig& config);
 /// Error if settings contradict each other.
 void check_config(const TrainConfig& config);
 
-/// Whether the pairs are generated (grammar.h), because no file is given.
+/// Whether the pairs are generated (corpus.h), because no file is given.
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 inline bool is_lowercase(const TrainConfig& c) { return c.lowercase || c.tokens == "d2l"; }
 

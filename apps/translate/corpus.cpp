@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "tern/apps/translate/grammar.h"
 #include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
 

@@ -21,6 +21,11 @@ struct PairFiles {
 /// files are given for that. IoError as data/text/pairs.h.
 PairFiles read_pair_files(const TrainConfig& config);
 
+/// n different pairs of made-up English sentences with their French translations, for trying models
+/// without a file; at most a million. The same seed gives the same pairs, and fewer pairs are the
+/// first ones of more.
+std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed);
+
 /// Tokenizers of both sides, learned from the training pairs; the same one twice with
 /// config.shared.
 struct Tokenizers {

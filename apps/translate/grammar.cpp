@@ -1,8 +1,10 @@
-#include "tern/apps/translate/grammar.h"
-
+// Made-up English sentences with their French translations, for trying models without a file:
+// "Did these birds sing in my school?", "Est-ce que ces oiseaux ont chanté dans mon école ?"
+// French asks for gender and number, adjectives before or behind the noun, tenses, and elision.
 #include <string_view>
 #include <unordered_set>
 
+#include "tern/apps/translate/corpus.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 

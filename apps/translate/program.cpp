@@ -12,7 +12,6 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
-#include "tern/apps/translate/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/ops/ops.h"
@@ -215,44 +214,44 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "translate train --resume runs/french\n"
       "translate run --model runs/french --beam 5";
   train.run = [&f] { return train_translation(f); };
-  const auto command = [&f](const char* name, const char* about, auto add, auto run) {
+  const auto command = [&f](const char* name, const char* about, auto add, auto run,
+                            const char* examples) {
     return Command{.name = name,
                    .about = about,
                    .settings = [&f, add](Settings& s) { add(s, f); },
-                   .run = [&f, run] { return run(f); }};
+                   .run = [&f, run] { return run(f); },
+                   .examples = examples};
   };
   Command run = command(
       "run",
       "Translates standard input line by line. Each line is answered as soon as no other one "
       "waits.",
-      add_run, run_on_standard_input);
+      add_run, run_on_standard_input,
+      "translate run --model runs/french < english.txt > french.txt\n"
+      "translate run --model runs/french --beam 5 --int8 < english.txt");
   run.check = [&f](const Given&) {
     check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
           f.search.beam);
   };
-  Command eval = command("eval", "Computes perplexity, BLEU and chrF on files with references.",
-                         add_eval, evaluate_model);
+  Command eval = command(
+      "eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
+      evaluate_model,
+      "translate eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
   eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
-  Command score = command("score", "Computes BLEU and chrF of translations from any program.",
-                          add_score, score_files);
-  Command plot = command("plot", "Shows the attention of a sentence and its translation.", add_plot,
-                         plot_attention);
-  Command shortlist = command(
-      "shortlist", "Learns from sentence pairs which words translate which, for --shortlist.",
-      add_lexicon, learn_shortlist);
-  run.examples =
-      "translate run --model runs/french < english.txt > french.txt\n"
-      "translate run --model runs/french --beam 5 --int8 < english.txt";
-  eval.examples =
-      "translate eval --model runs/french --source test.en --target test.fr --beam 5 --show 3";
-  score.examples = "translate score --hypotheses french.txt --reference test.fr";
-  plot.examples =
-      "translate plot --model runs/french \"i am cold .\"\n"
-      "translate plot --model runs/french --attention cold.svg \"i am cold .\"";
-  shortlist.examples =
-      "translate shortlist --model runs/french --source train.en --target train.fr\n"
-      "translate run --model runs/french --shortlist 50 < english.txt";
-  return {"translate", kAbout, {train, run, eval, score, plot, shortlist}};
+  return {"translate",
+          kAbout,
+          {train, run, eval,
+           command("score", "Computes BLEU and chrF of translations from any program.", add_score,
+                   score_files, "translate score --hypotheses french.txt --reference test.fr"),
+           command("plot", "Shows the attention of a sentence and its translation.", add_plot,
+                   plot_attention,
+                   "translate plot --model runs/french \"i am cold .\"\n"
+                   "translate plot --model runs/french --attention cold.svg \"i am cold .\""),
+           command("shortlist",
+                   "Learns from sentence pairs which words translate which, for --shortlist.",
+                   add_lexicon, learn_shortlist,
+                   "translate shortlist --model runs/french --source train.en --target train.fr\n"
+                   "translate run --model runs/french --shortlist 50 < english.txt")}};
 }
 
 int train_translation(const TranslateFlags& f) {

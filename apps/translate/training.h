@@ -1,9 +1,10 @@
-// The training of a translation model, on top of the loop (train/loop.h).
+// The training of a translation model, on top of the loop (train/loop.h), and its report.html.
 #pragma once
 
 #include <memory>
 #include <optional>
 
+#include "tern/apps/common/run_page.h"
 #include "tern/apps/translate/translator.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"
@@ -43,5 +44,19 @@ struct TranslationTraining {
   train::LoopOptions complete(train::LoopOptions loop_options);
   void add_pictures(train::EventWriter& events, int64_t step);
 };
+
+struct SampleTranslation {
+  std::string source, reference, translation;
+  double d2l = 0;               ///< d2l.ai's score, k = 2
+  AttentionSentence attention;  ///< may have no groups
+};
+/// Of the first `count` pairs, greedy; the first two have their attention.
+std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
+                                                   const Tokenizers& tokenizers,
+                                                   const std::vector<data::SentencePair>& pairs,
+                                                   size_t count);
+
+/// The page as text (write it with write_file_atomically).
+std::string make_report(const RunSummary& run, const std::vector<SampleTranslation>& samples);
 
 }  // namespace tern::apps::translate

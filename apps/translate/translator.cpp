@@ -10,7 +10,6 @@
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
-#include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -169,20 +168,8 @@ Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& co
 }
 
 TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config) {
-  SafeTensors weights = load_safetensors(folder.weights());
-  check_finite_weights(folder.weights(), weights.tensors);
-  try {
-    // Numbers that are drawn first would take twice as much memory.
-    TranslationModel model = [&] {
-      const ShapeOnlyScope nothing;
-      return TranslationModel(config);
-    }();
-    nn::load_state_dict(model, weights.tensors, {.take = true});
-    return model;
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights that {} describes: {}", folder.weights(),
-                        config_path(folder), e.what()));
-  }
+  return apps::load_weights(folder.weights(), config_path(folder),
+                            [&] { return TranslationModel(config); });
 }
 
 SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "tern/apps/common/attention_record.h"
+#include "tern/apps/common/attention.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"

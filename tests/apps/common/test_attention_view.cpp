@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "tern/apps/common/attention_parts.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/html.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"

@@ -14,6 +14,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
+#include "tern/train/learner.h"
 
 namespace tern::apps::test_common {
 namespace {
@@ -105,7 +106,7 @@ TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
       if (high <= low) continue;
       CAPTURE(low);
       CAPTURE(high);
-      const std::string svg = line_chart({{"s", {1, 2}, {low, high}}}, {.height = 280});
+      const std::string svg = line_chart({{"s", {1, 2}, {low, high}}}, {});
       for (std::sregex_iterator it(svg.begin(), svg.end(), height), end; it != end; ++it) {
         CHECK(std::stod((*it)[1]) >= 28);
         CHECK(std::stod((*it)[1]) <= 240);
@@ -125,10 +126,10 @@ TEST_CASE("colours of the scales: white is nothing, grey is NaN, beyond the ends
 }
 
 TEST_CASE("pictures become PNG files of the right size") {
-  std::string png = encode_png({3, 2, std::vector<uint8_t>(18, 7)});
+  std::string png = data::encode_png({2, 3, std::vector<uint8_t>(18, 7)});
   CHECK(png.substr(0, 8) == std::string("\x89PNG\r\n\x1a\n"));
   CHECK(png.substr(16, 8) == std::string("\0\0\0\3\0\0\0\2", 8));
-  CHECK_THROWS_AS(encode_png({3, 2, std::vector<uint8_t>(17)}), Error);
+  CHECK_THROWS_AS(data::encode_png({2, 3, std::vector<uint8_t>(17)}), Error);
   CHECK(html_image({1, 1, {1, 2, 3}}, 4, "x\"y").find("alt=\"x&quot;y\"") != std::string::npos);
 }
 

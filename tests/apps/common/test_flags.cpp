@@ -2,7 +2,6 @@
 
 #include "tern/apps/common/help.h"
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/suggest.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::test_flags {

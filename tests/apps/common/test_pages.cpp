@@ -5,13 +5,12 @@
 #include <cmath>
 #include <regex>
 
-#include "tern/apps/common/attention_view.h"
+#include "tern/apps/common/attention.h"
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/color.h"
 #include "tern/apps/common/heatmap.h"
+#include "tern/apps/common/html.h"
 #include "tern/apps/common/machine.h"
-#include "tern/apps/common/metric_text.h"
-#include "tern/apps/common/page_style.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
@@ -302,7 +301,7 @@ TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
   CHECK(count(map, ">20</text>") == 1);
   CHECK(count(map, ">30</text>") == 1);
   CHECK_FALSE(contains(map, ">40</text>"));
-  const Bitmap tall{2, 100, std::vector<uint8_t>(600)};
+  const Bitmap tall{100, 2, std::vector<uint8_t>(600)};
   CHECK(
       contains(draw_matrix(tall, {.cell = 9, .row_height = 3}).svg, "width=\"18\" height=\"300\""));
   CHECK(contains(draw_matrix(tall, {.cell = 9}).svg, "width=\"18\" height=\"900\""));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/apps/translate/grammar.h"
+#include "tern/apps/translate/corpus.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
