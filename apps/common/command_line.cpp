@@ -21,10 +21,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool contains(const Words& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 bool is_dashed(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
 
 // Gives each word of a command line to a row of the settings.
@@ -66,7 +62,7 @@ class Reader {
     if (!is_dashed(word) || only_values_) return nullptr;
     const std::string name = word.substr(0, word.find('='));
     for (const Setting& s : list_.rows())
-      if (contains(s.names(), name)) return &s;
+      if (is_one_of(s.names(), name)) return &s;
     return nullptr;
   }
 
@@ -103,22 +99,14 @@ class Reader {
   Words unknown_;
 };
 
-Words flags_of(const Settings& list) {
-  Words names;
-  for (const Setting& s : list.rows())
-    for (const std::string& name : s.names())
-      if (is_dashed(name)) names.push_back(name);
-  return names;
-}
-
 // The error of a word that is neither flag nor value; `command` is nullptr if none was named.
 std::string about_unknown(const Program& program, const Command* command, const Settings& list,
                           const std::string& word) {
   const std::string flag = word.substr(0, word.find('='));
-  if (is_dashed(word) && !contains(flags_of(list), flag)) {  // else it stands behind "--"
-    std::string meant = did_you_mean(flag, flags_of(list));
+  if (is_dashed(word) && !is_one_of(flag_names(list), flag)) {  // else it stands behind "--"
+    std::string meant = did_you_mean(flag, flag_names(list));
     for (const Command& c : program.commands)
-      if (!command && meant.empty() && contains(flags_of(CommandRows(c).list), flag))
+      if (!command && meant.empty() && is_one_of(flag_names(CommandRows(c).list), flag))
         meant = fmt::format("; did you mean {} {} {}?", program.name, c.name, flag);
     return fmt::format("{} no flag {}{}",
                        command && !command->name.empty() ? command->name + " has" : "there is",
@@ -207,13 +195,13 @@ std::string text_of(const Program& program, int argc, const char* const* argv) {
 
 bool Given::operator()(const std::string& flag) const {
   return std::any_of(flags_.begin(), flags_.end(),
-                     [&](const Words& names) { return contains(names, flag); });
+                     [&](const Words& names) { return is_one_of(names, flag); });
 }
 
 void Given::check_beside(const std::string& flag, const std::vector<std::string>& allowed,
                          const std::string& why) const {
   for (const Words& names : flags_)
-    check(names[0] == flag || contains(allowed, names[0]), "{} cannot be given with {}: {}",
+    check(names[0] == flag || is_one_of(allowed, names[0]), "{} cannot be given with {}: {}",
           names[0], flag, why);
 }
 

@@ -28,14 +28,6 @@ Command program_command(const Program& p) {
   return p.commands[0].name.empty() ? p.commands[0] : Command{};
 }
 
-std::vector<std::string> flag_names(const Settings& list) {
-  std::vector<std::string> names;
-  for (const Setting* s : rows_of(list))
-    if (!s->is_positional())
-      for (const std::string& name : s->names()) names.push_back(name);
-  return names;
-}
-
 bool takes_folder(const Setting& s) { return s.type == "DIR"; }
 bool takes_file(const Setting& s) {
   return s.type.find("FILE") != s.type.npos || s.type.find("DIR|") != s.type.npos;

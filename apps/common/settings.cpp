@@ -37,9 +37,8 @@ void check_number(const Setting& s, const std::string& name, T value) {
 }
 
 void check_word(const Setting& s, const std::string& name, const std::string& word) {
-  check(s.words.empty() || std::find(s.words.begin(), s.words.end(), word) != s.words.end(),
-        "{} is '{}'; it must be one of {}{}", name, word, fmt::join(s.words, ", "),
-        did_you_mean(word, s.words));
+  check(s.words.empty() || is_one_of(s.words, word), "{} is '{}'; it must be one of {}{}", name,
+        word, fmt::join(s.words, ", "), did_you_mean(word, s.words));
 }
 
 void check_setting(const Setting& s, const std::string& name) {
@@ -286,6 +285,18 @@ Setting* Settings::find(const std::string& key) {
   const auto found =
       std::find_if(rows_.begin(), rows_.end(), [&](const Setting& s) { return s.key == key; });
   return found == rows_.end() ? nullptr : &*found;
+}
+
+bool is_one_of(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string> flag_names(const Settings& settings) {
+  std::vector<std::string> all;
+  for (const Setting& s : settings.rows())
+    for (std::string& name : s.names())
+      if (!s.is_positional()) all.push_back(std::move(name));
+  return all;
 }
 
 std::string recipe_text(const Settings& settings) {

@@ -164,6 +164,11 @@ class Settings {
   std::string prefix_;
 };
 
+bool is_one_of(const std::vector<std::string>& words, const std::string& word);
+
+/// The flags of all rows, each with all its names.
+std::vector<std::string> flag_names(const Settings& settings);
+
 /// What the rows say of the recipe, with commas between.
 std::string recipe_text(const Settings& settings);
 

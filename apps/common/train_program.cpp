@@ -161,10 +161,6 @@ void check_from(const std::string& from, const std::string& out) {
         "--out {}: this is the folder of --from, which stays as it is; choose another", out);
 }
 
-train::ScheduleOptions schedule_of(TrainingProgram& program) {
-  return schedule_options(program.options(), program.width());
-}
-
 std::shared_ptr<dist::World> make_world(const TrainingOptions& o) {
   return std::make_shared<dist::World>(
       dist::WorldOptions{.timeout = o.parallel.rank_timeout, .exit_code = exit_code});
@@ -205,7 +201,7 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   program.load(nullptr);
   more = more_facts(o);
   const int64_t steps = program.steps();
-  train::ScheduleOptions schedule = schedule_of(program);
+  train::ScheduleOptions schedule = schedule_options(o, program.width());
   if (!flags.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
   train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind

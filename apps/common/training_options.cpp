@@ -13,10 +13,6 @@
 namespace tern::apps {
 namespace {
 
-bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 bool has_beta2(const TrainingOptions& o) {
   return is_one_of(train::optimizer_names(), o.optimizer) && train::has_beta2(o.optimizer);
 }

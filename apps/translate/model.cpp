@@ -86,26 +86,24 @@ Tensor TranslationModel::loss(const data::PairBatch& b, const CrossEntropyOption
       model_);
 }
 
-std::vector<AttentionMap> TranslationModel::attention(const std::vector<int64_t>& source,
-                                                      const std::vector<int64_t>& target) const {
+void TranslationModel::attend(const std::vector<int64_t>& source,
+                              const std::vector<int64_t>& target, const TakeAttention& take) const {
   NoGradGuard no_grad;
   std::vector<int64_t> said = target;
   said.insert(said.begin(), data::kBeginId);
   const Tensor x = row(with_end(source)), y = row(said);
-  std::vector<AttentionMap> maps;
-  const auto add = [&](const char* kind, const std::vector<Tensor>& layers) {
+  const auto give = [&](const char* kind, const std::vector<Tensor>& layers) {
     for (size_t i = 0; i < layers.size(); ++i)  // weights (1, ...)
-      maps.push_back({kind, static_cast<int64_t>(i) + 1, layers[i][0]});
+      take(kind, static_cast<int64_t>(i) + 1, layers[i][0]);
   };
   if (auto* m = std::get_if<models::Bahdanau>(&model_))
-    add("Alignment", {m->align(x, {}, y).alignments});
+    give("Alignment", {m->align(x, {}, y).alignments});
   if (auto* m = std::get_if<models::Transformer>(&model_)) {
     const models::TransformerAttention a = m->attend(x, {}, y).attention;
-    add("Encoder", a.encoder);
-    add("Decoder", a.decoder);
-    add("Cross attention", a.cross);
+    give("Encoder", a.encoder);
+    give("Decoder", a.decoder);
+    give("Cross attention", a.cross);
   }
-  return maps;
 }
 
 int64_t TranslationModel::longest_translation(int64_t source) const {

@@ -1,6 +1,7 @@
 // The models that translate can train, behind one type.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,12 +14,10 @@
 
 namespace tern::apps::translate {
 
-/// The attention of one kind in a layer (1, 2, ...).
-struct AttentionMap {
-  std::string kind;  ///< Encoder, Decoder, Cross attention, Alignment
-  int64_t layer;
-  Tensor weights;  ///< (H, T, S), of an alignment (T, S): T target tokens, S source tokens
-};
+/// Takes the attention of one kind (Encoder, Decoder, Cross attention, Alignment) in a layer (1, 2,
+/// ...): weights (H, T, S), of an alignment (T, S), with T target and S source tokens.
+using TakeAttention =
+    std::function<void(const std::string& kind, int64_t layer, const Tensor& weights)>;
 
 class TranslationModel {
  public:
@@ -34,8 +33,8 @@ class TranslationModel {
   Tensor loss(const data::PairBatch& batch, const CrossEntropyOptions& options) const;
   /// All attention of a source and its translation, both as ids. Rows are the tokens of the
   /// translation and <eos>; columns, and the encoder's rows, are those of the source and <eos>.
-  std::vector<AttentionMap> attention(const std::vector<int64_t>& source,
-                                      const std::vector<int64_t>& target) const;
+  void attend(const std::vector<int64_t>& source, const std::vector<int64_t>& target,
+              const TakeAttention& take) const;
 
   /// Most tokens of a translation of `source` tokens, <eos> included.
   int64_t longest_translation(int64_t source) const;

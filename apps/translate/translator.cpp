@@ -52,15 +52,14 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   if (ids.empty()) return s;
   const std::vector<std::string> from = pieces(t.source, ids);
   const std::vector<std::string> to = pieces(t.target, translation.tokens);
-  for (const AttentionMap& map : model.attention(ids, translation.tokens)) {
-    std::vector<std::string> columns = map.kind == "Decoder" ? to : from;
-    if (map.kind == "Decoder") {  // it looks at what was said before
-      columns.pop_back();
-      columns.insert(columns.begin(), std::string(data::special_name(data::kBeginId)));
-    }
-    record_attention(s, map.kind, map.layer, map.weights, map.kind == "Encoder" ? from : to,
-                     columns);
-  }
+  std::vector<std::string> said = to;  // what the decoder looks at
+  said.pop_back();
+  said.insert(said.begin(), std::string(data::special_name(data::kBeginId)));
+  model.attend(ids, translation.tokens,
+               [&](const std::string& kind, int64_t layer, const Tensor& weights) {
+                 record_attention(s, kind, layer, weights, kind == "Encoder" ? from : to,
+                                  kind == "Decoder" ? said : from);
+               });
   return s;
 }
 
