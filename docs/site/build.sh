@@ -61,6 +61,11 @@ cd "$out/html"
 # Doxygen 1.9.4 also links to lists of classes that it has shown inline instead.
 sed -i '/<a href="#nested-classes">/d' $(grep -L 'name="nested-classes"' ./*.html)
 sed -i '/namespacetern[^"]*\.html#group__/d' search/*.js
+# Doxygen links each word of code to anything of that name. What stays are calls of ops and names
+# that say where they belong.
+sed -Ei -e 's,(^|[^.])<a class="code hl_function" (href="group__core__ops__[^>]*>[a-z_0-9]+</a>\(),\1<a class="kept" \2,g' \
+  -e 's,<a class="code [^>]*>((std::)?[a-z_0-9]+)</a>,\1,g' -e 's,<a class="kept",<a class="code hl_function",g' \
+  -e 's,<a class="el"[^>]*>([a-z]\.[a-z_]+\(\))</a>,\1,g' ./*.html
 for page in README.md $guide; do
   name=${page##*/} name=${name%.md} name=${name,,}
   awk -f "$root/docs/site/page.awk" "$root/$page" |

@@ -144,6 +144,8 @@ void modules() {
   nn::Linear no_bias(2, 8, rng, nn::Bias::no);
   nn::Conv2d conv(3, 8, 3, rng, {.padding = 1});
   check(conv(zeros({1, 3, 5, 5})).shape() == Shape{1, 8, 5, 5}, "conv");
+  nn::MaxPool2d pool({.kernel = 3, .stride = 2, .padding = 1});
+  check(pool(zeros({1, 8, 5, 5})).shape() == Shape{1, 8, 3, 3}, "pool");
   nn::Lstm lstm(8, 16, rng, {.layers = 2});
   check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
   nn::Sequential mlp(nn::Linear(2, 8, rng), nn::Relu(), nn::Linear(8, 2, rng));
