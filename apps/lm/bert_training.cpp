@@ -1,5 +1,4 @@
-#include "tern/apps/lm/bert_training.h"
-
+// What belongs to the training of a BERT.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 

@@ -1,16 +1,91 @@
 #include "tern/apps/lm/corpus.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "tern/apps/lm/folder.h"
+#include "tern/apps/lm/grammar.h"
 #include "tern/core/base/error.h"
+#include "tern/data/text/lines.h"
+#include "tern/data/text/text_reader.h"
+#include "tern/data/text/unicode.h"
 
 namespace tern::apps::lm {
 namespace {
+
+constexpr int64_t kDemoTrain = 600'000, kDemoValid = 30'000;  // bytes
+constexpr int64_t kMostLearned = 64 << 20;
+
+void add_paths(const std::string& name, std::vector<std::string>& paths) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(name, error)) {
+    paths.push_back(name);
+    return;
+  }
+  const auto before = paths.size();
+  std::filesystem::recursive_directory_iterator at(name, error);
+  for (const std::filesystem::recursive_directory_iterator end; !error && at != end;
+       at.increment(error)) {
+    const std::string path = at->path().string();
+    std::error_code no_file;
+    if ((path.ends_with(".txt") || path.ends_with(".gz")) && at->is_regular_file(no_file))
+      paths.push_back(path);
+  }
+  check_io(!error, "{}: cannot be read: {}", name, error.message());
+  check_io(paths.size() > before, "{}: there is no .txt or .gz file in this folder", name);
+  std::sort(paths.begin() + static_cast<std::ptrdiff_t>(before), paths.end());
+}
+
+/// Size and time of the file; the text's own numbers stay as they are.
+void look_at(TextFile& file) {
+  struct stat info {};
+  check_io(::stat(file.path.c_str(), &info) == 0, "{}: cannot be opened: {}", file.path,
+           std::strerror(errno));
+  file.on_disk = info.st_size;
+  file.modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+/// Reads a file once, from front to back.
+TextFile measured(const std::string& path) {
+  TextFile file{.path = path};
+  look_at(file);  // before it is read, so that a later change is noticed
+  data::TextReader reader(path);
+  uLong crc = 0;
+  for (std::string piece; reader.read(piece); piece.clear())
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  file.bytes = file.train = reader.position();
+  file.crc = static_cast<uint32_t>(crc);
+  return file;
+}
+
+/// Where a text is cut that `share` of it is behind: behind the last line end in the tenth before,
+/// else between two characters.
+int64_t cut_place(const std::string& path, int64_t bytes, double share) {
+  const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
+  data::TextReader reader(path);
+  reader.skip(at - at / 10);
+  int64_t line = -1;
+  for (std::string piece; reader.read(piece); piece.clear()) {
+    const int64_t begin = reader.position() - std::ssize(piece);
+    const int64_t before = std::max<int64_t>(0, at - begin);  // bytes of the piece
+    const size_t end = std::string_view(piece).substr(0, before + 1).rfind('\n');
+    if (at >= begin && end != std::string::npos) line = begin + static_cast<int64_t>(end);
+    if (reader.position() <= at) continue;
+    auto place = piece.begin() + before;
+    while (place != piece.end() && (*place & 0xC0) == 0x80) ++place;
+    return line >= 0 ? line + 1 : begin + (place - piece.begin());
+  }
+  return line >= 0 ? line + 1 : bytes;
+}
 
 template <class T>
 uLong add_values(uLong crc, const std::vector<T>& values) {
@@ -30,6 +105,117 @@ void check_pairs(const char* what, const data::Documents& d) {
 }
 
 }  // namespace
+
+TextPart::TextPart(std::string text)
+    : text_(std::make_shared<const std::string>(std::move(text))), end_(std::ssize(*text_)) {}
+
+TextPart::TextPart(std::string path, int64_t begin, int64_t end)
+    : path_(std::move(path)), begin_(begin), end_(end) {}
+
+void TextPart::read(const std::function<void(std::string_view)>& visit) const {
+  if (text_) return visit(std::string_view(*text_).substr(begin_, size()));
+  if (size() == 0) return;
+  data::TextReader reader(path_);
+  reader.skip(begin_);
+  for (std::string piece; reader.position() < end_; piece.clear()) {
+    const int64_t begin = reader.position();
+    check_io(reader.read(piece), "{}: the file has become {} bytes shorter", path_, end_ - begin);
+    visit(std::string_view(piece).substr(0, end_ - begin));
+  }
+}
+
+std::string TextPart::whole() const {
+  std::string text;
+  read([&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+std::string text_names(const TrainConfig& c) {
+  return is_demo(c) ? "generated stories" : fmt::format("{}", fmt::join(c.text, ", "));
+}
+
+std::vector<std::string> text_paths(const TrainConfig& c) {
+  std::vector<std::string> paths;
+  for (const std::string& name : c.text) add_paths(name, paths);
+  for (const std::string& name : c.valid) add_paths(name, paths);
+  return paths;
+}
+
+Texts read_texts(const TrainConfig& c) {
+  const bool bert = c.model.model == kBert;
+  if (is_demo(c))
+    return {{generate_stories(kDemoTrain, c.seed, bert)},
+            {generate_stories(kDemoValid, c.seed + 1, bert)}};
+  TrainConfig train = c;
+  train.valid.clear();
+  const auto trained = text_paths(train).size();
+  Texts texts;
+  for (const std::string& path : text_paths(c)) {
+    TextFile file = measured(path);
+    if (texts.files.size() >= trained)
+      file.train = 0;
+    else if (c.valid.empty() && c.hold_out > 0)
+      file.train = cut_place(path, file.bytes, c.hold_out);
+    if (texts.files.size() < trained) texts.train.emplace_back(path, 0, file.train);
+    if (file.train < file.bytes) texts.valid.emplace_back(path, file.train, file.bytes);
+    texts.files.push_back(std::move(file));
+  }
+  return texts;
+}
+
+void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
+  constexpr const char* kWayOut = "restore the text, or begin a new run";
+  const std::vector<std::string> paths = text_paths(c);
+  std::map<std::string, std::string> there;  // by the name that `files` can have
+  for (const std::string& path : paths) there.emplace(data::replace_invalid_utf8(path), path);
+  std::set<std::string> known;
+  for (const TextFile& file : files) {
+    known.insert(file.path);
+    const auto found = there.find(file.path);
+    check_io(found != there.end(), "{}: is gone since the run began; {}", file.path, kWayOut);
+    TextFile now = file;
+    now.path = found->second;
+    look_at(now);
+    if (now.on_disk == file.on_disk && now.modified == file.modified) continue;
+    check_io(now.on_disk == file.on_disk,
+             "{}: has changed since the run began: it had {} bytes and has {}; {}", file.path,
+             file.on_disk, now.on_disk, kWayOut);
+    check_io(measured(now.path).crc == file.crc,
+             "{}: has changed since the run began: its checksum differs; {}", file.path, kWayOut);
+  }
+  for (const auto& [name, path] : there)
+    check_io(known.contains(name), "{}: was not there when the run began; {}", path, kWayOut);
+}
+
+std::vector<std::string> read_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> texts;
+  for (const std::string& path : paths) texts.push_back(data::read_text(path));
+  return texts;
+}
+
+std::vector<std::string> whole_texts(const std::vector<TextPart>& parts) {
+  std::vector<std::string> texts;
+  for (const TextPart& part : parts) texts.push_back(part.whole());
+  return texts;
+}
+
+std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts) {
+  int64_t all = 0;
+  for (const TextPart& part : parts) all += part.size();
+  if (all <= kMostLearned) return whole_texts(parts);
+  const int64_t share = (all + kMostLearned - 1) / kMostLearned;
+  std::vector<std::string> texts;
+  int64_t seen = 0, taken = 0;
+  for (const TextPart& part : parts)
+    part.read([&](std::string_view piece) {
+      if (taken * share <= seen) {
+        texts.emplace_back(piece);
+        taken += std::ssize(piece);
+      }
+      seen += std::ssize(piece);
+    });
+  return texts;
+}
 
 data::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_tokenizer(ModelFiles{c.from});

@@ -102,11 +102,6 @@ int64_t crc_of(const data::ByteBpe& tokenizer) {
   return static_cast<int64_t>(crc);
 }
 
-void set_bytes_per_token(Corpus& corpus) {
-  corpus.bytes_per_token = static_cast<double>(corpus.train.bytes) /
-                           static_cast<double>(std::max<int64_t>(corpus.train.tokens, 1));
-}
-
 json notes_of(const EncodedTexts& texts) {
   return {{"ends", texts.ends}, {"bytes", texts.bytes}, {"tokens", texts.tokens}};
 }
@@ -163,7 +158,8 @@ void set_streams(Corpus& corpus) {
         "{} ids, but texts of {} and {}", corpus.file.size(), size, valid);
   corpus.train.ids = corpus.file.part(0, size);
   corpus.valid.ids = corpus.file.part(size, corpus.file.size());
-  set_bytes_per_token(corpus);
+  corpus.bytes_per_token = static_cast<double>(corpus.train.bytes) /
+                           static_cast<double>(std::max<int64_t>(corpus.train.tokens, 1));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace tern::apps::lm {
 namespace {
 
-models::GptOptions with_sizes(models::GptOptions o, const ModelConfig& c) {
+models::GptOptions gpt(const ModelConfig& c) {
+  models::GptOptions o = c.model == "llama" ? models::llama_form() : models::GptOptions{};
   o.vocab = c.vocab;
   o.context = c.context;
   o.dim = c.dim;
@@ -30,19 +31,9 @@ models::GptOptions with_sizes(models::GptOptions o, const ModelConfig& c) {
   return o;
 }
 
-models::GptOptions gpt2(const ModelConfig& c) { return with_sizes({}, c); }
+int64_t gpt_weights(const ModelConfig& c) { return models::gpt_weights(gpt(c)); }
 
-models::GptOptions llama(const ModelConfig& c) { return with_sizes(models::llama_form(), c); }
-
-template <models::GptOptions (*options)(const ModelConfig&)>
-int64_t gpt_weights(const ModelConfig& c) {
-  return models::gpt_weights(options(c));
-}
-
-template <models::GptOptions (*options)(const ModelConfig&)>
-LanguageModel make_gpt(const ModelConfig& c, Rng& rng) {
-  return {c, models::Gpt(options(c), rng)};
-}
+LanguageModel make_gpt(const ModelConfig& c, Rng& rng) { return {c, models::Gpt(gpt(c), rng)}; }
 
 models::GmlpTextOptions gmlp(const ModelConfig& c) {
   return {.vocab = c.vocab,
@@ -65,8 +56,8 @@ const std::vector<Family>& families() {
        .flags = {"--heads", "--kv-heads", "--tie"},
        .defaults = [](ModelConfig&) {},
        .ffn = [](int64_t dim) { return 4 * dim; },
-       .weights = gpt_weights<gpt2>,
-       .make = make_gpt<gpt2>},
+       .weights = gpt_weights,
+       .make = make_gpt},
       {.name = "llama",
        .flags = {"--heads", "--kv-heads", "--tie"},
        .defaults =
@@ -77,8 +68,8 @@ const std::vector<Family>& families() {
            },
        // Three matrices of 8/3 of the width have as many weights as two of four times the width.
        .ffn = [](int64_t dim) { return (8 * dim / 3 + 31) / 32 * 32; },
-       .weights = gpt_weights<llama>,
-       .make = make_gpt<llama>},
+       .weights = gpt_weights,
+       .make = make_gpt},
       {.name = "gmlp",
        .flags = {"--attention-dim", "--tie"},
        .defaults = [](ModelConfig& c) { c.heads = 1; },  // it has one matrix over the tokens

@@ -100,6 +100,12 @@ template <class M>
 LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model)
     : config_(config),
       forward_([model](const Tensor& tokens) { return (*model)(tokens); }),
+      loss_([model](const Tensor& tokens, const Tensor& labels) {
+        if constexpr (requires { model->loss(tokens, labels); })
+          return model->loss(tokens, labels);
+        else
+          return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(labels));
+      }),
       load_([model](const std::string& path) {
         if constexpr (requires { models::load_gpt_weights(path, *model); })
           models::load_gpt_weights(path, *model);
@@ -107,15 +113,6 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
           nn::load_weights(path, *model);
       }),
       module_(*model) {
-  if constexpr (requires(Tensor x) { model->loss(x, x); }) {
-    loss_ = [model](const Tensor& tokens, const Tensor& labels) {
-      return model->loss(tokens, labels);
-    };
-  } else {
-    loss_ = [model](const Tensor& tokens, const Tensor& labels) {
-      return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(labels));
-    };
-  }
   if constexpr (requires { decoding::PackedGpt(*model, PackedType::f32); })
     pack_ = [model](PackedType type, bool keep) {
       return keep ? decoding::PackedGpt(*model, type)

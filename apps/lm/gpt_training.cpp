@@ -1,5 +1,4 @@
-#include "tern/apps/lm/gpt_training.h"
-
+// What belongs to the training of a language model that continues texts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "tern/apps/lm/generate.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"
+#include "tern/apps/lm/training.h"
 
 namespace tern::apps::lm {
 namespace {

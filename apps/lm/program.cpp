@@ -5,9 +5,8 @@
 #include <iostream>
 
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/gpt_training.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::lm {
@@ -209,7 +208,7 @@ int train_lm(const LmFlags& f) {
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;
   }
-  auto run = [&](LmProgram&& program) {
+  auto run = [&](auto program) {
     program.scratch = f.train.out;
     return train(program, f.train);
   };

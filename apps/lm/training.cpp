@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "tern/data/text/window_loader.h"
-
 namespace tern::apps::lm {
 
 train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
@@ -24,10 +22,7 @@ train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
                        fmt::formatted_size("{}", epochs), epochs, losses(e), e.speed, e.lr,
                        train::clock_time(e.seconds));
   };
-  o.on_epoch = [pictures = std::move(pictures), next = std::move(o.on_epoch)](const auto& e) {
-    pictures(e);
-    if (next) next(e);
-  };
+  o.on_epoch = std::move(pictures);
   return o;
 }
 
@@ -41,22 +36,10 @@ void check_validation(const train::Loop& loop, double nats, double loss) {
         fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), loss));
 }
 
-std::string LmProgram::folder_name() const {
-  return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
-}
-
-DryRunOptions LmProgram::dry_run_options() const {
-  return {.facts = describe(),
-          .waiting_batches = data::WindowLoaderOptions().prefetch + config.accumulate - 1};
-}
-
-// The report on the weights that were kept.
-bool LmProgram::finish() {
-  const std::string weights = loop().folder().weights();
-  const train::EpochRecord& best = loop().best_epoch();
-  const Ending end = ending(summary_of(
-      fmt::format("{} on {}", config.model.model, text_names(config)), facts, record, loop()));
-  const std::string path = save_page(loop(), end.page);
+void end_run(const train::Loop& loop, const Ending& end) {
+  const std::string weights = loop.folder().weights();
+  const train::EpochRecord& best = loop.best_epoch();
+  const std::string path = save_page(loop, end.page);
   for (const std::string& sample : end.samples) train::say("\n" + sample);
   train::say("");
   if (std::isnan(best["valid_loss"]))
@@ -66,7 +49,6 @@ bool LmProgram::finish() {
                            end.reached, weights));
   train::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
   train::say(end.use);
-  return true;
 }
 
 }  // namespace tern::apps::lm

@@ -1,12 +1,14 @@
 // The trainings of lm. What belongs to one kind of model alone is a struct of functions K, GptKind
-// (gpt_training.h) or BertKind (bert_training.h).
+// or BertKind.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,8 @@
 
 namespace tern::apps::lm {
 
-/// Adds what `options` (folder, terminal, tensorboard and on_epoch) lack: `losses` are said of an
-/// epoch; `pictures` is called behind each.
+/// Adds what `options` (folder, terminal, tensorboard) lack: `losses` are said of an epoch;
+/// `pictures` is called behind each.
 train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& config,
                                 std::string (*losses)(const train::EpochRecord&),
                                 std::function<void(const train::EpochRecord&)> pictures);
@@ -39,28 +41,7 @@ struct Ending {
   std::string reached = {};  ///< ", 1.234 bits/byte"
   std::string use = {};      ///< how to use the weights
 };
-
-class LmProgram : public TrainingProgram {
- public:
-  explicit LmProgram(TrainConfig c) : config(std::move(c)) {}
-
-  std::string name() const override { return "lm"; }
-  void settings(Settings& s) override { lm::settings(s, config); }
-  TrainingOptions& options() override { return config; }
-  void check_config() const override { lm::check_config(config); }
-  std::string config_file() const override { return "lm.json"; }
-  int64_t width() const override { return config.model.dim; }
-  DryRunOptions dry_run_options() const override;
-  std::string folder_name() const override;
-  bool finish() override;
-
-  TrainConfig config;
-  std::string scratch = ".";  ///< the folder of a new run, or one above: for what has no name yet
-
- protected:
-  virtual const train::Loop& loop() const = 0;
-  virtual Ending ending(const RunSummary& run) const = 0;
-};
+void end_run(const train::Loop& loop, const Ending& ending);
 
 /// Steps of the whole run. (A bert's epochs differ by a batch or two; the first one counts.)
 template <class Corpus>
@@ -82,7 +63,7 @@ typename K::Model first_model(const TrainConfig& c, const typename K::Corpus& co
 /// The weights of the best epoch are written as model.safetensors. The corpus must outlive it.
 template <class K>
 struct Training {
-  /// Of `options` folder, terminal, tensorboard and on_epoch count.
+  /// Of `options` folder, terminal and tensorboard count.
   Training(const TrainConfig& c, const typename K::Corpus& text, typename K::Model m,
            train::LoopOptions options = {})
       : config(c),
@@ -118,10 +99,15 @@ struct Training {
 };
 
 template <class K>
-class KindProgram final : public LmProgram {
+class KindProgram final : public TrainingProgram {
  public:
-  using LmProgram::LmProgram;
+  explicit KindProgram(TrainConfig c) : config(std::move(c)) {}
 
+  std::string name() const override { return "lm"; }
+  void settings(Settings& s) override { lm::settings(s, config); }
+  TrainingOptions& options() override { return config; }
+  void check_config() const override { lm::check_config(config); }
+  std::string config_file() const override { return "lm.json"; }
   void load(const train::RunFolder* resumed) override {
     if (is_demo(config) && !resumed)
       train::say("generated stories, since there is no --text: the program makes them up now");
@@ -135,7 +121,15 @@ class KindProgram final : public LmProgram {
   }
   std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
+  int64_t width() const override { return config.model.dim; }
   Summary summary() const override;
+  DryRunOptions dry_run_options() const override {
+    return {.facts = describe(),
+            .waiting_batches = data::WindowLoaderOptions().prefetch + config.accumulate - 1};
+  }
+  std::string folder_name() const override {
+    return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
+  }
   void save(const train::RunFolder& folder) const override {
     save_description({folder.path}, config, corpus);
   }
@@ -153,15 +147,17 @@ class KindProgram final : public LmProgram {
         std::move(options));
     return training->loop;
   }
+  bool finish() override {
+    const std::string title = fmt::format("{} on {}", config.model.model, text_names(config));
+    const train::Loop& loop = training->loop;
+    end_run(loop, K::ending(config, corpus, loop, summary_of(title, facts, record, loop)));
+    return true;
+  }
 
+  TrainConfig config;
+  std::string scratch = ".";  ///< the folder of a new run, or one above: for what has no name yet
   typename K::Corpus corpus;
   std::unique_ptr<Training<K>> training;
-
- private:
-  const train::Loop& loop() const override { return training->loop; }
-  Ending ending(const RunSummary& run) const override {
-    return K::ending(config, corpus, loop(), run);
-  }
 };
 
 template <class K>
@@ -183,5 +179,81 @@ Summary KindProgram<K>::summary() const {
        .accumulate = std::min(config.accumulate, batches),
        .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
+
+struct GptKind;
+struct BertKind;
+using LmTraining = Training<GptKind>;
+using BertTraining = Training<BertKind>;
+using GptProgram = KindProgram<GptKind>;
+using BertProgram = KindProgram<BertKind>;
+
+/// A language model that continues texts. Its metrics: train_loss (mean of a token),
+/// train_bits_per_byte, valid_loss, valid_ppl (its exponential), valid_bits_per_byte; the last
+/// three are NaN without text for validation.
+struct GptKind {
+  using Model = LanguageModel;
+  using Corpus = lm::Corpus;
+  using Batch = data::WindowBatch;
+
+  /// Opens what the folder `resumed` trains on, or makes it with that folder's tokenizer. For a new
+  /// run, where that is empty, makes tokenizer, sizes and, near the folder `scratch`, the corpus.
+  /// Whether something is held out.
+  static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
+                     Corpus& corpus);
+  static void save_missing(const ModelFiles& files, const Corpus& corpus) {
+    corpus.file.keep(files.tokens());
+  }
+  static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }
+  static void load(const std::string& path, const Model& model) { model.load(path); }
+  static std::array<Tensor*, 2> tensors(Batch& b) { return {&b.tokens, &b.targets}; }
+  /// A batch of an epoch; none is larger.
+  static Batch largest(data::Loader<Batch>& loader) { return loader.next().value(); }
+  static double weight(const Batch& b) { return static_cast<double>(b.tokens.numel()); }
+  static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
+                     train::Means* means);
+  static int64_t valid_tokens(const Corpus& c) { return c.valid.tokens; }
+  static std::optional<train::Metrics> validate(const LmTraining& training);
+  static std::string losses(const train::EpochRecord& epoch);
+  static void add_pictures(const LmTraining& training, train::EventWriter& events, int64_t step);
+  /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
+  static std::string describe(const Model& model);
+  static std::string data_text(const Corpus& corpus);
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+                       const RunSummary& run);
+};
+
+/// A BERT. Its metrics: train_loss, train_masked, train_next; valid_loss, valid_masked, valid_ppl
+/// (its exponential), valid_words (share of masked words that are right), valid_next, valid_pairs
+/// (share of pairs that are right). What there is not is NaN: pairs, text for validation.
+struct BertKind {
+  using Model = models::Bert;
+  using Corpus = BertCorpus;
+  using Batch = data::BertBatch;
+
+  /// The same; the corpus is in memory alone.
+  static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
+                     Corpus& corpus);
+  static void save_missing(const ModelFiles&, const Corpus&) {}
+  static Model draw(const TrainConfig& config, const Corpus& corpus);
+  static void load(const std::string& path, Model& model) {
+    models::load_bert_weights(path, model);
+  }
+  static std::array<Tensor*, 6> tensors(Batch& b) {
+    return {&b.tokens, &b.segments, &b.lengths, &b.places, &b.words, &b.next};
+  }
+  static Batch largest(data::Loader<Batch>& loader);
+  static double weight(const Batch& b) { return sum(b.lengths).item(); }
+  static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
+                     train::Means* means);
+  static int64_t valid_tokens(const Corpus& c) { return std::ssize(c.valid->tokens); }
+  static std::optional<train::Metrics> validate(const BertTraining& training);
+  static std::string losses(const train::EpochRecord& epoch);
+  static void add_pictures(const BertTraining& training, train::EventWriter& events, int64_t step);
+  /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
+  static std::string describe(const Model& model);
+  static std::string data_text(const Corpus& corpus);
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+                       const RunSummary& run);
+};
 
 }  // namespace tern::apps::lm

@@ -37,10 +37,10 @@ dist::Numbers score_batch(const SequenceModel& model, const data::SequenceTask& 
 }
 
 // Of sequences that draw(count) gives, at most `at_once` of them a time.
-template <class Score, class Draw>
-std::optional<Score> score(const SequenceModel& model, const data::SequenceTask& task,
-                           int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on,
-                           dist::World* world = nullptr) {
+template <class Draw>
+std::optional<SequenceScore> score(const SequenceModel& model, const data::SequenceTask& task,
+                                   int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on,
+                                   dist::World* world = nullptr) {
   NoGradGuard no_grad;
   int64_t drawn = 0;
   const auto batches = dist::share_numbers(
@@ -56,11 +56,12 @@ std::optional<Score> score(const SequenceModel& model, const data::SequenceTask&
   for (const dist::Numbers& b : *batches)
     std::transform(b.begin(), b.end(), sums.begin(), sums.begin(), std::plus<>());
   const double n = sums[0];
-  Score s;
-  s.sequences = static_cast<int64_t>(n);
-  s.bits = sums[1] / n, s.wrong = sums[2] / n, s.perfect = sums[3] / n;
-  s.best = sums[4] / n, s.target_bits = sums[5] / n;
-  return s;
+  return SequenceScore{.bits = sums[1] / n,
+                       .wrong = sums[2] / n,
+                       .perfect = sums[3] / n,
+                       .best = sums[4] / n,
+                       .sequences = static_cast<int64_t>(n),
+                       .target_bits = sums[5] / n};
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ std::optional<SequenceScore> validate(const SequenceModel& model, const data::Se
   constexpr int64_t kAtOnce = 4;  // batches of many sizes
   Rng rng(kValidationSeed);
   const auto draw = [&](int64_t n) { return task.draw(n, rng); };
-  return score<SequenceScore>(model, task, kValidationSequences, kAtOnce, draw, keep_on, world);
+  return score(model, task, kValidationSequences, kAtOnce, draw, keep_on, world);
 }
 
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
@@ -83,10 +84,9 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
   for (int64_t length : lengths) {
     Rng rng = Rng(seed).stream(static_cast<uint64_t>(length));
     const auto draw = [&](int64_t n) { return task.draw_length(n, length, rng); };
-    const auto found = score<LengthScore>(model, task, count, kAtOnce, draw, keep_on);
+    const auto found = score(model, task, count, kAtOnce, draw, keep_on);
     if (!found) return std::nullopt;
-    scores.push_back(*found);
-    scores.back().length = length;
+    scores.push_back({*found, length});
   }
   return scores;
 }

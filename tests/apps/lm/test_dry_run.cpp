@@ -4,10 +4,9 @@
 
 #include <filesystem>
 
-#include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/gpt_training.h"
 #include "tern/apps/lm/program.h"
+#include "tern/apps/lm/training.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::lm::test_dry_run {

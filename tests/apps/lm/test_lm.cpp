@@ -7,8 +7,8 @@
 #include <streambuf>
 
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/gpt_training.h"
 #include "tern/apps/lm/program.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"

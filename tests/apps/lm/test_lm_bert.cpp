@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/lm/bert_training.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/score.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "tern/apps/lm/bert_training.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/data_files.h"

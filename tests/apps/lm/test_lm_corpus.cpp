@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/gpt_training.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/score.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/base/rng.h"
 #include "tern/data/text/lines.h"
 #include "tern/tests/support/data_files.h"

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/gpt_training.h"
 #include "tern/apps/lm/program.h"
+#include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/support/data_files.h"
 
