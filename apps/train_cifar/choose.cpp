@@ -1,11 +1,10 @@
-#include "tern/apps/train_cifar/choose.h"
-
+// Settings that suit the data, so that a first try with one's own pictures works. The recipes for
+// CIFAR-10 and for the generated pictures are fixed, and a flag that is given always wins.
 #include <algorithm>
 #include <bit>
 
 #include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
-#include "tern/core/base/shape_only.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -50,12 +49,6 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
 }
 
 }  // namespace
-
-ImageClassifier make_untrained(TrainOptions o) {
-  o.init.clear();
-  ShapeOnlyScope nothing;
-  return make_model(o);
-}
 
 void choose_model(TrainOptions& o, const GivenKeys& given) {
   const std::string kind = o.data.empty() ? "" : data::labelled_kind(o.data);

@@ -7,8 +7,6 @@
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
-#include "tern/models/gmlp.h"
-#include "tern/models/vit.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -27,12 +25,12 @@ TrainOptions deep_recipe() {
   return r;
 }
 
-TrainOptions recipe_of(const ClassifierEntry& e) {
-  const bool deep = e.side > data::kImageSide || e.name == "gmlp-ti-p4" ||
-                    e.name.find("vit") != std::string::npos;
+TrainOptions recipe_of(const std::string& name, int64_t side) {
+  const bool deep =
+      side > data::kImageSide || name == "gmlp-ti-p4" || name.find("vit") != std::string::npos;
   if (!deep) return {};
   TrainOptions r = deep_recipe();
-  if (e.name != "vit-lite-7-4") return r;
+  if (name != "vit-lite-7-4") return r;
   // After an epoch with strong augmentation the top-1 is 45 %, with AdamW at 1e-3 27 %.
   r.optimizer = "muon";
   r.lr = 2e-3;
@@ -40,15 +38,21 @@ TrainOptions recipe_of(const ClassifierEntry& e) {
 }
 
 // The models of a family that have names.
-template <class M, class Options>
+template <class Options>
 void add_family(std::vector<ClassifierEntry>& all, const std::vector<std::string>& names,
                 Options (*options_of)(const std::string& name)) {
-  std::vector<std::pair<std::string, Options>> named;
-  for (const std::string& name : names) named.emplace_back(name, options_of(name));
-  for (ClassifierEntry& e : entries<M>(named)) {
-    e.recipe = recipe_of(e);
-    all.push_back(std::move(e));
+  for (const std::string& name : names) {
+    const Options o = options_of(name);
+    all.push_back({name, o, o.dropout, o.image, recipe_of(name, o.image)});
   }
+}
+
+models::Gmlp model_of(const models::GmlpOptions& o, Rng& rng) { return {o, rng}; }
+models::Vit model_of(const models::VitOptions& o, Rng& rng) { return {o, rng}; }
+
+[[noreturn]] void fail_misfit(const std::string& path, const ImageClassifier& model,
+                              const std::string& why) {
+  fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name, why));
 }
 
 // Weights of a model, and of none that training or inference could not use.
@@ -65,9 +69,9 @@ SafeTensors read_weights(const std::string& path) {
 void check_model_name(const std::string& path, const SafeTensors& file,
                       const ImageClassifier& model) {
   const auto said = file.metadata.find("model");
-  check_io(said == file.metadata.end() || said->second == model.name(),
-           "{}: these are the weights of {}, not of {}", path,
-           said == file.metadata.end() ? "" : said->second, model.name());
+  if (said != file.metadata.end() && said->second != model.name)
+    fail_io(
+        fmt::format("{}: these are the weights of {}, not of {}", path, said->second, model.name));
 }
 
 bool is_head(const std::string& name) { return name == "head.weight" || name == "head.bias"; }
@@ -92,14 +96,27 @@ std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
-  // A line for each family. To add one: its header above, and its configurations here.
+  // A line for each family. To add one: its model and options in classifier.h, and a line here.
   static const std::vector<ClassifierEntry> kAll = [] {
     std::vector<ClassifierEntry> all;
-    add_family<models::Gmlp>(all, models::gmlp_names(), models::gmlp_options);
-    add_family<models::Vit>(all, models::vit_names(), models::vit_options);
+    add_family(all, models::gmlp_names(), models::gmlp_options);
+    add_family(all, models::vit_names(), models::vit_options);
     return all;
   }();
   return kAll;
+}
+
+ImageClassifier ClassifierEntry::make(double p, Rng& rng, nn::Recompute recompute,
+                                      const PictureForm& form) const {
+  auto build = [&](auto o) -> ImageClassifier {
+    o.dropout = p;
+    o.recompute = recompute;
+    o.image = form.side;
+    o.channels = form.channels;
+    o.classes = form.classes;
+    return {name, form, model_of(o, rng)};
+  };
+  return std::visit(build, options);
 }
 
 std::vector<std::string> classifier_names() {
@@ -139,7 +156,7 @@ void load_weights_of(const std::string& path, ImageClassifier& model) {
   try {
     nn::load_state_dict(model, file.tensors, {.take = true});
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
+    fail_misfit(path, model, e.what());
   }
 }
 
@@ -147,20 +164,23 @@ std::string start_from(const std::string& path, ImageClassifier& model) {
   SafeTensors file = read_weights(path);
   check_model_name(path, file, model);
   const NamedTensors own = nn::state_dict(model);
-  const std::string misfit = first_misfit(own, file);
-  check_io(misfit.empty(), "{}: not the weights of {}: {}", path, model.name(), misfit);
+  if (const std::string misfit = first_misfit(own, file); !misfit.empty())
+    fail_misfit(path, model, misfit);
   const Tensor head = file.find("head.weight");
   const int64_t known = head.defined() && head.ndim() > 0 ? head.size(0) : 0;
-  const int64_t classes = model.form().classes;
+  const int64_t classes = model.form.classes;
   if (known != classes) {
     std::erase_if(file.tensors, [](const auto& named) { return is_head(named.first); });
     for (const auto& [name, t] : own)
       if (is_head(name)) file.tensors.emplace_back(name, t.clone());
   }
   try {
-    model.load(file.tensors);
+    if (auto* const vit = std::get_if<models::Vit>(&model.network))
+      load_vit(*vit, file.tensors);  // which may be for pictures of another size
+    else
+      nn::load_state_dict(model, file.tensors);
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name(), e.what()));
+    fail_misfit(path, model, e.what());
   }
   if (known == classes) return "";
   return fmt::format(

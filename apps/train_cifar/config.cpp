@@ -63,7 +63,6 @@ TrainOptions::TrainOptions() {
 }
 
 void settings(Settings& s, TrainOptions& o) {
-  const ClassifierEntry* const model = look_up_classifier(o.model);
   s.group(Group::model);
   s.word("model", o.model, classifier_names(), "what to train");
   s.group(Group::training);
@@ -73,12 +72,9 @@ void settings(Settings& s, TrainOptions& o) {
   add_data(s, o);
   s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "dropout of the model")
-      .only_if(!model || model->has_dropout, o.model + " has none")
       .says(true, "dropout {:g}", o.dropout);
   add_training_settings(s, o, {.optimizers = train::optimizer_names()});
   s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // earlier versions knew no other
-  s.find("memory_use.recompute")
-      ->only_if(!model || model->has_recompute, o.model + " has no blocks");
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);
   s.group(Group::model);

@@ -39,16 +39,8 @@ std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
 }  // namespace
 
 std::string describe_model(const ImageClassifier& model) {
-  const std::string summary = model.summary();
-  return fmt::format("{}, {} weights{}{}", model.name(), train::grouped(nn::num_parameters(model)),
-                     summary.empty() ? "" : ": ", summary);
-}
-
-Picture picture_of(const LabelledPicture& sample, const PictureForm& f) {
-  Picture p{f.side, f.side, {}};
-  for (int64_t c = 0; c < 3; c += f.channels)
-    p.pixels.insert(p.pixels.end(), sample.bytes.get(), sample.bytes.get() + f.numbers());
-  return p;
+  return fmt::format("{}, {} weights: {}", model.name, train::grouped(nn::num_parameters(model)),
+                     std::visit([](const auto& n) { return n.summary(); }, model.network));
 }
 
 Facts describe(const CifarTraining& t, const std::string& data_path) {
@@ -77,11 +69,11 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
                                                history.size(), history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
-  if (t.best_tested) d.tested = BestTested{e.top, e.loss};
+  if (t.best_tested) d.tested = metrics_of(e, "valid");
   d.ranks = static_cast<int>(e.ranks());
   if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
-  d.patch = t.model.patch_size();
+  d.patch = std::visit([](const auto& n) { return n.patch_size(); }, t.model.network);
   d.before = t.initial;
   d.after = t.heatmaps();
   if (e.images > 0) d.patches = t.patch_maps(std::min(kPictures, e.images));
@@ -90,15 +82,6 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
     d.predictions.push_back(prediction(t, e, i));
   d.mistakes = worst(t, e);
   return d;
-}
-
-std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
-  const std::string set = e.has("valid_loss") ? "valid" : "test";
-  return fmt::format(
-      "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
-      "{:.0f} images/s  lr {:.3g}  {}",
-      e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
-      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr, train::clock_time(e.seconds));
 }
 
 std::vector<std::string> result_lines(const CifarTraining& t) {

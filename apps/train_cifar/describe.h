@@ -13,9 +13,6 @@ namespace tern::apps::train_cifar {
 /// "gmlp-small, 101,008 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
-/// A picture as reports show it; a grey one has three equal channels.
-Picture picture_of(const LabelledPicture& sample, const PictureForm& form);
-
 /// Model and data (read from `data_path`), a heading and a text for each.
 Facts describe(const CifarTraining& training, const std::string& data_path);
 
@@ -23,9 +20,6 @@ Facts describe(const CifarTraining& training, const std::string& data_path);
 /// REQUIRES: there is an evaluation.
 ReportData report_data(const CifarTraining& training, const Facts& facts,
                        const std::vector<std::string>& class_names, const RunRecord& record = {});
-
-/// One line on an epoch.
-std::string epoch_line(const train::EpochRecord& epoch, int64_t epochs);
 
 /// What a finished run says: which weights are the result, and their accuracy.
 std::vector<std::string> result_lines(const CifarTraining& training);

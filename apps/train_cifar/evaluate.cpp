@@ -81,11 +81,18 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<da
   return e;
 }
 
+train::Metrics metrics_of(const Evaluation& e, const std::string& set) {
+  train::Metrics m = {{set + "_loss", e.loss}};
+  for (size_t k = 0; k < static_cast<size_t>(e.ranks()); ++k)
+    m.emplace_back(fmt::format("{}_top{}", set, k + 1), e.top[k]);
+  return m;
+}
+
 std::string prediction_line(const std::string& file, const ImageClassifier& model,
                             const std::vector<std::string>& names) {
   NoGradGuard no_grad;
   constexpr size_t kShown = 3;
-  const PictureForm& form = model.form();
+  const PictureForm& form = model.form;
   std::vector<uint8_t> bytes(static_cast<size_t>(form.numbers()));
   data::write_planes(data::load_picture(file), form, bytes.data());
   const auto shared = std::make_shared<std::vector<uint8_t>>(std::move(bytes));

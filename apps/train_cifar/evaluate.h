@@ -12,6 +12,7 @@
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/dist/world.h"
+#include "tern/train/metrics.h"
 
 namespace tern::apps::train_cifar {
 
@@ -24,6 +25,9 @@ struct Evaluation {
   std::vector<int64_t> confusion;    ///< classes x classes, row: true class, column: prediction
   std::vector<float> probabilities;  ///< images x classes
 };
+
+/// "test_loss", "test_top1", ... of the set "test".
+train::Metrics metrics_of(const Evaluation& evaluation, const std::string& set);
 
 /// Called with the number of pictures done, about that of all ranks; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;

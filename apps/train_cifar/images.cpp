@@ -58,6 +58,14 @@ Tensor first_images(const data::Dataset<LabelledPicture>& set, const PictureForm
   return images;
 }
 
+data::Picture picture_of(const LabelledPicture& sample, const PictureForm& f) {
+  const int64_t plane = f.side * f.side;
+  data::Picture p{f.side, f.side, {}};
+  for (int64_t i = 0; i < plane; ++i)
+    for (int64_t c = 0; c < 3; ++c) p.rgb.push_back(sample.bytes.get()[c % f.channels * plane + i]);
+  return p;
+}
+
 std::string data_checksum(const LabelledPictures& data) {
   uLong crc = 0;
   for (const LabelledSet* set : {&data.train, &data.test}) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tern/data/images/labelled_pictures.h"
+#include "tern/data/images/picture.h"
 
 namespace tern::apps::train_cifar {
 
@@ -31,6 +32,9 @@ data::Loader<data::Batch> test_batches(const data::Dataset<LabelledPicture>& set
 /// The first `count` pictures of a set, normalised, (count, C, S, S); zeros where there are fewer.
 Tensor first_images(const data::Dataset<LabelledPicture>& set, const PictureForm& form,
                     int64_t count);
+
+/// A picture as reports show it.
+data::Picture picture_of(const LabelledPicture& picture, const PictureForm& form);
 
 /// A checksum of every byte of pictures and labels, so that a run is resumed with its own data.
 std::string data_checksum(const LabelledPictures& data);

@@ -9,9 +9,7 @@
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
-#include "tern/apps/train_cifar/choose.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/images.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/ops/ops.h"
@@ -234,7 +232,9 @@ Facts CifarProgram::chosen() const {
 }
 
 Facts CifarProgram::describe() const {
-  Facts facts = train_cifar::describe(*training, data_path_);
+  const bool drawn = config.data.empty();
+  Facts facts =
+      train_cifar::describe(*training, drawn ? drawn_data(training->loop.folder()) : config.data);
   for (const auto& fact : chosen()) facts.push_back(fact);
   return facts;
 }
@@ -286,7 +286,6 @@ void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& 
 train::Loop& CifarProgram::make_loop(train::LoopOptions options, bool resumed) {
   TrainOptions start = config;
   if (resumed) start.init.clear();  // the checkpoint has the weights
-  data_path_ = config.data.empty() ? drawn_data({options.folder}) : config.data;
   options.on_epoch = [this](const train::EpochRecord&) { write_report(); };
   training = std::make_unique<CifarTraining>(config, data, make_model(start), std::move(options));
   return training->loop;
@@ -296,10 +295,7 @@ bool CifarProgram::finish() {
   CifarTraining& t = *training;
   if (config.hold_out > 0) {
     if (!t.test_best()) return false;
-    train::Metrics tested = {{"test_loss", t.evaluation->loss}};
-    for (size_t k = 0; k < static_cast<size_t>(t.evaluation->ranks()); ++k)
-      tested.emplace_back(fmt::format("test_top{}", k + 1), t.evaluation->top[k]);
-    record_tested(t.loop, tested);
+    record_tested(t.loop, metrics_of(*t.evaluation, "test"));
     write_report();
   } else if (!t.evaluation) {  // a run that was finished before
     {
@@ -338,7 +334,7 @@ int evaluate_weights(const CifarFlags& f) {
   std::optional<Evaluation> e;
   {
     train::Progress bar("testing", "images", test.size(), 0, stderr);
-    data::Loader<data::Batch> batches = test_batches(test, model.form());
+    data::Loader<data::Batch> batches = test_batches(test, model.form);
     e = evaluate(model, batches, [&](int64_t done) {
       bar.update(done);
       return true;

@@ -66,7 +66,7 @@ class CifarProgram : public TrainingProgram {
   std::string chosen_;              ///< the flags that would set what was chosen by the data
   std::string moved_data_;          ///< where the data of a resumed run are now; empty: unmoved
   data::Cifar10 drawn_;             ///< of a new run without data
-  std::string data_path_, report_path_;
+  std::string report_path_;
 };
 
 /// The configuration of the run in a folder; `state` is its checkpoint. IoError if it is damaged.
@@ -74,6 +74,12 @@ TrainOptions load_config(const train::RunFolder& folder, const std::optional<Saf
 
 /// The configuration of the run whose weights lie at a path; nothing if it is no run's.
 std::optional<TrainOptions> run_of_weights(const std::string& path);
+
+/// Settings that suit the data where no flag says otherwise. Before the pictures are read: the
+/// model with its recipe, and the side of the pictures. Afterwards: batch, epochs and warm-up by
+/// their number.
+void choose_model(TrainOptions& options, const GivenKeys& given);
+void choose_length(TrainOptions& options, const GivenKeys& given, const LabelledPictures& data);
 
 /// Trains, or resumes.
 int train_classifier(const CifarFlags& flags);

@@ -3,12 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
 #include "tern/apps/common/heatmap.h"
-#include "tern/apps/common/html.h"
-#include "tern/apps/train_cifar/report_pictures.h"
+#include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -112,7 +113,7 @@ std::string prediction_figure(const ReportData& d, const Prediction& p) {
                          escape_html(d.class_names[order[k]]), 100 * p.probabilities[order[k]]);
   }
   return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n",
-                     html_image(to_bitmap(p.picture), 3, "sample image"), lines);
+                     html_image(p.picture, 3, "sample image"), lines);
 }
 
 std::string predictions(const ReportData& d, const std::vector<Prediction>& list,
@@ -124,7 +125,7 @@ std::string predictions(const ReportData& d, const std::vector<Prediction>& list
 }
 
 // The picture with lines of the page's colour between the patches that the model sees.
-std::string in_patches(const Picture& p, int64_t patch, int scale) {
+std::string in_patches(const Bitmap& p, int64_t patch, int scale) {
   std::string lines;
   for (int64_t x = patch; x < p.width; x += patch)
     lines += fmt::format("M{} 0v{}", x * scale, p.height * scale);
@@ -135,16 +136,16 @@ std::string in_patches(const Picture& p, int64_t patch, int scale) {
       "height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n<image width=\"{0}\" height=\"{1}\" "
       "href=\"{2}\"/>\n"
       "<path class=\"cut\" stroke-width=\"{3}\" d=\"{4}\"/>\n</svg>\n",
-      p.width * scale, p.height * scale, png_url(to_bitmap(p)), scale, lines);
+      p.width * scale, p.height * scale, png_url(p), scale, lines);
 }
 
 std::string patches(const ReportData& d) {
   constexpr int kScale = 6;  // screen pixels to a pixel
   if (d.predictions.empty() || d.patch == 0) return "";
-  const Picture& p = d.predictions[0].picture;
+  const Bitmap& p = d.predictions[0].picture;
   const int64_t count = (p.height / d.patch) * (p.width / d.patch);
   return "<div class=\"row\">" +
-         html_figure(html_image(to_bitmap(p), kScale, "sample image"),
+         html_figure(html_image(p, kScale, "sample image"),
                      d.held_out ? "an image" : "a test image") +
          html_figure(in_patches(p, d.patch, kScale),
                      fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
@@ -152,7 +153,125 @@ std::string patches(const ReportData& d) {
          "</div>\n";
 }
 
+constexpr int kLarge = 5, kSmall = 3;  // screen pixels to a pixel
+// The reddest is at least so many even shares: a head that looks everywhere stays grey.
+constexpr double kLeastReddest = 4;
+
+// A grey, the redder the nearer `share` is to 1.
+Rgb reddened(double grey, double share) {
+  constexpr double kMost = 0.75;
+  constexpr Rgb kRed = {214, 16, 30};
+  const auto g = static_cast<uint8_t>(std::lround(grey));
+  return mix({g, g, g}, kRed, kMost * share);
+}
+
+// How red a patch is in overlays: not at all up to `even`, fully at `most`, and between them by the
+// square root, so that small differences are visible.
+struct PatchScale {
+  double even = 0;  // 1 / N, what each of N patches has if none counts more than another
+  double most = 0;
+  double red(double value) const {
+    return most > even ? std::sqrt(std::clamp((value - even) / (most - even), 0.0, 1.0)) : 0;
+  }
+};
+
+// "Layer 2, head 1: 0.3 % to 4 % per patch"
+std::string description(const models::PatchMap& m, int64_t map, const Tensor& shares) {
+  std::string text = m.title;
+  if (!m.labels.empty()) text += ", " + m.labels.at(static_cast<size_t>(map));
+  return text + fmt::format(": {:.3g} % to {:.3g} % per patch", 100 * min(shares).item(),
+                            100 * max(shares).item());
+}
+
+const Prediction& pictured(const ReportData& d, int64_t image) {
+  return d.predictions.at(static_cast<size_t>(image));
+}
+
+// One map as a picture that a click makes large; below it its range, where there is room.
+std::string overlay_image(const ReportData& d, int64_t image, const models::PatchMap& m,
+                          int64_t map, double most, bool is_small) {
+  const Tensor shares = m.values[image][map];
+  const Bitmap b = overlay(pictured(d, image).picture, shares.to_vector<float>(), shares.size(0),
+                           shares.size(1), most);
+  const std::string text = description(m, map, shares);
+  const std::string id = fmt::format("picture{}-{}-{}", image, &m - d.patches.maps.data(), map);
+  const std::string picture = html_zoom(html_image(b, is_small ? kSmall : kLarge, text), id, text);
+  return is_small ? picture : html_figure(picture, text);
+}
+
+// A line a layer, its maps across.
+std::string table(const ReportData& d, int64_t image, double most) {
+  std::string s = "<div class=\"heads\"><table>\n";
+  const std::vector<std::string>* heading = nullptr;
+  for (const models::PatchMap& m : d.patches.maps) {
+    if (m.labels.empty()) continue;
+    if (!heading || *heading != m.labels) {
+      heading = &m.labels;
+      s += "<tr><th></th>";
+      for (const std::string& label : *heading) s += fmt::format("<th>{}</th>", escape_html(label));
+      s += "</tr>\n";
+    }
+    s += fmt::format("<tr><th>{}</th>\n", escape_html(m.title));
+    for (int64_t i = 0; i < m.values.size(1); ++i)
+      s += fmt::format("<td>{}</td>\n", overlay_image(d, image, m, i, most, true));
+    s += "</tr>\n";
+  }
+  return heading ? s + "</table></div>\n" : "";
+}
+
+std::string picture_section(const ReportData& d, int64_t image, double most) {
+  const Prediction& p = pictured(d, image);
+  const std::string& name = d.class_names.at(static_cast<size_t>(p.label));
+  std::string s = "<div class=\"row\">\n" + html_figure(html_image(p.picture, kLarge, name), name);
+  for (const models::PatchMap& m : d.patches.maps)
+    for (int64_t i = 0; m.labels.empty() && i < m.values.size(1); ++i)
+      s += overlay_image(d, image, m, i, most, false);
+  return s + table(d, image, most) + "</div>\n";
+}
+
+// The section on `d.patches`. All maps have one scale.
+std::string picture_maps(const ReportData& d) {
+  if (d.patches.maps.empty()) return "";
+  const Tensor& any = d.patches.maps[0].values;
+  const int64_t patches = any.size(2) * any.size(3);
+  double most = kLeastReddest / static_cast<double>(patches);
+  for (const models::PatchMap& m : d.patches.maps) most = std::max(most, max(m.values).item());
+  const PatchScale scale{1 / static_cast<double>(patches), most};
+  BarTicks ticks;
+  for (const double share : {0.0, 0.1, 0.3, 0.6, 1.0}) {
+    const double value = scale.even + share * (most - scale.even);
+    ticks.emplace_back(scale.red(value), fmt::format("{:.3g} %", 100 * value));
+  }
+  constexpr double kMiddleGrey = 128;
+  std::string s = fmt::format(
+      "<p>{} {} in grey. Red is what a patch has above {:.3g} %, an even share of {} patches. All "
+      "pictures have this scale; a click on one makes it large.</p>\n{}",
+      escape_html(d.patches.caption), d.shown, 100 * scale.even, patches,
+      color_bar(
+          ticks, [](double t) { return reddened(kMiddleGrey, t); }, false));
+  for (int64_t i = 0; i < any.size(0); ++i) s += picture_section(d, i, most);
+  return s;
+}
+
 }  // namespace
+
+Bitmap overlay(const Bitmap& p, const std::vector<float>& values, int64_t rows, int64_t columns,
+               double most) {
+  check(rows > 0 && columns > 0 && std::ssize(values) == rows * columns,
+        "overlay: {} values for {} x {} patches", values.size(), rows, columns);
+  if (most == 0) most = static_cast<double>(*std::max_element(values.begin(), values.end()));
+  const PatchScale scale{1 / static_cast<double>(values.size()), most};
+  Bitmap b = p;
+  for (int64_t i = 0; i < p.width * p.height; ++i) {
+    const int64_t row = i / p.width * rows / p.height, column = i % p.width * columns / p.width;
+    const float value = values[static_cast<size_t>(row * columns + column)];
+    uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * i)];
+    const Rgb c = reddened(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2],  // ITU-R BT.601
+                           scale.red(static_cast<double>(value)));
+    rgb[0] = c.red, rgb[1] = c.green, rgb[2] = c.blue;
+  }
+  return b;
+}
 
 std::string make_report(const ReportData& d) {
   const std::string set = d.held_out ? "valid" : "test";
@@ -164,16 +283,10 @@ std::string make_report(const ReportData& d) {
       .loss = {.title = "Loss", .lines = {{"train_loss"}, {set + "_loss"}}, .logs = true},
       .charts = {{.title = "Accuracy", .lines = {{"train_top1"}, {top + "1"}}, .percent = true}}};
   if (d.ranks > 1) page.charts[0].lines.push_back({fmt::format("{}{}", top, d.ranks)});
-  ResultRow tested{fmt::format("best epoch ({}), test images", d.run.best), {}};
-  if (d.tested) tested.metrics = {{set + "_loss", d.tested->loss}};
-  for (int k = 1; k <= d.ranks; ++k) {
-    page.columns.push_back({fmt::format("{}{}", top, k)});
-    if (d.tested)
-      tested.metrics.emplace_back(page.columns.back().metric,
-                                  d.tested->top.at(static_cast<size_t>(k - 1)));
-  }
+  for (int k = 1; k <= d.ranks; ++k) page.columns.push_back({fmt::format("{}{}", top, k)});
   page.columns.insert(page.columns.end(), {{set + "_loss"}, {"lr"}});
-  if (d.tested) page.more_results = {tested};
+  if (!d.tested.empty())
+    page.more_results = {{fmt::format("best epoch ({}), test images", d.run.best), d.tested}};
   page.sections = {
       {"What the model sees", patches(d)},
       {d.after.title, html_layer_maps(d.before, d.after)},

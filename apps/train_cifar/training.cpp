@@ -1,14 +1,15 @@
 #include "tern/apps/train_cifar/training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "tern/apps/common/board.h"
-#include "tern/apps/train_cifar/describe.h"
-#include "tern/apps/train_cifar/images.h"
-#include "tern/apps/train_cifar/report_pictures.h"
+#include "tern/apps/train_cifar/report.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/progress.h"
@@ -22,6 +23,16 @@ data::LabelledLoaderOptions loader_options(const TrainOptions& o) {
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
 }
 
+// One line on an epoch.
+std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
+  const std::string set = e.has("valid_loss") ? "valid" : "test";
+  return fmt::format(
+      "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
+      "{:.0f} images/s  lr {:.3g}  {}",
+      e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
+      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr, train::clock_time(e.seconds));
+}
+
 NamedTensors numbered(const models::Heatmaps& maps) {
   NamedTensors out;
   for (const models::Heatmap& m : maps.maps)
@@ -30,6 +41,12 @@ NamedTensors numbered(const models::Heatmaps& maps) {
 }
 
 }  // namespace
+
+ImageClassifier make_untrained(TrainOptions o) {
+  o.init.clear();
+  ShapeOnlyScope nothing;
+  return make_model(o);
+}
 
 ImageClassifier make_model(const TrainOptions& o) {
   Rng rng(o.seed);
@@ -68,7 +85,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data
     : options(o),
       kind(data.kind),
       note(data.note),
-      form(m.form()),
+      form(m.form),
       train_set(limited(data.train, form, o.limit)),
       held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, form, o.limit)),
@@ -95,7 +112,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data
 train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
-  o.weights_metadata = {{"model", model.name()}, {"format", "pt"}};
+  o.weights_metadata = {{"model", model.name}, {"format", "pt"}};
   const bool first = !o.parallel.world || o.parallel.world->first();
   o.output = first ? stderr : stdout;  // standard output carries the accuracies; others' is closed
   o.unit = "images";
@@ -131,7 +148,7 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
   for (int64_t i = 0; i < count; ++i)
     for (const models::PatchMap& layer : found.maps) {
       const Tensor mean = tern::mean(layer.values[i], {0});
-      const Picture picture = picture_of(set.get(i), form);
+      const Bitmap picture = picture_of(set.get(i), form);
       add_bitmap(events, fmt::format("{}/image {}, {}", found.title, i + 1, layer.title),
                  overlay(picture, mean.to_vector<float>(), mean.size(0), mean.size(1)), step);
     }
@@ -169,22 +186,21 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
   if (!std::isfinite(evaluation->loss))
     throw train::Diverged(
         fmt::format("the {} loss after epoch {} is {}", name, loop.epoch(), evaluation->loss));
-  train::Metrics m = {{name + "_loss", evaluation->loss}};
-  for (size_t k = 0; k < static_cast<size_t>(evaluation->ranks()); ++k)
-    m.emplace_back(fmt::format("{}_top{}", name, k + 1), evaluation->top[k]);
-  return m;
+  return metrics_of(*evaluation, name);
 }
 
 models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.heatmaps(first_images(options.hold_out > 0 ? held_set : test_set, form, 1));
+  const Tensor image = first_images(options.hold_out > 0 ? held_set : test_set, form, 1);
+  return std::visit([&](const auto& n) { return n.heatmaps(image); }, model.network);
 }
 
 models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  return model.patch_maps(first_images(evaluated_set(), form, images));
+  const auto* const vit = std::get_if<models::Vit>(&model.network);
+  return vit ? vit->patch_maps(first_images(evaluated_set(), form, images)) : models::PatchMaps{};
 }
 
 }  // namespace tern::apps::train_cifar

@@ -19,6 +19,8 @@ namespace tern::apps::train_cifar {
 
 /// The model that the options name, with the weights of `init`, or random ones from the seed.
 ImageClassifier make_model(const TrainOptions& options);
+/// The same without memory and weights.
+ImageClassifier make_untrained(TrainOptions options);
 
 /// Of a training set of so many images: how many a run trains on, and its steps.
 int64_t trained_images(const TrainOptions& options, int64_t images);
@@ -48,7 +50,8 @@ struct CifarTraining {
   bool test_best();
   /// What the report shows of the model now.
   models::Heatmaps heatmaps() const;
-  models::PatchMaps patch_maps(int64_t images) const;  ///< of the first of evaluated_set()
+  /// Of the first of evaluated_set(); a gMLP has none.
+  models::PatchMaps patch_maps(int64_t images) const;
 
   TrainOptions options;
   std::string kind, note;  ///< of the data

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "tern/apps/train_cifar/choose.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/tests/support/data_files.h"

@@ -71,7 +71,7 @@ Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
   nn::EvalScope evaluating(model);
-  auto batches = test_batches(set, model.form());
+  auto batches = test_batches(set, model.form);
   return *evaluate(model, batches);
 }
 

@@ -7,24 +7,19 @@
 #include "tern/apps/common/color.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/report_pictures.h"
 #include "tern/core/ops/ops.h"
-#include "tern/models/gmlp.h"
-#include "tern/models/vit.h"
 
 namespace tern::apps::train_cifar::test_report {
 namespace {
 
 // One epoch of one step, closed, and what the report is made of.
-template <class M, class Options>
-ReportData trained(const Options& options) {
-  const std::vector<std::pair<std::string, Options>> named = {{"small", options}};
+ReportData trained(const std::variant<models::GmlpOptions, models::VitOptions>& options) {
   Rng rng(1);
   TrainOptions o;
   o.epochs = 1;
   o.batch = 10;
   const data::Cifar10 data = draw_cifar10(10, 6, 1);
-  CifarTraining t(o, data, entries<M>(named).at(0).make(0, rng));
+  CifarTraining t(o, data, ClassifierEntry{"small", options}.make(0, rng));
   t.loop.step();
   REQUIRE(t.loop.close_epoch());
   return report_data(t, {}, data.class_names);
@@ -41,7 +36,7 @@ models::VitOptions small_vit() {
 }
 
 TEST_CASE("train_cifar report: attention of every head and the rollout over test images") {
-  const ReportData d = trained<models::Vit>(small_vit());
+  const ReportData d = trained(small_vit());
   REQUIRE(d.patches.maps.size() == 3);
   const models::PatchMap &rollout = d.patches.maps[0], &last = d.patches.maps[2];
   CHECK(rollout.title == "Rollout");
@@ -70,17 +65,17 @@ TEST_CASE("train_cifar report: attention of every head and the rollout over test
 
 TEST_CASE("train_cifar report: maps are called heads only where they are") {
   models::VitOptions vit = small_vit();
-  const std::string positions = make_report(trained<models::Vit>(vit));
+  const std::string positions = make_report(trained(vit));
   CHECK(positions.find("<h2 id=\"positions\">Positions</h2>") != positions.npos);
   CHECK(positions.find("before training, head") == positions.npos);
   CHECK(positions.find("mean of the heads") == positions.npos);
   vit.positions = models::VitPositions::sincos;
-  CHECK(make_report(trained<models::Vit>(vit)).find("Positions") == std::string::npos);
+  CHECK(make_report(trained(vit)).find("Positions") == std::string::npos);
 
   models::GmlpOptions gmlp{.patch = 8, .dim = 8, .layers = 1};
-  CHECK(make_report(trained<models::Gmlp>(gmlp)).find("training, head") == std::string::npos);
+  CHECK(make_report(trained(gmlp)).find("training, head") == std::string::npos);
   gmlp.gate.heads = 2;
-  const std::string heads = make_report(trained<models::Gmlp>(gmlp));
+  const std::string heads = make_report(trained(gmlp));
   for (const char* label : {"before training, head 1", "after training, head 2",
                             "before training, mean of the heads", "after training, mean of"})
     CHECK(count(heads, std::string("<figcaption>") + label) == 1);
@@ -91,6 +86,11 @@ TEST_CASE("train_cifar report: maps are called heads only where they are") {
   d.before.maps = {{"L", ones({2, 1, 1})}};
   d.after.maps = {{"L", zeros({2, 1, 1})}};
   CHECK(count(make_report(d), "<figcaption>before training</figcaption>") == 2);
+
+  const ReportData nothing;  // of a model that tells nothing of itself
+  const std::string page = make_report(nothing);
+  CHECK(page.find("What the model sees") == page.npos);
+  CHECK(page.find("training, head") == page.npos);
 }
 
 TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on their colours") {
@@ -140,8 +140,8 @@ TEST_CASE("train_cifar report: of hundreds of classes those that are mistaken mo
 }
 
 TEST_CASE("train_cifar report: an overlay is red where a patch has more than an even share") {
-  Picture p{4, 4, std::vector<uint8_t>(48, 100)};
-  std::fill(p.pixels.begin(), p.pixels.begin() + 16, uint8_t{200});  // reddish
+  Bitmap p{4, 4, std::vector<uint8_t>(48, 100)};
+  for (size_t i = 0; i < 16; ++i) p.rgb[3 * i] = 200;  // reddish
   const Bitmap b = overlay(p, {0.1f, 0.25f, 0.4f, 0.2875f}, 2, 2);
   auto pixel = [](const Bitmap& of, size_t x, size_t y) { return &of.rgb[3 * (4 * y + x)]; };
   CHECK(pixel(b, 0, 0)[0] == 130);  // 0.299 * 200 + 0.701 * 100
