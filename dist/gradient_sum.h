@@ -52,8 +52,9 @@ struct BlockLoss {
 };
 
 struct GradientSumOptions {
-  int64_t blocks = 8;                       ///< of a step; at least one per rank
-  int64_t bucket_bytes = int64_t{8} << 20;  ///< gradients are sent in pieces of about this size
+  int64_t blocks = 8;  ///< of a step; at least one per rank
+  /// Gradients are sent in pieces of about this size, the last ones in smaller pieces.
+  int64_t bucket_bytes = int64_t{8} << 20;
   /// Compares the ranks' weights, buffers and generators after every so many steps; 0: never.
   int64_t check_every = 0;
   /// What else is the same on all ranks and is compared with them, such as the optimizer's state.

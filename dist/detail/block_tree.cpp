@@ -1,5 +1,7 @@
 #include "tern/dist/detail/block_tree.h"
 
+#include <algorithm>
+
 namespace tern::dist::detail {
 namespace {
 
@@ -39,13 +41,18 @@ Share share_of(int64_t elements, int64_t ranks, int64_t rank) {
 
 std::vector<Bucket> buckets_of(const std::vector<BucketItem>& items, int64_t bytes) {
   std::vector<Bucket> buckets;
+  int64_t left = 0, enough = 0;  // in bytes: items not in a bucket yet; what closes the last bucket
+  for (const BucketItem& item : items) left += item.numel * item_size(item.dtype);
   for (size_t i = 0; i < items.size(); ++i) {
     const auto [dtype, numel] = items[i];
     if (buckets.empty() || buckets.back().dtype != dtype ||
-        buckets.back().size() * item_size(dtype) >= bytes)
+        buckets.back().size() * item_size(dtype) >= enough) {
       buckets.push_back({dtype, i, i, {0}});
+      enough = std::clamp(left / 4, bytes / 8, bytes);
+    }
     buckets.back().end = i + 1;
     buckets.back().offsets.push_back(buckets.back().size() + numel);
+    left -= numel * item_size(dtype);
   }
   return buckets;
 }

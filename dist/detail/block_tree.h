@@ -47,7 +47,9 @@ struct Bucket {
   int64_t offset(size_t item) const { return offsets[item - first]; }
 };
 
-/// Cuts a list of items into buckets, each closed at the first item that brings it to `bytes`.
+/// Cuts a list of items into buckets. A bucket is closed by the item that brings it to `bytes`, or
+/// to a quarter of what was left when it began, but not below an eighth of `bytes`: the last
+/// buckets are small, since no work is left that could hide their exchange.
 std::vector<Bucket> buckets_of(const std::vector<BucketItem>& items, int64_t bytes);
 
 }  // namespace tern::dist::detail

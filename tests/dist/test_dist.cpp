@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/dist/detail/block_tree.h"
 #include "tern/dist/detail/placement.h"
 #include "tern/tests/dist/run_ranks.h"
 
@@ -215,6 +216,23 @@ TEST_CASE("dist: a comparison finds the rank that drifted") {
   CHECK(
       state.output.find("ERROR rank 1 has another rare.bias.exp_avg than rank 0 after step 2\n") !=
       state.output.npos);
+}
+
+TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones are small") {
+  std::vector<dist::detail::BucketItem> items(100, {DType::f32, 250});  // 1,000 bytes each
+  items[50].dtype = DType::f64;
+  const std::vector<dist::detail::Bucket> buckets = dist::detail::buckets_of(items, 8000);
+  size_t next = 0;
+  for (const dist::detail::Bucket& b : buckets) {
+    CHECK(b.first == next);
+    CHECK(b.size() == 250 * static_cast<int64_t>(b.end - b.first));
+    for (size_t i = b.first; i < b.end; ++i) CHECK(items[i].dtype == b.dtype);
+    next = b.end;
+  }
+  CHECK(next == items.size());
+  CHECK(buckets.front().size() == 2000);  // 8,000 bytes
+  CHECK(buckets.back().size() == 250);
+  CHECK(dist::detail::buckets_of({}, 8000).empty());
 }
 
 TEST_CASE("dist: what is not trained is not sent") {
