@@ -289,8 +289,8 @@ Setting& add_precision(Settings& s, std::string& precision) {
 Setting& add_matmul(Settings& s, std::string& matmul, const std::string& precision) {
   return s
       .word("matmul", matmul, {"tiles", "blas"},
-            "what computes matrix products in f32: tern's own code, which gives the same bits on "
-            "every processor, or the BLAS library")
+            "what computes matrix products in f32: tern's own code, with the same bits on all "
+            "processors that have AVX2, AVX-512 or NEON, or the BLAS library")
       .only_if(precision == "f32", "products in bf16 are tern's own")
       .group(Group::memory);
 }

@@ -101,7 +101,7 @@ std::string curves(const RunSummary& run, const RunPage& page) {
     ChartOptions options = {
         .title = "Learning rate", .x_label = "step", .whole_x = true, .logs = true};
     charts.push_back(line_chart({step_series(run, "rate", &train::StepRecord::lr)}, options));
-    options.title = "Norm of the gradient, before clipping";
+    options.title = "Norm of the gradient (before --clip)";
     charts.push_back(
         line_chart({step_series(run, "norm", &train::StepRecord::grad_norm)}, options));
   } else {

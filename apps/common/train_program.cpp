@@ -47,13 +47,21 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   return facts;
 }
 
-// As a shell takes it; by the script ./run if that has called the program.
+// By the script ./run if that has called the program.
+std::string as_called(const TrainFlags& flags, const std::string& command) {
+  const std::string first = flags.command_line.substr(0, flags.command_line.find(' '));
+  return first.ends_with("/run") ? first + " " + command : command;
+}
+
+// As a shell takes it.
+std::string as_words(const train::RunFolder& folder) {
+  const char* const path = folder.path.c_str();
+  return command_line(1, &path);
+}
+
 std::string resume_command(const TrainingProgram& program, const TrainFlags& flags,
                            const train::RunFolder& folder) {
-  const std::string first = flags.command_line.substr(0, flags.command_line.find(' '));
-  const char* const path = folder.path.c_str();
-  return (first.ends_with("/run") ? first + " " : "") + program.command() + " --resume " +
-         command_line(1, &path);
+  return as_called(flags, program.command() + " --resume " + as_words(folder));
 }
 
 train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
@@ -89,7 +97,11 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
     if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
     bool finished = true;
     loop.on_first("the report", [&] { finished = program.finish(); });
-    if (finished) return 0;
+    if (finished) {
+      const auto [purpose, command] = program.next(as_words(loop.folder()));
+      train::say(fmt::format("to {}: {}", purpose, as_called(flags, command)), loop.output());
+      return 0;
+    }
     train::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
                loop.output());
     return train::kExitInterrupted;

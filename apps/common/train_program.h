@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tern/apps/common/command_line.h"
 #include "tern/apps/common/dry_run.h"
@@ -84,6 +85,8 @@ class TrainingProgram {
   /// After the last epoch, on rank 0 alone: prints the result and writes the report. False: a
   /// signal stopped it.
   virtual bool finish() = 0;
+  /// What the run's weights are for, and how: {"write with it", "lm generate --model FOLDER"}.
+  virtual std::pair<std::string, std::string> next(const std::string& folder) const = 0;
 
   /// For the report; set before the loop runs, the record on rank 0 alone.
   Facts facts;

@@ -63,7 +63,7 @@ void add_gradient(Settings& s, TrainingOptions& o) {
   s.number("ema", o.ema, kShare,
            "decay of averaged weights, which are then tested and saved; 0: no averages")
       .says(o.ema > 0, "averaged weights {:g}", o.ema);
-  s.number("seed", o.seed, {}, "random seed of weights, data and dropout")
+  s.number("seed", o.seed, {}, "random seed of the weights and of what training draws")
       .says(true, "seed {}", o.seed);
   add_precision(s, o.precision).came_later();
   add_matmul(s, o.matmul, o.precision).came_later();

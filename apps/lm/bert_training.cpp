@@ -182,12 +182,10 @@ Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const trai
   const LoadedBert bert = load_bert_folder(folder);
   BertReport report{.run = run, .samples = samples(bert, corpus)};
   if (!report.samples.empty()) report.attention = explain(bert, report.samples[0].masked);
-  Ending end{
-      .page = make_report(report),
-      .attention = !report.attention.groups.empty(),
-      .reached =
-          fmt::format(" of masked words, {:.1f} % right", 100 * loop.best_epoch()["valid_words"]),
-      .use = fmt::format("to fill gaps with it: lm fill --model {} \"... [MASK] ...\"", folder)};
+  Ending end{.page = make_report(report),
+             .attention = !report.attention.groups.empty(),
+             .reached = fmt::format(" of masked words, {:.1f} % right",
+                                    100 * loop.best_epoch()["valid_words"])};
   for (const FilledSample& s : report.samples)
     end.samples.push_back(s.masked + "\n" + describe_filled(s.filled));
   return end;

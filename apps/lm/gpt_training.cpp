@@ -162,8 +162,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const train::
   Ending end{
       .page = make_report(report),
       .attention = !report.attention.groups.empty(),
-      .reached = fmt::format(", {:.3f} bits/byte", loop.best_epoch()["valid_bits_per_byte"]),
-      .use = fmt::format("to write with it: lm generate --model {} --prompt \"...\"", folder)};
+      .reached = fmt::format(", {:.3f} bits/byte", loop.best_epoch()["valid_bits_per_byte"])};
   for (const SampleText& s : report.samples) end.samples.push_back(s.prompt + " |" + s.text);
   return end;
 }

@@ -48,7 +48,6 @@ void end_run(const train::Loop& loop, const Ending& end) {
     train::say(fmt::format("best epoch {}: valid ppl {:.2f}{}, {}", best.epoch, best["valid_ppl"],
                            end.reached, weights));
   train::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
-  train::say(end.use);
 }
 
 }  // namespace tern::apps::lm

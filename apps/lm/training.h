@@ -39,7 +39,6 @@ struct Ending {
   bool attention;  ///< the page shows it
   std::vector<std::string> samples = {};
   std::string reached = {};  ///< ", 1.234 bits/byte"
-  std::string use = {};      ///< how to use the weights
 };
 void end_run(const train::Loop& loop, const Ending& ending);
 
@@ -153,6 +152,9 @@ class KindProgram final : public TrainingProgram {
     end_run(loop, K::ending(config, corpus, loop, summary_of(title, facts, record, loop)));
     return true;
   }
+  std::pair<std::string, std::string> next(const std::string& folder) const override {
+    return K::next(folder);
+  }
 
   TrainConfig config;
   std::string scratch = ".";  ///< the folder of a new run, or one above: for what has no name yet
@@ -218,6 +220,9 @@ struct GptKind {
   /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
+  static std::pair<std::string, std::string> next(const std::string& folder) {
+    return {"write with it", "lm generate --model " + folder + " --prompt \"...\""};
+  }
   static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
                        const RunSummary& run);
 };
@@ -252,6 +257,9 @@ struct BertKind {
   /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
+  static std::pair<std::string, std::string> next(const std::string& folder) {
+    return {"fill gaps with it", "lm fill --model " + folder + " \"... [MASK] ...\""};
+  }
   static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
                        const RunSummary& run);
 };

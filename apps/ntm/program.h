@@ -42,6 +42,9 @@ class NtmProgram : public TrainingProgram {
   train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
   Facts describe() const override { return ntm::describe(config, training->model); }
   bool finish() override;
+  std::pair<std::string, std::string> next(const std::string& folder) const override {
+    return {"test it", "ntm eval --model " + folder};
+  }
 
   NtmConfig config;
   std::unique_ptr<NtmTraining> training;

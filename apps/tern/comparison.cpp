@@ -220,7 +220,7 @@ double reached(const Run& run, const std::string& metric) {
 // A row a run; the best of each column is bold.
 std::string scores(const Runs& runs) {
   const std::vector<std::string> metrics = metrics_of(runs);
-  std::vector<std::string> heading = {"run", "epochs", "steps", "time", "best epoch"};
+  std::vector<std::string> heading = {"run", "epochs", "steps", "time", "epoch of the scores"};
   std::vector<double> best;
   for (const std::string& metric : metrics) {
     const MetricText text = metric_text(metric);
@@ -312,7 +312,7 @@ std::vector<Run> load_runs(const std::vector<std::string>& folders) {
 
 std::string comparison_page(const std::vector<Run>& runs) {
   const std::string title =
-      runs.size() == 1 ? "Run " + runs[0].name : fmt::format("{} runs side by side", runs.size());
+      runs.size() == 1 ? "Run " + runs[0].name : fmt::format("{} runs compared", runs.size());
   std::vector<std::pair<std::string, Runs>> groups;  // in the order of their first runs
   for (const Run& run : runs) {
     const std::string name = group_of(run);

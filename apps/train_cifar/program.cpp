@@ -44,11 +44,15 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
 
 // The file of weights that a flag names: itself, or that of a run's or a model's folder.
 std::string weights_at(const std::string& flag, const std::string& path) {
+  std::string file = path;
+  if (fs::is_directory(path)) {
+    const train::RunFolder run{path};
+    const bool trained = fs::exists(run.checkpoint()) || fs::exists(run.best_weights());
+    file = trained ? run.best_weights() : run.weights();
+  }
+  check_first_epoch_over(file);
   check_io(fs::exists(path), "{} {}: no such file or folder", flag, path);
-  if (!fs::is_directory(path)) return path;
-  const train::RunFolder run{path};
-  return fs::exists(run.checkpoint()) || fs::exists(run.best_weights()) ? run.best_weights()
-                                                                        : run.weights();
+  return file;
 }
 
 // The configuration of the run in the folder of these weights; nothing if it has none.
@@ -79,7 +83,8 @@ void check_predict(const CifarFlags& f, const Given& given) {
 void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.group(Group::run);
-  s.text("eval", f.eval, "FILE", "only test the weights in this file, on the test images of --data")
+  s.text("eval", f.eval, "DIR|FILE",
+         "only test these weights, or those of the run in a folder, on the test images of --data")
       .not_in_files();
   s.texts("predict", f.predict, "FILE...",
           "only classify these pictures (.png, .jpg), with --weights")
@@ -320,15 +325,15 @@ void CifarProgram::write_report() {
 
 int evaluate_weights(const CifarFlags& f) {
   check(!f.options.data.empty(), "--eval needs --data, the images to test on");
-  check_first_epoch_over(f.eval);
-  const std::string name = f.model_given ? f.options.model : model_of_weights(f.eval);
-  const std::optional<TrainOptions> run = config_beside(f.eval);
+  const std::string weights = weights_at("--eval", f.eval);
+  const std::string name = f.model_given ? f.options.model : model_of_weights(weights);
+  const std::optional<TrainOptions> run = config_beside(weights);
   const TrainOptions o = run.value_or(TrainOptions{});
   const LabelledPictures data = data::load_labelled_pictures(f.options.data, o.form.side, o.seed);
   check(o.class_names.empty() || o.class_names == data.class_names,
-        "--data {}: these are not the classes that {} was trained on", f.options.data, f.eval);
+        "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
   const ImageClassifier model =
-      trained_model(f.eval, name, o.class_names.empty() ? data.form : o.form);
+      trained_model(weights, name, o.class_names.empty() ? data.form : o.form);
   nn::EvalScope evaluating(model);
   const data::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
   std::optional<Evaluation> e;
@@ -340,10 +345,10 @@ int evaluate_weights(const CifarFlags& f) {
       return true;
     });
   }
-  train::say(fmt::format("{} of {} on {} test images of {}", name, f.eval,
+  train::say(fmt::format("{} of {} on {} test images of {}", name, weights,
                          train::grouped(e->images), f.options.data),
              stderr);
-  check_finite_result(f.eval, "test loss", e->loss);
+  check_finite_result(weights, "test loss", e->loss);
   train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
   print(accuracy_lines(e->top, e->ranks()));
   return 0;
@@ -351,7 +356,6 @@ int evaluate_weights(const CifarFlags& f) {
 
 int classify_pictures(const CifarFlags& f) {
   const std::string weights = weights_at("--weights", f.weights);
-  check_first_epoch_over(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
   check_io(run.has_value(),
            "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",

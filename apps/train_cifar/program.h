@@ -52,6 +52,9 @@ class CifarProgram : public TrainingProgram {
   std::vector<std::string> may_change() const override { return {"epochs", "data"}; }
   Facts describe() const override;
   bool finish() override;
+  std::pair<std::string, std::string> next(const std::string& folder) const override {
+    return {"classify pictures", "train_cifar --predict FILE... --weights " + folder};
+  }
 
   TrainOptions config;
   LabelledPictures data;

@@ -161,8 +161,8 @@ int evaluate_model(const TranslateFlags& f) {
     seconds = bar.seconds();
   }
   for (size_t i = 0; i < std::min<size_t>(f.show, text.size()); ++i)
-    train::say(fmt::format("  {}\n> {}\n= {}  (d2l bleu {:.3f})", text[i].source, translations[i],
-                           text[i].target, d2l_score(translations[i], text[i].target)));
+    train::say(sample_text({text[i].source, text[i].target, translations[i],
+                            d2l_score(translations[i], text[i].target)}));
   print(score_text(translations, references, bleu));
   train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
              stderr);

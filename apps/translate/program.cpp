@@ -345,9 +345,7 @@ bool TranslateProgram::finish() {
                              is_demo(config) ? "generated pairs" : "sentence pairs"),
                  facts, record, loop);
   const std::string page = save_page(loop, make_report(run, samples));
-  for (const SampleTranslation& s : samples)
-    train::say(fmt::format("\n  {}\n> {}\n= {}  (d2l bleu {:.3f})", s.source, s.translation,
-                           s.reference, s.d2l));
+  for (const SampleTranslation& s : samples) train::say("\n" + sample_text(s));
   train::say("");
   if (std::isnan(best["valid_loss"]))
     train::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));

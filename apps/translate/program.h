@@ -49,6 +49,9 @@ class TranslateProgram : public TrainingProgram {
   train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
   Facts describe() const override;
   bool finish() override;
+  std::pair<std::string, std::string> next(const std::string& folder) const override {
+    return {"translate", "translate run --model " + folder};
+  }
 
   TrainConfig config;
   PairFiles files;

@@ -42,6 +42,11 @@ std::string sample_table(const std::vector<SampleTranslation>& samples) {
 
 }  // namespace
 
+std::string sample_text(const SampleTranslation& s) {
+  return fmt::format("source       {}\ntranslation  {}\nreference    {}  (d2l bleu {:.3f})",
+                     s.source, s.translation, s.reference, s.d2l);
+}
+
 data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
   return data::pair_loader(corpus.train.pairs,
                            {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});

@@ -47,9 +47,11 @@ struct TranslationTraining {
 
 struct SampleTranslation {
   std::string source, reference, translation;
-  double d2l = 0;               ///< d2l.ai's score, k = 2
-  AttentionSentence attention;  ///< may have no groups
+  double d2l = 0;                    ///< d2l.ai's score, k = 2
+  AttentionSentence attention = {};  ///< may have no groups
 };
+/// Three lines for a terminal.
+std::string sample_text(const SampleTranslation& s);
 /// Of the first `count` pairs, greedy; the first two have their attention.
 std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
                                                    const Tokenizers& tokenizers,

@@ -20,7 +20,7 @@ inline void check_run_files(const std::string& folder, const std::string& comman
   const std::string page = read_file(folder + "/report.html");
   for (const std::string& part :
        {"<code>" + apps::escape_html(command) + "</code>", std::string(" UTC, tern "),
-        std::string("Learning rate</text>"), std::string("Norm of the gradient, before clipping"),
+        std::string("Learning rate</text>"), std::string("Norm of the gradient (before --clip)"),
         std::string(">step</text>"), std::string("log scale</label>"),
         std::string("<summary>Every epoch</summary>"),
         std::string("<summary>All settings</summary>"), std::string("<td>seed</td>"),

@@ -78,7 +78,7 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(runs[0].best_epoch()->epoch ==
         2);  // valid_loss is 2 there, and the record wants the largest
   const std::string page = comparison_page(runs);
-  CHECK(contains(page, "2 runs side by side"));
+  CHECK(contains(page, "2 runs compared"));
   for (const char* title : {"Loss in training", "Learning rate", "Norm of the gradient",
                             "Validation loss", "Training loss"})
     CHECK(contains(page, fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>", title)));
@@ -91,8 +91,8 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(contains(page, "<td>lm cores</td></tr>"));
   // A row a run, with what its best epoch reached; the lowest loss is bold.
   CHECK(contains(page,
-                 "<tr><th>run</th><th>epochs</th><th>steps</th><th>time</th><th>best "
-                 "epoch</th><th>validation loss</th><th>training loss</th></tr>"));
+                 "<tr><th>run</th><th>epochs</th><th>steps</th><th>time</th><th>epoch "
+                 "of the scores</th><th>validation loss</th><th>training loss</th></tr>"));
   CHECK(contains(page,
                  "<tr><td>x/run</td><td>3</td><td>30</td><td>3:00</td><td>2 by validation "
                  "loss</td><td class=\"best\">2.0000</td>"));
