@@ -13,7 +13,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kChunk = 16;
 template <class T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
 
@@ -33,17 +33,17 @@ struct RowSoftmax {
 template <class T>
 [[gnu::always_inline]] inline RowSoftmax<T> softmax_row(T* x, int64_t n, int64_t end, T scale,
                                                         bool by_log_sum) {
-  const int64_t padded = ceil_div(n, kLanes) * kLanes;
+  const int64_t padded = ceil_div(n, kChunk) * kChunk;
   if (!(scale > T(0))) {  // otherwise scaling can wait: the largest stays the largest
     for (int64_t j = 0; j < n; ++j) x[j] *= scale;
     scale = 1;
   }
   for (int64_t j = n; j < padded; ++j) x[j] = kNone<T>;
-  T lane[kLanes];
-  for (int64_t l = 0; l < kLanes; ++l) lane[l] = kNone<T>;
-  for (int64_t j = 0; j < padded; j += kLanes)
-    for (int64_t l = 0; l < kLanes; ++l) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
-  for (int64_t w = kLanes / 2; w > 0; w /= 2)
+  T lane[kChunk];
+  for (int64_t l = 0; l < kChunk; ++l) lane[l] = kNone<T>;
+  for (int64_t j = 0; j < padded; j += kChunk)
+    for (int64_t l = 0; l < kChunk; ++l) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+  for (int64_t w = kChunk / 2; w > 0; w /= 2)
     for (int64_t l = 0; l < w; ++l) lane[l] = lane[l + w] > lane[l] ? lane[l + w] : lane[l];
   const T max = lane[0];  // skips NaN, but the sum is then NaN
   const T sum = lane_sum<T>(padded, [=](int64_t j) {
@@ -168,7 +168,7 @@ int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t) {
 Tiling::Tiling(const AttentionSizes& size) {
   constexpr int64_t kPanel = 1 << 15;  // elements: the second cache holds several panels
   constexpr int64_t kRows = 64;        // fewer rows would often reread long keys from memory
-  ld = std::max<int64_t>(ceil_div(size.keys, kLanes), 1) * kLanes;
+  ld = std::max<int64_t>(ceil_div(size.keys, kChunk), 1) * kChunk;
   count = std::min(ceil_div(size.queries * ld, kPanel), ceil_div(size.queries, kRows));
   count = std::max<int64_t>(count, 1);
   rows = std::max<int64_t>(ceil_div(size.queries, count), 1);

@@ -8,7 +8,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread, at least
+constexpr int64_t kShare = 16384;  // elements per thread, at least
 constexpr int64_t kMostWaste = 4;  // terms that columns may compute per useful term
 
 /// y = sum of weight * row of x, for rows of n elements, two terms per pass.
@@ -44,7 +44,7 @@ template <class T>
 template <class T>
 void map_rows(const AxisMap& map, int64_t outer, int64_t inner, const T* x, T* y) {
   const int64_t out = map.out(), terms = std::ssize(map.index) / std::max<int64_t>(out, 1) + 1;
-  parallel_for(outer * out, 1 + kGrain / (inner * terms + 1), [&](int64_t first, int64_t last) {
+  parallel_for(outer * out, 1 + kShare / (inner * terms + 1), [&](int64_t first, int64_t last) {
     simd([=, in = map.in, starts = map.starts.data(), index = map.index.data(),
           weight = map.weight.data()] {
       for (int64_t r = first; r < last; ++r) {
@@ -86,7 +86,7 @@ struct Columns {
 /// For elements that are neighbours: vectors gather the elements that outputs read.
 template <class T>
 void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const T* x, T* y) {
-  parallel_for(outer, 1 + kGrain / (c.out * c.terms + 1), [&](int64_t first, int64_t last) {
+  parallel_for(outer, 1 + kShare / (c.out * c.terms + 1), [&](int64_t first, int64_t last) {
     simd([=, in = map.in, out = c.out, terms = c.terms, index = c.index.data(),
           weight = c.weight.data()] {
       for (int64_t r = first; r < last; ++r) {
@@ -111,7 +111,7 @@ void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const 
 template <class T>
 void map_lists(const AxisMap& map, int64_t outer, const T* x, T* y) {
   const int64_t out = map.out();
-  parallel_for(outer, 1 + kGrain / (std::ssize(map.index) + 1), [&](int64_t first, int64_t last) {
+  parallel_for(outer, 1 + kShare / (std::ssize(map.index) + 1), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r)
       for (int64_t i = 0; i < out; ++i) {
         T sum = 0;

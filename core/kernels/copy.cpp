@@ -48,14 +48,14 @@ std::optional<Plane> find_plane(const Loops& loops) {
   return Plane{to_axis, from_axis};
 }
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kEdge = 32;
 
 /// to[r * to_step + c * (+-1)] = from[r * (+-1) + c * from_step] for r < rows, c < cols, both at
-/// most kTile. Reads along r and writes along c, through a tile in the first cache.
+/// most kEdge. Reads along r and writes along c, through a tile in the first cache.
 template <class T>
 void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
                     int64_t from_col, int64_t rows, int64_t cols) {
-  T tile[kTile][kTile + 1];
+  T tile[kEdge][kEdge + 1];
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) tile[r][c] = from[c * from_col + r * from_row];
   for (int64_t r = 0; r < rows; ++r)
@@ -65,7 +65,7 @@ void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_
 template <class T>
 void copy_transposed(const Loops& loops, Plane plane, T* to, const T* from) {
   const int64_t rows = loops.sizes[plane.from_axis], cols = loops.sizes[plane.to_axis];
-  const int64_t bands = (rows + kTile - 1) / kTile;
+  const int64_t bands = (rows + kEdge - 1) / kEdge;
   Loops outer = loops;  // over the other axes
   outer.sizes[plane.from_axis] = outer.sizes[plane.to_axis] = 1;
   outer.numel = numel(outer.sizes);
@@ -74,16 +74,16 @@ void copy_transposed(const Loops& loops, Plane plane, T* to, const T* from) {
     for (int64_t b = begin; b < end; ++b) {
       Dims index;
       Offsets at = seek(outer, b / bands, index);
-      int64_t r = b % bands * kTile;
+      int64_t r = b % bands * kEdge;
       T* t = to + at[0] + r * ts[plane.from_axis];
       const T* f = from + at[1] + r * fs[plane.from_axis];
-      for (int64_t c = 0; c < cols; c += kTile)
+      for (int64_t c = 0; c < cols; c += kEdge)
         transpose_tile(t + c * ts[plane.to_axis], ts[plane.from_axis], ts[plane.to_axis],
                        f + c * fs[plane.to_axis], fs[plane.from_axis], fs[plane.to_axis],
-                       std::min(kTile, rows - r), std::min(kTile, cols - c));
+                       std::min(kEdge, rows - r), std::min(kEdge, cols - c));
     }
   };
-  parallel_for(outer.numel * bands, std::max<int64_t>(1, kGrain / (kTile * cols)), band);
+  parallel_for(outer.numel * bands, std::max<int64_t>(1, kGrain / (kEdge * cols)), band);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;  // elements per thread, at least
+constexpr int64_t kCrossEntropyGrain = 1 << 12;  // elements per thread, at least
 
 template <class T>
 [[gnu::always_inline]] inline double exp_sum(const T* x, int64_t n, T max) {
@@ -45,7 +45,9 @@ template <class T>
   });
 }
 
-int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
+int64_t row_grain(int64_t n) {
+  return std::max<int64_t>(1, kCrossEntropyGrain / std::max<int64_t>(n, 1));
+}
 
 }  // namespace
 
@@ -53,7 +55,7 @@ template <class T>
 void cross_entropy(const T* x, const Targets<T>& targets, T* loss, T* max, T* sum, int64_t rows,
                    int64_t n) {
   const double keep = 1 - targets.smoothing, uniform = targets.smoothing / static_cast<double>(n);
-  parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
+  parallel_for(rows, row_grain(n), [=](int64_t begin, int64_t end) {
     simd([=] {
       for (int64_t i = begin; i < end; ++i) {
         const T* row = x + i * n;
@@ -88,7 +90,7 @@ void cross_entropy_backward(const T* dloss, const T* x, const Targets<T>& target
   const double keep = 1 - targets.smoothing, uniform = targets.smoothing / static_cast<double>(n);
   const T* weight = targets.weight;
   const double weights = uniform == 0 ? 0 : uniform * sum_of<double>(weight, n);
-  parallel_for(rows, grain(n), [=](int64_t begin, int64_t end) {
+  parallel_for(rows, row_grain(n), [=](int64_t begin, int64_t end) {
     simd([=] {
       for (int64_t i = begin; i < end; ++i) {
         const T *row = x + i * n, m = max[i], g = dloss[i];

@@ -9,7 +9,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // differences per thread, at least
+constexpr int64_t kDistanceGrain = 16384;  // differences per thread, at least
 
 // sum of term(difference) along d coordinates.
 template <class T, class Term>
@@ -59,7 +59,7 @@ void row(double p, const T* a, const T* b, T* y, int64_t m, int64_t d) {
 template <class T>
 void distances(double p, const T* a, const T* b, T* y, int64_t batch, int64_t n, int64_t m,
                int64_t d) {
-  parallel_for(batch * n, kGrain / (m * d + 1) + 1, [=](int64_t begin, int64_t end) {
+  parallel_for(batch * n, kDistanceGrain / (m * d + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) row(p, a + i * d, b + i / n * m * d, y + i * m, m, d);
   });
 }

@@ -8,7 +8,7 @@
 namespace tern::kernels::detail {
 namespace {
 
-constexpr int64_t kBlock = 256;  // elements of a buffer
+constexpr int64_t kManyBlock = 256;  // elements of a buffer
 
 /// An input with its loops.
 struct Source {
@@ -20,16 +20,16 @@ struct Source {
 };
 
 /// One thread's share of a pass.
-class Worker {
+class ManyWorker {
  public:
-  Worker(const ManyPass& pass, std::span<const Source> sources)
+  ManyWorker(const ManyPass& pass, std::span<const Source> sources)
       : pass_(pass), sources_(sources), size_(item_size(pass.type)) {}
 
   void run(int64_t first, int64_t last) {
     bool whole = true;
     for (const Source& s : sources_) whole &= s.plain;
     for (void* out : pass_.out) whole &= out != nullptr;
-    const int64_t step = whole ? last - first : kBlock;
+    const int64_t step = whole ? last - first : kManyBlock;
     for (int64_t at = first; at < last; at += step) one_block(at, std::min(step, last - at));
   }
 
@@ -58,7 +58,7 @@ class Worker {
       s.load(to, 1, s.data + offsets[0] * item_size(s.type), stride, count);
       to += count * size_;
     });
-    held_[k] = left >= n && stride == 0 && n == kBlock ? p : nullptr;
+    held_[k] = left >= n && stride == 0 && n == kManyBlock ? p : nullptr;
     return stage_[k];
   }
 
@@ -66,8 +66,8 @@ class Worker {
   std::span<const Source> sources_;
   int64_t size_;
   const char* held_[kMaxMany + 1] = {};  // the repeated element that fills a buffer
-  alignas(64) char stage_[kMaxMany + 1][kBlock * 8];
-  alignas(64) char unwanted_[kBlock * 8];
+  alignas(64) char stage_[kMaxMany + 1][kManyBlock * 8];
+  alignas(64) char unwanted_[kManyBlock * 8];
 };
 
 }  // namespace
@@ -85,7 +85,7 @@ void run(const ManyPass& pass) {
                        (loops.inner_stride(0) == 1 || loops.inner_size() == 1);
   }
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    Worker worker(pass, std::span(sources).first(pass.in.size()));
+    ManyWorker worker(pass, std::span(sources).first(pass.in.size()));
     worker.run(begin, end);
   });
 }

@@ -14,7 +14,7 @@ using Complex = std::complex<double>;
 using Line = std::vector<Complex>;
 using Fft = kissfft<double>;  // one per thread: it has working memory
 
-constexpr int64_t kGrain = 4096;        // numbers per thread, at least
+constexpr int64_t kFftGrain = 4096;     // numbers per thread, at least
 constexpr int64_t kLargestFactor = 31;  // kissfft needs n p operations for a prime factor p
 
 int64_t largest_factor(int64_t n) {
@@ -91,7 +91,7 @@ class Dft {
 template <class Fn>
 void for_each_pair(int64_t lines, int64_t n, bool inverse, Fn fn) {
   const Dft plan(n, inverse);
-  parallel_for((lines + 1) / 2, kGrain / n + 1, [&](int64_t begin, int64_t end) {
+  parallel_for((lines + 1) / 2, kFftGrain / n + 1, [&](int64_t begin, int64_t end) {
     const Dft own = plan;
     for (int64_t pair = begin; pair < end; ++pair)
       fn(own, 2 * pair, std::min<int64_t>(2, lines - 2 * pair));

@@ -155,7 +155,7 @@ template <class T>
 void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta, const PanelDone& done) {
   int64_t flops = 2 * shape.m * shape.n * shape.k;
   for (int64_t size : shape.batch.sizes) flops *= size;
-  detail::CountFlops counted(flops);
+  tern::detail::CountFlops counted(flops);
   const bool bf16 = std::is_same_v<T, float> && matmul_precision() == MatmulPrecision::bf16;
   const bool tiles = bf16 || (std::is_same_v<T, float> && !products_by_blas());
   const GemmPlan plan = plan_gemm(shape, tiles, in_serial() ? 1 : num_threads());

@@ -31,7 +31,7 @@ struct Piece {
   int32_t* sums;         ///< (rows, 32)
 };
 
-using Tile = void (*)(const Piece&);
+using Int8Tile = void (*)(const Piece&);
 
 template <int kRows>
 void tile_plain(const Piece& p) {
@@ -48,7 +48,7 @@ void tile_plain(const Piece& p) {
     std::memcpy(p.sums + r * kStrip, sum, sizeof(sum));
   }
 }
-constexpr std::array<Tile, 1> kPlainTiles = {tile_plain<1>};
+constexpr std::array<Int8Tile, 1> kPlainTiles = {tile_plain<1>};
 
 #if defined(__x86_64__)
 [[gnu::always_inline]] inline int quad(const Piece& p, int r, int64_t i) {
@@ -140,15 +140,17 @@ template <int kRows>
 }
 
 template <int... kIndex>
-constexpr std::array<Tile, sizeof...(kIndex)> avx512_tiles(std::integer_sequence<int, kIndex...>) {
+constexpr std::array<Int8Tile, sizeof...(kIndex)> avx512_tiles(
+    std::integer_sequence<int, kIndex...>) {
   return {tile_avx512_vnni<kIndex + 1>...};
 }
 template <int... kIndex>
-constexpr std::array<Tile, sizeof...(kIndex)> avx_tiles(std::integer_sequence<int, kIndex...>) {
+constexpr std::array<Int8Tile, sizeof...(kIndex)> avx_tiles(std::integer_sequence<int, kIndex...>) {
   return {tile_avx_vnni<kIndex + 1>...};
 }
 template <int... kIndex>
-constexpr std::array<Tile, sizeof...(kIndex)> avx2_tiles(std::integer_sequence<int, kIndex...>) {
+constexpr std::array<Int8Tile, sizeof...(kIndex)> avx2_tiles(
+    std::integer_sequence<int, kIndex...>) {
   return {tile_avx2<kIndex + 1>...};
 }
 constexpr auto kAvx512Tiles = avx512_tiles(std::make_integer_sequence<int, kMaxRows>());
@@ -164,7 +166,7 @@ bool has_vnni(bool avx512) {
 
 /// The tiles of 1, 2, ... rows.
 struct Tiles {
-  const Tile* of_rows;
+  const Int8Tile* of_rows;
   int64_t max_rows;
 };
 

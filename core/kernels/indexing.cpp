@@ -11,7 +11,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread, at least
+constexpr int64_t kIndexingGrain = 16384;  // elements per thread, at least
 
 bool inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
@@ -36,7 +36,7 @@ void gather_items(const Loops& loops, T* to, const int64_t* index, const T* from
                   int64_t skip) {
   const T zero{};
   const int64_t ts = loops.inner_stride(0), is = loops.inner_stride(1), fs = loops.inner_stride(2);
-  parallel_for(loops.numel, kGrain, [&](int64_t first, int64_t last) {
+  parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
     for_each_run(loops, first, last, [&](const Offsets& at, int64_t count) {
       T* t = to + at[0];
       const int64_t* x = index + at[1];
@@ -80,7 +80,7 @@ void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int
       }
     }
   };
-  int64_t grain = kGrain / std::max<int64_t>(axis.size, 1) + 1;
+  int64_t grain = kIndexingGrain / std::max<int64_t>(axis.size, 1) + 1;
   parallel_for(lines.numel, grain, [&](int64_t first, int64_t last) {
     for_each_run(lines, first, last, [&](const Offsets& at, int64_t count) {
       if (!line_by_line) return add_steps(at, count);
@@ -96,7 +96,7 @@ int64_t first_out_of_range(const Loops& loops, const int64_t* index, int64_t siz
   const int64_t none = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> found{none};
   const int64_t stride = loops.inner_stride(0);
-  parallel_for(loops.numel, kGrain, [&](int64_t first, int64_t last) {
+  parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
     int64_t position = first;
     for_each_run(loops, first, last, [&](const Offsets& at, int64_t count) {
       for (int64_t i = 0; i < count; ++i)
@@ -140,13 +140,13 @@ void scatter(DType type, Combine how, const Loops& lines, const ScatterAxis& axi
 }
 
 std::vector<int64_t> nonzero(DType type, const void* x, int64_t n) {
-  const int64_t blocks = (n + kGrain - 1) / kGrain;
+  const int64_t blocks = (n + kIndexingGrain - 1) / kIndexingGrain;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
   dispatch(type, [&]<class T>() {
     const T* values = static_cast<const T*>(x);
     parallel_blocks(blocks, [&](int64_t block) {
       std::vector<int64_t>& own = found[static_cast<size_t>(block)];
-      for (int64_t i = block * kGrain, end = std::min(n, i + kGrain); i < end; ++i)
+      for (int64_t i = block * kIndexingGrain, end = std::min(n, i + kIndexingGrain); i < end; ++i)
         if (values[i] != 0) own.push_back(i);
     });
   });

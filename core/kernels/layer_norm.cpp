@@ -12,7 +12,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // elements per thread, at least
+constexpr int64_t kLayerNormGrain = 1 << 14;  // elements per thread, at least
 
 /// How many rows have their parts of dweight and dbias summed in T: an even number from 8 to 32, so
 /// that 64 threads have about as many blocks each.
@@ -22,7 +22,9 @@ int64_t rows_of_block(int64_t rows) {
   return std::max(kLeast, ceil_div(rows, 2 * kThreads * each) * 2);
 }
 
-int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
+int64_t norm_grain(int64_t n) {
+  return std::max<int64_t>(1, kLayerNormGrain / std::max<int64_t>(n, 1));
+}
 
 // Sums over rows, in double if T may overflow although a result of f32 does not.
 template <class T>
@@ -130,7 +132,7 @@ void backward_range(const LayerNormBackward<T>& norm, T* dw, T* db, int64_t begi
 // sums[j] = part[j] + part[stride + j] + ... over the blocks, in order.
 template <class T>
 void add_blocks(const T* part, int64_t blocks, int64_t stride, T* sums, int64_t n) {
-  parallel_for(n, std::max<int64_t>(64, kGrain / std::max<int64_t>(blocks, 1)),
+  parallel_for(n, std::max<int64_t>(64, kLayerNormGrain / std::max<int64_t>(blocks, 1)),
                [=](int64_t begin, int64_t end) {
                  constexpr int64_t kColumns = 256;
                  simd([=] {
@@ -151,14 +153,14 @@ void backward(const LayerNormBackward<T>& norm) {
   const int64_t n = norm.n, rows = norm.rows;
   const int64_t each = rows_of_block(rows), blocks = ceil_div(rows, each);
   if (!norm.dweight) {
-    parallel_for(rows, grain(n), [&](int64_t begin, int64_t end) {
+    parallel_for(rows, norm_grain(n), [&](int64_t begin, int64_t end) {
       backward_range<kCentred, false, T>(norm, nullptr, nullptr, begin, end);
     });
     return;
   }
-  detail::Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
+  tern::detail::Storage scratch(static_cast<size_t>(2 * blocks * n) * sizeof(T));
   T* shares = static_cast<T*>(scratch.data());
-  parallel_for(blocks, grain(each * n), [&](int64_t begin, int64_t end) {
+  parallel_for(blocks, norm_grain(each * n), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T *dw = shares + 2 * b * n, *db = dw + n;
       std::fill_n(dw, 2 * n, T(0));
@@ -173,7 +175,7 @@ void backward(const LayerNormBackward<T>& norm) {
 
 template <class T>
 void layer_norm(const LayerNormForward<T>& norm) {
-  parallel_for(norm.rows, grain(norm.n),
+  parallel_for(norm.rows, norm_grain(norm.n),
                [&](int64_t begin, int64_t end) { forward_rows(norm, begin, end); });
 }
 
@@ -181,7 +183,7 @@ template <class T>
 void add_layer_norm(const T* branch, const T* residual, const DropMask* mask, T* sum,
                     const LayerNormForward<T>& norm) {
   const int64_t n = norm.n, step = rows_of_groups(n), parts = (norm.rows + step - 1) / step;
-  parallel_for(parts, grain(step * n), [&](int64_t begin, int64_t end) {
+  parallel_for(parts, norm_grain(step * n), [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       const int64_t first = part * step, last = std::min(norm.rows, first + step);
       const int64_t at = first * n, count = last * n - at;

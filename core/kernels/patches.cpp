@@ -7,7 +7,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements per thread, at least
+constexpr int64_t kMinWork = 8192;  // elements per thread, at least
 
 /// Calls fn with the width of a patch: as a constant for common widths, so that a few instructions
 /// copy a row of a patch.
@@ -25,7 +25,7 @@ void each_row(const Conv& c, Fn fn) {
   const int64_t size = c.in * c.taps(), width = c.kernel[2];  // of a patch; of a row of it
   const int64_t rows = c.kernel[0] * c.kernel[1];
   const int64_t bands = c.batch * c.out_rows();
-  parallel_for(bands, 1 + kGrain / (c.out_width() * size + 1), [&](int64_t first, int64_t last) {
+  parallel_for(bands, 1 + kMinWork / (c.out_width() * size + 1), [&](int64_t first, int64_t last) {
     for (int64_t band = first; band < last; ++band) {
       const int64_t image = band / c.out_rows(), out_row = band % c.out_rows();
       const int64_t depth = out_row / c.out_size[1] * c.kernel[0];

@@ -7,7 +7,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread, at least
+constexpr int64_t kPoolingGrain = 16384;  // elements per thread, at least
 
 /// Whether v replaces `old`: it is larger, or the first NaN.
 template <class T>
@@ -74,7 +74,7 @@ template <class T>
 template <class T>
 void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x,
                             int64_t* positions) {
-  parallel_for(planes, 1 + kGrain / (pool.plane() + 1), [&](int64_t first, int64_t last) {
+  parallel_for(planes, 1 + kPoolingGrain / (pool.plane() + 1), [&](int64_t first, int64_t last) {
     Scratch<T> largest(pool.size[2]);
     Scratch<int64_t> best(pool.size[2]);
     simd([=, l = largest.data(), b = best.data()] {

@@ -100,7 +100,7 @@ void reduce_rows(const ReducePlan& plan, Op op, const typename Op::In* x, typena
   const int64_t kept = plan.kept.numel, n = plan.reduced.numel;
   const int64_t parts = std::max<int64_t>(1, n / kReduceBlock);
   if (parts > 1) {
-    detail::Storage scratch(static_cast<size_t>(kept * parts) * sizeof(Acc));
+    tern::detail::Storage scratch(static_cast<size_t>(kept * parts) * sizeof(Acc));
     Acc* part = static_cast<Acc*>(scratch.data());
     parallel_for(kept * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
@@ -143,7 +143,7 @@ void reduce_columns(const ReducePlan& plan, Op op, const typename Op::In* x, typ
   const int64_t width = std::min(columns, kReduceColumns);
   const int64_t blocks = (columns + width - 1) / width, bands = kept / columns * blocks;
   const int64_t parts = std::clamp<int64_t>(n / (kReduceBlock / width), 1, n);
-  detail::Storage scratch(parts > 1 ? static_cast<size_t>(kept * parts) * sizeof(Acc) : 0);
+  tern::detail::Storage scratch(parts > 1 ? static_cast<size_t>(kept * parts) * sizeof(Acc) : 0);
   Acc* part = static_cast<Acc*>(scratch.data());
   auto run_task = [&](int64_t task) {
     const int64_t b = task / bands, outer = task % bands / blocks, c0 = task % blocks * width;

@@ -8,18 +8,18 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread, at least
-constexpr int64_t kColumns = 64;   // processed side by side, in memory order
+constexpr int64_t kScanGrain = 16384;  // elements per thread, at least
+constexpr int64_t kPerTask = 64;       // processed side by side, in memory order
 
 // Calls body(first element, columns) for blocks of neighbouring lines.
 template <class Body>
 void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
-  const int64_t blocks = (inner + kColumns - 1) / kColumns;
-  const int64_t work = std::max<int64_t>(1, n * std::min(inner, kColumns));
-  parallel_for(outer * blocks, kGrain / work + 1, [=](int64_t begin, int64_t end) {
+  const int64_t blocks = (inner + kPerTask - 1) / kPerTask;
+  const int64_t work = std::max<int64_t>(1, n * std::min(inner, kPerTask));
+  parallel_for(outer * blocks, kScanGrain / work + 1, [=](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t column = task % blocks * kColumns;
-      body(task / blocks * n * inner + column, std::min(kColumns, inner - column));
+      const int64_t column = task % blocks * kPerTask;
+      body(task / blocks * n * inner + column, std::min(kPerTask, inner - column));
     }
   });
 }
@@ -36,8 +36,8 @@ bool goes_on(bool largest, T next, T best) {
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
   for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
-    Out product[kColumns];
-    std::fill(product, product + kColumns, Out(1));
+    Out product[kPerTask];
+    std::fill(product, product + kPerTask, Out(1));
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < columns; ++j) {
         product[j] = Multiply()(product[j], static_cast<Out>(x[at + i * inner + j]));

@@ -8,7 +8,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1024;  // searches per thread, at least
+constexpr int64_t kSearchGrain = 1024;  // searches per thread, at least
 
 template <class T>
 bool less(T a, T b) {
@@ -20,7 +20,7 @@ bool less(T a, T b) {
 template <class T>
 void searchsorted(const T* sorted, const T* values, int64_t* to, int64_t lines, int64_t n,
                   int64_t m, bool one_line, bool right) {
-  parallel_for(lines * m, kGrain, [=](int64_t begin, int64_t end) {
+  parallel_for(lines * m, kSearchGrain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* line = sorted + (one_line ? 0 : i / m * n);
       const T value = values[i];

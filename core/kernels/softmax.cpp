@@ -11,9 +11,9 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;  // elements per thread, at least
+constexpr int64_t kSoftmaxGrain = 1 << 12;  // elements per thread, at least
 
-int64_t grain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)); }
+int64_t grain(int64_t n) { return std::max<int64_t>(1, kSoftmaxGrain / std::max<int64_t>(n, 1)); }
 
 template <class T>
 [[gnu::always_inline]] inline void softmax_row(const T* x, T* y, int64_t n, T max) {

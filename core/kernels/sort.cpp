@@ -9,7 +9,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements per thread, at least
+constexpr int64_t kSortGrain = 4096;  // elements per thread, at least
 
 template <class T>
 struct Entry {
@@ -23,15 +23,15 @@ bool is_nan(T v) {
 }
 
 template <class T>
-bool less(T a, T b) {
+bool below(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
 // A total order, by value and then by position: makes any sorting algorithm stable.
 template <bool kDescending, class T>
 bool before(const Entry<T>& a, const Entry<T>& b) {
-  bool ab = kDescending ? less(b.value, a.value) : less(a.value, b.value);
-  bool ba = kDescending ? less(a.value, b.value) : less(b.value, a.value);
+  bool ab = kDescending ? below(b.value, a.value) : below(a.value, b.value);
+  bool ba = kDescending ? below(a.value, b.value) : below(b.value, a.value);
   return ab || (!ba && a.at < b.at);
 }
 
@@ -57,19 +57,19 @@ bool beats(T a, T b) {
 }
 
 // Processes `lines` neighbouring lines at a time, in memory order.
-constexpr int64_t kBlock = 64;
+constexpr int64_t kLines = 64;
 
 template <bool kGreatest, class T>
 void extremes(const Loops& lines, int64_t size, int64_t stride, const T* from, int64_t* to) {
   const int64_t fs = lines.inner_stride(0), ts = lines.inner_stride(1);
-  const int64_t block = std::abs(stride) < std::abs(fs) ? 1 : kBlock;
-  parallel_for(lines.numel, kGrain / size + 1, [&](int64_t first, int64_t last) {
+  const int64_t block = std::abs(stride) < std::abs(fs) ? 1 : kLines;
+  parallel_for(lines.numel, kSortGrain / size + 1, [&](int64_t first, int64_t last) {
     for_each_run(lines, first, last, [&](const Offsets& at, int64_t count) {
       for (int64_t start = 0; start < count; start += block) {
         const int64_t n = std::min(block, count - start);
         const T* f = from + at[0] + start * fs;
-        T best[kBlock];
-        int64_t where[kBlock] = {};
+        T best[kLines];
+        int64_t where[kLines] = {};
         for (int64_t i = 0; i < n; ++i) best[i] = f[i * fs];
         for (int64_t k = 1; k < size; ++k)
           for (int64_t i = 0; i < n; ++i) {
@@ -89,7 +89,7 @@ void extremes(const Loops& lines, int64_t size, int64_t stride, const T* from, i
 void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, bool descending,
           const void* from, void* values, int64_t* indices) {
   dispatch(type, [&]<class T>() {
-    parallel_for(lines.numel, kGrain / (axis.size + 1) + 1, [&](int64_t first, int64_t last) {
+    parallel_for(lines.numel, kSortGrain / (axis.size + 1) + 1, [&](int64_t first, int64_t last) {
       std::vector<Entry<T>> line(static_cast<size_t>(axis.size));
       for_each_run(lines, first, last, [&](const Offsets& at, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {

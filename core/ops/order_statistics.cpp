@@ -10,7 +10,7 @@ namespace tern {
 namespace {
 
 // x at `index`, which has the shape of x with size 1 along the axis.
-ValuesIndices chosen(const Tensor& x, int axis, const Tensor& index, bool keepdim) {
+ValuesIndices elements_along(const Tensor& x, int axis, const Tensor& index, bool keepdim) {
   Tensor values = gather(x, axis, index);
   if (keepdim) return {values, index};
   return {squeeze(values, axis), squeeze(index, axis)};
@@ -130,7 +130,7 @@ ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim) {
   Tensor index = rank_index(x, (x.size(a) + 1) / 2, a);
   if (is_float(x.dtype()))
     index = where(any(isnan(x), a, true), argmax(x.detach(), a, true), index);
-  return chosen(x, a, index, keepdim);
+  return elements_along(x, a, index, keepdim);
 }
 
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
@@ -139,7 +139,7 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
   if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return kthvalue(t, k, 0); });
   check(k >= 1 && k <= x.size(a), "kthvalue: k is {}, outside [1, {}] for axis {} of shape {}", k,
         x.size(a), axis, x.shape());
-  return chosen(x, a, rank_index(x, k, a), keepdim);
+  return elements_along(x, a, rank_index(x, k, a), keepdim);
 }
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {

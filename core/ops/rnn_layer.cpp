@@ -15,7 +15,7 @@ namespace tern {
 namespace {
 
 /// Gate columns that rows of W_ih produce; see kernels/rnn.h for a GRU's order.
-struct Block {
+struct GateBlock {
   int64_t gates, weight, size;
 };
 
@@ -27,7 +27,7 @@ struct Layer {
 
   int64_t parts() const { return gate_parts(kind) * hidden; }
   int64_t width() const { return (kind == RnnKind::gru ? 4 : gate_parts(kind)) * hidden; }
-  std::vector<Block> blocks() const {
+  std::vector<GateBlock> blocks() const {
     if (kind != RnnKind::gru) return {{0, 0, parts()}};
     return {{0, 0, 2 * hidden}, {3 * hidden, 2 * hidden, hidden}};
   }
@@ -128,11 +128,11 @@ Tensor input_gates(const Layer& l, const Tensor& x, const RnnWeights& w) {
   Tensor bias = zeros(l.width(), x.dtype()), rows = reshape(x, {l.steps * l.batch, x.size(2)});
   Tensor gates = empty({l.steps * l.batch, l.width()}, x.dtype());
   if (w.b_hh.defined()) add_(narrow(bias, 0, 0, l.parts()), w.b_hh);
-  for (const Block& b : l.blocks())
+  for (const GateBlock& b : l.blocks())
     if (w.b_ih.defined())
       add_(narrow(bias, 0, b.gates, b.size), narrow(w.b_ih, 0, b.weight, b.size));
   copy_(gates, bias);
-  for (const Block& b : l.blocks())
+  for (const GateBlock& b : l.blocks())
     add_matmul(narrow(gates, 1, b.gates, b.size), rows,
                transposed(narrow(w.w_ih, 0, b.weight, b.size)));
   return gates;
@@ -200,7 +200,7 @@ struct LayerVjp {
   }
 
   void add_bias(const Tensor& sum_in, const Tensor& sum_d) const {
-    for (const Block& b : layer.blocks())
+    for (const GateBlock& b : layer.blocks())
       add_(narrow(sum_in, 0, b.weight, b.size), narrow(sum_d, 0, b.gates, b.size));
   }
 
@@ -217,12 +217,12 @@ struct LayerVjp {
     Tensor rows = reshape(in[0], {layer.steps * layer.batch, in[0].size(2)});
     Gradients g(7);
     g[0] = gathered(wants, 0, in[0], [&](const Tensor& sum) {
-      for (const Block& b : layer.blocks())
+      for (const GateBlock& b : layer.blocks())
         add_matmul(reshape(sum, rows.shape()), narrow(d, 1, b.gates, b.size),
                    narrow(in[1], 0, b.weight, b.size));
     });
     g[1] = gathered(wants, 1, in[1], [&](const Tensor& sum) {
-      for (const Block& b : layer.blocks())
+      for (const GateBlock& b : layer.blocks())
         add_matmul(narrow(sum, 0, b.weight, b.size), transposed(narrow(d, 1, b.gates, b.size)),
                    rows);
     });

@@ -23,7 +23,7 @@ struct Trash {
 };
 thread_local Trash trash;
 
-thread_local Node* running = nullptr;
+thread_local Node* running_now = nullptr;
 
 }  // namespace
 
@@ -83,12 +83,12 @@ std::string describe(const LeafNode& leaf) {
 }
 
 RunningScope::RunningScope(Node* node)
-    : before_(running), precision_(node->precision), backend_(node->backend) {
-  running = node;
+    : before_(running_now), precision_(node->precision), backend_(node->backend) {
+  running_now = node;
 }
-RunningScope::~RunningScope() { running = before_; }
+RunningScope::~RunningScope() { running_now = before_; }
 
-Node* running_node() { return running; }
+Node* running_node() { return running_now; }
 
 uint64_t tape_position() { return next_sequence.load(std::memory_order_relaxed) - 1; }
 

@@ -16,7 +16,7 @@ using detail::TensorImpl;
 
 namespace {
 
-thread_local const OpScope* innermost = nullptr;
+thread_local const OpScope* innermost_op = nullptr;
 thread_local ObserverScope* watching = nullptr;
 thread_local bool muted = false;  // an observer is being called
 thread_local uint64_t last_scope = 0;
@@ -56,11 +56,11 @@ class Unwatched {
 OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
     : name_(name),
       node_(node),
-      pass_(node || (innermost && innermost->pass_ == Pass::backward) ? Pass::backward
-                                                                      : Pass::forward),
+      pass_(node || (innermost_op && innermost_op->pass_ == Pass::backward) ? Pass::backward
+                                                                            : Pass::forward),
       to_leaves_(to_leaves),
-      outer_(innermost) {
-  innermost = this;
+      outer_(innermost_op) {
+  innermost_op = this;
 }
 
 // Observers may end their own scopes, or others', during the call: looks each one up again.
@@ -77,7 +77,7 @@ void OpScope::tell(uint64_t newest, uint64_t oldest, Fn fn) {
 }
 
 OpScope::~OpScope() {
-  innermost = outer_;
+  innermost_op = outer_;
   if (told_newest_ == 0) return;
   tell(told_newest_, told_oldest_, [this](Observer& o, uint64_t) { o.end(*this); });
 }
@@ -168,7 +168,7 @@ ObserverScope::~ObserverScope() {
 
 bool observed() { return watching && !muted; }
 
-const OpScope* current_op() { return innermost; }
+const OpScope* current_op() { return innermost_op; }
 
 std::string parameter_name(const Tensor& t) {
   Ref<PathLabel> label = t.defined() ? label_of(t.ref().get()) : Ref<PathLabel>();
