@@ -1,7 +1,11 @@
-// A run that is stopped names the command that goes on with it, as a shell takes it.
+// A run that is stopped names the command that goes on with it, and one that is finished the command
+// that uses its weights, as a shell takes them.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "tern/tests/apps/programs/run_program.h"
 #include "tern/tests/support/data_files.h"
@@ -9,14 +13,17 @@
 namespace tern::test::test_stopped {
 namespace {
 
+RunOptions with_programs(const TempDir& dir) {
+  const char* const path = std::getenv("PATH");
+  return {.folder = dir.path(),
+          .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
+}
+
 /// What `command` says in a shell until a signal stops it, once the shell finds that `begun` holds.
 std::string stopped(const std::string& command, const std::string& begun, const TempDir& dir) {
   const std::string script = command + " > said 2>&1 & for i in $(seq 600); do " + begun +
                              " && break; sleep .1; done; kill -TERM $!; wait $!; echo $?";
-  const char* const path = std::getenv("PATH");
-  const std::string programs = TERN_BINARY_DIR "/apps:" + std::string(path ? path : "");
-  const Ran ran =
-      run_words({"sh", "-c", script}, {.folder = dir.path(), .environment = {{"PATH", programs}}});
+  const Ran ran = run_words({"sh", "-c", script}, with_programs(dir));
   CHECK(ran.out == "130\n");
   return read_file(dir / "said");
 }
@@ -43,6 +50,34 @@ TEST_CASE("programs: a stopped run says a whole command to resume it, which does
     CHECK(command == start.substr(0, start.find(" --")) + " --resume 'it'\\''s mine'");
     const std::string again = stopped(command + " --threads 1", "grep -q 'resumes in' said", dir);
     CHECK(has(again, to_resume + command + "\n"));
+  }
+}
+
+TEST_CASE("programs: a finished run says a whole command that uses its weights") {
+  const std::string folder = "'it'\\''s mine'";
+  for (const auto& [start, purpose, use, more] : std::vector<std::array<std::string, 4>>{
+           {"ntm train --hidden 6 --slots 9 --width 4 --sequences 2 --every 2", "test it",
+            "ntm eval --model ", ""},
+           {"translate train --first 40 --epochs 1 --dim 16", "translate", "translate run --model ",
+            " < text"},
+           {"lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
+            "--epochs 1",
+            "write with it", "lm generate --model ", ""},
+           {"train_cifar --model gmlp-small --limit 8 --batch 8 --epochs 1", "classify pictures",
+            "train_cifar --predict FILE... --weights ", ""}}) {
+    CAPTURE(start);
+    TempDir dir;
+    std::string text;
+    for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
+    write_file(dir / "text", text);
+    const Ran ran = run_words({"sh", "-c", start + " --threads 1 --out \"it's mine\" 2>&1"},
+                              with_programs(dir));
+    CHECK(ran.code == 0);
+    CHECK_MESSAGE(has(ran.out, "\nto " + purpose + ": " + use + folder), ran.out);
+    if (start.starts_with("train_cifar")) continue;  // which pictures?
+    const Ran used =
+        run_words({"sh", "-c", use + folder + more + " --threads 1"}, with_programs(dir));
+    CHECK_MESSAGE(used.code == 0, used.err);
   }
 }
 

@@ -364,8 +364,10 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   nn::EvalScope evaluating(model);
   auto batches = test_batches(limited(LabelledPictures(tiny_data()).test, {}, 0), model.form);
   CHECK(evaluate(model, batches)->loss == line.at("test_loss"));
-  f.eval = run.best_weights();
-  CHECK(evaluate_weights(f) == 0);
+  for (const std::string& weights : {run.best_weights(), run.path}) {
+    f.eval = weights;
+    CHECK(evaluate_weights(f) == 0);
+  }
 
   CifarFlags again;
   again.train.resume = f.train.out;
