@@ -1,5 +1,5 @@
-// A run that is stopped names the command that goes on with it, and one that is finished the command
-// that uses its weights, as a shell takes them.
+// A run that is stopped names the command that goes on with it, and a finished one the command that
+// uses its weights, as a shell takes them.
 #include <doctest/doctest.h>
 
 #include <array>
