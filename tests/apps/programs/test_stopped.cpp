@@ -2,7 +2,6 @@
 // uses its weights, as a shell takes them.
 #include <doctest/doctest.h>
 
-#include <array>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -53,9 +52,13 @@ TEST_CASE("programs: a stopped run says a whole command to resume it, which does
   }
 }
 
+struct Training {
+  std::string start, purpose, use, more;
+};
+
 TEST_CASE("programs: a finished run says a whole command that uses its weights") {
   const std::string folder = "'it'\\''s mine'";
-  for (const auto& [start, purpose, use, more] : std::vector<std::array<std::string, 4>>{
+  for (const Training& t : std::vector<Training>{
            {"ntm train --hidden 6 --slots 9 --width 4 --sequences 2 --every 2", "test it",
             "ntm eval --model ", ""},
            {"translate train --first 40 --epochs 1 --dim 16", "translate", "translate run --model ",
@@ -65,18 +68,18 @@ TEST_CASE("programs: a finished run says a whole command that uses its weights")
             "write with it", "lm generate --model ", ""},
            {"train_cifar --model gmlp-small --limit 8 --batch 8 --epochs 1", "classify pictures",
             "train_cifar --predict FILE... --weights ", ""}}) {
-    CAPTURE(start);
+    CAPTURE(t.start);
     TempDir dir;
     std::string text;
     for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
     write_file(dir / "text", text);
-    const Ran ran = run_words({"sh", "-c", start + " --threads 1 --out \"it's mine\" 2>&1"},
+    const Ran ran = run_words({"sh", "-c", t.start + " --threads 1 --out \"it's mine\" 2>&1"},
                               with_programs(dir));
     CHECK(ran.code == 0);
-    CHECK_MESSAGE(has(ran.out, "\nto " + purpose + ": " + use + folder), ran.out);
-    if (start.starts_with("train_cifar")) continue;  // which pictures?
+    CHECK_MESSAGE(has(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
+    if (t.start.starts_with("train_cifar")) continue;  // which pictures?
     const Ran used =
-        run_words({"sh", "-c", use + folder + more + " --threads 1"}, with_programs(dir));
+        run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
     CHECK_MESSAGE(used.code == 0, used.err);
   }
 }
