@@ -42,14 +42,18 @@ inline ProgramResult run_program(const std::string& command) {
 }
 
 /// `ranks` processes; more of them than cores, and by root where a container has no other user.
-/// `prefix` stands before mpirun's name, `options` behind it.
+/// `prefix` stands before mpirun's name, `options` behind it. Ranks that go on for five minutes
+/// hang: the test then fails with what they printed.
 inline ProgramResult run_ranks(int ranks, const std::string& program, const std::string& arguments,
                                const std::string& prefix = "", const std::string& options = "") {
-  return run_program(fmt::format(
+  const ProgramResult r = run_program(fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "{} {} {} -n {} {} {}",
+      "timeout -v 300 {} {} {} -n {} {} {}",
       prefix, MPIRUN, options, ranks, program, arguments));
+  INFO(ranks, " ranks of ", program, " ", arguments, ":\n", r.warnings, r.output);
+  REQUIRE(r.output.find("timeout: sending signal") == r.output.npos);
+  return r;
 }
 
 /// A folder that is gone at the end of the test.

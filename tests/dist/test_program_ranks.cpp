@@ -22,7 +22,7 @@ Ran in_shell(const std::string& command, const std::string& folder) {
   const std::string ranks = fmt::format(
       "ranks() {{ n=$1; shift; OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "{} -n $n \"$@\"; }}\n",
+      "timeout 300 {} -n $n \"$@\"; }}\n",
       MPIRUN);
   const char* const path = std::getenv("PATH");
   const std::string programs = TERN_BINARY_DIR "/apps:" + std::string(path ? path : "");
