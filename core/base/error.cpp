@@ -42,4 +42,11 @@ void fail_unhandled(const char* type, int value) {
 
 void fail_io(const std::string& message) { throw IoError(message); }
 
+void detail::fail_formatted(fmt::string_view message, fmt::format_args args) {
+  fail(fmt::vformat(message, args));
+}
+void detail::fail_io_formatted(fmt::string_view message, fmt::format_args args) {
+  fail_io(fmt::vformat(message, args));
+}
+
 }  // namespace tern

@@ -48,20 +48,26 @@ class ErrorPlace {
 
 }  // namespace detail
 
+[[noreturn]] void fail_io(const std::string& message);
+
+namespace detail {
+// Apart from the templates below: they compile at every check.
+[[noreturn]] void fail_formatted(fmt::string_view message, fmt::format_args args);
+[[noreturn]] void fail_io_formatted(fmt::string_view message, fmt::format_args args);
+}  // namespace detail
+
 /// Throws Error with the formatted message unless `ok`. Arguments are formatted only on failure.
 template <class... Args>
 void check(bool ok, fmt::format_string<Args...> message, Args&&... args) {
   if (!ok) [[unlikely]]
-    fail(fmt::format(message, std::forward<Args>(args)...));
+    detail::fail_formatted(message, fmt::make_format_args(args...));
 }
-
-[[noreturn]] void fail_io(const std::string& message);
 
 /// Like check, but throws IoError.
 template <class... Args>
 void check_io(bool ok, fmt::format_string<Args...> message, Args&&... args) {
   if (!ok) [[unlikely]]
-    fail_io(fmt::format(message, std::forward<Args>(args)...));
+    detail::fail_io_formatted(message, fmt::make_format_args(args...));
 }
 
 /// For the end of a switch that handles every value of an enum and has no default (so that the

@@ -3,11 +3,18 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/copy.h"
 
-namespace tern::kernels::detail {
+namespace tern::kernels {
 namespace {
 
 constexpr int64_t kBlock = 512;   // elements of a staging buffer
 constexpr int64_t kLongRun = 64;  // from this length each run gets its own call of the op
+
+struct Pass {
+  const Loops& loops;
+  void* out;
+  std::span<const Input> in;
+  const ElementwiseOp& op;
+};
 
 /// One thread's share of a pass.
 class Worker {
@@ -15,8 +22,8 @@ class Worker {
   explicit Worker(const Pass& pass) : pass_(pass), inputs_(static_cast<int>(pass.in.size())) {
     for (int k = 0; k <= inputs_; ++k) {
       size_t i = static_cast<size_t>(k);
-      stored_[i] = k == 0 ? pass.out_type : pass.in[i - 1].type;
-      wanted_[i] = k == 0 ? pass.out_type : pass.wanted[k - 1];
+      stored_[i] = k == 0 ? pass.op.out : pass.in[i - 1].type;
+      wanted_[i] = k == 0 ? pass.op.out : pass.op.in[i - 1];
       base_[i] = k == 0 ? static_cast<char*>(pass.out)
                         : const_cast<char*>(static_cast<const char*>(pass.in[i - 1].data));
       load_[i] = run_copy(wanted_[i], stored_[i]);
@@ -46,8 +53,8 @@ class Worker {
     for (int k = 1; k <= inputs_; ++k)
       in[k - 1] = staged_input(k, at[static_cast<size_t>(k)] + i * stride(k), n);
     char* out = address(0, at[0] + i * stride(0));
-    if (plain(0)) return pass_.block(pass_.op, out, in, n);
-    pass_.block(pass_.op, stage_[0], in, n);
+    if (plain(0)) return pass_.op.block(pass_.op.op, out, in, n);
+    pass_.op.block(pass_.op.op, stage_[0], in, n);
     load_[0](out, stride(0), stage_[0], 1, n);
   }
 
@@ -73,7 +80,7 @@ class Worker {
         in[k - 1] = whole[k] ? address(k, at) : stage_[k];
         if (!whole[k]) pack(k, at, n);
       }
-      pass_.block(pass_.op, whole[0] ? address(0, at) : static_cast<void*>(stage_[0]), in, n);
+      pass_.op.block(pass_.op.op, whole[0] ? address(0, at) : static_cast<void*>(stage_[0]), in, n);
       if (!whole[0]) unpack(at, n);
     }
   }
@@ -92,7 +99,7 @@ class Worker {
     const char* from = stage_[0];
     for_each_run(pass_.loops, first, first + n, [&](const Offsets& at, int64_t count) {
       load_[0](address(0, at[0]), stride(0), from, 1, count);
-      from += count * item_size(pass_.out_type);
+      from += count * item_size(pass_.op.out);
     });
   }
 
@@ -124,11 +131,13 @@ class Worker {
 
 }  // namespace
 
-void run(const Pass& pass) {
-  parallel_for(pass.loops.numel, kGrain, [&](int64_t begin, int64_t end) {
+void elementwise(const Loops& loops, void* out, std::span<const Input> in,
+                 const ElementwiseOp& op) {
+  const Pass pass{loops, out, in, op};
+  parallel_for(loops.numel, kGrain, [&](int64_t begin, int64_t end) {
     Worker worker(pass);
     worker.run(begin, end);
   });
 }
 
-}  // namespace tern::kernels::detail
+}  // namespace tern::kernels

@@ -22,21 +22,17 @@ struct Input {
   DType type;
 };
 
-namespace detail {
-
-/// Computes n elements; out and in[k] are contiguous.
-using Block = void (*)(const void* op, void* out, const void* const* in, int64_t n);
-
-struct Pass {
-  const Loops& loops;  ///< operand 0 is the result
-  void* out;
-  DType out_type;
-  std::span<const Input> in;
-  const DType* wanted;  ///< types that the block takes
+/// An op that is compiled for contiguous blocks.
+struct ElementwiseOp {
+  /// Computes n elements.
+  using Block = void (*)(const void* op, void* out, const void* const* in, int64_t n);
+  const void* op;  ///< for `block`; must outlive this
   Block block;
-  const void* op;
+  DType out;
+  std::span<const DType> in;  ///< the types that the block takes
 };
-void run(const Pass& pass);
+
+namespace detail {
 
 template <class R, class Op, class... Ins>
 void compute(const Op& op, R* out, int64_t n, const Ins*... in) {
@@ -58,17 +54,20 @@ void compute_block(const Op& op, void* out, const void* const* in, int64_t n,
 
 }  // namespace detail
 
-/// out = op(Ins...) -> R over the loops; operand 0 of the loops is the result, 1, 2, ... are `in`.
-/// The result may be one of the inputs if both have the same layout and type.
+/// Compiles op(Ins...) -> R.
 template <class R, class... Ins, class Op>
-void elementwise(const Loops& loops, R* out, const std::array<Input, sizeof...(Ins)>& in,
-                 const Op& op) {
-  static constexpr std::array<DType, sizeof...(Ins)> kWanted = {dtype_of<Ins>...};
-  auto block = [](const void* f, void* o, const void* const* p, int64_t n) {
-    detail::compute_block<R, Ins...>(*static_cast<const Op*>(f), o, p, n,
+ElementwiseOp elementwise_op(const Op& op) {
+  static constexpr std::array<DType, sizeof...(Ins)> kTypes = {dtype_of<Ins>...};
+  auto block = [](const void* f, void* out, const void* const* in, int64_t n) {
+    detail::compute_block<R, Ins...>(*static_cast<const Op*>(f), out, in, n,
                                      std::index_sequence_for<Ins...>());
   };
-  detail::run({loops, out, dtype_of<R>, in, kWanted.data(), block, &op});
+  return {&op, block, dtype_of<R>, kTypes};
 }
+
+/// out = op(in...) over the loops; operand 0 of the loops is the result, which has the op's type,
+/// and 1, 2, ... are `in`. The result may be one of the inputs if both have the same layout and
+/// type.
+void elementwise(const Loops& loops, void* out, std::span<const Input> in, const ElementwiseOp& op);
 
 }  // namespace tern::kernels

@@ -61,11 +61,6 @@ struct Smaller {
   }
 };
 
-template <class T, class Pick>
-struct BestAbs : Best<T, Pick> {
-  T step(T a, T x) const { return Best<T, Pick>::step(a, std::abs(x)); }
-};
-
 // Sums f(x), then applies g to the sum.
 template <class T, class F, class G>
 struct SumOf {
@@ -135,17 +130,9 @@ void min(const ReducePlan& plan, const T* x, T* y) {
 
 template <class T>
 void norm(const ReducePlan& plan, const T* x, T* y, double p) {
-  auto same = [](double a) { return a; };
-  if (p == std::numeric_limits<double>::infinity())
-    reduce(plan, BestAbs<T, Larger>{{T(0)}}, x, y);
-  else if (p == -std::numeric_limits<double>::infinity())
-    reduce(plan, BestAbs<T, Smaller>{{kHighest<T>}}, x, y);
-  else if (p == 0)
+  if (p == 1)
     reduce_sum_of(
-        plan, x, y, [](double v) { return v != 0 ? 1.0 : 0.0; }, same);
-  else if (p == 1)
-    reduce_sum_of(
-        plan, x, y, [](double v) { return std::abs(v); }, same);
+        plan, x, y, [](double v) { return std::abs(v); }, [](double a) { return a; });
   else if (p == 2)
     reduce_sum_of(
         plan, x, y, [](double v) { return v * v; }, [](double a) { return std::sqrt(a); });

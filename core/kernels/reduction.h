@@ -34,8 +34,7 @@ void max(const ReducePlan& plan, const T* x, T* y);
 template <class T>
 void min(const ReducePlan& plan, const T* x, T* y);
 
-/// (sum |x|^p)^(1/p) for float and double. p = 0 counts the nonzero elements, p = infinity gives
-/// the largest |x|, p = -infinity the smallest (which needs at least one element).
+/// (sum |x|^p)^(1/p) for float and double. REQUIRES: p is finite and not 0.
 template <class T>
 void norm(const ReducePlan& plan, const T* x, T* y, double p);
 

@@ -57,4 +57,37 @@ Tensor readable(const Tensor& x) {
   return not_differentiable(copy);
 }
 
+void map(const char* op, const Fresh& out, const kernels::ElementwiseOp& f,
+         std::initializer_list<std::reference_wrapper<const Tensor>> in) {
+  if (out.numel() == 0) return;
+  std::array<Tensor, kernels::kMaxOperands> x;
+  std::array<kernels::Input, kernels::kMaxOperands> inputs;
+  size_t n = 0;
+  for (const Tensor& t : in) {
+    x[n] = readable(t);
+    inputs[n] = input_of(x[n]);
+    ++n;
+  }
+  kernels::elementwise(plan(op, out.layout(), {x.data(), n}), address_of(out), {inputs.data(), n},
+                       f);
+}
+
+Fresh binary_result(const char* name, const Tensor& a, const Tensor& b, bool integers) {
+  check_defined(name, a, b);
+  const DType type = promote(name, a.dtype(), b.dtype());
+  return {broadcast_shapes(name, a.shape(), b.shape()), integers ? type : float_of(type)};
+}
+
+KeptInputs keep_inputs(const Tensor& a, const Tensor& b, Needs gradient_of_a, Needs gradient_of_b) {
+  const auto needed = [&](Needs input) {
+    const auto reads = [&](Needs n) { return n == input || n == Needs::both; };
+    return (a.requires_grad() && reads(gradient_of_a)) ||
+           (b.requires_grad() && reads(gradient_of_b));
+  };
+  KeptInputs kept;
+  if (needed(Needs::a)) kept.a = save(a);
+  if (needed(Needs::b)) kept.b = save(b);
+  return kept;
+}
+
 }  // namespace tern::detail

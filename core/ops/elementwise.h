@@ -51,16 +51,15 @@ Tensor stored_scalar(const char* op, Scalar s, DType type);
 /// x).
 Tensor readable(const Tensor& x);
 
+/// out = f(in...) in one pass, for an op that is compiled.
+void map(const char* op, const Fresh& out, const kernels::ElementwiseOp& f,
+         std::initializer_list<std::reference_wrapper<const Tensor>> in);
+
 /// out = f(in...) in one pass. out has type R; f takes its arguments as Ins.
 template <class R, class... Ins, class F, class... Tensors>
 void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
   static_assert(sizeof...(Ins) == sizeof...(Tensors));
-  if (out.numel() == 0) return;
-  auto run = [&](const auto&... t) {
-    kernels::elementwise<R, Ins...>(plan(op, out.layout(), {t...}), out.data<R>(),
-                                    std::array{input_of(t)...}, f);
-  };
-  run(readable(in)...);
+  map(op, out, kernels::elementwise_op<R, Ins...>(f), {in...});
 }
 
 /// Zeros in the shape of dy: the gradient of piecewise constant functions. They depend on dy, so
@@ -113,8 +112,6 @@ Tensor unary(const Tensor& x, const Formula& formula) {
 
 /// Which inputs the gradient of a binary op reads.
 enum class Needs { nothing, a, b, both };
-constexpr bool needs_a(Needs n) { return n == Needs::a || n == Needs::both; }
-constexpr bool needs_b(Needs n) { return n == Needs::b || n == Needs::both; }
 
 /// df(dy, a, b): in one pass over memory if it reads both a and b. Else, or if recorded, by ops on
 /// Tensors.
@@ -133,30 +130,34 @@ Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, co
   }
 }
 
+/// The result of a binary op, not computed so far: broadcast, in the promoted type, which is made
+/// floating unless `integers`.
+Fresh binary_result(const char* name, const Tensor& a, const Tensor& b, bool integers);
+
+/// What a binary op keeps of its inputs for the gradients that they need.
+struct KeptInputs {
+  Saved a, b;
+};
+KeptInputs keep_inputs(const Tensor& a, const Tensor& b, Needs gradient_of_a, Needs gradient_of_b);
+
 /// A binary op has f(a, b), dfa(dy, a, b) and dfb(dy, a, b). kNeedsA and kNeedsB say which inputs
 /// dfa and dfb read. A gradient that reads both runs in one pass. Any other is a single public op,
 /// and gets an undefined Tensor for what it does not read. Integers: as in unary.
 template <class Formula>
 Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
   Op op(Formula::kName, a, b);
-  check_defined(Formula::kName, a, b);
-  DType type = promote(Formula::kName, a.dtype(), b.dtype());
-  if (!TakesIntegers<Formula>) type = float_of(type);
-  Fresh y(broadcast_shapes(Formula::kName, a.shape(), b.shape()), type);
+  const Fresh y = binary_result(Formula::kName, a, b, TakesIntegers<Formula>);
   auto forward = [&]<class T>() {
     auto f = [formula](T u, T v) { return formula.f(u, v); };
     map<T, T, T>(Formula::kName, y, f, a, b);
   };
   if constexpr (TakesIntegers<Formula>)
-    dispatch(type, forward);
+    dispatch(y.dtype(), forward);
   else
-    dispatch_float(type, Formula::kName, forward);
-  const bool da = a.requires_grad(), db = b.requires_grad();
-  Saved kept_a, kept_b;
-  if ((da && needs_a(Formula::kNeedsA)) || (db && needs_a(Formula::kNeedsB))) kept_a = save(a);
-  if ((da && needs_b(Formula::kNeedsA)) || (db && needs_b(Formula::kNeedsB))) kept_b = save(b);
-  auto vjp = [formula, kept_a, kept_b](Consumed dy, const Wants& wants) {
-    Tensor u = kept_a.get(), v = kept_b.get();
+    dispatch_float(y.dtype(), Formula::kName, forward);
+  auto kept = keep_inputs(a, b, Formula::kNeedsA, Formula::kNeedsB);
+  auto vjp = [formula, kept = std::move(kept)](Consumed dy, const Wants& wants) {
+    Tensor u = kept.a.get(), v = kept.b.get();
     const Formula& op = formula;
     auto dfa = [op](const auto& d, const auto& p, const auto& q) { return op.dfa(d, p, q); };
     auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };

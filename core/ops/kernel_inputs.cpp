@@ -9,8 +9,12 @@ kernels::Input input_of(const Tensor& x) {
   return {data + x.layout().offset * item_size(x.dtype()), x.dtype()};
 }
 
-kernels::Loops plan(const char* op, const Layout& out,
-                    std::initializer_list<std::reference_wrapper<const Tensor>> in) {
+void* address_of(const Fresh& out) {
+  char* data = static_cast<char*>(out.ref()->storage->data());
+  return data + out.layout().offset * item_size(out.dtype());
+}
+
+kernels::Loops plan(const char* op, const Layout& out, std::span<const Tensor> in) {
   std::array<Layout, kernels::kMaxOperands> l;
   size_t n = 0;
   l[n++] = out;

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <array>
-#include <functional>
-#include <initializer_list>
+#include <span>
 
 #include "tern/core/kernels/elementwise.h"
 #include "tern/core/kernels/elementwise_many.h"
 #include "tern/core/kernels/loops.h"
+#include "tern/core/tape/record.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern::detail {
@@ -15,9 +15,11 @@ namespace tern::detail {
 /// The address of a tensor's element 0, and its type.
 kernels::Input input_of(const Tensor& x);
 
+/// The address of a result's element 0.
+void* address_of(const Fresh& out);
+
 /// The loops over `out` and the inputs, which broadcast to its shape.
-kernels::Loops plan(const char* op, const Layout& out,
-                    std::initializer_list<std::reference_wrapper<const Tensor>> in);
+kernels::Loops plan(const char* op, const Layout& out, std::span<const Tensor> in);
 
 /// A tensor broadcast to `shape`.
 kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x);

@@ -120,6 +120,28 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
   return reshape(y, r.out);
 }
 
+namespace {
+
+/// (sum |x|^p)^(1/p), and its limits: p = 0 counts elements that are not zero, p = infinity takes
+/// the largest |x|, p = -infinity the smallest.
+Fresh norm_value(const Tensor& x, double p, const Reduced& r) {
+  if (p != 0 && !std::isinf(p)) {
+    Fresh y(r.out, x.dtype());
+    dispatch_float(x.dtype(), "norm", [&]<class T>() {
+      kernels::norm(kernels::plan_reduction(x.layout(), r.axes), x.data<T>(), y.data<T>(), p);
+    });
+    return y;
+  }
+  NoGradGuard guard;
+  if (r.count == 0) return Fresh::adopt(zeros(r.out, x.dtype()));
+  const Tensor y = p == 0  ? sum(ne(x, 0), r.axes).to(x.dtype())
+                   : p > 0 ? max(abs(x), r.axes)
+                           : min(abs(x), r.axes);
+  return Fresh::adopt(reshape(y, r.out));
+}
+
+}  // namespace
+
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Op op("norm", x);
   check_defined("norm", x);
@@ -128,10 +150,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
         x.dtype());
   check(r.count > 0 || p >= 0, "norm: p = {} needs at least one element: axes {} of shape {}", p,
         r.axes, x.shape());
-  Fresh y(r.out, x.dtype());
-  dispatch_float(x.dtype(), "norm", [&]<class T>() {
-    kernels::norm(kernels::plan_reduction(x.layout(), r.axes), x.data<T>(), y.data<T>(), p);
-  });
+  const Fresh y = norm_value(x, p, r);
   return op.record(y, [r, p, x = save(x), y = save(y)](const Tensor& dy) {
     return norm_gradient(r.broadcastable(dy), x.get(), r.broadcastable(y.get()), p, r.axes);
   });

@@ -59,9 +59,7 @@ std::array<char, 8> wrapped_element(Scalar value, DType type) {
 void write(const char* op, const Fresh& to, const Tensor& from) {
   if (to.numel() == 0) return;
   kernels::Input in = input_of(from);
-  char* out = static_cast<char*>(to.ref()->storage->data());
-  kernels::copy(plan(op, to.layout(), {from}), out + to.layout().offset * item_size(to.dtype()),
-                to.dtype(), in.data, in.type);
+  kernels::copy(plan(op, to.layout(), {&from, 1}), address_of(to), to.dtype(), in.data, in.type);
 }
 
 void check_operand(const char* op, const Tensor& x, const Tensor& operand) {

@@ -51,6 +51,7 @@ Node::Node(const char* n, const Shape& s, DType t)
       dtype(t),
       precision(matmul_precision()),
       backend(matmul_backend()) {}
+Node::~Node() = default;
 
 LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), owner(o) {
   sequence = 0;  // runs after every op that used it

@@ -24,7 +24,7 @@ namespace detail {
 class Node : public Counted, public pool::Pooled {
  public:
   Node(const char* name, const Shape& shape, DType dtype);
-  virtual ~Node() = default;
+  virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 

@@ -96,6 +96,12 @@ void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t no
         running_node() ? running_node()->name : "an op", shape, saved, now);
 }
 
+Saved::Saved(const Saved&) = default;
+Saved::Saved(Saved&&) noexcept = default;
+Saved& Saved::operator=(const Saved&) = default;
+Saved& Saved::operator=(Saved&&) noexcept = default;
+Saved::~Saved() = default;
+
 Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),

@@ -118,6 +118,11 @@ class Saved {
  public:
   Saved() = default;  ///< holds nothing; get() gives an undefined tensor
   Saved(Tensor t, bool is_output);
+  Saved(const Saved&);
+  Saved(Saved&&) noexcept;
+  Saved& operator=(const Saved&);
+  Saved& operator=(Saved&&) noexcept;
+  ~Saved();
   Tensor get() const;
   /// Moves the tensor out for an op that overwrites it, if nobody else holds its elements; else
   /// returns an undefined tensor. This holds nothing afterwards. REQUIRES: Wants::last().
