@@ -5,6 +5,9 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 get_property(libraries GLOBAL PROPERTY TERN_LIBRARIES)
+# What `./run install` builds and installs: all but the programs.
+add_custom_target(tern_libraries DEPENDS ${libraries})
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libraries)
 install(TARGETS ${libraries} tern_data tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
@@ -29,6 +32,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
               cmake/Findutf8proc.cmake
         DESTINATION ${config_dir})
 
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
 get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
 foreach(program ${programs})
   set(share ${CMAKE_CURRENT_BINARY_DIR}/apps/share)
