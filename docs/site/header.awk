@@ -56,5 +56,13 @@ $0 == "}  // namespace " space || !inside && $0 == "}" {
   section = escaped($0); heading = 1; next
 }
 /^ *\/\/\// { sub(/^ *\/\/\/ ?/, ""); prose($0); next }
+# Doxygen leaves out the defaults of members in its tables of simple structs.
+/^  [A-Za-z][^()]* = [^{]/ && !/^  (static|using|constexpr) / && (at = index($0, ";")) {
+  value = substr($0, 3, at - 3)
+  if (value ~ / = [^,]*, [a-z_]+ = /) sub(/^[^ ]+ /, "", value); else sub(/.* = /, "", value)
+  comment = substr($0, at + 1); sub(/^ *\/\/\/< /, " ", comment)
+  if (comment ~ /^ *\/\//) comment = ""
+  $0 = substr($0, 1, at) "  ///< (default `" value "`)" comment
+}
 (at = index($0, "///<")) { $0 = substr($0, 1, at + 3) escaped(substr($0, at + 4)) }
 { print; end_enum() }
