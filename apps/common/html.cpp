@@ -37,6 +37,7 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .scores td { white-space: nowrap; }
 .results td:first-child { min-width: 9rem; }
 .scroll { overflow-x: auto; }
+.scroll th { white-space: nowrap; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .row > * { max-width: 100%; }
 .layers { display: flex; flex-wrap: wrap; gap: 0 3rem; }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <istream>
 #include <ostream>
 
@@ -117,6 +118,16 @@ int evaluate_bert(const LmFlags& f) {
   return 0;
 }
 
+/// What the texts continue. Without a prompt that is <|endoftext|> (generate.h), but in runs of lm
+/// it is a line end: those have seen <|endoftext|> in front of whole files alone.
+std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> prompts) {
+  std::error_code error;
+  if (std::filesystem::exists(ModelFiles{f.model}.config(), error))
+    for (std::string& prompt : prompts)
+      if (prompt.empty()) prompt = "\n";
+  return prompts;
+}
+
 }  // namespace
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
@@ -137,12 +148,13 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   };
   begin_up_to(0);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<Generated> texts = generate_all(
-      m.model, m.tokenizer, prompts, f.generate, [&](int64_t text, std::string_view piece) {
-        begin_up_to(text);
-        out << for_standard_output(piece) << std::flush;
-        return out.good() && !train::interrupted();
-      });
+  const std::vector<Generated> texts =
+      generate_all(m.model, m.tokenizer, beginnings(f, prompts), f.generate,
+                   [&](int64_t text, std::string_view piece) {
+                     begin_up_to(text);
+                     out << for_standard_output(piece) << std::flush;
+                     return out.good() && !train::interrupted();
+                   });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   int64_t tokens = 0, unread = 0;
   bool interrupted = false;

@@ -29,6 +29,7 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
   s.word("preset", f.config.preset, preset_names(),
          "settings to start from, which the other flags change; without this flag: "
          "multi30k-transformer with files, demo without")
+      .group(Group::data)
       .not_in_files();
   settings(s, f.config);
 }

@@ -294,6 +294,10 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     o.generate.max_tokens = 30;
     if (!gmlp) o.attention = dir / "attention.html";
     CHECK(generated(o).starts_with("the \uFFFD cat"));
+    LmFlags begins = o, continues = o;  // a line
+    begins.attention.clear(), continues.attention.clear();
+    begins.prompt.clear(), continues.prompt = {"\n"};
+    CHECK("\n" + generated(begins) == generated(continues));
     std::istringstream in;
     std::ostringstream nothing;
     if (gmlp) {
