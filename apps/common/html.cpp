@@ -37,7 +37,6 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .scores td { white-space: nowrap; }
 .results td:first-child { min-width: 9rem; }
 .scroll { overflow-x: auto; }
-.scroll th { white-space: nowrap; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .row > * { max-width: 100%; }
 .layers { display: flex; flex-wrap: wrap; gap: 0 3rem; }
@@ -46,6 +45,7 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .share { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .share.hit { background: color-mix(in srgb, var(--good) var(--share), transparent); }
 .share.miss { background: color-mix(in srgb, var(--bad) var(--share), transparent); }
+@media (min-width: 52rem) { .scroll th { white-space: nowrap; } }
 @media (max-width: 500px) {
   body { margin-top: .6rem; padding: 0 .6rem; }
   td, th { padding: .15rem .35rem; }
