@@ -51,7 +51,7 @@ class ErrorPlace {
 [[noreturn]] void fail_io(const std::string& message);
 
 namespace detail {
-// Apart from the templates below: they compile at every check.
+// Not in the templates below, since those are compiled at every check.
 [[noreturn]] void fail_formatted(fmt::string_view message, fmt::format_args args);
 [[noreturn]] void fail_io_formatted(fmt::string_view message, fmt::format_args args);
 }  // namespace detail

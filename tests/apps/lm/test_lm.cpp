@@ -294,7 +294,8 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     o.generate.max_tokens = 30;
     if (!gmlp) o.attention = dir / "attention.html";
     CHECK(generated(o).starts_with("the \uFFFD cat"));
-    LmFlags begins = o, continues = o;  // a line
+    // Without a prompt the model of a run begins a line.
+    LmFlags begins = o, continues = o;
     begins.attention.clear(), continues.attention.clear();
     begins.prompt.clear(), continues.prompt = {"\n"};
     CHECK("\n" + generated(begins) == generated(continues));
