@@ -169,9 +169,10 @@ void multiply_alone(const Product<float>& product) {
   const Blocks<K> p(product);
   const int64_t blocks = ceil_div(p.tiles(), K::kBlockTiles);
   // Read B unpacked if packing would cost more than it saves.
+  constexpr int64_t kRowsInPlace = 28, kDepthInPlace = 128;
   const MatrixStrides b = p.b.strides;
-  const bool in_place =
-      K::kReadsB && b.col == 1 && (p.k == 1 || b.row >= p.n) && (p.tiles() <= 2 || p.k <= 128);
+  const bool in_place = K::kReadsB && b.col == 1 && (p.k == 1 || b.row >= p.n) &&
+                        (p.m <= kRowsInPlace || p.k <= kDepthInPlace);
   Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
   // If no other block of A needs a strip, the next strip overwrites it in the first cache.
   const bool kept = !in_place && blocks > 1;

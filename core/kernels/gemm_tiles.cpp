@@ -96,18 +96,33 @@ template <class V>
 template <class V>
 [[gnu::always_inline]] inline void pack_straight(const Packing& p, int64_t to_width) {
   constexpr int kLanes = kLanesOf<V>;
-  // Writes whole vectors as long as they end before the last element of the last row.
-  const int64_t end = (p.depth - 1) * p.stride + p.width;
-  const int64_t to_end = (p.depth - 1) * p.to_stride + to_width;
-  int64_t i = 0;
-  for (; i < p.depth && i * p.stride + kLanes <= end && i * p.to_stride + kLanes <= to_end; ++i) {
+  // Whole vectors, for the rows where they end before the last element of the last row.
+  auto rows_of_vectors = [&](int64_t width, int64_t stride) {
+    if (width >= kLanes) return p.depth;
+    return stride == 0 ? 0 : std::max<int64_t>(p.depth - ceil_div(kLanes - width, stride), 0);
+  };
+  const int64_t whole =
+      std::min(rows_of_vectors(p.width, p.stride), rows_of_vectors(to_width, p.to_stride));
+  for (int64_t i = 0; i < whole; ++i) {
     V x;
     load(x, p.from + i * p.stride);
     store(p.to + i * p.to_stride, x);
   }
-  for (; i < p.depth; ++i)
+  for (int64_t i = whole; i < p.depth; ++i)
     for (int64_t j = 0; j < to_width; ++j)
       p.to[i * p.to_stride + j] = p.from[i * p.stride + std::min(j, p.width - 1)];
+}
+
+/// to[i * width + j] = from[i * stride + j], for rows of kVectors vectors.
+template <class V, int kVectors>
+[[gnu::always_inline]] inline void pack_whole(const Packing& p) {
+  constexpr int kLanes = kLanesOf<V>;
+  for (int64_t i = 0; i < p.depth; ++i)
+    for (int v = 0; v < kVectors; ++v) {
+      V x;
+      load(x, p.from + i * p.stride + v * kLanes);
+      store(p.to + (i * kVectors + v) * kLanes, x);
+    }
 }
 
 // The vector units: the size of a tile that fills their registers, and the code above compiled for
@@ -128,6 +143,9 @@ struct Avx512 {
   [[gnu::target("arch=x86-64-v4")]] static void straight(const Packing& p, int64_t to_width) {
     pack_straight<V>(p, to_width);
   }
+  [[gnu::target("arch=x86-64-v4")]] static void whole(const Packing& p) {
+    pack_whole<V, kVectors>(p);
+  }
 };
 
 struct Avx2 {
@@ -145,6 +163,9 @@ struct Avx2 {
   [[gnu::target("arch=x86-64-v3")]] static void straight(const Packing& p, int64_t to_width) {
     pack_straight<V>(p, to_width);
   }
+  [[gnu::target("arch=x86-64-v3")]] static void whole(const Packing& p) {
+    pack_whole<V, kVectors>(p);
+  }
 };
 #else
 /// For NEON, which has 32 registers.
@@ -158,6 +179,7 @@ struct Baseline {
   }
   static void transposed(const Packing& p) { pack_transposed<V>(p); }
   static void straight(const Packing& p, int64_t to_width) { pack_straight<V>(p, to_width); }
+  static void whole(const Packing& p) { pack_whole<V, kVectors>(p); }
 };
 #endif
 
@@ -203,6 +225,8 @@ struct Float32 {
 
   static void pack_b(const float* from, int64_t stride, bool by_rows, int64_t columns,
                      int64_t depth, float* to) {
+    if (by_rows && columns == kColumns)
+      return Unit::whole({from, stride, columns, depth, to, kColumns});
     for (int64_t j = 0; j < columns; j += kLanes) {
       const int64_t width = std::min(kLanes, columns - j);
       if (by_rows)
