@@ -96,24 +96,22 @@ template <class V>
 template <class V>
 [[gnu::always_inline]] inline void pack_straight(const Packing& p, int64_t to_width) {
   constexpr int kLanes = kLanesOf<V>;
-  // Whole vectors, for the rows where they end before the last element of the last row.
-  auto rows_of_vectors = [&](int64_t width, int64_t stride) {
-    if (width >= kLanes) return p.depth;
-    return stride == 0 ? 0 : std::max<int64_t>(p.depth - ceil_div(kLanes - width, stride), 0);
-  };
-  const int64_t whole =
-      std::min(rows_of_vectors(p.width, p.stride), rows_of_vectors(to_width, p.to_stride));
-  for (int64_t i = 0; i < whole; ++i) {
+  // Writes whole vectors as long as they end before the last element of the last row.
+  const int64_t end = (p.depth - 1) * p.stride + p.width;
+  const int64_t to_end = (p.depth - 1) * p.to_stride + to_width;
+  int64_t i = 0;
+  for (; i < p.depth && i * p.stride + kLanes <= end && i * p.to_stride + kLanes <= to_end; ++i) {
     V x;
     load(x, p.from + i * p.stride);
     store(p.to + i * p.to_stride, x);
   }
-  for (int64_t i = whole; i < p.depth; ++i)
+  for (; i < p.depth; ++i)
     for (int64_t j = 0; j < to_width; ++j)
       p.to[i * p.to_stride + j] = p.from[i * p.stride + std::min(j, p.width - 1)];
 }
 
-/// to[i * width + j] = from[i * stride + j], for rows of kVectors vectors.
+/// The same for a strip of B with all its columns: rows of kVectors vectors, stored one after the
+/// other. Reads nothing beyond a row.
 template <class V, int kVectors>
 [[gnu::always_inline]] inline void pack_whole(const Packing& p) {
   constexpr int kLanes = kLanesOf<V>;

@@ -68,8 +68,8 @@ TEST_CASE("linalg: singular matrices are refused by name and place") {
   Tensor leaf = zero.clone().set_requires_grad();
   CHECK_THROWS_WITH_AS(backward(linalg::slogdet(leaf).logabsdet),
                        doctest::Contains("linalg::slogdet: a singular matrix"), Error);
-  // The gradient of det is the cofactors', of any rank. Those of 3 x 3 are products of two singular
-  // values, which LAPACK finds up to n eps |a|, with other roundings on each processor.
+  // The gradient of det is the cofactors, also for singular matrices. A cofactor of a 3 x 3 matrix
+  // is a product of two singular values, and LAPACK computes these with an error up to n eps |a|.
   const std::vector<std::pair<Tensor, Doubles>> rows = {
       {f64({1, 2, 3, 2, 4, 6, 1, 1, 1}, {3, 3}), {-2, 4, -2, 1, -2, 1, 0, 0, 0}},
       {f64({1, 2, 3, 2, 4, 6, 3, 6, 9}, {3, 3}), Doubles(9, 0)},
