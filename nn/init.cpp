@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -74,12 +75,16 @@ void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   check(inside >= 0.01,
         "trunc_normal: [{}, {}] holds only {:.2g} of N({}, {}^2); widen it or use uniform", o.low,
         o.high, inside, o.mean, o.std);
-  std::vector<double> values(static_cast<size_t>(w.numel()));
-  rng.fill_normal(values.data(), w.numel(), o.mean, o.std);
-  for (double& v : values)
-    while (v < o.low || v > o.high) v = o.mean + o.std * rng.normal();
   NoGradGuard no_grad;
-  copy_(w, tensor(values, w.shape()));
+  const Tensor values = empty(w.shape(), DType::f64);
+  double* const x = values.mutable_data<double>();
+  rng.fill_normal(x, w.numel(), o.mean, o.std);
+  // One part, since a draw follows the one before. A ShapeOnlyScope skips it.
+  parallel_for(w.numel(), w.numel(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      while (x[i] < o.low || x[i] > o.high) x[i] = o.mean + o.std * rng.normal();
+  });
+  copy_(w, values);
 }
 
 void xavier_uniform(const Tensor& w, Rng& rng, double gain) {
@@ -126,7 +131,8 @@ void orthogonal(const Tensor& w, Rng& rng, double gain) {
     row.resize(static_cast<size_t>(std::max(m, n)));
     rng.fill_normal(row.data(), static_cast<int64_t>(row.size()));
   }
-  orthonormalize(rows, rng);
+  // In a ShapeOnlyScope the rows are zeros, which have no directions.
+  parallel_for(1, 1, [&](int64_t, int64_t) { orthonormalize(rows, rng); });
   std::vector<double> values;
   values.reserve(static_cast<size_t>(w.numel()));
   for (int64_t i = 0; i < m; ++i) {

@@ -9,6 +9,8 @@
 #include "tern/core/base/shape_only.h"
 #include "tern/core/tools/memory_timeline.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/vit.h"
+#include "tern/nn/init.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test::test_shape_only {
@@ -52,6 +54,20 @@ TEST_CASE("shape only: a graph is made and run, and nothing is taken from the al
   }
   CHECK(memory_stats().live == before.live);
   CHECK(memory_stats().system_calls == before.system_calls);
+}
+
+TEST_CASE("shape only: first weights of any kind take no memory") {
+  const int64_t resident = resident_bytes();
+  ShapeOnlyScope scope;
+  Rng rng(0);
+  const models::Vit model(models::vit_options("vit_huge_patch14_224"), rng);
+  CHECK(nn::num_parameters(model) > 630'000'000);
+  const Tensor w = empty({1 << 14, 1 << 13});
+  nn::init::uniform(w, -1, 1, rng);
+  nn::init::normal(w, 0, 1, rng);
+  nn::init::trunc_normal(w, rng);
+  CHECK(resident_bytes() - resident < 20 * kMega);
+  nn::init::orthogonal(empty({30, 20}), rng);  // zeros are no directions; they must not be tried
 }
 
 TEST_CASE("shape only: blocks and products are those of the real thing") {
