@@ -34,8 +34,13 @@ class Shell {
   Shell() {
     std::string pattern = (fs::temp_directory_path() / "tern_faults_XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    std::ofstream text(folder_ / "text");  // for those that read one
+    // For those that read a text, or pictures: black ones in CIFAR-10's files.
+    std::ofstream text(folder_ / "text");
     for (int i = 0; i < 200; ++i) text << "the bird sees " << i % 7 << " trees\n";
+    fs::create_directory(folder_ / "data");
+    for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                             "data_batch_5", "test_batch"})
+      std::ofstream(folder_ / "data" / fmt::format("{}.bin", name)) << std::string(4 * 3073, '\0');
   }
   ~Shell() { fs::remove_all(folder_); }
   Shell(const Shell&) = delete;

@@ -21,7 +21,7 @@ const std::vector<Program> kPrograms = {
      " --epochs 1000000"},
     {PROGRAM_LM " train --dim 8 --heads 1 --layers 1 --context 16 --text text", " --epochs 1",
      " --epochs 1000000"},
-    {PROGRAM_TRAIN_CIFAR " --limit 64", " --epochs 1", " --epochs 1000000"},
+    {PROGRAM_TRAIN_CIFAR " --data data --model gmlp-small", " --epochs 1", " --epochs 1000000"},
 };
 
 std::string resume_command(const Program& p) {
@@ -110,8 +110,7 @@ TEST_CASE("run folders: pictures are not drawn into a folder that a link leads t
   const Shell shell;
   const Ended refused = shell.run(
       "mkdir mine run; echo mine > mine/data_batch_1.bin; echo 1 nobody > run/lock; "
-      "ln -s ../mine run/data; " +
-      kPrograms.back().train + " --epochs 1 --out run");
+      "ln -s ../mine run/data; " PROGRAM_TRAIN_CIFAR " --limit 64 --epochs 1 --out run");
   CAPTURE(refused.err);
   CHECK(refused.code == 2);
   CHECK(has(refused.err, "run/data: this is a link"));
