@@ -79,7 +79,7 @@ void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   const Tensor values = empty(w.shape(), DType::f64);
   double* const x = values.mutable_data<double>();
   rng.fill_normal(x, w.numel(), o.mean, o.std);
-  // One part, since a draw follows the one before. A ShapeOnlyScope skips it.
+  // One part, since each new draw follows the one before. A ShapeOnlyScope skips the loop.
   parallel_for(w.numel(), w.numel(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       while (x[i] < o.low || x[i] > o.high) x[i] = o.mean + o.std * rng.normal();
@@ -131,18 +131,21 @@ void orthogonal(const Tensor& w, Rng& rng, double gain) {
     row.resize(static_cast<size_t>(std::max(m, n)));
     rng.fill_normal(row.data(), static_cast<int64_t>(row.size()));
   }
-  // In a ShapeOnlyScope the rows are zeros, which have no directions.
-  parallel_for(1, 1, [&](int64_t, int64_t) { orthonormalize(rows, rng); });
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(w.numel()));
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      auto row = static_cast<size_t>(m <= n ? i : j), column = static_cast<size_t>(m <= n ? j : i);
-      values.push_back(gain * rows[row][column]);
-    }
-  }
   NoGradGuard no_grad;
-  copy_(w, tensor(values, w.shape()));
+  const Tensor values = empty(w.shape(), DType::f64);
+  double* const x = values.mutable_data<double>();
+  // One part. A ShapeOnlyScope skips the loop: its rows are zeros, which would be drawn for ever.
+  parallel_for(1, 1, [&](int64_t, int64_t) {
+    orthonormalize(rows, rng);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        auto row = static_cast<size_t>(m <= n ? i : j),
+             column = static_cast<size_t>(m <= n ? j : i);
+        x[i * n + j] = gain * rows[row][column];
+      }
+    }
+  });
+  copy_(w, values);
 }
 
 Fans fans(const Shape& shape) {

@@ -34,7 +34,7 @@ class Shell {
   Shell() {
     std::string pattern = (fs::temp_directory_path() / "tern_faults_XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    // For those that read a text, or pictures: black ones in CIFAR-10's files.
+    // A text, and black pictures in CIFAR-10's files, for the programs that read them.
     std::ofstream text(folder_ / "text");
     for (int i = 0; i < 200; ++i) text << "the bird sees " << i % 7 << " trees\n";
     fs::create_directory(folder_ / "data");

@@ -25,7 +25,7 @@ const std::vector<Row> kRows = {
                 " --epochs 1 --out \"$PWD/run\""},
     {PROGRAM_TRAIN_CIFAR " --data data --model gmlp-small --hold-out 0.5 --epochs 1"
                          " --out \"$PWD/run\""},
-    // Draws pictures, which takes a second.
+    // It draws 10,000 pictures, which takes a second; so only moments while it does.
     {PROGRAM_TRAIN_CIFAR " --limit 64 --hold-out 0.5 --epochs 1 --out \"$PWD/run\"", "",
      "config.json"},
     {PROGRAM_LM " train --resume \"$PWD/run\" --patience 3",

@@ -56,8 +56,7 @@ const std::string kNtm = PROGRAM_NTM
 
 /// Every way to use the weights of a run in the folder run.
 std::vector<Use> all_uses() {
-  const std::string cifar = PROGRAM_TRAIN_CIFAR " --data data --eval run/model.safetensors",
-                    dog = "echo a dog | ";
+  const std::string dog = "echo a dog | ";
   const std::string translate = "echo a dog > a; " PROGRAM_TRANSLATE
                                 " eval --model run --source a "
                                 "--target a",
@@ -75,7 +74,7 @@ std::vector<Use> all_uses() {
       {kLm + "--model bert ", "model", {lm}, {PROGRAM_LM " fill --model run 'the [MASK]'"}},
       {kCifar,
        "model",
-       {cifar},
+       {PROGRAM_TRAIN_CIFAR " --data data --eval run/model.safetensors"},
        {PROGRAM_TRAIN_CIFAR " --predict " PICTURE " --weights run/model.safetensors"}}};
 }
 
