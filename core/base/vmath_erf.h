@@ -43,6 +43,13 @@ constexpr T kErfNear = sizeof(T) == 4 ? T(0.927734375) : T(1);
 template <class T>
 constexpr T kErfOne = sizeof(T) == 4 ? T(4) : T(6);
 
+/// 1 - erf(a) for a from kErfNear to kErfOne: exp without its cases of small and large arguments.
+template <class T>
+[[gnu::always_inline]] inline T erfc_far(T a) {
+  const Reduced<T> e = reduce_exp(-erf_far(a));
+  return (T(1) + (e.high + exp_rest(e))) * power_of(e, 0);
+}
+
 }  // namespace detail
 
 /// The error function.
@@ -51,7 +58,7 @@ template <class T>
   T a = abs(x);
   a = a > detail::kErfOne<T> ? detail::kErfOne<T> : a;
   T near = a + a * detail::erf_near(a * a);
-  T far = T(1) - exp(-detail::erf_far(a));
+  T far = T(1) - detail::erfc_far(a);
   return with_sign(a > detail::kErfNear<T> ? far : near, x);
 }
 
