@@ -38,10 +38,13 @@ constexpr PairOrder even_then_odd() {
   return o;
 }
 
-/// Interleaves 16-bit words: the first 16 with the last 16.
+/// Interleaves 16-bit words, kCount of them with the next kCount.
+template <int kCount>
 inline constexpr std::array<int16_t, 32> kByTurns = [] {
   std::array<int16_t, 32> t{};
-  for (int i = 0; i < 32; ++i) t[static_cast<size_t>(i)] = static_cast<int16_t>(i / 2 + i % 2 * 16);
+  for (int i = 0; i < 32; ++i)
+    t[static_cast<size_t>(i)] =
+        static_cast<int16_t>(i / (2 * kCount) * 2 * kCount + i % (2 * kCount) / 2 + i % 2 * kCount);
   return t;
 }();
 
@@ -66,6 +69,23 @@ inline __mmask16 first_lanes(int64_t n) {
   const void* before = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(second) - 32);
   return _mm512_or_si512(_mm512_maskz_loadu_epi16(low, first),
                          _mm512_maskz_loadu_epi16(static_cast<__mmask32>(high) << 16, before));
+}
+
+/// 8 numbers of four rows as bfloat16, 8 after 8: those in the mask, else zeros.
+[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
+    const float* const (&row)[4], __mmask8 lanes) {
+  __m512 low = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(lanes, row[0]));
+  __m512 high = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(lanes, row[2]));
+  low = _mm512_insertf32x8(low, _mm256_maskz_loadu_ps(lanes, row[1]), 1);
+  high = _mm512_insertf32x8(high, _mm256_maskz_loadu_ps(lanes, row[3]), 1);
+  return rounded(low, high);
+}
+[[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
+    const Bf16* const (&row)[4], __mmask8 lanes) {
+  __m512i words = _mm512_castsi128_si512(_mm_maskz_loadu_epi16(lanes, row[0]));
+  words = _mm512_inserti32x4(words, _mm_maskz_loadu_epi16(lanes, row[1]), 1);
+  words = _mm512_inserti32x4(words, _mm_maskz_loadu_epi16(lanes, row[2]), 2);
+  return _mm512_inserti32x4(words, _mm_maskz_loadu_epi16(lanes, row[3]), 3);
 }
 
 /// Packing for tiles of kMaxRows rows. kInOrder: the numbers of a pair are neighbours. kLooksAhead:
@@ -110,7 +130,7 @@ struct Pairs {
     const __mmask16 none = 0;
     const __m512i words = words_of(from + lower * stride, lower < count ? lanes : none,
                                    from + upper * stride, upper < count ? lanes : none);
-    const __m512i turns = _mm512_loadu_si512(kByTurns.data());
+    const __m512i turns = _mm512_loadu_si512(kByTurns<16>.data());
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words));
   }
 
@@ -126,6 +146,22 @@ struct Pairs {
       for (int64_t p = 0; p < kPairs; ++p)
         to[p] = column_of(from, stride, p, count, first_lanes(columns));
     }
+  }
+
+  /// The 16 pairs of up to 8 columns, column by column. Two pairs share a vector: those that hold
+  /// four places in turn.
+  template <class From>
+  [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void
+  few_columns_of(const From* from, int64_t stride, int64_t columns, Vector (&x)[8]) {
+    static_assert(!kInOrder);
+    const auto lanes = static_cast<__mmask8>(first_lanes(columns));
+    const __m512i turns = _mm512_loadu_si512(kByTurns<8>.data());
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < 8; ++p, from += 4 * stride) {
+      const From* const row[4] = {from + 2 * stride, from, from + 3 * stride, from + stride};
+      x[p] = reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words_of(row, lanes)));
+    }
+    transpose<8>(x);
   }
 
   /// Prefetches 32 places, which may lie beyond the end.
@@ -149,16 +185,26 @@ struct Pairs {
   [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t rows,
                                                                   int64_t depth, Packed* to) {
+    // Tiles of few rows are packed faster than memory sends the next ones.
+    const int64_t further = kMaxRows <= 8 ? 2 * rows * stride : 2 * kBf16Group;
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - k);
       if (by_rows) {
         for (int64_t r = 0; r < rows; ++r) {
           const From* row = from + r * stride + k;
-          soon(row + 2 * kBf16Group);
+          soon(row + further);
           store(words(to + r * kBf16Group), row_of(row, count));
         }
         continue;
       }
+      if constexpr (kMaxRows <= 8)
+        if (count == kBf16Group) {
+          Vector x[8];
+          soon_below(from + (k + kBf16Group) * stride, stride, count);
+          few_columns_of(from + k * stride, stride, rows, x);
+          for (int64_t r = 0; r < rows; ++r) store(words(to + r * kBf16Group), x[r]);
+          continue;
+        }
       for (int64_t r = 0; r < rows; r += kLanes) {
         Vector x[kLanes];
         columns_of(from + k * stride + r, stride, count, rows - r, x);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "tern/core/base/cpu.h"
@@ -71,56 +72,75 @@ struct Packing {
   int64_t to_stride;
 };
 
+constexpr int64_t kPlacesAtOnce = 16;  // that are packed of one tile before the next (Blocks)
+constexpr int kLine = 16;              // numbers in a line of the caches
+
+/// Prefetches from[further]: the same place of what is packed next, or beyond the end. Operands are
+/// read once, along many rows: without this, packing waits for memory half of its time.
+[[gnu::always_inline]] inline void soon(const float* from, int64_t further) {
+  __builtin_prefetch(reinterpret_cast<const void*>(
+      reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(further) * sizeof(float)));
+}
+
 /// to[i * to_stride + j] = from[j * stride + i] for j < width <= the vector's lanes and i < depth.
 /// Writes a whole vector for every i; the next i may overwrite the later elements.
 template <class V>
-[[gnu::always_inline]] inline void pack_transposed(const Packing& p) {
+[[gnu::always_inline]] inline void pack_transposed(Packing p) {
   constexpr int kLanes = kLanesOf<V>;
+  const float* rows[kLanes];
+  for (int j = 0; j < kLanes; ++j) rows[j] = p.from + std::min<int64_t>(j, p.width - 1) * p.stride;
   int64_t i = 0;
   for (; i + kLanes <= p.depth; i += kLanes) {
     V x[kLanes];
 #pragma GCC unroll 16
-    for (int j = 0; j < kLanes; ++j)
-      load(x[j], p.from + std::min<int64_t>(j, p.width - 1) * p.stride + i);
+    for (int j = 0; j < kLanes; ++j) load(x[j], rows[j] + i);
+    if (i % kLine == 0)
+      for (int64_t j = 0; j < p.width; ++j) soon(rows[j] + i, p.width * p.stride);
     transpose(x);
 #pragma GCC unroll 16
     for (int j = 0; j < kLanes; ++j) store(p.to + (i + j) * p.to_stride, x[j]);
   }
   for (; i < p.depth; ++i)
-    for (int64_t j = 0; j < kLanes; ++j)
-      p.to[i * p.to_stride + j] = p.from[std::min(j, p.width - 1) * p.stride + i];
+    for (int64_t j = 0; j < kLanes; ++j) p.to[i * p.to_stride + j] = rows[j][i];
 }
 
 /// to[i * to_stride + j] = from[i * stride + j], as above, for j < to_width. Writes nothing after
 /// the last row, where the next tile may be stored already.
 template <class V>
-[[gnu::always_inline]] inline void pack_straight(const Packing& p, int64_t to_width) {
+[[gnu::always_inline]] inline void pack_straight(Packing p, int64_t to_width) {
   constexpr int kLanes = kLanesOf<V>;
   // Writes whole vectors as long as they end before the last element of the last row.
   const int64_t end = (p.depth - 1) * p.stride + p.width;
   const int64_t to_end = (p.depth - 1) * p.to_stride + to_width;
+  const float* from = p.from;
+  float* to = p.to;
   int64_t i = 0;
   for (; i < p.depth && i * p.stride + kLanes <= end && i * p.to_stride + kLanes <= to_end; ++i) {
     V x;
-    load(x, p.from + i * p.stride);
-    store(p.to + i * p.to_stride, x);
+    load(x, from);
+    store(to, x);
+    soon(from, kPlacesAtOnce * p.stride);
+    from += p.stride;
+    to += p.to_stride;
   }
-  for (; i < p.depth; ++i)
-    for (int64_t j = 0; j < to_width; ++j)
-      p.to[i * p.to_stride + j] = p.from[i * p.stride + std::min(j, p.width - 1)];
+  for (; i < p.depth; ++i, from += p.stride, to += p.to_stride)
+    for (int64_t j = 0; j < to_width; ++j) to[j] = from[std::min(j, p.width - 1)];
 }
 
 /// The same for a strip of B with all its columns: rows of kVectors vectors, stored one after the
 /// other. Reads nothing beyond a row.
 template <class V, int kVectors>
-[[gnu::always_inline]] inline void pack_whole(const Packing& p) {
+[[gnu::always_inline]] inline void pack_whole(Packing p) {
   constexpr int kLanes = kLanesOf<V>;
-  for (int64_t i = 0; i < p.depth; ++i)
+  for (int64_t i = 0; i < p.depth; ++i) {
+    const float* from = p.from + i * p.stride;
     for (int v = 0; v < kVectors; ++v) {
       V x;
-      load(x, p.from + i * p.stride + v * kLanes);
+      load(x, from + v * kLanes);
       store(p.to + (i * kVectors + v) * kLanes, x);
     }
+    for (int j = 0; j < kVectors * kLanes; j += kLine) soon(from + j, kPlacesAtOnce * p.stride);
+  }
 }
 
 // The vector units: the size of a tile that fills their registers, and the code above compiled for
@@ -199,7 +219,7 @@ struct Float32 {
   static constexpr int64_t kLanes = kLanesOf<typename Unit::V>;
   static constexpr int64_t kRows = Unit::kRows, kColumns = Unit::kVectors * kLanes;
   static constexpr int64_t kMaxDepth = 512;  // C is read and written once per so many places of k
-  static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = 16, kFewRows = 512;
+  static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = kPlacesAtOnce, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
 

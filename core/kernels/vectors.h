@@ -36,7 +36,7 @@ template <class V>
 namespace shuffles {
 
 // Places of a shuffle of two vectors of n numbers. For each 16 bytes: every other number, or every
-// other pair. Halves of vectors of 8. Every other 16 bytes of vectors of 16.
+// other pair. Halves of each 8 numbers. Every other 16 bytes of vectors of 16.
 template <bool kUpper>
 constexpr int single(int i, int n) {
   return i / 4 * 4 + i % 4 / 2 + (kUpper ? 2 : 0) + i % 2 * n;
@@ -47,7 +47,7 @@ constexpr int pair(int i, int n) {
 }
 template <bool kUpper>
 constexpr int half(int i, int n) {
-  return i % 4 + (kUpper ? 4 : 0) + i / 4 * n;
+  return i / 8 * 8 + i % 4 + (kUpper ? 4 : 0) + i % 8 / 4 * n;
 }
 template <bool kOdd>
 constexpr int four(int i, int n) {
@@ -66,31 +66,30 @@ template <auto kFrom, class V>
 
 }  // namespace shuffles
 
-/// x[i][j] = x[j][i], for as many vectors as each has numbers.
-template <class V>
+/// Transposes kSide vectors: x[i][j] = x[j][i], for each kSide places side by side.
+template <int kSide, class V>
 [[gnu::always_inline]] inline void transpose(V* x) {
   using namespace shuffles;  // NOLINT
-  constexpr int kLanes = kLanesOf<V>;
-  V y[kLanes];
+  V y[kSide];
 #pragma GCC unroll 8
-  for (int i = 0; i < kLanes; i += 2) {
+  for (int i = 0; i < kSide; i += 2) {
     shuffle<single<false>>(y[i], x[i], x[i + 1]);
     shuffle<single<true>>(y[i + 1], x[i], x[i + 1]);
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kLanes; i += 2) {
+  for (int i = 0; i < kSide; i += 2) {
     const int j = i / 4 * 4 + i % 4 / 2;
     shuffle<pair<false>>(x[i], y[j], y[j + 2]);
     shuffle<pair<true>>(x[i + 1], y[j], y[j + 2]);
   }
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
-    if constexpr (kLanes == 8) {
+    if constexpr (kSide == 8) {
       const V lower = x[c], upper = x[c + 4];
       shuffle<half<false>>(x[c], lower, upper);
       shuffle<half<true>>(x[c + 4], lower, upper);
     }
-    if constexpr (kLanes == 16) {
+    if constexpr (kSide == 16) {
       V even, odd, later_even, later_odd;
       shuffle<four<false>>(even, x[c], x[c + 4]);
       shuffle<four<true>>(odd, x[c], x[c + 4]);
@@ -102,6 +101,11 @@ template <class V>
       shuffle<four<true>>(x[c + 12], odd, later_odd);
     }
   }
+}
+
+template <class V>
+[[gnu::always_inline]] inline void transpose(V* x) {
+  transpose<kLanesOf<V>>(x);
 }
 
 }  // namespace tern::kernels

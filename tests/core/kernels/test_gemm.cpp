@@ -1,12 +1,16 @@
 // The kernel behind every matrix product, against plain loops.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/matmul_backend.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
@@ -181,6 +185,65 @@ TEST_CASE("gemm: matrices at every address") {
       check_close({c.begin() + static_cast<std::ptrdiff_t>(shift), c.end()}, want, p.g.k);
     }
   }
+}
+
+/// Numbers between two pages that cannot be read: they begin right behind the first one, or end
+/// right before the second one.
+template <class T>
+class Fenced {
+ public:
+  Fenced(const std::vector<T>& numbers, bool at_end) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const size_t bytes = numbers.size() * sizeof(T), inner = (bytes + page - 1) / page * page;
+    bytes_ = inner + 2 * page;
+    void* const at = ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(at != MAP_FAILED);
+    all_ = static_cast<std::byte*>(at);
+    REQUIRE(::mprotect(all_ + page, inner, PROT_READ | PROT_WRITE) == 0);
+    data_ = reinterpret_cast<T*>(all_ + page + (at_end ? inner - bytes : 0));
+    std::copy(numbers.begin(), numbers.end(), data_);
+  }
+  ~Fenced() { ::munmap(all_, bytes_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  T* data() { return data_; }
+
+ private:
+  size_t bytes_ = 0;
+  std::byte* all_ = nullptr;
+  T* data_ = nullptr;
+};
+
+template <class T>
+void check_fenced(const Problem& p, const std::vector<T>& a, const std::vector<T>& b, bool at_end) {
+  INFO("m ", p.g.m, " n ", p.g.n, " k ", p.g.k, " at the end ", at_end);
+  Fenced x(a, at_end), y(b, at_end);
+  Fenced z(p.c, at_end);
+  gemm<float>(p.g, x.data(), y.data(), z.data(), 1);
+}
+
+// Whoever reads or writes beyond a matrix ends the test by a signal.
+TEST_CASE("gemm: nothing beyond the matrices is read or written") {
+  const int64_t sizes[][3] = {{1, 1, 1},   {1, 17, 33},   {5, 15, 16},  {6, 16, 17},
+                              {7, 33, 32}, {13, 31, 64},  {14, 32, 65}, {15, 49, 15},
+                              {33, 1, 40}, {90, 170, 130}};
+  for (auto [m, n, k] : sizes)
+    for (Side a : {Side::rows, Side::columns})
+      for (Side b : {Side::rows, Side::columns})
+        for (bool at_end : {false, true}) {
+          const Problem p = make(product(m, n, k, a, b));
+          for (VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+            const VectorLevelScope scope(level);
+            check_fenced(p, p.a, p.b, at_end);
+          }
+          const MatmulPrecisionScope rounding(MatmulPrecision::bf16);
+          const std::vector<Bf16> words_a(p.a.size()), words_b(p.b.size());
+          for (Bf16Way way : bf16_ways()) {
+            const Bf16WayScope scope(way);
+            check_fenced(p, p.a, p.b, at_end);
+            check_fenced(p, words_a, words_b, at_end);
+          }
+        }
 }
 
 TEST_CASE("gemm: empty sums scale C, empty results do nothing") {
