@@ -218,10 +218,13 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
     cut_panels(cut, ceil_div(finer, tasks), tiles);
     if (!has_vectors(p) && !has_vectors(cut)) p = cut;
   }
-  // A task has several small products, so that distributing tasks costs little.
-  constexpr double kTaskCost = 1e6;
-  if (p.grid_rows * p.grid_cols * p.splits == 1)
+  // A task has several small products, so that distributing tasks costs little. Those with short
+  // sums are limited by writing C.
+  constexpr double kTaskCost = 1e6, kWrite = 32;
+  if (p.grid_rows * p.grid_cols * p.splits == 1) {
+    each = std::max(each, kWrite * static_cast<double>(g.m) * static_cast<double>(g.n));
     p.group = std::clamp<int64_t>(static_cast<int64_t>(kTaskCost / (each + 1000)), 1, p.batches);
+  }
   return p;
 }
 
