@@ -342,6 +342,14 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
 }
 
 // Tiles of 1 to 14 rows, strips of 1 to 32 columns, several blocks of k and of rows.
+TEST_CASE("gemm: many products with short sums make as many tasks as there are threads") {
+  Gemm g = product(24, 512, 1);
+  g.batch.add(64, 24, 512, 24 * 512);
+  const GemmPlan plan = plan_gemm(g, /*tiles=*/true, /*threads=*/16);
+  CHECK(plan.batches == 64);
+  CHECK(plan.batches / plan.group >= 16);
+}
+
 TEST_CASE("gemm: tiles of every size") {
   for (int64_t m = 2; m < 32; ++m) check_gemm(product(m, 37, 5));
   for (int64_t n = 2; n < 67; n += 3) {
