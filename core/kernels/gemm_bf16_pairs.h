@@ -148,8 +148,8 @@ struct Pairs {
     }
   }
 
-  /// The 16 pairs of up to 8 columns, column by column. Two pairs share a vector: those that hold
-  /// four places in turn.
+  /// The 16 pairs of up to 8 columns, column by column. Two pairs share a vector until then: those
+  /// that hold four neighbouring places.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void
   few_columns_of(const From* from, int64_t stride, int64_t columns, Vector (&x)[8]) {
@@ -185,7 +185,8 @@ struct Pairs {
   [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t rows,
                                                                   int64_t depth, Packed* to) {
-    // Tiles of few rows are packed faster than memory sends the next ones.
+    // For tiles of few rows: the tile after the next one, since one is packed faster than memory
+    // sends the next.
     const int64_t further = kMaxRows <= 8 ? 2 * rows * stride : 2 * kBf16Group;
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - k);

@@ -72,11 +72,11 @@ struct Packing {
   int64_t to_stride;
 };
 
-constexpr int64_t kPlacesAtOnce = 16;  // that are packed of one tile before the next (Blocks)
+constexpr int64_t kPlacesAtOnce = 16;  // places of k that are packed together (Blocks::each_part)
 constexpr int kLine = 16;              // numbers in a line of the caches
 
-/// Prefetches from[further]: the same place of what is packed next, or beyond the end. Operands are
-/// read once, along many rows: without this, packing waits for memory half of its time.
+/// Prefetches from[further], which is packed next and may lie beyond the end. Operands are read
+/// once, in many short rows: without prefetches packing waits for memory half of its time.
 [[gnu::always_inline]] inline void soon(const float* from, int64_t further) {
   __builtin_prefetch(reinterpret_cast<const void*>(
       reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(further) * sizeof(float)));
