@@ -10,10 +10,8 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 namespace tern::test {
 
@@ -44,29 +42,26 @@ inline ProgramResult run_program(const std::string& command) {
   return result;
 }
 
-// mpirun crashes now and then while it ends a job (Open MPI 4.1.4, in PMIx_server_finalize). It has
-// said by then which code a rank gave to MPI_Abort: that is the code of the job.
-inline int code_of_job(const ProgramResult& r) {
-  constexpr std::string_view kAborted = "\nwith errorcode ", kCrash = "PMIx_server_finalize";
-  const size_t aborted = r.output.find(kAborted);
-  const bool crashed = r.code == 128 + SIGSEGV && r.output.find(kCrash) != r.output.npos;
-  if (!crashed || aborted == r.output.npos) return r.code;
-  return std::atoi(r.output.c_str() + aborted + kAborted.size());
+/// Whether mpirun itself crashed while it ended a job: Open MPI 4.1.4 does so once in some hundred
+/// jobs that fail, in PMIx_server_finalize, and its code then says nothing about the ranks.
+inline bool mpirun_crashed(const ProgramResult& r) {
+  return r.code == 128 + SIGSEGV && r.output.find("PMIx_server_finalize") != r.output.npos;
 }
 
 /// `ranks` processes; more of them than cores, and by root where a container has no other user.
 /// `prefix` stands before mpirun's name, `options` behind it. Ranks that go on for five minutes
-/// hang: the test then fails with what they printed.
+/// hang: the test then fails with what they printed. A job whose mpirun crashed is run once more.
 inline ProgramResult run_ranks(int ranks, const std::string& program, const std::string& arguments,
                                const std::string& prefix = "", const std::string& options = "") {
-  ProgramResult r = run_program(fmt::format(
+  const std::string command = fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
       "timeout -v 300 {} {} {} -n {} {} {}",
-      prefix, MPIRUN, options, ranks, program, arguments));
+      prefix, MPIRUN, options, ranks, program, arguments);
+  ProgramResult r = run_program(command);
+  if (mpirun_crashed(r)) r = run_program(command);
   INFO(ranks, " ranks of ", program, " ", arguments, ":\n", r.warnings, r.output);
   REQUIRE(r.output.find("timeout: sending signal") == r.output.npos);
-  r.code = code_of_job(r);
   return r;
 }
 
