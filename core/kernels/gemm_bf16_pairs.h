@@ -71,7 +71,8 @@ inline __mmask16 first_lanes(int64_t n) {
                          _mm512_maskz_loadu_epi16(static_cast<__mmask32>(high) << 16, before));
 }
 
-/// 8 numbers of four rows as bfloat16, 8 after 8: those in the mask, else zeros.
+/// The first 8 numbers of each of four rows as bfloat16, row after row: those in the mask, else
+/// zeros.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
     const float* const (&row)[4], __mmask8 lanes) {
   __m512 low = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(lanes, row[0]));
@@ -185,8 +186,8 @@ struct Pairs {
   [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t rows,
                                                                   int64_t depth, Packed* to) {
-    // For tiles of few rows: the tile after the next one, since one is packed faster than memory
-    // sends the next.
+    // How far ahead to prefetch. Tiles of few rows are packed faster than memory sends the next
+    // one: they fetch the one behind it.
     const int64_t further = kMaxRows <= 8 ? 2 * rows * stride : 2 * kBf16Group;
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - k);

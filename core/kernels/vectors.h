@@ -66,7 +66,8 @@ template <auto kFrom, class V>
 
 }  // namespace shuffles
 
-/// Transposes kSide vectors: x[i][j] = x[j][i], for each kSide places side by side.
+/// Transposes the squares of kSide x kSide numbers that stand side by side in kSide vectors:
+/// x[i][j] = x[j][i] in each.
 template <int kSide, class V>
 [[gnu::always_inline]] inline void transpose(V* x) {
   using namespace shuffles;  // NOLINT
@@ -103,6 +104,7 @@ template <int kSide, class V>
   }
 }
 
+/// The same for one square, of as many vectors as each has numbers.
 template <class V>
 [[gnu::always_inline]] inline void transpose(V* x) {
   transpose<kLanesOf<V>>(x);

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -222,7 +224,7 @@ void check_fenced(const Problem& p, const std::vector<T>& a, const std::vector<T
   gemm<float>(p.g, x.data(), y.data(), z.data(), 1);
 }
 
-// Whoever reads or writes beyond a matrix ends the test by a signal.
+// A read or a write beyond a matrix ends the test by a signal.
 TEST_CASE("gemm: nothing beyond the matrices is read or written") {
   const int64_t sizes[][3] = {{1, 1, 1},   {1, 17, 33},   {5, 15, 16},  {6, 16, 17},
                               {7, 33, 32}, {13, 31, 64},  {14, 32, 65}, {15, 49, 15},
@@ -341,7 +343,6 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
   CHECK(plan_gemm(product(3, 5, 300000), false).splits > 1);
 }
 
-// Tiles of 1 to 14 rows, strips of 1 to 32 columns, several blocks of k and of rows.
 TEST_CASE("gemm: many products with short sums make as many tasks as there are threads") {
   Gemm g = product(24, 512, 1);
   g.batch.add(64, 24, 512, 24 * 512);
@@ -350,6 +351,7 @@ TEST_CASE("gemm: many products with short sums make as many tasks as there are t
   CHECK(plan.batches / plan.group >= 16);
 }
 
+// Tiles of 1 to 14 rows, strips of 1 to 32 columns, several blocks of k and of rows.
 TEST_CASE("gemm: tiles of every size") {
   for (int64_t m = 2; m < 32; ++m) check_gemm(product(m, 37, 5));
   for (int64_t n = 2; n < 67; n += 3) {
