@@ -20,6 +20,9 @@ template <int kRows, int kVectors>
     int64_t depth, const uint16_t* a, const uint16_t* b, float* c, int64_t ldc, bool add) {
   for (int64_t k = 0; k < depth;
        k += kBf16Group, a += kRows * kBf16Group, b += kColumns * kBf16Group, add = true) {
+    if constexpr (kRows > kMemoryBound)
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) fetch_a(a + r * kBf16Group);
     __m512 sum[2][kRows][kVectors];  // even, odd
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half)

@@ -223,7 +223,13 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
   constexpr double kTaskCost = 1e6, kWrite = 32;
   if (p.grid_rows * p.grid_cols * p.splits == 1) {
     each = std::max(each, kWrite * static_cast<double>(g.m) * static_cast<double>(g.n));
-    p.group = std::clamp<int64_t>(static_cast<int64_t>(kTaskCost / (each + 1000)), 1, p.batches);
+    auto grouped = [&](double task) {
+      return std::clamp<int64_t>(static_cast<int64_t>(task / (each + 1000)), 1, p.batches);
+    };
+    p.group = grouped(kTaskCost);
+    // With many threads tasks may be shorter, as ranges of parallel_for.
+    const int64_t groups = ceil_div(p.batches, p.group);
+    if (groups >= 4 && groups < threads) p.group = grouped(kTaskCost / 4);
   }
   return p;
 }

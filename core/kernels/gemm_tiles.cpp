@@ -24,6 +24,7 @@ template <class V, int kRows, int kVectors>
                                               int64_t b_stride, V (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 2
   for (int64_t i = 0; i < depth; ++i, a += kRows, b += b_stride) {
+    fetch_a(a);
     V row[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) load(row[v], b + v * kLanesOf<V>);

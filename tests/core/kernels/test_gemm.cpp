@@ -349,6 +349,7 @@ TEST_CASE("gemm: many products with short sums make as many tasks as there are t
   const GemmPlan plan = plan_gemm(g, /*tiles=*/true, /*threads=*/16);
   CHECK(plan.batches == 64);
   CHECK(plan.batches / plan.group >= 16);
+  CHECK(plan.batches / plan_gemm(g, /*tiles=*/true, /*threads=*/64).group >= 64);
 }
 
 // Tiles of 1 to 14 rows, strips of 1 to 32 columns, several blocks of k and of rows.

@@ -188,6 +188,27 @@ TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {
   }
 }
 
+TEST_CASE("bf16 products: many threads, which pack both operands in pieces, give the bits of one") {
+  const int64_t m = 223, n = 650, k = 1300;
+  const auto a = numbers(m * k, 1, Numbers::usual), b = numbers(k * n, 2, Numbers::usual);
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
+  for (MatrixStrides of_a : {MatrixStrides{k, 1}, MatrixStrides{1, m}})
+    for (MatrixStrides of_b : {MatrixStrides{n, 1}, MatrixStrides{1, k}}) {
+      const Gemm g{m, n, k, of_a, of_b, {n, 1}, {}};
+      std::vector<float> one(static_cast<size_t>(m * n)), many = one;
+      const int before = num_threads();
+      set_num_threads(1);
+      gemm<float>(g, a.data(), b.data(), one.data());
+      for (int threads : {7, 64}) {
+        set_num_threads(threads);
+        std::fill(many.begin(), many.end(), 0.f);
+        gemm<float>(g, a.data(), b.data(), many.data());
+        CHECK(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0);
+      }
+      set_num_threads(before);
+    }
+}
+
 TEST_CASE("bf16 products: an element's bits do not depend on the rest, nor on threads") {
   const int64_t m = 150, n = 130, k = 257;
   const auto a = numbers(m * k, 1, Numbers::usual), b = numbers(k * n, 2, Numbers::usual);
