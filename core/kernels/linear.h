@@ -77,7 +77,7 @@ inline int64_t column_ranges(int64_t n, int64_t blocks, bool mask) {
 /// sum[j] = sums[j] + sums[n + j] + ... over the blocks, in order.
 template <class T>
 void add_in_order(const T* sums, int64_t blocks, int64_t n, T* sum) {
-  constexpr int64_t kGrain = 1 << 14;
+  constexpr int64_t kGrain = 1 << 12;
   parallel_for(n, std::max<int64_t>(64, kGrain / blocks), [=](int64_t begin, int64_t end) {
     std::fill(sum + begin, sum + end, T(0));
     for (int64_t block = 0; block < blocks; ++block) {

@@ -92,14 +92,21 @@ typename Op::Acc reduce_range(Op op, const Loops& reduced, const typename Op::In
 template <class Op>
 void merge_parts(Op op, const typename Op::Acc* part, int64_t parts, int64_t n,
                  typename Op::Out* y) {
-  parallel_for(n, std::max<int64_t>(64, kReduceBlock / parts), [=](int64_t begin, int64_t end) {
-    run_for<typename Op::In>([=] {
-      for (int64_t i = begin; i < end; ++i) {
-        typename Op::Acc a = part[i];
-        for (int64_t b = 1; b < parts; ++b) a = op.merge(a, part[b * n + i]);
-        y[i] = op.finish(a);
-      }
-    });
+  constexpr int64_t kGrain = 1 << 12, kColumns = 64;
+  parallel_for(n, std::max(kColumns, kGrain / parts), [=](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kColumns) {
+      const int64_t columns = std::min(kColumns, end - begin);
+      run_for<typename Op::In>([=, y = y + begin] {
+        typename Op::Acc acc[kColumns];
+        std::copy_n(part + begin, columns, acc);
+        for (int64_t b = 1; b < parts; ++b) {
+          const typename Op::Acc* from = part + b * n + begin;
+#pragma omp simd
+          for (int64_t j = 0; j < columns; ++j) acc[j] = op.merge(acc[j], from[j]);
+        }
+        for (int64_t j = 0; j < columns; ++j) y[j] = op.finish(acc[j]);
+      });
+    }
   });
 }
 

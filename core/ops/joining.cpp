@@ -1,10 +1,13 @@
 // Joining and moving blocks: cat, stack, pad, roll, repeat, tile, repeat_interleave. Results are
-// written part by part with copy_, which copies whole runs.
+// written part by part, in whole runs.
 #include <utility>
 
+#include "tern/core/base/threads.h"
+#include "tern/core/kernels/copy.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/memory.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/write.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
@@ -67,6 +70,22 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
 }
 
+/// Writes each of xs to its part of `out`: many small ones at the same time.
+template <class Part>
+void write_parts(const char* op, const Tensor& out, const std::vector<Tensor>& xs, Part part) {
+  std::vector<Fresh> to;
+  for (size_t i = 0; i < xs.size(); ++i) to.push_back(Fresh::adopt(part(out, i)));
+  const int64_t count = std::ssize(xs);
+  auto write_one = [&](int64_t i) {
+    detail::write(op, to[static_cast<size_t>(i)], xs[static_cast<size_t>(i)]);
+  };
+  if (out.numel() <= count * kernels::kGrain) {
+    parallel_blocks(count, 20 * out.numel(), write_one);
+  } else {
+    for (int64_t i = 0; i < count; ++i) write_one(i);
+  }
+}
+
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
@@ -89,9 +108,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   auto part = [a, starts](const Tensor& whole, size_t i) {
     return narrow(whole, a, starts[i], starts[i + 1] - starts[i]);
   };
-  Fresh y = filled(empty(shape, joint_dtype("cat", xs)), [&](const Tensor& out) {
-    for (size_t i = 0; i < xs.size(); ++i) copy_(part(out, i), xs[i]);
-  });
+  Fresh y = filled(empty(shape, joint_dtype("cat", xs)),
+                   [&](const Tensor& out) { write_parts("cat", out, xs, part); });
   return op.record(y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
     Gradients dx(n);
     for (size_t i = 0; i < n; ++i)
@@ -110,13 +128,15 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
           xs[i].shape(), shape);
   int a = normalize_axis("stack", axis, shape.size() + 1);
   shape.insert(a, static_cast<int64_t>(xs.size()));
-  Fresh y = filled(empty(shape, joint_dtype("stack", xs)), [&](const Tensor& out) {
-    for (size_t i = 0; i < xs.size(); ++i) copy_(select(out, a, static_cast<int64_t>(i)), xs[i]);
-  });
-  return op.record(y, [a, n = xs.size()](const Tensor& dy, const Wants& wants) {
+  auto part = [a](const Tensor& whole, size_t i) {
+    return select(whole, a, static_cast<int64_t>(i));
+  };
+  Fresh y = filled(empty(shape, joint_dtype("stack", xs)),
+                   [&](const Tensor& out) { write_parts("stack", out, xs, part); });
+  return op.record(y, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
     Gradients dx(n);
     for (size_t i = 0; i < n; ++i)
-      if (wants[static_cast<int>(i)]) dx[i] = select(dy, a, static_cast<int64_t>(i));
+      if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
     return dx;
   });
 }

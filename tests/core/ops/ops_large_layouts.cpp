@@ -89,6 +89,8 @@ TEST_CASE("large layouts: elementwise, reductions, copies") {
   run("gelu", {kLarge}, [](const Inputs& x) { return gelu(x[0]); });
   run("cumsum", {kLarge}, [](const Inputs& x) { return cumsum(x[0], 1); });
   run("cat", {kLarge, {2, 5, 70}}, [](const Inputs& x) { return cat(x, 1); });
+  run("stack of many", {{30, 41}},
+      [](const Inputs& x) { return stack(std::vector<Tensor>(40, x[0]), 1); });
   run("reshape of a permutation", {kLarge}, [](const Inputs& x) {
     return reshape(permute(x[0], {2, 0, 1}), {35, -1});
   });
