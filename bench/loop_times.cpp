@@ -4,13 +4,21 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "tern/core/base/allocator.h"
+#include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/loop_listener.h"
+#include "tern/core/base/matmul_backend.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/op.h"
 
@@ -61,10 +69,55 @@ std::string label_of(const OpScope* op) {
                      module.empty() ? "" : ": ", module);
 }
 
+/// Another thread, for the parts that the calling one would not take. Both spin while they wait: a
+/// core that sleeps loses its caches.
+class OtherThread {
+ public:
+  OtherThread() : thread_([this] { serve(); }) {}
+  ~OtherThread() {
+    state_ = State::ends;
+    thread_.join();
+  }
+
+  /// Runs job() there and waits for it.
+  void run(const std::function<void()>& job) {
+    job_ = &job;
+    state_ = State::works;
+    while (state_ == State::works) std::this_thread::yield();
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  enum class State { waits, works, ends };
+
+  void serve() {
+    const SerialScope serial;
+    const BlasScope blas;
+    for (;;) {
+      while (state_ == State::waits) std::this_thread::yield();
+      if (state_ == State::ends) return;
+      try {
+        (*job_)();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      state_ = State::waits;
+    }
+  }
+
+  std::atomic<State> state_ = State::waits;
+  const std::function<void()>* job_ = nullptr;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
 /// Runs loops part by part and keeps the shortest times of several steps.
 class Clock final : private detail::LoopListener {
  public:
-  explicit Clock(int threads) : threads_(threads) { detail::loop_listener = this; }
+  explicit Clock(int threads) : threads_(threads) {
+    detail::loop_listener = this;
+    if (threads > 1 && std::thread::hardware_concurrency() > 1) others_.emplace();
+  }
   ~Clock() override { detail::loop_listener = nullptr; }
 
   void restart() {
@@ -92,18 +145,31 @@ class Clock final : private detail::LoopListener {
     const bool counts = threads_ == 1 ? depth_ == 0 : loop.parts() > 1;
     if (!counts) return loop.run(0);
     ++depth_;
-    const int64_t parts = loop.parts();
-    TimedLoop& timed = keep_before(loop.own_parts, parts);
+    TimedLoop& timed = keep_before(loop.own_parts, loop.parts());
+    auto mine = [this](int64_t part) { return !others_ || part % threads_ == 0; };
+    time_parts(loop, timed, mine);
+    if (others_)
+      others_->run([&, precision = matmul_precision(), backend = matmul_backend()] {
+        const MatmulPrecisionScope callers_precision(precision);
+        const MatmulBackendScope callers_backend(backend);
+        time_parts(loop, timed, [&](int64_t part) { return !mine(part); });
+      });
+    mark_ = cpu_seconds();
+    --depth_;
+  }
+
+  /// Runs the parts that `takes` chooses.
+  template <class F>
+  void time_parts(const detail::Loop& loop, TimedLoop& timed, F takes) {
     double begin = cpu_seconds();
-    for (int64_t p = 0; p < parts; ++p) {
+    for (int64_t p = 0; p < loop.parts(); ++p) {
+      if (!takes(p)) continue;
       loop.run(p);
       const double end = cpu_seconds();
       double& best = timed.parts[static_cast<size_t>(p)];
       best = std::min(best, std::max(end - begin - clock_, 0.0));
       begin = end;
     }
-    mark_ = begin;
-    --depth_;
   }
 
   /// The next loop of the step, with the time since the one before.
@@ -120,6 +186,7 @@ class Clock final : private detail::LoopListener {
   }
 
   const int threads_;
+  std::optional<OtherThread> others_;  // none on a machine with one core
   const double clock_ = clock_cost();
   int depth_ = 0;
   size_t next_ = 0;

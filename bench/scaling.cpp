@@ -2,8 +2,8 @@
 //         [--loop-us X] [--measure]: how long a training step would take on machines with more
 // cores than this one.
 //
-// For each number of threads N the step runs with its loops cut for N threads, but on one thread,
-// part by part (loop_times.h). Then the parts are laid out on N threads as the pool would do it
+// For each number of threads N the step runs with its loops cut for N threads, but one part at a
+// time (loop_times.h). Then the parts are laid out on N threads as the pool would do it
 // (core/tools/schedule.h), and every loop costs what the pool adds here on two threads, times
 // log2 N.
 #include <fmt/format.h>
@@ -153,7 +153,8 @@ int run(const Flags& flags) {
       "gradients and moments. It writes and reads each at least once: {:.0f} MB or more move "
       "between\ncores and caches, or memory where a cache does not hold them.\n"
       "Left out: the bandwidth of memory and shared caches, NUMA, and clocks that fall as more "
-      "cores\nwork. All parts ran on one core, at its clock and with its caches.\n",
+      "cores\nwork. One part ran at a time: those of thread 0 on one core, the others on "
+      "another.\n",
       mb, state, 2 * (mb + state));
   return 0;
 }
