@@ -88,8 +88,8 @@ data::Picture to_picture(const std::string& tag, const Tensor& image) {
 EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& options)
     : options_(options), flushed_(steady_seconds()) {
   RunFolder{folder}.make();
-  static std::atomic<int> number{0};  // two writers of a second
-  path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{}{}", folder, kPrefix, std::floor(wall_time()),
+  static std::atomic<int> number{0};  // two writers of a second; readers sort names as text
+  path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{:04}{}", folder, kPrefix, std::floor(wall_time()),
                       host_name(), ::getpid(), number++, options.suffix);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) tern::detail::fail_write(path_, "cannot be made");
