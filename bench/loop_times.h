@@ -26,11 +26,11 @@ struct TimedStep {
 };
 
 /// Runs `step` with so many threads set, but one part of a loop at a time: this thread runs serial
-/// code and the parts of thread 0, and another thread, on a machine with two cores or more, runs all
-/// other parts. So this core's caches keep what thread 0 reads, as they would with many cores. The
-/// first step fills the caches, and another one learns which op each loop belongs to. Takes for
-/// every part the shortest time of `reps` more steps. Error if two steps run different loops. With
-/// one thread, loops have one part.
+/// code and the parts of thread 0, and another one, on a machine with two cores or more, all other
+/// parts. So this core's caches keep what thread 0 reads, as they would with many cores. The first
+/// step fills the caches, and the last one learns which op each loop belongs to. Takes for every
+/// part the shortest time of `reps` more steps. Error if two steps run different loops. With one
+/// thread, loops have one part.
 TimedStep time_loops(const std::function<void()>& step, int threads, int reps);
 
 /// Bytes of the tensors and the working memory that a step takes.

@@ -42,9 +42,10 @@ constexpr int kMaxThreads = 1024;
 /// How long a thread spins before it sleeps: longer than most gaps between two loops of a training
 /// step. With 25 microseconds the Turing machine's short steps took 1.2 times as long.
 constexpr std::chrono::microseconds kSpin{100};
-/// A loop that has this many parts is worth the threads that take part. More threads take smaller
-/// parts than its grain, down to a part in this number.
-constexpr int64_t kFiner = 4;
+/// Up to this number of threads a loop has a part for each `grain` elements. More threads gain more
+/// than the loop costs them: for them it is cut from half a grain on, into eighths at most.
+constexpr int64_t kFewThreads = 4;
+constexpr int64_t kHalf = 2, kFiner = 8;
 /// How many threads a thread wakes before it begins to work; each of them wakes as many.
 constexpr int kWakes = 4;
 
@@ -362,7 +363,7 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
   grain = std::max<int64_t>(grain, 1);
   const int64_t threads = num_threads();
   int64_t parts = std::min(threads, (n + grain - 1) / grain);
-  if (parts >= kFiner && parts < threads)
+  if (threads > kFewThreads && kHalf * n > grain)
     parts = std::min({threads, (kFiner * n + grain - 1) / grain, n});
   if (parts <= 1 || in_serial()) {
     if (!heard({n, n, true, fn, context})) fn(context, 0, n);

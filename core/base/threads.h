@@ -61,8 +61,8 @@ void parallel_blocks(int64_t nblocks, void* context, RangeFn fn);
 
 /// Calls fn(begin, end) on ranges that cover [0, n), in parallel if n > grain. Ranges must not wait
 /// for each other: a thread may run several in turn. There is one range for each `grain` elements,
-/// and at most one per thread. If that makes four or more and leaves threads without one, ranges
-/// get shorter, down to a quarter of `grain`. Choose `grain` so that a range takes about 10
+/// and at most one per thread. More than four threads share loops of more than half a grain, too:
+/// in ranges of an eighth of a grain or longer. Choose `grain` so that a range takes about 10
 /// microseconds. If grain >= 64, ranges start at multiples of 64. Then an element's place in the
 /// vector body or in the tail of a loop does not depend on the number of threads. Rethrows the
 /// first exception of fn after all ranges have ended.

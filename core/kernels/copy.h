@@ -9,7 +9,7 @@
 namespace tern::kernels {
 
 /// The smallest number of elements that justifies a thread in a pass over memory.
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kGrain = 32768;
 
 /// As static_cast, but defined for every value: floats beyond i64's range, and NaN, give its lowest
 /// value, as on x86. Floats convert to u8 by way of i64.

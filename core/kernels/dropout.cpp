@@ -43,7 +43,8 @@ template <class T>
 template <class F>
 void for_groups(int64_t n, F fn) {
   const int64_t groups = (n + kDropGroup - 1) / kDropGroup;
-  parallel_for(groups, kGrain / kDropGroup, [=](int64_t begin, int64_t end) {
+  constexpr int64_t kGroups = 32;  // per thread, at least
+  parallel_for(groups, kGroups, [=](int64_t begin, int64_t end) {
     fn(begin * kDropGroup, std::min(n, end * kDropGroup));
   });
 }

@@ -82,11 +82,12 @@ TEST_CASE("loop listener: many threads cut long loops finer than the grain, few 
     CHECK(seen == std::vector<int>(static_cast<size_t>(n), 1));
     return heard.loops.at(0).parts();
   };
-  CHECK(parts(64, 384, 128) == 3);     // not worth more threads
-  CHECK(parts(64, 4096, 1024) == 16);  // a quarter of the grain each
+  CHECK(parts(64, 512, 1024) == 1);    // not worth more threads
+  CHECK(parts(64, 4096, 1024) == 32);  // an eighth of the grain each
   CHECK(parts(64, 1 << 20, 1024) == 64);
   CHECK(parts(64, 5, 1) == 5);
   CHECK(parts(4, 4096, 1024) == 4);
+  CHECK(parts(4, 1024, 1024) == 1);
 }
 
 // Times by hand.
