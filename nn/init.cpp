@@ -80,8 +80,8 @@ void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   double* const x = values.mutable_data<double>();
   rng.fill_normal(x, w.numel(), o.mean, o.std);
   // One part, since each new draw follows the one before. A ShapeOnlyScope skips the loop.
-  parallel_for(w.numel(), w.numel(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
+  parallel_for(1, 1, [&](int64_t, int64_t) {
+    for (int64_t i = 0; i < w.numel(); ++i)
       while (x[i] < o.low || x[i] > o.high) x[i] = o.mean + o.std * rng.normal();
   });
   copy_(w, values);

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
 
@@ -111,6 +113,26 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
   Rng rng(0);
   Tensor t = empty({3});
   CHECK_THROWS_AS(init::trunc_normal(t, rng, {.low = 8, .high = 9}), Error);
+}
+
+TEST_CASE("init: a seed gives the same weights on any number of threads") {
+  const auto drawn = [](int threads) {
+    const detail::ThreadCountScope scope(threads);
+    Rng rng(7);
+    std::vector<float> all;
+    for (auto fill : {+[](const Tensor&w, Rng&r) { init::uniform(w, -1, 1, r); },
+                      +[](const Tensor&w, Rng&r) { init::normal(w, 0, 1, r); },
+                      +[](const Tensor&w, Rng&r) { init::trunc_normal(w, r, {}); },
+                      +[](const Tensor&w, Rng&r) { init::orthogonal(w, r); }}) {
+      Tensor w = empty({130, 150});
+      fill(w, rng);
+      const std::vector<float> values = w.to_vector<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  const std::vector<float> one = drawn(1);
+  for (int threads : {3, 16}) CHECK(drawn(threads) == one);
 }
 
 TEST_CASE("init: orthogonal rows or columns") {
