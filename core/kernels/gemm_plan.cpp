@@ -227,7 +227,7 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
       return std::clamp<int64_t>(static_cast<int64_t>(task / (each + 1000)), 1, p.batches);
     };
     p.group = grouped(kTaskCost);
-    // With many threads tasks may be shorter, as ranges of parallel_for.
+    // Shorter tasks where some threads would have none.
     const int64_t groups = ceil_div(p.batches, p.group);
     if (groups >= 4 && groups < threads) p.group = grouped(kTaskCost / 4);
   }

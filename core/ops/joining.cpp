@@ -70,16 +70,18 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
 }
 
-/// Writes each of xs to its part of `out`: many small ones at the same time.
+/// Writes each of xs to its part of `out`: several small ones at the same time, else one by one,
+/// each on all threads.
 template <class Part>
 void write_parts(const char* op, const Tensor& out, const std::vector<Tensor>& xs, Part part) {
   std::vector<Fresh> to;
   for (size_t i = 0; i < xs.size(); ++i) to.push_back(Fresh::adopt(part(out, i)));
+  constexpr int64_t kSeveral = 4;
   const int64_t count = std::ssize(xs);
   auto write_one = [&](int64_t i) {
     detail::write(op, to[static_cast<size_t>(i)], xs[static_cast<size_t>(i)]);
   };
-  if (out.numel() <= count * kernels::kGrain) {
+  if (count >= kSeveral && out.numel() <= count * kernels::kGrain) {
     parallel_blocks(count, 20 * out.numel(), write_one);
   } else {
     for (int64_t i = 0; i < count; ++i) write_one(i);
