@@ -6,6 +6,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
@@ -134,6 +135,7 @@ TEST_CASE("linear_cross_entropy: several blocks of rows are one loss") {
 }
 
 TEST_CASE("linear_cross_entropy: memory of a block, not of all logits") {
+  const detail::ThreadCountScope threads(2);  // each packs half a megabyte
   const Problem p(1024, 8, 16384);  // logits of 64 MiB; weight and its gradient 512 KiB each
   const int64_t fused = peak_of([&] { p.gradients(p.fused()); });
   CHECK(fused < (24 << 20));
@@ -222,6 +224,7 @@ TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
 }
 
 TEST_CASE("cross_entropy: its gradient takes the place of logits that nobody holds") {
+  const detail::ThreadCountScope threads(2);  // each packs half a megabyte
   Rng rng(2);
   const Tensor x = leaf(randn({512, 4}, rng)), w = leaf(randn({8192, 4}, rng));
   const Tensor target = some_classes(512, 8192);
