@@ -67,7 +67,7 @@ void add_settings(apps::Settings& s, Flags& f) {
 int run(const Flags& f) {
   Translator t = load_translator(f.model);
   std::vector<std::vector<int64_t>> sources;
-  for (const std::string& line : data::read_lines(f.source))
+  for (const std::string& line : datasets::read_lines(f.source))
     sources.push_back(t.tokenizers.source.encode(line));
   SearchOptions search = f.search;
   search.log_probs = false;

@@ -2,7 +2,7 @@
 // https://arxiv.org/abs/1910.02054): each rank keeps the states of some parameters and updates
 // these. The split is at parameters, so a large one stays whole.
 //
-// train::Learner::shard_optimizer() does it in a training. Here is who has what.
+// training::Learner::shard_optimizer() does it in a training. Here is who has what.
 #pragma once
 
 #include <cstdint>

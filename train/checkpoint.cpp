@@ -8,7 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr const char* kVersionKey = "tern_checkpoint";
@@ -256,4 +256,4 @@ void Checkpoint::add_value(const std::string& name, Tensor& value) {
       });
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -2,7 +2,7 @@
 // all. (tern::checkpoint of core/tape/autograd.h, which saves memory by computing a function twice,
 // is something else.)
 //
-//   train::Checkpoint checkpoint;
+//   training::Checkpoint checkpoint;
 //   checkpoint.add("model", model);          // a module, an optimizer, anything with a state_dict
 //   checkpoint.add("optimizer", optimizer);
 //   checkpoint.add("seen", seen);            // numbers, texts, lists, generators
@@ -29,7 +29,7 @@
 #include "tern/core/io/state.h"
 #include "tern/nn/module_ref.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// Writes the content as such a file, atomically; `begun` as in save_safetensors().
 void save_checkpoint(const std::string& path, SafeTensors content,
@@ -100,4 +100,4 @@ void Checkpoint::add(const std::string& name, T& part) {
   }
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

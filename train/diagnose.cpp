@@ -3,7 +3,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/tools/anomaly.h"
 
-namespace tern::train {
+namespace tern::training {
 
 std::string diagnosis(const Diagnose& diagnose, const std::function<void()>& again) {
   if (!diagnose) return "";
@@ -26,4 +26,4 @@ std::string diagnose_step(const std::function<void()>& again) {
   return "";
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace tern::train {
+namespace tern::training {
 
 /// Returns the cause as the end of a sentence ("; first in ..."), or "" if it is not found. `again`
 /// repeats forward and backward of the step (or an evaluation) with the same weights and random
@@ -17,4 +17,4 @@ std::string diagnosis(const Diagnose& diagnose, const std::function<void()>& aga
 /// The loop's default.
 std::string diagnose_step(const std::function<void()>& again);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -3,7 +3,7 @@
 #include <array>
 #include <csignal>
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 // A signal's handler can reach nothing but globals.
@@ -44,4 +44,4 @@ InterruptScope::~InterruptScope() {
 
 bool interrupted() { return flag != 0; }
 
-}  // namespace tern::train
+}  // namespace tern::training

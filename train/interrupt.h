@@ -2,7 +2,7 @@
 // it stops.
 #pragma once
 
-namespace tern::train {
+namespace tern::training {
 
 /// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag, which
 /// interrupted() returns. A signal that the process ignores stays ignored: SIGHUP under nohup,
@@ -24,4 +24,4 @@ bool interrupted();
 /// The exit code of a program that a signal stopped: 128 + SIGINT.
 inline constexpr int kExitInterrupted = 130;
 
-}  // namespace tern::train
+}  // namespace tern::training

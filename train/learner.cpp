@@ -14,7 +14,7 @@
 #include "tern/train/checkpoint.h"
 #include "tern/train/detail/tensor_names.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
@@ -278,4 +278,4 @@ void Learner::load_generators(const std::vector<Rng>& from) const {
   for (size_t i = 0; i < from.size(); ++i) *generators_[i] = from[i];
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

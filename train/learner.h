@@ -1,7 +1,7 @@
 // A model, its optimizer, and all of a training step but the forward pass. A Learner knows neither
 // data nor files nor terminal. The loop around it may be yours:
 //
-//   train::Learner learner(model, optimizer, {.schedule = optim::cosine(...), .clip = 1});
+//   training::Learner learner(model, optimizer, {.schedule = optim::cosine(...), .clip = 1});
 //   for (Batch& b : loader) {
 //     learner.backward(cross_entropy(model(b.images), b.labels));
 //     learner.step();
@@ -29,7 +29,7 @@ namespace tern::dist {
 class World;
 }
 
-namespace tern::train {
+namespace tern::training {
 
 class Checkpoint;
 
@@ -177,4 +177,4 @@ class Learner {
   bool graph_checked_ = false, stepped_ = false;
 };
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -13,7 +13,7 @@
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/progress.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -406,7 +406,7 @@ void Loop::save_weights() {
   on_first("the weights", [&] {
     if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
     const bool best =
-        train::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
+        training::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
     if (best || !options_.only_best) save(folder_to_write().weights());
     if (best && !options_.only_best && !options_.best.metric.empty())
       save(folder_to_write().best_weights());
@@ -448,8 +448,8 @@ std::string Loop::what_is_good() const {
   std::string text =
       fmt::format("; {} keeps the state after step {}", folder_.checkpoint(), saved_step_);
   if (state_.history.empty() || !options_.save_weights) return text;
-  const EpochRecord& e =
-      options_.only_best ? train::best_epoch(state_.history, options_.best) : state_.history.back();
+  const EpochRecord& e = options_.only_best ? training::best_epoch(state_.history, options_.best)
+                                            : state_.history.back();
   return text + fmt::format(", {} the weights of epoch {}", folder_.weights(), e.epoch);
 }
 
@@ -563,4 +563,4 @@ Outcome Loop::run_here() {
   }
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -1,13 +1,13 @@
 // The training loop: epochs over a loader's batches, evaluation, progress, log, checkpoints,
 // Ctrl-C, exact resume. You give a model, the loss of a batch and an evaluation:
 //
-//   train::Learner learner(model, optimizer, {.clip = 1, .ema = 0.999});
-//   train::Loop loop(learner, batches,
+//   training::Learner learner(model, optimizer, {.clip = 1, .ema = 0.999});
+//   training::Loop loop(learner, batches,
 //                    {.loss = [&](const Batch& b) { return cross_entropy(model(b.x), b.y); },
-//                     .evaluate = [&] { return train::Metrics{{"valid_loss", test(model)}}; }},
+//                     .evaluate = [&] { return training::Metrics{{"valid_loss", test(model)}}; }},
 //                    {.epochs = 10, .folder = "runs/first"});
 //   loop.resume();  // continues the run in that folder, if one was stopped or killed there
-//   return loop.run() == train::Outcome::finished ? 0 : train::kExitInterrupted;
+//   return loop.run() == training::Outcome::finished ? 0 : training::kExitInterrupted;
 //
 // A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
 // each epoch's end, every few minutes between, and when it is stopped), model.safetensors (after
@@ -47,7 +47,7 @@
 #include "tern/train/run_log.h"
 #include "tern/train/tensorboard.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// The loss of a batch: a function of the batch, or of it and the epoch's means, to which it may
 /// add numbers of its own: means.add("top1", right, images).
@@ -143,7 +143,7 @@ struct Feed {
   std::function<void()> clear;
   std::function<Tensor(size_t i, Means&)> loss;
   std::function<double(size_t i)> weight, progress;
-  std::function<void(data::LoaderPosition)> seek;
+  std::function<void(datasets::LoaderPosition)> seek;
   /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
@@ -153,7 +153,7 @@ struct Feed {
 };
 
 template <class B>
-Feed make_feed(data::Loader<B>& loader, Task<B> task) {
+Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
   auto list = std::make_shared<std::vector<std::optional<B>>>();
   auto cut = std::make_shared<bool>(false);
   auto one = [](const B&) { return 1.0; };
@@ -184,7 +184,7 @@ Feed make_feed(data::Loader<B>& loader, Task<B> task) {
   };
   feed.weight = [list, f = std::move(task.weight)](size_t i) { return f(*(*list)[i]); };
   feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i]); };
-  feed.seek = [&loader](data::LoaderPosition position) { loader.seek(position); };
+  feed.seek = [&loader](datasets::LoaderPosition position) { loader.seek(position); };
   feed.batches = [&loader] { return loader.batches_per_epoch(); };
   feed.order = [&loader] { return loader.state_dict().back().second.template item<int64_t>(); };
   return feed;
@@ -215,7 +215,7 @@ class Loop {
  public:
   /// Learner and loader must outlive it, and belong to it while it runs.
   template <class B>
-  Loop(Learner& learner, data::Loader<B>& loader, std::type_identity_t<Task<B>> task,
+  Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
       : Loop(learner, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
   ~Loop();
@@ -274,7 +274,7 @@ class Loop {
   /// Of the steps that have a record.
   const std::vector<StepRecord>& step_history() const { return state_.steps.records(); }
   const Best& best() const { return options_.best; }
-  const EpochRecord& best_epoch() const { return train::best_epoch(history(), best()); }
+  const EpochRecord& best_epoch() const { return training::best_epoch(history(), best()); }
   /// What writes event files, while run() does; else nullptr.
   EventWriter* events() const;
   const Means& means() const { return state_.means; }  ///< of the epoch in progress
@@ -360,8 +360,8 @@ class Loop {
 
 /// Steps of the optimizer in an epoch: what a schedule wants to know.
 template <class B>
-int64_t steps_per_epoch(const data::Loader<B>& loader, int64_t accumulate = 1) {
+int64_t steps_per_epoch(const datasets::Loader<B>& loader, int64_t accumulate = 1) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -7,7 +7,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 const Means::Entry* find(const std::vector<Means::Entry>& entries, const std::string& name) {
@@ -90,4 +90,4 @@ int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& b
   return since;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

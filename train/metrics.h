@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace tern::train {
+namespace tern::training {
 
 /// Named numbers in an order: {{"valid_loss", 1.25}, {"valid_top1", 0.61}}.
 using Metrics = std::vector<std::pair<std::string, double>>;
@@ -69,4 +69,4 @@ const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Bes
 /// How many epochs there were since the best one. A metric that is NaN is never better.
 int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -11,7 +11,7 @@
 #include "tern/optim/rmsprop.h"
 #include "tern/optim/sgd.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 using Made = std::unique_ptr<optim::Optimizer>;
@@ -100,4 +100,4 @@ Made make_optimizer(const OptimizerOptions& o, const optim::ParameterGroups& gro
   return n.make(o, groups);
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -8,7 +8,7 @@
 
 #include "tern/optim/optimizer.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct OptimizerOptions {
   std::string name = "adamw";  ///< one of optimizer_names()
@@ -30,4 +30,4 @@ bool has_beta2(const std::string& name);
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
                                                  const optim::ParameterGroups& groups);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -5,7 +5,7 @@
 
 #include "tern/dist/world.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// Several processes that share the steps of a loop (dist/world.h): each batch of the loader is cut
 /// into blocks, and a rank makes and computes some of them (dist/gradient_sum.h). Weights, losses
@@ -43,4 +43,4 @@ struct Parallel {
   double outer_lr = 0.7, outer_momentum = 0.9;  ///< of the outer steps
 };
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -14,7 +14,7 @@
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/detail/terminal.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr int64_t kFreeColumns = 3;
@@ -112,4 +112,4 @@ void Progress::draw(const std::string& note) {
   drawn_ = true;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

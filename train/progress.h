@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace tern::train {
+namespace tern::training {
 
 /// What comes after the part of a run (an epoch) that a bar shows.
 struct PartsToCome {
@@ -71,4 +71,4 @@ std::string clock_time(double seconds);
 /// "1,234,567".
 std::string grouped(int64_t number);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -9,7 +9,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/train/learner.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 NamedTensors copies(const NamedTensors& state) {
@@ -134,4 +134,4 @@ RateCurve detail::find_rate(const nn::ModuleRef& model, optim::Optimizer& optimi
   return curve;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

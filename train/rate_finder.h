@@ -3,15 +3,15 @@
 // exponentially, until the loss diverges. A good rate is where the loss falls fastest, well below
 // the rate of the least loss:
 //
-//   const train::RateCurve curve = train::find_rate(
+//   const training::RateCurve curve = training::find_rate(
 //       model, optimizer, loader, [&](const Batch& b) { return cross_entropy(model(b.x), b.y); });
-//   for (const train::RatePoint& p : curve.points) fmt::print("{:.2e} {:.4f}\n", p.lr, p.loss);
+//   for (const training::RatePoint& p : curve.points) fmt::print("{:.2e} {:.4f}\n", p.lr, p.loss);
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = curve.steepest()});
 //
 // It restores everything bit for bit: weights, buffers, generators and mode of the model, state and
 // rate of the optimizer, and the loader's place. Gradients are cleared, and state of the loss's own
 // (a generator, counters) has moved on. In mid-training it finds the rates that suit the model
-// then; a train::Learner that steps in backward must not be taking a step.
+// then; a training::Learner that steps in backward must not be taking a step.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 #include "tern/nn/module_ref.h"
 #include "tern/optim/optimizer.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct RateFinderOptions {
   /// Rates of the optimizer's first group; those of others keep their proportion to it.
@@ -65,10 +65,11 @@ RateCurve find_rate(const nn::ModuleRef& model, optim::Optimizer& optimizer,
 /// that end are followed by the next.
 template <class B, class Loss>
 RateCurve find_rate(const nn::ModuleRef& model, optim::Optimizer& optimizer,
-                    data::Loader<B>& loader, Loss&& loss, const RateFinderOptions& options = {}) {
+                    datasets::Loader<B>& loader, Loss&& loss,
+                    const RateFinderOptions& options = {}) {
   static_assert(std::is_invocable_r_v<Tensor, Loss&, const B&>,
                 "find_rate: loss must be callable as Tensor loss(const B& batch)");
-  const data::LoaderPosition place = loader.position();
+  const datasets::LoaderPosition place = loader.position();
   const auto next_loss = [&]() -> Tensor {
     std::optional<B> batch = loader.next();
     if (!batch) batch = loader.next();
@@ -79,4 +80,4 @@ RateCurve find_rate(const nn::ModuleRef& model, optim::Optimizer& optimizer,
   return detail::find_rate(model, optimizer, next_loss, rewind, options);
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

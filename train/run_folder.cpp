@@ -7,7 +7,7 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/safetensors.h"
 
-namespace tern::train {
+namespace tern::training {
 
 namespace fs = std::filesystem;
 
@@ -49,4 +49,4 @@ RunFolder make_new_folder(const std::string& path) {
   }
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tern::train {
+namespace tern::training {
 
 /// Names of the files. The constructor neither makes nor reads anything.
 struct RunFolder {
@@ -41,4 +41,4 @@ struct RunFolder {
 /// Makes the first of `path`, `path`-2, `path`-3, ... that does not exist yet.
 RunFolder make_new_folder(const std::string& path);
 
-}  // namespace tern::train
+}  // namespace tern::training

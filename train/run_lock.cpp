@@ -11,7 +11,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::train {
+namespace tern::training {
 
 using tern::detail::Descriptor;
 
@@ -164,4 +164,4 @@ std::string RunLock::warning() const {
       folder_);
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

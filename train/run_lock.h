@@ -7,7 +7,7 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/train/run_folder.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// Locks the file `lock` of a folder (flock) until the object is destroyed or the process ends in
 /// any way. The file says the process's id and machine. Programs that only read the folder need no
@@ -57,4 +57,4 @@ class RunLock {
 /// Error, as RunLock's, if the folder is locked; writes nothing.
 void check_unlocked(const std::string& folder);
 
-}  // namespace tern::train
+}  // namespace tern::training

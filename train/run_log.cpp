@@ -11,7 +11,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 using nlohmann::json;
@@ -135,4 +135,4 @@ RunLog read_log(const std::string& path) {
   return log;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -23,7 +23,7 @@
 
 #include "tern/train/metrics.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct StepRecord {
   int64_t step = 0;  ///< of the optimizer: 1, 2, ...
@@ -73,4 +73,4 @@ struct RunLog {
 /// IoError with file and line: what is no such object, or steps and epochs that go backwards.
 RunLog read_log(const std::string& path);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -6,7 +6,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::train {
+namespace tern::training {
 
 std::vector<std::string> schedule_names(bool with_noam) {
   std::vector<std::string> names = {"constant",  "cosine", "linear",       "polynomial",
@@ -52,4 +52,4 @@ int64_t fitting_warmup(const ScheduleOptions& o, int64_t steps) {
   return o.name == "noam" ? o.warmup : std::min(o.warmup, steps / 4);
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

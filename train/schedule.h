@@ -9,7 +9,7 @@
 
 #include "tern/optim/schedule.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct ScheduleOptions {
   std::string name = "constant";  ///< one of schedule_names()
@@ -43,4 +43,4 @@ bool depends_on_length(const std::string& name);
 /// warm-up says how high the rate rises, it stays as it is.
 int64_t fitting_warmup(const ScheduleOptions& options, int64_t steps);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -158,7 +158,7 @@ Line line_of(const Branch& b, const std::string& name, int depth) {
   return {std::string(static_cast<size_t>(2 * depth), ' ') + name,
           b.below.empty() ? b.op : "",
           b.known ? fmt::format("{}", b.output) : "",
-          b.weights ? train::grouped(b.weights) : "",
+          b.weights ? training::grouped(b.weights) : "",
           b.flops ? fmt::format("{:.3f}", giga(b.flops)) : "",
           fmt::format("{:.1f}", mega(b.saved))};
 }
@@ -250,7 +250,7 @@ std::vector<optim::ShardItem> shard_items(const NamedTensors& parameters,
 Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> loss,
                           const SummaryOptions& options) {
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::optional<train::Learner> learner;
+  std::optional<training::Learner> learner;
   TrainingStep step;
   step.setup = [&] {
     const NamedTensors parameters = nn::named_parameters(model);

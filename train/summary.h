@@ -56,7 +56,7 @@ struct SummaryOptions {
   std::function<void()> batch = {};  ///< makes the inputs of the loss, and keeps them
   /// None: AdamW.
   std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors& parameters)> optimizer = {};
-  train::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
+  training::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
   int64_t accumulate = 1;  ///< forward and backward passes before a step
   /// Ranks that share the optimizer's states (Parallel::shard_optimizer). The memory is that of the
   /// rank with most of them.

@@ -18,7 +18,7 @@
 #include "tern/train/detail/event_records.h"
 #include "tern/train/run_folder.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr size_t kMostBuffered = 1 << 16;
@@ -59,7 +59,7 @@ Message event_at(int64_t step) {
   return m;
 }
 
-data::Picture to_picture(const std::string& tag, const Tensor& image) {
+datasets::Picture to_picture(const std::string& tag, const Tensor& image) {
   const bool gray = image.ndim() == 2;
   check((gray || (image.ndim() == 3 && (image.size(0) == 1 || image.size(0) == 3))) &&
             image.numel() > 0,
@@ -70,7 +70,7 @@ data::Picture to_picture(const std::string& tag, const Tensor& image) {
         image.dtype());
   const bool bytes = image.dtype() == DType::u8;
   const std::vector<float> v = image.detach().to(DType::f32).to_vector<float>();
-  data::Picture p{image.size(-2), image.size(-1), {}};
+  datasets::Picture p{image.size(-2), image.size(-1), {}};
   const auto plane = static_cast<size_t>(p.height * p.width);
   p.rgb.resize(3 * plane);
   for (size_t i = 0; i < plane; ++i)
@@ -157,13 +157,13 @@ void EventWriter::add_image(const std::string& tag, const Tensor& image, int64_t
   add_image(tag, to_picture(tag, image), step);
 }
 
-void EventWriter::add_image(const std::string& tag, const data::Picture& p, int64_t step) {
+void EventWriter::add_image(const std::string& tag, const datasets::Picture& p, int64_t step) {
   constexpr int64_t kRgb = 3;
   Message image;
   image.add_int(field::kHeight, p.height)
       .add_int(field::kWidth, p.width)
       .add_int(field::kColorspace, kRgb)
-      .add_bytes(field::kEncoded, data::encode_png(p));
+      .add_bytes(field::kEncoded, datasets::encode_png(p));
   add_event(tag, Message().add_message(field::kImage, image).bytes(), step);
 }
 
@@ -211,4 +211,4 @@ bool has_event_files(const std::string& folder) {
   return false;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -1,12 +1,12 @@
 // Writes event files for TensorBoard from any loop, as torch.utils.tensorboard.SummaryWriter does.
 //
-//   train::EventWriter events("runs/first");
+//   training::EventWriter events("runs/first");
 //   for (...) {
 //     events.add_scalar("train/loss", loss.item(), step);
 //     events.add_histogram("up.weight", model.up.weight, step);
 //   }
 //
-// and then `tensorboard --logdir runs`. A train::Loop in a folder writes its own:
+// and then `tensorboard --logdir runs`. A training::Loop in a folder writes its own:
 // LoopOptions::tensorboard.
 //
 // A writer makes one new file in the folder and leaves the others alone. A resumed run makes a new
@@ -28,7 +28,7 @@
 #include "tern/core/tensor/tensor.h"
 #include "tern/data/images/picture.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct EventWriterOptions {
   std::optional<int64_t> purge_step = {};  ///< hides earlier files' records from this step on
@@ -51,7 +51,7 @@ class EventWriter {
   /// (H, W), (1, H, W) or (3, H, W); u8, or floats where 0 is black and 1 white (others are taken
   /// as the nearer end, NaN as black).
   void add_image(const std::string& tag, const Tensor& image, int64_t step);
-  void add_image(const std::string& tag, const data::Picture& image, int64_t step);
+  void add_image(const std::string& tag, const datasets::Picture& image, int64_t step);
   /// Of all elements, in so many bins of one width; 0: in TensorFlow's, whose widths grow by the
   /// tenth from 1e-12 (SummaryWriter's default). REQUIRES: at least one element.
   void add_histogram(const std::string& tag, const Tensor& values, int64_t step, int bins = 0);
@@ -76,4 +76,4 @@ class EventWriter {
 /// Whether there are event files in the folder.
 bool has_event_files(const std::string& folder);
 
-}  // namespace tern::train
+}  // namespace tern::training

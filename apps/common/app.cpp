@@ -39,7 +39,7 @@ bool is_any_of(const std::exception& e) {
 std::string what_is_free() {
   const auto free = free_memory();
   if (!free) return "";
-  return fmt::format("; {} bytes are free on {}", train::grouped(free->bytes), free->limit);
+  return fmt::format("; {} bytes are free on {}", training::grouped(free->bytes), free->limit);
 }
 
 std::string describe(const char* name, const std::exception& e) {
@@ -105,7 +105,8 @@ int on_large_stack(const std::function<int()>& body) {
 int exit_code(const std::exception& e) {
   if (const auto* told = dynamic_cast<const dist::RankError*>(&e))
     return told->code() > 0 ? told->code() : 2;
-  if (is_any_of<OutOfMemory, std::bad_alloc, WriteError, StreamError, train::Diverged>(e)) return 1;
+  if (is_any_of<OutOfMemory, std::bad_alloc, WriteError, StreamError, training::Diverged>(e))
+    return 1;
   return dynamic_cast<const Error*>(&e) ? 2 : 1;
 }
 

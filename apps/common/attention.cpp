@@ -20,13 +20,13 @@ constexpr int64_t kMostHoverCells = 10000, kLongestLabel = 18, kLongestTitle = 6
 // line around.
 std::string in_line(const std::string& token) {
   const std::string text = printable(token, kOpenBox);
-  return data::has_right_to_left(text) ? "\u2068" + text + "\u2069" : text;
+  return datasets::has_right_to_left(text) ? "\u2068" + text + "\u2069" : text;
 }
 
 std::vector<std::string> labels(const std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   for (const std::string& token : tokens)
-    out.push_back(data::cut_to_width(printable(token, kOpenBox), kLongestLabel));
+    out.push_back(datasets::cut_to_width(printable(token, kOpenBox), kLongestLabel));
   return out;
 }
 
@@ -98,20 +98,20 @@ std::string printable(std::string_view text, char32_t space) {
   constexpr char32_t kControlPictures = 0x2400, kDelete = 0x7F, kDeletePicture = 0x2421;
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const char32_t c = data::next_code_point(text, at);
+    const char32_t c = datasets::next_code_point(text, at);
     const bool turns =
         c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
     if (turns) continue;
     if (c < 0x20) {
-      data::append_utf8(out, kControlPictures + c);
+      datasets::append_utf8(out, kControlPictures + c);
     } else if (c == kDelete) {
-      data::append_utf8(out, kDeletePicture);
-    } else if (data::is_space(c)) {
-      data::append_utf8(out, space);
+      datasets::append_utf8(out, kDeletePicture);
+    } else if (datasets::is_space(c)) {
+      datasets::append_utf8(out, space);
     } else if (c < 0xA0 && c > kDelete) {
-      data::append_utf8(out, data::kReplacementCharacter);
+      datasets::append_utf8(out, datasets::kReplacementCharacter);
     } else {
-      data::append_utf8(out, c);
+      datasets::append_utf8(out, c);
     }
   }
   return out;
@@ -135,7 +135,7 @@ Drawing draw_attention(const AttentionMatrix& m, bool hover, int thumbnail) {
                                : n <= 48 ? 15
                                          : 12,
                        .thumbnail = thumbnail};
-  style.title = data::cut_to_width(style.description, kLongestTitle);
+  style.title = datasets::cut_to_width(style.description, kLongestTitle);
   if (hover && std::ssize(m.weights) <= kMostHoverCells)
     style.hover = [&](int64_t row, int64_t column) {
       const auto r = static_cast<size_t>(row), c = static_cast<size_t>(column);

@@ -40,7 +40,7 @@ std::string spaces(int64_t n) {
 // Text from right to left between marks of no width that keep what stands beside it in its place.
 std::string in_place(std::string_view text) {
   constexpr std::string_view kLeftToRight = "\u200E";
-  if (!data::has_right_to_left(text)) return std::string(text);
+  if (!datasets::has_right_to_left(text)) return std::string(text);
   return fmt::format("{0}{1}{0}", kLeftToRight, text);
 }
 
@@ -52,7 +52,7 @@ std::string heading(const std::vector<std::string>& tokens, int64_t indent) {
   size_t height = 0;
   for (const std::string& token : tokens) {
     std::vector<std::string> stack;
-    for (std::string_view g : data::graphemes(token)) stack.emplace_back(g);
+    for (std::string_view g : datasets::graphemes(token)) stack.emplace_back(g);
     if (std::ssize(stack) > kTallestHeading) {
       stack.resize(kTallestHeading - 1);
       stack.emplace_back("⋮");
@@ -66,7 +66,7 @@ std::string heading(const std::vector<std::string>& tokens, int64_t indent) {
     for (const auto& stack : stacks) {
       const size_t gap = height - stack.size();
       const std::string_view g = y < gap ? std::string_view() : std::string_view(stack[y - gap]);
-      line += in_place(g) + spaces(kCellColumns - data::display_width(g));
+      line += in_place(g) + spaces(kCellColumns - datasets::display_width(g));
     }
     strip_trailing_spaces(line);
     out += line + '\n';
@@ -121,15 +121,15 @@ std::string legend(int64_t width, bool colour) {
 std::string attention_text(const AttentionMatrix& m, int width, bool colour) {
   check_attention(m);
   const int64_t room = std::max<int64_t>(width, kLeastWidth);
-  std::string out = in_place(data::cut_to_width(printable(m.title, U' '), room)) + '\n';
+  std::string out = in_place(datasets::cut_to_width(printable(m.title, U' '), room)) + '\n';
   if (m.weights.empty()) return out + "no weights\n";
   std::vector<std::string> columns, rows;
   int64_t label = 1;
   for (const std::string& token : m.columns) columns.push_back(printable(token, kOpenBox));
   for (const std::string& token : m.rows) {
     rows.push_back(
-        data::cut_to_width(printable(token, kOpenBox), std::min(kLongestRowLabel, room / 3)));
-    label = std::max(label, data::display_width(rows.back()));
+        datasets::cut_to_width(printable(token, kOpenBox), std::min(kLongestRowLabel, room / 3)));
+    label = std::max(label, datasets::display_width(rows.back()));
   }
   // Parts of about the same size.
   const auto most = static_cast<size_t>((room - label - kSeparatorWidth) / kCellColumns);
@@ -139,14 +139,14 @@ std::string attention_text(const AttentionMatrix& m, int width, bool colour) {
     const size_t end = std::min(begin + part, columns.size());
     if (begin > 0) out += '\n';
     if (part < columns.size())
-      out += data::cut_to_width(
+      out += datasets::cut_to_width(
                  fmt::format("source tokens {}-{} of {}", begin + 1, end, columns.size()), room) +
              '\n';
     const auto first = columns.begin();
     out += heading({first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end)},
                    label + kSeparatorWidth);
     for (size_t r = 0; r < rows.size(); ++r)
-      out += fmt::format("{}{}{}{}\n", spaces(label - data::display_width(rows[r])),
+      out += fmt::format("{}{}{}{}\n", spaces(label - datasets::display_width(rows[r])),
                          in_place(rows[r]), kSeparator, cells(m, r, begin, end, colour));
   }
   return out + legend(room, colour);

@@ -10,13 +10,14 @@
 
 namespace tern::apps {
 
-void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& b, int64_t step) {
+void add_bitmap(training::EventWriter& events, const std::string& tag, const Bitmap& b,
+                int64_t step) {
   constexpr int64_t kSide = 256;
   const int64_t scale = std::max<int64_t>(kSide / std::max({b.width, b.height, int64_t{1}}), 1);
   events.add_image(tag, enlarged(b, scale), step);
 }
 
-void add_attention(train::EventWriter& events, const AttentionSentence& sentence, int64_t step,
+void add_attention(training::EventWriter& events, const AttentionSentence& sentence, int64_t step,
                    const std::string& heading) {
   for (const AttentionGroup& group : sentence.groups)
     for (const AttentionMatrix& mean : layer_means(group))
@@ -24,7 +25,7 @@ void add_attention(train::EventWriter& events, const AttentionSentence& sentence
         add_bitmap(events, heading + "/" + mean.title, attention_bitmap(mean), step);
 }
 
-void add_heatmaps(train::EventWriter& events, const models::Heatmaps& maps, int64_t step) {
+void add_heatmaps(training::EventWriter& events, const models::Heatmaps& maps, int64_t step) {
   for (const models::Heatmap& layer : maps.maps) {
     if (layer.values.numel() == 0) continue;
     const double limit = std::max(max(abs(layer.values)).item(), 1e-30);

@@ -13,16 +13,16 @@
 namespace tern::apps {
 
 /// Adds the bitmap, enlarged to about 256 pixels: TensorBoard blurs what it enlarges itself.
-void add_bitmap(train::EventWriter& events, const std::string& tag, const Bitmap& bitmap,
+void add_bitmap(training::EventWriter& events, const std::string& tag, const Bitmap& bitmap,
                 int64_t step);
 
 /// Adds each layer's weights, averaged over its heads: "attention/Cross attention, layer 2, mean of
 /// its heads".
-void add_attention(train::EventWriter& events, const AttentionSentence& sentence, int64_t step,
+void add_attention(training::EventWriter& events, const AttentionSentence& sentence, int64_t step,
                    const std::string& heading = "attention");
 
 /// Adds every map, in colours from -m (blue) to m (red), where m is the largest absolute value of
 /// its layer: "Spatial weights/Layer 2, head 1".
-void add_heatmaps(train::EventWriter& events, const models::Heatmaps& maps, int64_t step);
+void add_heatmaps(training::EventWriter& events, const models::Heatmaps& maps, int64_t step);
 
 }  // namespace tern::apps

@@ -17,7 +17,7 @@ namespace tern::apps {
 namespace {
 
 std::string megabytes_up(int64_t bytes) {
-  return train::grouped((bytes + 999'999) / 1'000'000) + " MB";
+  return training::grouped((bytes + 999'999) / 1'000'000) + " MB";
 }
 
 constexpr int64_t kMostRanks = 1024;
@@ -58,7 +58,7 @@ double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
 std::string megabytes(double bytes) {
-  return train::grouped(static_cast<int64_t>(bytes / 1e6 + 0.5));
+  return training::grouped(static_cast<int64_t>(bytes / 1e6 + 0.5));
 }
 
 }  // namespace
@@ -140,12 +140,12 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
     text += fmt::format(
         "{0} blocks are for {0} ranks at most. The rows of more ranks have more blocks of the same "
         "size: a\nlarger batch, {1} times as large for {2} ranks\n",
-        m.blocks, train::grouped((kMostRanks + m.blocks - 1) / m.blocks),
-        train::grouped(kMostRanks));
+        m.blocks, training::grouped((kMostRanks + m.blocks - 1) / m.blocks),
+        training::grouped(kMostRanks));
   return text;
 }
 
-double measure_step(train::Loop& loop) {
+double measure_step(training::Loop& loop) {
   constexpr int64_t kMostSteps = 7;
   constexpr double kMostSeconds = 20;
   std::vector<double> seconds;

@@ -54,7 +54,7 @@ std::string scaling_table(const Summary& summary, const OneMachine& machine,
                           const NetworkFlags& network);
 
 /// Takes some steps of a loop, which is of no use afterwards: the seconds of one.
-double measure_step(train::Loop& loop);
+double measure_step(training::Loop& loop);
 /// Copies some memory: bytes per second.
 double measure_memory();
 

@@ -25,7 +25,7 @@ bool has_epoch(const std::string& log) {
 }
 
 // The program that made the run in the folder; empty if that does not say.
-std::string program_of(const train::RunFolder& folder) {
+std::string program_of(const training::RunFolder& folder) {
   try {
     const std::optional<RunRecord> record = load_run_record(folder);
     return record ? record->program : "";
@@ -74,7 +74,7 @@ void check_program(const std::string& program, const std::string& flag, const st
 
 void check_first_epoch_over(const std::string& path) {
   std::error_code error;
-  const train::RunFolder run{fs::path(path).parent_path().string()};
+  const training::RunFolder run{fs::path(path).parent_path().string()};
   const bool begun = fs::exists(run.checkpoint(), error);
   check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
            "{0}: this run has no weights yet: it writes them after each epoch, and is still in its "

@@ -39,7 +39,7 @@ struct Names {
 
   Names(const std::vector<std::string>& names, int64_t count, int cell, double font) {
     auto add = [&](int64_t at, const std::string& text) {
-      list.push_back({at, text, static_cast<double>(data::display_width(text)) * font * .62});
+      list.push_back({at, text, static_cast<double>(datasets::display_width(text)) * font * .62});
       widest = std::max(widest, list.back().width);
     };
     for (size_t i = 0; i < names.size(); ++i) add(static_cast<int64_t>(i), names[i]);
@@ -66,7 +66,7 @@ class Sheet {
     across_ = style.cell * static_cast<int>(b_.width);
     down_ = row_ * static_cast<int>(b_.height);
     width_ = std::max(left_ + across_ + kMargin,
-                      static_cast<int>(data::display_width(style.title) * 7.6) + kMargin);
+                      static_cast<int>(datasets::display_width(style.title) * 7.6) + kMargin);
     for (const Names::Name& n : columns_.list)
       width_ = std::max(width_, static_cast<int>(column_middle(n.at) + n.width * .5 + font_));
     height_ = top_ + down_ + kMargin + (empty() ? 20 : 0);

@@ -267,7 +267,7 @@ std::string help_text(const Program& program, const Command* command, int64_t co
 
 int64_t help_columns() {
   const char* const set = std::getenv("COLUMNS");
-  const int64_t given = set ? std::atoll(set) : 0, terminal = train::terminal_columns(stdout);
+  const int64_t given = set ? std::atoll(set) : 0, terminal = training::terminal_columns(stdout);
   return std::max<int64_t>(given > 0 ? given : terminal > 0 ? terminal : 80, 40);
 }
 

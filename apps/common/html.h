@@ -24,7 +24,7 @@ std::string html_page(const std::string& title, const std::string& body,
 /// Whether the file is a page that says so: what may be written over without having been named.
 bool is_page_from(const std::string& path, const std::string& generator = "tern");
 
-using Bitmap = data::Picture;
+using Bitmap = datasets::Picture;
 
 /// Each pixel as a square of `scale` pixels.
 Bitmap enlarged(const Bitmap& bitmap, int64_t scale);

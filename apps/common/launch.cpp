@@ -21,17 +21,17 @@ void make_absolute(std::string& path) {
 namespace {
 
 LockedFolder locked(const std::string& path) {
-  auto lock = std::make_shared<const train::RunLock>(path);
+  auto lock = std::make_shared<const training::RunLock>(path);
   if (!lock->held()) complain(lock->warning());
   return {{path}, std::move(lock)};
 }
 
-void say_begins_anew(const train::RunFolder& folder) {
-  train::say(
+void say_begins_anew(const training::RunFolder& folder) {
+  training::say(
       fmt::format("{}: a run ended here before its first checkpoint; it begins anew", folder.path));
 }
 
-void check_holds_no_run(const train::RunFolder& folder) {
+void check_holds_no_run(const training::RunFolder& folder) {
   check(!folder.holds_run() || fs::exists(folder.checkpoint()),
         "--out {0}: the folder holds the log or the weights of a run, but no checkpoint to "
         "resume from; choose another folder",
@@ -44,7 +44,7 @@ void check_holds_no_run(const train::RunFolder& folder) {
 
 // Where other files lie, a run's could overwrite some of them. What a run left that ended before
 // its first checkpoint has its record with it, or if it was killed before that its lock.
-void check_holds_nothing_else(const train::RunFolder& folder) {
+void check_holds_nothing_else(const training::RunFolder& folder) {
   std::error_code error;  // there may be no folder yet; what cannot be read, locking it will say
   for (const std::string& path : {folder.lock(), folder.log(), folder.file("run.json")})
     if (fs::exists(path, error)) return;
@@ -56,7 +56,7 @@ void check_holds_nothing_else(const train::RunFolder& folder) {
   }
 }
 
-void check_resumable(const train::RunFolder& folder, const std::string& description) {
+void check_resumable(const training::RunFolder& folder, const std::string& description) {
   if (fs::exists(folder.checkpoint())) return;
   check(!folder.holds_run(), "--resume {}: there is no {}", folder.path, folder.checkpoint());
   check(!description.empty() && fs::exists(folder.file(description)),
@@ -71,15 +71,15 @@ void check_new_folder(const std::string& out) {
   std::error_code error;
   fs::file_status status = fs::status(out, error);
   check(!fs::exists(status) || fs::is_directory(status), "--out {}: this is not a folder", out);
-  train::check_unlocked(out);
+  training::check_unlocked(out);
   check_holds_no_run({out});
   check_holds_nothing_else({out});
 }
 
 LockedFolder make_run_folder(const std::string& out, const std::string& name) {
-  if (out.empty()) return locked(train::make_new_folder("runs/" + name).path);
+  if (out.empty()) return locked(training::make_new_folder("runs/" + name).path);
   check_new_folder(out);
-  train::RunFolder{out}.make();
+  training::RunFolder{out}.make();
   LockedFolder folder = locked(out);
   check_holds_no_run(folder);  // of a process that was faster
   if (folder.lock->found_abandoned() || fs::exists(folder.log())) say_begins_anew(folder);
@@ -94,7 +94,7 @@ NewRunGuard::NewRunGuard(const std::string& out) : out_(out) {
     missing_.push_back(at.string());
 }
 
-void NewRunGuard::made(std::shared_ptr<const train::RunLock> lock) {
+void NewRunGuard::made(std::shared_ptr<const training::RunLock> lock) {
   lock_ = std::move(lock);
   const std::string path = fs::absolute(lock_->folder()).lexically_normal().string();
   // Without --out it is one that was not there; with it it may have been.
@@ -112,7 +112,7 @@ NewRunGuard::~NewRunGuard() {
 
 LockedFolder resumed_folder(const std::string& path, const std::string& description) {
   check_folder(path, "--resume " + path);
-  train::check_unlocked(path);
+  training::check_unlocked(path);
   check_resumable({path}, description);  // before it is locked: a refusal leaves all as it is
   LockedFolder folder = locked(path);
   if (!fs::exists(folder.checkpoint())) say_begins_anew(folder);
@@ -121,15 +121,15 @@ LockedFolder resumed_folder(const std::string& path, const std::string& descript
 
 int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given) {
   if (given == 0 || given == started_with) return started_with;
-  check(!train::depends_on_length(schedule),
+  check(!training::depends_on_length(schedule),
         "--epochs {}: the {} schedule of this run was made for {} epochs; for another number every "
         "step so far would have had another rate. Start a new run",
         given, schedule, started_with);
   return given;
 }
 
-void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
-  const int64_t fitting = train::fitting_warmup(schedule, steps);
+void fit_warmup(training::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
+  const int64_t fitting = training::fitting_warmup(schedule, steps);
   if (schedule.name == "noam" && schedule.warmup >= steps)
     facts.emplace_back("", fmt::format("the rate only rises: noam's warm-up has {} steps, the run "
                                        "{}; --warmup or another --schedule may suit it better",

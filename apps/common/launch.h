@@ -17,8 +17,8 @@ namespace tern::apps {
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// A run's folder that no other process trains in while this lives.
-struct LockedFolder : train::RunFolder {
-  std::shared_ptr<const train::RunLock> lock;
+struct LockedFolder : training::RunFolder {
+  std::shared_ptr<const training::RunLock> lock;
 };
 
 /// Makes a path absolute, so that it can be used later from any folder. An empty path stays empty.
@@ -43,12 +43,12 @@ class NewRunGuard {
 
   /// The run's folder exists now, and this is its lock. A folder that another run has taken
   /// meanwhile is not removed.
-  void made(std::shared_ptr<const train::RunLock> lock);
+  void made(std::shared_ptr<const training::RunLock> lock);
   void keep() { folder_.clear(); }
 
  private:
   std::string out_, folder_;
-  std::shared_ptr<const train::RunLock> lock_;
+  std::shared_ptr<const training::RunLock> lock_;
   std::vector<std::string> missing_;  ///< folders that were not there, the innermost first
 };
 
@@ -64,6 +64,6 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
 
 /// Shortens a warm-up that no flag asked for to fit a short run, and says so in `facts`. The
 /// warm-up of noam cannot be shortened; `facts` then say that the rate will only rise.
-void fit_warmup(train::ScheduleOptions& schedule, int64_t steps, Facts& facts);
+void fit_warmup(training::ScheduleOptions& schedule, int64_t steps, Facts& facts);
 
 }  // namespace tern::apps

@@ -37,7 +37,7 @@ constexpr Known kKnown[] = {
 constexpr std::pair<const char*, const char*> kSets[] = {
     {"train_", "training"}, {"valid_", "validation"}, {"test_", "test"}};
 
-double value(const train::EpochRecord& e, const EpochMetric& m) {
+double value(const training::EpochRecord& e, const EpochMetric& m) {
   if (m.metric == "lr") return e.lr * m.factor;
   return e.has(m.metric) ? e[m.metric] * m.factor : kNaN;
 }
@@ -50,13 +50,14 @@ std::string name_of(const EpochMetric& m, bool with_set) {
 
 // Whether every epoch says after which step it was closed.
 bool by_step(const RunSummary& run) {
-  return !run.steps.empty() && std::all_of(run.epochs.begin(), run.epochs.end(),
-                                           [](const train::EpochRecord& e) { return e.steps > 0; });
+  return !run.steps.empty() &&
+         std::all_of(run.epochs.begin(), run.epochs.end(),
+                     [](const training::EpochRecord& e) { return e.steps > 0; });
 }
 
 Series epoch_series(const RunSummary& run, const EpochMetric& line, bool at_steps) {
   Series s{name_of(line, true), {}, {}};
-  for (const train::EpochRecord& e : run.epochs) {
+  for (const training::EpochRecord& e : run.epochs) {
     const double v = value(e, line);
     if (!std::isfinite(v)) continue;
     s.x.push_back(static_cast<double>(at_steps ? e.steps : e.epoch));
@@ -66,9 +67,9 @@ Series epoch_series(const RunSummary& run, const EpochMetric& line, bool at_step
 }
 
 Series step_series(const RunSummary& run, const std::string& name,
-                   double train::StepRecord::*number, double factor = 1) {
+                   double training::StepRecord::*number, double factor = 1) {
   Series s{name, {}, {}};
-  for (const train::StepRecord& r : run.steps) {
+  for (const training::StepRecord& r : run.steps) {
     s.x.push_back(static_cast<double>(r.step));
     s.y.push_back(r.*number * factor);
   }
@@ -97,13 +98,13 @@ std::string curves(const RunSummary& run, const RunPage& page) {
     others.lines.erase(others.lines.begin());
     charts.push_back(chart(
         run, others, true,
-        {step_series(run, name_of(trained, true), &train::StepRecord::loss, trained.factor)}));
+        {step_series(run, name_of(trained, true), &training::StepRecord::loss, trained.factor)}));
     ChartOptions options = {
         .title = "Learning rate", .x_label = "step", .whole_x = true, .logs = true};
-    charts.push_back(line_chart({step_series(run, "rate", &train::StepRecord::lr)}, options));
+    charts.push_back(line_chart({step_series(run, "rate", &training::StepRecord::lr)}, options));
     options.title = "Norm of the gradient (before --clip)";
     charts.push_back(
-        line_chart({step_series(run, "norm", &train::StepRecord::grad_norm)}, options));
+        line_chart({step_series(run, "norm", &training::StepRecord::grad_norm)}, options));
   } else {
     charts.push_back(chart(run, page.loss, false));
     charts.push_back(chart(run, {.title = "Learning rate", .lines = {{"lr", "rate"}}}, false));
@@ -145,7 +146,7 @@ std::string head(const RunSummary& run) {
 std::vector<EpochMetric> measured(const RunSummary& run, std::vector<EpochMetric> columns) {
   std::erase_if(columns, [&](const EpochMetric& m) {
     return std::none_of(run.epochs.begin(), run.epochs.end(),
-                        [&](const train::EpochRecord& e) { return std::isfinite(value(e, m)); });
+                        [&](const training::EpochRecord& e) { return std::isfinite(value(e, m)); });
   });
   return columns;
 }
@@ -158,7 +159,7 @@ std::vector<std::string> headings(const char* first, const std::vector<EpochMetr
   return out;
 }
 std::vector<std::string> numbers(const std::string& first, const std::vector<EpochMetric>& columns,
-                                 const train::EpochRecord& e) {
+                                 const training::EpochRecord& e) {
   std::vector<std::string> out = {first};
   for (const EpochMetric& m : columns) out.push_back(metric_text(m.metric).write(value(e, m)));
   return out;
@@ -173,20 +174,20 @@ std::string results(const RunSummary& run, const RunPage& page) {
   const bool trained = std::all_of(columns.begin(), columns.end(), is_training);
   if (!trained) std::erase_if(columns, is_training);
   std::string rows = html_row(headings("", columns, false), "th");
-  auto add = [&](const std::string& name, const train::EpochRecord& e) {
+  auto add = [&](const std::string& name, const training::EpochRecord& e) {
     rows += html_row(numbers(name, columns, e));
   };
   const std::string on = ", " + (trained ? "training" : page.measured_on);
-  const train::EpochRecord& last = run.epochs.back();
+  const training::EpochRecord& last = run.epochs.back();
   if (run.best != last.epoch) add("last epoch" + on, last);
-  for (const train::EpochRecord& e : run.epochs)
+  for (const training::EpochRecord& e : run.epochs)
     if (e.epoch == run.best) add(fmt::format("best epoch ({}){}", e.epoch, on), e);
   for (const ResultRow& more : page.more_results) add(more.name, {.metrics = more.metrics});
   double seconds = 0;
-  for (const train::EpochRecord& e : run.epochs) seconds += e.seconds;
+  for (const training::EpochRecord& e : run.epochs) seconds += e.seconds;
   return html_table(rows, "results") +
-         fmt::format("<p>{} epoch{} in {}.</p>\n", train::grouped(last.epoch),
-                     last.epoch == 1 ? "" : "s", train::clock_time(seconds));
+         fmt::format("<p>{} epoch{} in {}.</p>\n", training::grouped(last.epoch),
+                     last.epoch == 1 ? "" : "s", training::clock_time(seconds));
 }
 
 // Every epoch, folded; the best one in bold.
@@ -195,9 +196,9 @@ std::string epoch_table(const RunSummary& run, const RunPage& page) {
   std::vector<std::string> heading = headings("epoch", columns, true);
   heading.insert(heading.end(), {page.unit + "/s", "time"});
   std::string rows = html_row(heading, "th");
-  for (const train::EpochRecord& e : run.epochs) {
+  for (const training::EpochRecord& e : run.epochs) {
     std::vector<std::string> cells = numbers(fmt::format("{}", e.epoch), columns, e);
-    cells.insert(cells.end(), {fmt::format("{:.0f}", e.speed), train::clock_time(e.seconds)});
+    cells.insert(cells.end(), {fmt::format("{:.0f}", e.speed), training::clock_time(e.seconds)});
     rows += html_row(cells, "td", e.epoch == run.best ? "best" : "");
   }
   return "<details><summary>Every epoch</summary>\n" + html_table(rows) + "</details>\n";
@@ -248,7 +249,7 @@ std::string MetricText::write(double value) const {
 }
 
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
-                      const train::Loop& loop) {
+                      const training::Loop& loop) {
   return {.title = title,
           .facts = facts,
           .record = record,
@@ -275,7 +276,7 @@ std::string run_page(const RunSummary& run, const RunPage& page) {
   return html_page(run.title, head(run) + sections_with_contents(all));
 }
 
-std::string save_page(const train::Loop& loop, const std::string& html) {
+std::string save_page(const training::Loop& loop, const std::string& html) {
   const std::string path = loop.folder_to_write().file("report.html");
   write_file_atomically(path, html);
   return path;

@@ -17,12 +17,12 @@ struct RunSummary {
   std::string title;
   Facts facts;  ///< model, data, ...: a heading and a text each
   RunRecord record;
-  std::vector<train::EpochRecord> epochs;
-  std::vector<train::StepRecord> steps;  ///< none in runs of earlier versions
-  int64_t best = 0;                      ///< number of the best epoch; 0: none is marked
+  std::vector<training::EpochRecord> epochs;
+  std::vector<training::StepRecord> steps;  ///< none in runs of earlier versions
+  int64_t best = 0;                         ///< number of the best epoch; 0: none is marked
 };
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
-                      const train::Loop& loop);
+                      const training::Loop& loop);
 
 /// A metric for which there is no data.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -60,7 +60,7 @@ struct MetricChart {
 /// Another row of the results, such as what the best epoch's weights do on the test set.
 struct ResultRow {
   std::string name;
-  train::Metrics metrics;  ///< by the names of the columns that they stand in
+  training::Metrics metrics;  ///< by the names of the columns that they stand in
 };
 
 /// A part of the page below a heading of its own. One without any HTML is left out.
@@ -90,6 +90,6 @@ std::string run_page(const RunSummary& run, const RunPage& page);
 std::string sections_with_contents(const std::vector<Section>& sections);
 
 /// Writes the page into the run's folder, if that is still the run's, and gives its path.
-std::string save_page(const train::Loop& loop, const std::string& html);
+std::string save_page(const training::Loop& loop, const std::string& html);
 
 }  // namespace tern::apps

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string path_of(const train::RunFolder& folder) { return folder.file("run.json"); }
+std::string path_of(const training::RunFolder& folder) { return folder.file("run.json"); }
 
 std::string date_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
@@ -69,7 +69,7 @@ RunRecord from_json(const json& j) {
   return r;
 }
 
-void save(const RunRecord& record, const train::Loop& loop) {
+void save(const RunRecord& record, const training::Loop& loop) {
   // Texts of the command line may be any bytes.
   write_file_atomically(path_of(loop.folder_to_write()),
                         to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -89,7 +89,7 @@ SettingTexts settings_of(const std::string& text) {
   return out;
 }
 
-std::optional<RunRecord> load_run_record(const train::RunFolder& folder) {
+std::optional<RunRecord> load_run_record(const training::RunFolder& folder) {
   const std::string path = path_of(folder);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
@@ -103,7 +103,7 @@ std::optional<RunRecord> load_run_record(const train::RunFolder& folder) {
   }
 }
 
-RunRecord record_start(const train::Loop& loop, const std::string& program,
+RunRecord record_start(const training::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings, int64_t ranks) {
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   if (loop.finished() && !record.program.empty()) return record;
@@ -116,7 +116,7 @@ RunRecord record_start(const train::Loop& loop, const std::string& program,
   return record;
 }
 
-void record_tested(const train::Loop& loop, const train::Metrics& tested) {
+void record_tested(const training::Loop& loop, const training::Metrics& tested) {
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   record.tested = tested;
   save(record, loop);

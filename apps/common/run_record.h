@@ -28,9 +28,9 @@ struct RunRecord {
   std::string program;           ///< "translate"
   std::vector<RunStart> starts;  ///< in order; the first may be missing in a folder of old
   SettingTexts settings;
-  train::Best best;  ///< what says which epoch is the best
+  training::Best best;  ///< what says which epoch is the best
   /// What the weights of the best epoch do on a test set that chose nothing; empty until then.
-  train::Metrics tested = {};
+  training::Metrics tested = {};
 };
 
 /// The command line as a shell takes it, words in quotes where they need them.
@@ -41,14 +41,14 @@ SettingTexts settings_of(const std::string& json);
 
 /// The record of the folder; nothing if it has none (runs of earlier versions). IoError if it is
 /// damaged.
-std::optional<RunRecord> load_run_record(const train::RunFolder& folder);
+std::optional<RunRecord> load_run_record(const training::RunFolder& folder);
 
 /// Adds this start of the program to the record, unless the run is finished, and gives the record.
 /// `settings` is the run's configuration as JSON.
-RunRecord record_start(const train::Loop& loop, const std::string& program,
+RunRecord record_start(const training::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings, int64_t ranks = 1);
 
 /// Writes down what a run reached on its test set.
-void record_tested(const train::Loop& loop, const train::Metrics& tested);
+void record_tested(const training::Loop& loop, const training::Metrics& tested);
 
 }  // namespace tern::apps

@@ -5,7 +5,7 @@
 //     s.number("layers", c.layers, {1, 100}, "of the controller, or of the LSTM");
 //     s.number("slots", c.slots, {1, 1 << 16}, "of the memory")
 //         .only_if(!c.baseline, "an LSTM has no memory");
-//     s.word("schedule", c.schedule, train::schedule_names(), "of the learning rate");
+//     s.word("schedule", c.schedule, training::schedule_names(), "of the learning rate");
 //     s.number("clip", c.clip, {0, 1e9}, "largest norm of the gradient; 0: off")
 //         .says(c.clip > 0, "clip {:g}", c.clip);
 //   }

@@ -97,7 +97,7 @@ std::string wrapped(const std::string& line, int64_t columns, size_t indent) {
 }
 
 void complain(const std::string& line) {
-  const int64_t columns = train::terminal_columns(stderr);
+  const int64_t columns = training::terminal_columns(stderr);
   std::string text;
   std::istringstream lines(terminal_text(line));
   for (std::string part; std::getline(lines, part);)

@@ -29,7 +29,7 @@ Settings rows_of(TrainingProgram& program) {
   return list;
 }
 
-std::string config_path(const TrainingProgram& program, const train::RunFolder& folder) {
+std::string config_path(const TrainingProgram& program, const training::RunFolder& folder) {
   return folder.file(program.config_file());
 }
 
@@ -54,22 +54,22 @@ std::string as_called(const TrainFlags& flags, const std::string& command) {
 }
 
 // As a shell takes it.
-std::string as_words(const train::RunFolder& folder) {
+std::string as_words(const training::RunFolder& folder) {
   const char* const path = folder.path.c_str();
   return command_line(1, &path);
 }
 
 std::string resume_command(const TrainingProgram& program, const TrainFlags& flags,
-                           const train::RunFolder& folder) {
+                           const training::RunFolder& folder) {
   return as_called(flags, program.command() + " --resume " + as_words(folder));
 }
 
-train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
-                                const TrainFlags& flags) {
-  train::LoopOptions options = {.folder = folder.path,
-                                .lock = folder.lock,
-                                .tensorboard = flags.tensorboard,
-                                .how_to_resume = resume_command(program, flags, folder)};
+training::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
+                                   const TrainFlags& flags) {
+  training::LoopOptions options = {.folder = folder.path,
+                                   .lock = folder.lock,
+                                   .tensorboard = flags.tensorboard,
+                                   .how_to_resume = resume_command(program, flags, folder)};
   const ParallelOptions& o = program.options().parallel;
   if (o.blocks > 0)
     options.parallel = {.world = flags.world.get(),
@@ -81,7 +81,8 @@ train::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& fo
   return options;
 }
 
-int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, const Facts& more) {
+int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
+        const Facts& more) {
   const bool first = flags.world->first();
   flags.world->together([&] {
     if (first)
@@ -90,24 +91,24 @@ int run(TrainingProgram& program, train::Loop& loop, const TrainFlags& flags, co
     program.facts = facts_of(program, more, *flags.world);
   });
   for (const auto& [heading, text] : program.facts)
-    train::say(fmt::format("{:8} {}", heading, text), loop.output());
-  train::say(fmt::format("{:8} {}", "folder", loop.folder().path), loop.output());
-  train::InterruptScope signals;
+    training::say(fmt::format("{:8} {}", heading, text), loop.output());
+  training::say(fmt::format("{:8} {}", "folder", loop.folder().path), loop.output());
+  training::InterruptScope signals;
   try {
-    if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
+    if (loop.run() == training::Outcome::interrupted) return training::kExitInterrupted;
     bool finished = true;
     loop.on_first("the report", [&] { finished = program.finish(); });
     if (finished) {
       const auto [purpose, command] = program.next(as_words(loop.folder()));
-      train::say(fmt::format("to {}: {}", purpose, as_called(flags, command)), loop.output());
+      training::say(fmt::format("to {}: {}", purpose, as_called(flags, command)), loop.output());
       return 0;
     }
-    train::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
-               loop.output());
-    return train::kExitInterrupted;
-  } catch (const train::Diverged& e) {
-    throw train::Diverged(std::string(e.what()) +
-                          ". A lower --lr or --clip, or a longer --warmup, may help");
+    training::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
+                  loop.output());
+    return training::kExitInterrupted;
+  } catch (const training::Diverged& e) {
+    throw training::Diverged(std::string(e.what()) +
+                             ". A lower --lr or --clip, or a longer --warmup, may help");
   }
 }
 
@@ -116,7 +117,7 @@ void print_scaling(TrainingProgram& program, const TrainFlags& flags, const Summ
   const ParallelOptions& o = program.options().parallel;
   check(flags.world->size() == 1, "--gbit measures one process: start it without mpirun");
   check(o.local_steps == 0, "--gbit is for ranks that share every step, without --local-steps");
-  OneMachine machine{.blocks = o.blocks > 0 ? o.blocks : train::Parallel{}.blocks,
+  OneMachine machine{.blocks = o.blocks > 0 ? o.blocks : training::Parallel{}.blocks,
                      .shard_optimizer = o.shard_optimizer,
                      .step = flags.network.step_ms / 1e3,
                      .memory_bytes_per_second = measure_memory()};
@@ -132,7 +133,7 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
   options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
   options.facts.insert(options.facts.end(), more.begin(), more.end());
   options.facts.emplace_back("", fmt::format("{} steps; below, one on the largest batch",
-                                             train::grouped(program.steps())));
+                                             training::grouped(program.steps())));
   const Summary summary = program.summary();
   const int code = report_dry_run(summary, options);
   if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);
@@ -141,7 +142,7 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
 
 // A checkpoint has the configuration that it was made with. One that an earlier version wrote may
 // have none, and its run goes on without.
-void expect_configuration(TrainingProgram& program, train::Loop& loop,
+void expect_configuration(TrainingProgram& program, training::Loop& loop,
                           const std::optional<SafeTensors>& state, const std::string& path) {
   if (state && !state->metadata.contains(kConfiguration)) return;
   loop.checkpoint().add_text(
@@ -213,14 +214,14 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   program.load(nullptr);
   more = more_facts(o);
   const int64_t steps = program.steps();
-  train::ScheduleOptions schedule = schedule_options(o, program.width());
+  training::ScheduleOptions schedule = schedule_options(o, program.width());
   if (!flags.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
-  train::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+  training::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
 }
 
 // The loop of a new run; nullptr for a dry run.
-train::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
+training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   dist::World& world = *flags.world;
   std::string& from = program.options().from;
   make_absolute(from);
@@ -235,7 +236,7 @@ train::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& mor
     if (flags.dry_run) return;
     folder = make_run_folder(flags.out, program.folder_name());
     guard.made(folder.lock);
-    folder.lock->write([&](const train::RunFolder& here) {
+    folder.lock->write([&](const training::RunFolder& here) {
       program.save(here);
       save_config(config_path(program, here), rows_of(program));
     });
@@ -245,7 +246,7 @@ train::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& mor
     program.read_config(folder, std::nullopt);
     program.load(&folder);
   });
-  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), false);
+  training::Loop& loop = program.make_loop(loop_options(program, folder, flags), false);
   expect_configuration(program, loop, std::nullopt, config_path(program, folder));
   world.barrier("the start");
   guard.keep();
@@ -277,8 +278,8 @@ struct ProductScopes {
 };
 
 // The loop of the run in flags.resume.
-train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductScopes& products,
-                    Facts& more) {
+training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductScopes& products,
+                       Facts& more) {
   dist::World& world = *flags.world;
   LockedFolder folder;
   std::optional<SafeTensors> state;
@@ -286,7 +287,7 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductSc
   bool other_patience = false;
   const auto load = [&] {
     if (std::filesystem::exists(folder.checkpoint()))  // else the run begins anew
-      state = train::load_checkpoint(folder.checkpoint());
+      state = training::load_checkpoint(folder.checkpoint());
     program.read_config(folder, state);
     kept = settings_to_json(rows_of(program));
     path = config_path(program, folder);
@@ -299,19 +300,19 @@ train::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductSc
   dist::take_time(world, "loading the run on rank 0", [&] {
     if (!world.first()) return;
     folder = resumed_folder(flags.resume, program.config_file());
-    folder.lock->write([&](const train::RunFolder& here) {
+    folder.lock->write([&](const training::RunFolder& here) {
       load();
       program.save_missing(here);
     });
   });
   load_on_others(program, world, folder, load);
-  train::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
+  training::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
   expect_configuration(program, loop, state, path);
   if (state) loop.load_state(*state, folder.checkpoint());
   if (state && other_patience) loop.apply_patience();
   state.reset();
   if (settings_to_json(rows_of(program)) != kept && world.first())
-    folder.lock->write([&](const train::RunFolder& here) {
+    folder.lock->write([&](const training::RunFolder& here) {
       save_config(config_path(program, here), rows_of(program));
     });
   return loop;
@@ -336,7 +337,7 @@ void load_config(const std::string& path, const Settings& settings,
   }
 }
 
-void TrainingProgram::read_config(const train::RunFolder& folder,
+void TrainingProgram::read_config(const training::RunFolder& folder,
                                   const std::optional<SafeTensors>&) {
   load_config(config_path(*this, folder), rows_of(*this), [this] { check_config(); });
 }
@@ -346,7 +347,7 @@ int train(TrainingProgram& program, TrainFlags flags) {
   program.options().parallel.ranks = flags.world->size();
   ProductScopes products;
   Facts more;
-  train::Loop* loop = nullptr;
+  training::Loop* loop = nullptr;
   flags.world->together([&] {
     if (!flags.resume.empty()) {
       loop = &resume(program, flags, products, more);

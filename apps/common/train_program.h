@@ -52,11 +52,12 @@ class TrainingProgram {
   /// The file of the folder that keeps it.
   virtual std::string config_file() const { return "config.json"; }
   /// Reads it from a folder. `state` is the folder's checkpoint, if there is one.
-  virtual void read_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
+  virtual void read_config(const training::RunFolder& folder,
+                           const std::optional<SafeTensors>& state);
 
   /// Loads the data, and completes the configuration by them. `resumed` is the folder of a resumed
   /// run, which keeps part of them; nullptr for a new run.
-  virtual void load(const train::RunFolder* resumed) { static_cast<void>(resumed); }
+  virtual void load(const training::RunFolder* resumed) { static_cast<void>(resumed); }
   /// A checksum of what was loaded, which all ranks must have; empty: the settings say it all.
   virtual std::string data_checksum() const { return ""; }
   /// Steps of the whole run, and the width that the schedule noam asks for.
@@ -68,15 +69,15 @@ class TrainingProgram {
   /// "ntm-copy": the run's folder is runs/NAME unless --out names it.
   virtual std::string folder_name() const = 0;
   /// Writes what the folder keeps beside the configuration. Rank 0 alone.
-  virtual void save(const train::RunFolder&) const {}
+  virtual void save(const training::RunFolder&) const {}
   /// Writes what load() had to make anew because the folder of a resumed run lacks it. Called on
   /// rank 0 alone.
-  virtual void save_missing(const train::RunFolder&) const {}
+  virtual void save_missing(const training::RunFolder&) const {}
   /// Error unless the checkpoint is of a model of this configuration (check_resumed_fits).
   virtual void check_fits(const SafeTensors& checkpoint, const std::string& config_path) const = 0;
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
-  virtual train::Loop& make_loop(train::LoopOptions options, bool resumed) = 0;
+  virtual training::Loop& make_loop(training::LoopOptions options, bool resumed) = 0;
   /// Members of the configuration that a resumed run may change, beside the patience. (The driver
   /// refuses a checkpoint whose other members differ from the folder's configuration.)
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }

@@ -14,7 +14,7 @@ namespace tern::apps {
 namespace {
 
 bool has_beta2(const TrainingOptions& o) {
-  return is_one_of(train::optimizer_names(), o.optimizer) && train::has_beta2(o.optimizer);
+  return is_one_of(training::optimizer_names(), o.optimizer) && training::has_beta2(o.optimizer);
 }
 
 void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
@@ -30,7 +30,7 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
            traits.noam ? "highest learning rate; with --schedule noam a factor"
                        : "highest learning rate")
       .says(true, "lr {:g} {}", o.lr, o.schedule);
-  s.word("schedule", o.schedule, train::schedule_names(traits.noam),
+  s.word("schedule", o.schedule, training::schedule_names(traits.noam),
          "how the learning rate changes during the run");
   s.number("warmup", o.warmup, kAnyCount, "steps in which the learning rate rises from 0")
       .says(o.warmup > 0, "warm-up {}", o.warmup);
@@ -199,14 +199,14 @@ void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy)
         remedy);
 }
 
-train::LearnerOptions learner_options(const TrainingOptions& o) {
+training::LearnerOptions learner_options(const TrainingOptions& o) {
   return {.clip = o.clip,
           .ema = o.ema,
           .allocate_state = !o.parallel.shard_optimizer,  // each rank its part, later
           .step_in_backward = o.memory_use.step_in_backward};
 }
 
-train::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width) {
+training::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width) {
   return {.name = o.schedule,
           .warmup = o.warmup,
           .dim = width,
@@ -214,26 +214,26 @@ train::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t width)
           .plateau_factor = o.epoch_end.plateau_factor};
 }
 
-train::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, int64_t width,
-                                      bool largest) {
-  train::LearnerOptions options = learner_options(o);
-  options.schedule = train::make_schedule(schedule_options(o, width), steps);
-  options.plateau = train::make_plateau(schedule_options(o, width), largest);
+training::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, int64_t width,
+                                         bool largest) {
+  training::LearnerOptions options = learner_options(o);
+  options.schedule = training::make_schedule(schedule_options(o, width), steps);
+  options.plateau = training::make_plateau(schedule_options(o, width), largest);
   return options;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
                                                  const NamedTensors& parameters) {
-  train::OptimizerOptions options{.name = o.optimizer,
-                                  .lr = o.lr,
-                                  .weight_decay = o.weight_decay,
-                                  .state_bits = static_cast<int>(o.memory_use.optimizer_bits)};
-  if (o.beta2 > 0 && train::has_beta2(o.optimizer)) options.beta2 = o.beta2;
-  if (o.decay_all || o.weight_decay == 0) return train::make_optimizer(options, parameters);
-  return train::make_optimizer(options, optim::decay_groups(parameters, o.weight_decay));
+  training::OptimizerOptions options{.name = o.optimizer,
+                                     .lr = o.lr,
+                                     .weight_decay = o.weight_decay,
+                                     .state_bits = static_cast<int>(o.memory_use.optimizer_bits)};
+  if (o.beta2 > 0 && training::has_beta2(o.optimizer)) options.beta2 = o.beta2;
+  if (o.decay_all || o.weight_decay == 0) return training::make_optimizer(options, parameters);
+  return training::make_optimizer(options, optim::decay_groups(parameters, o.weight_decay));
 }
 
-void set_loop_options(train::LoopOptions& loop, const TrainingOptions& o) {
+void set_loop_options(training::LoopOptions& loop, const TrainingOptions& o) {
   loop.epochs = o.epochs;
   loop.accumulate = o.accumulate;
   loop.patience = o.epoch_end.patience;

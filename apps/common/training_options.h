@@ -11,7 +11,7 @@
 #include "tern/train/learner.h"
 #include "tern/train/schedule.h"
 
-namespace tern::train {
+namespace tern::training {
 struct LoopOptions;
 }
 
@@ -19,7 +19,7 @@ namespace tern::apps {
 
 /// How a training saves memory.
 struct MemoryOptions {
-  bool step_in_backward = false;   ///< train::LearnerOptions
+  bool step_in_backward = false;   ///< training::LearnerOptions
   std::string recompute = "none";  ///< nn::Recompute, of the model's blocks
   int64_t optimizer_bits = 32;     ///< or 8: optim::AdamOptions::state_bits
 
@@ -28,15 +28,15 @@ struct MemoryOptions {
 
 /// What happens at the end of an epoch.
 struct EpochEndOptions {
-  int64_t patience = 0;          ///< train::LoopOptions
-  int64_t keep = 0;              ///< train::LoopOptions
-  int64_t plateau_patience = 2;  ///< train::ScheduleOptions
-  double plateau_factor = 0.5;   ///< train::ScheduleOptions
+  int64_t patience = 0;          ///< training::LoopOptions
+  int64_t keep = 0;              ///< training::LoopOptions
+  int64_t plateau_patience = 2;  ///< training::ScheduleOptions
+  double plateau_factor = 0.5;   ///< training::ScheduleOptions
 
   bool operator==(const EpochEndOptions&) const = default;
 };
 
-/// How the ranks of mpirun train together: train::Parallel.
+/// How the ranks of mpirun train together: training::Parallel.
 struct ParallelOptions {
   int64_t blocks = 0;  ///< of a batch; 0: one process, and batches stay whole
   bool shard_optimizer = false;
@@ -49,9 +49,9 @@ struct ParallelOptions {
 
 struct TrainingOptions {
   int64_t epochs = 10;
-  std::string optimizer = "adamw";  ///< one of train::optimizer_names()
+  std::string optimizer = "adamw";  ///< one of training::optimizer_names()
   double lr = 1e-3;
-  std::string schedule = "cosine";  ///< one of train::schedule_names()
+  std::string schedule = "cosine";  ///< one of training::schedule_names()
   int64_t warmup = 0;               ///< steps
   double beta2 = 0;                 ///< of Adam and its variants; 0: the optimizer's default
   double weight_decay = 0;
@@ -91,12 +91,12 @@ void check_training_options(const TrainingOptions& options);
 void check_held_out(const TrainingOptions& options, bool held_out, const char* remedy);
 
 /// Clipping, averages and step_in_backward, without the schedule.
-train::LearnerOptions learner_options(const TrainingOptions& options);
+training::LearnerOptions learner_options(const TrainingOptions& options);
 /// The same with the schedule of a run of `steps` steps. `width` is for noam; `largest`: the metric
 /// that judges epochs is better if it is larger.
-train::LearnerOptions learner_options(const TrainingOptions& options, int64_t steps,
-                                      int64_t width = 0, bool largest = false);
-train::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
+training::LearnerOptions learner_options(const TrainingOptions& options, int64_t steps,
+                                         int64_t width = 0, bool largest = false);
+training::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
 
 /// The optimizer that the options name. Without decay_all it decays only parameters of two axes and
 /// more (optim::decay_groups).
@@ -104,6 +104,6 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
                                                  const NamedTensors& parameters);
 
 /// Sets epochs, batches per step, patience and kept epochs.
-void set_loop_options(train::LoopOptions& loop, const TrainingOptions& options);
+void set_loop_options(training::LoopOptions& loop, const TrainingOptions& options);
 
 }  // namespace tern::apps

@@ -24,7 +24,7 @@ double share(int64_t part, int64_t of) {
 
 /// Of a block, the loss whose mean over all blocks of the batch, by their tokens, is the batch's:
 /// words to predict and pairs are not spread over the blocks as tokens are.
-Tensor loss_of_block(const models::BertLoss& l, const data::BertBatch& b) {
+Tensor loss_of_block(const models::BertLoss& l, const datasets::BertBatch& b) {
   const int64_t words = b.words.numel(), pairs = b.next.defined() ? b.next.numel() : 0;
   if (b.whole.words == words && b.whole.pairs == pairs) return l.total;
   const double tokens = BertKind::weight(b) / static_cast<double>(b.whole.tokens);
@@ -49,25 +49,25 @@ void take_sizes(TrainConfig& c) {
 }
 
 /// A place of a sentence that a word begins at, if there is one: marks tell little.
-size_t place_to_mask(const std::vector<int64_t>& ids, const data::WordPiece& pieces, Rng& rng) {
+size_t place_to_mask(const std::vector<int64_t>& ids, const datasets::WordPiece& pieces, Rng& rng) {
   std::vector<size_t> words;
   for (size_t i = 0; i < ids.size(); ++i) {
     size_t at = 0;
-    const auto kind = data::classify(data::next_code_point(pieces.piece(ids[i]), at));
-    if (kind == data::CharacterClass::letter) words.push_back(i);
+    const auto kind = datasets::classify(datasets::next_code_point(pieces.piece(ids[i]), at));
+    if (kind == datasets::CharacterClass::letter) words.push_back(i);
   }
   if (words.empty()) return 0;
   return words[static_cast<size_t>(rng.below(std::ssize(words)))];
 }
 
 /// The text for validation, or that of training.
-const data::Documents& text_to_show(const BertCorpus& corpus) {
+const datasets::Documents& text_to_show(const BertCorpus& corpus) {
   return corpus.valid->sentences() > 0 ? *corpus.valid : *corpus.train;
 }
 
 /// Sentences from all over it, with a word masked in each.
 std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corpus) {
-  const data::Documents& from = text_to_show(corpus);
+  const datasets::Documents& from = text_to_show(corpus);
   const int64_t count = std::min(kSampleSentences, from.sentences());
   std::vector<FilledSample> out;
   Rng rng(0);
@@ -94,7 +94,8 @@ bool BertKind::encode(TrainConfig& c, const std::string& resumed, const std::str
   check(!resumed.empty() || c.parts == 1,
         "--parts would change nothing: an epoch of a bert is a pass over the text");
   const Texts texts = read_texts(c);
-  const data::WordPiece pieces = resumed.empty() ? make_pieces(c, texts) : load_pieces({resumed});
+  const datasets::WordPiece pieces =
+      resumed.empty() ? make_pieces(c, texts) : load_pieces({resumed});
   if (!c.from.empty() && resumed.empty())
     take_sizes(c);
   else if (resumed.empty())
@@ -103,16 +104,16 @@ bool BertKind::encode(TrainConfig& c, const std::string& resumed, const std::str
   return corpus.valid->sentences() > 0;
 }
 
-data::BertBatch BertKind::largest(data::Loader<data::BertBatch>& loader) {
-  data::BertBatch largest;
-  for (data::BertBatch& b : loader)
+datasets::BertBatch BertKind::largest(datasets::Loader<datasets::BertBatch>& loader) {
+  datasets::BertBatch largest;
+  for (datasets::BertBatch& b : loader)
     if (!largest.tokens.defined() || b.tokens.numel() > largest.tokens.numel())
       largest = std::move(b);
   return largest;
 }
 
-Tensor BertKind::loss(const models::Bert& model, const data::BertBatch& b, const BertCorpus&,
-                      train::Means* means) {
+Tensor BertKind::loss(const models::Bert& model, const datasets::BertBatch& b, const BertCorpus&,
+                      training::Means* means) {
   const models::BertLoss l = models::pretraining_loss(model, input_of(b), targets_of(b));
   auto add = [&](const char* name, const Tensor& mean, const Tensor& of) {
     const auto count = static_cast<double>(of.numel());
@@ -123,25 +124,25 @@ Tensor BertKind::loss(const models::Bert& model, const data::BertBatch& b, const
   return loss_of_block(l, b);
 }
 
-std::optional<train::Metrics> BertKind::validate(const BertTraining& t) {
+std::optional<training::Metrics> BertKind::validate(const BertTraining& t) {
   BertScore s;
   if (t.corpus.valid->sentences() > 0) {
-    data::BertLoaderOptions options = loader_options(t.config);
+    datasets::BertLoaderOptions options = loader_options(t.config);
     options.shuffle = false;  // and the masks of its first epoch, the same each time
-    auto batches = data::bert_loader(t.corpus.valid, *t.corpus.tokenizer, options);
-    train::Progress bar = validation_bar(t.loop, "batches", batches.batches_per_epoch());
+    auto batches = datasets::bert_loader(t.corpus.valid, *t.corpus.tokenizer, options);
+    training::Progress bar = validation_bar(t.loop, "batches", batches.batches_per_epoch());
     const auto found = score_batches(t.model, batches, until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     s = *found;
     check_validation(t.loop, s.masked_nats + s.next_nats, s.loss());
   }
-  return train::Metrics{
+  return training::Metrics{
       {"valid_loss", s.loss()},      {"valid_masked", s.masked_loss()},
       {"valid_ppl", s.perplexity()}, {"valid_words", share(s.masked_right, s.masked)},
       {"valid_next", s.next_loss()}, {"valid_pairs", share(s.pairs_right, s.pairs)}};
 }
 
-std::string BertKind::losses(const train::EpochRecord& e) {
+std::string BertKind::losses(const training::EpochRecord& e) {
   auto numbers = [](double masked, double next) {
     return std::isnan(next) ? fmt::format("{:.4f}", masked)
                             : fmt::format("{:.4f} + {:.4f}", masked, next);
@@ -158,7 +159,7 @@ std::string BertKind::losses(const train::EpochRecord& e) {
 }
 
 // Of a sentence for validation, or of training.
-void BertKind::add_pictures(const BertTraining& t, train::EventWriter& events, int64_t step) {
+void BertKind::add_pictures(const BertTraining& t, training::EventWriter& events, int64_t step) {
   const auto sentence = text_to_show(t.corpus).sentence(0);
   const auto n = std::min<int64_t>(std::ssize(sentence), t.config.model.context);
   const std::vector<std::string> names(static_cast<size_t>(n));
@@ -168,15 +169,16 @@ void BertKind::add_pictures(const BertTraining& t, train::EventWriter& events, i
 }
 
 std::string BertKind::data_text(const BertCorpus& corpus) {
-  const data::Documents& text = *corpus.train;
+  const datasets::Documents& text = *corpus.train;
   return fmt::format(
       "{} training and {} validation tokens of {} pieces, {} documents of {} sentences",
-      train::grouped(std::ssize(text.tokens)), train::grouped(std::ssize(corpus.valid->tokens)),
-      train::grouped(corpus.tokenizer->size()), train::grouped(text.size()),
-      train::grouped(text.sentences()));
+      training::grouped(std::ssize(text.tokens)),
+      training::grouped(std::ssize(corpus.valid->tokens)),
+      training::grouped(corpus.tokenizer->size()), training::grouped(text.size()),
+      training::grouped(text.sentences()));
 }
 
-Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const train::Loop& loop,
+Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const training::Loop& loop,
                         const RunSummary& run) {
   const std::string& folder = loop.folder().path;
   const LoadedBert bert = load_bert_folder(folder);
@@ -197,7 +199,7 @@ std::string BertKind::describe(const models::Bert& model) {
       "bert, {} weights: {} layers of {} channels, {} heads, ffn {}, {} tokens at most, dropout "
       "{:g}"
       "{}",
-      train::grouped(nn::num_parameters(model)), o.layers, o.dim, o.heads, o.ffn, o.positions,
+      training::grouped(nn::num_parameters(model)), o.layers, o.dim, o.heads, o.ffn, o.positions,
       o.dropout, o.next_sentence ? ", with the next sentence" : "");
 }
 

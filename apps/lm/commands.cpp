@@ -29,7 +29,7 @@ namespace {
 
 constexpr int64_t kLongestPrompt = 1 << 24;  // bytes of a file or of standard input
 
-/// Standard input as text; the errors of data::read_text.
+/// Standard input as text; the errors of datasets::read_text.
 std::string read_input(std::istream& in) {
   std::string text(kLongestPrompt + 1, '\0');
   in.read(text.data(), std::ssize(text));
@@ -38,7 +38,7 @@ std::string read_input(std::istream& in) {
   check_io(std::ssize(text) <= kLongestPrompt, "standard input has more than {} bytes",
            kLongestPrompt);
   check_io(!text.empty(), "--prompt -: standard input is empty");
-  if (const auto at = data::find_invalid_utf8(text))
+  if (const auto at = datasets::find_invalid_utf8(text))
     fail_io(fmt::format("standard input is not valid UTF-8 (byte {})", *at + 1));
   return text;
 }
@@ -50,19 +50,19 @@ std::string without_line_end(std::string text) {
 }
 
 std::string prompt_of_file(const std::string& path) {
-  return without_line_end(data::read_text(path, {.max_bytes = kLongestPrompt}));
+  return without_line_end(datasets::read_text(path, {.max_bytes = kLongestPrompt}));
 }
 
 std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
   if (!f.prompt_file.empty()) return {prompt_of_file(f.prompt_file)};
-  std::vector<std::string> prompts = f.prompts.empty() ? f.prompt : data::read_lines(f.prompts);
+  std::vector<std::string> prompts = f.prompts.empty() ? f.prompt : datasets::read_lines(f.prompts);
   check(f.prompts.empty() || !prompts.empty(), "{}: there is no prompt in it", f.prompts);
   if (prompts.empty()) prompts.emplace_back();
   for (std::string& prompt : prompts)
     if (f.prompts.empty() && prompt == kStandardInput)
       prompt = without_line_end(read_input(in));
     else
-      prompt = data::replace_invalid_utf8(prompt);
+      prompt = datasets::replace_invalid_utf8(prompt);
   return prompts;
 }
 
@@ -70,8 +70,8 @@ bool read_line(std::istream& in, std::string& line) {
   line.clear();
   for (char c = 0; in.get(c) && c != '\n';) {
     line.push_back(c);
-    check_io(std::ssize(line) <= data::kLongestLine,
-             "a line is longer than {} bytes; is this text?", data::kLongestLine);
+    check_io(std::ssize(line) <= datasets::kLongestLine,
+             "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
   }
   if (line.ends_with('\r')) line.pop_back();
   return in.good() || !line.empty();
@@ -91,28 +91,28 @@ int evaluate_bert(const LmFlags& f) {
   const int64_t context = bert.model.options.positions;
   const auto text = documents_of(read_files(f.text), bert.pieces, context);
   check(text->sentences() > 0, "--text: there is no word to mask");
-  train::say(BertKind::describe(bert.model), stderr);
-  train::InterruptScope signals;
+  training::say(BertKind::describe(bert.model), stderr);
+  training::InterruptScope signals;
   std::optional<BertScore> found;
   {
     const bool pairs = bert.model.options.next_sentence && has_pairs(*text);
-    auto batches = data::bert_loader(text, bert.pieces,
-                                     {.max_tokens = context, .pairs = pairs, .shuffle = false});
-    train::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
+    auto batches = datasets::bert_loader(text, bert.pieces,
+                                         {.max_tokens = context, .pairs = pairs, .shuffle = false});
+    training::Progress bar("reading", "batches", batches.batches_per_epoch(), 0, stderr);
     found = score_batches(bert.model, batches, until_interrupted(bar));
   }
-  if (!found) return train::kExitInterrupted;
+  if (!found) return training::kExitInterrupted;
   const BertScore& score = *found;
   check_finite_result(ModelFiles{f.model}.weights(), "loss", score.loss());
   print(fmt::format(
       "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
-      train::grouped(score.masked_right), train::grouped(score.masked),
+      training::grouped(score.masked_right), training::grouped(score.masked),
       100 * static_cast<double>(score.masked_right) / static_cast<double>(score.masked),
       score.masked_loss(), score.perplexity()));
   if (score.pairs > 0)
     print(
         fmt::format("{} of {} pairs of sentences are told apart ({:.1f} %), loss of one {:.4f}\n",
-                    train::grouped(score.pairs_right), train::grouped(score.pairs),
+                    training::grouped(score.pairs_right), training::grouped(score.pairs),
                     100 * static_cast<double>(score.pairs_right) / static_cast<double>(score.pairs),
                     score.next_loss()));
   return 0;
@@ -139,7 +139,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   const int64_t count = std::ssize(prompts) * f.generate.samples;
   check(f.attention.empty() || count == 1, "--attention shows one text, and there are {}", count);
   pack(m.model, f, /*keep=*/!f.attention.empty());
-  train::InterruptScope signals;
+  training::InterruptScope signals;
   int64_t shown = -1;
   auto begin_up_to = [&](int64_t text) {
     for (; shown < text; ++shown)
@@ -153,7 +153,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
                    [&](int64_t text, std::string_view piece) {
                      begin_up_to(text);
                      out << for_standard_output(piece) << std::flush;
-                     return out.good() && !train::interrupted();
+                     return out.good() && !training::interrupted();
                    });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   int64_t tokens = 0, unread = 0;
@@ -177,7 +177,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
     check(!picture.groups.empty(), "--attention: there is nothing to show");
     write_attention(f.attention, "Attention of " + f.model, {picture});
   }
-  return interrupted ? train::kExitInterrupted : 0;
+  return interrupted ? training::kExitInterrupted : 0;
 }
 
 int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
@@ -189,19 +189,19 @@ int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed)
-    train::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
-               stderr);
+    training::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
+                  stderr);
   bool told = false;
   for (std::string line; read_line(in, line);) {
-    const train::InterruptScope signals;
+    const training::InterruptScope signals;
     const Generated answer =
-        chat.answer(data::replace_invalid_utf8(line), [&](std::string_view piece) {
+        chat.answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
           out << for_standard_output(piece) << std::flush;
-          return out.good() && !train::interrupted();
+          return out.good() && !training::interrupted();
         });
     out << '\n';
     check_written(out);
-    if (answer.interrupted && !typed) return train::kExitInterrupted;
+    if (answer.interrupted && !typed) return training::kExitInterrupted;
     if (chat.forgot() && !std::exchange(told, true))
       complain(fmt::format(
           "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
@@ -234,23 +234,23 @@ int evaluate_model(const LmFlags& f) {
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
-  train::say(GptKind::describe(m.model), stderr);
+  training::say(GptKind::describe(m.model), stderr);
   // In f32 large products are as fast without, and the same as in training.
   if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
-  train::InterruptScope signals;
+  training::InterruptScope signals;
   std::optional<Score> found;
   double speed = 0;
   {
-    train::Progress bar("reading", "tokens", encoded.tokens, 0, stderr);
+    training::Progress bar("reading", "tokens", encoded.tokens, 0, stderr);
     found = score_texts(m.model, encoded, {.stride = stride}, until_interrupted(bar));
     speed = bar.speed();
   }
-  if (!found) return train::kExitInterrupted;
+  if (!found) return training::kExitInterrupted;
   const Score& score = *found;
   check_finite_result(ModelFiles{f.model}.weights(), "loss of a token", score.loss());
   print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
-                    train::grouped(score.tokens), train::grouped(score.bytes), context, stride,
-                    speed));
+                    training::grouped(score.tokens), training::grouped(score.bytes), context,
+                    stride, speed));
   print(fmt::format("loss of a token {:.4f}, perplexity {:.3f}, bits per byte {:.4f}\n",
                     score.loss(), score.perplexity(), score.bits_per_byte()));
   return 0;

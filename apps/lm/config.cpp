@@ -107,7 +107,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.number("batch", c.batch, kCount, "windows of --context tokens in a batch")
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
             c.model.context, bert ? " at most" : "");
-  add_training_settings(s, c, {.optimizers = train::optimizer_names(), .noam = true});
+  add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
 }
 
 void check_config(const TrainConfig& c) { check_training_options(c); }

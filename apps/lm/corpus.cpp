@@ -58,7 +58,7 @@ void look_at(TextFile& file) {
 TextFile measured(const std::string& path) {
   TextFile file{.path = path};
   look_at(file);  // before it is read, so that a later change is noticed
-  data::TextReader reader(path);
+  datasets::TextReader reader(path);
   uLong crc = 0;
   for (std::string piece; reader.read(piece); piece.clear())
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
@@ -71,7 +71,7 @@ TextFile measured(const std::string& path) {
 /// else between two characters.
 int64_t cut_place(const std::string& path, int64_t bytes, double share) {
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
-  data::TextReader reader(path);
+  datasets::TextReader reader(path);
   reader.skip(at - at / 10);
   int64_t line = -1;
   for (std::string piece; reader.read(piece); piece.clear()) {
@@ -93,11 +93,11 @@ uLong add_values(uLong crc, const std::vector<T>& values) {
   return crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(T));
 }
 
-uLong add_documents(uLong crc, const data::Documents& d) {
+uLong add_documents(uLong crc, const datasets::Documents& d) {
   return add_values(add_values(add_values(crc, d.tokens), d.sentence_ends), d.document_ends);
 }
 
-void check_pairs(const char* what, const data::Documents& d) {
+void check_pairs(const char* what, const datasets::Documents& d) {
   check(has_pairs(d),
         "{}: none of {} documents, between blank lines, has two lines, so that there are no pairs "
         "of sentences; --no-pairs trains without them",
@@ -115,7 +115,7 @@ TextPart::TextPart(std::string path, int64_t begin, int64_t end)
 void TextPart::read(const std::function<void(std::string_view)>& visit) const {
   if (text_) return visit(std::string_view(*text_).substr(begin_, size()));
   if (size() == 0) return;
-  data::TextReader reader(path_);
+  datasets::TextReader reader(path_);
   reader.skip(begin_);
   for (std::string piece; reader.position() < end_; piece.clear()) {
     const int64_t begin = reader.position();
@@ -167,7 +167,7 @@ void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
   constexpr const char* kWayOut = "restore the text, or begin a new run";
   const std::vector<std::string> paths = text_paths(c);
   std::map<std::string, std::string> there;  // by the name that `files` can have
-  for (const std::string& path : paths) there.emplace(data::replace_invalid_utf8(path), path);
+  for (const std::string& path : paths) there.emplace(datasets::replace_invalid_utf8(path), path);
   std::set<std::string> known;
   for (const TextFile& file : files) {
     known.insert(file.path);
@@ -189,7 +189,7 @@ void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
 
 std::vector<std::string> read_files(const std::vector<std::string>& paths) {
   std::vector<std::string> texts;
-  for (const std::string& path : paths) texts.push_back(data::read_text(path));
+  for (const std::string& path : paths) texts.push_back(datasets::read_text(path));
   return texts;
 }
 
@@ -217,37 +217,38 @@ std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts)
   return texts;
 }
 
-data::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
+datasets::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_tokenizer(ModelFiles{c.from});
   if (!c.tokenizer.empty()) return load_tokenizer(ModelFiles{c.tokenizer});
-  return data::ByteBpe::learn(texts_to_learn_from(texts.train),
-                              {.size = c.vocab_size, .specials = {kEndOfText}});
+  return datasets::ByteBpe::learn(texts_to_learn_from(texts.train),
+                                  {.size = c.vocab_size, .specials = {kEndOfText}});
 }
 
-data::Loader<data::WindowBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
-  return data::window_loader(
+datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& c,
+                                                         const Corpus& corpus) {
+  return datasets::window_loader(
       corpus.train.ids,
       {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
 }
 
-bool has_pairs(const data::Documents& text) {
+bool has_pairs(const datasets::Documents& text) {
   int64_t begin = 0;
   return std::any_of(text.document_ends.begin(), text.document_ends.end(),
                      [&](int64_t end) { return end - std::exchange(begin, end) >= 2; });
 }
 
-data::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
+datasets::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_pieces({c.from});
   if (!c.tokenizer.empty()) return load_pieces({c.tokenizer});
   // Characters come twice, alone and with ##; half of the pieces is left for merges.
   const int64_t alphabet =
-      std::min<int64_t>(data::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
-  return data::WordPiece::learn(whole_texts(texts.train),
-                                {.size = c.vocab_size, .alphabet = alphabet}, {.lower = !c.cased});
+      std::min<int64_t>(datasets::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
+  return datasets::WordPiece::learn(
+      whole_texts(texts.train), {.size = c.vocab_size, .alphabet = alphabet}, {.lower = !c.cased});
 }
 
 BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
-                            const data::WordPiece& pieces) {
+                            const datasets::WordPiece& pieces) {
   BertCorpus out{pieces, documents_of(whole_texts(texts.train), pieces, c.model.context),
                  documents_of(whole_texts(texts.valid), pieces, c.model.context), ""};
   check(out.train->sentences() > 0, "--text: there is no text in it");
@@ -261,21 +262,22 @@ BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
   return out;
 }
 
-std::shared_ptr<const data::Documents> documents_of(const std::vector<std::string>& texts,
-                                                    const data::WordPiece& pieces,
-                                                    int64_t context) {
+std::shared_ptr<const datasets::Documents> documents_of(const std::vector<std::string>& texts,
+                                                        const datasets::WordPiece& pieces,
+                                                        int64_t context) {
   // Half of a pair, so that a line that is longer loses nothing.
   const int64_t longest = std::max<int64_t>(1, (context - 3) / 2);
-  return std::make_shared<data::Documents>(
-      data::make_documents(texts, pieces, {.longest_sentence = longest}));
+  return std::make_shared<datasets::Documents>(
+      datasets::make_documents(texts, pieces, {.longest_sentence = longest}));
 }
 
-data::BertLoaderOptions loader_options(const TrainConfig& c) {
+datasets::BertLoaderOptions loader_options(const TrainConfig& c) {
   return {.batch = c.batch, .max_tokens = c.model.context, .pairs = c.pairs, .seed = c.seed};
 }
 
-data::Loader<data::BertBatch> training_batches(const TrainConfig& c, const BertCorpus& corpus) {
-  return data::bert_loader(corpus.train, *corpus.tokenizer, loader_options(c));
+datasets::Loader<datasets::BertBatch> training_batches(const TrainConfig& c,
+                                                       const BertCorpus& corpus) {
+  return datasets::bert_loader(corpus.train, *corpus.tokenizer, loader_options(c));
 }
 
 }  // namespace tern::apps::lm

@@ -27,7 +27,7 @@ class TextPart {
   int64_t size() const { return end_ - begin_; }
   std::string name() const { return text_ ? "the text" : path_; }
   /// Calls visit(piece) with the text in order, about 1 MiB of whole characters at a time. IoError:
-  /// as data::read_text, or the file is shorter than it was.
+  /// as datasets::read_text, or the file is shorter than it was.
   void read(const std::function<void(std::string_view)>& visit) const;
   std::string whole() const;
 
@@ -62,7 +62,7 @@ std::vector<std::string> text_paths(const TrainConfig& config);
 
 /// Looks through the files of the configuration, or generates stories. Without files for validation
 /// holds out the last share (hold_out) of each text; cuts after the end of a line where one is
-/// near. Takes no memory that grows with the files. IoError: as data::read_text.
+/// near. Takes no memory that grows with the files. IoError: as datasets::read_text.
 Texts read_texts(const TrainConfig& config);
 
 /// IoError unless the files of the configuration are those of `files`, unchanged. Compares sizes
@@ -80,61 +80,65 @@ inline constexpr const char* kEndOfText = "<|endoftext|>";
 
 /// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts
 /// (texts_to_learn_from).
-data::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
+datasets::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
 
 /// Texts as ids, one behind the other, <|endoftext|> in front of each where the tokenizer has it.
 struct EncodedTexts {
-  data::TokenStream ids;
+  datasets::TokenStream ids;
   std::vector<int64_t> ends;  ///< of the texts in `ids`; no text is empty
   int64_t bytes = 0;          ///< of what is to be predicted: all but the first token of each
   int64_t tokens = 0;         ///< to be predicted
 };
-EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer);
+EncodedTexts encode_texts(const std::vector<std::string>& texts,
+                          const datasets::ByteBpe& tokenizer);
 
 /// Calls visit(line) for each line of the texts, without its end. Of a longer line only the first
 /// 64 KiB.
-void for_each_line(const EncodedTexts& texts, const data::ByteBpe& tokenizer,
+void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
                    const std::function<void(const std::string&)>& visit);
 
 /// Its ids are in a file, so that it takes no memory that grows with the texts.
 struct Corpus {
-  data::ByteBpe tokenizer;
+  datasets::ByteBpe tokenizer;
   EncodedTexts train, valid;
-  double bytes_per_token = 1;   ///< of training
-  std::string checksum;         ///< of all ids, so that a run resumes with the same data
-  data::TokenStream file = {};  ///< all ids, with notes on the texts: to be kept
+  double bytes_per_token = 1;       ///< of training
+  std::string checksum;             ///< of all ids, so that a run resumes with the same data
+  datasets::TokenStream file = {};  ///< all ids, with notes on the texts: to be kept
 };
 /// Writes the ids to a file without a name near `folder`. Reads the texts in pieces; the ids are
 /// those of whole texts.
-Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer,
+Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
                      const std::string& folder = ".");
 /// The corpus whose file a run keeps at `path`; nothing if it is not there. IoError: the file is
 /// damaged or of another tokenizer, or the texts have changed since.
 std::optional<Corpus> open_corpus(const TrainConfig& config, const std::string& path,
-                                  const data::ByteBpe& tokenizer);
+                                  const datasets::ByteBpe& tokenizer);
 /// Training batches, with the configuration's sizes and seed.
-data::Loader<data::WindowBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
+datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& config,
+                                                         const Corpus& corpus);
 
 /// The vocabulary in the folder of --from or --tokenizer, or one learned from the training texts.
-data::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
+datasets::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
 
 struct BertCorpus {
-  std::optional<data::WordPiece> tokenizer;
-  std::shared_ptr<const data::Documents> train, valid;  ///< valid may be empty
+  std::optional<datasets::WordPiece> tokenizer;
+  std::shared_ptr<const datasets::Documents> train, valid;  ///< valid may be empty
   std::string checksum;  ///< of all ids, so that a run resumes with the same data
 };
 /// Error: no document of training, or of validation, has two sentences, but pairs are wanted.
 BertCorpus encode_documents(const TrainConfig& config, const Texts& texts,
-                            const data::WordPiece& pieces);
+                            const datasets::WordPiece& pieces);
 /// Texts as documents for a model that reads `context` tokens.
-std::shared_ptr<const data::Documents> documents_of(const std::vector<std::string>& texts,
-                                                    const data::WordPiece& pieces, int64_t context);
+std::shared_ptr<const datasets::Documents> documents_of(const std::vector<std::string>& texts,
+                                                        const datasets::WordPiece& pieces,
+                                                        int64_t context);
 
 /// Whether a document has two sentences.
-bool has_pairs(const data::Documents& text);
+bool has_pairs(const datasets::Documents& text);
 
 /// Options of bert_loader, with the configuration's sizes and seed.
-data::BertLoaderOptions loader_options(const TrainConfig& config);
-data::Loader<data::BertBatch> training_batches(const TrainConfig& config, const BertCorpus& corpus);
+datasets::BertLoaderOptions loader_options(const TrainConfig& config);
+datasets::Loader<datasets::BertBatch> training_batches(const TrainConfig& config,
+                                                       const BertCorpus& corpus);
 
 }  // namespace tern::apps::lm

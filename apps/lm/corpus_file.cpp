@@ -25,7 +25,7 @@ constexpr int64_t kLongestWord = 4 << 20;  // bytes
 /// Encodes texts that come in pieces. `ids` of the result is empty: sink() gets them.
 class PieceEncoder {
  public:
-  PieceEncoder(const data::ByteBpe& tokenizer, Sink sink)
+  PieceEncoder(const datasets::ByteBpe& tokenizer, Sink sink)
       : tokenizer_(tokenizer), sink_(std::move(sink)), end_(tokenizer.id(kEndOfText)) {}
 
   void add(std::string_view piece) {
@@ -67,7 +67,7 @@ class PieceEncoder {
     --encoded_.tokens;
   }
 
-  const data::ByteBpe& tokenizer_;
+  const datasets::ByteBpe& tokenizer_;
   Sink sink_;
   std::optional<int64_t> end_;
   std::string rest_;  // of the text, whose ids are not certain yet
@@ -77,7 +77,7 @@ class PieceEncoder {
   EncodedTexts encoded_;
 };
 
-EncodedTexts encode_parts(const std::vector<TextPart>& parts, const data::ByteBpe& tokenizer,
+EncodedTexts encode_parts(const std::vector<TextPart>& parts, const datasets::ByteBpe& tokenizer,
                           const Sink& sink, const std::function<void(int64_t)>& progress) {
   PieceEncoder encoder(tokenizer, sink);
   for (const TextPart& part : parts) {
@@ -93,7 +93,7 @@ EncodedTexts encode_parts(const std::vector<TextPart>& parts, const data::ByteBp
 }
 
 /// Tells tokenizers apart.
-int64_t crc_of(const data::ByteBpe& tokenizer) {
+int64_t crc_of(const datasets::ByteBpe& tokenizer) {
   uLong crc = 0;
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
     const std::string token = tokenizer.has(id) ? tokenizer.decode(std::span(&id, 1)) : "";
@@ -109,7 +109,7 @@ json notes_of(const EncodedTexts& texts) {
 std::string notes_of(const Corpus& corpus, const Texts& texts) {
   json files = json::array();
   for (const TextFile& f : texts.files)
-    files.push_back({{"path", data::replace_invalid_utf8(f.path)},
+    files.push_back({{"path", datasets::replace_invalid_utf8(f.path)},
                      {"bytes", f.bytes},
                      {"train", f.train},
                      {"crc", f.crc},
@@ -164,7 +164,8 @@ void set_streams(Corpus& corpus) {
 
 }  // namespace
 
-EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::ByteBpe& tokenizer) {
+EncodedTexts encode_texts(const std::vector<std::string>& texts,
+                          const datasets::ByteBpe& tokenizer) {
   std::vector<int64_t> ids;
   PieceEncoder encoder(tokenizer, [&](std::span<const int64_t> more) {
     ids.insert(ids.end(), more.begin(), more.end());
@@ -174,11 +175,11 @@ EncodedTexts encode_texts(const std::vector<std::string>& texts, const data::Byt
     encoder.end_text();
   }
   EncodedTexts encoded = encoder.encoded();
-  encoded.ids = data::TokenStream(std::move(ids));
+  encoded.ids = datasets::TokenStream(std::move(ids));
   return encoded;
 }
 
-void for_each_line(const EncodedTexts& texts, const data::ByteBpe& tokenizer,
+void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
                    const std::function<void(const std::string&)>& visit) {
   constexpr size_t kShown = 64 << 10;
   constexpr int64_t kAtOnce = 1 << 16;
@@ -204,14 +205,14 @@ void for_each_line(const EncodedTexts& texts, const data::ByteBpe& tokenizer,
   }
 }
 
-Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer,
+Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
                      const std::string& folder) {
   int64_t all = 0, done = 0;
   for (const std::vector<TextPart>* parts : {&texts.train, &texts.valid})
     for (const TextPart& part : *parts) all += part.size();
   constexpr int64_t kUnit = 1'000'000;
-  train::Progress bar("tokenizing", "MB", all / kUnit);
-  data::TokenWriter writer(folder, tokenizer.size());
+  training::Progress bar("tokenizing", "MB", all / kUnit);
+  datasets::TokenWriter writer(folder, tokenizer.size());
   uLong crc = 0;
   auto encode = [&](const std::vector<TextPart>& parts) {
     return encode_parts(
@@ -235,14 +236,14 @@ Corpus encode_corpus(const Texts& texts, const data::ByteBpe& tokenizer,
 }
 
 std::optional<Corpus> open_corpus(const TrainConfig& c, const std::string& path,
-                                  const data::ByteBpe& tokenizer) {
+                                  const datasets::ByteBpe& tokenizer) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   Corpus corpus;
   corpus.tokenizer = tokenizer;
   std::vector<TextFile> files;
   int64_t learned = 0;
   try {
-    corpus.file = data::TokenStream::open(path);
+    corpus.file = datasets::TokenStream::open(path);
     const json notes = parse_json(corpus.file.notes());
     corpus.train = encoded_by(notes.at("train"));
     corpus.valid = encoded_by(notes.at("valid"));

@@ -8,8 +8,8 @@
 
 namespace tern::apps::lm {
 FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int64_t guesses) {
-  const data::WordPiece& pieces = bert.pieces;
-  data::BertTokens in = data::bert_tokens(pieces, ids);
+  const datasets::WordPiece& pieces = bert.pieces;
+  datasets::BertTokens in = datasets::bert_tokens(pieces, ids);
   check(std::ssize(in.tokens) <= bert.model.options.positions,
         "the text has {} tokens with [CLS] and [SEP]; the model takes {}", in.tokens.size(),
         bert.model.options.positions);

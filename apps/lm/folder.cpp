@@ -18,7 +18,7 @@ namespace {
 /// parse(text of the file), whose errors become those of the file.
 template <class Parse>
 auto parsed(const std::string& path, Parse parse) {
-  const std::string text = data::read_text(path, {.max_bytes = 1 << 24});
+  const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
   try {
     return parse(text);
   } catch (const Error& e) {
@@ -59,7 +59,7 @@ models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus) {
-  const data::ByteBpe& tokenizer = corpus.tokenizer;
+  const datasets::ByteBpe& tokenizer = corpus.tokenizer;
   std::filesystem::remove(files.config());
   tokenizer.save(files.vocabulary(), files.merges());
   corpus.file.keep(files.tokens());
@@ -68,7 +68,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& c, const BertCorpus& corpus) {
-  const data::WordPiece& pieces = *corpus.tokenizer;
+  const datasets::WordPiece& pieces = *corpus.tokenizer;
   std::filesystem::remove(files.config());
   pieces.save(files.pieces());
   write_file_atomically(files.tokenizer_config(),
@@ -83,15 +83,15 @@ TrainConfig load_config(const ModelFiles& files) {
   return c;
 }
 
-data::ByteBpe load_tokenizer(const ModelFiles& files) {
-  return data::ByteBpe::load(files.vocabulary(), files.merges());
+datasets::ByteBpe load_tokenizer(const ModelFiles& files) {
+  return datasets::ByteBpe::load(files.vocabulary(), files.merges());
 }
 
-data::WordPiece load_pieces(const ModelFiles& files) {
+datasets::WordPiece load_pieces(const ModelFiles& files) {
   const std::string config = files.tokenizer_config();
-  return data::WordPiece::load(files.pieces(), std::filesystem::exists(config)
-                                                   ? parsed(config, pieces_from_transformers)
-                                                   : data::WordPieceOptions{});
+  return datasets::WordPiece::load(files.pieces(), std::filesystem::exists(config)
+                                                       ? parsed(config, pieces_from_transformers)
+                                                       : datasets::WordPieceOptions{});
 }
 
 ModelConfig load_sizes(const ModelFiles& files) {
@@ -111,7 +111,7 @@ LoadedModel load_folder(const std::string& folder) {
   const ModelConfig sizes = load_sizes(files);
   check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: lm fill", folder,
            sizes.model);
-  data::ByteBpe tokenizer = load_tokenizer(files);
+  datasets::ByteBpe tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
   return {std::move(tokenizer), load_model(sizes, files.weights())};
 }
@@ -121,7 +121,7 @@ LoadedBert load_bert_folder(const std::string& folder) {
   check_first_epoch_over(files.weights());
   check_io(is_bert_folder(folder), "{}: it is no bert; only a bert fills gaps", folder);
   const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
-  data::WordPiece pieces = load_pieces(files);
+  datasets::WordPiece pieces = load_pieces(files);
   models::Bert model = [&] {
     try {
       Rng rng(0);

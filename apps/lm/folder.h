@@ -36,18 +36,18 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 
 /// lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
-data::ByteBpe load_tokenizer(const ModelFiles& files);
+datasets::ByteBpe load_tokenizer(const ModelFiles& files);
 /// vocab.txt, cased or not as tokenizer_config.json says; without that file lower case.
-data::WordPiece load_pieces(const ModelFiles& files);
+datasets::WordPiece load_pieces(const ModelFiles& files);
 /// The sizes alone: from lm.json, or from transformers' config.json.
 ModelConfig load_sizes(const ModelFiles& files);
 
 struct LoadedModel {
-  data::ByteBpe tokenizer;
+  datasets::ByteBpe tokenizer;
   LanguageModel model;  ///< in evaluation
 };
 struct LoadedBert {
-  data::WordPiece pieces;
+  datasets::WordPiece pieces;
   models::Bert model;  ///< in evaluation
 };
 /// Load a model folder; IoError names the part that is missing or does not fit, or says that it is

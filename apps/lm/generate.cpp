@@ -114,7 +114,7 @@ class Writer final : public decoding::Stepper {
 /// What is written of all texts, shown in their order.
 class Shown {
  public:
-  Shown(std::vector<Generated> texts, const data::ByteBpe& tokenizer,
+  Shown(std::vector<Generated> texts, const datasets::ByteBpe& tokenizer,
         const GenerateOptions& options, const TextStream& stream,
         const std::function<bool(int64_t, std::string_view)>& show)
       : tokenizer_(tokenizer),
@@ -161,7 +161,7 @@ class Shown {
     throw Interrupted();
   }
 
-  const data::ByteBpe& tokenizer_;
+  const datasets::ByteBpe& tokenizer_;
   std::optional<int64_t> end_;
   int64_t most_;
   const std::function<bool(int64_t, std::string_view)>& show_;
@@ -173,7 +173,7 @@ class Shown {
 };
 
 /// Ids that the model knows and the tokenizer does not.
-std::vector<int64_t> unknown_ids(const LanguageModel& model, const data::ByteBpe& tokenizer) {
+std::vector<int64_t> unknown_ids(const LanguageModel& model, const datasets::ByteBpe& tokenizer) {
   std::vector<int64_t> out;
   for (int64_t id = 0; id < model.config().vocab; ++id)
     if (!tokenizer.has(id)) out.push_back(id);
@@ -181,7 +181,7 @@ std::vector<int64_t> unknown_ids(const LanguageModel& model, const data::ByteBpe
 }
 
 /// The tokens, or <|endoftext|> where there are none.
-std::vector<int64_t> or_end(std::vector<int64_t> tokens, const data::ByteBpe& tokenizer) {
+std::vector<int64_t> or_end(std::vector<int64_t> tokens, const datasets::ByteBpe& tokenizer) {
   if (!tokens.empty()) return tokens;
   const std::optional<int64_t> end = tokenizer.id(kEndOfText);
   check(end.has_value(), "the prompt is empty, and the tokenizer has no {} to begin with",
@@ -189,7 +189,8 @@ std::vector<int64_t> or_end(std::vector<int64_t> tokens, const data::ByteBpe& to
   return {*end};
 }
 
-decoding::SampleOptions sample_options(const LanguageModel& model, const data::ByteBpe& tokenizer,
+decoding::SampleOptions sample_options(const LanguageModel& model,
+                                       const datasets::ByteBpe& tokenizer,
                                        const GenerateOptions& o) {
   return {.temperature = o.temperature,
           .top_k = o.top_k,
@@ -213,7 +214,7 @@ TextStream::TextStream(std::vector<std::string> stops, bool skip)
 std::string TextStream::take_characters(bool all) {
   const size_t held = all ? 0 : unfinished(bytes_);
   const std::string whole =
-      data::replace_invalid_utf8(std::string_view(bytes_).substr(0, bytes_.size() - held));
+      datasets::replace_invalid_utf8(std::string_view(bytes_).substr(0, bytes_.size() - held));
   bytes_.erase(0, bytes_.size() - held);
   return whole;
 }
@@ -249,7 +250,7 @@ std::string TextStream::finish() {
   return take_text(true);
 }
 
-Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
+Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
                    const std::string& prompt, const GenerateOptions& o,
                    const std::function<bool(std::string_view)>& show) {
   std::function<bool(int64_t, std::string_view)> one;
@@ -258,7 +259,7 @@ Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
 }
 
 std::vector<Generated> generate_all(
-    const LanguageModel& model, const data::ByteBpe& tokenizer,
+    const LanguageModel& model, const datasets::ByteBpe& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& o,
     const std::function<bool(int64_t text, std::string_view)>& show) {
   // Twice as many make a fifth more tokens a second, and take twice the memory.
@@ -292,7 +293,7 @@ std::vector<Generated> generate_all(
 }
 
 struct Chat::State {
-  State(const LanguageModel& model, const data::ByteBpe& t, const GenerateOptions& o)
+  State(const LanguageModel& model, const datasets::ByteBpe& t, const GenerateOptions& o)
       : tokenizer(t),
         options(o),
         sampling(sample_options(model, t, o)),
@@ -302,7 +303,7 @@ struct Chat::State {
     writer.begin(std::vector<int64_t>{0});
   }
 
-  const data::ByteBpe& tokenizer;
+  const datasets::ByteBpe& tokenizer;
   GenerateOptions options;
   decoding::SampleOptions sampling;
   Rng rng;
@@ -311,7 +312,7 @@ struct Chat::State {
   bool cut_off = false;         // the last answer
 };
 
-Chat::Chat(const LanguageModel& model, const data::ByteBpe& tokenizer, const GenerateOptions& o)
+Chat::Chat(const LanguageModel& model, const datasets::ByteBpe& tokenizer, const GenerateOptions& o)
     : state_(std::make_unique<State>(model, tokenizer, o)) {}
 Chat::~Chat() = default;
 

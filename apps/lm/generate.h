@@ -63,7 +63,7 @@ struct Generated {
 /// gets the text piece by piece, a valid UTF-8 each, while it is written; false stops. A text that
 /// fills the model's context is continued from its last half. REQUIRES: the model is in evaluation.
 /// Error: an empty prompt, and the tokenizer has no <|endoftext|>.
-Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
+Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
                    const std::string& prompt, const GenerateOptions& options,
                    const std::function<bool(std::string_view)>& show = {});
 
@@ -72,7 +72,7 @@ Generated generate(const LanguageModel& model, const data::ByteBpe& tokenizer,
 /// the other. Text i draws from stream i of the seed. `show` gets text after text, in their order;
 /// once it says false, what was written by then is returned.
 std::vector<Generated> generate_all(
-    const LanguageModel& model, const data::ByteBpe& tokenizer,
+    const LanguageModel& model, const datasets::ByteBpe& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& options,
     const std::function<bool(int64_t text, std::string_view)>& show = {});
 
@@ -82,7 +82,8 @@ std::vector<Generated> generate_all(
 class Chat {
  public:
   /// REQUIRES: model and tokenizer outlive this; the model is in evaluation.
-  Chat(const LanguageModel& model, const data::ByteBpe& tokenizer, const GenerateOptions& options);
+  Chat(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+       const GenerateOptions& options);
   ~Chat();
   /// Text in front of the first line.
   void begin_with(const std::string& text);

@@ -46,7 +46,7 @@ std::vector<std::string> prompts(const Corpus& corpus) {
 
 /// What the run in a folder trains on. Where its file is missing it is made anew, without a name.
 Corpus resumed_corpus(const TrainConfig& c, const ModelFiles& files) {
-  const data::ByteBpe tokenizer = load_tokenizer(files);
+  const datasets::ByteBpe tokenizer = load_tokenizer(files);
   if (std::optional<Corpus> kept = open_corpus(c, files.tokens(), tokenizer)) return *kept;
   return encode_corpus(read_texts(c), tokenizer, files.folder);
 }
@@ -68,7 +68,7 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
   ModelConfig& m = c.model;
   if (resumed.empty()) {
     const Texts texts = read_texts(c);
-    const data::ByteBpe tokenizer = make_tokenizer(c, texts);
+    const datasets::ByteBpe tokenizer = make_tokenizer(c, texts);
     if (!c.from.empty()) {
       const double dropout = m.dropout;
       m = load_sizes({c.from});
@@ -90,8 +90,8 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
   return corpus.valid.tokens > 0;
 }
 
-Tensor GptKind::loss(const LanguageModel& model, const data::WindowBatch& b, const Corpus& corpus,
-                     train::Means* means) {
+Tensor GptKind::loss(const LanguageModel& model, const datasets::WindowBatch& b,
+                     const Corpus& corpus, training::Means* means) {
   Tensor loss = model.loss(b.tokens, b.targets);
   if (means) {
     const double tokens = weight(b);
@@ -101,22 +101,22 @@ Tensor GptKind::loss(const LanguageModel& model, const data::WindowBatch& b, con
   return loss;
 }
 
-std::optional<train::Metrics> GptKind::validate(const LmTraining& t) {
+std::optional<training::Metrics> GptKind::validate(const LmTraining& t) {
   Score score;
   if (t.corpus.valid.tokens > 0) {
-    train::Progress bar = validation_bar(t.loop, "tokens", t.corpus.valid.tokens);
+    training::Progress bar = validation_bar(t.loop, "tokens", t.corpus.valid.tokens);
     const auto found = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch},
                                    until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     score = *found;
     check_validation(t.loop, score.nats, score.loss());
   }
-  return train::Metrics{{"valid_loss", score.loss()},
-                        {"valid_ppl", score.perplexity()},
-                        {"valid_bits_per_byte", score.bits_per_byte()}};
+  return training::Metrics{{"valid_loss", score.loss()},
+                           {"valid_ppl", score.perplexity()},
+                           {"valid_bits_per_byte", score.bits_per_byte()}};
 }
 
-std::string GptKind::losses(const train::EpochRecord& e) {
+std::string GptKind::losses(const training::EpochRecord& e) {
   std::string s =
       fmt::format("{:.4f} ({:.3f} bits/byte)", e["train_loss"], e["train_bits_per_byte"]);
   if (!std::isnan(e["valid_loss"]))
@@ -126,10 +126,10 @@ std::string GptKind::losses(const train::EpochRecord& e) {
 }
 
 // What the model does with the beginning of the text for validation, or of training.
-void GptKind::add_pictures(const LmTraining& t, train::EventWriter& events, int64_t step) {
+void GptKind::add_pictures(const LmTraining& t, training::EventWriter& events, int64_t step) {
   constexpr int64_t kMostShown = 40;
   const EncodedTexts& valid = t.corpus.valid;
-  const data::TokenStream text =
+  const datasets::TokenStream text =
       valid.ends.empty() ? t.corpus.train.ids : valid.ids.part(0, valid.ends[0]);
   const int64_t n = std::min({kMostShown, t.config.model.context, text.size()});
   const Tensor tokens = tensor(text.read(0, n), {1, n});
@@ -140,11 +140,12 @@ void GptKind::add_pictures(const LmTraining& t, train::EventWriter& events, int6
 
 std::string GptKind::data_text(const Corpus& corpus) {
   return fmt::format("{} training and {} validation tokens of {} ({:.2f} bytes each)",
-                     train::grouped(corpus.train.ids.size()), train::grouped(corpus.valid.tokens),
-                     train::grouped(corpus.tokenizer.size()), corpus.bytes_per_token);
+                     training::grouped(corpus.train.ids.size()),
+                     training::grouped(corpus.valid.tokens),
+                     training::grouped(corpus.tokenizer.size()), corpus.bytes_per_token);
 }
 
-Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const train::Loop& loop,
+Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run) {
   const std::string& folder = loop.folder().path;
   LoadedModel m = load_folder(folder);
@@ -172,7 +173,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const train::
 std::string GptKind::describe(const LanguageModel& model) {
   const ModelConfig& m = model.config();
   std::string s = fmt::format("{}, {} weights: {} layers of {} channels", m.model,
-                              train::grouped(nn::num_parameters(model)), m.layers, m.dim);
+                              training::grouped(nn::num_parameters(model)), m.layers, m.dim);
   if (has_size(m.model, "--heads")) s += fmt::format(", {} heads", m.heads);
   if (m.kv_heads > 0 && m.kv_heads != m.heads) s += fmt::format(" ({} of keys)", m.kv_heads);
   if (m.attention_dim > 0) s += fmt::format(", tiny attention of {}", m.attention_dim);

@@ -51,7 +51,7 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
   return s;
 }
 
-AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& tokenizer,
+AttentionSentence explain(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
                           const std::string& text) {
   NoGradGuard no_grad;
   std::vector<int64_t> ids = tokenizer.encode(text);
@@ -64,7 +64,7 @@ AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& token
 
 AttentionSentence explain(const LoadedBert& bert, const std::string& text) {
   NoGradGuard no_grad;
-  std::vector<int64_t> ids = data::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
+  std::vector<int64_t> ids = datasets::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
   ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(bert.model.options.positions)}));
   std::vector<std::string> tokens;
   for (int64_t id : ids) tokens.push_back(bert.pieces.piece(id));

@@ -28,7 +28,7 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
                                  const std::vector<std::string>& tokens);
 /// What each token of the text, to a BERT with [CLS] and [SEP], looked at; of a long text its
 /// beginning. No groups where the model has no attention.
-AttentionSentence explain(const LanguageModel& model, const data::ByteBpe& tokenizer,
+AttentionSentence explain(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
                           const std::string& text);
 AttentionSentence explain(const LoadedBert& bert, const std::string& text);
 

@@ -52,7 +52,7 @@ class Windows {
   std::vector<int64_t> ends_;  // of each text's windows
 };
 
-double nats_of(const LanguageModel& model, const data::TokenStream& ids,
+double nats_of(const LanguageModel& model, const datasets::TokenStream& ids,
                std::span<const Window> windows) {
   const int64_t size = windows[0].size;
   std::vector<int64_t> tokens, targets;
@@ -121,14 +121,14 @@ std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts&
   return score;
 }
 
-models::BertInput input_of(const data::BertBatch& b) {
+models::BertInput input_of(const datasets::BertBatch& b) {
   return {b.tokens, b.segments, nn::Mask::lengths(b.lengths)};
 }
 
-models::BertTargets targets_of(const data::BertBatch& b) { return {b.places, b.words, b.next}; }
+models::BertTargets targets_of(const datasets::BertBatch& b) { return {b.places, b.words, b.next}; }
 
 std::optional<BertScore> score_batches(const models::Bert& model,
-                                       data::Loader<data::BertBatch>& loader,
+                                       datasets::Loader<datasets::BertBatch>& loader,
                                        const std::function<bool(int64_t)>& progress,
                                        dist::World* world) {
   NoGradGuard no_grad;
@@ -137,7 +137,7 @@ std::optional<BertScore> score_batches(const models::Bert& model,
       dist::share_numbers(world, "the validation", loader.batches_per_epoch(),
                           [&](int64_t i) -> std::optional<dist::Numbers> {
                             if (loader.position().batch != i) loader.seek({.epoch = 0, .batch = i});
-                            const data::BertBatch b = *loader.next();
+                            const datasets::BertBatch b = *loader.next();
                             const Tensor hidden = model.bert(input_of(b));
                             dist::Numbers n;
                             if (b.words.numel() > 0)

@@ -30,10 +30,10 @@ struct Score {
 };
 
 /// What the functions below take as `progress`: a bar, until a signal comes.
-inline std::function<bool(int64_t)> until_interrupted(train::Progress& bar) {
+inline std::function<bool(int64_t)> until_interrupted(training::Progress& bar) {
   return [&bar](int64_t done) {
     bar.update(done);
-    return !train::interrupted();
+    return !training::interrupted();
   };
 }
 
@@ -54,8 +54,8 @@ std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts&
                                  dist::World* world = nullptr);
 
 /// A batch as models/bert.h takes it.
-models::BertInput input_of(const data::BertBatch& batch);
-models::BertTargets targets_of(const data::BertBatch& batch);
+models::BertInput input_of(const datasets::BertBatch& batch);
+models::BertTargets targets_of(const datasets::BertBatch& batch);
 
 struct BertScore {
   double masked_nats = 0, next_nats = 0;  ///< minus log probabilities, together
@@ -72,7 +72,7 @@ struct BertScore {
 /// Scores the first epoch of the loader. progress as in score_texts, with batches; world too.
 /// REQUIRES: the model is in evaluation.
 std::optional<BertScore> score_batches(const models::Bert& model,
-                                       data::Loader<data::BertBatch>& loader,
+                                       datasets::Loader<datasets::BertBatch>& loader,
                                        const std::function<bool(int64_t)>& progress = {},
                                        dist::World* world = nullptr);
 

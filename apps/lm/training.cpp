@@ -6,48 +6,48 @@
 
 namespace tern::apps::lm {
 
-train::LoopOptions loop_options(train::LoopOptions o, const TrainConfig& c,
-                                std::string (*losses)(const train::EpochRecord&),
-                                std::function<void(const train::EpochRecord&)> pictures) {
+training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c,
+                                   std::string (*losses)(const training::EpochRecord&),
+                                   std::function<void(const training::EpochRecord&)> pictures) {
   set_loop_options(o, c);
   o.best = {"valid_loss"};
   o.only_best = true;
   o.unit = "batches";
   o.weight_unit = "tokens";
-  o.note = [](const train::Loop& l) {
+  o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
-  o.epoch_line = [losses, epochs = o.epochs](const train::EpochRecord& e) {
+  o.epoch_line = [losses, epochs = o.epochs](const training::EpochRecord& e) {
     return fmt::format("epoch {:{}}/{}  train loss {}  {:.0f} tokens/s  lr {:.3g}  {}", e.epoch,
                        fmt::formatted_size("{}", epochs), epochs, losses(e), e.speed, e.lr,
-                       train::clock_time(e.seconds));
+                       training::clock_time(e.seconds));
   };
   o.on_epoch = std::move(pictures);
   return o;
 }
 
-train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total) {
+training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total) {
   return {fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), unit, total};
 }
 
-void check_validation(const train::Loop& loop, double nats, double loss) {
+void check_validation(const training::Loop& loop, double nats, double loss) {
   if (!std::isfinite(nats))
-    throw train::Diverged(
+    throw training::Diverged(
         fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), loss));
 }
 
-void end_run(const train::Loop& loop, const Ending& end) {
+void end_run(const training::Loop& loop, const Ending& end) {
   const std::string weights = loop.folder().weights();
-  const train::EpochRecord& best = loop.best_epoch();
+  const training::EpochRecord& best = loop.best_epoch();
   const std::string path = save_page(loop, end.page);
-  for (const std::string& sample : end.samples) train::say("\n" + sample);
-  train::say("");
+  for (const std::string& sample : end.samples) training::say("\n" + sample);
+  training::say("");
   if (std::isnan(best["valid_loss"]))
-    train::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
+    training::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
   else
-    train::say(fmt::format("best epoch {}: valid ppl {:.2f}{}, {}", best.epoch, best["valid_ppl"],
-                           end.reached, weights));
-  train::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
+    training::say(fmt::format("best epoch {}: valid ppl {:.2f}{}, {}", best.epoch,
+                              best["valid_ppl"], end.reached, weights));
+  training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
 }
 
 }  // namespace tern::apps::lm

@@ -24,14 +24,14 @@ namespace tern::apps::lm {
 
 /// Adds what `options` (folder, terminal, tensorboard) lack: `losses` are said of an epoch;
 /// `pictures` is called behind each.
-train::LoopOptions loop_options(train::LoopOptions options, const TrainConfig& config,
-                                std::string (*losses)(const train::EpochRecord&),
-                                std::function<void(const train::EpochRecord&)> pictures);
+training::LoopOptions loop_options(training::LoopOptions options, const TrainConfig& config,
+                                   std::string (*losses)(const training::EpochRecord&),
+                                   std::function<void(const training::EpochRecord&)> pictures);
 
 /// A bar for the validation after an epoch of the loop.
-train::Progress validation_bar(const train::Loop& loop, const char* unit, int64_t total);
+training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total);
 /// Throws Diverged unless the nats of a validation are finite.
-void check_validation(const train::Loop& loop, double nats, double loss);
+void check_validation(const training::Loop& loop, double nats, double loss);
 
 /// The report, and what the program says at the end.
 struct Ending {
@@ -40,12 +40,12 @@ struct Ending {
   std::vector<std::string> samples = {};
   std::string reached = {};  ///< ", 1.234 bits/byte"
 };
-void end_run(const train::Loop& loop, const Ending& ending);
+void end_run(const training::Loop& loop, const Ending& ending);
 
 /// Steps of the whole run. (A bert's epochs differ by a batch or two; the first one counts.)
 template <class Corpus>
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
-  return c.epochs * train::steps_per_epoch(training_batches(c, corpus), c.accumulate);
+  return c.epochs * training::steps_per_epoch(training_batches(c, corpus), c.accumulate);
 }
 
 /// The model that a new run begins with: drawn, or that of --from.
@@ -64,7 +64,7 @@ template <class K>
 struct Training {
   /// Of `options` folder, terminal and tensorboard count.
   Training(const TrainConfig& c, const typename K::Corpus& text, typename K::Model m,
-           train::LoopOptions options = {})
+           training::LoopOptions options = {})
       : config(c),
         corpus(text),
         model(std::move(m)),
@@ -73,13 +73,13 @@ struct Training {
         learner(model, *optimizer, learner_options(c, total_steps(c, text), c.model.dim)),
         loop(learner, loader,
              {.loss = [this](const auto& b,
-                             train::Means& m) { return K::loss(model, b, corpus, &m); },
+                             training::Means& m) { return K::loss(model, b, corpus, &m); },
               .evaluate = [this] { return K::validate(*this); },
               .weight = K::weight,
               .progress = [](const auto&) { return 1.0; }},
-             loop_options(std::move(options), c, K::losses, [this](const train::EpochRecord& e) {
+             loop_options(std::move(options), c, K::losses, [this](const training::EpochRecord& e) {
                if (!loop.events()) return;
-               train::Learner::Evaluation scope(learner);
+               training::Learner::Evaluation scope(learner);
                NoGradGuard no_grad;
                K::add_pictures(*this, *loop.events(), e.steps);
              })) {
@@ -91,10 +91,10 @@ struct Training {
   TrainConfig config;
   const typename K::Corpus& corpus;
   typename K::Model model;
-  data::Loader<typename K::Batch> loader;
+  datasets::Loader<typename K::Batch> loader;
   std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
-  train::Loop loop;
+  training::Learner learner;
+  training::Loop loop;
 };
 
 template <class K>
@@ -107,9 +107,9 @@ class KindProgram final : public TrainingProgram {
   TrainingOptions& options() override { return config; }
   void check_config() const override { lm::check_config(config); }
   std::string config_file() const override { return "lm.json"; }
-  void load(const train::RunFolder* resumed) override {
+  void load(const training::RunFolder* resumed) override {
     if (is_demo(config) && !resumed)
-      train::say("generated stories, since there is no --text: the program makes them up now");
+      training::say("generated stories, since there is no --text: the program makes them up now");
     const bool held_out = K::encode(config, resumed ? resumed->path : "", scratch, corpus);
     check_held_out(config, held_out, "--hold-out or --valid");
   }
@@ -124,21 +124,21 @@ class KindProgram final : public TrainingProgram {
   Summary summary() const override;
   DryRunOptions dry_run_options() const override {
     return {.facts = describe(),
-            .waiting_batches = data::WindowLoaderOptions().prefetch + config.accumulate - 1};
+            .waiting_batches = datasets::WindowLoaderOptions().prefetch + config.accumulate - 1};
   }
   std::string folder_name() const override {
     return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
   }
-  void save(const train::RunFolder& folder) const override {
+  void save(const training::RunFolder& folder) const override {
     save_description({folder.path}, config, corpus);
   }
-  void save_missing(const train::RunFolder& folder) const override {
+  void save_missing(const training::RunFolder& folder) const override {
     K::save_missing({folder.path}, corpus);
   }
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override {
     check_resumed_fits(checkpoint, path, [&] { return K::draw(config, corpus); });
   }
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override {
+  training::Loop& make_loop(training::LoopOptions options, bool resumed) override {
     options.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
                          static_cast<double>(3 * config.batch * config.model.context);
     training = std::make_unique<Training<K>>(
@@ -148,7 +148,7 @@ class KindProgram final : public TrainingProgram {
   }
   bool finish() override {
     const std::string title = fmt::format("{} on {}", config.model.model, text_names(config));
-    const train::Loop& loop = training->loop;
+    const training::Loop& loop = training->loop;
     end_run(loop, K::ending(config, corpus, loop, summary_of(title, facts, record, loop)));
     return true;
   }
@@ -195,7 +195,7 @@ using BertProgram = KindProgram<BertKind>;
 struct GptKind {
   using Model = LanguageModel;
   using Corpus = lm::Corpus;
-  using Batch = data::WindowBatch;
+  using Batch = datasets::WindowBatch;
 
   /// Opens what the folder `resumed` trains on, or makes it with that folder's tokenizer. For a new
   /// run, where that is empty, makes tokenizer, sizes and, near the folder `scratch`, the corpus.
@@ -209,21 +209,21 @@ struct GptKind {
   static void load(const std::string& path, const Model& model) { model.load(path); }
   static std::array<Tensor*, 2> tensors(Batch& b) { return {&b.tokens, &b.targets}; }
   /// A batch of an epoch; none is larger.
-  static Batch largest(data::Loader<Batch>& loader) { return loader.next().value(); }
+  static Batch largest(datasets::Loader<Batch>& loader) { return loader.next().value(); }
   static double weight(const Batch& b) { return static_cast<double>(b.tokens.numel()); }
   static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
-                     train::Means* means);
+                     training::Means* means);
   static int64_t valid_tokens(const Corpus& c) { return c.valid.tokens; }
-  static std::optional<train::Metrics> validate(const LmTraining& training);
-  static std::string losses(const train::EpochRecord& epoch);
-  static void add_pictures(const LmTraining& training, train::EventWriter& events, int64_t step);
+  static std::optional<training::Metrics> validate(const LmTraining& training);
+  static std::string losses(const training::EpochRecord& epoch);
+  static void add_pictures(const LmTraining& training, training::EventWriter& events, int64_t step);
   /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
   static std::pair<std::string, std::string> next(const std::string& folder) {
     return {"write with it", "lm generate --model " + folder + " --prompt \"...\""};
   }
-  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run);
 };
 
@@ -233,7 +233,7 @@ struct GptKind {
 struct BertKind {
   using Model = models::Bert;
   using Corpus = BertCorpus;
-  using Batch = data::BertBatch;
+  using Batch = datasets::BertBatch;
 
   /// The same; the corpus is in memory alone.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
@@ -246,21 +246,22 @@ struct BertKind {
   static std::array<Tensor*, 6> tensors(Batch& b) {
     return {&b.tokens, &b.segments, &b.lengths, &b.places, &b.words, &b.next};
   }
-  static Batch largest(data::Loader<Batch>& loader);
+  static Batch largest(datasets::Loader<Batch>& loader);
   static double weight(const Batch& b) { return sum(b.lengths).item(); }
   static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
-                     train::Means* means);
+                     training::Means* means);
   static int64_t valid_tokens(const Corpus& c) { return std::ssize(c.valid->tokens); }
-  static std::optional<train::Metrics> validate(const BertTraining& training);
-  static std::string losses(const train::EpochRecord& epoch);
-  static void add_pictures(const BertTraining& training, train::EventWriter& events, int64_t step);
+  static std::optional<training::Metrics> validate(const BertTraining& training);
+  static std::string losses(const training::EpochRecord& epoch);
+  static void add_pictures(const BertTraining& training, training::EventWriter& events,
+                           int64_t step);
   /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
   static std::pair<std::string, std::string> next(const std::string& folder) {
     return {"fill gaps with it", "lm fill --model " + folder + " \"... [MASK] ...\""};
   }
-  static Ending ending(const TrainConfig& config, const Corpus& corpus, const train::Loop& loop,
+  static Ending ending(const TrainConfig& config, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run);
 };
 

@@ -209,9 +209,9 @@ std::string bert_to_transformers(const models::BertOptions& o) {
   return j.dump(2) + "\n";
 }
 
-data::WordPieceOptions pieces_from_transformers(const std::string& text) {
+datasets::WordPieceOptions pieces_from_transformers(const std::string& text) {
   return read_json(text, [](const json& j) {
-    data::WordPieceOptions o;
+    datasets::WordPieceOptions o;
     o.lower = value_or(j, "do_lower_case", true);
     if (const auto strip = j.find("strip_accents"); strip != j.end() && !strip->is_null())
       o.strip_accents = strip->get<bool>();
@@ -220,7 +220,7 @@ data::WordPieceOptions pieces_from_transformers(const std::string& text) {
   });
 }
 
-std::string pieces_to_transformers(const data::WordPieceOptions& o, int64_t context) {
+std::string pieces_to_transformers(const datasets::WordPieceOptions& o, int64_t context) {
   const json j = {{"tokenizer_class", "BertTokenizer"},
                   {"do_lower_case", o.lower},
                   {"strip_accents", o.strip_accents ? json(*o.strip_accents) : json()},

@@ -26,8 +26,8 @@ std::optional<std::string> sizes_to_transformers(const ModelConfig& config,
 models::BertOptions bert_from_transformers(const std::string& json);
 std::string bert_to_transformers(const models::BertOptions& options);
 
-data::WordPieceOptions pieces_from_transformers(const std::string& json);
+datasets::WordPieceOptions pieces_from_transformers(const std::string& json);
 /// `context`: most tokens of a sequence.
-std::string pieces_to_transformers(const data::WordPieceOptions& options, int64_t context);
+std::string pieces_to_transformers(const datasets::WordPieceOptions& options, int64_t context);
 
 }  // namespace tern::apps::lm

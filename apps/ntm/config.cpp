@@ -59,7 +59,7 @@ NtmConfig default_config(const std::string& task, bool baseline, const std::stri
 }
 
 models::NtmOptions model_options(const NtmConfig& c) {
-  const data::SequenceTask task = data::sequence_task(c.task);
+  const datasets::SequenceTask task = datasets::sequence_task(c.task);
   return {.inputs = task.inputs,
           .outputs = task.outputs,
           .slots = c.slots,
@@ -87,7 +87,7 @@ const std::vector<std::string> kStages = {"content", "interpolation", "shift", "
 void add_model(Settings& s, NtmConfig& c) {
   const char* const none = "an LSTM has no memory";
   s.group(Group::data);
-  s.word("task", c.task, data::sequence_task_names(), "task to learn");
+  s.word("task", c.task, datasets::sequence_task_names(), "task to learn");
   s.group(Group::model);
   s.toggle("baseline", c.baseline, "train an LSTM without a memory instead");
   s.word("controller", c.controller, {"lstm", "ff"},
@@ -120,11 +120,11 @@ void settings(Settings& s, NtmConfig& c) {
   add_model(s, c);
   s.group(Group::training);
   s.number("sequences", c.sequences, kCount, "sequences to train on")
-      .says(true, "{} sequences", train::grouped(c.sequences));
+      .says(true, "{} sequences", training::grouped(c.sequences));
   s.number("every", c.every, {1, 1e6}, "sequences from one validation to the next");
   s.number("batch", c.batch, {1, 4096}, "sequences per step").says(true, "batches of {}", c.batch);
   // muon is for models with lists of blocks.
-  std::vector<std::string> optimizers = train::optimizer_names();
+  std::vector<std::string> optimizers = training::optimizer_names();
   std::erase(optimizers, "muon");
   add_training_settings(s, c, {.optimizers = optimizers, .blocks = false, .decay = false});
 }

@@ -38,17 +38,18 @@ void add_weights(Episode& e, const models::NtmTrace& trace) {
   }
 }
 
-data::SequenceBatch draw_one(const data::SequenceTask& task, int64_t length, uint64_t seed) {
+datasets::SequenceBatch draw_one(const datasets::SequenceTask& task, int64_t length,
+                                 uint64_t seed) {
   Rng rng = Rng(seed).stream(static_cast<uint64_t>(length));
   return task.draw_length(1, length, rng);
 }
 
 }  // namespace
 
-Episode observe(const SequenceModel& model, const data::SequenceTask& task, int64_t length,
+Episode observe(const SequenceModel& model, const datasets::SequenceTask& task, int64_t length,
                 uint64_t seed) {
   NoGradGuard no_grad;
-  const data::SequenceBatch b = draw_one(task, length, seed);
+  const datasets::SequenceBatch b = draw_one(task, length, seed);
   Episode e;
   e.length = length;
   Tensor logits;
@@ -61,8 +62,8 @@ Episode observe(const SequenceModel& model, const data::SequenceTask& task, int6
   }
   const Tensor asked = unsqueeze(select(b.mask, 0, 0), 1);
   const Tensor target = select(b.target, 0, 0), output = select(sigmoid(logits), 0, 0) * asked;
-  e.bits = data::cost_in_bits(logits, b);
-  e.wrong = static_cast<int64_t>(data::wrong_bits(logits, b).item());
+  e.bits = datasets::cost_in_bits(logits, b);
+  e.wrong = static_cast<int64_t>(datasets::wrong_bits(logits, b).item());
   e.input = strip("input", select(b.input, 0, 0));
   e.target = strip("target", target);
   e.output = strip("output", output);
@@ -70,18 +71,18 @@ Episode observe(const SequenceModel& model, const data::SequenceTask& task, int6
   return e;
 }
 
-AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
+AttentionSentence observe_weights(const SequenceModel& model, const datasets::SequenceTask& task,
                                   int64_t length, uint64_t seed) {
   NoGradGuard no_grad;
   const models::Ntm* machine = model.machine();
   check(machine != nullptr, "--attention: an LSTM has no weightings");
-  const data::SequenceBatch b = draw_one(task, length, seed);
+  const datasets::SequenceBatch b = draw_one(task, length, seed);
   const models::NtmRun run = machine->run(b.input, {.trace = true});
   std::vector<std::string> steps, slots;
   for (int64_t t = 1; t <= b.input.size(1); ++t) steps.push_back(fmt::format("step {}", t));
   for (int64_t n = 1; n <= machine->options.slots; ++n) slots.push_back(fmt::format("{}", n));
   AttentionSentence s{fmt::format("{}, {} {}", task.name, length, task.unit),
-                      fmt::format("{:.4f} bits", data::cost_in_bits(run.output, b)),
+                      fmt::format("{:.4f} bits", datasets::cost_in_bits(run.output, b)),
                       "",
                       {}};
   record_attention(s, "Write weightings", 1, by_head(run.trace.write_weights), steps, slots);

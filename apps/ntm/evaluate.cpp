@@ -18,27 +18,27 @@ constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
 
 // Sums over a batch: sequences, cost, wrong bits, sequences without any, cost of the best
 // predictor, bits that are asked for.
-dist::Numbers score_batch(const SequenceModel& model, const data::SequenceTask& task,
-                          const data::SequenceBatch& b) {
+dist::Numbers score_batch(const SequenceModel& model, const datasets::SequenceTask& task,
+                          const datasets::SequenceBatch& b) {
   const Tensor logits = model(b.input);
   const auto n = static_cast<double>(b.input.size(0));
   double errors = 0, perfect = 0;
-  for (int64_t wrong : data::wrong_bits(logits, b).to_vector<int64_t>()) {
+  for (int64_t wrong : datasets::wrong_bits(logits, b).to_vector<int64_t>()) {
     errors += static_cast<double>(wrong);
     perfect += wrong == 0;
   }
   const bool ngrams = task.name == "ngrams";
   return {n,
-          n * data::cost_in_bits(logits, b),
+          n * datasets::cost_in_bits(logits, b),
           errors,
           perfect,
-          ngrams ? n * data::cost_in_bits(data::best_ngram_logits(b), b) : 0,
+          ngrams ? n * datasets::cost_in_bits(datasets::best_ngram_logits(b), b) : 0,
           tern::sum(b.mask).item() * static_cast<double>(task.outputs)};
 }
 
 // Of sequences that draw(count) gives, at most `at_once` of them a time.
 template <class Draw>
-std::optional<SequenceScore> score(const SequenceModel& model, const data::SequenceTask& task,
+std::optional<SequenceScore> score(const SequenceModel& model, const datasets::SequenceTask& task,
                                    int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on,
                                    dist::World* world = nullptr) {
   NoGradGuard no_grad;
@@ -47,7 +47,7 @@ std::optional<SequenceScore> score(const SequenceModel& model, const data::Seque
       world, "the scores", (count + at_once - 1) / at_once,
       [&](int64_t batch) -> std::optional<dist::Numbers> {
         if (keep_on && !keep_on()) return std::nullopt;
-        data::SequenceBatch b;  // drawn one after the other, whoever scores them
+        datasets::SequenceBatch b;  // drawn one after the other, whoever scores them
         for (; drawn <= batch; ++drawn) b = draw(std::min(at_once, count - drawn * at_once));
         return score_batch(model, task, b);
       });
@@ -66,8 +66,9 @@ std::optional<SequenceScore> score(const SequenceModel& model, const data::Seque
 
 }  // namespace
 
-std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
-                                      const KeepOn& keep_on, dist::World* world) {
+std::optional<SequenceScore> validate(const SequenceModel& model,
+                                      const datasets::SequenceTask& task, const KeepOn& keep_on,
+                                      dist::World* world) {
   constexpr int64_t kAtOnce = 4;  // batches of many sizes
   Rng rng(kValidationSeed);
   const auto draw = [&](int64_t n) { return task.draw(n, rng); };
@@ -75,7 +76,7 @@ std::optional<SequenceScore> validate(const SequenceModel& model, const data::Se
 }
 
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
-                                                      const data::SequenceTask& task,
+                                                      const datasets::SequenceTask& task,
                                                       const std::vector<int64_t>& lengths,
                                                       int64_t count, uint64_t seed,
                                                       const KeepOn& keep_on) {
@@ -91,7 +92,7 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
   return scores;
 }
 
-std::vector<int64_t> report_lengths(const data::SequenceTask& task) {
+std::vector<int64_t> report_lengths(const datasets::SequenceTask& task) {
   const int64_t top = task.lengths.high;
   std::vector<int64_t> lengths;
   for (int64_t tenths : {5, 10, 15, 20, 30, 40, 50, 60}) {
@@ -101,7 +102,8 @@ std::vector<int64_t> report_lengths(const data::SequenceTask& task) {
   return lengths;
 }
 
-std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores) {
+std::string length_table(const datasets::SequenceTask& task,
+                         const std::vector<LengthScore>& scores) {
   const bool best = task.name == "ngrams";
   std::string s = fmt::format("{:>8} {:>13} {:>10} {:>7} {:>8}{}\n", task.unit, "bits/sequence",
                               "wrong bits", "of bits", "no error", best ? "     best" : "");

@@ -28,7 +28,8 @@ inline constexpr int64_t kValidationSequences = 160;  ///< of validate()
 
 /// The score on sequences of the training's sizes, the same in every run; nothing if stopped. The
 /// ranks of `world` share them, with the same numbers as one process.
-std::optional<SequenceScore> validate(const SequenceModel& model, const data::SequenceTask& task,
+std::optional<SequenceScore> validate(const SequenceModel& model,
+                                      const datasets::SequenceTask& task,
                                       const KeepOn& keep_on = {}, dist::World* world = nullptr);
 
 struct LengthScore : SequenceScore {
@@ -37,15 +38,16 @@ struct LengthScore : SequenceScore {
 
 /// The scores on `count` sequences of each length, drawn from the seed and the length.
 std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model,
-                                                      const data::SequenceTask& task,
+                                                      const datasets::SequenceTask& task,
                                                       const std::vector<int64_t>& lengths,
                                                       int64_t count, uint64_t seed,
                                                       const KeepOn& keep_on = {});
 
 /// The lengths that a report shows: from those of training to six times the longest.
-std::vector<int64_t> report_lengths(const data::SequenceTask& task);
+std::vector<int64_t> report_lengths(const datasets::SequenceTask& task);
 
 /// A heading, and a line per length; for n-grams with the bits of the best predictor.
-std::string length_table(const data::SequenceTask& task, const std::vector<LengthScore>& scores);
+std::string length_table(const datasets::SequenceTask& task,
+                         const std::vector<LengthScore>& scores);
 
 }  // namespace tern::apps::ntm

@@ -9,7 +9,7 @@ namespace {
 std::variant<models::Ntm, models::LstmBaseline> make_network(const NtmConfig& c) {
   Rng rng(c.seed);
   if (!c.baseline) return models::Ntm(model_options(c), rng);
-  const data::SequenceTask task = data::sequence_task(c.task);
+  const datasets::SequenceTask task = datasets::sequence_task(c.task);
   return models::LstmBaseline(task.inputs, task.outputs, rng, c.hidden, c.layers);
 }
 
@@ -21,7 +21,7 @@ Tensor SequenceModel::operator()(const Tensor& input) const {
   return std::visit([&](const auto& n) { return n(input); }, network);
 }
 
-SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config) {
+SequenceModel load_best_model(const training::RunFolder& folder, const NtmConfig& config) {
   return load_weights(folder.best_weights(), folder.file("config.json"),
                       [&] { return SequenceModel(config); });
 }

@@ -25,6 +25,6 @@ struct SequenceModel {
 
 /// A model of this configuration with the weights of the best epoch. IoError if they do not fit,
 /// before the model takes memory.
-SequenceModel load_best_model(const train::RunFolder& folder, const NtmConfig& config);
+SequenceModel load_best_model(const training::RunFolder& folder, const NtmConfig& config);
 
 }  // namespace tern::apps::ntm

@@ -27,12 +27,12 @@ constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
 constexpr int64_t kReportCount = 50;  // of each length
 
 // Lengths are drawn evenly from at most some dozens: the longest is soon among them.
-data::SequenceBatch longest_batch(const NtmConfig& c) {
+datasets::SequenceBatch longest_batch(const NtmConfig& c) {
   constexpr int kLooked = 200;
-  data::Loader<data::SequenceBatch> loader = training_batches(c);
-  data::SequenceBatch longest;
+  datasets::Loader<datasets::SequenceBatch> loader = training_batches(c);
+  datasets::SequenceBatch longest;
   for (int i = 0; i < kLooked; ++i) {
-    std::optional<data::SequenceBatch> batch = loader.next();
+    std::optional<datasets::SequenceBatch> batch = loader.next();
     if (!batch) break;
     if (!longest.input.defined() || batch->input.numel() > longest.input.numel())
       longest = std::move(*batch);
@@ -113,15 +113,15 @@ int train_ntm(const NtmFlags& f) {
 }
 
 Summary NtmProgram::summary() const {
-  const data::SequenceBatch longest = longest_batch(config);
+  const datasets::SequenceBatch longest = longest_batch(config);
   ShapeOnlyScope nothing;
   const SequenceModel model(config);
-  data::SequenceBatch batch;
+  datasets::SequenceBatch batch;
   auto make_batch = [&] {
     batch = {zeros_like(longest.input), zeros_like(longest.target), zeros_like(longest.mask)};
   };
   return tern::summary(
-      model, [&] { return data::cost_in_nats(model(batch.input), batch); },
+      model, [&] { return datasets::cost_in_nats(model(batch.input), batch); },
       {.batch = make_batch,
        .optimizer = [&](const NamedTensors& p) { return make_ntm_optimizer(config, p); },
        .learner = learner_options(config),
@@ -138,7 +138,7 @@ void NtmProgram::check_fits(const SafeTensors& checkpoint, const std::string& pa
   check_resumed_fits(checkpoint, path, [&] { return SequenceModel(config); });
 }
 
-train::Loop& NtmProgram::make_loop(train::LoopOptions options, bool) {
+training::Loop& NtmProgram::make_loop(training::LoopOptions options, bool) {
   training = std::make_unique<NtmTraining>(config, std::move(options));
   return training->loop;
 }
@@ -146,11 +146,11 @@ train::Loop& NtmProgram::make_loop(train::LoopOptions options, bool) {
 // Lengths, sample sequences and the report, with the best weights.
 bool NtmProgram::finish() {
   const NtmTraining& t = *training;
-  const train::RunFolder& folder = t.loop.folder();
-  const train::EpochRecord& best = t.loop.best_epoch();
+  const training::RunFolder& folder = t.loop.folder();
+  const training::EpochRecord& best = t.loop.best_epoch();
   const SequenceModel model = load_best_model(folder, config);
   const auto lengths = score_lengths(model, t.task, report_lengths(t.task), kReportCount,
-                                     kReportSeed, [] { return !train::interrupted(); });
+                                     kReportSeed, [] { return !training::interrupted(); });
   if (!lengths) return false;
   NtmReport report{
       .run = summary_of(fmt::format("{} on {}", config.baseline ? "LSTM" : "NTM", t.task.name),
@@ -163,24 +163,24 @@ bool NtmProgram::finish() {
   const std::string page = save_page(t.loop, make_report(report));
   std::string reached =
       fmt::format("best after {} sequences: {:.4f} bits a sequence, {:.3f} wrong bits",
-                  train::grouped(static_cast<int64_t>(best["sequences"])),
+                  training::grouped(static_cast<int64_t>(best["sequences"])),
                   best["bits_per_sequence"], best["wrong_bits"]);
   if (best.has("best_predictor"))
     reached += fmt::format("; the best predictor costs {:.4f} bits", best["best_predictor"]);
-  train::say(reached + "\n\n" + length_table(t.task, *lengths));
-  train::say(fmt::format("weights {}", folder.best_weights()));
-  train::say(fmt::format("report  {}", page));
+  training::say(reached + "\n\n" + length_table(t.task, *lengths));
+  training::say(fmt::format("weights {}", folder.best_weights()));
+  training::say(fmt::format("report  {}", page));
   return true;
 }
 
-NtmConfig load_config(const train::RunFolder& folder) {
+NtmConfig load_config(const training::RunFolder& folder) {
   NtmConfig c;
   apps::load_config(folder.file("config.json"), settings_of(c), [&] { check_config(c); });
   return c;
 }
 
 int evaluate_model(const NtmFlags& f) {
-  const train::RunFolder folder{f.model};
+  const training::RunFolder folder{f.model};
   check_first_epoch_over(folder.best_weights());
   const NtmConfig c = load_config(folder);
   check(f.repeats == 0 || c.task == "repeat-copy", "--repeats would change nothing: {} learned {}",
@@ -188,11 +188,11 @@ int evaluate_model(const NtmFlags& f) {
   check(f.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
   SequenceModel model = load_best_model(folder, c);
   const int64_t n = f.repeats;
-  const data::SequenceTask task =
-      n > 0 ? data::repeat_copy_task({.repeats = {n, n}}) : data::sequence_task(c.task);
+  const datasets::SequenceTask task =
+      n > 0 ? datasets::repeat_copy_task({.repeats = {n, n}}) : datasets::sequence_task(c.task);
   const std::vector<int64_t> lengths = f.lengths.empty() ? report_lengths(task) : f.lengths;
   for (const auto& [heading, text] : describe(c, model))
-    train::say(fmt::format("{:8} {}", heading, text), stderr);
+    training::say(fmt::format("{:8} {}", heading, text), stderr);
   const auto scores = score_lengths(model, task, lengths, f.count, f.seed);
   for (const LengthScore& s : *scores)
     check_finite_result(folder.best_weights(), "cost of a sequence", s.bits);
@@ -200,7 +200,7 @@ int evaluate_model(const NtmFlags& f) {
   if (!f.attention.empty()) {
     write_attention(f.attention, fmt::format("Weightings of {}", folder.path),
                     {observe_weights(model, task, lengths.front(), f.seed)});
-    train::say(fmt::format("weightings {}", f.attention), stderr);
+    training::say(fmt::format("weightings {}", f.attention), stderr);
   }
   return 0;
 }

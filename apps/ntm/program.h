@@ -39,7 +39,7 @@ class NtmProgram : public TrainingProgram {
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return config.name(); }
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
   Facts describe() const override { return ntm::describe(config, training->model); }
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {
@@ -51,7 +51,7 @@ class NtmProgram : public TrainingProgram {
 };
 
 /// The configuration of a run. IoError if it is not there or damaged.
-NtmConfig load_config(const train::RunFolder& folder);
+NtmConfig load_config(const training::RunFolder& folder);
 
 /// Train or resume; test the model of a run on other lengths. Each returns the exit code.
 int train_ntm(const NtmFlags& flags);

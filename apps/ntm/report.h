@@ -35,12 +35,12 @@ struct Episode {
 };
 
 /// The first of a batch of one sequence of this length, drawn from the seed.
-Episode observe(const SequenceModel& model, const data::SequenceTask& task, int64_t length,
+Episode observe(const SequenceModel& model, const datasets::SequenceTask& task, int64_t length,
                 uint64_t seed);
 
 /// The weightings of such a sequence for attention.h: steps down, slots across. Error: the
 /// model has none.
-AttentionSentence observe_weights(const SequenceModel& model, const data::SequenceTask& task,
+AttentionSentence observe_weights(const SequenceModel& model, const datasets::SequenceTask& task,
                                   int64_t length, uint64_t seed);
 
 /// A strip as a picture: with `signed_colours` numbers from -1 (blue) to 1 (red), else weightings
@@ -49,7 +49,7 @@ Bitmap strip_bitmap(const Strip& strip, bool signed_colours);
 
 struct NtmReport {
   RunSummary run;
-  data::SequenceTask task;
+  datasets::SequenceTask task;
   std::vector<LengthScore> lengths;
   std::vector<Episode> episodes;
 };

@@ -17,18 +17,18 @@
 namespace tern::apps::ntm {
 namespace {
 
-std::string epoch_line(const NtmConfig& c, const train::EpochRecord& e) {
+std::string epoch_line(const NtmConfig& c, const training::EpochRecord& e) {
   std::string s =
       fmt::format("{:>9} sequences  train {:9.4f} bits  valid {:9.4f} bits, {:.3f} wrong",
-                  train::grouped(static_cast<int64_t>(e["sequences"])),
+                  training::grouped(static_cast<int64_t>(e["sequences"])),
                   e["train_loss"] / std::numbers::ln2, e["bits_per_sequence"], e["wrong_bits"]);
   if (c.task == "ngrams") s += fmt::format(" (best possible {:.2f} bits)", e["best_predictor"]);
   return s + fmt::format("  {:.0f} sequences/s  lr {:.3g}  {}", e.speed, e.lr,
-                         train::clock_time(e.seconds));
+                         training::clock_time(e.seconds));
 }
 
 std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
-  const std::string weights = train::grouped(nn::num_parameters(model));
+  const std::string weights = training::grouped(nn::num_parameters(model));
   if (c.baseline)
     return fmt::format("LSTM, {} layers of {} units, {} weights", c.layers, c.hidden, weights);
   std::string s = fmt::format(
@@ -44,9 +44,9 @@ std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
 
 }  // namespace
 
-data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
+datasets::Loader<datasets::SequenceBatch> training_batches(const NtmConfig& c) {
   auto plan = [c](int64_t epoch, Rng) {
-    data::EpochPlan p;
+    datasets::EpochPlan p;
     const int64_t n = c.epoch_sequences(epoch);
     p.order.resize(static_cast<size_t>(n));
     std::iota(p.order.begin(), p.order.end(), epoch * c.every);
@@ -55,7 +55,7 @@ data::Loader<data::SequenceBatch> training_batches(const NtmConfig& c) {
       p.ends.push_back(end);
     return p;
   };
-  auto draw = [task = data::sequence_task(c.task)](const data::BatchPlan& p) {
+  auto draw = [task = datasets::sequence_task(c.task)](const datasets::BatchPlan& p) {
     Rng rng = p.batch_rng();
     return task.draw(std::ssize(p.indices), rng);
   };
@@ -72,7 +72,7 @@ std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& c,
 }
 
 Facts describe(const NtmConfig& c, const SequenceModel& model) {
-  const data::SequenceTask task = data::sequence_task(c.task);
+  const datasets::SequenceTask task = datasets::sequence_task(c.task);
   const std::string lengths = task.lengths.low == task.lengths.high
                                   ? fmt::format("{}", task.lengths.low)
                                   : fmt::format("{} to {}", task.lengths.low, task.lengths.high);
@@ -80,23 +80,23 @@ Facts describe(const NtmConfig& c, const SequenceModel& model) {
           {"model", describe_model(c, model)}};
 }
 
-NtmTraining::NtmTraining(const NtmConfig& c, train::LoopOptions loop_options)
+NtmTraining::NtmTraining(const NtmConfig& c, training::LoopOptions loop_options)
     : config(c),
-      task(data::sequence_task(c.task)),
+      task(datasets::sequence_task(c.task)),
       loader(training_batches(c)),
       model(c),
       optimizer(make_ntm_optimizer(c, nn::named_parameters(model))),
       learner(model, *optimizer, learner_options(c, c.steps())),
       loop(learner, loader,
            {.loss =
-                [this](const data::SequenceBatch& b) {
-                  return data::cost_in_nats(model(b.input), b);
+                [this](const datasets::SequenceBatch& b) {
+                  return datasets::cost_in_nats(model(b.input), b);
                 },
             .evaluate = [this] { return evaluate(); },
             .weight = [](const auto& b) { return static_cast<double>(b.input.size(0)); }},
            complete(std::move(loop_options))) {}
 
-train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
+training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   set_loop_options(o, config);
   o.epochs = config.validations();
   o.best = {"bits_per_sequence"};
@@ -104,20 +104,20 @@ train::LoopOptions NtmTraining::complete(train::LoopOptions o) {
   o.unit = "sequences";
   o.total = static_cast<double>(std::min(config.every, config.sequences));
   o.evaluation = static_cast<double>(kValidationSequences) / 3;
-  o.note = [](const train::Loop& l) {
+  o.note = [](const training::Loop& l) {
     return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);
   };
-  o.epoch_line = [c = config](const train::EpochRecord& e) { return epoch_line(c, e); };
-  o.on_epoch = [this](const train::EpochRecord& e) {
+  o.epoch_line = [c = config](const training::EpochRecord& e) { return epoch_line(c, e); };
+  o.on_epoch = [this](const training::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
   };
   return o;
 }
 
 // A sequence of the longest length of training, as the report shows it.
-void NtmTraining::add_pictures(train::EventWriter& events, int64_t step) {
+void NtmTraining::add_pictures(training::EventWriter& events, int64_t step) {
   constexpr uint64_t kSeed = 1;
-  train::Learner::Evaluation scope(learner);
+  training::Learner::Evaluation scope(learner);
   const Episode e = observe(model, task, task.lengths.high, kSeed);
   for (const Strip* s : {&e.target, &e.output, &e.error})
     add_bitmap(events, "episode/" + s->title, strip_bitmap(*s, true), step);
@@ -125,18 +125,18 @@ void NtmTraining::add_pictures(train::EventWriter& events, int64_t step) {
     add_bitmap(events, "weightings/" + w.title, strip_bitmap(w, false), step);
 }
 
-std::optional<train::Metrics> NtmTraining::evaluate() const {
+std::optional<training::Metrics> NtmTraining::evaluate() const {
   const auto s = validate(
-      model, task, [] { return !train::interrupted(); }, loop.world());
+      model, task, [] { return !training::interrupted(); }, loop.world());
   if (!s) return std::nullopt;
   if (!std::isfinite(s->bits))
-    throw train::Diverged(
+    throw training::Diverged(
         fmt::format("the validation's cost after epoch {} is {}", loop.epoch(), s->bits));
   const int64_t trained = std::min(loop.epoch() * config.every, config.sequences);
-  train::Metrics m = {{"sequences", static_cast<double>(trained)},
-                      {"loss", s->bits * std::numbers::ln2},
-                      {"bits_per_sequence", s->bits},
-                      {"wrong_bits", s->wrong}};
+  training::Metrics m = {{"sequences", static_cast<double>(trained)},
+                         {"loss", s->bits * std::numbers::ln2},
+                         {"bits_per_sequence", s->bits},
+                         {"wrong_bits", s->wrong}};
   if (task.name == "ngrams") m.emplace_back("best_predictor", s->best);
   return m;
 }

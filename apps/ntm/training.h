@@ -12,7 +12,7 @@
 
 namespace tern::apps::ntm {
 
-data::Loader<data::SequenceBatch> training_batches(const NtmConfig& config);
+datasets::Loader<datasets::SequenceBatch> training_batches(const NtmConfig& config);
 /// rmsprop has the paper's settings; all others are make_optimizer()'s.
 std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
                                                      const NamedTensors& parameters);
@@ -21,22 +21,22 @@ std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
 /// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
 struct NtmTraining {
   /// Uses of `loop_options` the folder's part, how_to_resume and terminal.
-  explicit NtmTraining(const NtmConfig& config, train::LoopOptions loop_options = {});
+  explicit NtmTraining(const NtmConfig& config, training::LoopOptions loop_options = {});
   NtmTraining(const NtmTraining&) = delete;
   NtmTraining& operator=(const NtmTraining&) = delete;
 
   NtmConfig config;
-  data::SequenceTask task;
-  data::Loader<data::SequenceBatch> loader;
+  datasets::SequenceTask task;
+  datasets::Loader<datasets::SequenceBatch> loader;
   SequenceModel model;
   std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
-  train::Loop loop;
+  training::Learner learner;
+  training::Loop loop;
 
  private:
-  std::optional<train::Metrics> evaluate() const;
-  train::LoopOptions complete(train::LoopOptions loop_options);
-  void add_pictures(train::EventWriter& events, int64_t step);
+  std::optional<training::Metrics> evaluate() const;
+  training::LoopOptions complete(training::LoopOptions loop_options);
+  void add_pictures(training::EventWriter& events, int64_t step);
 };
 
 /// Task and model: a heading and a text each.

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Run load_run(const std::string& path) {
-  const train::RunFolder folder{path};
+  const training::RunFolder folder{path};
   std::error_code error;
   check_folder(path, "tern report: " + path);
   check(fs::is_regular_file(folder.log(), error),
@@ -33,7 +33,7 @@ Run load_run(const std::string& path) {
   return {.name = path,
           .path = path,
           .record = load_run_record(folder).value_or(RunRecord{}),
-          .log = train::read_log(folder.log())};
+          .log = training::read_log(folder.log())};
 }
 
 // The last `count` parts of a path.
@@ -76,7 +76,7 @@ struct TimeUnit {
 
 double seconds_of(const Run& run) {
   double seconds = 0;
-  for (const train::EpochRecord& e : run.log.epochs) seconds += e.seconds;
+  for (const training::EpochRecord& e : run.log.epochs) seconds += e.seconds;
   return seconds;
 }
 
@@ -93,7 +93,7 @@ TimeUnit time_unit(const Runs& runs) {
 std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) {
   std::vector<double> ends = {0};
   double seconds = 0;
-  for (const train::EpochRecord& e : run.log.epochs) {
+  for (const training::EpochRecord& e : run.log.epochs) {
     seconds += e.seconds;
     ends.push_back(axis == Axis::epochs ? static_cast<double>(e.epoch)
                    : axis == Axis::time ? seconds / unit.seconds
@@ -106,9 +106,9 @@ std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) 
 // Where a step lies, if epochs pass evenly and the one that is not closed as the one before it; NaN
 // if none is closed.
 double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
-  const std::vector<train::EpochRecord>& epochs = run.log.epochs;
+  const std::vector<training::EpochRecord>& epochs = run.log.epochs;
   auto at = std::find_if(epochs.begin(), epochs.end(),
-                         [&](const train::EpochRecord& e) { return e.steps >= step; });
+                         [&](const training::EpochRecord& e) { return e.steps >= step; });
   if (epochs.empty()) return kNaN;
   if (at == epochs.end()) --at;
   const auto i = static_cast<size_t>(at - epochs.begin());
@@ -145,10 +145,10 @@ std::string chart(const Runs& runs, const std::string& title, bool percent, cons
 }
 
 std::string step_chart(const Runs& runs, const std::string& title,
-                       double train::StepRecord::*number) {
+                       double training::StepRecord::*number) {
   return chart(runs, title, false, [=](const Run& run, Axis axis, const std::vector<double>& ends) {
     Series s;
-    for (const train::StepRecord& r : run.log.steps) {
+    for (const training::StepRecord& r : run.log.steps) {
       s.x.push_back(axis == Axis::steps ? static_cast<double>(r.step)
                                         : place_of(r.step, run, ends));
       s.y.push_back(r.*number);
@@ -164,7 +164,7 @@ std::string epoch_chart(const Runs& runs, const std::string& metric) {
   return chart(runs, title, text.percent,
                [&](const Run& run, Axis, const std::vector<double>& ends) {
                  Series s{"", {ends.begin() + 1, ends.end()}, {}};
-                 for (const train::EpochRecord& e : run.log.epochs)
+                 for (const training::EpochRecord& e : run.log.epochs)
                    s.y.push_back(e.has(metric) ? e[metric] : kNaN);
                  return s;
                });
@@ -175,7 +175,7 @@ std::string epoch_chart(const Runs& runs, const std::string& metric) {
 std::vector<std::string> metrics_of(const Runs& runs) {
   std::set<std::string> names;
   for (const Run* run : runs) {
-    for (const train::EpochRecord& e : run->log.epochs)
+    for (const training::EpochRecord& e : run->log.epochs)
       for (const auto& metric : e.metrics) names.insert(metric.first);
     for (const auto& metric : run->record.tested) names.insert(metric.first);
   }
@@ -188,9 +188,9 @@ std::vector<std::string> metrics_of(const Runs& runs) {
 
 std::string curves(const Runs& runs) {
   std::vector<std::string> charts = {
-      step_chart(runs, "Loss in training", &train::StepRecord::loss),
-      step_chart(runs, "Learning rate", &train::StepRecord::lr),
-      step_chart(runs, "Norm of the gradient", &train::StepRecord::grad_norm)};
+      step_chart(runs, "Loss in training", &training::StepRecord::loss),
+      step_chart(runs, "Learning rate", &training::StepRecord::lr),
+      step_chart(runs, "Norm of the gradient", &training::StepRecord::grad_norm)};
   for (const std::string& metric : metrics_of(runs)) charts.push_back(epoch_chart(runs, metric));
   const std::string s = chart_grid(charts);
   return s.empty() ? "<p>There is nothing yet that at least two of them have measured.</p>\n" : s;
@@ -213,7 +213,7 @@ std::string what_they_are(const Runs& runs) {
 double reached(const Run& run, const std::string& metric) {
   for (const auto& [name, value] : run.record.tested)
     if (name == metric) return value;
-  const train::EpochRecord* best = run.best_epoch();
+  const training::EpochRecord* best = run.best_epoch();
   return best && best->has(metric) ? (*best)[metric] : kNaN;
 }
 
@@ -233,16 +233,16 @@ std::string scores(const Runs& runs) {
   }
   std::string s = html_row(heading, "th");
   for (const Run* run : runs) {
-    const std::vector<train::EpochRecord>& epochs = run->log.epochs;
+    const std::vector<training::EpochRecord>& epochs = run->log.epochs;
     int64_t steps = run->log.steps.empty() ? 0 : run->log.steps.back().step;
     if (!epochs.empty()) steps = std::max(steps, epochs.back().steps);
-    const train::EpochRecord* chosen = run->best_epoch();
+    const training::EpochRecord* chosen = run->best_epoch();
     const std::string& by = run->record.best.metric;
-    s += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td>",
-                     escape_html(run->name), epochs.empty() ? 0 : epochs.back().epoch,
-                     steps > 0 ? train::grouped(steps) : "-", train::clock_time(seconds_of(*run)),
-                     chosen ? fmt::format("{}", chosen->epoch) : "-",
-                     by.empty() || !chosen ? "" : escape_html(" by " + metric_text(by).title()));
+    s += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td>", escape_html(run->name),
+        epochs.empty() ? 0 : epochs.back().epoch, steps > 0 ? training::grouped(steps) : "-",
+        training::clock_time(seconds_of(*run)), chosen ? fmt::format("{}", chosen->epoch) : "-",
+        by.empty() || !chosen ? "" : escape_html(" by " + metric_text(by).title()));
     for (size_t i = 0; i < metrics.size(); ++i) {
       const double v = reached(*run, metrics[i]);
       s += fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
@@ -287,13 +287,13 @@ std::string group_of(const Run& run) {
 
 }  // namespace
 
-const train::EpochRecord* Run::best_epoch() const {
+const training::EpochRecord* Run::best_epoch() const {
   if (log.epochs.empty()) return nullptr;
   const std::string& metric = record.best.metric;
   const bool known =
       std::all_of(log.epochs.begin(), log.epochs.end(),
-                  [&](const train::EpochRecord& e) { return !metric.empty() && e.has(metric); });
-  return known ? &train::best_epoch(log.epochs, record.best) : &log.epochs.back();
+                  [&](const training::EpochRecord& e) { return !metric.empty() && e.has(metric); });
+  return known ? &training::best_epoch(log.epochs, record.best) : &log.epochs.back();
 }
 
 std::vector<Run> load_runs(const std::vector<std::string>& folders) {
@@ -360,7 +360,7 @@ Program tern_program(ReportFlags& f) {
   };
   const auto run = [&f] {
     write_comparison(f.out, load_runs(f.runs));
-    train::say("report " + f.out);
+    training::say("report " + f.out);
     return 0;
   };
   return {

@@ -14,10 +14,10 @@ struct Run {
   std::string name;  ///< as short as tells it from the others: "gmlp-4m-2", "a/gmlp-4m"
   std::string path;
   RunRecord record;  ///< without a program in a folder of an earlier version
-  train::RunLog log;
+  training::RunLog log;
 
   /// The best epoch, by the record, or the last one; nullptr if none is closed.
-  const train::EpochRecord* best_epoch() const;
+  const training::EpochRecord* best_epoch() const;
 };
 
 /// Reads the folders, in their order; a run at work too. Error: one is no folder of a run (it has

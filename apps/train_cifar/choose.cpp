@@ -42,8 +42,8 @@ bool can_be_made(const TrainOptions& o) {
 int64_t side_for(TrainOptions o, const std::string& kind) {
   if (const auto run = run_of_weights(o.init)) return run->form.side;
   const int64_t own = find_classifier(o.model).side;
-  if (own > data::kImageSide || !o.init.empty()) return own;
-  o.form.side = kind.empty() ? data::kImageSide : data::usual_side(o.data, kind);
+  if (own > datasets::kImageSide || !o.init.empty()) return own;
+  o.form.side = kind.empty() ? datasets::kImageSide : datasets::usual_side(o.data, kind);
   if (!can_be_made(o)) o.form.side += 4;  // of 28 patches of 8
   return o.form.side;
 }
@@ -51,7 +51,7 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
 }  // namespace
 
 void choose_model(TrainOptions& o, const GivenKeys& given) {
-  const std::string kind = o.data.empty() ? "" : data::labelled_kind(o.data);
+  const std::string kind = o.data.empty() ? "" : datasets::labelled_kind(o.data);
   if (!has(given, "model") && kind != "" && kind != "CIFAR-10") {
     TrainOptions chosen = recipe_for(kind, o);
     copy_settings(given, o, chosen);

@@ -27,7 +27,7 @@ TrainOptions deep_recipe() {
 
 TrainOptions recipe_of(const std::string& name, int64_t side) {
   const bool deep =
-      side > data::kImageSide || name == "gmlp-ti-p4" || name.find("vit") != std::string::npos;
+      side > datasets::kImageSide || name == "gmlp-ti-p4" || name.find("vit") != std::string::npos;
   if (!deep) return {};
   TrainOptions r = deep_recipe();
   if (name != "vit-lite-7-4") return r;

@@ -29,9 +29,9 @@ struct ImageClassifier {
 struct ClassifierEntry {
   std::string name;
   std::variant<models::GmlpOptions, models::VitOptions> options;
-  double dropout = 0;               ///< the model's own
-  int64_t side = data::kImageSide;  ///< of the pictures that it is made for
-  TrainOptions recipe = {};         ///< how it is trained where no flag says otherwise
+  double dropout = 0;                   ///< the model's own
+  int64_t side = datasets::kImageSide;  ///< of the pictures that it is made for
+  TrainOptions recipe = {};             ///< how it is trained where no flag says otherwise
 
   ImageClassifier make(double dropout, Rng& rng, nn::Recompute recompute = nn::Recompute::none,
                        const PictureForm& form = {}) const;

@@ -41,7 +41,7 @@ void add_form(Settings& s, TrainOptions& o) {
   PictureForm& f = o.form;
   s.group(Group::data);
   s.number("side", f.side, {8, 512}, "resize pictures to N x N; without this flag the data decide")
-      .says(f.side != data::kImageSide, "pictures of {0} x {0}", f.side);
+      .says(f.side != datasets::kImageSide, "pictures of {0} x {0}", f.side);
   s.number("channels", f.channels, {1, 3}, "").flag("");
   s.number("classes", f.classes, {2, 1e6}, "").flag("");
   s.texts("class_names", o.class_names, "", "").flag("");
@@ -73,7 +73,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "dropout of the model")
       .says(true, "dropout {:g}", o.dropout);
-  add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+  add_training_settings(s, o, {.optimizers = training::optimizer_names()});
   s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // earlier versions knew no other
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);

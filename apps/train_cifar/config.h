@@ -11,7 +11,7 @@
 
 namespace tern::apps::train_cifar {
 
-using data::PictureForm;
+using datasets::PictureForm;
 
 struct TrainOptions : TrainingOptions {
   std::string data;  ///< folder or archive; empty: generated pictures

@@ -22,7 +22,7 @@ Prediction prediction(const CifarTraining& t, const Evaluation& e, size_t i) {
 
 // The wrong answers that the model was surest of.
 std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
-  const data::Dataset<LabelledPicture>& set = t.evaluated_set();
+  const datasets::Dataset<LabelledPicture>& set = t.evaluated_set();
   std::vector<std::pair<float, size_t>> wrong;
   for (size_t i = 0; i < static_cast<size_t>(e.images); ++i) {
     auto row = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
@@ -39,33 +39,35 @@ std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
 }  // namespace
 
 std::string describe_model(const ImageClassifier& model) {
-  return fmt::format("{}, {} weights: {}", model.name, train::grouped(nn::num_parameters(model)),
+  return fmt::format("{}, {} weights: {}", model.name, training::grouped(nn::num_parameters(model)),
                      std::visit([](const auto& n) { return n.summary(); }, model.network));
 }
 
 Facts describe(const CifarTraining& t, const std::string& data_path) {
-  const std::string held =
-      t.held_set.size() > 0 ? fmt::format(", {} held-out", train::grouped(t.held_set.size())) : "";
-  return {{"model", describe_model(t.model)},
-          {"data",
-           fmt::format("{}{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
-                       t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
-                       train::grouped(t.train_set.size()), held, train::grouped(t.test_set.size()),
-                       t.note,
-                       train::grouped(train::steps_per_epoch(t.loader, t.options.accumulate)))}};
+  const std::string held = t.held_set.size() > 0
+                               ? fmt::format(", {} held-out", training::grouped(t.held_set.size()))
+                               : "";
+  return {
+      {"model", describe_model(t.model)},
+      {"data",
+       fmt::format("{}{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
+                   t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
+                   training::grouped(t.train_set.size()), held,
+                   training::grouped(t.test_set.size()), t.note,
+                   training::grouped(training::steps_per_epoch(t.loader, t.options.accumulate)))}};
 }
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,
                        const std::vector<std::string>& class_names, const RunRecord& record) {
-  const std::vector<train::EpochRecord>& history = t.loop.history();
+  const std::vector<training::EpochRecord>& history = t.loop.history();
   const Evaluation& e = *t.evaluation;
   double seconds = 0;
-  for (const train::EpochRecord& r : history) seconds += r.seconds;
+  for (const training::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
   d.run = summary_of(fmt::format("{} on {}", t.options.model,
                                  t.options.data.empty() ? "generated shapes" : t.kind),
                      facts, record, t.loop);
-  d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", train::clock_time(seconds),
+  d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", training::clock_time(seconds),
                                                history.size(), history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
@@ -87,11 +89,11 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
 std::vector<std::string> result_lines(const CifarTraining& t) {
   const Evaluation& e = *t.evaluation;
   const std::string test = fmt::format("test loss {:.4f}, top-1 {:.2f} %", e.loss, 100 * e.top[0]);
-  const train::RunFolder& folder = t.loop.folder();
+  const training::RunFolder& folder = t.loop.folder();
   if (!t.best_tested)
     return {fmt::format("last epoch {}: {}, {}", t.loop.history().back().epoch, test,
                         folder.weights())};
-  const train::EpochRecord& best = t.loop.best_epoch();
+  const training::EpochRecord& best = t.loop.best_epoch();
   return {fmt::format("best epoch {}: top-1 {:.2f} % of the images held out, {}", best.epoch,
                       100 * best["valid_top1"], folder.best_weights()),
           test};

@@ -49,7 +49,7 @@ constexpr float kMaxTurn = 0.15f;                                // radians
 constexpr float kMinContrast = 100, kMaxNoise = 16;              // of 255
 constexpr int kSub = 3;                                          // samples a pixel and axis
 
-using Color = std::array<float, data::kImageChannels>;
+using Color = std::array<float, datasets::kImageChannels>;
 
 float between(Rng& rng, float low, float high) {
   return static_cast<float>(rng.uniform(low, high));
@@ -63,29 +63,29 @@ Color random_color(Rng& rng) {
 
 float distance(const Color& a, const Color& b) {
   float sum = 0;
-  for (int c = 0; c < data::kImageChannels; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
+  for (int c = 0; c < datasets::kImageChannels; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
   return std::sqrt(sum);
 }
 
 // How much of each pixel the shape covers, 0 to 1.
-std::array<float, data::kImagePixels> coverage(const Shape2d& shape, Rng& rng) {
-  const float x0 = data::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
-  const float y0 = data::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
+std::array<float, datasets::kImagePixels> coverage(const Shape2d& shape, Rng& rng) {
+  const float x0 = datasets::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
+  const float y0 = datasets::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
   const float radius = between(rng, kMinRadius, kMaxRadius);
   const float turn = between(rng, -kMaxTurn, kMaxTurn);
   const float c = std::cos(turn) / radius, s = std::sin(turn) / radius;
-  std::array<float, data::kImagePixels> covered{};
-  for (int i = 0; i < data::kImagePixels * kSub * kSub; ++i) {
+  std::array<float, datasets::kImagePixels> covered{};
+  for (int i = 0; i < datasets::kImagePixels * kSub * kSub; ++i) {
     const int pixel = i / (kSub * kSub), sub = i % (kSub * kSub);
-    const float x = pixel % data::kImageSide + (sub % kSub + 0.5f) / kSub - x0;
-    const float y = pixel / data::kImageSide + (sub / kSub + 0.5f) / kSub - y0;
+    const float x = pixel % datasets::kImageSide + (sub % kSub + 0.5f) / kSub - x0;
+    const float y = pixel / datasets::kImageSide + (sub / kSub + 0.5f) / kSub - y0;
     if (shape.covers(c * x + s * y, c * y - s * x)) covered[pixel] += 1.0f / (kSub * kSub);
   }
   return covered;
 }
 
-std::shared_ptr<const data::ImageSet> draw_set(int64_t n, const Rng& rng) {
-  auto set = std::make_shared<data::ImageSet>();
+std::shared_ptr<const datasets::ImageSet> draw_set(int64_t n, const Rng& rng) {
+  auto set = std::make_shared<datasets::ImageSet>();
   set->images.resize(static_cast<size_t>(n));
   set->labels.resize(static_cast<size_t>(n));
   parallel_for(n, 8, [&](int64_t begin, int64_t end) {
@@ -99,28 +99,28 @@ std::shared_ptr<const data::ImageSet> draw_set(int64_t n, const Rng& rng) {
 
 }  // namespace
 
-data::Image draw_image(int64_t label, Rng rng) {
+datasets::Image draw_image(int64_t label, Rng rng) {
   check(label >= 0 && label < std::ssize(kShapes), "draw_image: class {}; there are 0 to {}", label,
         kShapes.size() - 1);
   const auto covered = coverage(kShapes[label], rng);
   const Color back = random_color(rng);
   Color front = random_color(rng);
   while (distance(front, back) < kMinContrast) front = random_color(rng);
-  std::array<float, data::kImageBytes> noise;
-  rng.fill_normal(noise.data(), data::kImageBytes, 0, between(rng, 0, kMaxNoise));
-  data::Image image;
-  for (int i = 0; i < data::kImageBytes; ++i) {
-    const int c = i / data::kImagePixels;
-    const float v = back[c] + covered[i % data::kImagePixels] * (front[c] - back[c]) + noise[i];
+  std::array<float, datasets::kImageBytes> noise;
+  rng.fill_normal(noise.data(), datasets::kImageBytes, 0, between(rng, 0, kMaxNoise));
+  datasets::Image image;
+  for (int i = 0; i < datasets::kImageBytes; ++i) {
+    const int c = i / datasets::kImagePixels;
+    const float v = back[c] + covered[i % datasets::kImagePixels] * (front[c] - back[c]) + noise[i];
     image[i] = static_cast<uint8_t>(std::clamp(v + 0.5f, 0.0f, 255.0f));
   }
   return image;
 }
 
-data::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed) {
+datasets::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed) {
   check(train_n >= 0 && test_n >= 0, "draw_cifar10: {} training and {} test pictures", train_n,
         test_n);
-  data::Cifar10 drawn{
+  datasets::Cifar10 drawn{
       draw_set(train_n, Rng(seed).stream(0)), draw_set(test_n, Rng(seed).stream(1)), {}};
   for (const Shape2d& shape : kShapes) drawn.class_names.emplace_back(shape.name);
   return drawn;

@@ -13,7 +13,7 @@ namespace {
 
 // Of a batch: its number of pictures, the sum of their losses, their labels, and the probabilities
 // of each one's classes.
-dist::Numbers score(const ImageClassifier& model, const data::Batch& batch) {
+dist::Numbers score(const ImageClassifier& model, const datasets::Batch& batch) {
   const Tensor logits = model(batch.images);
   const auto labels = batch.labels.to_vector<double>();
   const auto probabilities = softmax(logits, -1).to_vector<double>();
@@ -57,16 +57,17 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   return rank;
 }
 
-std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
+std::optional<Evaluation> evaluate(const ImageClassifier& model,
+                                   datasets::Loader<datasets::Batch>& batches,
                                    const EvaluationProgress& progress, dist::World* world) {
   NoGradGuard no_grad;
   int64_t done = 0;
   const auto scores =
       dist::share_numbers(world, "the evaluation", batches.batches_per_epoch(),
                           [&](int64_t i) -> std::optional<dist::Numbers> {
-                            const data::LoaderPosition place{.epoch = 0, .batch = i};
+                            const datasets::LoaderPosition place{.epoch = 0, .batch = i};
                             if (batches.position() != place) batches.seek(place);
-                            const data::Batch batch = *batches.next();
+                            const datasets::Batch batch = *batches.next();
                             dist::Numbers n = score(model, batch);
                             done += batch.labels.size(0) * (world ? world->size() : 1);
                             if (progress && !progress(done)) return std::nullopt;
@@ -81,8 +82,8 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<da
   return e;
 }
 
-train::Metrics metrics_of(const Evaluation& e, const std::string& set) {
-  train::Metrics m = {{set + "_loss", e.loss}};
+training::Metrics metrics_of(const Evaluation& e, const std::string& set) {
+  training::Metrics m = {{set + "_loss", e.loss}};
   for (size_t k = 0; k < static_cast<size_t>(e.ranks()); ++k)
     m.emplace_back(fmt::format("{}_top{}", set, k + 1), e.top[k]);
   return m;
@@ -94,9 +95,9 @@ std::string prediction_line(const std::string& file, const ImageClassifier& mode
   constexpr size_t kShown = 3;
   const PictureForm& form = model.form;
   std::vector<uint8_t> bytes(static_cast<size_t>(form.numbers()));
-  data::write_planes(data::load_picture(file), form, bytes.data());
+  datasets::write_planes(datasets::load_picture(file), form, bytes.data());
   const auto shared = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
-  const data::Dataset<LabelledPicture> one(
+  const datasets::Dataset<LabelledPicture> one(
       std::vector<LabelledPicture>{{{shared, shared->data()}, 0}});
   const auto p = softmax(model(first_images(one, form, 1)), -1).to_vector<float>();
   check(std::isfinite(p[0]),

@@ -27,7 +27,7 @@ struct Evaluation {
 };
 
 /// "test_loss", "test_top1", ... of the set "test".
-train::Metrics metrics_of(const Evaluation& evaluation, const std::string& set);
+training::Metrics metrics_of(const Evaluation& evaluation, const std::string& set);
 
 /// Called with the number of pictures done, about that of all ranks; false stops the evaluation.
 using EvaluationProgress = std::function<bool(int64_t done)>;
@@ -35,7 +35,8 @@ using EvaluationProgress = std::function<bool(int64_t done)>;
 /// Tests `model`, which should be in evaluation (nn::EvalScope), on an epoch of test_batches();
 /// nothing if `progress` stopped it. No graph is recorded. The ranks of `world` share the batches,
 /// with the same numbers as one process.
-std::optional<Evaluation> evaluate(const ImageClassifier& model, data::Loader<data::Batch>& batches,
+std::optional<Evaluation> evaluate(const ImageClassifier& model,
+                                   datasets::Loader<datasets::Batch>& batches,
                                    const EvaluationProgress& progress = {},
                                    dist::World* world = nullptr);
 

@@ -13,9 +13,9 @@
 
 namespace tern::apps::train_cifar {
 
-data::Dataset<LabelledPicture> limited(const LabelledSet& set, const PictureForm& form,
-                                       int64_t limit) {
-  const data::Dataset<LabelledPicture> all = set.dataset(form);
+datasets::Dataset<LabelledPicture> limited(const LabelledSet& set, const PictureForm& form,
+                                           int64_t limit) {
+  const datasets::Dataset<LabelledPicture> all = set.dataset(form);
   return limit > 0 ? all.limit(limit) : all;
 }
 
@@ -27,40 +27,41 @@ int64_t held_out(double share, int64_t images) {
   return count;
 }
 
-data::Dataset<LabelledPicture> hold_out(data::Dataset<LabelledPicture>& set, double share,
-                                        uint64_t seed) {
+datasets::Dataset<LabelledPicture> hold_out(datasets::Dataset<LabelledPicture>& set, double share,
+                                            uint64_t seed) {
   const int64_t n = set.size(), count = held_out(share, n);
   constexpr uint64_t kStream = ~uint64_t{0};  // that of no epoch
-  std::vector<int64_t> order = data::permutation(n, Rng(seed).stream(kStream));
+  std::vector<int64_t> order = datasets::permutation(n, Rng(seed).stream(kStream));
   const auto cut = order.begin() + count;
   std::sort(order.begin(), cut);
   std::sort(cut, order.end());
-  data::Dataset<LabelledPicture> held = set.subset({order.begin(), cut});
+  datasets::Dataset<LabelledPicture> held = set.subset({order.begin(), cut});
   set = set.subset({cut, order.end()});
   return held;
 }
 
-data::Loader<data::Batch> test_batches(const data::Dataset<LabelledPicture>& set,
-                                       const PictureForm& form) {
+datasets::Loader<datasets::Batch> test_batches(const datasets::Dataset<LabelledPicture>& set,
+                                               const PictureForm& form) {
   // Enough pictures to keep the cores busy, few enough to need little memory.
-  constexpr int64_t kPixels = 250 * data::kImagePixels, kMost = 250, kLeast = 8;
+  constexpr int64_t kPixels = 250 * datasets::kImagePixels, kMost = 250, kLeast = 8;
   const int64_t batch = std::clamp(kPixels / (form.side * form.side), kLeast, kMost);
-  return data::labelled_loader(set, form,
-                               {.order = {.batch = batch, .shuffle = false, .prefetch = 2}});
+  return datasets::labelled_loader(set, form,
+                                   {.order = {.batch = batch, .shuffle = false, .prefetch = 2}});
 }
 
-Tensor first_images(const data::Dataset<LabelledPicture>& set, const PictureForm& form,
+Tensor first_images(const datasets::Dataset<LabelledPicture>& set, const PictureForm& form,
                     int64_t count) {
   Tensor images = zeros({count, form.channels, form.side, form.side});
   Rng unused(0);
   for (int64_t i = 0; i < std::min(count, set.size()); ++i)
-    data::augment(set.get(i), form, {}, unused, images.mutable_data<float>() + i * form.numbers());
+    datasets::augment(set.get(i), form, {}, unused,
+                      images.mutable_data<float>() + i * form.numbers());
   return images;
 }
 
-data::Picture picture_of(const LabelledPicture& sample, const PictureForm& f) {
+datasets::Picture picture_of(const LabelledPicture& sample, const PictureForm& f) {
   const int64_t plane = f.side * f.side;
-  data::Picture p{f.side, f.side, {}};
+  datasets::Picture p{f.side, f.side, {}};
   for (int64_t i = 0; i < plane; ++i)
     for (int64_t c = 0; c < 3; ++c) p.rgb.push_back(sample.bytes.get()[c % f.channels * plane + i]);
   return p;

@@ -9,32 +9,32 @@
 
 namespace tern::apps::train_cifar {
 
-using data::LabelledPicture;
-using data::LabelledPictures;
-using data::LabelledSet;
-using data::PictureForm;
+using datasets::LabelledPicture;
+using datasets::LabelledPictures;
+using datasets::LabelledSet;
+using datasets::PictureForm;
 
 /// The pictures of a set that a run uses: the first `limit`, or all (0).
-data::Dataset<LabelledPicture> limited(const LabelledSet& set, const PictureForm& form,
-                                       int64_t limit);
+datasets::Dataset<LabelledPicture> limited(const LabelledSet& set, const PictureForm& form,
+                                           int64_t limit);
 
 /// How many of `images` the share of --hold-out is. Error if it is none of them, or all.
 int64_t held_out(double share, int64_t images);
 
 /// Moves that many pictures, chosen by the seed, out of the set; both keep their order.
-data::Dataset<LabelledPicture> hold_out(data::Dataset<LabelledPicture>& set, double share,
-                                        uint64_t seed);
+datasets::Dataset<LabelledPicture> hold_out(datasets::Dataset<LabelledPicture>& set, double share,
+                                            uint64_t seed);
 
 /// All of a set in its order, to test a model.
-data::Loader<data::Batch> test_batches(const data::Dataset<LabelledPicture>& set,
-                                       const PictureForm& form);
+datasets::Loader<datasets::Batch> test_batches(const datasets::Dataset<LabelledPicture>& set,
+                                               const PictureForm& form);
 
 /// The first `count` pictures of a set, normalised, (count, C, S, S); zeros where there are fewer.
-Tensor first_images(const data::Dataset<LabelledPicture>& set, const PictureForm& form,
+Tensor first_images(const datasets::Dataset<LabelledPicture>& set, const PictureForm& form,
                     int64_t count);
 
 /// A picture as reports show it.
-data::Picture picture_of(const LabelledPicture& picture, const PictureForm& form);
+datasets::Picture picture_of(const LabelledPicture& picture, const PictureForm& form);
 
 /// A checksum of every byte of pictures and labels, so that a run is resumed with its own data.
 std::string data_checksum(const LabelledPictures& data);

@@ -29,7 +29,7 @@ constexpr const char* kAbout =
     "Ctrl-C saves it, --resume continues it. The defaults below are gmlp-4m's.";
 
 // Where the run's generated pictures lie.
-std::string drawn_data(const train::RunFolder& folder) { return folder.file("data"); }
+std::string drawn_data(const training::RunFolder& folder) { return folder.file("data"); }
 
 // The generated set is easy: a small model learns it in seconds.
 void use_drawn_defaults(TrainOptions& o, const Given& given) {
@@ -46,7 +46,7 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
 std::string weights_at(const std::string& flag, const std::string& path) {
   std::string file = path;
   if (fs::is_directory(path)) {
-    const train::RunFolder run{path};
+    const training::RunFolder run{path};
     const bool trained = fs::exists(run.checkpoint()) || fs::exists(run.best_weights());
     file = trained ? run.best_weights() : run.weights();
   }
@@ -58,10 +58,10 @@ std::string weights_at(const std::string& flag, const std::string& path) {
 // The configuration of the run in the folder of these weights; nothing if it has none.
 std::optional<TrainOptions> config_beside(const std::string& weights) {
   const fs::path parent = fs::path(weights).parent_path();
-  const train::RunFolder folder{parent.empty() ? "." : parent.string()};
+  const training::RunFolder folder{parent.empty() ? "." : parent.string()};
   if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
   if (!fs::exists(folder.checkpoint())) return std::nullopt;
-  return load_config(folder, train::load_checkpoint(folder.checkpoint()));
+  return load_config(folder, training::load_checkpoint(folder.checkpoint()));
 }
 
 // The model with these weights, for pictures of this form.
@@ -161,19 +161,20 @@ std::optional<TrainOptions> run_of_weights(const std::string& path) {
   }
 }
 
-TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state) {
+TrainOptions load_config(const training::RunFolder& folder,
+                         const std::optional<SafeTensors>& state) {
   CifarProgram program(TrainOptions{});
   program.read_config(folder, state);
   return program.config;
 }
 
-void CifarProgram::read_config(const train::RunFolder& folder,
+void CifarProgram::read_config(const training::RunFolder& folder,
                                const std::optional<SafeTensors>& state) {
   if (!state || fs::exists(folder.file(config_file())))
     return TrainingProgram::read_config(folder, state);
   try {  // runs of earlier versions have it in the checkpoint alone
     config = config_from_json<TrainOptions>(
-        train::checkpoint_text(*state, "options", folder.checkpoint()));
+        training::checkpoint_text(*state, "options", folder.checkpoint()));
   } catch (const IoError&) {
     throw;
   } catch (const Error& e) {
@@ -181,24 +182,25 @@ void CifarProgram::read_config(const train::RunFolder& folder,
   }
 }
 
-void CifarProgram::read_pictures(const train::RunFolder* resumed) {
+void CifarProgram::read_pictures(const training::RunFolder* resumed) {
   const bool drawn = config.data.empty();
   const std::string path = drawn && resumed ? drawn_data(*resumed) : config.data;
-  train::say(drawn ? fmt::format("{} generated pictures of shapes, not CIFAR-10; --data DIR trains "
-                                 "on pictures of your own",
-                                 train::grouped(kDrawnTrain))
-                   : "reading " + path,
-             stderr);
+  training::say(
+      drawn ? fmt::format("{} generated pictures of shapes, not CIFAR-10; --data DIR trains "
+                          "on pictures of your own",
+                          training::grouped(kDrawnTrain))
+            : "reading " + path,
+      stderr);
   if (given_ && !resumed) choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
     data = {drawn_, config.form.side};
   } else {
-    data = data::load_labelled_pictures(path, config.form.side, config.seed);
+    data = datasets::load_labelled_pictures(path, config.form.side, config.seed);
   }
 }
 
-void CifarProgram::load(const train::RunFolder* resumed) {
+void CifarProgram::load(const training::RunFolder* resumed) {
   if (!moved_data_.empty()) config.data = moved_data_;
   make_absolute(config.data);
   const TrainOptions flags = config;
@@ -216,7 +218,7 @@ void CifarProgram::load(const train::RunFolder* resumed) {
   chosen_ = flags_between(flags, config);
   if (const auto run = run_of_weights(config.init))
     data.form.normalization = run->form.normalization;
-  else if (!config.init.empty() && config.form.side > data::kImageSide)
+  else if (!config.init.empty() && config.form.side > datasets::kImageSide)
     data.form.normalization = {{.5, .5, .5}, {.5, .5, .5}};  // timm's
   config.form = data.form;
   config.class_names = data.class_names;
@@ -244,12 +246,12 @@ Facts CifarProgram::describe() const {
   return facts;
 }
 
-void CifarProgram::save(const train::RunFolder& folder) const {
+void CifarProgram::save(const training::RunFolder& folder) const {
   if (!config.data.empty()) return;
   const std::string path = drawn_data(folder);
   check_io(!fs::is_symlink(path),
            "{}: this is a link; pictures are generated into the run's own folder alone", path);
-  data::write_cifar10(path, drawn_);
+  datasets::write_cifar10(path, drawn_);
 }
 
 Summary CifarProgram::summary() const {
@@ -257,8 +259,8 @@ Summary CifarProgram::summary() const {
   if (config.init.empty()) nothing.emplace();
   const ImageClassifier model = make_model(config);
   const int64_t count = std::min(config.batch, trained_images(config, data.train.size()));
-  data::Batch batch;
-  train::Means means;
+  datasets::Batch batch;
+  training::Means means;
   auto make_batch = [&] {
     const PictureForm& f = config.form;
     batch.images = zeros({count, f.channels, f.side, f.side});
@@ -278,20 +280,20 @@ DryRunOptions CifarProgram::dry_run_options() const {
   Facts facts = {
       {"model", describe_model(make_untrained(config))},
       {"data", fmt::format("{} training and {} test images{} of {} classes",
-                           train::grouped(data.train.size()), train::grouped(data.test.size()),
-                           data.note, data.form.classes)}};
+                           training::grouped(data.train.size()),
+                           training::grouped(data.test.size()), data.note, data.form.classes)}};
   for (const auto& fact : chosen()) facts.push_back(fact);
-  return {.facts = facts, .waiting_batches = data::LoaderOptions().prefetch};
+  return {.facts = facts, .waiting_batches = datasets::LoaderOptions().prefetch};
 }
 
 void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {
   check_resumed_fits(checkpoint, path, [&] { return make_untrained(config); });
 }
 
-train::Loop& CifarProgram::make_loop(train::LoopOptions options, bool resumed) {
+training::Loop& CifarProgram::make_loop(training::LoopOptions options, bool resumed) {
   TrainOptions start = config;
   if (resumed) start.init.clear();  // the checkpoint has the weights
-  options.on_epoch = [this](const train::EpochRecord&) { write_report(); };
+  options.on_epoch = [this](const training::EpochRecord&) { write_report(); };
   training = std::make_unique<CifarTraining>(config, data, make_model(start), std::move(options));
   return training->loop;
 }
@@ -304,20 +306,20 @@ bool CifarProgram::finish() {
     write_report();
   } else if (!t.evaluation) {  // a run that was finished before
     {
-      train::Learner::Evaluation scope(t.learner);
+      training::Learner::Evaluation scope(t.learner);
       t.evaluation = t.test("testing");
     }
     if (!t.evaluation) return false;
     write_report();
   }
-  for (const std::string& line : result_lines(t)) train::say(line, t.loop.output());
-  train::say(fmt::format("report {}", report_path_), t.loop.output());
+  for (const std::string& line : result_lines(t)) training::say(line, t.loop.output());
+  training::say(fmt::format("report {}", report_path_), t.loop.output());
   print(accuracy_lines(t.evaluation->top, t.evaluation->ranks()));
   return true;
 }
 
 void CifarProgram::write_report() {
-  std::optional<train::Learner::Evaluation> scope;
+  std::optional<training::Learner::Evaluation> scope;
   if (!training->best_tested) scope.emplace(training->learner);
   report_path_ = save_page(training->loop,
                            make_report(report_data(*training, facts, data.class_names, record)));
@@ -329,27 +331,28 @@ int evaluate_weights(const CifarFlags& f) {
   const std::string name = f.model_given ? f.options.model : model_of_weights(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
   const TrainOptions o = run.value_or(TrainOptions{});
-  const LabelledPictures data = data::load_labelled_pictures(f.options.data, o.form.side, o.seed);
+  const LabelledPictures data =
+      datasets::load_labelled_pictures(f.options.data, o.form.side, o.seed);
   check(o.class_names.empty() || o.class_names == data.class_names,
         "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
   const ImageClassifier model =
       trained_model(weights, name, o.class_names.empty() ? data.form : o.form);
   nn::EvalScope evaluating(model);
-  const data::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
+  const datasets::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
   std::optional<Evaluation> e;
   {
-    train::Progress bar("testing", "images", test.size(), 0, stderr);
-    data::Loader<data::Batch> batches = test_batches(test, model.form);
+    training::Progress bar("testing", "images", test.size(), 0, stderr);
+    datasets::Loader<datasets::Batch> batches = test_batches(test, model.form);
     e = evaluate(model, batches, [&](int64_t done) {
       bar.update(done);
       return true;
     });
   }
-  train::say(fmt::format("{} of {} on {} test images of {}", name, weights,
-                         train::grouped(e->images), f.options.data),
-             stderr);
+  training::say(fmt::format("{} of {} on {} test images of {}", name, weights,
+                            training::grouped(e->images), f.options.data),
+                stderr);
   check_finite_result(weights, "test loss", e->loss);
-  train::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
+  training::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
   print(accuracy_lines(e->top, e->ranks()));
   return 0;
 }

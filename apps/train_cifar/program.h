@@ -38,17 +38,17 @@ class CifarProgram : public TrainingProgram {
   void settings(Settings& s) override { train_cifar::settings(s, config); }
   TrainingOptions& options() override { return config; }
   void check_config() const override { train_cifar::check_config(config); }
-  void read_config(const train::RunFolder& folder,
+  void read_config(const training::RunFolder& folder,
                    const std::optional<SafeTensors>& state) override;
-  void load(const train::RunFolder* resumed) override;
+  void load(const training::RunFolder* resumed) override;
   std::string data_checksum() const override { return train_cifar::data_checksum(data); }
   int64_t steps() const override { return total_steps(config, data.train.size()); }
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return config.model; }
-  void save(const train::RunFolder& folder) const override;
+  void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
   std::vector<std::string> may_change() const override { return {"epochs", "data"}; }
   Facts describe() const override;
   bool finish() override;
@@ -62,18 +62,19 @@ class CifarProgram : public TrainingProgram {
 
  private:
   Facts chosen() const;
-  void read_pictures(const train::RunFolder* resumed);
+  void read_pictures(const training::RunFolder* resumed);
   void write_report();
 
   std::optional<GivenKeys> given_;  ///< CifarFlags::given
   std::string chosen_;              ///< the flags that would set what was chosen by the data
   std::string moved_data_;          ///< where the data of a resumed run are now; empty: unmoved
-  data::Cifar10 drawn_;             ///< of a new run without data
+  datasets::Cifar10 drawn_;         ///< of a new run without data
   std::string report_path_;
 };
 
 /// The configuration of the run in a folder; `state` is its checkpoint. IoError if it is damaged.
-TrainOptions load_config(const train::RunFolder& folder, const std::optional<SafeTensors>& state);
+TrainOptions load_config(const training::RunFolder& folder,
+                         const std::optional<SafeTensors>& state);
 
 /// The configuration of the run whose weights lie at a path; nothing if it is no run's.
 std::optional<TrainOptions> run_of_weights(const std::string& path);

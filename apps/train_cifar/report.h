@@ -23,7 +23,7 @@ struct ReportData {
   bool held_out = false;  ///< epochs are measured on images held out
   /// What the best epoch's weights do on the test images, in the columns of those held out; empty
   /// before the end, and where none are held out.
-  train::Metrics tested = {};
+  training::Metrics tested = {};
   std::string shown = "Test images";  ///< what the images below are
   std::vector<std::string> class_names;
   int64_t patch = 0;                         ///< side of a patch in pixels; 0: the model sees none

@@ -17,20 +17,21 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-data::LabelledLoaderOptions loader_options(const TrainOptions& o) {
+datasets::LabelledLoaderOptions loader_options(const TrainOptions& o) {
   return {.order = {.batch = o.batch, .seed = o.seed},
-          .augment = data::AugmentOptions::named(o.augment),
+          .augment = datasets::AugmentOptions::named(o.augment),
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
 }
 
 // One line on an epoch.
-std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
+std::string epoch_line(const training::EpochRecord& e, int64_t epochs) {
   const std::string set = e.has("valid_loss") ? "valid" : "test";
   return fmt::format(
       "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
       "{:.0f} images/s  lr {:.3g}  {}",
       e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
-      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr, train::clock_time(e.seconds));
+      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr,
+      training::clock_time(e.seconds));
 }
 
 NamedTensors numbered(const models::Heatmaps& maps) {
@@ -54,7 +55,7 @@ ImageClassifier make_model(const TrainOptions& o) {
       o.dropout, rng, nn::recompute_named(o.memory_use.recompute), o.form);
   if (!o.init.empty()) {
     const std::string note = start_from(o.init, model);
-    if (!note.empty()) train::say(note, stderr);
+    if (!note.empty()) training::say(note, stderr);
   }
   return model;
 }
@@ -69,8 +70,8 @@ int64_t total_steps(const TrainOptions& o, int64_t images) {
   return o.epochs * ((batches + o.accumulate - 1) / o.accumulate);
 }
 
-Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const data::Batch& b,
-                     train::Means& means) {
+Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const datasets::Batch& b,
+                     training::Means& means) {
   const Tensor logits = model(b.images);
   const Tensor found = cross_entropy(logits, b.targets.defined() ? b.targets : b.labels,
                                      {.label_smoothing = o.label_smoothing});
@@ -81,7 +82,7 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const 
 }
 
 CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data, ImageClassifier m,
-                             train::LoopOptions loop_options)
+                             training::LoopOptions loop_options)
     : options(o),
       kind(data.kind),
       note(data.note),
@@ -89,17 +90,19 @@ CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data
       train_set(limited(data.train, form, o.limit)),
       held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, form, o.limit)),
-      loader(data::labelled_loader(train_set, form, loader_options(o))),
+      loader(datasets::labelled_loader(train_set, form, loader_options(o))),
       evaluation_loader(test_batches(o.hold_out > 0 ? held_set : test_set, form)),
       model(std::move(m)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
       learner(model, *optimizer, learner_options(o, total_steps(o, data.train.size()), 0, true)),
       initial(heatmaps()),
       loop(learner, loader,
-           {.loss = [this](const data::Batch& b,
-                           train::Means& means) { return training_loss(model, options, b, means); },
+           {.loss = [this](
+                        const datasets::Batch& b,
+                        training::Means& means) { return training_loss(model, options, b, means); },
             .evaluate = [this] { return evaluate_epoch(); },
-            .weight = [](const data::Batch& b) { return static_cast<double>(b.labels.size(0)); }},
+            .weight =
+                [](const datasets::Batch& b) { return static_cast<double>(b.labels.size(0)); }},
            complete(std::move(loop_options))) {
   loop.checkpoint().add(
       "heatmaps", [this] { return numbered(initial); },
@@ -109,7 +112,7 @@ CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data
   loop.checkpoint().expect("data", data_checksum(data));
 }
 
-train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
+training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
   set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
   o.weights_metadata = {{"model", model.name}, {"format", "pt"}};
@@ -117,15 +120,17 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
   o.output = first ? stderr : stdout;  // standard output carries the accuracies; others' is closed
   o.unit = "images";
   o.total = static_cast<double>(train_set.size());
-  o.note = [](const train::Loop& l) {
+  o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  top-1 {:.1f} %", l.means().mean("loss"),
                        100 * l.means().mean("top1"));
   };
-  o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
+  o.epoch_line = [epochs = o.epochs](const training::EpochRecord& e) {
+    return epoch_line(e, epochs);
+  };
   o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
   o.on_epoch = [this, all, metadata = o.weights_metadata,
-                next = std::move(o.on_epoch)](const train::EpochRecord& e) {
+                next = std::move(o.on_epoch)](const training::EpochRecord& e) {
     loop.on_first("the report", [&] {
       if (all)
         learner.save_weights(loop.folder_to_write().best_weights(), metadata,
@@ -138,11 +143,11 @@ train::LoopOptions CifarTraining::complete(train::LoopOptions o) {
 }
 
 // What the report shows: the model's maps, and which patches of some images count for it.
-void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
+void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
-  train::Learner::Evaluation scope(learner);
+  training::Learner::Evaluation scope(learner);
   add_heatmaps(events, heatmaps(), step);
-  const data::Dataset<LabelledPicture>& set = evaluated_set();
+  const datasets::Dataset<LabelledPicture>& set = evaluated_set();
   const int64_t count = std::min(kPictures, set.size());
   const models::PatchMaps found = patch_maps(count);
   for (int64_t i = 0; i < count; ++i)
@@ -155,15 +160,15 @@ void CifarTraining::add_pictures(train::EventWriter& events, int64_t step) {
 }
 
 std::optional<Evaluation> CifarTraining::test(const std::string& label, dist::World* world) {
-  train::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
+  training::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
   const auto progress = [&](int64_t done) {
     bar.update(done);
-    return !train::interrupted();
+    return !training::interrupted();
   };
   return evaluate(model, evaluation_loader, progress, world);
 }
 
-const data::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
+const datasets::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
   return options.hold_out > 0 && !best_tested ? held_set : test_set;
 }
 
@@ -176,7 +181,7 @@ bool CifarTraining::test_best() {
   return evaluation.has_value();
 }
 
-std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
+std::optional<training::Metrics> CifarTraining::evaluate_epoch() {
   const bool held = options.hold_out > 0;
   evaluation =
       test(fmt::format("{} {}/{}", held ? "validating" : "testing", loop.epoch(), loop.epochs()),
@@ -184,7 +189,7 @@ std::optional<train::Metrics> CifarTraining::evaluate_epoch() {
   if (!evaluation) return std::nullopt;
   const std::string name = held ? "valid" : "test";
   if (!std::isfinite(evaluation->loss))
-    throw train::Diverged(
+    throw training::Diverged(
         fmt::format("the {} loss after epoch {} is {}", name, loop.epoch(), evaluation->loss));
   return metrics_of(*evaluation, name);
 }

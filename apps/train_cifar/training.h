@@ -28,7 +28,7 @@ int64_t total_steps(const TrainOptions& options, int64_t images);
 
 /// The loss of a batch. Adds its top-1 accuracy to `means`.
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
-                     const data::Batch& batch, train::Means& means);
+                     const datasets::Batch& batch, training::Means& means);
 
 /// Its metrics are train_loss, train_top1, test_loss and test_top1 to test_top5 (up to the number
 /// of classes). With --hold-out they are valid_loss and valid_top1 to valid_top5, of the images
@@ -36,7 +36,7 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
 struct CifarTraining {
   /// `loop_options`: folder, lock, terminal, tensorboard and on_epoch; the rest is set here.
   CifarTraining(const TrainOptions& options, const LabelledPictures& data, ImageClassifier model,
-                train::LoopOptions loop_options = {});
+                training::LoopOptions loop_options = {});
   CifarTraining(const CifarTraining&) = delete;
   CifarTraining& operator=(const CifarTraining&) = delete;
 
@@ -44,7 +44,7 @@ struct CifarTraining {
   /// nothing if a signal stopped it.
   std::optional<Evaluation> test(const std::string& label, dist::World* world = nullptr);
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
-  const data::Dataset<LabelledPicture>& evaluated_set() const;
+  const datasets::Dataset<LabelledPicture>& evaluated_set() const;
   /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
   /// signal stopped it. The training cannot go on from there.
   bool test_best();
@@ -56,20 +56,21 @@ struct CifarTraining {
   TrainOptions options;
   std::string kind, note;  ///< of the data
   PictureForm form;
-  data::Dataset<LabelledPicture> train_set, held_set, test_set;
-  data::Loader<data::Batch> loader, evaluation_loader;  ///< the second is of evaluated_set()
+  datasets::Dataset<LabelledPicture> train_set, held_set, test_set;
+  datasets::Loader<datasets::Batch> loader,
+      evaluation_loader;  ///< the second is of evaluated_set()
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
+  training::Learner learner;
   models::Heatmaps initial;              ///< of the model at the start
   std::optional<Evaluation> evaluation;  ///< of the epoch closed last, if it was closed here
   bool best_tested = false;              ///< it is that of test_best()
-  train::Loop loop;
+  training::Loop loop;
 
  private:
-  std::optional<train::Metrics> evaluate_epoch();
-  void add_pictures(train::EventWriter& events, int64_t step);
-  train::LoopOptions complete(train::LoopOptions loop_options);
+  std::optional<training::Metrics> evaluate_epoch();
+  void add_pictures(training::EventWriter& events, int64_t step);
+  training::LoopOptions complete(training::LoopOptions loop_options);
 };
 
 }  // namespace tern::apps::train_cifar

@@ -53,13 +53,13 @@ SearchOptions for_texts(SearchOptions search) {
 
 // Of standard output; a line that is as long as the terminal wide wraps on some.
 int text_width() {
-  const int64_t columns = train::terminal_columns(stdout);
+  const int64_t columns = training::terminal_columns(stdout);
   return columns > 0 ? static_cast<int>(columns - 1) : 80;
 }
 
-std::vector<data::SentencePair> zip(const std::vector<std::string>& a,
-                                    const std::vector<std::string>& b) {
-  std::vector<data::SentencePair> pairs;
+std::vector<datasets::SentencePair> zip(const std::vector<std::string>& a,
+                                        const std::vector<std::string>& b) {
+  std::vector<datasets::SentencePair> pairs;
   for (size_t i = 0; i < a.size(); ++i) pairs.push_back({a[i], b[i]});
   return pairs;
 }
@@ -74,10 +74,10 @@ struct Coverage {
   double length;  ///< of a list, in the mean
 };
 
-Coverage coverage(const data::Lexicon& lexicon, const std::vector<data::EncodedPair>& pairs,
+Coverage coverage(const datasets::Lexicon& lexicon, const std::vector<datasets::EncodedPair>& pairs,
                   int64_t best) {
   int64_t found = 0, tokens = 0, length = 0;
-  for (const data::EncodedPair& p : pairs) {
+  for (const datasets::EncodedPair& p : pairs) {
     const std::vector<int64_t> list = lexicon.candidates(p.source, best);
     for (const int64_t t : p.target) found += std::binary_search(list.begin(), list.end(), t);
     tokens += std::ssize(p.target);
@@ -97,7 +97,7 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   // Pictures are made with the model itself.
   const Search search =
       f.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
-  if (isatty(in) != 0) train::say("translate: type a sentence a line; Ctrl-D ends", stderr);
+  if (isatty(in) != 0) training::say("translate: type a sentence a line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
   LineReader reader(in);
   std::vector<AttentionSentence> pictures;
@@ -131,27 +131,27 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
 int evaluate_model(const TranslateFlags& f) {
   const Translator t = load_translator(f.model);
   const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
-  const auto [sources, references] = data::read_aligned(f.source, f.target);
-  const std::vector<data::SentencePair> text = zip(sources, references);
-  const data::EncodedPairs pairs =
-      data::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
-  const data::BleuOptions bleu{.lowercase =
-                                   f.lowercase_given ? f.lowercase : is_lowercase(t.config)};
-  train::say(fmt::format("{}: {} sentences, {}", f.model, train::grouped(std::ssize(sources)),
-                         search_text(f.search)),
-             stderr);
-  if (pairs.report.empty > 0) train::say("loss of " + pairs.report.summary(), stderr);
+  const auto [sources, references] = datasets::read_aligned(f.source, f.target);
+  const std::vector<datasets::SentencePair> text = zip(sources, references);
+  const datasets::EncodedPairs pairs =
+      datasets::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
+  const datasets::BleuOptions bleu{.lowercase =
+                                       f.lowercase_given ? f.lowercase : is_lowercase(t.config)};
+  training::say(fmt::format("{}: {} sentences, {}", f.model, training::grouped(std::ssize(sources)),
+                            search_text(f.search)),
+                stderr);
+  if (pairs.report.empty > 0) training::say("loss of " + pairs.report.summary(), stderr);
   if (!pairs.pairs->empty()) {
     const double loss = *token_loss(t.model, pairs);
-    check_finite_result(train::RunFolder{f.model}.weights(), "loss of a token", loss);
-    train::say(
+    check_finite_result(training::RunFolder{f.model}.weights(), "loss of a token", loss);
+    training::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
                     f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
   }
   std::vector<std::string> translations;
   double seconds = 0;
   {
-    train::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
+    training::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
     for (auto& best :
          translate_lines(Search(t.model, options), t.tokenizers, sources, [&](int64_t done) {
            bar.update(done, "");
@@ -161,19 +161,19 @@ int evaluate_model(const TranslateFlags& f) {
     seconds = bar.seconds();
   }
   for (size_t i = 0; i < std::min<size_t>(f.show, text.size()); ++i)
-    train::say(sample_text({text[i].source, text[i].target, translations[i],
-                            d2l_score(translations[i], text[i].target)}));
+    training::say(sample_text({text[i].source, text[i].target, translations[i],
+                               d2l_score(translations[i], text[i].target)}));
   print(score_text(translations, references, bleu));
-  train::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
-             stderr);
+  training::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
+                stderr);
   return 0;
 }
 
 int score_files(const TranslateFlags& f) {
-  const auto [hypotheses, references] = data::read_aligned(f.hypotheses, f.reference);
-  data::BleuOptions options{.lowercase = f.lowercase};
-  if (f.tokenize == "char") options.tokens = data::BleuTokens::character;
-  if (f.tokenize == "none") options.tokens = data::BleuTokens::none;
+  const auto [hypotheses, references] = datasets::read_aligned(f.hypotheses, f.reference);
+  datasets::BleuOptions options{.lowercase = f.lowercase};
+  if (f.tokenize == "char") options.tokens = datasets::BleuTokens::character;
+  if (f.tokenize == "none") options.tokens = datasets::BleuTokens::none;
   print(score_text(hypotheses, references, options));
   return 0;
 }
@@ -194,10 +194,10 @@ int plot_attention(const TranslateFlags& f) {
     if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
   // Has colours; its words are cleaned one by one.
   fmt::print("{}",
-             attention_means_text(picture, shown, text_width(), train::shows_colours(stdout)));
+             attention_means_text(picture, shown, text_width(), training::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
   write_attention(path, "Attention of " + f.model, {picture});
-  train::say(fmt::format(
+  training::say(fmt::format(
       "{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures", path));
   return 0;
 }
@@ -206,28 +206,28 @@ int learn_shortlist(const TranslateFlags& f) {
   const TrainConfig config = load_config({f.model});
   check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
         f.model, config.model.model);
-  const train::RunLock lock(f.model);
+  const training::RunLock lock(f.model);
   const Tokenizers tokenizers = load_tokenizers({f.model}, config);
-  data::PairReport read;
-  const data::EncodedPairs pairs = [&] {
-    const data::Pairs text = data::read_pairs(f.source, f.target);
+  datasets::PairReport read;
+  const datasets::EncodedPairs pairs = [&] {
+    const datasets::Pairs text = datasets::read_pairs(f.source, f.target);
     read = text.report;
-    return data::encode_pairs(text.pairs, tokenizers.source, tokenizers.target);
+    return datasets::encode_pairs(text.pairs, tokenizers.source, tokenizers.target);
   }();
-  for (const data::PairReport& report : {read, pairs.report})
-    if (report.kept < report.lines) train::say(report.summary(), stderr);
+  for (const datasets::PairReport& report : {read, pairs.report})
+    if (report.kept < report.lines) training::say(report.summary(), stderr);
   check(!pairs.pairs->empty(), "--source, --target: there is no pair with tokens on both sides");
-  const auto lexicon = data::Lexicon::learn(
+  const auto lexicon = datasets::Lexicon::learn(
       *pairs.pairs,
       {.source_vocab = tokenizers.source.size(), .target_vocab = tokenizers.target.size()});
-  lock.write([&](const train::RunFolder& model) {
+  lock.write([&](const training::RunFolder& model) {
     save_safetensors(lexicon_path(model), lexicon.state());
   });
-  train::say(fmt::format("{}: learned from {} pairs", lexicon_path({f.model}),
-                         train::grouped(std::ssize(*pairs.pairs))));
+  training::say(fmt::format("{}: learned from {} pairs", lexicon_path({f.model}),
+                            training::grouped(std::ssize(*pairs.pairs))));
   for (const int64_t best : {10, 20, 50, 100}) {
     const Coverage c = coverage(lexicon, *pairs.pairs, best);
-    train::say(
+    training::say(
         fmt::format("--shortlist {:<4} {:.2f} % of these pairs' words, lists of {:.0f} of {}", best,
                     100 * c.found, c.length, tokenizers.target.size()));
   }

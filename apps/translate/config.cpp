@@ -197,7 +197,7 @@ void settings(Settings& s, TrainConfig& c) {
                           "model.form", "model.layers", "model.dim", "model.hidden", "model.heads",
                           "model.ffn", "model.norm_first", "model.tie", "model.reverse_source"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its own tokens and sizes");
-  add_training_settings(s, c, {.optimizers = train::optimizer_names(), .noam = true});
+  add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
   s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as all runs of before
   s.find("optimizer")->came_later([&c] {  // weight decay said which of the two it was
     if (c.weight_decay > 0) c.optimizer = "adamw";

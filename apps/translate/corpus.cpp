@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kDemoTrain = 4000, kDemoValid = 200;
 
-std::vector<data::SentencePair> take(data::Pairs read, const std::string& name,
-                                     std::vector<std::string>& reports) {
-  const data::PairReport& r = read.report;
+std::vector<datasets::SentencePair> take(datasets::Pairs read, const std::string& name,
+                                         std::vector<std::string>& reports) {
+  const datasets::PairReport& r = read.report;
   if (r.kept != r.lines) reports.push_back(fmt::format("{}: {}", name, r.summary()));
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", name);
   return std::move(read.pairs);
@@ -25,34 +25,34 @@ std::vector<data::SentencePair> take(data::Pairs read, const std::string& name,
 void hold_out(PairFiles& files, int64_t count, uint64_t seed) {
   const int64_t n = std::ssize(files.train);
   check(count < n, "--hold-out {}: there are only {} pairs", count, n);
-  std::vector<int64_t> order = data::permutation(n, Rng(seed).stream(3));
+  std::vector<int64_t> order = datasets::permutation(n, Rng(seed).stream(3));
   order.resize(static_cast<size_t>(count));
   std::vector<bool> held(static_cast<size_t>(n));
   for (int64_t i : order) held[static_cast<size_t>(i)] = true;
-  std::vector<data::SentencePair> kept;
+  std::vector<datasets::SentencePair> kept;
   for (int64_t i = 0; i < n; ++i)
     (held[static_cast<size_t>(i)] ? files.valid : kept)
         .push_back(std::move(files.train[static_cast<size_t>(i)]));
   files.train = std::move(kept);
 }
 
-data::TokenizerOptions tokenizer_options(const TrainConfig& c) {
-  if (c.tokens == "d2l") return data::TokenizerOptions::d2l();
-  data::TokenizerOptions o;
-  o.unit = c.tokens == "bpe" ? data::TokenUnit::bpe : data::TokenUnit::words;
+datasets::TokenizerOptions tokenizer_options(const TrainConfig& c) {
+  if (c.tokens == "d2l") return datasets::TokenizerOptions::d2l();
+  datasets::TokenizerOptions o;
+  o.unit = c.tokens == "bpe" ? datasets::TokenUnit::bpe : datasets::TokenUnit::words;
   o.normalize.lower = c.lowercase;
   o.vocabulary.min_freq = c.min_freq;
   o.bpe.merges = c.bpe;
   return o;
 }
 
-uLong add_ids(uLong crc, const data::EncodedPairs& pairs) {
+uLong add_ids(uLong crc, const datasets::EncodedPairs& pairs) {
   auto add = [&](const std::vector<int64_t>& ids) {
     const auto size = static_cast<int64_t>(ids.size());
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(&size), sizeof size);
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(ids.data()), ids.size() * sizeof(int64_t));
   };
-  for (const data::EncodedPair& p : *pairs.pairs) {
+  for (const datasets::EncodedPair& p : *pairs.pairs) {
     add(p.source);
     add(p.target);
   }
@@ -63,23 +63,23 @@ uLong add_ids(uLong crc, const data::EncodedPairs& pairs) {
 
 PairFiles read_pair_files(const TrainConfig& c) {
   PairFiles files;
-  const data::PairOptions options{.reverse = c.reverse, .first = c.first};
+  const datasets::PairOptions options{.reverse = c.reverse, .first = c.first};
   if (is_demo(c)) {
     files.train = generate_pairs(c.first > 0 ? c.first : kDemoTrain + kDemoValid, c.seed);
     if (c.reverse)
-      for (data::SentencePair& p : files.train) std::swap(p.source, p.target);
+      for (datasets::SentencePair& p : files.train) std::swap(p.source, p.target);
     files.description = "generated English-French pairs";
   } else if (!c.pairs.empty()) {
-    files.train = take(data::read_pairs_tsv(c.pairs, options), c.pairs, files.reports);
+    files.train = take(datasets::read_pairs_tsv(c.pairs, options), c.pairs, files.reports);
     files.description = c.pairs;
   } else {
     const std::string name = fmt::format("{}, {}", c.source, c.target);
-    files.train = take(data::read_pairs(c.source, c.target, options), name, files.reports);
+    files.train = take(datasets::read_pairs(c.source, c.target, options), name, files.reports);
     files.description = name;
   }
   if (!c.valid_source.empty()) {
     const std::string name = fmt::format("{}, {}", c.valid_source, c.valid_target);
-    files.valid = take(data::read_pairs(c.valid_source, c.valid_target, {.reverse = c.reverse}),
+    files.valid = take(datasets::read_pairs(c.valid_source, c.valid_target, {.reverse = c.reverse}),
                        name, files.reports);
     return files;
   }
@@ -89,23 +89,25 @@ PairFiles read_pair_files(const TrainConfig& c) {
   return files;
 }
 
-Tokenizers learn_tokenizers(const TrainConfig& c, const std::vector<data::SentencePair>& train) {
+Tokenizers learn_tokenizers(const TrainConfig& c,
+                            const std::vector<datasets::SentencePair>& train) {
   std::vector<std::string> source, target;
-  for (const data::SentencePair& p : train) {
+  for (const datasets::SentencePair& p : train) {
     source.push_back(p.source);
     target.push_back(p.target);
   }
-  const data::TokenizerOptions options = tokenizer_options(c);
+  const datasets::TokenizerOptions options = tokenizer_options(c);
   if (!c.shared)
-    return {data::Tokenizer::learn(source, options), data::Tokenizer::learn(target, options)};
+    return {datasets::Tokenizer::learn(source, options),
+            datasets::Tokenizer::learn(target, options)};
   source.insert(source.end(), target.begin(), target.end());
-  data::Tokenizer both = data::Tokenizer::learn(source, options);
+  datasets::Tokenizer both = datasets::Tokenizer::learn(source, options);
   return {both, both};
 }
 
-double length_ratio(const std::vector<data::EncodedPair>& pairs) {
+double length_ratio(const std::vector<datasets::EncodedPair>& pairs) {
   std::vector<double> ratios;
-  for (const data::EncodedPair& p : pairs)
+  for (const datasets::EncodedPair& p : pairs)
     ratios.push_back(static_cast<double>(std::ssize(p.target) - 5) /
                      static_cast<double>(p.source.size()));
   const auto at =
@@ -117,12 +119,12 @@ double length_ratio(const std::vector<data::EncodedPair>& pairs) {
 
 Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokenizers& t) {
   Corpus corpus;
-  corpus.train = data::encode_pairs(files.train, t.source, t.target, c.max_length);
+  corpus.train = datasets::encode_pairs(files.train, t.source, t.target, c.max_length);
   check(!corpus.train.pairs->empty(), "none of the {} training pairs is left: {}",
         files.train.size(), corpus.train.report.summary());
   // Pairs of the validation are never left out for their length: the score is of all of them.
-  corpus.valid = data::encode_pairs(files.valid, t.source, t.target);
-  for (const data::SentencePair& p : files.valid)
+  corpus.valid = datasets::encode_pairs(files.valid, t.source, t.target);
+  for (const datasets::SentencePair& p : files.valid)
     if (!t.source.encode(p.source).empty() && !t.target.encode(p.target).empty())
       corpus.valid_text.push_back(p);
   const uLong crc = add_ids(add_ids(0, corpus.train), corpus.valid);

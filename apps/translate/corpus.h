@@ -12,7 +12,7 @@ namespace tern::apps::translate {
 
 /// Pairs as text, before anything is learned from them.
 struct PairFiles {
-  std::vector<data::SentencePair> train, valid;
+  std::vector<datasets::SentencePair> train, valid;
   std::vector<std::string> reports;  ///< a line per file that lost pairs: which, and why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
@@ -24,24 +24,24 @@ PairFiles read_pair_files(const TrainConfig& config);
 /// n different pairs of made-up English sentences with their French translations, for trying models
 /// without a file; at most a million. The same seed gives the same pairs, and fewer pairs are the
 /// first ones of more.
-std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed);
+std::vector<datasets::SentencePair> generate_pairs(int64_t n, uint64_t seed);
 
 /// Tokenizers of both sides, learned from the training pairs; the same one twice with
 /// config.shared.
 struct Tokenizers {
-  data::Tokenizer source, target;
+  datasets::Tokenizer source, target;
 };
 Tokenizers learn_tokenizers(const TrainConfig& config,
-                            const std::vector<data::SentencePair>& train);
+                            const std::vector<datasets::SentencePair>& train);
 
 struct Corpus {
-  data::EncodedPairs train, valid;
-  std::vector<data::SentencePair> valid_text;  ///< of the pairs in valid, in their order
+  datasets::EncodedPairs train, valid;
+  std::vector<datasets::SentencePair> valid_text;  ///< of the pairs in valid, in their order
   std::string checksum;  ///< of all ids: a resumed run must have the same data
 };
 
 /// The least ratio r >= 1 with target <= r source + 5 tokens in 99.5 % of the pairs.
-double length_ratio(const std::vector<data::EncodedPair>& pairs);
+double length_ratio(const std::vector<datasets::EncodedPair>& pairs);
 
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,
                      const Tokenizers& tokenizers);

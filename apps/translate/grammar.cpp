@@ -173,7 +173,7 @@ NounPhrase random_noun(Rng& rng, Kind from, Kind to, bool negated = false) {
   return p;
 }
 
-data::SentencePair random_pair(Rng& rng) {
+datasets::SentencePair random_pair(Rng& rng) {
   const Verb* verb = chance(rng, 0.8) ? &pick(rng, kVerbs) : nullptr;  // none: be
   const auto tense = static_cast<Tense>(rng.below(3));
   const bool negated = chance(rng, 0.25), question = !negated && chance(rng, 0.15);
@@ -219,13 +219,13 @@ data::SentencePair random_pair(Rng& rng) {
 
 }  // namespace
 
-std::vector<data::SentencePair> generate_pairs(int64_t n, uint64_t seed) {
+std::vector<datasets::SentencePair> generate_pairs(int64_t n, uint64_t seed) {
   check(n >= 0 && n <= 1'000'000, "generate_pairs: {} pairs; 0 to 1,000,000", n);
   Rng rng(seed);
-  std::vector<data::SentencePair> pairs;
+  std::vector<datasets::SentencePair> pairs;
   std::unordered_set<std::string> seen;
   while (std::ssize(pairs) < n) {
-    data::SentencePair pair = random_pair(rng);
+    datasets::SentencePair pair = random_pair(rng);
     for (std::string* line : {&pair.source, &pair.target}) line->front() += 'A' - 'a';
     if (seen.insert(pair.source).second) pairs.push_back(std::move(pair));
   }

@@ -45,9 +45,9 @@ std::vector<std::string> LineReader::next(size_t most) {
   size_t at = 0;
   while (lines.size() < most) {
     const size_t newline = text_.find('\n', at), end = std::min(newline, text_.size());
-    if (end - at > static_cast<size_t>(data::kLongestLine)) {
+    if (end - at > static_cast<size_t>(datasets::kLongestLine)) {
       check_io(!lines.empty(), "line {} is longer than {} bytes; is this text?", number_ + 1,
-               data::kLongestLine);
+               datasets::kLongestLine);
       break;
     }
     if (newline == text_.npos && !ended_) {
@@ -92,15 +92,15 @@ InputLines::InputLines(const Translator& t, std::function<void(const std::string
       say_(std::move(say)) {}
 
 std::vector<std::string> InputLines::prepare(const std::string& line, int64_t number) {
-  if (data::find_invalid_utf8(line))
+  if (datasets::find_invalid_utf8(line))
     note(Kind::invalid,
          fmt::format("line {} is not valid UTF-8; wrong bytes are read as U+FFFD", number));
-  const data::Unseen unseen = coverage_.look(line);
+  const datasets::Unseen unseen = coverage_.look(line);
   if (unseen.any()) note(Kind::unseen, fmt::format("line {}: {}", number, unseen.summary()));
   const int64_t size = std::ssize(tokenizer_.encode(line));
   if (size <= longest_) return {line};
   std::vector<std::string> parts;
-  for (std::string_view sentence : data::split_sentences(line)) parts.emplace_back(sentence);
+  for (std::string_view sentence : datasets::split_sentences(line)) parts.emplace_back(sentence);
   note(Kind::cut,
        fmt::format("line {} has {} tokens, the training's pairs at most {}{}", number, size,
                    longest_,

@@ -49,8 +49,8 @@ class InputLines {
   void note(Kind kind, const std::string& text);
   std::string shortened(std::string sentence, int64_t number);
 
-  const data::Tokenizer& tokenizer_;
-  data::TextCoverage coverage_;
+  const datasets::Tokenizer& tokenizer_;
+  datasets::TextCoverage coverage_;
   int64_t longest_;  // tokens of a line that is translated as it is
   std::function<void(const std::string&)> say_;
   std::map<Kind, int64_t> notes_;

@@ -61,7 +61,7 @@ AnyModel make_model(const ModelConfig& c, const std::string& recompute, Rng rng)
 }
 
 std::vector<int64_t> with_end(std::vector<int64_t> tokens) {
-  tokens.push_back(data::kEndId);
+  tokens.push_back(datasets::kEndId);
   return tokens;
 }
 
@@ -73,12 +73,13 @@ TranslationModel::TranslationModel(const ModelConfig& config, uint64_t seed,
                                    const std::string& recompute)
     : config_(config), model_(make_model(config, recompute, Rng(seed))) {}
 
-Tensor TranslationModel::logits(const data::PairBatch& b) const {
+Tensor TranslationModel::logits(const datasets::PairBatch& b) const {
   return std::visit(
       [&](const auto& model) { return model(b.source, b.source_lengths, b.target_in); }, model_);
 }
 
-Tensor TranslationModel::loss(const data::PairBatch& b, const CrossEntropyOptions& options) const {
+Tensor TranslationModel::loss(const datasets::PairBatch& b,
+                              const CrossEntropyOptions& options) const {
   return std::visit(
       [&](const auto& model) {
         return model.loss(b.source, b.source_lengths, b.target_in, b.target_out, options);
@@ -90,7 +91,7 @@ void TranslationModel::attend(const std::vector<int64_t>& source,
                               const std::vector<int64_t>& target, const TakeAttention& take) const {
   NoGradGuard no_grad;
   std::vector<int64_t> said = target;
-  said.insert(said.begin(), data::kBeginId);
+  said.insert(said.begin(), datasets::kBeginId);
   const Tensor x = row(with_end(source)), y = row(said);
   const auto give = [&](const char* kind, const std::vector<Tensor>& layers) {
     for (size_t i = 0; i < layers.size(); ++i)  // weights (1, ...)

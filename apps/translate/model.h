@@ -28,9 +28,9 @@ class TranslationModel {
       : TranslationModel(c.model, c.seed, c.memory_use.recompute) {}
 
   /// (B, T, V) for the tokens of a batch.
-  Tensor logits(const data::PairBatch& batch) const;
+  Tensor logits(const datasets::PairBatch& batch) const;
   /// Their cross entropy, without computing all logits at a time.
-  Tensor loss(const data::PairBatch& batch, const CrossEntropyOptions& options) const;
+  Tensor loss(const datasets::PairBatch& batch, const CrossEntropyOptions& options) const;
   /// All attention of a source and its translation, both as ids. Rows are the tokens of the
   /// translation and <eos>; columns, and the encoder's rows, are those of the source and <eos>.
   void attend(const std::vector<int64_t>& source, const std::vector<int64_t>& target,

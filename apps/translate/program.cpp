@@ -36,7 +36,7 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
 
 // The model of --from keeps its sizes and its tokens; its dropout may be another.
 void take_from(TrainConfig& c, const Given& given) {
-  const train::RunFolder folder{c.from};
+  const training::RunFolder folder{c.from};
   check_first_epoch_over(folder.weights());
   const TrainConfig from = load_config(folder);
   const double dropout = c.model.dropout;
@@ -136,7 +136,7 @@ std::string preset_of(int argc, char** argv) {
 }
 
 std::string describe_model(const ModelConfig& m, int64_t weights) {
-  std::string s = fmt::format("{}, {} weights: ", m.model, train::grouped(weights));
+  std::string s = fmt::format("{}, {} weights: ", m.model, training::grouped(weights));
   if (m.model == "transformer")
     return s +
            fmt::format("{0} + {0} layers of {1} channels, {2} heads, ffn {3}, {4}, dropout {5:g}",
@@ -151,28 +151,28 @@ std::string describe_model(const ModelConfig& m, int64_t weights) {
 
 std::string describe_tokens(const TrainConfig& c, const Tokenizers& t) {
   const char* unit = c.tokens == "bpe" ? "byte pairs" : "words";
-  const std::string source = train::grouped(t.source.size());
+  const std::string source = training::grouped(t.source.size());
   if (c.shared) return fmt::format("{} {} for both", source, unit);
-  return fmt::format("{} and {} {}", source, train::grouped(t.target.size()), unit);
+  return fmt::format("{} and {} {}", source, training::grouped(t.target.size()), unit);
 }
 
 // Of the tokens of one side.
-double unknown_percent(const data::EncodedPairs& pairs,
-                       std::vector<int64_t> data::EncodedPair::*side) {
+double unknown_percent(const datasets::EncodedPairs& pairs,
+                       std::vector<int64_t> datasets::EncodedPair::*side) {
   int64_t unknown = 0, all = 0;
-  for (const data::EncodedPair& p : *pairs.pairs) {
-    unknown += std::count((p.*side).begin(), (p.*side).end(), data::kUnknownId);
+  for (const datasets::EncodedPair& p : *pairs.pairs) {
+    unknown += std::count((p.*side).begin(), (p.*side).end(), datasets::kUnknownId);
     all += std::ssize(p.*side);
   }
   return 100 * static_cast<double>(unknown) / static_cast<double>(all);
 }
 
 // With most elements of the source, of the target, of both: one of them takes most.
-std::array<data::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpus& corpus) {
-  std::array<data::PairBatch, 3> found;
+std::array<datasets::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpus& corpus) {
+  std::array<datasets::PairBatch, 3> found;
   std::array<int64_t, 3> most{};
-  data::Loader<data::PairBatch> loader = training_batches(c, corpus);
-  for (const data::PairBatch& batch : loader) {
+  datasets::Loader<datasets::PairBatch> loader = training_batches(c, corpus);
+  for (const datasets::PairBatch& batch : loader) {
     const int64_t source = batch.source.numel(), target = batch.target_in.numel();
     const std::array<int64_t, 3> sizes = {source, target, source + target};
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -184,10 +184,11 @@ std::array<data::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpu
   return found;
 }
 
-Summary summary_of_batch(const TrainConfig& c, int64_t accumulate, const data::PairBatch& given) {
+Summary summary_of_batch(const TrainConfig& c, int64_t accumulate,
+                         const datasets::PairBatch& given) {
   ShapeOnlyScope nothing;
   const TranslationModel model(c);
-  data::PairBatch batch;
+  datasets::PairBatch batch;
   auto make_batch = [&] {
     batch = {copy_of(given.source),     copy_of(given.source_lengths), copy_of(given.target_in),
              copy_of(given.target_out), copy_of(given.target_lengths), copy_of(given.indices)};
@@ -260,15 +261,15 @@ int train_translation(const TranslateFlags& f) {
   return train(program, f.train);
 }
 
-void TranslateProgram::load(const train::RunFolder* resumed) {
+void TranslateProgram::load(const training::RunFolder* resumed) {
   TrainConfig& c = config;
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
     make_absolute(*path);
-  if (is_demo(c)) train::say("no files given: trains on generated English-French sentences");
+  if (is_demo(c)) training::say("no files given: trains on generated English-French sentences");
   files = read_pair_files(c);
   const bool learned = !resumed && c.from.empty();
   tokenizers = learned ? learn_tokenizers(c, files.train)
-                       : load_tokenizers(resumed ? *resumed : train::RunFolder{c.from}, c);
+                       : load_tokenizers(resumed ? *resumed : training::RunFolder{c.from}, c);
   corpus = encode_corpus(c, files, tokenizers);
   check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
   if (resumed) return;
@@ -281,7 +282,7 @@ void TranslateProgram::load(const train::RunFolder* resumed) {
 Summary TranslateProgram::summary() const {
   const int64_t batches = training_batches(config, corpus).batches_per_epoch();
   std::optional<Summary> most;
-  for (const data::PairBatch& batch : largest_batches(config, corpus)) {
+  for (const datasets::PairBatch& batch : largest_batches(config, corpus)) {
     Summary s = summary_of_batch(config, std::min(config.accumulate, batches), batch);
     if (!most || s.cost.peak() > most->cost.peak()) most = std::move(s);
   }
@@ -290,10 +291,10 @@ Summary TranslateProgram::summary() const {
 
 DryRunOptions TranslateProgram::dry_run_options() const {
   return {.facts = describe(),
-          .waiting_batches = data::PairLoaderOptions().prefetch + config.accumulate - 1};
+          .waiting_batches = datasets::PairLoaderOptions().prefetch + config.accumulate - 1};
 }
 
-void TranslateProgram::save(const train::RunFolder& folder) const {
+void TranslateProgram::save(const training::RunFolder& folder) const {
   std::filesystem::remove(config_path(folder));  // the last to come: a run that has it has all
   save_tokenizers(folder, config, tokenizers);
 }
@@ -302,28 +303,29 @@ void TranslateProgram::check_fits(const SafeTensors& checkpoint, const std::stri
   check_resumed_fits(checkpoint, path, [&] { return TranslationModel(config); });
 }
 
-train::Loop& TranslateProgram::make_loop(train::LoopOptions options, bool resumed) {
+training::Loop& TranslateProgram::make_loop(training::LoopOptions options, bool resumed) {
   training = std::make_unique<TranslationTraining>(config, corpus, tokenizers, std::move(options),
                                                    resumed);
   return training->loop;
 }
 
 Facts TranslateProgram::describe() const {
-  const data::EncodedPairs &train = corpus.train, &valid = corpus.valid;
+  const datasets::EncodedPairs &train = corpus.train, &valid = corpus.valid;
   const int64_t weights = [&] {
     const ShapeOnlyScope nothing;
     return nn::num_parameters(TranslationModel(config));
   }();
-  Facts facts = {{"model", describe_model(config.model, weights)},
-                 {"data", fmt::format("{}: {} training and {} validation pairs, {}",
-                                      files.description, train::grouped(std::ssize(*train.pairs)),
-                                      train::grouped(std::ssize(*valid.pairs)),
-                                      describe_tokens(config, tokenizers))}};
+  Facts facts = {
+      {"model", describe_model(config.model, weights)},
+      {"data", fmt::format("{}: {} training and {} validation pairs, {}", files.description,
+                           training::grouped(std::ssize(*train.pairs)),
+                           training::grouped(std::ssize(*valid.pairs)),
+                           describe_tokens(config, tokenizers))}};
   if (const std::string& from = config.from; !from.empty())
     facts.emplace_back(
         "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",
-                        from, unknown_percent(train, &data::EncodedPair::source),
-                        unknown_percent(train, &data::EncodedPair::target)));
+                        from, unknown_percent(train, &datasets::EncodedPair::source),
+                        unknown_percent(train, &datasets::EncodedPair::target)));
   for (const std::string& report : files.reports) facts.emplace_back("", report);
   if (train.report.kept != train.report.lines)
     facts.emplace_back("", "training: " + train.report.summary());
@@ -335,9 +337,9 @@ Facts TranslateProgram::describe() const {
 // The report on the weights that were kept.
 bool TranslateProgram::finish() {
   constexpr size_t kShown = 6;
-  const train::Loop& loop = training->loop;
+  const training::Loop& loop = training->loop;
   const std::string weights = loop.folder().weights();
-  const train::EpochRecord& best = loop.best_epoch();
+  const training::EpochRecord& best = loop.best_epoch();
   const Translator translator = load_translator(loop.folder().path);
   const std::vector<SampleTranslation> samples =
       sample_translations(translator.model, tokenizers, corpus.valid_text, kShown);
@@ -346,16 +348,16 @@ bool TranslateProgram::finish() {
                              is_demo(config) ? "generated pairs" : "sentence pairs"),
                  facts, record, loop);
   const std::string page = save_page(loop, make_report(run, samples));
-  for (const SampleTranslation& s : samples) train::say("\n" + sample_text(s));
-  train::say("");
+  for (const SampleTranslation& s : samples) training::say("\n" + sample_text(s));
+  training::say("");
   if (std::isnan(best["valid_loss"]))
-    train::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
+    training::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
   else
-    train::say(fmt::format("best epoch {}: valid ppl {:.4f}, BLEU {:.2f}, {}", best.epoch,
-                           best["valid_ppl"], best["valid_bleu"], weights));
+    training::say(fmt::format("best epoch {}: valid ppl {:.4f}, BLEU {:.2f}, {}", best.epoch,
+                              best["valid_ppl"], best["valid_bleu"], weights));
   const bool attention = std::any_of(samples.begin(), samples.end(),
                                      [](const auto& s) { return !s.attention.groups.empty(); });
-  train::say(fmt::format("report{}: {}", attention ? " with attention" : "", page));
+  training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page));
   return true;
 }
 

@@ -36,7 +36,7 @@ class TranslateProgram : public TrainingProgram {
   void settings(Settings& s) override { translate::settings(s, config); }
   TrainingOptions& options() override { return config; }
   void check_config() const override { translate::check_config(config); }
-  void load(const train::RunFolder* resumed) override;
+  void load(const training::RunFolder* resumed) override;
   std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
@@ -44,9 +44,9 @@ class TranslateProgram : public TrainingProgram {
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return "translate-" + config.preset; }
-  void save(const train::RunFolder& folder) const override;
+  void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
-  train::Loop& make_loop(train::LoopOptions options, bool resumed) override;
+  training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
   Facts describe() const override;
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {

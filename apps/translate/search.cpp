@@ -20,7 +20,7 @@ constexpr int64_t kSentences = 64;  // a batch of decoding
 
 std::vector<std::vector<int64_t>> with_ends(std::span<const std::vector<int64_t>> sources) {
   std::vector<std::vector<int64_t>> ended(sources.begin(), sources.end());
-  for (std::vector<int64_t>& s : ended) s.push_back(data::kEndId);
+  for (std::vector<int64_t>& s : ended) s.push_back(datasets::kEndId);
   return ended;
 }
 
@@ -35,8 +35,8 @@ std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
 }
 
 std::vector<int64_t> forbidden(const SearchOptions& options) {
-  if (options.unknown) return {data::kPadId, data::kBeginId};
-  return {data::kPadId, data::kBeginId, data::kUnknownId};
+  if (options.unknown) return {datasets::kPadId, datasets::kBeginId};
+  return {datasets::kPadId, datasets::kBeginId, datasets::kUnknownId};
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void Search::check_options() const {
   if (options_.shortlist == 0) return;
   check(transformer, "--shortlist: only a transformer decodes so, the model is {}", m.model);
   check(options_.lexicon != nullptr, "--shortlist: there is no lexicon");
-  const data::Lexicon& lexicon = *options_.lexicon;
+  const datasets::Lexicon& lexicon = *options_.lexicon;
   check(lexicon.source_vocab() == m.source_vocab && lexicon.target_vocab() == m.target_vocab,
         "--shortlist: the lexicon has vocabularies of {} and {}, the model of {} and {}",
         lexicon.source_vocab(), lexicon.target_vocab(), m.source_vocab, m.target_vocab);
@@ -98,8 +98,8 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
                               {.beam = options_.beam,
                                .alpha = options_.alpha,
                                .n_best = options_.n_best,
-                               .begin = data::kBeginId,
-                               .end = data::kEndId,
+                               .begin = datasets::kBeginId,
+                               .end = datasets::kEndId,
                                .max_length = limits,
                                .forbid = forbidden(options_),
                                .log_probs = options_.log_probs || options_.beam > 1,
@@ -126,7 +126,7 @@ Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) c
   std::vector<int64_t> limits;
   for (const std::vector<int64_t>& s : sources)
     limits.push_back(model_.longest_translation(std::ssize(s)));
-  const data::PaddedTokens padded = data::pad_tokens(with_ends(sources));
+  const datasets::PaddedTokens padded = datasets::pad_tokens(with_ends(sources));
   return std::visit(
       [&](const auto& model) {
         auto state = model.encode(padded.tokens, padded.lengths);
@@ -135,14 +135,14 @@ Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) c
                                        {.beam = options_.beam,
                                         .alpha = options_.alpha,
                                         .n_best = options_.n_best,
-                                        .begin = data::kBeginId,
-                                        .end = data::kEndId,
+                                        .begin = datasets::kBeginId,
+                                        .end = datasets::kEndId,
                                         .max_length = limits,
                                         .forbid = forbidden(options_)});
         Lists out;
         for (decoding::Hypothesis& h : decoding::greedy(model, std::move(state),
-                                                        {.begin = data::kBeginId,
-                                                        .end = data::kEndId,
+                                                        {.begin = datasets::kBeginId,
+                                                        .end = datasets::kEndId,
                                                         .max_length = limits,
                                                         .forbid = forbidden(options_)}))
           out.push_back({std::move(h)});

@@ -23,7 +23,7 @@ struct SearchOptions {
   /// Transformer: consider only the N best translations of each source token in the lexicon; 0: all
   /// words.
   int64_t shortlist = 0;
-  std::shared_ptr<const data::Lexicon> lexicon{};
+  std::shared_ptr<const datasets::Lexicon> lexicon{};
   /// false: greedy search with a transformer is faster, and gives NaN as log_prob and score.
   bool log_probs = true;
 };

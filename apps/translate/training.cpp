@@ -16,14 +16,14 @@ namespace {
 
 bool by_bleu(const TrainConfig& c) { return c.best == "bleu"; }
 
-std::string epoch_line(const train::EpochRecord& e, int64_t epochs) {
+std::string epoch_line(const training::EpochRecord& e, int64_t epochs) {
   std::string s = fmt::format("epoch {:{}}/{}  train loss {:.4f}", e.epoch,
                               fmt::formatted_size("{}", epochs), epochs, e["train_loss"]);
   if (!std::isnan(e["valid_loss"]))
     s += fmt::format("  valid loss {:.4f} ppl {:.2f} BLEU {:.2f}", e["valid_loss"], e["valid_ppl"],
                      e["valid_bleu"]);
   return s + fmt::format("  {:.0f} tokens/s  lr {:.3g}  {}", e.speed, e.lr,
-                         train::clock_time(e.seconds));
+                         training::clock_time(e.seconds));
 }
 
 std::string sample_table(const std::vector<SampleTranslation>& samples) {
@@ -47,22 +47,22 @@ std::string sample_text(const SampleTranslation& s) {
                      s.source, s.translation, s.reference, s.d2l);
 }
 
-data::Loader<data::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
-  return data::pair_loader(corpus.train.pairs,
-                           {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
+datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
+  return datasets::pair_loader(corpus.train.pairs,
+                               {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
 }
 
 Tensor training_loss(const TranslationModel& model, const TrainConfig& c,
-                     const data::PairBatch& b) {
-  return model.loss(b, {.ignore_index = data::kPadId, .label_smoothing = c.label_smoothing});
+                     const datasets::PairBatch& b) {
+  return model.loss(b, {.ignore_index = datasets::kPadId, .label_smoothing = c.label_smoothing});
 }
 
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
-  return c.epochs * train::steps_per_epoch(training_batches(c, corpus), c.accumulate);
+  return c.epochs * training::steps_per_epoch(training_batches(c, corpus), c.accumulate);
 }
 
 TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pairs,
-                                         const Tokenizers& t, train::LoopOptions loop_options,
+                                         const Tokenizers& t, training::LoopOptions loop_options,
                                          bool resumed)
     : config(c),
       corpus(pairs),
@@ -72,16 +72,17 @@ TranslationTraining::TranslationTraining(const TrainConfig& c, const Corpus& pai
       optimizer(make_optimizer(c, nn::named_parameters(model))),
       learner(model, *optimizer,
               learner_options(c, total_steps(c, pairs), c.model.dim, by_bleu(c))),
-      loop(learner, loader,
-           {.loss = [this](const data::PairBatch& b) { return training_loss(model, config, b); },
-            .evaluate = [this] { return validate(); },
-            .weight = [](const data::PairBatch& b) { return sum(b.target_lengths).item(); },
-            .progress = [](const auto& b) { return static_cast<double>(b.source.size(0)); }},
-           complete(std::move(loop_options))) {
+      loop(
+          learner, loader,
+          {.loss = [this](const datasets::PairBatch& b) { return training_loss(model, config, b); },
+           .evaluate = [this] { return validate(); },
+           .weight = [](const datasets::PairBatch& b) { return sum(b.target_lengths).item(); },
+           .progress = [](const auto& b) { return static_cast<double>(b.source.size(0)); }},
+          complete(std::move(loop_options))) {
   loop.checkpoint().expect("data", corpus.checksum);
 }
 
-train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
+training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   set_loop_options(o, config);
   o.best = {by_bleu(config) ? "valid_bleu" : "valid_loss", by_bleu(config)};
   o.only_best = true;
@@ -89,43 +90,45 @@ train::LoopOptions TranslationTraining::complete(train::LoopOptions o) {
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
   o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // a loss, and translations
-  o.note = [](const train::Loop& l) {
+  o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
-  o.epoch_line = [epochs = o.epochs](const train::EpochRecord& e) { return epoch_line(e, epochs); };
-  o.on_epoch = [this](const train::EpochRecord& e) {
+  o.epoch_line = [epochs = o.epochs](const training::EpochRecord& e) {
+    return epoch_line(e, epochs);
+  };
+  o.on_epoch = [this](const training::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
   };
   return o;
 }
 
 // The attention of the first validation pairs, as the report shows it.
-void TranslationTraining::add_pictures(train::EventWriter& events, int64_t step) {
-  train::Learner::Evaluation scope(learner);
+void TranslationTraining::add_pictures(training::EventWriter& events, int64_t step) {
+  training::Learner::Evaluation scope(learner);
   int64_t number = 0;
   for (const auto& sample : sample_translations(model, tokenizers, corpus.valid_text, 2))
     add_attention(events, sample.attention, step, fmt::format("attention {}", ++number));
 }
 
-std::optional<train::Metrics> TranslationTraining::validate() {
-  train::Metrics none = {{"valid_loss", kNaN}, {"valid_ppl", kNaN}, {"valid_bleu", kNaN}};
+std::optional<training::Metrics> TranslationTraining::validate() {
+  training::Metrics none = {{"valid_loss", kNaN}, {"valid_ppl", kNaN}, {"valid_bleu", kNaN}};
   const int64_t pairs = std::ssize(*corpus.valid.pairs);
   if (pairs == 0) return none;
-  train::Progress bar(fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), "pairs",
-                      2 * pairs);
+  training::Progress bar(fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), "pairs",
+                         2 * pairs);
   auto watch = [&](int64_t before) {
     return [&bar, before](int64_t done) {
       bar.update(before + done);
-      return !train::interrupted();
+      return !training::interrupted();
     };
   };
   const std::optional<double> loss = token_loss(model, corpus.valid, watch(0), loop.world());
   if (!loss) return std::nullopt;
   if (!std::isfinite(*loss))
-    throw train::Diverged(
+    throw training::Diverged(
         fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), *loss));
   std::vector<std::string> sources, references;
-  for (const data::SentencePair& p : corpus.valid_text) {
+  for (const datasets::SentencePair& p : corpus.valid_text) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
@@ -134,14 +137,14 @@ std::optional<train::Metrics> TranslationTraining::validate() {
       best_translations(greedy, tokenizers, sources, watch(pairs), loop.world());
   if (!translations) return std::nullopt;
   const double bleu =
-      data::corpus_bleu(*translations, references, {.lowercase = is_lowercase(config)}).score;
-  return train::Metrics{
+      datasets::corpus_bleu(*translations, references, {.lowercase = is_lowercase(config)}).score;
+  return training::Metrics{
       {"valid_loss", *loss}, {"valid_ppl", std::exp(*loss)}, {"valid_bleu", bleu}};
 }
 
 std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
                                                    const Tokenizers& tokenizers,
-                                                   const std::vector<data::SentencePair>& pairs,
+                                                   const std::vector<datasets::SentencePair>& pairs,
                                                    size_t count) {
   constexpr size_t kPictures = 2;
   std::vector<std::string> sources;

@@ -11,13 +11,14 @@
 
 namespace tern::apps::translate {
 
-data::Loader<data::PairBatch> training_batches(const TrainConfig& config, const Corpus& corpus);
+datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& config,
+                                                       const Corpus& corpus);
 /// Steps of the whole run on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
 
 /// The loss that the training minimises.
 Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
-                     const data::PairBatch& batch);
+                     const datasets::PairBatch& batch);
 
 /// Its metrics: train_loss (mean of a token, with label smoothing if that is on), valid_loss
 /// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
@@ -26,7 +27,7 @@ struct TranslationTraining {
   /// Uses of `loop_options` the folder's part, how_to_resume and terminal. The weights of the best
   /// epoch become model.safetensors. `resumed`: a checkpoint is loaded afterwards, not config.from.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
-                      train::LoopOptions loop_options = {}, bool resumed = false);
+                      training::LoopOptions loop_options = {}, bool resumed = false);
   TranslationTraining(const TranslationTraining&) = delete;
   TranslationTraining& operator=(const TranslationTraining&) = delete;
 
@@ -34,15 +35,15 @@ struct TranslationTraining {
   const Corpus& corpus;
   const Tokenizers& tokenizers;
   TranslationModel model;
-  data::Loader<data::PairBatch> loader;
+  datasets::Loader<datasets::PairBatch> loader;
   std::unique_ptr<optim::Optimizer> optimizer;
-  train::Learner learner;
-  train::Loop loop;
+  training::Learner learner;
+  training::Loop loop;
 
  private:
-  std::optional<train::Metrics> validate();
-  train::LoopOptions complete(train::LoopOptions loop_options);
-  void add_pictures(train::EventWriter& events, int64_t step);
+  std::optional<training::Metrics> validate();
+  training::LoopOptions complete(training::LoopOptions loop_options);
+  void add_pictures(training::EventWriter& events, int64_t step);
 };
 
 struct SampleTranslation {
@@ -55,7 +56,7 @@ std::string sample_text(const SampleTranslation& s);
 /// Of the first `count` pairs, greedy; the first two have their attention.
 std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
                                                    const Tokenizers& tokenizers,
-                                                   const std::vector<data::SentencePair>& pairs,
+                                                   const std::vector<datasets::SentencePair>& pairs,
                                                    size_t count);
 
 /// The page as text (write it with write_file_atomically).

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kLossTokens = 4096;  // per batch, which then takes little memory
 
-std::vector<std::string> pieces(const data::Tokenizer& tokenizer, std::vector<int64_t> ids) {
-  ids.push_back(data::kEndId);
+std::vector<std::string> pieces(const datasets::Tokenizer& tokenizer, std::vector<int64_t> ids) {
+  ids.push_back(datasets::kEndId);
   std::vector<std::string> out;
   for (int64_t id : ids) out.push_back(tokenizer.piece(id));
   return out;
@@ -40,7 +40,7 @@ Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
     std::vector<TranslatedText>& texts = out.emplace_back();
     for (const decoding::Hypothesis& h : found)
       texts.push_back(
-          {data::one_line(tokenizers.target.decode(h.tokens)), h.tokens, h.log_prob, h.score});
+          {datasets::one_line(tokenizers.target.decode(h.tokens)), h.tokens, h.log_prob, h.score});
   }
   return out;
 }
@@ -54,7 +54,7 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   const std::vector<std::string> to = pieces(t.target, translation.tokens);
   std::vector<std::string> said = to;  // what the decoder looks at
   said.pop_back();
-  said.insert(said.begin(), std::string(data::special_name(data::kBeginId)));
+  said.insert(said.begin(), std::string(datasets::special_name(datasets::kBeginId)));
   model.attend(ids, translation.tokens,
                [&](const std::string& kind, int64_t layer, const Tensor& weights) {
                  record_attention(s, kind, layer, weights, kind == "Encoder" ? from : to,
@@ -63,13 +63,13 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   return s;
 }
 
-std::optional<double> token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+std::optional<double> token_loss(const TranslationModel& model, const datasets::EncodedPairs& pairs,
                                  const TranslationProgress& progress, dist::World* world) {
   int64_t longest = kLossTokens;
-  for (const data::EncodedPair& p : *pairs.pairs)
+  for (const datasets::EncodedPair& p : *pairs.pairs)
     longest = std::max({longest, std::ssize(p.source) + 1, std::ssize(p.target) + 1});
-  data::Loader<data::PairBatch> batches =
-      data::pair_loader(pairs.pairs, {.batch_tokens = longest, .shuffle = false});
+  datasets::Loader<datasets::PairBatch> batches =
+      datasets::pair_loader(pairs.pairs, {.batch_tokens = longest, .shuffle = false});
   NoGradGuard no_grad;
   int64_t done = 0;
   const auto sums = dist::share_numbers(
@@ -77,11 +77,11 @@ std::optional<double> token_loss(const TranslationModel& model, const data::Enco
       [&](int64_t i) -> std::optional<dist::Numbers> {
         if (progress && !progress(done)) return std::nullopt;
         if (batches.position().batch != i) batches.seek({.epoch = 0, .batch = i});
-        const data::PairBatch b = *batches.next();
+        const datasets::PairBatch b = *batches.next();
         done += b.source.size(0) * (world ? world->size() : 1);
         return dist::Numbers{
             cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
-                          {.ignore_index = data::kPadId, .reduction = Reduction::sum})
+                          {.ignore_index = datasets::kPadId, .reduction = Reduction::sum})
                 .item(),
             tern::sum(b.target_lengths).item()};
       });
@@ -120,42 +120,45 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
 }
 
 double d2l_score(const std::string& hypothesis, const std::string& reference) {
-  const data::NormalizeOptions form = data::NormalizeOptions::d2l_form();
-  return data::d2l_bleu(data::normalize(hypothesis, form), data::normalize(reference, form), 2);
+  const datasets::NormalizeOptions form = datasets::NormalizeOptions::d2l_form();
+  return datasets::d2l_bleu(datasets::normalize(hypothesis, form),
+                            datasets::normalize(reference, form), 2);
 }
 
 std::string score_text(std::span<const std::string> hypotheses,
-                       std::span<const std::string> references, const data::BleuOptions& options) {
-  const data::ChrfOptions chrf{.lowercase = options.lowercase};
+                       std::span<const std::string> references,
+                       const datasets::BleuOptions& options) {
+  const datasets::ChrfOptions chrf{.lowercase = options.lowercase};
   double d2l = 0;
   for (size_t i = 0; i < hypotheses.size(); ++i) d2l += d2l_score(hypotheses[i], references[i]);
   return fmt::format("{}\nchrF2|{} = {:.2f}\nd2l bleu (k = 2, mean over sentences) = {:.3f}\n",
-                     to_string(data::corpus_bleu(hypotheses, references, options), options),
-                     data::chrf_signature(chrf), data::corpus_chrf(hypotheses, references, chrf),
+                     to_string(datasets::corpus_bleu(hypotheses, references, options), options),
+                     datasets::chrf_signature(chrf),
+                     datasets::corpus_chrf(hypotheses, references, chrf),
                      d2l / static_cast<double>(hypotheses.size()));
 }
 
-std::string config_path(const train::RunFolder& folder) { return folder.file("config.json"); }
+std::string config_path(const training::RunFolder& folder) { return folder.file("config.json"); }
 
-std::string lexicon_path(const train::RunFolder& folder) {
+std::string lexicon_path(const training::RunFolder& folder) {
   return folder.file("shortlist.safetensors");
 }
 
-TrainConfig load_config(const train::RunFolder& folder) {
+TrainConfig load_config(const training::RunFolder& folder) {
   TrainConfig c;
   apps::load_config(config_path(folder), settings_of(c), [&] { check_config(c); });
   return c;
 }
 
-void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
+void save_tokenizers(const training::RunFolder& folder, const TrainConfig& config,
                      const Tokenizers& t) {
   if (config.shared) return t.source.save(folder.file("vocabulary.json"));
   t.source.save(folder.file("source.json"));
   t.target.save(folder.file("target.json"));
 }
 
-Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config) {
-  const auto load = [&](const char* file) { return data::Tokenizer::load(folder.file(file)); };
+Tokenizers load_tokenizers(const training::RunFolder& folder, const TrainConfig& config) {
+  const auto load = [&](const char* file) { return datasets::Tokenizer::load(folder.file(file)); };
   Tokenizers t = config.shared ? Tokenizers{load("vocabulary.json"), {}}
                                : Tokenizers{load("source.json"), load("target.json")};
   if (config.shared) t.target = t.source;
@@ -166,12 +169,12 @@ Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& co
   return t;
 }
 
-TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config) {
+TranslationModel load_weights(const training::RunFolder& folder, const TrainConfig& config) {
   return apps::load_weights(folder.weights(), config_path(folder),
                             [&] { return TranslationModel(config); });
 }
 
-SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
+SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& folder,
                            const TrainConfig& config) {
   if (search.shortlist == 0 || config.model.model != "transformer") return search;
   const std::string path = lexicon_path(folder);
@@ -181,7 +184,7 @@ SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
            folder.path, folder.path);
   const SafeTensors state = load_safetensors(path);
   try {
-    search.lexicon = std::make_shared<data::Lexicon>(data::Lexicon::from_state(state));
+    search.lexicon = std::make_shared<datasets::Lexicon>(datasets::Lexicon::from_state(state));
   } catch (const Error& e) {
     fail_io(fmt::format("{}: {}", path, e.what()));
   }
@@ -192,7 +195,7 @@ SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
 }
 
 Translator load_translator(const std::string& path) {
-  const train::RunFolder folder{path};
+  const training::RunFolder folder{path};
   check_folder(path, "--model " + path);
   check_first_epoch_over(folder.weights());
   const TrainConfig config = load_config(folder);

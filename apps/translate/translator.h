@@ -40,7 +40,7 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& token
 
 /// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs. Stopped: nothing. The
 /// ranks of `world` share the pairs, with the same numbers as one process.
-std::optional<double> token_loss(const TranslationModel& model, const data::EncodedPairs& pairs,
+std::optional<double> token_loss(const TranslationModel& model, const datasets::EncodedPairs& pairs,
                                  const TranslationProgress& progress = {},
                                  dist::World* world = nullptr);
 /// The best translation of each line. Stopped: nothing. The ranks of `world` share the lines.
@@ -54,18 +54,19 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
 double d2l_score(const std::string& hypothesis, const std::string& reference);
 /// Three lines: BLEU with its signature, chrF, the mean of d2l.ai's scores.
 std::string score_text(std::span<const std::string> hypotheses,
-                       std::span<const std::string> references, const data::BleuOptions& options);
+                       std::span<const std::string> references,
+                       const datasets::BleuOptions& options);
 
 /// Parts of a model folder.
-void save_tokenizers(const train::RunFolder& folder, const TrainConfig& config,
+void save_tokenizers(const training::RunFolder& folder, const TrainConfig& config,
                      const Tokenizers& tokenizers);
 /// IoError unless they are of the sizes that the configuration says.
-Tokenizers load_tokenizers(const train::RunFolder& folder, const TrainConfig& config);
+Tokenizers load_tokenizers(const training::RunFolder& folder, const TrainConfig& config);
 /// A model of this configuration with the weights of a folder. IoError if they do not fit.
-TranslationModel load_weights(const train::RunFolder& folder, const TrainConfig& config);
-std::string config_path(const train::RunFolder& folder);
-TrainConfig load_config(const train::RunFolder& folder);
-std::string lexicon_path(const train::RunFolder& folder);
+TranslationModel load_weights(const training::RunFolder& folder, const TrainConfig& config);
+std::string config_path(const training::RunFolder& folder);
+TrainConfig load_config(const training::RunFolder& folder);
+std::string lexicon_path(const training::RunFolder& folder);
 
 struct Translator {
   TrainConfig config;
@@ -75,7 +76,7 @@ struct Translator {
 
 /// Adds the lexicon of a transformer's folder to a search with a shortlist. IoError if the folder
 /// has none; Error if it has fewer translations per token than the shortlist.
-SearchOptions with_lexicon(SearchOptions search, const train::RunFolder& folder,
+SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& folder,
                            const TrainConfig& config);
 
 /// Loads a model folder; IoError names the part that is missing or does not fit.

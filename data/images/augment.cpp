@@ -7,7 +7,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/data/images/image_ops.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr uint8_t kGray = 128;
@@ -128,4 +128,4 @@ template void augment(const Image&, const AugmentOptions&, const Normalization&,
 template void augment(const SquarePicture&, const AugmentOptions&, const Normalization&, Rng&,
                       float*);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -10,7 +10,7 @@
 #include "tern/core/tensor/tensor.h"
 #include "tern/data/images/image.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// (byte / 255 - mean) / std for each channel. The defaults are those of CIFAR-10's training set.
 struct Normalization {
@@ -67,4 +67,4 @@ double mix_images(const Tensor& images, const MixOptions& options, Rng& rng);
 /// Soft targets (B, classes) of mixed images: lambda for labels[i], the rest for labels[i + 1].
 Tensor mix_targets(const Tensor& labels, int64_t classes, double lambda);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -11,7 +11,7 @@
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/tar.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 namespace fs = std::filesystem;
@@ -202,4 +202,4 @@ void write_cifar10(const std::string& dir, const Cifar10& set) {
   write_file_atomically((fs::path(dir) / kMetaFile).string(), names);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -11,7 +11,7 @@
 
 #include "tern/data/images/image.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Images and their labels, as bytes.
 struct ImageSet {
@@ -38,4 +38,4 @@ Cifar10 load_cifar10(const std::string& path);
 /// images must be a multiple of 5; each file has 1 to 10,000 records.
 void write_cifar10(const std::string& dir, const Cifar10& set);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kCifar100Record = 2 + kImageBytes;
@@ -129,4 +129,4 @@ Cifar100 load_cifar100(const std::string& path) {
                       kCifar100Folder, kCifar100Archive));
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 
 #include "tern/data/images/cifar10.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct Cifar100 {
   std::shared_ptr<const ImageSet> train, test;        ///< labelled by class
@@ -23,4 +23,4 @@ struct Cifar100 {
 /// record: a missing file, a wrong size, a label out of range.
 Cifar100 load_cifar100(const std::string& path);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

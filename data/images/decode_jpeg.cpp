@@ -13,7 +13,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/images/detail/decode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kJpegPixelsPerByte = 2048;  // 64 pixels per bit, with some reserve
@@ -122,4 +122,4 @@ Picture detail::decode_jpeg(std::span<const uint8_t> bytes, const std::string& n
   return picture;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

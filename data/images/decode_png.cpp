@@ -10,7 +10,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/data/images/detail/decode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kPngPixelsPerByte = 1032 * 8;  // deflate's best ratio, for 1-bit pixels
@@ -117,4 +117,4 @@ void save_png(const std::string& path, const Picture& p) {
   write_file_atomically(path, encode_png(p));
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

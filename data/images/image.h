@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace tern::data {
+namespace tern::datasets {
 
 constexpr int kImageChannels = 3;
 constexpr int kImageSide = 32;
@@ -14,4 +14,4 @@ constexpr int kImageBytes = kImageChannels * kImagePixels;
 /// (3, 32, 32): the red, the green and the blue plane, each row by row from the top.
 using Image = std::array<uint8_t, kImageBytes>;
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -5,7 +5,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/data/images/image_ops.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
@@ -76,4 +76,4 @@ Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& f
       options.order);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

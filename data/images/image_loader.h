@@ -9,7 +9,7 @@
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/loader.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct ImageSample {
   std::shared_ptr<const Image> image;  ///< keeps its image set alive
@@ -68,4 +68,4 @@ struct LabelledLoaderOptions {
 Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& form,
                               const LabelledLoaderOptions& options);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

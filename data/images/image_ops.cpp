@@ -9,7 +9,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/simd.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using Table = std::array<uint8_t, 256>;
@@ -237,4 +237,4 @@ template SquarePicture adjust_sharpness(const SquarePicture&, float);
 template SquarePicture affine(const SquarePicture&, const std::array<double, 6>&, uint8_t);
 template SquarePicture rotate(const SquarePicture&, double, uint8_t);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

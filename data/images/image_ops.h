@@ -8,7 +8,7 @@
 
 #include "tern/data/images/image.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// (3, S, S) for any S: the red, the green and the blue plane, each by rows from the top.
 using SquarePicture = std::vector<uint8_t>;
@@ -53,4 +53,4 @@ P affine(const P& x, const std::array<double, 6>& m, uint8_t fill = 0);
 template <class P>
 P rotate(const P& x, double degrees, uint8_t fill = 0);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

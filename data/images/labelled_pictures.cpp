@@ -14,7 +14,7 @@
 #include "tern/data/images/picture_folder.h"
 #include "tern/data/loading/tar.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 namespace fs = std::filesystem;
@@ -271,4 +271,4 @@ Dataset<LabelledPicture> LabelledSet::dataset(const PictureForm& form) const {
           }};
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

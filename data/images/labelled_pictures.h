@@ -1,9 +1,9 @@
 // Labelled pictures of any kind, known by what lies at a path, in memory as bytes of one form.
 //
-//   data::LabelledPictures set = data::load_labelled_pictures("pictures/", 64);
-//   auto loader = data::labelled_loader(set.train.dataset(set.form), set.form,
-//                                       {.augment = data::AugmentOptions::named("standard")});
-//   for (data::Batch& batch : loader) loss(model(batch.images), batch.labels);
+//   datasets::LabelledPictures set = datasets::load_labelled_pictures("pictures/", 64);
+//   auto loader = datasets::labelled_loader(set.train.dataset(set.form), set.form,
+//                                       {.augment = datasets::AugmentOptions::named("standard")});
+//   for (datasets::Batch& batch : loader) loss(model(batch.images), batch.labels);
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "tern/data/images/image_loader.h"
 #include "tern/data/images/picture.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct LabelledSet {
   std::shared_ptr<const uint8_t> bytes;  ///< (N, channels, side, side)
@@ -53,4 +53,4 @@ LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, u
 /// is the luminance.
 void write_planes(const Picture& picture, const PictureForm& form, uint8_t* out);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/data/images/augment.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 // log of a Gamma(shape, 1) variate: Marsaglia and Tsang, "A Simple Method for Generating Gamma
@@ -114,4 +114,4 @@ Tensor mix_targets(const Tensor& labels, int64_t classes, double lambda) {
   return not_differentiable(targets);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

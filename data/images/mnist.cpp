@@ -10,7 +10,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kDeflateRatio = 1032;
@@ -134,4 +134,4 @@ Mnist load_mnist(const std::string& folder) {
   return set;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -6,7 +6,7 @@
 
 #include "tern/core/tensor/tensor.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Loads an idx file, plain or gzip. u8, f32 and f64 stay; signed bytes and 16- and 32-bit integers
 /// become i64. IoError, before allocating anything, if the sizes do not match the file.
@@ -22,4 +22,4 @@ struct Mnist {
 /// are missing or do not match each other.
 Mnist load_mnist(const std::string& folder);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 #include "tern/data/images/detail/decode.h"
 #include "tern/data/loading/gzip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kMaxFile = int64_t{1} << 30;
@@ -114,4 +114,4 @@ Picture to_picture(const Tensor& x) {
   return y;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -10,7 +10,7 @@
 
 #include "tern/core/tensor/tensor.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct Picture {
   int64_t height = 0, width = 0;
@@ -60,4 +60,4 @@ Tensor to_tensor(const Picture& x);
 /// From (3, height, width) u8.
 Picture to_picture(const Tensor& x);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

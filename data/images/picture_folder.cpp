@@ -8,7 +8,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int kTries = 10;  // RandomResizedCrop's
@@ -132,4 +132,4 @@ Loader<Batch> picture_loader(Dataset<PictureSample> data, const PictureLoaderOpt
       o.order);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

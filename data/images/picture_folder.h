@@ -1,8 +1,8 @@
 // Images on disk in one folder per class, as in torchvision's ImageFolder, and batches of them.
 //
-//   data::PictureFolder train = data::open_picture_folder("imagenette/train");
-//   auto loader = data::picture_loader(train.dataset(), {.size = 128, .augment = true});
-//   for (data::Batch& batch : loader) loss(model(batch.images), batch.labels);
+//   datasets::PictureFolder train = datasets::open_picture_folder("imagenette/train");
+//   auto loader = datasets::picture_loader(train.dataset(), {.size = 128, .augment = true});
+//   for (datasets::Batch& batch : loader) loss(model(batch.images), batch.labels);
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/loader.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct PictureSample {
   Picture picture;
@@ -58,4 +58,4 @@ Picture fit_picture(const Picture& x, const PictureLoaderOptions& options, Rng& 
 /// Batches of images (B, 3, size, size) f32, normalised, with labels and indices.
 Loader<Batch> picture_loader(Dataset<PictureSample> data, const PictureLoaderOptions& options);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

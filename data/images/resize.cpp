@@ -7,7 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/images/picture.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int kBits = 22;  // fraction bits of weights: 32 - 8 (a byte) - 2 (overshoot)
@@ -133,4 +133,4 @@ Picture resize_shorter(const Picture& x, int64_t size, Filter filter) {
   return x.height < x.width ? resize(x, size, other, filter) : resize(x, other, size, filter);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

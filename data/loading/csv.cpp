@@ -13,7 +13,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/gzip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kCsvBuffer = 64 * 1024;
@@ -271,4 +271,4 @@ void save_csv(const std::string& path, const Tensor& values, const SaveCsvOption
   write_file_atomically(path, text);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

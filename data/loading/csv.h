@@ -2,7 +2,7 @@
 // trusted: an invalid or missing number, or a wrong number of fields, is an IoError with file, line
 // and column.
 //
-//   data::Table houses = data::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
+//   datasets::Table houses = datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
 //   Tensor area = select(houses.values, 1, 0);
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "tern/core/tensor/tensor.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct CsvOptions {
   /// 0: a tab if the name ends in .tsv or .tsv.gz, else a comma.
@@ -42,4 +42,4 @@ struct SaveCsvOptions {
 /// Writes a (rows, columns) tensor, completely or not at all, in digits that read back the same.
 void save_csv(const std::string& path, const Tensor& values, const SaveCsvOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -25,7 +25,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// 0, 1, ..., n - 1 in a uniformly random order.
 std::vector<int64_t> permutation(int64_t n, Rng rng);
@@ -156,4 +156,4 @@ template <class Source>
 requires(!SampleSource<Source>) Dataset(Source)
 ->Dataset<detail::NoSample>;
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -18,7 +18,7 @@
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/loader.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Batches made by transform and collate, in the loader's order:
 /// - transform(sample, rng) changes a sample at random; its generator belongs to this sample and
@@ -65,4 +65,4 @@ auto dataset_loader(Dataset<T> data, Collate collate, const LoaderOptions& optio
       std::move(data), [](T sample, Rng&) { return sample; }, std::move(collate), options);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -13,7 +13,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kFileBuffer = 256 * 1024, kFirstRead = 4096;
@@ -195,4 +195,4 @@ bool ByteReader::is_gzip() const { return impl_->gzip; }
 const std::string& ByteReader::path() const { return impl_->path; }
 void ByteReader::fail(const std::string& what) const { impl_->fail(what); }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

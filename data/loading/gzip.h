@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace tern::data {
+namespace tern::datasets {
 
 class ByteReader {
  public:
@@ -53,4 +53,4 @@ class ByteReader {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

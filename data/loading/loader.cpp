@@ -19,7 +19,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/data/loading/dataset.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 std::vector<int64_t> permutation(int64_t n, Rng rng) {
   std::vector<int64_t> order(static_cast<size_t>(n));
@@ -378,4 +378,4 @@ void LoaderCore::seek(LoaderPosition position) {
 }
 
 }  // namespace detail
-}  // namespace tern::data
+}  // namespace tern::datasets

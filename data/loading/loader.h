@@ -33,7 +33,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/io/state.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Returns the indices of an epoch's samples, in order, from the epoch's generator. Like a Planner
 /// it must depend only on that. weighted_sampler.h has one.
@@ -234,4 +234,4 @@ class Loader {
   detail::LoaderCore core_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -11,7 +11,7 @@
 #include "tern/data/loading/detail/npy_header.h"
 #include "tern/data/loading/detail/zip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::NpyHeader;
@@ -228,4 +228,4 @@ void save_npz(const std::string& path, const NamedTensors& arrays, const NpyOpti
   zip.commit();
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -2,8 +2,8 @@
 // versions 1 to 3, and npz, zip archives of them. Files are not trusted: types, shapes and sizes
 // are checked before anything is allocated. IoError names the file, the array and the byte.
 //
-//   Tensor x = data::load_npy("x.npy");
-//   data::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
+//   Tensor x = datasets::load_npy("x.npy");
+//   datasets::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
 //
 // Reading: f4, f8, i8 and u1 become f32, f64, i64 and u8; bool becomes u8, f2 becomes f32, smaller
 // integers become i64. Both byte orders; C and Fortran order. Other types (complex numbers,
@@ -14,7 +14,7 @@
 
 #include "tern/core/io/state.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 Tensor load_npy(const std::string& path);
 
@@ -32,4 +32,4 @@ NamedTensors load_npz(const std::string& path);
 /// characters. Writes completely or not at all.
 void save_npz(const std::string& path, const NamedTensors& arrays, const NpyOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "npy files are written little-endian");
@@ -188,4 +188,4 @@ float half_to_float(uint16_t h) {
   return std::bit_cast<float>(sign | exponent << 23 | mantissa << 13);
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -9,7 +9,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/loading/detail/zip.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 RandomFile::RandomFile(std::string path)
     : RandomFile(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
@@ -44,4 +44,4 @@ void RandomFile::read(int64_t at, void* to, int64_t count) const {
   }
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -8,7 +8,7 @@
 #include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/tar.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::printable;
@@ -265,4 +265,4 @@ Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards, const
           }};
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -2,11 +2,11 @@
 // a run of files with the same name up to the first dot, such as "n01/003.jpg" and "n01/003.cls".
 // Shards are archives of many samples.
 //
-//   auto shards = data::expand_braces("train-{000000..000146}.tar");
-//   data::ShardStream stream(shards, {.worker = 0, .workers = 2});  // every second shard
+//   auto shards = datasets::expand_braces("train-{000000..000146}.tar");
+//   datasets::ShardStream stream(shards, {.worker = 0, .workers = 2});  // every second shard
 //   while (auto sample = stream.next()) decode_picture(sample->bytes("jpg"), sample->key);
 //
-//   auto samples = data::shard_dataset(shards);  // any order, any number of workers
+//   auto samples = datasets::shard_dataset(shards);  // any order, any number of workers
 //
 // Archives are not trusted: damage, sizes beyond the archive, duplicate parts and parts over the
 // limit are IoErrors with shard and byte.
@@ -22,7 +22,7 @@
 #include "tern/core/io/state.h"
 #include "tern/data/loading/dataset.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct ShardSample {
   std::string key;                           ///< name up to the first dot, with folders
@@ -72,4 +72,4 @@ class ShardStream {
 Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards,
                                    const ShardOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

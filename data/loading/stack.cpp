@@ -1,6 +1,6 @@
 #include "tern/data/loading/stack.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 Tensor stack_field(const std::string& path, const std::vector<const Tensor*>& of) {
   const Tensor& first = *of[0];
@@ -24,4 +24,4 @@ void fail_count(const std::string& path, size_t sample, size_t count, size_t fir
                    sample, first));
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

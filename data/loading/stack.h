@@ -15,7 +15,7 @@
 //       visit("image", f.image), visit("pose", f.pose), visit("ears", f.ears);
 //     }
 //   };
-//   auto loader = data::dataset_loader(frames, data::Stack{}, {.batch = 32});
+//   auto loader = datasets::dataset_loader(frames, datasets::Stack{}, {.batch = 32});
 //   for (Frame& batch : loader) ...  // batch.image (32, 3, H, W)
 //
 // Fields are named as in modules. Numbers are tensors too: scalar(label, DType::i64) becomes (B). A
@@ -30,7 +30,7 @@
 
 #include "tern/core/ops/ops.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace detail {
 
 /// Stacks one field of all samples; `path` is for errors.
@@ -118,4 +118,4 @@ struct Stack {
   }
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/loading/detail/printable.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::printable;
@@ -179,4 +179,4 @@ void TarReader::read_exactly(void* to, int64_t n) {
   read(to, n);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

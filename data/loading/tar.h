@@ -10,7 +10,7 @@
 
 #include "tern/data/loading/gzip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct TarMember {
   std::string name;     ///< as in the archive: may contain folders, "..", anything
@@ -53,4 +53,4 @@ class TarReader {
   bool finished_ = false;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

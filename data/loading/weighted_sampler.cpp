@@ -7,7 +7,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 // A binary tree of sums: node k has the children 2k and 2k + 1; the leaves are the weights. It
@@ -77,4 +77,4 @@ Sampler weighted_sampler(const std::vector<double>& weights, const WeightedSampl
   };
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

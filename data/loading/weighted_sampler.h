@@ -15,7 +15,7 @@
 
 #include "tern/data/loading/loader.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct WeightedSamplerOptions {
   int64_t num_samples = 0;  ///< per epoch; 0: as many as weights
@@ -31,4 +31,4 @@ struct WeightedSamplerOptions {
 Sampler weighted_sampler(const std::vector<double>& weights,
                          const WeightedSamplerOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -6,7 +6,7 @@
 
 #include "tern/core/base/error.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50,
@@ -262,4 +262,4 @@ void ZipWriter::commit() {
   file_.commit();
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

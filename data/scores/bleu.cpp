@@ -8,7 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using std::string_view;
@@ -193,4 +193,4 @@ double d2l_bleu(string_view predicted, string_view label, int64_t k) {
   return score;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

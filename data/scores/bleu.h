@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace tern::data {
+namespace tern::datasets {
 
 inline constexpr int kBleuOrder = 4;  ///< n-grams of 1 to 4 tokens
 
@@ -82,4 +82,4 @@ std::string chrf_signature(const ChrfOptions& options);
 /// `predicted`. Words are separated by single spaces.
 double d2l_bleu(std::string_view predicted, std::string_view label, int64_t k);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

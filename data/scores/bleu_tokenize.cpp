@@ -1,7 +1,7 @@
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using std::string_view;
@@ -83,4 +83,4 @@ std::string bleu_tokenize(string_view sentence, BleuTokens tokens) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -6,7 +6,7 @@
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using std::string_view;
@@ -93,4 +93,4 @@ std::string chrf_signature(const ChrfOptions& options) {
                      options.lowercase ? "lc" : "mixed");
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

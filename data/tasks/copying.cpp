@@ -7,7 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/data/tasks/drawing.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 SequenceTask copy_task(const CopyTask& t) {
   check_sizes("copy", t.bits, t.lengths);
@@ -49,4 +49,4 @@ SequenceTask repeat_copy_task(const RepeatCopyTask& t) {
   return {"repeat-copy", t.bits + 2, t.bits + 1, t.lengths, "vectors", draw};
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

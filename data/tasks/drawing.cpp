@@ -5,7 +5,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 void check_sizes(const char* task, int64_t count, SizeRange range) {
   check(count >= 1, "{}: needs at least one sequence and one bit, got {}", task, count);
@@ -33,4 +33,4 @@ void count_from(const SequenceBatch& b, int64_t step) {
   fill_(narrow(b.mask, 1, step, b.mask.size(1) - step), 1);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -3,7 +3,7 @@
 
 #include "tern/data/tasks/sequence_tasks.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Error unless `count` is at least 1 and the range ascends from at least 1.
 void check_sizes(const char* task, int64_t count, SizeRange range);
@@ -22,4 +22,4 @@ void put(const Tensor& whole, int64_t step, int64_t channel, const Tensor& part)
 /// Makes the targets count from this step on.
 void count_from(const SequenceBatch& batch, int64_t step);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

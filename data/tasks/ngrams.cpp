@@ -8,7 +8,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/data/tasks/drawing.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kMostContext = 20;  // a table of a million
@@ -82,4 +82,4 @@ Tensor best_ngram_logits(const SequenceBatch& b, int64_t context_bits) {
   return logits;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/data/tasks/drawing.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 /// items (B, K, V, bits) -> (B, V, bits): of every sequence the item with the number in which (B).
@@ -66,4 +66,4 @@ SequenceTask sort_task(const SortTask& t) {
   return {"sort", t.bits + 2, t.bits, t.lengths, "vectors", draw};
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

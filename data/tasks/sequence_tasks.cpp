@@ -7,7 +7,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 void check_logits(const Tensor& logits, const SequenceBatch& b) {
@@ -54,4 +54,4 @@ Tensor wrong_bits(const Tensor& logits, const SequenceBatch& b) {
   return sum(logical_and(wrong, unsqueeze(gt(b.mask, 0.5), 2)), {1, 2});
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

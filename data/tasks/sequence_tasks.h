@@ -23,7 +23,7 @@ namespace tern {
 class Rng;
 }
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct SequenceBatch {
   Tensor input;   ///< (B, T, I)
@@ -109,4 +109,4 @@ double cost_in_bits(const Tensor& logits, const SequenceBatch& batch);
 /// How many target bits of each sequence are predicted wrong: i64 (B).
 Tensor wrong_bits(const Tensor& logits, const SequenceBatch& batch);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

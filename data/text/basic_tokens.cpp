@@ -5,7 +5,7 @@
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/wordpiece.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 struct Range {
@@ -90,4 +90,4 @@ std::vector<std::string> basic_tokens(std::string_view text, const WordPieceOpti
   return words;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

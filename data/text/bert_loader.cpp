@@ -11,7 +11,7 @@
 #include "tern/data/loading/dataset.h"
 #include "tern/data/text/detail/bert_spans.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::BertSpan, detail::BertSpans;
@@ -229,4 +229,4 @@ Loader<BertBatch> bert_loader(std::shared_ptr<const Documents> text, const WordP
           .seed = options.seed, .workers = options.workers, .prefetch = options.prefetch});
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

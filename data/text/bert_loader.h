@@ -25,7 +25,7 @@
 #include "tern/data/text/documents.h"
 #include "tern/data/text/wordpiece.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// What a batch has.
 struct BertCounts {
@@ -67,4 +67,4 @@ struct BertLoaderOptions {
 Loader<BertBatch> bert_loader(std::shared_ptr<const Documents> text, const WordPiece& pieces,
                               const BertLoaderOptions& options);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 /// A stream of the seed's generator; the loader uses smaller numbers.
@@ -54,4 +54,4 @@ int64_t BertSpans::elsewhere(const BertSpan& s, Rng& rng) const {
   return i < hole.first ? i : i + hole.last - hole.first;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

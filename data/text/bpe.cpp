@@ -6,7 +6,7 @@
 #include "tern/data/text/detail/token_file.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::kByteIds;
@@ -95,4 +95,4 @@ Bpe Bpe::load(const std::string& path) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct BpeOptions {
   int64_t merges = 8000;  ///< largest number of merges
@@ -59,4 +59,4 @@ class Bpe {
   std::shared_ptr<const Impl> impl_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

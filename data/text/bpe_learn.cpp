@@ -5,7 +5,7 @@
 #include "tern/data/text/detail/bpe_chunks.h"
 #include "tern/data/text/detail/merge_learner.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 std::vector<Bpe::Merge> learn_merges(const WordCounts& counts, const BpeOptions& options) {
   check(options.merges >= 0 && options.merges <= kMostMerges, "Bpe::learn: {} merges; 0 to {}",
@@ -29,4 +29,4 @@ std::vector<Bpe::Merge> learn_merges(const WordCounts& counts, const BpeOptions&
   return merges;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

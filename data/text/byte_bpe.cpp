@@ -17,7 +17,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using nlohmann::json;
@@ -256,4 +256,4 @@ std::vector<std::string> ByteBpe::specials() const {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct ByteBpeOptions {
   int64_t size = 8192;    ///< largest number of tokens: the 256 bytes, merges and specials
@@ -69,4 +69,4 @@ class ByteBpe {
   std::shared_ptr<const Impl> impl_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kEnough = 200;  // words or merges
@@ -91,4 +91,4 @@ Unseen TextCoverage::look(std::string_view line) const {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 
 #include "tern/data/text/tokenizer.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Parts of a line that occur in no training text.
 struct Unseen {
@@ -45,4 +45,4 @@ class TextCoverage {
   bool judges_ = false;  // judges case and script
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -5,7 +5,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr char32_t kEmojiStyle = 0xFE0F;  // requests the coloured form, which is wide
@@ -72,4 +72,4 @@ bool has_right_to_left(std::string_view text) {
   return false;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

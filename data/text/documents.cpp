@@ -7,7 +7,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 /// Collects sentences and documents in order.
@@ -97,4 +97,4 @@ Documents read_documents(std::span<const std::string> paths, const WordPiece& pi
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 
 #include "tern/data/text/wordpiece.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// The ids of all sentences in order, and where sentences and documents end.
 struct Documents {
@@ -40,4 +40,4 @@ Documents make_documents(std::span<const std::string> texts, const WordPiece& pi
 Documents read_documents(std::span<const std::string> paths, const WordPiece& pieces,
                          const DocumentOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -7,7 +7,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/data/text/vocabulary.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kNone = -1;
@@ -182,4 +182,4 @@ Lexicon Lexicon::from_state(const SafeTensors& state) {
   return lexicon;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

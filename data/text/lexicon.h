@@ -1,7 +1,7 @@
 // Which tokens of one language translate which tokens of another, learned from pairs of sentences.
 // Decoding uses it to compute only likely words (decoding::DecodeAllOptions::shortlists).
 //
-//   auto lexicon = data::Lexicon::learn(*encoded.pairs,
+//   auto lexicon = datasets::Lexicon::learn(*encoded.pairs,
 //                                       {.source_vocab = 8000, .target_vocab = 8000});
 //   std::vector<int64_t> list = lexicon.candidates(source, 20);
 //
@@ -17,7 +17,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/pair_loader.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct LexiconOptions {
   int64_t source_vocab = 0, target_vocab = 0;
@@ -50,4 +50,4 @@ class Lexicon {
   int64_t target_vocab_ = 0;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/data/text/text_reader.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 // Memory for lines: a free part, then a limit per byte of the file. Lines of one letter need 16
@@ -93,4 +93,4 @@ std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
   return lines;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

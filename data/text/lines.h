@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Limit of a line in bytes.
 constexpr int64_t kLongestLine = 1 << 20;
@@ -43,4 +43,4 @@ std::string read_text(const std::string& path, const TextOptions& options = {});
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 // A pair of ids as one number, in the same order.
@@ -122,4 +122,4 @@ void learn_merges(std::vector<MergeChunk> chunks, int64_t min_count,
   }
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

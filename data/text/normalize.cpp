@@ -2,7 +2,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 std::string space_punctuation(std::string_view text) {
@@ -37,4 +37,4 @@ std::string normalize(std::string_view text, const NormalizeOptions& options) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct NormalizeOptions {
   bool nfc = true;     ///< combine accents with their letters (Unicode NFC)
@@ -20,4 +20,4 @@ struct NormalizeOptions {
 /// Invalid UTF-8 bytes become U+FFFD, so any text works.
 std::string normalize(std::string_view text, const NormalizeOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

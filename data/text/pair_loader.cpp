@@ -8,7 +8,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/data/loading/dataset.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using PairsPtr = std::shared_ptr<const std::vector<EncodedPair>>;
@@ -196,4 +196,4 @@ Loader<PairBatch> pair_loader(PairsPtr pairs, const PairLoaderOptions& options) 
           .seed = options.seed, .workers = options.workers, .prefetch = options.prefetch});
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -16,7 +16,7 @@
 #include "tern/data/text/pairs.h"
 #include "tern/data/text/tokenizer.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Ids without <bos> and <eos>.
 struct EncodedPair {
@@ -69,4 +69,4 @@ struct PairLoaderOptions {
 Loader<PairBatch> pair_loader(std::shared_ptr<const std::vector<EncodedPair>> pairs,
                               const PairLoaderOptions& options);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 class PairFilter {
@@ -84,4 +84,4 @@ Pairs read_pairs(const std::string& source_path, const std::string& target_path,
   return filter.take();
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

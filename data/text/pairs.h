@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct SentencePair {
   std::string source, target;
@@ -48,4 +48,4 @@ Pairs read_pairs_tsv(const std::string& path, const PairOptions& options = {});
 Pairs read_pairs(const std::string& source_path, const std::string& target_path,
                  const PairOptions& options = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

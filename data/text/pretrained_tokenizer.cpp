@@ -14,7 +14,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using nlohmann::json;
@@ -141,4 +141,4 @@ std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool speci
   return text;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct PretrainedEncodeOptions {
   bool specials = true;  ///< add the post-processor's tokens: [CLS] text [SEP]
@@ -61,4 +61,4 @@ class PretrainedTokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -6,7 +6,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 // Abbreviations in English, French and German that do not end a sentence, in lower case.
@@ -101,4 +101,4 @@ std::vector<std::string_view> split_sentences(std::string_view text) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

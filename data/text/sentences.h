@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// The nonempty sentences of a text, as views without surrounding white space. A sentence ends at .
 /// ! ? … ؟ । and any closing quotes and brackets, if white space and a possible beginning follow
@@ -12,4 +12,4 @@ namespace tern::data {
 /// or a common abbreviation ("Mr.", "z. B.") does not end it.
 std::vector<std::string_view> split_sentences(std::string_view text);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

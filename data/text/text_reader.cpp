@@ -6,7 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kTextPiece = 1 << 20;
@@ -72,4 +72,4 @@ void TextReader::fail_character(int64_t position) const {
                   bytes_.path(), mark_ + position + 1));
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

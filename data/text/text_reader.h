@@ -7,7 +7,7 @@
 
 #include "tern/data/loading/gzip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// IoErrors as those of read_text (lines.h).
 class TextReader {
@@ -31,4 +31,4 @@ class TextReader {
   int64_t position_ = 0, mark_ = 0;  // of the text; bytes of the byte order mark
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

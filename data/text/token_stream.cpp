@@ -17,7 +17,7 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/data/loading/detail/zip.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr int64_t kPage = 4096, kInPage = kPage - 4, kEnd = 32;
@@ -299,4 +299,4 @@ TokenStream TokenWriter::finish(const std::string& notes) {
   return TokenStream(std::make_shared<const detail::TokenPages>(fd, place_));
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

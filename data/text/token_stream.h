@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 namespace detail {
 class TokenPages;
@@ -91,4 +91,4 @@ class TokenWriter {
   unsigned char* page_ = nullptr;      // the last of them
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/data/text/unicode.h"
 #include "tern/data/text/words.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnitNames = {"words", "spaces", "bpe"};
@@ -143,4 +143,4 @@ Tokenizer Tokenizer::load(const std::string& path) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -14,7 +14,7 @@
 #include "tern/data/text/normalize.h"
 #include "tern/data/text/vocabulary.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 enum class TokenUnit {
   words,   ///< mark_words and join_words: restores the original spaces
@@ -70,4 +70,4 @@ class Tokenizer {
   std::variant<Vocabulary, Bpe> table_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/canonical_order.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2;
@@ -240,4 +240,4 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Replaces invalid UTF-8 bytes.
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
@@ -89,4 +89,4 @@ std::string lower_letters(std::string_view text);
 /// become U+FFFD.
 std::string lower_case(std::string_view text);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -8,7 +8,7 @@
 #include "tern/data/text/detail/token_file.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 constexpr std::array<std::string_view, kSpecials> kNames = {"<unk>", "<pad>", "<bos>", "<eos>"};
@@ -85,4 +85,4 @@ Vocabulary Vocabulary::load(const std::string& path) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 inline constexpr int64_t kUnknownId = 0;  ///< <unk>, an unknown word
 inline constexpr int64_t kPadId = 1;      ///< <pad>, after the end of a shorter sentence
@@ -62,4 +62,4 @@ class Vocabulary {
   std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> ids_;
 };
 
-}  // namespace tern::data
+}  // namespace tern::datasets

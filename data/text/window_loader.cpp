@@ -7,7 +7,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/data/loading/dataset.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 /// The windows of a pass: one less than would fit, so that it can begin at any offset.
@@ -65,4 +65,4 @@ Loader<WindowBatch> window_loader(const TokenStream& stream, const WindowLoaderO
       LoaderOptions{.seed = o.seed, .workers = o.workers, .prefetch = o.prefetch});
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

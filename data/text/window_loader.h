@@ -12,7 +12,7 @@
 #include "tern/data/loading/loader.h"
 #include "tern/data/text/token_stream.h"
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// i64 (B, T).
 struct WindowBatch {
@@ -42,4 +42,4 @@ inline Loader<WindowBatch> window_loader(std::shared_ptr<const std::vector<int64
   return window_loader(TokenStream(std::move(stream)), options);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

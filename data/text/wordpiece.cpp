@@ -10,7 +10,7 @@
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::kContinued;
@@ -163,4 +163,4 @@ BertTokens bert_tokens(const WordPiece& pieces, std::span<const int64_t> a,
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

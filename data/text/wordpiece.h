@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 struct WordPieceOptions {
   bool lower = true;                       ///< lower case, letter by letter
@@ -99,4 +99,4 @@ struct BertTokens {
 BertTokens bert_tokens(const WordPiece& pieces, std::span<const int64_t> a,
                        const std::optional<std::vector<int64_t>>& b = {});
 
-}  // namespace tern::data
+}  // namespace tern::datasets

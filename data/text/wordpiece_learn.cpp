@@ -10,7 +10,7 @@
 #include "tern/data/text/vocabulary.h"
 #include "tern/data/text/wordpiece.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using detail::kContinued;
@@ -114,4 +114,4 @@ WordPiece WordPiece::learn(std::span<const std::string> texts, const WordPieceLe
   return WordPiece(pieces.take(), options);
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -7,7 +7,7 @@
 #include "tern/data/text/detail/word_characters.h"
 #include "tern/data/text/detail/word_spacing.h"
 
-namespace tern::data {
+namespace tern::datasets {
 namespace {
 
 using std::string_view;
@@ -149,4 +149,4 @@ std::string join_words(std::span<const std::string> tokens) {
   return out;
 }
 
-}  // namespace tern::data
+}  // namespace tern::datasets

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data {
+namespace tern::datasets {
 
 /// Splits text into words and punctuation marks, in linear time:
 ///   "Don't panic (l'homme's 1,000.50 e-mails)..." gives
@@ -39,4 +39,4 @@ std::string_view without_marks(std::string_view token);
 /// close in turn.
 std::string join_words(std::span<const std::string> tokens);
 
-}  // namespace tern::data
+}  // namespace tern::datasets

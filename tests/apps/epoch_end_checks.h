@@ -22,8 +22,8 @@ inline constexpr apps::EpochEndOptions kEarlyEnd = {
 
 /// Of a run of more than four epochs with these options, that rate and --schedule plateau, whose
 /// `metric` says which epoch is the best.
-inline void check_ended_early(const train::RunFolder& folder, const std::string& metric) {
-  const train::RunLog log = train::read_log(folder.log());
+inline void check_ended_early(const training::RunFolder& folder, const std::string& metric) {
+  const training::RunLog log = training::read_log(folder.log());
   REQUIRE(log.epochs.size() == 4);
   CHECK(contains(log.epochs.back().ended, metric + " was no better in 3 epochs than "));
   CHECK(contains(log.epochs.back().ended, " in epoch 1"));
@@ -47,17 +47,17 @@ inline void check_ended_early(const train::RunFolder& folder, const std::string&
 /// Of such a run, that `resume(patience)` resumes: with more patience it ends later, with none it
 /// goes on to its last epoch.
 template <class Resume>
-void check_other_patience(const train::RunFolder& folder, size_t epochs, Resume resume) {
+void check_other_patience(const training::RunFolder& folder, size_t epochs, Resume resume) {
   REQUIRE(resume(int64_t{4}) == 0);
-  const train::RunLog log = train::read_log(folder.log());
+  const training::RunLog log = training::read_log(folder.log());
   CHECK(log.epochs.size() == 5);
   CHECK(contains(log.epochs.back().ended, " was no better in 4 epochs than "));
   CHECK(log.epochs[3].ended.empty());
   CHECK(contains(read_file(folder.file("report.html")), "patience 4 from here on; it was 3"));
   REQUIRE(resume(int64_t{0}) == 0);
-  const train::RunLog whole = train::read_log(folder.log());
+  const training::RunLog whole = training::read_log(folder.log());
   CHECK(whole.epochs.size() == epochs);
-  for (const train::EpochRecord& e : whole.epochs) CHECK(e.ended.empty());
+  for (const training::EpochRecord& e : whole.epochs) CHECK(e.ended.empty());
   CHECK_FALSE(contains(read_file(folder.file("report.html")), ", patience"));
 }
 

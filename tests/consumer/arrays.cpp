@@ -8,10 +8,11 @@ using namespace tern;
 int main() {
   Rng rng(2);
   Tensor area = uniform({200, 1}, 20, 200, rng), rooms = uniform({200, 1}, 1, 8, rng);
-  data::save_csv("houses.csv", cat({area, rooms, 3 * area + 20 * rooms + 5}, 1),
-                 {.names = {"area", "rooms", "price"}});
+  datasets::save_csv("houses.csv", cat({area, rooms, 3 * area + 20 * rooms + 5}, 1),
+                     {.names = {"area", "rooms", "price"}});
 
-  data::Table houses = data::load_csv("houses.csv", {.columns = {"rooms", "area", "price"}});
+  datasets::Table houses =
+      datasets::load_csv("houses.csv", {.columns = {"rooms", "area", "price"}});
   Tensor x = narrow(houses.values, 1, 0, 2), y = narrow(houses.values, 1, 2, 1);
   Tensor center = mean(x, 0, true), spread = stddev(x, 0, 1, true), scale = stddev(y);
   nn::Linear model(2, 1, rng);
@@ -23,22 +24,22 @@ int main() {
 
   NoGradGuard no_grad;
   Tensor predicted = model((x - center) / spread) * scale;
-  data::save_npz("houses.npz", {{"x", x}, {"predicted", predicted}});  // numpy.load reads it
-  data::save_npy("weight.npy", model.weight, {.fortran_order = true});
-  NamedTensors back = data::load_npz("houses.npz");
+  datasets::save_npz("houses.npz", {{"x", x}, {"predicted", predicted}});  // numpy.load reads it
+  datasets::save_npy("weight.npy", model.weight, {.fortran_order = true});
+  NamedTensors back = datasets::load_npz("houses.npz");
   bool same = all(eq(back[1].second, predicted)).item<bool>() &&
-              all(eq(data::load_npy("weight.npy"), model.weight)).item<bool>();
+              all(eq(datasets::load_npy("weight.npy"), model.weight)).item<bool>();
 
   // What is missing is named, unless a number stands for it.
   std::FILE* file = std::fopen("gaps.csv", "w");
   std::fputs("a,b\n1,2\n3,\n", file), std::fclose(file);
   bool named = false;
   try {
-    data::load_csv("gaps.csv");
+    datasets::load_csv("gaps.csv");
   } catch (const IoError& e) {
     named = std::string(e.what()).find("line 3: column 'b'") != std::string::npos;
   }
-  bool filled = data::load_csv("gaps.csv", {.missing = -1}).values[1][1].item() == -1;
+  bool filled = datasets::load_csv("gaps.csv", {.missing = -1}).values[1][1].item() == -1;
   double error = max(abs(predicted - y)).item();
   fmt::print("largest error {:.3f}\n", error);
   return same && named && filled && error < 1 ? 0 : 1;

@@ -33,8 +33,8 @@ struct Training {
   Rng rng{0};
   nn::Linear model{2, 1, rng};
   optim::AdamW optimizer{nn::named_parameters(model), {.lr = 1e-2}};
-  data::Loader<HouseBatch> loader = data::dataset_loader(data::Dataset(Houses{}), collate,
-                                                         {.batch = 32, .seed = 1, .workers = 2});
+  datasets::Loader<HouseBatch> loader = datasets::dataset_loader(
+      datasets::Dataset(Houses{}), collate, {.batch = 32, .seed = 1, .workers = 2});
 
   void run(int64_t batches) {
     while (batches > 0)
@@ -54,7 +54,7 @@ int main() {
   resumed.run(950);
   bool exact = all(eq(resumed.model.weight, whole.model.weight)).item<bool>();
   HouseBatch houses =
-      *data::dataset_loader(data::Dataset(Houses{}), collate, {.batch = 1000}).next();
+      *datasets::dataset_loader(datasets::Dataset(Houses{}), collate, {.batch = 1000}).next();
   double below = mean(le(houses.price, whole.model(houses.features)).to(DType::f32)).item();
   return exact && below > .85 && below < .95 ? 0 : 1;
 }

@@ -40,12 +40,12 @@ int main() {
   write_cifar100("train.bin", 200), write_cifar100("test.bin", 100);
 
   // a program
-  data::Mnist digits = data::load_mnist("mnist");
+  datasets::Mnist digits = datasets::load_mnist("mnist");
   auto pixels = [](const Tensor& images) { return flatten(images, 1).to(DType::f32) / 255; };
   nn::Linear model(784, 10, rng);
   optim::Lion optimizer(nn::named_parameters(model), {.lr = 1e-3});
-  data::Dataset<int64_t> numbers(digits.train_images.size(0), [](int64_t i) { return i; });
-  auto loader = data::dataset_loader(
+  datasets::Dataset<int64_t> numbers(digits.train_images.size(0), [](int64_t i) { return i; });
+  auto loader = datasets::dataset_loader(
       numbers, [](const std::vector<int64_t>& picked) { return tensor(picked); }, {.batch = 50});
   for (int epoch = 0; epoch < 10; ++epoch)
     for (Tensor& picked : loader) {
@@ -56,9 +56,9 @@ int main() {
   Tensor guess = argmax(model(pixels(digits.test_images)), 1);
   double right = mean(eq(guess, digits.test_labels).to(DType::f32)).item();
 
-  data::Cifar100 cifar = data::load_cifar100("cifar100");
-  auto images = data::image_loader(data::image_dataset(cifar.train), {.classes = 100});
-  data::Batch batch = *images.next();
+  datasets::Cifar100 cifar = datasets::load_cifar100("cifar100");
+  auto images = datasets::image_loader(datasets::image_dataset(cifar.train), {.classes = 100});
+  datasets::Batch batch = *images.next();
   fmt::print("{} of the digits are right; a batch of CIFAR-100 is {}\n", right,
              batch.images.shape());
   return right > 0.9 && batch.images.shape() == Shape{32, 3, 32, 32} ? 0 : 1;

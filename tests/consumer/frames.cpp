@@ -31,8 +31,9 @@ Frame random_frame(int64_t i) {
 }
 
 int main() {
-  data::Dataset<Frame> frames(100, random_frame);
-  auto loader = data::dataset_loader(frames, data::Stack{}, {.batch = 16, .seed = 1, .workers = 2});
+  datasets::Dataset<Frame> frames(100, random_frame);
+  auto loader =
+      datasets::dataset_loader(frames, datasets::Stack{}, {.batch = 16, .seed = 1, .workers = 2});
   bool fit = true;
   for (Frame& batch : loader) {  // the same struct, with a new first axis in every tensor
     int64_t b = batch.image.size(0);
@@ -44,7 +45,7 @@ int main() {
   std::vector<Frame> wrong = {random_frame(0), random_frame(1)};
   wrong[1].pose.position = ones({4});
   try {
-    data::Stack{}(wrong);
+    datasets::Stack{}(wrong);
     return 1;
   } catch (const Error& e) {
     fmt::print("{}\n", e.what());

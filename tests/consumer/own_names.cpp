@@ -66,6 +66,9 @@ struct Value {};
 struct Weights {};
 struct Worker {};
 
+int data = 7;
+Tensor decode(const Tensor& x) { return x * 2; }
+Tensor train(const Tensor& x) { return x + data; }
 std::string cpu() { return "mine"; }
 int accuracy(int right, int all) { return 100 * right / all; }
 void append_to_file(const std::string&, std::string_view) {}
@@ -107,5 +110,5 @@ int main() {
                     pool({4}) == 4 && position(1) == 0 && release(1) == -1 && seek(1) == 1 &&
                     split("a b", ' ') == "a" && tile_count(5, 2) == 3 && trim(" a") == "a" &&
                     update(counted) == 1 && work(State::running) == 1;
-  return mine && sum(x).item() == 6 ? 0 : 1;
+  return mine && sum(decode(train(x))).item() == 96 ? 0 : 1;
 }

@@ -7,8 +7,8 @@ using namespace tern;
 namespace fs = std::filesystem;
 
 /// Stripes across or down, of random colours, widths and sizes.
-data::Picture stripes(bool across, Rng& rng) {
-  data::Picture p{24 + rng.below(40), 24 + rng.below(40), {}};
+datasets::Picture stripes(bool across, Rng& rng) {
+  datasets::Picture p{24 + rng.below(40), 24 + rng.below(40), {}};
   int64_t width = 2 + rng.below(4), shift = rng.below(8);
   uint8_t dark = static_cast<uint8_t>(rng.below(100));
   for (int64_t y = 0; y < p.height; ++y)
@@ -35,25 +35,25 @@ int main() {
       fs::path folder = fs::path("stripes") / part / name;
       fs::create_directories(folder);
       for (int i = 0; i < 32; ++i)
-        data::save_png((folder / (std::to_string(i) + ".png")).string(),
-                       stripes(name[0] == 'a', rng));
+        datasets::save_png((folder / (std::to_string(i) + ".png")).string(),
+                           stripes(name[0] == 'a', rng));
     }
 
-  data::PictureFolder train = data::open_picture_folder("stripes/train");
-  data::PictureFolder valid = data::open_picture_folder("stripes/valid");
-  auto loader = data::picture_loader(
+  datasets::PictureFolder train = datasets::open_picture_folder("stripes/train");
+  datasets::PictureFolder valid = datasets::open_picture_folder("stripes/valid");
+  auto loader = datasets::picture_loader(
       train.dataset(),
       {.order = {.batch = 16, .workers = 2}, .size = 32, .augment = true, .scale = {0.5, 1}});
-  auto test =
-      data::picture_loader(valid.dataset(), {.order = {.batch = 64, .shuffle = false}, .size = 32});
+  auto test = datasets::picture_loader(valid.dataset(),
+                                       {.order = {.batch = 64, .shuffle = false}, .size = 32});
   Model model(rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-2});
   for (int epoch = 0; epoch < 15; ++epoch)
-    for (data::Batch& batch : loader) {
+    for (datasets::Batch& batch : loader) {
       cross_entropy(model(batch.images), batch.labels).backward();
       optimizer.step(), optimizer.zero_grad();
     }
-  data::Batch batch = *test.next();
+  datasets::Batch batch = *test.next();
   double right = mean(eq(argmax(model(batch.images), 1), batch.labels).to(DType::f32)).item();
   fmt::print("{} and {}: {} right\n", valid.class_names[0], valid.class_names[1], right);
   return right > 0.9 ? 0 : 1;

@@ -13,9 +13,9 @@ struct Pair {
   static void fields(auto& p, auto&& visit) { visit("image", p.image), visit("label", p.label); }
 };
 
-Pair decode(const data::ShardSample& s) {
-  data::Picture p = data::decode_picture(s.bytes("png"), s.shard + ": " + s.key);
-  return {data::to_tensor(p), scalar(std::stoll(s.text("cls")), DType::i64)};
+Pair decode(const datasets::ShardSample& s) {
+  datasets::Picture p = datasets::decode_picture(s.bytes("png"), s.shard + ": " + s.key);
+  return {datasets::to_tensor(p), scalar(std::stoll(s.text("cls")), DType::i64)};
 }
 
 int main() {
@@ -25,24 +25,24 @@ int main() {
     for (int i = 0; i < 4; ++i) {
       auto shade = static_cast<uint8_t>(40 * shard + 10 * i);
       std::string name = fmt::format("shards/{}{}", shard, i);
-      data::save_png(name + ".png", {8, 8, std::vector<uint8_t>(192, shade)});
+      datasets::save_png(name + ".png", {8, 8, std::vector<uint8_t>(192, shade)});
       std::ofstream(name + ".cls") << int{shade};
     }
     std::string command = fmt::format("cd shards && tar cf {0}.tar {0}?.*", shard);
     if (std::system(command.c_str()) != 0) return 1;
   }
-  auto paths = data::expand_braces("shards/{0..2}.tar");
+  auto paths = datasets::expand_braces("shards/{0..2}.tar");
 
   // Two processes would read each its own shards, front to back.
   int64_t streamed = 0;
   for (int64_t worker : {0, 1}) {
-    data::ShardStream stream(paths, {.worker = worker, .workers = 2});
+    datasets::ShardStream stream(paths, {.worker = worker, .workers = 2});
     while (auto sample = stream.next()) streamed += decode(*sample).label.item<int64_t>();
   }
 
   // Within a process a loader's workers share all of them, in a new order in each epoch.
-  auto loader = data::dataset_loader(data::shard_dataset(paths).map(decode), data::Stack{},
-                                     {.batch = 4, .seed = 1, .workers = 2});
+  auto loader = datasets::dataset_loader(datasets::shard_dataset(paths).map(decode),
+                                         datasets::Stack{}, {.batch = 4, .seed = 1, .workers = 2});
   int64_t loaded = 0;
   bool fit = true;
   for (Pair& batch : loader) {

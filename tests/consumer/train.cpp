@@ -32,12 +32,13 @@ int main(int argc, char** argv) {
   const int signal = argc > 3 ? std::atoi(argv[3]) : SIGINT;
   Rng rng(0);
   Mlp model(rng);
-  data::Loader<Points> loader(
-      2048, [](const data::BatchPlan& plan) { return draw(64, plan.batch_rng()); }, {.batch = 64});
+  datasets::Loader<Points> loader(
+      2048, [](const datasets::BatchPlan& plan) { return draw(64, plan.batch_rng()); },
+      {.batch = 64});
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-2});
-  train::Learner learner(model, optimizer, {.clip = 1, .ema = 0.99});
+  training::Learner learner(model, optimizer, {.clip = 1, .ema = 0.99});
   int64_t seen = 0;  // of the program's own, kept in the checkpoint
-  train::Loop loop(
+  training::Loop loop(
       learner, loader,
       {.loss =
            [&](const Points& p) {
@@ -48,11 +49,11 @@ int main(int argc, char** argv) {
        .evaluate =
            [&] {
              Points p = draw(1000, Rng(1));
-             return train::Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()}};
+             return training::Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()}};
            }},
       {.epochs = 4, .folder = folder, .best = {"valid_loss"}, .checkpoint_steps = 20});
   loop.checkpoint().add("seen", seen);
   loop.resume();
-  if (loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
+  if (loop.run() == training::Outcome::interrupted) return training::kExitInterrupted;
   return seen == 4 * 2048 && loop.best_epoch()["valid_loss"] < 0.3 ? 0 : 1;
 }

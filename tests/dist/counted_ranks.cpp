@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
                                          .bucket_bytes = std::atoll(argv[2])};
   dist::GradientSum sum(world, net, options);
   optim::AdamW optimizer(nn::named_parameters(net));
-  train::Learner learner(net, optimizer);
+  training::Learner learner(net, optimizer);
   std::vector<int64_t> owners;
   if (sharded) owners = optim::shard_owners(optimizer, world.size());
   if (sharded) learner.shard_optimizer(world);

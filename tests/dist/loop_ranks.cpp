@@ -80,13 +80,13 @@ struct Options {
   bool sharded = false, plain = false, eight = false, watch = false, alike = false, count = false;
   int64_t local_steps = 0, batch = 20, keep = 1, after = 0;
 
-  train::LoopOptions settings(const std::string& folder, dist::World& world) const {
-    train::LoopOptions settings{.epochs = 4,
-                                .folder = folder,
-                                .best = {"valid_loss"},
-                                .keep = keep,
-                                .checkpoint_steps = 1,
-                                .terminal = false};
+  training::LoopOptions settings(const std::string& folder, dist::World& world) const {
+    training::LoopOptions settings{.epochs = 4,
+                                   .folder = folder,
+                                   .best = {"valid_loss"},
+                                   .keep = keep,
+                                   .checkpoint_steps = 1,
+                                   .terminal = false};
     settings.parallel = {.world = &world, .blocks = 8};
     settings.parallel.shard_optimizer = sharded;
     settings.parallel.local_steps = local_steps;
@@ -106,8 +106,8 @@ uint64_t hash_of(const Tensor& t) {
   return hash;
 }
 
-data::Dataset<Sample> samples(int64_t count, uint64_t seed, bool alike = false) {
-  return data::Dataset<Sample>(count, [seed, alike](int64_t i) {
+datasets::Dataset<Sample> samples(int64_t count, uint64_t seed, bool alike = false) {
+  return datasets::Dataset<Sample>(count, [seed, alike](int64_t i) {
     Rng rng = Rng(seed).stream(alike ? 0 : static_cast<uint64_t>(i));
     const Tensor x = randn({2}, rng);
     return Sample{x, gt(norm(x), 1.18).to(DType::i64)};
@@ -148,15 +148,15 @@ void watch(dist::World& world, const Net& net) {
   if (world.first()) fmt::print("{}\n", same ? "same" : "apart");
 }
 
-void print_results(const train::Loop& loop, const Net& net) {
-  for (const train::EpochRecord& e : loop.history())
+void print_results(const training::Loop& loop, const Net& net) {
+  for (const training::EpochRecord& e : loop.history())
     for (const auto& [name, value] : e.metrics) fmt::print("{} {} {:a}\n", e.epoch, name, value);
-  for (const train::StepRecord& r : loop.step_history())
+  for (const training::StepRecord& r : loop.step_history())
     fmt::print("step {} {:a}\n", r.step, r.loss);
   for (const auto& [name, t] : nn::state_dict(net))
     for (const double v : t.to_vector<double>()) fmt::print("{} {:a}\n", name, v);
   if (loop.folder().path.empty()) return;
-  for (const auto& [name, t] : train::load_checkpoint(loop.folder().checkpoint()).tensors)
+  for (const auto& [name, t] : training::load_checkpoint(loop.folder().checkpoint()).tensors)
     fmt::print("{} {:x}\n", name, hash_of(t));
 }
 
@@ -169,7 +169,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Options& o, const Net& ne
 
 // Before an update this rank fails, which rank 1 then waits for. Rank 0 sends its weights only when
 // rank 1 has told of that, and what it waited with is gone there.
-void fail_before_update(train::Learner& learner, int64_t step, int64_t rank, bool fails,
+void fail_before_update(training::Learner& learner, int64_t step, int64_t rank, bool fails,
                         const std::string& told) {
   learner.on_gradient([=, &learner](const std::string&, const Tensor&) {
     if (learner.steps() + 1 != step) return;
@@ -192,31 +192,32 @@ int run(int argc, char** argv) {
   if (options.plain) nn::to(net, DType::f64), net.dropout.p = 0;
   const auto optimizer = make_optimizer(options, net, other("rate") ? 2e-2 : 1e-2);
   // Batches of 20, 20 and 5 samples: the last one leaves three of its eight blocks empty.
-  auto loader = data::dataset_loader(
+  auto loader = datasets::dataset_loader(
       samples(45, 1, options.alike),
       [&](Sample s, Rng& draw) {
         if (!options.alike) s.x = s.x + 0.1 * randn_like(s.x, draw);
         return s;
       },
-      data::Stack{}, {.batch = options.batch, .seed = 3U + other("seed"), .workers = 2});
-  Sample valid = *data::dataset_loader(samples(100, 2), data::Stack{}, {.batch = 100}).next();
-  train::Learner learner(net, *optimizer,
-                         {.schedule = optim::cosine({.total = 12}),
-                          .clip = options.plain ? 0.0 : 1.0,
-                          .ema = options.plain ? 0 : 0.9,
-                          .allocate_state = !options.sharded});
+      datasets::Stack{}, {.batch = options.batch, .seed = 3U + other("seed"), .workers = 2});
+  Sample valid =
+      *datasets::dataset_loader(samples(100, 2), datasets::Stack{}, {.batch = 100}).next();
+  training::Learner learner(net, *optimizer,
+                            {.schedule = optim::cosine({.total = 12}),
+                             .clip = options.plain ? 0.0 : 1.0,
+                             .ema = options.plain ? 0 : 0.9,
+                             .allocate_state = !options.sharded});
   const DType dtype = options.plain ? DType::f64 : DType::f32;
   valid.x = valid.x.to(dtype);
-  train::LoopOptions settings = options.settings(argv[1], world);
+  training::LoopOptions settings = options.settings(argv[1], world);
   settings.epochs += other("epochs");
   if (event == "drift") settings.parallel.check_every = 2;
   if (event == "update")
     fail_before_update(learner, event_step, world.rank(), mine, settings.folder + ".told");
   bool stopped = false;
-  train::Loop loop(
+  training::Loop loop(
       learner, loader,
       {.loss =
-           [&](const Sample& s, train::Means& means) {
+           [&](const Sample& s, training::Means& means) {
              const bool now = mine && learner.steps() + 1 == event_step;
              // Once, not for each block: a second signal ends a program at once.
              if (now && event == "stop" && !std::exchange(stopped, true)) std::raise(SIGTERM);
@@ -230,7 +231,7 @@ int run(int argc, char** argv) {
        .evaluate =
            [&] {
              const double loss = cross_entropy(net(valid.x), valid.label).item();
-             return train::Metrics{{"valid_loss", loss + (other("metric") ? 1.0 : 0.0)}};
+             return training::Metrics{{"valid_loss", loss + (other("metric") ? 1.0 : 0.0)}};
            },
        .weight = [](const Sample& s) { return static_cast<double>(s.label.numel()); }},
       settings);
@@ -242,7 +243,8 @@ int run(int argc, char** argv) {
     loop.resume(options.after);
   else if (event != "anew" && !options.watch)
     loop.resume();
-  if (!options.watch && loop.run() == train::Outcome::interrupted) return train::kExitInterrupted;
+  if (!options.watch && loop.run() == training::Outcome::interrupted)
+    return training::kExitInterrupted;
   if (world.first()) print_results(loop, net);
   if (world.first() && options.count) fmt::print("exchanges {}\n", world.traffic().exchanges);
   return 0;

@@ -99,7 +99,7 @@ TEST_CASE("crash points: a disk that is full from any operation on is said, and 
       CHECK(has(full.err, shell / "run"));
       CHECK(has(full.err, "No space left on device"));
       const std::string checkpoint = shell / "run/checkpoint.safetensors";
-      if (fs::exists(checkpoint)) CHECK_NOTHROW(train::load_checkpoint(checkpoint));
+      if (fs::exists(checkpoint)) CHECK_NOTHROW(training::load_checkpoint(checkpoint));
       const Ended again = go_on(shell, "run");
       CAPTURE(again.err);
       REQUIRE(again.code == 0);

@@ -58,7 +58,7 @@ TEST_CASE(
             "longer there); nothing more is written. Where the folder was moved to, the run can "
             "be resumed"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
-    CHECK_NOTHROW(train::load_checkpoint(shell / "old/checkpoint.safetensors"));
+    CHECK_NOTHROW(training::load_checkpoint(shell / "old/checkpoint.safetensors"));
   }
 }
 

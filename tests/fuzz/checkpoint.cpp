@@ -19,7 +19,7 @@ struct State {
   Rng rng{1};
   Tensor weights = zeros({2, 3});
   std::string text;
-  train::Checkpoint checkpoint;
+  training::Checkpoint checkpoint;
 
   State() {
     checkpoint.add("count", count);
@@ -71,7 +71,7 @@ void read_large(const uint8_t* bytes, size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   read_large(bytes, size);
   const fuzz::File file(fuzz::text_of(bytes, size));
-  fuzz::may_refuse_file([&] { train::load_checkpoint(file.path()); });
+  fuzz::may_refuse_file([&] { training::load_checkpoint(file.path()); });
   fuzz::may_refuse_file([&] {
     const SafeTensors content = load_safetensors(file.path());
     State state, other;

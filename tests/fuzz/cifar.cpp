@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
        "data_batch_5.bin", "test_batch.bin", "batches.meta.txt", "readme.html"},
       3073));
   fuzz::may_refuse_file([&] {
-    const data::Cifar10 set = data::load_cifar10(file.path());
+    const datasets::Cifar10 set = datasets::load_cifar10(file.path());
     fuzz::require(set.train->size() > 0 && set.test->size() > 0 && set.class_names.size() == 10);
     for (const auto* part : {set.train.get(), set.test.get()})
       for (auto label : part->labels) fuzz::require(label < 10);

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
        "cifar-100-binary/train.bin", "cifar-100-binary/test.bin", "train.bin.gz"},
       3074));
   fuzz::may_refuse_file([&] {
-    const data::Cifar100 set = data::load_cifar100(file.path());
+    const datasets::Cifar100 set = datasets::load_cifar100(file.path());
     fuzz::require(set.class_names.size() == 100 && set.group_names.size() == 20);
     fuzz::require(set.train_groups.size() == set.train->images.size());
     fuzz::require(set.test_groups.size() == set.test->images.size());

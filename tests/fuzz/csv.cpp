@@ -9,10 +9,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size == 0) return 0;
   constexpr char kSeparators[] = {0, ',', ';', '\t'};
   constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i64, DType::u8};
-  data::CsvOptions options{.separator = kSeparators[bytes[0] & 3],
-                           .header = (bytes[0] & 4) != 0,
-                           .dtype = kTypes[bytes[0] >> 3 & 3],
-                           .max_bytes = 1 << 20};
+  datasets::CsvOptions options{.separator = kSeparators[bytes[0] & 3],
+                               .header = (bytes[0] & 4) != 0,
+                               .dtype = kTypes[bytes[0] >> 3 & 3],
+                               .max_bytes = 1 << 20};
   if (bytes[0] & 32) options.missing = 7;
   if (bytes[0] & 64) options.columns = {"b", "a"};
   std::string text(fuzz::text_of(bytes + 1, size - 1));
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     text = text.substr(0, line + 1) + fuzz::repeated(text.substr(line + 1));
   const fuzz::File file(text);
   fuzz::may_refuse_file([&] {
-    const data::Table table = data::load_csv(file.path(), options);
+    const datasets::Table table = datasets::load_csv(file.path(), options);
     fuzz::require(table.values.ndim() == 2 && table.values.dtype() == options.dtype);
     fuzz::require(table.values.size(1) == std::ssize(table.names));
   });

@@ -15,7 +15,7 @@ void read_many(std::string_view text) {
   std::string content = {0, 0, kTypes[type], 1};
   for (int shift = 24; shift >= 0; shift -= 8) content.push_back(static_cast<char>(n >> shift));
   content += elements.substr(0, n * kBytes[type]);
-  const Tensor x = data::load_idx(fuzz::File(content).path());
+  const Tensor x = datasets::load_idx(fuzz::File(content).path());
   fuzz::require(x.numel() == static_cast<int64_t>(n));
   if (kTypes[type] != 8) return;
   const auto values = x.to_vector<uint8_t>();
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   for (const std::string& content : {text, headed}) {
     const fuzz::File file(content);
     fuzz::may_refuse_file([&] {  // deflate packs to 1/1032 at best
-      const Tensor x = data::load_idx(file.path());
+      const Tensor x = datasets::load_idx(file.path());
       fuzz::require(x.numel() <= 1032 * static_cast<int64_t>(content.size()));
     });
   }

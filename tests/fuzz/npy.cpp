@@ -47,8 +47,8 @@ void read_many(std::string_view text) {
   const std::string elements = fuzz::repeated(text);
   const size_t n = elements.size() / 2;
   const std::string array = npy_of("<u2", n, elements.substr(0, 2 * n));
-  const Tensor x = data::load_npy(fuzz::File(array).path());
-  const NamedTensors all = data::load_npz(fuzz::File(zip_of("a.npy", array)).path());
+  const Tensor x = datasets::load_npy(fuzz::File(array).path());
+  const NamedTensors all = datasets::load_npz(fuzz::File(zip_of("a.npy", array)).path());
   fuzz::require(all.size() == 1);
   for (const Tensor& t : {x, all[0].second}) {
     const auto values = t.to_vector<int64_t>();
@@ -81,17 +81,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   for (const std::string& content : {text, headed}) {
     const fuzz::File file(content);
     fuzz::may_refuse_file([&] {
-      const Tensor x = data::load_npy(file.path());
+      const Tensor x = datasets::load_npy(file.path());
       fuzz::require(x.numel() <= static_cast<int64_t>(content.size()));
     });
   }
   read_many(text);
   static const std::string kLarge = large_archive();
   const fuzz::File hurt(fuzz::damaged(kLarge, bytes, size));
-  fuzz::may_refuse_file([&] { data::load_npz(hurt.path()); });
+  fuzz::may_refuse_file([&] { datasets::load_npz(hurt.path()); });
   const fuzz::File file(text);
   fuzz::may_refuse_file([&] {
-    for (const auto& [name, x] : data::load_npz(file.path()))  // deflate packs to 1/1032 at best
+    for (const auto& [name, x] :
+         datasets::load_npz(file.path()))  // deflate packs to 1/1032 at best
       fuzz::require(x.numel() <= 1032 * static_cast<int64_t>(size));
   });
   return 0;

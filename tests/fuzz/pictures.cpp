@@ -32,13 +32,13 @@ void decode(std::string_view text) {
   const auto bytes_of = [](std::string_view s) {
     return std::span(reinterpret_cast<const uint8_t*>(s.data()), s.size());
   };
-  const data::DecodeOptions options{.max_pixels = 1 << 14};
+  const datasets::DecodeOptions options{.max_pixels = 1 << 14};
   fuzz::may_refuse_file([&] {
-    const data::Picture p = data::decode_picture(bytes_of(text), "x", options);
+    const datasets::Picture p = datasets::decode_picture(bytes_of(text), "x", options);
     fuzz::require(p.height > 0 && p.width > 0 && p.height * p.width <= options.max_pixels);
     fuzz::require(std::ssize(p.rgb) == 3 * p.height * p.width);
-    const std::string png = data::encode_png(p);
-    fuzz::require(data::decode_picture(bytes_of(png), "y").rgb == p.rgb);
+    const std::string png = datasets::encode_png(p);
+    fuzz::require(datasets::decode_picture(bytes_of(png), "y").rgb == p.rgb);
   });
 }
 

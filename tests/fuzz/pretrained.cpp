@@ -11,11 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (nul != input.npos) text += input.substr(nul + 1);
   const fuzz::File file(input.substr(0, nul));
   fuzz::may_refuse_file([&] {
-    const auto t = data::PretrainedTokenizer::load(file.path());
+    const auto t = datasets::PretrainedTokenizer::load(file.path());
     fuzz::may_refuse([&] {  // a Unigram without a token for what it does not know
       const auto ids = t.encode(text);
       for (int64_t id : ids) fuzz::require(t.token(id).has_value());
-      fuzz::require(!data::find_invalid_utf8(t.decode(ids, true)));
+      fuzz::require(!datasets::find_invalid_utf8(t.decode(ids, true)));
       fuzz::require(t.encode_pair(text, text).tokens.size() ==
                     t.encode_pair(text, text).segments.size());
     });

@@ -7,23 +7,23 @@ namespace {
 
 using namespace tern;
 
-bool same(const data::ShardSample& a, const data::ShardSample& b) {
+bool same(const datasets::ShardSample& a, const datasets::ShardSample& b) {
   return a.key == b.key && a.parts == b.parts && a.shard == b.shard;
 }
 
 // Read from front to back, by their places, and after a stop, samples are the same.
 void read_all(const std::string& path) {
-  const data::ShardOptions options{.max_part = 1 << 16};
+  const datasets::ShardOptions options{.max_part = 1 << 16};
   const std::vector<std::string> shards = {path, path};
-  data::ShardStream stream(shards, options), again(shards, options);
-  std::vector<data::ShardSample> samples;
+  datasets::ShardStream stream(shards, options), again(shards, options);
+  std::vector<datasets::ShardSample> samples;
   while (auto sample = stream.next()) {
     samples.push_back(std::move(*sample));
     if (samples.size() == 2) again.load_state_dict(stream.state_dict());
   }
   for (size_t i = samples.size() < 2 ? 0 : 2; i < samples.size(); ++i)
     fuzz::require(same(*again.next(), samples[i]));
-  const auto set = data::shard_dataset(shards, options);
+  const auto set = datasets::shard_dataset(shards, options);
   fuzz::require(set.size() == std::ssize(samples));
   for (int64_t i = 0; i < set.size(); ++i)
     fuzz::require(same(set.get(i), samples[static_cast<size_t>(i)]));
@@ -41,6 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     const fuzz::File file(archive);
     fuzz::may_refuse_file([&] { read_all(file.path()); });
   }
-  fuzz::may_refuse([&] { data::expand_braces(std::string(fuzz::text_of(bytes, size))); });
+  fuzz::may_refuse([&] { datasets::expand_braces(std::string(fuzz::text_of(bytes, size))); });
   return 0;
 }

@@ -22,7 +22,7 @@ void read_all(const std::string& bytes) {
   using namespace tern;
   const fuzz::File file(bytes);
   fuzz::may_refuse_file([&] {
-    data::TarReader tar(file.path(), {.max_bytes = 1 << 24});
+    datasets::TarReader tar(file.path(), {.max_bytes = 1 << 24});
     std::string buffer(1000, '\0');
     while (auto member = tar.next()) {
       fuzz::require(member->size >= 0 && member->size <= 1 << 24);

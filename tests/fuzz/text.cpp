@@ -11,7 +11,7 @@
 namespace {
 
 using namespace tern;
-using namespace tern::data;
+using namespace tern::datasets;
 
 /// Whether the text has one of the characters that mark_words marks with.
 bool has_marks(const std::string& text) {

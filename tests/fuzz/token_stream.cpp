@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   for (const std::string& content : {text, repaired(text)}) {
     const fuzz::File file(content);
     fuzz::may_refuse_file([&] {
-      const data::TokenStream stream = data::TokenStream::open(file.path());
+      const datasets::TokenStream stream = datasets::TokenStream::open(file.path());
       fuzz::require(2 * stream.size() <= std::ssize(content));
       for (int64_t id : stream.read(0, stream.size()))
         fuzz::require(id >= 0 && id < stream.vocabulary());

@@ -13,7 +13,7 @@
 namespace {
 
 using namespace tern;
-using namespace tern::data;
+using namespace tern::datasets;
 
 constexpr const char* kText = "It's l'homme \xF0\x9F\x99\x82 \xE4\xBD\xA0\xE5\xA5\xBD? 5 % [MASK]";
 

@@ -36,7 +36,7 @@ std::string stories(int64_t documents) {
   return text;
 }
 
-models::BertLoss loss_of(const models::Bert& model, const data::BertBatch& b) {
+models::BertLoss loss_of(const models::Bert& model, const datasets::BertBatch& b) {
   return models::pretraining_loss(model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)},
                                   {b.places, b.words, b.next});
 }
@@ -46,10 +46,11 @@ models::BertLoss loss_of(const models::Bert& model, const data::BertBatch& b) {
 TEST_CASE("bert pre-training: from a text file to filled masks and pairs that are told apart") {
   test::TempDir dir;
   const std::vector<std::string> files = {test::write_file(dir / "text.txt", stories(300))};
-  const data::WordPiece pieces = data::WordPiece::learn(data::read_lines(files[0]), {.size = 100});
-  const auto text = std::make_shared<data::Documents>(data::read_documents(files, pieces));
-  const data::BertLoaderOptions options{.batch = 32, .max_tokens = 19, .seed = 2, .workers = 0};
-  data::Loader<data::BertBatch> loader = data::bert_loader(text, pieces, options);
+  const datasets::WordPiece pieces =
+      datasets::WordPiece::learn(datasets::read_lines(files[0]), {.size = 100});
+  const auto text = std::make_shared<datasets::Documents>(datasets::read_documents(files, pieces));
+  const datasets::BertLoaderOptions options{.batch = 32, .max_tokens = 19, .seed = 2, .workers = 0};
+  datasets::Loader<datasets::BertBatch> loader = datasets::bert_loader(text, pieces, options);
 
   Rng rng(3);
   models::Bert model({.vocab = pieces.size(),
@@ -70,7 +71,7 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
   }
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 3e-3});
   for (int epoch = 0; epoch < 20; ++epoch)
-    for (data::BertBatch& b : loader) {
+    for (datasets::BertBatch& b : loader) {
       loss_of(model, b).total.backward();
       optimizer.step();
       optimizer.zero_grad();
@@ -80,7 +81,7 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
   NoGradGuard no_grad;
   double masked = 0, next = 0;
   int64_t batches = 0;
-  for (data::BertBatch& b : loader) {  // an epoch that it has not seen
+  for (datasets::BertBatch& b : loader) {  // an epoch that it has not seen
     const models::BertLoss loss = loss_of(model, b);
     masked += loss.masked.item();
     next += loss.next.item();
@@ -91,8 +92,8 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
   CHECK(masked / static_cast<double>(batches) < 0.4);
   CHECK(next / static_cast<double>(batches) < 0.5);
   for (const Animal& a : kAnimals) {
-    const data::BertTokens sentence =
-        data::bert_tokens(pieces, pieces.encode(fmt::format("the {} [MASK] on the mat.", a.name)));
+    const datasets::BertTokens sentence = datasets::bert_tokens(
+        pieces, pieces.encode(fmt::format("the {} [MASK] on the mat.", a.name)));
     const auto filled = models::fill_mask(model, sentence.tokens, pieces.mask_id(), 1);
     REQUIRE(filled.size() == 1);
     CHECK(pieces.piece(filled[0].guesses[0].token) == a.deed);

@@ -84,7 +84,7 @@ TEST_CASE("untrained: layers called by copy, as Learner and check_module see the
   Stack model(rng);
   const Tensor x = randn({5, 4}, rng);
   optim::Sgd optimizer(nn::named_parameters(model));
-  train::Learner learner(model, optimizer);
+  training::Learner learner(model, optimizer);
   std::string text = complaint([&] { learner.backward(sum(square(model(x)))); });
   CHECK(has(text, "the loss does not depend on: layers.0.weight"));
   CHECK(has(text, "a leaf of shape (4, 4), a copy of 'layers.0.weight'"));

@@ -146,7 +146,7 @@ void find_the_first_nan(const Deep& model, const Tensor& x, const Tensor& label)
 }
 
 void log_to_tensorboard(const Deep& model, const std::string& folder) {
-  train::EventWriter events(folder);
+  training::EventWriter events(folder);
   for (int64_t step = 0; step < 3; ++step) events.add_scalar("train/loss", 1.0 / (step + 1), step);
   events.add_histogram("head.weight", model.head.weight, 2);
 }
@@ -242,7 +242,7 @@ void check_tools() {
   }
   check(said.find("blocks.0.norm") != std::string::npos, "not where the NaN is: {}", said);
   log_to_tensorboard(s.model, "events");
-  check(train::has_event_files("events"), "event files are there");
+  check(training::has_event_files("events"), "event files are there");
 }
 
 int main() {

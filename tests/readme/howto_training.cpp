@@ -33,13 +33,14 @@ struct Circle {  // outside of a circle, or inside?
   }
 };
 
-data::Loader<Point> batches(uint64_t seed) {
-  return data::dataset_loader(data::Dataset(Circle{}), data::Stack{},
-                              {.batch = 64, .seed = seed, .workers = 2});
+datasets::Loader<Point> batches(uint64_t seed) {
+  return datasets::dataset_loader(datasets::Dataset(Circle{}), datasets::Stack{},
+                                  {.batch = 64, .seed = seed, .workers = 2});
 }
 
-std::array<data::Dataset<Point>, 2> split(const data::Dataset<Point>& all, int64_t held_out) {
-  const data::Dataset<Point> mixed = all.shuffle(0);  // the same order in every run
+std::array<datasets::Dataset<Point>, 2> split(const datasets::Dataset<Point>& all,
+                                              int64_t held_out) {
+  const datasets::Dataset<Point> mixed = all.shuffle(0);  // the same order in every run
   std::vector<int64_t> rest(all.size() - held_out);
   std::iota(rest.begin(), rest.end(), held_out);
   return {mixed.subset(rest), mixed.limit(held_out)};
@@ -47,21 +48,22 @@ std::array<data::Dataset<Point>, 2> split(const data::Dataset<Point>& all, int64
 
 Tensor loss_of(const Net& net, const Point& p) { return cross_entropy(net(p.x), p.label); }
 
-data::Loader<Point> noisy_batches() {
+datasets::Loader<Point> noisy_batches() {
   auto augment = [](Point p, Rng& rng) {
     p.x = p.x + 0.05 * randn_like(p.x, rng);
     return p;
   };
-  return data::dataset_loader(data::Dataset(Circle{}), augment, data::Stack{}, {.batch = 64});
+  return datasets::dataset_loader(datasets::Dataset(Circle{}), augment, datasets::Stack{},
+                                  {.batch = 64});
 }
 
-data::Loader<Point> balanced_batches(const std::vector<int64_t>& labels) {
+datasets::Loader<Point> balanced_batches(const std::vector<int64_t>& labels) {
   std::array<double, 2> count{};
   for (int64_t label : labels) ++count[label];
   std::vector<double> weights;
   for (int64_t label : labels) weights.push_back(1 / count[label]);
-  return data::dataset_loader(data::Dataset(Circle{}), data::Stack{},
-                              {.batch = 64, .sampler = data::weighted_sampler(weights)});
+  return datasets::dataset_loader(datasets::Dataset(Circle{}), datasets::Stack{},
+                                  {.batch = 64, .sampler = datasets::weighted_sampler(weights)});
 }
 
 void freeze_body(Net& net) {
@@ -81,7 +83,7 @@ optim::AdamW no_decay_on_biases(const Net& net) {
   return optim::AdamW(optim::decay_groups(nn::named_parameters(net), 0.05), {.lr = 1e-2});
 }
 
-void fit(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader, int64_t epochs) {
+void fit(Net& net, optim::Optimizer& optimizer, datasets::Loader<Point>& loader, int64_t epochs) {
   const int64_t total = epochs * loader.batches_per_epoch();
   const optim::Schedule schedule = optim::cosine({.warmup = 10, .total = total});
   int64_t step = 0;
@@ -108,33 +110,36 @@ double accuracy(Net& net, const Point& p) {
   return mean(eq(argmax(net(p.x), 1), p.label).to(DType::f32)).item();
 }
 
-double good_rate(Net& net, data::Loader<Point>& loader) {
+double good_rate(Net& net, datasets::Loader<Point>& loader) {
   optim::AdamW optimizer(nn::named_parameters(net));
   const auto loss = [&](const Point& p) { return loss_of(net, p); };
-  return train::find_rate(net, optimizer, loader, loss).minimum_by_10();
+  return training::find_rate(net, optimizer, loader, loss).minimum_by_10();
 }
 
-train::EpochRecord fit_in_folder(Net& net, data::Loader<Point>& loader, const std::string& folder) {
+training::EpochRecord fit_in_folder(Net& net, datasets::Loader<Point>& loader,
+                                    const std::string& folder) {
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
-  train::Learner learner(net, optimizer, {.plateau = {{.factor = 0.5, .patience = 2}}, .clip = 1});
-  const data::Dataset held_out(Circle{.seed = 8});
-  const Point valid = *data::dataset_loader(held_out, data::Stack{}, {.batch = 2000}).next();
-  train::Loop loop(learner, loader,
-                   {.loss = [&](const Point& p) { return loss_of(net, p); },
-                    .evaluate = [&]() -> train::Metrics {
-                      return {{"valid_loss", loss_of(net, valid).item()}};
-                    }},
-                   {.epochs = 100,
-                    .folder = folder,
-                    .best = {"valid_loss"},  // {"accuracy", true}: larger is better
-                    .patience = 5,           // epochs no better than the best before the run ends
-                    .tensorboard = true});
+  training::Learner learner(net, optimizer,
+                            {.plateau = {{.factor = 0.5, .patience = 2}}, .clip = 1});
+  const datasets::Dataset held_out(Circle{.seed = 8});
+  const Point valid =
+      *datasets::dataset_loader(held_out, datasets::Stack{}, {.batch = 2000}).next();
+  training::Loop loop(learner, loader,
+                      {.loss = [&](const Point& p) { return loss_of(net, p); },
+                       .evaluate = [&]() -> training::Metrics {
+                         return {{"valid_loss", loss_of(net, valid).item()}};
+                       }},
+                      {.epochs = 100,
+                       .folder = folder,
+                       .best = {"valid_loss"},  // {"accuracy", true}: larger is better
+                       .patience = 5,  // epochs no better than the best before the run ends
+                       .tensorboard = true});
   loop.resume();  // continues a stopped run in this folder
   loop.run();
   return loop.best_epoch();
 }
 
-void fit_by_plateau(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader,
+void fit_by_plateau(Net& net, optim::Optimizer& optimizer, datasets::Loader<Point>& loader,
                     const std::function<double()>& valid_loss) {
   optim::Plateau plateau({.factor = 0.5, .patience = 2});
   for (int epoch = 0; epoch < 10; ++epoch) {
@@ -147,7 +152,7 @@ void fit_by_plateau(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& 
   }
 }
 
-double averaged_accuracy(Net& net, optim::Optimizer& optimizer, data::Loader<Point>& loader,
+double averaged_accuracy(Net& net, optim::Optimizer& optimizer, datasets::Loader<Point>& loader,
                          const Point& test) {
   optim::Ema ema(nn::state_dict(net), {.decay = 0.98});
   for (Point& p : loader) {
@@ -191,7 +196,8 @@ using SignSgdOptimizer = optim::OptimizerOf<SignSgd>;
 bool same(const Tensor& a, const Tensor& b) { return all(eq(a, b)).item<bool>(); }
 
 Point some(uint64_t seed, int64_t n) {
-  return *data::dataset_loader(data::Dataset(Circle{}), data::Stack{}, {.batch = n, .seed = seed})
+  return *datasets::dataset_loader(datasets::Dataset(Circle{}), datasets::Stack{},
+                                   {.batch = n, .seed = seed})
               .next();
 }
 
@@ -216,7 +222,7 @@ void check_freezing() {
   Net net(rng);
   freeze_body(net);
   optim::AdamW optimizer(nn::named_parameters(net));
-  train::Learner learner(net, optimizer, {.clip = 1});  // the training layer takes it, too
+  training::Learner learner(net, optimizer, {.clip = 1});  // the training layer takes it, too
   learner.backward(loss_of(net, some(1, 64)));
   learner.step();
   nn::set_requires_grad(net.body, true);
@@ -254,7 +260,7 @@ void check_data() {
   noisy.seek({.epoch = 0, .batch = 0});
   check(same(first, noisy.next()->x), "in the same place the same noise");
 
-  const auto [train, valid] = split(data::Dataset(Circle{}), 400);
+  const auto [train, valid] = split(datasets::Dataset(Circle{}), 400);
   std::set<std::vector<float>> points;
   for (const auto& part : {train, valid})
     for (int64_t i = 0; i < part.size(); ++i) points.insert(part.get(i).x.to_vector<float>());
@@ -319,16 +325,18 @@ void check_loop() {
   Rng rng(0);
   Net net(rng);
   // So few points that they are soon learned by heart.
-  auto few = data::dataset_loader(data::Dataset(Circle{}).limit(40), data::Stack{}, {.batch = 4});
-  const train::EpochRecord best = fit_in_folder(net, few, "run");
+  auto few = datasets::dataset_loader(datasets::Dataset(Circle{}).limit(40), datasets::Stack{},
+                                      {.batch = 4});
+  const training::EpochRecord best = fit_in_folder(net, few, "run");
   check(best["valid_loss"] < 0.6, "the best loss is {}", best["valid_loss"]);
   check(best.epoch < 95, "it ended before the hundredth epoch; the best was {}", best.epoch);
   check(std::filesystem::exists("run/best.safetensors"), "the best weights are there");
-  check(train::has_event_files("run"), "TensorBoard's files are there");
+  check(training::has_event_files("run"), "TensorBoard's files are there");
   Net loaded(rng);
   nn::load_weights("run/best.safetensors", loaded);
-  const data::Dataset held_out(Circle{.seed = 8});
-  const Point valid = *data::dataset_loader(held_out, data::Stack{}, {.batch = 2000}).next();
+  const datasets::Dataset held_out(Circle{.seed = 8});
+  const Point valid =
+      *datasets::dataset_loader(held_out, datasets::Stack{}, {.batch = 2000}).next();
   check(std::abs(loss_of(loaded, valid).item() - best["valid_loss"]) < 1e-6, "they are the best");
 
   // A loss that never falls: reductions after epochs 4, 7 and 10.

@@ -33,8 +33,8 @@ void creation() {
   fmt::print("{}\n", x);
   check(sum(y).item() == 0 && x.to_vector<double>().size() == 6, "item, to_vector");
   check(x.contiguous().data<float>()[0] == x[0][0].item<float>(), "data");
-  data::save_npy("x.npy", x);
-  expect(data::load_npy("x.npy"), x);
+  datasets::save_npy("x.npy", x);
+  expect(datasets::load_npy("x.npy"), x);
 }
 
 void views() {
@@ -57,6 +57,8 @@ void views() {
   check(rearrange(x, "b (h d) -> b h d", {{"h", 2}}).shape() == Shape{2, 2, 2}, "rearrange");
   // In place.
   Tensor shared = x, copied = x.clone();
+  x[0] = zeros({4});
+  narrow(x, 1, 1, 2) = 0;
   x[0] += 1;
   copy_(x[1], zeros({4}));
   fill_(x[1], 2);
@@ -235,11 +237,11 @@ struct Sample {
 };
 
 void loading() {
-  data::Dataset samples(100, [](int64_t i) {
+  datasets::Dataset samples(100, [](int64_t i) {
     return Sample{full({2}, static_cast<double>(i)), scalar(i % 2, DType::i64)};
   });
-  auto loader = data::dataset_loader(
-      samples, data::Stack{},
+  auto loader = datasets::dataset_loader(
+      samples, datasets::Stack{},
       {.batch = 8, .shuffle = true, .drop_last = true, .seed = 1, .workers = 2});
   int64_t batches = 0;
   for (Sample& batch : loader) batches += batch.x.size(0) == 8;
@@ -250,15 +252,15 @@ void loading() {
   auto doubled = samples.map([](Sample s) { return Sample{s.x * 2, s.label}; });
   check(doubled.get(3).x[0].item() == 6, "map");
   auto transform = [](Sample s, Rng& rng) { return Sample{s.x + randn_like(s.x, rng), s.label}; };
-  auto noisy = data::dataset_loader(samples, transform, data::Stack{}, {.batch = 8});
+  auto noisy = datasets::dataset_loader(samples, transform, datasets::Stack{}, {.batch = 8});
   std::vector<double> weights(100, 1);
-  auto drawn = data::dataset_loader(samples, data::Stack{},
-                                    {.batch = 8, .sampler = data::weighted_sampler(weights)});
+  auto drawn = datasets::dataset_loader(
+      samples, datasets::Stack{}, {.batch = 8, .sampler = datasets::weighted_sampler(weights)});
   loader.load_state_dict(loader.state_dict());
   check(noisy.batches_per_epoch() == 13 && drawn.batches_per_epoch() == 13, "batches");
   auto of_pictures = [](const std::string& folder) {
-    data::PictureFolder pictures = data::open_picture_folder(folder);
-    return data::picture_loader(pictures.dataset(), {.size = 128, .augment = true});
+    datasets::PictureFolder pictures = datasets::open_picture_folder(folder);
+    return datasets::picture_loader(pictures.dataset(), {.size = 128, .augment = true});
   };
   (void)of_pictures;
 }
@@ -275,14 +277,14 @@ void files_and_tools() {
   save_safetensors("tensors.safetensors", {{{"x", ones({2})}}, {}});
   expect(load_safetensors("tensors.safetensors").find("x"), ones({2}));
   optim::AdamW optimizer(nn::named_parameters(net));
-  train::Checkpoint state;
+  training::Checkpoint state;
   state.add("model", net), state.add("optimizer", optimizer), state.add("rng", rng);
   state.save("checkpoint.safetensors");
   state.load("checkpoint.safetensors");
   Profile profile;
   net(randn({4, 2}, rng));
   check(profile.table().find("linear") != std::string::npos, "profile");
-  train::EventWriter events("events");
+  training::EventWriter events("events");
   events.add_scalar("train/loss", 0.5, 1);
   check(memory_stats().peak > 0 && num_threads() >= 1, "memory, threads");
   set_num_threads(1);

@@ -6,6 +6,6 @@ struct Houses {
 };
 
 int main() {
-  tern::data::Dataset houses(Houses{});
+  tern::datasets::Dataset houses(Houses{});
   return static_cast<int>(houses.size());
 }

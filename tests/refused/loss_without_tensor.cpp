@@ -6,6 +6,6 @@ struct Batch {
 };
 
 int main() {
-  tern::train::Task<Batch> task{.loss = [](const Batch& b) { return b.x.item(); }};
+  tern::training::Task<Batch> task{.loss = [](const Batch& b) { return b.x.item(); }};
   return task.loss.call ? 0 : 1;
 }

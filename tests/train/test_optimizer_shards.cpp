@@ -50,8 +50,8 @@ struct Ranks {
     for (int64_t r = 0; r < ranks; ++r) {
       parameters.push_back(make_parameters());
       optimizers.push_back(
-          train::make_optimizer({.name = kind.name, .lr = 0.01, .state_bits = kind.bits},
-                                optim::decay_groups(parameters.back(), 0.1)));
+          training::make_optimizer({.name = kind.name, .lr = 0.01, .state_bits = kind.bits},
+                                   optim::decay_groups(parameters.back(), 0.1)));
       optim::keep_shard(*optimizers.back(), r, ranks);
     }
     owners = optim::shard_owners(*optimizers[0], ranks);
@@ -107,7 +107,7 @@ struct Deep {
 
 std::vector<Kind> all_kinds() {
   std::vector<Kind> kinds = {{"adam", 8}, {"adamw", 8}};
-  for (const std::string& name : train::optimizer_names()) kinds.push_back({name});
+  for (const std::string& name : training::optimizer_names()) kinds.push_back({name});
   return kinds;
 }
 

@@ -21,9 +21,10 @@ struct Bowl {
 };
 const std::vector<double> kCurvature = {1, 50};
 
-data::Loader<int> ticks(int64_t count = 7) {
-  return data::Loader<int>(count, [](const data::BatchPlan& p) { return int(p.indices[0]); },
-                           {.batch = 1, .shuffle = false, .workers = 0});
+datasets::Loader<int> ticks(int64_t count = 7) {
+  return datasets::Loader<int>(count,
+                               [](const datasets::BatchPlan& p) { return int(p.indices[0]); },
+                               {.batch = 1, .shuffle = false, .workers = 0});
 }
 
 /// What find_rate must give for the bowl, in plain numbers.
@@ -119,7 +120,7 @@ TEST_CASE("rate finder: a training in any state goes on with the same bits") {
     Training plain, searched;
     for (int i = 0; i < before; ++i) plain.step(), searched.step();
     const double rate = searched.learner.lr();
-    const data::LoaderPosition place = searched.loader.position();
+    const datasets::LoaderPosition place = searched.loader.position();
     const RateCurve curve =
         find_rate(searched.model, searched.optimizer, searched.loader, loss_of(searched),
                   {.lowest = 1e-5, .highest = 100, .steps = 40, .clip = 1});

@@ -277,7 +277,7 @@ int64_t peak_of(const Way& way, int64_t texts) {
   check_peak(said, [&] {
     const models::Gpt model = make();
     auto optimizer = optimizer_of(nn::named_parameters(model));
-    train::Learner learner(model, *optimizer, {.step_in_backward = way.in_backward});
+    training::Learner learner(model, *optimizer, {.step_in_backward = way.in_backward});
     const Tensor x = reshape(remainder(arange(0, texts * 64), 900), {texts, 64});
     for (int i = 0; i < 2; ++i) {
       learner.backward(model.loss(x, x));

@@ -100,13 +100,13 @@ TEST_CASE("tensorboard: images are PNG files of the values") {
   auto decoded = [&](size_t i) {
     const Fields image = events[i].image();
     CHECK(image.find(3)->second.integer == 3);  // RGB
-    const auto p = data::decode_picture(bytes_of(image.find(4)->second.bytes), "png");
+    const auto p = datasets::decode_picture(bytes_of(image.find(4)->second.bytes), "png");
     CHECK(image.find(1)->second.integer == static_cast<uint64_t>(p.height));
     CHECK(image.find(2)->second.integer == static_cast<uint64_t>(p.width));
     return p;
   };
   const std::vector<uint8_t> grays = {0, 128, 255, 255, 0, 0};
-  const data::Picture first = decoded(0);
+  const datasets::Picture first = decoded(0);
   CHECK(first.height == 2);
   REQUIRE(first.rgb.size() == 18);
   for (size_t i = 0; i < 18; ++i) CHECK(first.rgb[i] == grays[i / 3]);

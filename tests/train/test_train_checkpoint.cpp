@@ -11,7 +11,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/train/checkpoint.h"
 
-namespace tern::train::test_train_checkpoint {
+namespace tern::training::test_train_checkpoint {
 namespace {
 
 using test::contains;
@@ -180,4 +180,4 @@ TEST_CASE("train: every damaged byte and every truncation of a checkpoint is fou
 }
 
 }  // namespace
-}  // namespace tern::train::test_train_checkpoint
+}  // namespace tern::training::test_train_checkpoint

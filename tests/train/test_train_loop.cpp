@@ -31,7 +31,7 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit 
 TEST_CASE("train: processes that share a batch need to know how much a block counts") {
   Rng rng(0);
   Net model(rng);
-  data::Loader<Points> loader = points();
+  datasets::Loader<Points> loader = points();
   optim::AdamW optimizer(nn::named_parameters(model));
   Learner learner(model, optimizer);
   dist::World alone;
@@ -230,7 +230,7 @@ TEST_CASE("train: batches that are accumulated give the step of one large batch"
   struct Linear {
     Rng rng{5};
     nn::Linear model{4, 3, rng};
-    data::Loader<Points> loader = points();
+    datasets::Loader<Points> loader = points();
     optim::Sgd optimizer{nn::named_parameters(model), {.lr = 0.5}};
     Learner learner{model, optimizer};
   } a, b;

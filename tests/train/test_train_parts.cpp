@@ -15,18 +15,20 @@
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"
 
-namespace tern::train::test_train_parts {
+namespace tern::training::test_train_parts {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("train: the loop goes on with the loader where epochs have other numbers of batches") {
-  auto loader = data::Loader<int64_t>(
+  auto loader = datasets::Loader<int64_t>(
       [](int64_t epoch, Rng) {
-        data::EpochPlan plan;
+        datasets::EpochPlan plan;
         for (int64_t i = 0; i <= epoch; ++i) plan.order.push_back(i), plan.ends.push_back(i + 1);
         return plan;
       },
-      [](const data::BatchPlan& plan) { return plan.position.epoch * 10 + plan.position.batch; },
+      [](const datasets::BatchPlan& plan) {
+        return plan.position.epoch * 10 + plan.position.batch;
+      },
       {});
   Rng rng(1);
   nn::Linear model(1, 1, rng);
@@ -374,4 +376,4 @@ TEST_CASE("train: lines fit the terminal, and nothing but an epoch's speed and r
   }
 }
 
-}  // namespace tern::train::test_train_parts
+}  // namespace tern::training::test_train_parts

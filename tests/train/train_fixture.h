@@ -16,7 +16,7 @@
 
 namespace tern::test {
 
-using namespace tern::train;
+using namespace tern::training;
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -43,17 +43,17 @@ struct Points {
 };
 
 // 22 points in batches of 4: six batches, the last of 2.
-inline data::Loader<Points> points() {
-  return data::Loader<Points>(22,
-                              [](const data::BatchPlan& plan) {
-                                const int64_t n = std::ssize(plan.indices);
-                                Rng rng = plan.batch_rng();
-                                Points p{randn({n, 4}, rng), zeros({n}, DType::i64)};
-                                NoGradGuard no_grad;
-                                p.label = gt(sum(p.x, {1}), 0).to(DType::i64);
-                                return p;
-                              },
-                              {.batch = 4, .seed = 3});
+inline datasets::Loader<Points> points() {
+  return datasets::Loader<Points>(22,
+                                  [](const datasets::BatchPlan& plan) {
+                                    const int64_t n = std::ssize(plan.indices);
+                                    Rng rng = plan.batch_rng();
+                                    Points p{randn({n, 4}, rng), zeros({n}, DType::i64)};
+                                    NoGradGuard no_grad;
+                                    p.label = gt(sum(p.x, {1}), 0).to(DType::i64);
+                                    return p;
+                                  },
+                                  {.batch = 4, .seed = 3});
 }
 
 // A training with everything that has a state: averages, a schedule, accumulation, a counter and a
@@ -61,7 +61,7 @@ inline data::Loader<Points> points() {
 struct Training {
   Rng rng{7};
   Net model{rng};
-  data::Loader<Points> loader = points();
+  datasets::Loader<Points> loader = points();
   optim::AdamW optimizer{nn::named_parameters(model), {.lr = 0.02}};
   Learner learner;
   int64_t seen = 0;

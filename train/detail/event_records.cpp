@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr std::array<uint32_t, 256> crc_table() {
@@ -150,4 +150,4 @@ Histogram make_histogram(const std::vector<double>& values, int bins) {
   return h;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::train {
+namespace tern::training {
 
 /// CRC-32C (Castagnoli, RFC 3720) of the bytes.
 uint32_t crc32c(std::string_view bytes);
@@ -53,4 +53,4 @@ struct Histogram {
 /// one.
 Histogram make_histogram(const std::vector<double>& values, int bins);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -9,7 +9,7 @@
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/loop.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,7 +65,7 @@ void Loop::keep_checkpoint() {
 bool Loop::is_best_of_kept(int64_t epoch) const {
   const int64_t closed = std::ssize(state_.history);
   for (int64_t last = std::max<int64_t>(1, closed - options_.keep + 1); last <= closed; ++last)
-    if (train::best_epoch({state_.history.begin(), state_.history.begin() + last}, options_.best)
+    if (training::best_epoch({state_.history.begin(), state_.history.begin() + last}, options_.best)
             .epoch == epoch)
       return true;
   return false;
@@ -88,7 +88,7 @@ void Loop::drop_kept() {
 void Loop::put_back_weights() {
   if (state_.history.empty() || !options_.save_weights || !in_folder()) return;
   const int64_t last = state_.history.back().epoch,
-                best = train::best_epoch(state_.history, options_.best).epoch;
+                best = training::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {
     if (is_in(state_.kept, epoch) && fs::exists(folder_.weights(epoch)))
       save_safetensors(path, load_safetensors(folder_.weights(epoch)), still_ours());
@@ -100,4 +100,4 @@ void Loop::put_back_weights() {
   });
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

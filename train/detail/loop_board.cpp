@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr int kBins = 64;  // TensorFlow's are several hundred, and the page draws thirty
@@ -50,4 +50,4 @@ void LoopBoard::add(const EpochRecord& e, const std::string& unit, const Learner
   events_.flush();
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -10,7 +10,7 @@
 #include "tern/train/run_log.h"
 #include "tern/train/tensorboard.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// "step/..." for the steps of the log; "epoch/..." for an epoch's metrics; "weights/..." at its
 /// end and "gradients/..." of its last step, a histogram a parameter.
@@ -43,4 +43,4 @@ class LoopBoard {
   EventWriter events_;
 };
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -7,7 +7,7 @@
 
 #include "tern/core/tape/autograd.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 // What a rank tells all others of a part of a step beside its loss: its wishes, how much was done,
@@ -277,4 +277,4 @@ void SharedSteps::check_same_state() {
   sum_->check_same_state();
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

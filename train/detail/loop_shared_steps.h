@@ -11,7 +11,7 @@
 #include "tern/train/detail/outer_steps.h"
 #include "tern/train/loop.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// What the ranks say together of a step.
 struct SharedStep {
@@ -77,4 +77,4 @@ class SharedSteps {
   dist::World::Ticket telling_;
 };
 
-}  // namespace tern::train
+}  // namespace tern::training

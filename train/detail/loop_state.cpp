@@ -7,7 +7,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 using nlohmann::json;
@@ -113,4 +113,4 @@ LoopState loop_state_from_json(const std::string& text) {
   }
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

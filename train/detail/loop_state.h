@@ -5,7 +5,7 @@
 
 #include "tern/train/loop.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// Adds the records of steps to the folder's log that are not among the `logged` first, which then
 /// are all.
@@ -16,4 +16,4 @@ std::string to_json(const LoopState& state);
 /// Error if the text is not such a state.
 LoopState loop_state_from_json(const std::string& json);
 
-}  // namespace tern::train
+}  // namespace tern::training

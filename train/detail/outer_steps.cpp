@@ -11,7 +11,7 @@
 #include "tern/nn/module.h"
 #include "tern/train/detail/tensor_names.h"
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 // Parameters of their own, for the outer optimizer.
@@ -117,4 +117,4 @@ void OuterSteps::load_state_dict(const NamedTensors& state) {
   if (!world_.first()) learner_.load_own_state(below(fmt::format("rank{}.", world_.rank()), state));
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -21,7 +21,7 @@
 #include "tern/train/learner.h"
 #include "tern/train/parallel.h"
 
-namespace tern::train {
+namespace tern::training {
 
 class OuterSteps {
  public:
@@ -48,4 +48,4 @@ class OuterSteps {
   std::vector<double> weights_;  // of the ranks in this round
 };
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace tern::train {
+namespace tern::training {
 namespace {
 
 constexpr int64_t kBarWidth = 16, kShortBar = 8, kLeastBar = 6;
@@ -180,4 +180,4 @@ std::string fitted(const std::string& text, int64_t columns) {
   return out;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

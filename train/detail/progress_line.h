@@ -6,7 +6,7 @@
 
 #include "tern/train/progress.h"
 
-namespace tern::train {
+namespace tern::training {
 
 struct ProgressText {
   std::string label;
@@ -37,4 +37,4 @@ SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t tot
 /// apart; what does not fit goes on below the second part. A word longer than a line stays whole.
 std::string fitted(const std::string& text, int64_t columns);
 
-}  // namespace tern::train
+}  // namespace tern::training

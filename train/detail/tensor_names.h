@@ -5,7 +5,7 @@
 
 #include "tern/core/io/state.h"
 
-namespace tern::train {
+namespace tern::training {
 
 /// Those whose names begin with `prefix`, under the rest of their names.
 inline NamedTensors below(const std::string& prefix, const NamedTensors& tensors) {
@@ -22,4 +22,4 @@ inline NamedTensors with_prefix(const std::string& prefix, const NamedTensors& t
   return out;
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

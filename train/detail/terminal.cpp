@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace tern::train {
+namespace tern::training {
 
 void put(const std::string& text, std::FILE* output) {
   const bool lost = std::ferror(output) != 0;
@@ -15,4 +15,4 @@ void put(const std::string& text, std::FILE* output) {
              stderr);
 }
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <string>
 
-namespace tern::train {
+namespace tern::training {
 
 /// Writes it at once; nothing is thrown. Where standard output fails for the first time, a line on
 /// standard error says so, and programs find it in ferror(stdout) at their end.
 void put(const std::string& text, std::FILE* output);
 
-}  // namespace tern::train
+}  // namespace tern::training

@@ -6,7 +6,7 @@
 
 #include "tern/data/images/picture.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 Picture decode_png(std::span<const uint8_t> bytes, const std::string& name,
                    const DecodeOptions& options);
@@ -18,4 +18,4 @@ Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
 Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,
                          int64_t per_byte, const DecodeOptions& options);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -7,7 +7,7 @@
 #include "tern/core/base/dtype.h"
 #include "tern/core/base/shape.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 constexpr int64_t kMaxNpyHeader = 1 << 20;
 
@@ -30,4 +30,4 @@ std::string make_npy_header(DType type, const Shape& shape, bool fortran_order);
 
 float half_to_float(uint16_t half);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Replaces what a terminal might take for a command by '?'.
 inline std::string printable(std::string text) {
@@ -12,4 +12,4 @@ inline std::string printable(std::string text) {
   return text;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -12,7 +12,7 @@
 
 #include "tern/core/io/atomic_file.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 struct ZipEntry {
   std::string name;
@@ -86,4 +86,4 @@ class ZipWriter {
   int64_t at_ = 0;
 };
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

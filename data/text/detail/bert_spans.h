@@ -8,7 +8,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/data/text/bert_loader.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Sentences [first, middle) are A. B is [middle, last), or from another place.
 struct BertSpan {
@@ -37,4 +37,4 @@ class BertSpans {
   BertLoaderOptions options_;
 };
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

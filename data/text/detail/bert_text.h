@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 struct BertCleaning {
   bool clean = true;      ///< remove control characters; white space becomes ' '
@@ -18,4 +18,4 @@ std::string without_accents(std::string_view text);
 /// Punctuation, in ASCII more than Unicode's: also $ + < = > ^ ` | ~.
 bool is_bert_mark(char32_t c);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

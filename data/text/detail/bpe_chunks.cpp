@@ -2,7 +2,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 constexpr size_t kLongestChunk = 128;
@@ -59,4 +59,4 @@ std::string with_space(std::string_view text) {
   return out.append(text);
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -10,7 +10,7 @@
 #include "tern/data/text/bpe.h"
 #include "tern/data/text/vocabulary.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Ids of the first byte and the first merge.
 inline constexpr int32_t kByteIds = static_cast<int32_t>(kSpecials);
@@ -26,4 +26,4 @@ std::string with_space(std::string_view text);
 
 std::vector<Bpe::Merge> learn_merges(const WordCounts& chunks, const BpeOptions& options);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -11,7 +11,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 uint64_t key_of(int64_t left, int64_t right) {
@@ -120,4 +120,4 @@ std::string shown_piece(std::string_view bytes) {
   return out;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Pairs of ids to merge, in order of priority, and the resulting ids.
 class MergeTable {
@@ -62,4 +62,4 @@ class ChunkCache {
 /// Bytes for display: spaces as ▁, bytes that are not a whole character as <E9>.
 std::string shown_piece(std::string_view bytes);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

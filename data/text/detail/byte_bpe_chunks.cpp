@@ -4,7 +4,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 enum class Kind { letter, number, space, mark };
@@ -176,4 +176,4 @@ std::optional<std::string> unspelt(std::string_view text) {
   return bytes;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

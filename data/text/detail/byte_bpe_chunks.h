@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// The chunks of the text by GPT-2's pattern (see byte_bpe.h); joined they give the text. A byte
 /// that is not valid UTF-8 counts as a mark.
@@ -31,4 +31,4 @@ const std::array<uint8_t, 256>& byte_order();
 std::string spelt(std::string_view bytes);
 std::optional<std::string> unspelt(std::string_view characters);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

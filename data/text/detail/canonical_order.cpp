@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 constexpr size_t kLong = 16;  // shorter runs are left to utf8proc
@@ -46,4 +46,4 @@ std::string canonical_order(std::string_view text) {
   return out;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

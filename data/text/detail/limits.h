@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 inline constexpr int64_t kMostTokens = 1 << 24;
 inline constexpr int64_t kMostTokenBytes = 1 << 28;  ///< of a file of tokens
 /// How many unused ids a vocabulary may have beyond its number of tokens.
 inline constexpr int64_t kMostHoles = 1 << 20;
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

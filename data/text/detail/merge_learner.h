@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// A word or chunk as ids of its smallest pieces, and its number of occurrences.
 struct MergeChunk {
@@ -21,4 +21,4 @@ struct MergeChunk {
 void learn_merges(std::vector<MergeChunk> chunks, int64_t min_count,
                   const std::function<std::optional<int32_t>(int32_t, int32_t)>& piece_of);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

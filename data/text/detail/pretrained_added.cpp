@@ -9,7 +9,7 @@
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -105,4 +105,4 @@ void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
   cut_by(raw_, text, rest, ids);
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

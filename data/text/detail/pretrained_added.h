@@ -12,7 +12,7 @@
 
 #include "tern/data/text/detail/pretrained_parts.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 class AddedTokens {
  public:
@@ -45,4 +45,4 @@ class AddedTokens {
   Tokens raw_, normalized_;
 };
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -6,7 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 constexpr size_t kLongestGrapheme = 5;  // bytes of one that is looked up as a whole
@@ -88,4 +88,4 @@ std::string CharsMap::apply(std::string_view text) const {
   return out;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// "precompiled_charsmap" in base64: a double array (Darts, Yata et al. 2007) from characters to
 /// positions in a list of texts, and the list. It is not trusted: a walk that leaves the array
@@ -25,4 +25,4 @@ class CharsMap {
   std::string texts_;  // each ends with a NUL
 };
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -11,7 +11,7 @@
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -251,4 +251,4 @@ std::string lossy_utf8(std::string_view bytes) {
   return out;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

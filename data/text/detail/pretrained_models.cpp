@@ -12,7 +12,7 @@
 #include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -193,4 +193,4 @@ PretrainedModel read_model(const json& part) {
   return model;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -14,7 +14,7 @@
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -297,4 +297,4 @@ Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_
   return out;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// A part of a text between added tokens, which is normalised and cut into smaller ones. Valid
 /// UTF-8.
@@ -74,4 +74,4 @@ void for_each_part(const nlohmann::json& part, const char* list,
 /// Unicode standard (section 3.9).
 std::string lossy_utf8(std::string_view bytes);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -10,7 +10,7 @@
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -259,4 +259,4 @@ PreTokenizer read_pre_tokenizer(const json& part) {
   return all;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -9,7 +9,7 @@
 #include "tern/core/io/json_text.h"
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -155,4 +155,4 @@ PretrainedModel read_unigram(const json& part) {
   return model;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -4,7 +4,7 @@
 
 #include "tern/data/text/detail/pretrained_parts.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Cuts a text into the pieces with the largest sum of scores, of equals into those with the
 /// longest last piece. Characters without a piece are unknown, with a score ten below the lowest.
@@ -15,4 +15,4 @@ PretrainedModel read_unigram(const nlohmann::json& part);
 std::vector<int64_t> byte_tokens(const std::unordered_map<std::string, int64_t>& ids,
                                  std::string_view text);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 struct Block {
@@ -52,4 +52,4 @@ bool is_unspaced(char32_t c) {
   return std::find(kUnspaced.begin(), kUnspaced.end(), script_of(c)) != kUnspaced.end();
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

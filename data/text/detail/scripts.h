@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// "Latin", "Cyrillic", "Han", ...: the script of the letter's block
 /// (https://unicode.org/Public/UNIDATA/Blocks.txt); empty for other blocks.
@@ -13,4 +13,4 @@ std::string_view script_of(char32_t letter);
 /// Khmer.
 bool is_unspaced(char32_t letter);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -10,7 +10,7 @@
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/lines.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using nlohmann::json;
@@ -82,4 +82,4 @@ void read_token_file(const std::string& path, const std::string& format,
   }
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -10,7 +10,7 @@
 
 #include "tern/data/text/normalize.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// The content of such files; each kind leaves some members empty.
 struct TokenTable {
@@ -27,4 +27,4 @@ void write_token_file(const std::string& path, const std::string& format, const 
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

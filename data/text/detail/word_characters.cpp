@@ -4,7 +4,7 @@
 
 #include "tern/data/text/detail/scripts.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 bool is_mark_of_ours(char32_t c) { return c == kGlueMark || c == kSpaceMark; }
@@ -27,7 +27,7 @@ WordCharacters::WordCharacters(std::string_view text) : text_(text) {
       const size_t offset = static_cast<size_t>(grapheme.data() - text.data()) + at;
       const char32_t c = next_code_point(grapheme, at);
       // Whatever stands before them, white space and our marks are by themselves.
-      begins = begins || is_mark_of_ours(c) || data::is_space(c);
+      begins = begins || is_mark_of_ours(c) || datasets::is_space(c);
       all_.push_back({c, offset, class_of(c), begins, all_.size()});
       begins = is_mark_of_ours(c);  // an accent behind one is not part of it
     }
@@ -123,4 +123,4 @@ void WordCharacters::find_addresses() {
   }
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

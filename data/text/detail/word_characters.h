@@ -8,7 +8,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Characters with which words.h marks tokens where a space is missing or added. In a text they are
 /// tokens.
@@ -57,4 +57,4 @@ class WordCharacters {
   std::vector<Character> all_;
 };
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

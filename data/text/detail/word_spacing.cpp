@@ -6,7 +6,7 @@
 #include "tern/data/text/detail/scripts.h"
 #include "tern/data/text/detail/word_characters.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 namespace {
 
 using std::string_view;
@@ -167,4 +167,4 @@ MarkPlace place_of_mark(string_view left, string_view right) {
              : MarkPlace::before;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

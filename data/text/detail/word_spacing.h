@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Whether a space belongs before each of these unmarked tokens; never before the first.
 std::vector<bool> default_spaces(std::span<const std::string> words);
@@ -26,4 +26,4 @@ MarkedWord parse_marks(std::string_view token);
 enum class MarkPlace { before, after, none };
 MarkPlace place_of_mark(std::string_view left, std::string_view right);
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

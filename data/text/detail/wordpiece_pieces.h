@@ -12,7 +12,7 @@
 
 #include "tern/data/text/unicode.h"
 
-namespace tern::data::detail {
+namespace tern::datasets::detail {
 
 /// Padding, unknown, begin, separator and mask.
 inline constexpr std::array<std::string_view, 5> kSpecialPieces = {"[PAD]", "[UNK]", "[CLS]",
@@ -53,4 +53,4 @@ std::optional<std::vector<int64_t>> longest_pieces(std::string_view word,
   return ids;
 }
 
-}  // namespace tern::data::detail
+}  // namespace tern::datasets::detail

@@ -37,7 +37,7 @@ std::vector<std::string> lines(const std::string& text) {
 
 // What is wrong with the markup: tags that do not match, bare ampersands, bytes that are no text.
 std::string markup_fault(const std::string& text) {
-  if (data::find_invalid_utf8(text)) return "invalid UTF-8";
+  if (datasets::find_invalid_utf8(text)) return "invalid UTF-8";
   for (char c : text)
     if (static_cast<unsigned char>(c) < ' ' && c != '\n') return "a control character";
   static const std::regex kEntity("&(?!(amp|lt|gt|quot|#39);)");
@@ -255,9 +255,9 @@ TEST_CASE("attention text: no line is wider than asked, all weights are there") 
     for (bool colour : {false, true})
       for (int width = 20; width <= 110; width += 5) {
         const std::string text = attention_text(m, width, colour);
-        CHECK(!data::find_invalid_utf8(text));
+        CHECK(!datasets::find_invalid_utf8(text));
         for (const std::string& line : lines(without_colours(text)))
-          CHECK(data::display_width(line) <= width);
+          CHECK(datasets::display_width(line) <= width);
       }
   for (int width : {1, 20, 33, 80, 200}) {
     const std::string text = attention_text(uniform(7, 45, 1, 1, 1), width, false);
@@ -271,7 +271,7 @@ TEST_CASE("attention text: shades grow with the weight") {
   const std::string order = " ░▒▓█";
   for (int i = 0; i <= 100; ++i) {
     const auto row = lines(attention_text(strip({static_cast<float>(i) / 100, 1}), 20, false));
-    const std::string shade(data::code_points(row[3])[3]);
+    const std::string shade(datasets::code_points(row[3])[3]);
     CHECK(order.find(shade) >= before);
     before = order.find(shade);
     if (seen.empty() || seen.back() != shade) seen.push_back(shade);

@@ -38,7 +38,7 @@ TEST_CASE(
   CHECK(code([] { throw OutOfMemory("out of memory (this line is part of a test)"); }) == 1);
   CHECK(code([] { throw WriteError("disk full (this line is part of a test)"); }) == 1);
   CHECK(code([] { throw StreamError("no output (this line is part of a test)"); }) == 1);
-  CHECK(code([] { throw train::Diverged("nan (this line is part of a test)"); }) == 1);
+  CHECK(code([] { throw training::Diverged("nan (this line is part of a test)"); }) == 1);
   CHECK(code([] {
           try {
             throw std::bad_alloc();
@@ -68,7 +68,7 @@ TEST_CASE("other epochs for a run that goes on need a schedule that does not kno
 
 TEST_CASE("a warm-up is cut to a short run, and that is said") {
   Facts facts;
-  train::ScheduleOptions cosine{.name = "cosine", .warmup = 100};
+  training::ScheduleOptions cosine{.name = "cosine", .warmup = 100};
   fit_warmup(cosine, 400, facts);
   CHECK(cosine.warmup == 100);
   CHECK(facts.empty());
@@ -126,10 +126,10 @@ TEST_CASE("colours of the scales: white is nothing, grey is NaN, beyond the ends
 }
 
 TEST_CASE("pictures become PNG files of the right size") {
-  std::string png = data::encode_png({2, 3, std::vector<uint8_t>(18, 7)});
+  std::string png = datasets::encode_png({2, 3, std::vector<uint8_t>(18, 7)});
   CHECK(png.substr(0, 8) == std::string("\x89PNG\r\n\x1a\n"));
   CHECK(png.substr(16, 8) == std::string("\0\0\0\3\0\0\0\2", 8));
-  CHECK_THROWS_AS(data::encode_png({2, 3, std::vector<uint8_t>(17)}), Error);
+  CHECK_THROWS_AS(datasets::encode_png({2, 3, std::vector<uint8_t>(17)}), Error);
   CHECK(html_image({1, 1, {1, 2, 3}}, 4, "x\"y").find("alt=\"x&quot;y\"") != std::string::npos);
 }
 

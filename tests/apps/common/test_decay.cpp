@@ -11,7 +11,7 @@ namespace tern::apps::test_decay {
 namespace {
 
 TEST_CASE("decay: every optimizer decays matrices alone, or all weights where it is asked to") {
-  for (const std::string& name : train::optimizer_names())
+  for (const std::string& name : training::optimizer_names())
     for (const bool all : {false, true})
       for (const double decay : {0.0, 0.5}) {
         CAPTURE(name);
@@ -39,7 +39,7 @@ TEST_CASE("decay: the recipe says it, and the flag counts only beside a decay") 
   TrainingOptions o{.weight_decay = 0.25};
   const auto rows = [&] {
     Settings s;
-    add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+    add_training_settings(s, o, {.optimizers = training::optimizer_names()});
     return s;
   };
   CHECK(recipe_text(rows()).find("weight decay 0.25, ") != std::string::npos);

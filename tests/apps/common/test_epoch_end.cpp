@@ -22,7 +22,7 @@ TrainingOptions parse(std::vector<std::string> words, const std::string& schedul
   words.insert(words.begin(), "program");
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
-  const TrainingTraits traits{.optimizers = train::optimizer_names()};
+  const TrainingTraits traits{.optimizers = training::optimizer_names()};
   const Command command{.settings = [&](Settings& s) { add_training_settings(s, o, traits); },
                         .check = [&](const Given&) { check_training_options(o); }};
   apps::parse({"program", "a test", {command}}, static_cast<int>(argv.size()), argv.data());
@@ -33,7 +33,7 @@ TrainingOptions parse(std::vector<std::string> words, const std::string& schedul
 TrainingOptions read(const EpochEndOptions& epoch_end) {
   TrainingOptions o{.epoch_end = epoch_end};
   Settings s;
-  add_training_settings(s, o, {.optimizers = train::optimizer_names()});
+  add_training_settings(s, o, {.optimizers = training::optimizer_names()});
   settings_from_json(settings_to_json(s), s);
   return o;
 }
@@ -43,17 +43,17 @@ TEST_CASE("epoch end: flags, and what they give to loop and schedule") {
       parse({"--patience", "3", "--keep=2", "--plateau-patience", "0", "--plateau-factor", "0.25"});
   CHECK(o.epoch_end == EpochEndOptions{3, 2, 0, 0.25});
   CHECK(parse({}, "cosine").epoch_end == EpochEndOptions{});
-  train::LoopOptions loop;
+  training::LoopOptions loop;
   set_loop_options(loop, o);
   CHECK(loop.patience == 3);
   CHECK(loop.keep == 2);
-  const auto plateau = train::make_plateau(schedule_options(o), true);
+  const auto plateau = training::make_plateau(schedule_options(o), true);
   REQUIRE(plateau);
   CHECK(plateau->patience == 0);
   CHECK(plateau->factor == 0.25);
   const auto told = [](TrainingOptions all) {
     Settings s;
-    add_training_settings(s, all, {.optimizers = train::optimizer_names()});
+    add_training_settings(s, all, {.optimizers = training::optimizer_names()});
     return recipe_text(s);
   };
   CHECK(told(o).ends_with(

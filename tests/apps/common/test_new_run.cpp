@@ -20,7 +20,7 @@ TEST_CASE("a new run that is refused takes its folders with it, and nothing else
   auto make = [&](bool keep) {
     NewRunGuard guard(out);
     fs::create_directories(out);
-    guard.made(std::make_shared<const train::RunLock>(out));
+    guard.made(std::make_shared<const training::RunLock>(out));
     write_file(out + "/config.json", "{}");
     if (keep) guard.keep();
   };
@@ -42,14 +42,14 @@ TEST_CASE("a new run that is refused takes its folders with it, and nothing else
 TEST_CASE("a new run that is refused leaves the folder of another that has taken its name") {
   TempDir dir;
   const std::string out = dir / "run";
-  std::shared_ptr<const train::RunLock> other;
+  std::shared_ptr<const training::RunLock> other;
   {
     NewRunGuard guard(out);
     fs::create_directory(out);
-    guard.made(std::make_shared<const train::RunLock>(out));
+    guard.made(std::make_shared<const training::RunLock>(out));
     fs::rename(out, dir / "moved");
     fs::create_directory(out);
-    other = std::make_shared<const train::RunLock>(out);
+    other = std::make_shared<const training::RunLock>(out);
     write_file(out + "/config.json", "the other's");
   }
   CHECK(fs::exists(out + "/config.json"));

@@ -489,24 +489,24 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   TempDir dir;
   Rng rng(1);
   Toy model{nn::Linear(2, 1, rng)};
-  data::Loader<int> loader(4, [](const data::BatchPlan&) { return 1; }, {.batch = 2});
+  datasets::Loader<int> loader(4, [](const datasets::BatchPlan&) { return 1; }, {.batch = 2});
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.1});
-  train::Learner learner(model, optimizer);
-  train::Loop loop(learner, loader,
-                   {.loss =
-                        [&](int) {
-                          return mean(square(model.layer(ones({1, 2}))));
-                        }},
-                   {.folder = dir / "run", .best = {"train_loss"}, .terminal = false});
+  training::Learner learner(model, optimizer);
+  training::Loop loop(learner, loader,
+                      {.loss =
+                           [&](int) {
+                             return mean(square(model.layer(ones({1, 2}))));
+                           }},
+                      {.folder = dir / "run", .best = {"train_loss"}, .terminal = false});
   loop.folder().make();
   CHECK_FALSE(load_run_record(loop.folder()).has_value());
   record_start(loop, "toy", "toy --lr \xff", R"({"lr":0.1})");
   record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})", 3);
-  REQUIRE(loop.run() == train::Outcome::finished);
+  REQUIRE(loop.run() == training::Outcome::finished);
   record_start(loop, "toy", "toy --resume y", R"({"lr":0.1})");
   record_tested(loop, {{"test_top1", 0.5}, {"test_loss", std::nan("")}});
   const RunRecord r = *load_run_record(loop.folder());
-  CHECK(r.tested == train::Metrics{{"test_top1", 0.5}});
+  CHECK(r.tested == training::Metrics{{"test_top1", 0.5}});
   CHECK(r.program == "toy");
   REQUIRE(r.starts.size() == 2);
   CHECK(r.starts[0].command == "toy --lr \xEF\xBF\xBD");

@@ -50,7 +50,7 @@ TEST_CASE("lm dry run: every family takes what it says") {
       c.accumulate = accumulate;
       c.ema = ema;
       if (model == "gmlp" && ema > 0) c.model.attention_dim = 16;
-      const data::ByteBpe tokenizer = make_tokenizer(c, texts);
+      const datasets::ByteBpe tokenizer = make_tokenizer(c, texts);
       c.model.vocab = tokenizer.size();
       GptProgram program(c);
       program.corpus = encode_corpus(texts, tokenizer);
@@ -65,7 +65,7 @@ TEST_CASE("lm dry run: bert takes what it says") {
   TrainConfig c = config(kBert);
   c.model.eps = 1e-12;
   const Texts texts = some_texts(kBert);
-  const data::WordPiece pieces = make_pieces(c, texts);
+  const datasets::WordPiece pieces = make_pieces(c, texts);
   c.model.vocab = pieces.size();
   BertProgram program(c);
   program.corpus = encode_documents(c, texts, pieces);

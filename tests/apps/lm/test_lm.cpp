@@ -63,7 +63,7 @@ std::string some_text(const TempDir& dir, const std::string& name = "text") {
 struct Setup {
   TrainConfig config;
   Texts texts;
-  data::ByteBpe tokenizer;
+  datasets::ByteBpe tokenizer;
   Corpus corpus;
 
   explicit Setup(TrainConfig c) : config(std::move(c)), texts(read_texts(config)) {
@@ -152,7 +152,7 @@ TEST_CASE("lm: training resumes bit for bit, in mid-epoch and at its end") {
       auto first = setup.training(), second = setup.training();
       for (int i = 0; i < before; ++i) step(*first);
       first->loop.checkpoint().save(dir / "c");
-      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+      second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
       for (int i = before; i < 7; ++i) step(*second);
       check_same_state(*whole, *second);
     }
@@ -205,12 +205,13 @@ TEST_CASE("lm: a small model learns its text, in bits a byte") {
       t->loop.step();
       if (t->loop.epoch_trained()) REQUIRE(t->loop.close_epoch());
     }
-    const train::EpochRecord &first = t->loop.history().front(), &last = t->loop.history().back();
+    const training::EpochRecord &first = t->loop.history().front(),
+                                &last = t->loop.history().back();
     CHECK(first["valid_bits_per_byte"] > 1);
     CHECK(last["valid_bits_per_byte"] < 0.3);
     CHECK(last["train_bits_per_byte"] < 0.3);
     CHECK(last["valid_ppl"] == doctest::Approx(std::exp(last["valid_loss"])));
-    train::Learner::Evaluation scope(t->learner);
+    training::Learner::Evaluation scope(t->learner);
     const Generated g =
         generate(t->model, setup.tokenizer, "the cat sat on", {.temperature = 0, .stop = {"\n"}});
     CHECK(g.text == " the mat. the dog sat on the log.");

@@ -58,7 +58,7 @@ TrainConfig busy_config(const std::string& text) {
 
 struct Setup {
   TrainConfig config;
-  data::WordPiece pieces;
+  datasets::WordPiece pieces;
   BertCorpus corpus;
 
   explicit Setup(const TrainConfig& c) : Setup(c, read_texts(c)) {}
@@ -124,7 +124,7 @@ TEST_CASE("lm bert: training resumes bit for bit, in mid-epoch and at its end") 
       auto first = setup.training(), second = setup.training();
       for (int i = 0; i < before; ++i) step(*first);
       first->loop.checkpoint().save(dir / "c");
-      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+      second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
       for (int i = before; i < 6; ++i) step(*second);
       test::check_same(whole->loop.state(), second->loop.state());
     }
@@ -159,15 +159,15 @@ TEST_CASE("lm bert: scores are the means of losses, the same each time") {
   auto t = setup.training();
   nn::set_training(t->model, false);
   auto batches = [&] {
-    return data::bert_loader(setup.corpus.train, setup.pieces,
-                             {.batch = 4, .max_tokens = setup.config.model.context});
+    return datasets::bert_loader(setup.corpus.train, setup.pieces,
+                                 {.batch = 4, .max_tokens = setup.config.model.context});
   };
   auto one = batches(), two = batches(), three = batches();
   const BertScore score = *score_batches(t->model, one), again = *score_batches(t->model, two);
   CHECK(score.masked_nats == again.masked_nats);
   double masked = 0, next = 0;
   int64_t words = 0, pairs = 0, right = 0;
-  for (const data::BertBatch& b : three) {
+  for (const datasets::BertBatch& b : three) {
     const models::BertLoss loss = models::pretraining_loss(t->model, input_of(b), targets_of(b));
     masked += loss.masked.item() * static_cast<double>(b.words.numel());
     next += loss.next.item() * static_cast<double>(b.next.numel());
@@ -318,7 +318,7 @@ TEST_CASE("lm bert: documents without pairs of sentences") {
 TEST_CASE("lm bert: the checksum of the data is of every id, without a validation too") {
   TempDir dir;
   std::vector<std::string> checksums;
-  std::optional<data::WordPiece> pieces;
+  std::optional<datasets::WordPiece> pieces;
   for (const char* text : {"a b\nb a\n", "b a\na b\n"}) {
     TrainConfig c = busy_config(write_file(dir / "text", text));
     c.hold_out = 0;

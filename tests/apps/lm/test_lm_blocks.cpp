@@ -43,7 +43,7 @@ struct Setup {
     model.emplace(BertKind::draw(config, corpus));
     nn::to(*model, DType::f64);
   }
-  Tensor loss(const data::BertBatch& b) { return BertKind::loss(*model, b, corpus, nullptr); }
+  Tensor loss(const datasets::BertBatch& b) { return BertKind::loss(*model, b, corpus, nullptr); }
   std::vector<double> gradients() {
     std::vector<double> all;
     for (const auto& [name, p] : nn::named_parameters(*model)) {
@@ -63,7 +63,7 @@ TEST_CASE("lm blocks: the blocks of a bert's batch have its loss and gradient, w
     CAPTURE(pairs);
     Setup s(pairs);
     auto loader = training_batches(s.config, s.corpus);
-    const data::BertBatch whole = *loader.next();
+    const datasets::BertBatch whole = *loader.next();
     const Tensor loss = s.loss(whole);
     loss.backward();
     const std::vector<double> gradients = s.gradients();
@@ -72,14 +72,14 @@ TEST_CASE("lm blocks: the blocks of a bert's batch have its loss and gradient, w
     loader.cut(8, 0, 8);
     double tokens = 0, sum = 0, mean_of_means = 0;
     const auto blocks = *loader.next_blocks();
-    for (const std::optional<data::BertBatch>& b : blocks) tokens += BertKind::weight(*b);
+    for (const std::optional<datasets::BertBatch>& b : blocks) tokens += BertKind::weight(*b);
     CHECK(tokens == BertKind::weight(whole));
-    for (const std::optional<data::BertBatch>& b : blocks) {
+    for (const std::optional<datasets::BertBatch>& b : blocks) {
       const double share = BertKind::weight(*b) / tokens;
       const Tensor part = s.loss(*b);
       sum += share * part.item<double>();
       (part * share).backward();
-      data::BertBatch alone = *b;
+      datasets::BertBatch alone = *b;
       alone.whole = {.words = b->words.numel(), .pairs = pairs ? b->next.numel() : 0};
       NoGradGuard no_grad;
       mean_of_means += share * s.loss(alone).item<double>();

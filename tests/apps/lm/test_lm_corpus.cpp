@@ -51,7 +51,7 @@ TrainConfig small_config(std::vector<std::string> text) {
 /// By the definitions, from whole texts in memory.
 struct Naive {
   std::vector<std::string> train, valid;
-  data::ByteBpe bpe;
+  datasets::ByteBpe bpe;
   Corpus corpus;
 
   Naive(const TrainConfig& c, const std::vector<std::string>& texts) {
@@ -65,7 +65,7 @@ struct Naive {
       train.push_back(text.substr(0, at));
       valid.push_back(text.substr(at));
     }
-    bpe = data::ByteBpe::learn(train, {.size = c.vocab_size, .specials = {kEndOfText}});
+    bpe = datasets::ByteBpe::learn(train, {.size = c.vocab_size, .specials = {kEndOfText}});
     corpus.tokenizer = bpe;
     corpus.train = encoded(train);
     corpus.valid = encoded(valid);
@@ -132,7 +132,7 @@ TEST_CASE("lm corpus: a folder in pieces trains as whole texts in memory, bit fo
   const Naive naive(c, texts);
   const Texts read = read_texts(c);
   CHECK(whole_texts(read.train) == naive.train);
-  const data::ByteBpe bpe = make_tokenizer(c, read);
+  const datasets::ByteBpe bpe = make_tokenizer(c, read);
   c.model.vocab = bpe.size();
   const Corpus corpus = encode_corpus(read, bpe, dir.path());
   check_same(corpus.train, naive.corpus.train);
@@ -161,7 +161,7 @@ TEST_CASE("lm corpus: a folder in pieces trains as whole texts in memory, bit fo
   REQUIRE(plain.loop.history().size() == 1);
   CHECK(plain.loop.history()[0]["valid_loss"] == streamed.loop.history()[0]["valid_loss"]);
   LmTraining resumed(c, later, make_model(c));
-  resumed.loop.load_state(train::load_checkpoint(dir / "c"), "c");
+  resumed.loop.load_state(training::load_checkpoint(dir / "c"), "c");
   for (int i = 4; i < steps; ++i) step(resumed);
   test::check_same(plain.loop.state(), streamed.loop.state());
   test::check_same(plain.loop.state(), resumed.loop.state());
@@ -180,7 +180,7 @@ TEST_CASE("lm corpus: texts of several pieces, and of one line; lines come back 
   check_same(corpus.valid, naive.corpus.valid);
   std::vector<std::string> lines, shown;
   for (const std::string& part : naive.train)
-    data::for_each_line(part, [&](std::string_view l) {
+    datasets::for_each_line(part, [&](std::string_view l) {
       if (!l.empty()) lines.emplace_back(l.substr(0, 64 << 10));
     });
   for_each_line(corpus.train, naive.bpe, [&](const std::string& l) {
@@ -194,15 +194,15 @@ TEST_CASE("lm corpus: files for validation; without <|endoftext|> the first toke
   const std::string a = some_text(2000, 1), b = some_text(1000, 2);
   TrainConfig c = small_config({write_file(dir / "a", a)});
   c.valid = {write_file(dir / "b", b), dir / "a"};
-  const Corpus corpus = encode_corpus(read_texts(c), data::ByteBpe(), dir.path());
+  const Corpus corpus = encode_corpus(read_texts(c), datasets::ByteBpe(), dir.path());
   CHECK(corpus.train.bytes == std::ssize(a) - 1);
   CHECK(corpus.train.ids.size() == std::ssize(a));
   CHECK(corpus.valid.ends == std::vector<int64_t>{std::ssize(b), std::ssize(a + b)});
   CHECK(corpus.valid.tokens == std::ssize(a + b) - 2);
   corpus.file.keep(dir / "tokens.bin");
-  check_same(open_corpus(c, dir / "tokens.bin", data::ByteBpe())->valid, corpus.valid);
+  check_same(open_corpus(c, dir / "tokens.bin", datasets::ByteBpe())->valid, corpus.valid);
   std::string told = error_of([&] {
-    open_corpus(c, dir / "tokens.bin", data::ByteBpe::learn(std::vector<std::string>{a}));
+    open_corpus(c, dir / "tokens.bin", datasets::ByteBpe::learn(std::vector<std::string>{a}));
   });
   CHECK(told.find("of another tokenizer") != std::string::npos);
 }
@@ -211,7 +211,7 @@ TEST_CASE("lm corpus: a text that has changed is refused, whatever of it changed
   TempDir dir;
   make_texts(dir);
   const TrainConfig c = small_config({dir / "texts"});
-  const data::ByteBpe bpe;
+  const datasets::ByteBpe bpe;
   encode_corpus(read_texts(c), bpe, dir.path()).file.keep(dir / "tokens.bin");
   auto told = [&] { return error_of([&] { open_corpus(c, dir / "tokens.bin", bpe); }); };
   CHECK(told() == "no error");
@@ -254,7 +254,7 @@ TEST_CASE("lm corpus: what is no text, and folders without text") {
   CHECK(told(dir / "none") != "no error");
   // A text without a place to cut tokens at.
   const TrainConfig c = small_config({write_file(dir / "w", std::string(6 << 20, 'a'))});
-  CHECK(error_of([&] { encode_corpus(read_texts(c), data::ByteBpe(), dir.path()); }) ==
+  CHECK(error_of([&] { encode_corpus(read_texts(c), datasets::ByteBpe(), dir.path()); }) ==
         dir / "w: a word of more than 4194304 bytes; is this text?");
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("lm corpus: a run keeps its ids, resumes by them, and makes them again
     more.train.resume = f.train.out;
     more.train.epochs = 2;
     REQUIRE(train_lm(more) == 0);
-    return train::load_checkpoint(f.train.out + "/checkpoint.safetensors");
+    return training::load_checkpoint(f.train.out + "/checkpoint.safetensors");
   };
   const SafeTensors kept = run("a", [](const std::string&) {});
   const std::string tokens = read_file(dir / "a/tokens.bin");

@@ -42,7 +42,7 @@ struct Table {
 };
 
 /// Always the byte behind the last one: a, b, c, ...; `end` behind z.
-LanguageModel alphabet(const data::ByteBpe& bpe, int64_t context, int64_t* longest = nullptr) {
+LanguageModel alphabet(const datasets::ByteBpe& bpe, int64_t context, int64_t* longest = nullptr) {
   std::vector<float> logits(static_cast<size_t>(bpe.size() * bpe.size()), -9);
   auto set = [&](const std::string& from, const std::string& to) {
     logits[static_cast<size_t>(*bpe.id(from) * bpe.size() + *bpe.id(to))] = 9;
@@ -54,7 +54,9 @@ LanguageModel alphabet(const data::ByteBpe& bpe, int64_t context, int64_t* longe
   return {{.vocab = bpe.size(), .context = context}, std::move(model)};
 }
 
-data::ByteBpe bytes() { return data::ByteBpe::learn(std::vector<std::string>{}, {.size = 257}); }
+datasets::ByteBpe bytes() {
+  return datasets::ByteBpe::learn(std::vector<std::string>{}, {.size = 257});
+}
 
 LanguageModel small_gpt(int64_t vocab, int64_t context) {
   ModelConfig c{.vocab = vocab, .context = context, .layers = 2, .dim = 16, .heads = 2};
@@ -70,13 +72,13 @@ LanguageModel small_gpt(int64_t vocab, int64_t context) {
 
 TEST_CASE("lm: a stream of bytes becomes whole characters, however it is cut") {
   const std::string text = "añ日🙂b\xFF\xC3x\xF0\x9F";
-  const std::string want = data::replace_invalid_utf8(text);
+  const std::string want = datasets::replace_invalid_utf8(text);
   for (size_t size = 1; size <= text.size(); ++size) {
     TextStream stream;
     std::string shown;
     for (size_t at = 0; at < text.size(); at += size) {
       const std::string piece = stream.add(std::string_view(text).substr(at, size));
-      CHECK_FALSE(data::find_invalid_utf8(piece));
+      CHECK_FALSE(datasets::find_invalid_utf8(piece));
       shown += piece;
     }
     CHECK(shown + stream.finish() == want);
@@ -117,7 +119,7 @@ TEST_CASE("lm: nothing is shown from a stop on, however it is cut") {
 }
 
 TEST_CASE("lm: writes until the end, a stop, or the last token; past the context too") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   for (int64_t context : {2, 3, 5, 8, 100}) {
     int64_t longest = 0;
     const LanguageModel model = alphabet(bpe, context, &longest);
@@ -142,12 +144,12 @@ TEST_CASE("lm: writes until the end, a stop, or the last token; past the context
     CHECK(stopped.text == "gh");
     CHECK(generate(model, bpe, std::string(50, 'k'), greedy).text == "lmnopqrstuvwxyz");
   }
-  CHECK_THROWS_WITH_AS(generate(alphabet(bpe, 5), data::ByteBpe(), "", {}),
+  CHECK_THROWS_WITH_AS(generate(alphabet(bpe, 5), datasets::ByteBpe(), "", {}),
                        doctest::Contains("begin with"), Error);
 }
 
 TEST_CASE("lm: several prompts are written as each alone, and shown in their order") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   std::vector<std::string> prompts = {"uvw", "", "f", std::string(50, 'k'), "yz"};
   for (int i = 0; i < 20; ++i) prompts.push_back(std::string(1, static_cast<char>('a' + i)));
   for (const int64_t context : {2, 5, 100}) {
@@ -178,7 +180,7 @@ TEST_CASE("lm: several prompts are written as each alone, and shown in their ord
 }
 
 TEST_CASE("lm: packed models write past their context as the model itself, whatever the company") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   std::vector<std::string> prompts;
   for (int i = 0; i < 37; ++i)
     prompts.push_back(std::string(static_cast<size_t>(i % 19), static_cast<char>('b' + i / 19)) +
@@ -217,7 +219,7 @@ TEST_CASE("lm: packed models write past their context as the model itself, whate
 }
 
 TEST_CASE("lm: samples of a prompt are different draws, of any model and number of threads") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> prompts = {"abc", "", "a longer one than the context"};
   std::vector<std::string> repeated;
   for (const std::string& prompt : prompts) repeated.insert(repeated.end(), 13, prompt);
@@ -286,7 +288,7 @@ struct Uncached final : decoding::Stepper {
 };
 
 TEST_CASE("lm: a chat writes what its whole text without a cache would") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> lines = {"ab", "",   "a line that is longer than many a context",
                                           "c",  "dd", ""};
   NoGradGuard guard;
@@ -343,7 +345,7 @@ TEST_CASE("lm: a chat writes what its whole text without a cache would") {
             shown += piece;
             return true;
           });
-          CHECK(answer.text == data::replace_invalid_utf8(want));
+          CHECK(answer.text == datasets::replace_invalid_utf8(want));
           CHECK(shown == answer.text);
           CHECK(answer.limited == cut);
           CHECK(chat.forgot() == (naive.all.size() > naive.seen.size()));
@@ -352,7 +354,7 @@ TEST_CASE("lm: a chat writes what its whole text without a cache would") {
 }
 
 TEST_CASE("lm: a chat that begins without text, and is interrupted") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   for (const int64_t context : {2, 3, 8, 100}) {
     const LanguageModel model = alphabet(bpe, context);
     Chat chat(model, bpe, {.max_tokens = 4, .temperature = 0, .stop = {"y"}});
@@ -364,12 +366,12 @@ TEST_CASE("lm: a chat that begins without text, and is interrupted") {
     CHECK(chat.answer("").text == "abcd");
     CHECK(chat.answer(std::string(300, 'f')).text == "ghij");
   }
-  CHECK_THROWS_WITH_AS(Chat(alphabet(bpe, 5), data::ByteBpe(), {}).answer(""),
+  CHECK_THROWS_WITH_AS(Chat(alphabet(bpe, 5), datasets::ByteBpe(), {}).answer(""),
                        doctest::Contains("begin with"), Error);
 }
 
 TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   const LanguageModel whole = small_gpt(300, 16);  // 43 tokens more than there are
   LanguageModel model = whole;
   model.pack(PackedType::f32, /*keep=*/true);
@@ -392,11 +394,11 @@ TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never writt
     ids.push_back(argmax(known, 1).item<int64_t>());
     naive += bpe.decode(std::span(ids).last(1));
   }
-  CHECK(data::replace_invalid_utf8(naive) == g.text);
+  CHECK(datasets::replace_invalid_utf8(naive) == g.text);
 }
 
 TEST_CASE("lm: a score counts every token once, whatever window, stride and batch") {
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> texts = {"abcdefghij", "the mat", "x", ""};
   const EncodedTexts encoded = encode_texts(texts, bpe);
   CHECK(encoded.bytes == 18);
@@ -443,7 +445,7 @@ TEST_CASE("lm: a score counts every token once, whatever window, stride and batc
   CHECK_THROWS_AS(score_texts(gpt, encoded, {.window = 7}), Error);
   CHECK_THROWS_AS(score_texts(gpt, encoded, {.window = 4, .stride = 5}), Error);
   // Without <|endoftext|> the first token cannot be predicted.
-  CHECK(encode_texts(texts, data::ByteBpe()).bytes == 15);
+  CHECK(encode_texts(texts, datasets::ByteBpe()).bytes == 15);
 }
 
 TEST_CASE("lm: texts are read, held out and put together") {
@@ -461,7 +463,7 @@ TEST_CASE("lm: texts are read, held out and put together") {
     CHECK(texts.train[i].whole() + texts.valid[i].whole() == test::read_file(c.text[i]));
   CHECK(texts.valid[0].whole().starts_with("line"));
   CHECK(texts.valid[1].size() == 4);
-  const data::ByteBpe bpe = make_tokenizer(c, texts);
+  const datasets::ByteBpe bpe = make_tokenizer(c, texts);
   CHECK(bpe.size() <= 300);
   const Corpus corpus = encode_corpus(texts, bpe);
   CHECK(bpe.decode(corpus.train.ids.read(0, corpus.train.ids.size())) ==
@@ -553,7 +555,7 @@ TEST_CASE("lm: every family has the weights it says; the report shows what a mod
     c.ffn = family.ffn(c.dim);
     CHECK(nn::num_parameters(make_model(c, 0)) == family.weights(c));
   }
-  const data::ByteBpe bpe = bytes();
+  const datasets::ByteBpe bpe = bytes();
   const LanguageModel table = alphabet(bpe, 8), gpt = small_gpt(257, 8);
   CHECK(explain(table, bpe, "abc").groups.empty());
   const AttentionSentence picture = explain(gpt, bpe, "ab cd and so on");

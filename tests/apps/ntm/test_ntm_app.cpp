@@ -91,12 +91,12 @@ TEST_CASE("ntm: epochs, their sequences and steps") {
   NtmTraining t(c, {.terminal = false});
   std::vector<int64_t> sizes;
   for (int epoch = 0; epoch < 3; ++epoch)
-    for (data::SequenceBatch& b : t.loader) sizes.push_back(b.input.size(0));
+    for (datasets::SequenceBatch& b : t.loader) sizes.push_back(b.input.size(0));
   CHECK(sizes == std::vector<int64_t>{3, 3, 1, 3, 3, 1, 3});
 }
 
 TEST_CASE("ntm: k steps, a state and the rest equal an unbroken run bit for bit, on every task") {
-  for (const std::string& task : data::sequence_task_names())
+  for (const std::string& task : datasets::sequence_task_names())
     for (int stop_at : {2, 3}) {
       INFO(task, ", stopped at ", stop_at);
       NtmConfig c = tiny(task);
@@ -262,7 +262,7 @@ TEST_CASE("ntm: flags") {
 }
 
 TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
-  const data::SequenceTask task = data::sequence_task("copy");
+  const datasets::SequenceTask task = datasets::sequence_task("copy");
   const SequenceModel model(tiny("copy"));
   const auto scores = score_lengths(model, task, {2, 5}, 30, 4);
   REQUIRE(scores->size() == 2);
@@ -270,9 +270,9 @@ TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
   Rng rng = Rng(4).stream(5);
   double bits = 0, wrong = 0, perfect = 0;
   for (int64_t n : {25, 5}) {
-    const data::SequenceBatch b = task.draw_length(n, 5, rng);
-    bits += static_cast<double>(n) * data::cost_in_bits(model(b.input), b) / 30;
-    for (double w : data::wrong_bits(model(b.input), b).to_vector<double>()) {
+    const datasets::SequenceBatch b = task.draw_length(n, 5, rng);
+    bits += static_cast<double>(n) * datasets::cost_in_bits(model(b.input), b) / 30;
+    for (double w : datasets::wrong_bits(model(b.input), b).to_vector<double>()) {
       wrong += w / 30;
       perfect += (w == 0) / 30.0;
     }
@@ -283,7 +283,7 @@ TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
   CHECK((*scores)[1].target_bits == 40);
   CHECK((*scores)[1].sequences == 30);
   CHECK_FALSE(score_lengths(model, task, {2}, 30, 4, [] { return false; }).has_value());
-  const data::SequenceTask ngrams = data::sequence_task("ngrams");
+  const datasets::SequenceTask ngrams = datasets::sequence_task("ngrams");
   const SequenceModel guess(tiny("ngrams"));
   const SequenceScore s = *validate(guess, ngrams);
   CHECK(s.best > 100);
@@ -295,16 +295,16 @@ TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
 }
 
 TEST_CASE("ntm: lengths of a report") {
-  CHECK(report_lengths(data::sequence_task("copy")) ==
+  CHECK(report_lengths(datasets::sequence_task("copy")) ==
         std::vector<int64_t>{10, 20, 30, 40, 60, 80, 100, 120});
-  CHECK(report_lengths(data::sequence_task("recall")).front() == 3);
+  CHECK(report_lengths(datasets::sequence_task("recall")).front() == 3);
 }
 
 TEST_CASE("ntm: an episode shows what happened") {
   NtmConfig c = tiny("copy");
   c.read_heads = 2;
   const SequenceModel model(c);
-  const data::SequenceTask task = data::sequence_task("copy");
+  const datasets::SequenceTask task = datasets::sequence_task("copy");
   const Episode e = observe(model, task, 6, 3);
   CHECK(e.input.steps == 13);
   CHECK(e.input.rows == 9);
@@ -338,7 +338,8 @@ TEST_CASE("ntm: a run in bf16 goes on in bf16, bit for bit") {
   o.config.precision = "bf16";
   o.train.out = folder.file("whole");
   REQUIRE(train_ntm(o) == 0);
-  const train::RunFolder f32{folder.file("f32")}, whole{o.train.out}, broken{folder.file("broken")};
+  const training::RunFolder f32{folder.file("f32")}, whole{o.train.out},
+      broken{folder.file("broken")};
   CHECK(slurp(f32.weights()) != slurp(whole.weights()));
   {
     const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
@@ -366,7 +367,7 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   REQUIRE(train_ntm(o) == 0);
   test::check_run_files(o.train.out, o.train.command_line, "weightings/");
   CHECK_THROWS_WITH_AS(train_ntm(o), doctest::Contains("holds a run already"), Error);
-  const train::RunFolder run{o.train.out};
+  const training::RunFolder run{o.train.out};
   const std::string report = slurp(run.file("report.html"));
   CHECK(report.find("<svg") != std::string::npos);
   CHECK(report.find("read weightings") != std::string::npos);

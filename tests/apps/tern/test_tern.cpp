@@ -25,15 +25,16 @@ std::string make_run(const std::string& folder, int epochs, const std::string& m
   fs::create_directories(folder);
   std::string log;
   for (int i = 1; i <= 10 * epochs; ++i) {
-    log += train::log_line(train::StepRecord{i, 1.0 / i, 0.1, 2}) + "\n";
+    log += training::log_line(training::StepRecord{i, 1.0 / i, 0.1, 2}) + "\n";
     if (i % 10 == 0)
-      log += train::log_line(
-                 train::EpochRecord{.epoch = i / 10,
+      log +=
+          training::log_line(
+              training::EpochRecord{.epoch = i / 10,
                                     .metrics = {{"train_loss", 2.0 / i}, {metric, 1.0 + (i == 20)}},
                                     .seconds = 60,
                                     .steps = i},
-                 "images") +
-             "\n";
+              "images") +
+          "\n";
   }
   write_file(folder + "/log.jsonl", log);
   if (!record.empty()) write_file(folder + "/run.json", record);
@@ -155,11 +156,11 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
 
   // At work in its second epoch: that passes as the first one did.
   std::string log = read_file(make_run(dir / "b", 1, "valid_loss", "") + "/log.jsonl");
-  log += train::log_line(train::StepRecord{15, 1, 0.1, 2}) + "\n";
+  log += training::log_line(training::StepRecord{15, 1, 0.1, 2}) + "\n";
   write_file(dir / "b/log.jsonl", log);
   CHECK(contains(comparison_page(load_runs({dir / "b"})), "<title>b 1.5: 1<"));
   // In its first one it has steps alone.
-  write_file(dir / "b/log.jsonl", train::log_line(train::StepRecord{5, 1, 0.1, 2}) + "\n");
+  write_file(dir / "b/log.jsonl", training::log_line(training::StepRecord{5, 1, 0.1, 2}) + "\n");
   const std::string first = comparison_page(load_runs({dir / "b"}));
   CHECK(contains(first, "id=\"axis2\" checked"));
   CHECK(contains(first, "<title>b 5: 1<"));

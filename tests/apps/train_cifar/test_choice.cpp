@@ -28,12 +28,12 @@ void write_folders(const std::string& dir, int classes, int each, int64_t height
   for (int k = 0; k < classes; ++k) {
     const std::string folder = dir + fmt::format("/class {:03}", k);
     fs::create_directories(folder);
-    data::Picture p{height, height + 9, {}};
+    datasets::Picture p{height, height + 9, {}};
     p.rgb.resize(static_cast<size_t>(3 * p.height * p.width));
     for (int i = 0; i < each; ++i) {
       for (size_t j = 0; j < p.rgb.size(); ++j)
         p.rgb[j] = static_cast<uint8_t>(90 * (k >> j % 3 & 1) + (7 * i + k + j) % 60);
-      data::save_png(fmt::format("{}/{}.png", folder, i), p);
+      datasets::save_png(fmt::format("{}/{}.png", folder, i), p);
     }
   }
 }
@@ -100,7 +100,7 @@ TEST_CASE("train_cifar choice: a flag wins, also over what follows from it") {
 
 TEST_CASE("train_cifar choice: the recipes of CIFAR-10 and of generated pictures stay") {
   const test::TempDir dir;
-  data::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
+  datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
   const CifarFlags flags = parse({"--data", dir / "ten"});
   CHECK(flags_between(flags.options, chosen({"--data", dir / "ten"})) == "");
   CHECK(flags_between(flags.options, default_options("gmlp-4m")) == " --data ");
@@ -115,7 +115,7 @@ TEST_CASE("train_cifar choice: it is said, kept, and not made anew by a resumed 
   const CifarFlags f = parse({"--data", dir / "all", "--epochs", "2", "--schedule", "constant",
                               "--model", "gmlp-small", "--out", dir / "run"});
   REQUIRE(train_classifier(f) == 0);
-  const train::RunFolder run{f.train.out};
+  const training::RunFolder run{f.train.out};
   CHECK(test::contains(test::read_file(run.file("report.html")),
                        "by the data: --batch 8 --side 20</td>"));
   const TrainOptions before = load_config(run, std::nullopt);
@@ -128,7 +128,7 @@ TEST_CASE("train_cifar choice: generated pictures are called so") {
   const test::TempDir dir;
   CifarFlags f = parse({"--limit", "20", "--epochs", "1", "--out", dir / "run"});
   REQUIRE(train_classifier(f) == 0);
-  const std::string page = test::read_file(train::RunFolder{f.train.out}.file("report.html"));
+  const std::string page = test::read_file(training::RunFolder{f.train.out}.file("report.html"));
   CHECK(test::contains(page, "gmlp-small on generated shapes"));
   CHECK(test::contains(page, "data (generated, not CIFAR-10): 20 training"));
 }

@@ -10,7 +10,7 @@
 
 namespace tern::test_drawn {
 using namespace tern::apps::train_cifar;
-using namespace tern::data;
+using namespace tern::datasets;
 using namespace tern::test;
 
 namespace {

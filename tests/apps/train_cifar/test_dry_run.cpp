@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 TEST_CASE("train_cifar dry run: every model takes what it says") {
-  const data::Cifar10 data = draw_cifar10(40, 10, 1);
+  const datasets::Cifar10 data = draw_cifar10(40, 10, 1);
   for (const ClassifierEntry& entry : classifiers()) {
     if (entry.side > 32 && entry.name != "vit_tiny_patch16_224") continue;  // large
     CAPTURE(entry.name);

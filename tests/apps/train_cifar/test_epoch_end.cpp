@@ -18,7 +18,7 @@ CifarFlags parse(std::vector<std::string> words) {
 
 TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, and stays ended") {
   test::TempDir dir;
-  data::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
+  datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
   CifarFlags o = parse({"--data",
                         dir / "data",
                         "--model",

@@ -22,8 +22,8 @@ TrainOptions options_of(const char* model) {
   return o;
 }
 
-const data::Cifar10& two_steps_of_data() {
-  static const data::Cifar10 kData = draw_cifar10(8, 4, 1);
+const datasets::Cifar10& two_steps_of_data() {
+  static const datasets::Cifar10 kData = draw_cifar10(8, 4, 1);
   return kData;
 }
 

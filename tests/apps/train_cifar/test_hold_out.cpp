@@ -19,8 +19,8 @@
 namespace tern::apps::train_cifar::test_hold_out {
 namespace {
 
-const data::Cifar10& tiny_data() {
-  static const data::Cifar10 kData = draw_cifar10(40, 20, 1);
+const datasets::Cifar10& tiny_data() {
+  static const datasets::Cifar10 kData = draw_cifar10(40, 20, 1);
   return kData;
 }
 
@@ -42,7 +42,8 @@ CifarFlags in_folder(const test::TempDir& dir, const char* name, double share) {
   f.options = wild_options(share);
   f.options.data = dir / "data";
   f.train.out = dir / name;
-  if (!std::filesystem::exists(f.options.data)) data::write_cifar10(f.options.data, tiny_data());
+  if (!std::filesystem::exists(f.options.data))
+    datasets::write_cifar10(f.options.data, tiny_data());
   return f;
 }
 
@@ -54,19 +55,19 @@ CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
 }
 
 // Of the whole set, or what is left of it.
-data::Dataset<LabelledPicture> all_of(const std::shared_ptr<const data::ImageSet>& set) {
+datasets::Dataset<LabelledPicture> all_of(const std::shared_ptr<const datasets::ImageSet>& set) {
   const LabelledPictures pictures({set, set, {}});
   return limited(pictures.train, pictures.form, 0);
 }
 
-std::set<const uint8_t*> pictures(const data::Dataset<LabelledPicture>& set) {
+std::set<const uint8_t*> pictures(const datasets::Dataset<LabelledPicture>& set) {
   std::set<const uint8_t*> all;
   for (int64_t i = 0; i < set.size(); ++i) all.insert(set.get(i).bytes.get());
   return all;
 }
 
 Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
-                         const data::Dataset<LabelledPicture>& set) {
+                         const datasets::Dataset<LabelledPicture>& set) {
   const MatmulBackendScope as_the_run(matmul_backend(o.matmul));
   ImageClassifier model = make_model(o);
   load_weights_of(weights, model);
@@ -78,9 +79,9 @@ Evaluation evaluation_of(const TrainOptions& o, const std::string& weights,
 }  // namespace
 
 TEST_CASE("train_cifar: a share of the training images is held out, by the seed") {
-  const data::Dataset<LabelledPicture> all = all_of(tiny_data().train);
+  const datasets::Dataset<LabelledPicture> all = all_of(tiny_data().train);
   for (double share : {0.1, 0.25, 0.5}) {
-    data::Dataset<LabelledPicture> left = all, again = all, other = all;
+    datasets::Dataset<LabelledPicture> left = all, again = all, other = all;
     const auto held = hold_out(left, share, 7);
     CHECK(static_cast<double>(held.size()) == 40 * share);
     CHECK(left.size() + held.size() == 40);
@@ -90,7 +91,7 @@ TEST_CASE("train_cifar: a share of the training images is held out, by the seed"
     CHECK(pictures(hold_out(again, share, 7)) == pictures(held));
     CHECK(pictures(hold_out(other, share, 8)) != pictures(held));
   }
-  data::Dataset<LabelledPicture> left = all;
+  datasets::Dataset<LabelledPicture> left = all;
   CHECK(hold_out(left, 0, 7).size() == 0);
   for (int64_t i = 0; i < 40; ++i) CHECK(left.get(i).bytes == all.get(i).bytes);
   for (double share : {0.01, 0.99})
@@ -103,11 +104,11 @@ TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
   const CifarFlags f = in_folder(dir, "run", 0);
   const TrainOptions& o = f.options;
   REQUIRE(train_classifier(f) == 0);
-  const train::RunFolder run{f.train.out};
-  const train::RunLog log = train::read_log(run.log());
+  const training::RunFolder run{f.train.out};
+  const training::RunLog log = training::read_log(run.log());
   REQUIRE(log.epochs.size() == 4);
   // The test set would have chosen another.
-  CHECK(train::best_epoch(log.epochs, {"test_top1", true}).epoch < 4);
+  CHECK(training::best_epoch(log.epochs, {"test_top1", true}).epoch < 4);
   CHECK(test::read_file(run.best_weights()) == test::read_file(run.weights()));
   CHECK(evaluation_of(o, run.best_weights(), all_of(tiny_data().test)).loss ==
         log.epochs.back()["test_loss"]);
@@ -125,16 +126,16 @@ TEST_CASE(
   const CifarFlags f = in_folder(dir, "run", 0.25);
   const TrainOptions& o = f.options;
   REQUIRE(train_classifier(f) == 0);
-  const train::RunFolder run{f.train.out};
-  const train::RunLog log = train::read_log(run.log());
+  const training::RunFolder run{f.train.out};
+  const training::RunLog log = training::read_log(run.log());
   REQUIRE(log.epochs.size() == 4);
-  for (const train::EpochRecord& e : log.epochs) {
+  for (const training::EpochRecord& e : log.epochs) {
     CHECK(e.has("valid_loss"));
     for (const auto& [name, value] : e.metrics) CHECK_FALSE(name.starts_with("test"));
   }
-  const train::EpochRecord& best = train::best_epoch(log.epochs, {"valid_top1", true});
+  const training::EpochRecord& best = training::best_epoch(log.epochs, {"valid_top1", true});
   CHECK(best.epoch < 4);
-  data::Dataset<LabelledPicture> left = all_of(tiny_data().train);
+  datasets::Dataset<LabelledPicture> left = all_of(tiny_data().train);
   const auto held = hold_out(left, o.hold_out, o.seed);
   CHECK(evaluation_of(o, run.best_weights(), held).loss == best["valid_loss"]);
   CHECK(evaluation_of(o, run.weights(), held).loss == log.epochs.back()["valid_loss"]);
@@ -142,7 +143,7 @@ TEST_CASE(
 
   // The averages that are the best epoch's weights are what is tested.
   const Evaluation tested = evaluation_of(o, run.best_weights(), all_of(tiny_data().test));
-  const train::Metrics recorded = load_run_record(run)->tested;
+  const training::Metrics recorded = load_run_record(run)->tested;
   REQUIRE(recorded.size() >= 2);
   CHECK(recorded[0] == std::pair<std::string, double>("test_loss", tested.loss));
   CHECK(recorded[1] == std::pair<std::string, double>("test_top1", tested.top[0]));
@@ -171,7 +172,7 @@ TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the
   part.options.epochs = 2;
   REQUIRE(train_classifier(part) == 0);
   REQUIRE(train_classifier(to_resume(part, 4)) == 0);
-  const train::RunFolder a{f.train.out}, b{part.train.out};
+  const training::RunFolder a{f.train.out}, b{part.train.out};
   CHECK(test::read_file(a.weights()) == test::read_file(b.weights()));
   CHECK(test::read_file(a.best_weights()) == test::read_file(b.best_weights()));
 
@@ -185,8 +186,9 @@ TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the
   for (int i = 0; i < 8; ++i) step(whole);
   for (int i = 0; i < 3; ++i) step(first);
   first.loop.checkpoint().save(dir / "c");
-  const SafeTensors saved = train::load_checkpoint(dir / "c");
-  const auto read = config_from_json<TrainOptions>(train::checkpoint_text(saved, "options", "c"));
+  const SafeTensors saved = training::load_checkpoint(dir / "c");
+  const auto read =
+      config_from_json<TrainOptions>(training::checkpoint_text(saved, "options", "c"));
   CHECK(read.hold_out == 0.25);
   CifarTraining second(read, tiny_data(), make_model(read));
   second.loop.load_state(saved, "c");

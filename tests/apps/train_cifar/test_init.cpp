@@ -150,17 +150,17 @@ TEST_CASE("train_cifar init: the file chooses the model, the flags win") {
 
 TEST_CASE("train_cifar init: a run starts from another run's weights and is resumed exactly") {
   const test::TempDir dir;
-  data::write_cifar10(dir / "ten", draw_cifar10(40, 10, 1));
+  datasets::write_cifar10(dir / "ten", draw_cifar10(40, 10, 1));
   CifarFlags first = parse({"--data", dir / "ten", "--model", "gmlp-small", "--epochs", "1",
                             "--side", "24", "--out", dir / "first"});
   REQUIRE(train_classifier(first) == 0);
-  const std::string weights = train::RunFolder{first.train.out}.best_weights();
+  const std::string weights = training::RunFolder{first.train.out}.best_weights();
   for (const char* name : {"a", "b"})  // two classes
     for (int i = 0; i < 12; ++i) {
       std::filesystem::create_directories(dir / fmt::format("two/{}", name));
-      data::Picture p{24, 24, std::vector<uint8_t>(3 * 24 * 24, *name == 'a' ? 20 : 200)};
+      datasets::Picture p{24, 24, std::vector<uint8_t>(3 * 24 * 24, *name == 'a' ? 20 : 200)};
       p.rgb[0] = static_cast<uint8_t>(i);
-      data::save_png(dir / fmt::format("two/{}/{}.png", name, i), p);
+      datasets::save_png(dir / fmt::format("two/{}/{}.png", name, i), p);
     }
   const auto start = [&](const char* out, const char* epochs) {
     return parse({"--data", dir / "two", "--init", first.train.out, "--epochs", epochs,
@@ -179,8 +179,8 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
   CHECK(o.lr == 1e-4);
   CHECK(o.augment == "standard");
   REQUIRE(train_classifier(parse({"--resume", part.train.out, "--epochs", "3"})) == 0);
-  CHECK(test::read_file(train::RunFolder{whole.train.out}.weights()) ==
-        test::read_file(train::RunFolder{part.train.out}.weights()));
+  CHECK(test::read_file(training::RunFolder{whole.train.out}.weights()) ==
+        test::read_file(training::RunFolder{part.train.out}.weights()));
   CHECK(load_config({part.train.out}, std::nullopt).form.normalization.mean ==
         of_first.form.normalization.mean);
 }

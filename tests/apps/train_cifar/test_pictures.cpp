@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-std::string bytes_of(const data::Image& image) { return {image.begin(), image.end()}; }
+std::string bytes_of(const datasets::Image& image) { return {image.begin(), image.end()}; }
 
 std::string bytes_of(const LabelledSet& set, const PictureForm& form, int64_t i) {
   const uint8_t* at = set.bytes.get() + i * form.numbers();
@@ -28,9 +28,9 @@ std::string bytes_of(const LabelledSet& set, const PictureForm& form, int64_t i)
 }
 
 // train.bin and test.bin with the classes 7, 17, 27, ...
-Words cifar100_files(const data::Cifar10& drawn) {
+Words cifar100_files(const datasets::Cifar10& drawn) {
   Words files;
-  for (const data::ImageSet* set : {drawn.train.get(), drawn.test.get()}) {
+  for (const datasets::ImageSet* set : {drawn.train.get(), drawn.test.get()}) {
     std::string bytes;
     for (size_t i = 0; i < set->images.size(); ++i)
       bytes +=
@@ -68,10 +68,10 @@ void write_folders(const std::string& dir, int n) {
   for (const auto& [name, color] : kColors) {
     fs::create_directories(dir + "/" + name);
     for (int i = 0; i < n; ++i) {
-      data::Picture p{40, 50, std::vector<uint8_t>(3 * 40 * 50)};
+      datasets::Picture p{40, 50, std::vector<uint8_t>(3 * 40 * 50)};
       for (size_t j = 0; j < p.rgb.size(); ++j)
         p.rgb[j] = static_cast<uint8_t>(color[j % 3] + 5 * i);
-      data::save_png(fmt::format("{}/{}/{:02}.png", dir, name, i), p);
+      datasets::save_png(fmt::format("{}/{}/{:02}.png", dir, name, i), p);
     }
   }
 }
@@ -86,11 +86,11 @@ std::multiset<std::string> all_bytes(const LabelledSet& set, const PictureForm& 
 
 TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what is there") {
   const test::TempDir dir;
-  const data::Cifar10 drawn = draw_cifar10(20, 10, 1);
-  data::write_cifar10(dir / "ten", drawn);
-  const LabelledPictures ten = data::load_labelled_pictures(dir / "ten", 32, 0);
+  const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
+  datasets::write_cifar10(dir / "ten", drawn);
+  const LabelledPictures ten = datasets::load_labelled_pictures(dir / "ten", 32, 0);
   CHECK(ten.class_names == drawn.class_names);
-  CHECK(ten.form.normalization.mean == data::Normalization{}.mean);
+  CHECK(ten.form.normalization.mean == datasets::Normalization{}.mean);
   CHECK(bytes_of(ten.train, ten.form, 19) == bytes_of(drawn.train->images[19]));
   CHECK(data_checksum(ten) == data_checksum(drawn));
 
@@ -103,7 +103,7 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
       test::gzip(test::tar_member("cifar-100-binary/train.bin", files[0]) +
                  test::tar_member("cifar-100-binary/test.bin", files[1]) + test::kTarEnd));
   for (const char* name : {"hundred", "hundred.tar.gz"}) {
-    const LabelledPictures p = data::load_labelled_pictures(dir / name, 32, 0);
+    const LabelledPictures p = datasets::load_labelled_pictures(dir / name, 32, 0);
     CHECK(p.kind == "CIFAR-100");
     CHECK(p.form.classes == 100);
     CHECK(p.test.labels[3] == 37);
@@ -111,31 +111,31 @@ TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what
   }
 
   write_mnist(dir / "digits", 8);
-  const LabelledPictures digits = data::load_labelled_pictures(dir / "digits", 28, 0);
+  const LabelledPictures digits = datasets::load_labelled_pictures(dir / "digits", 28, 0);
   CHECK(digits.kind == "MNIST");
   CHECK(digits.form.channels == 1);
   CHECK(digits.class_names == Words{"0", "1", "2", "3"});
   CHECK(digits.train.labels == std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK(bytes_of(digits.train, digits.form, 5) == std::string(28 * 28, 70));
-  const LabelledPictures larger = data::load_labelled_pictures(dir / "digits", 40, 0);
+  const LabelledPictures larger = datasets::load_labelled_pictures(dir / "digits", 40, 0);
   CHECK(bytes_of(larger.train, larger.form, 5) == std::string(40 * 40, 70));
 
   uint8_t grey = 0;  // .299 * 200 + .587 * 100 + .114 * 50 = 124.2
-  data::write_planes({1, 1, {200, 100, 50}}, {.side = 1, .channels = 1}, &grey);
+  datasets::write_planes({1, 1, {200, 100, 50}}, {.side = 1, .channels = 1}, &grey);
   CHECK(grey == 124);
 
   fs::create_directories(dir / "nothing");
   for (const char* looked_for : {"CIFAR-10 (", "CIFAR-100 (", "MNIST (", "for each class"})
-    CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "nothing", 32, 0),
+    CHECK_THROWS_WITH_AS(datasets::load_labelled_pictures(dir / "nothing", 32, 0),
                          doctest::Contains(looked_for), IoError);
-  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "missing", 32, 0),
+  CHECK_THROWS_WITH_AS(datasets::load_labelled_pictures(dir / "missing", 32, 0),
                        doctest::Contains("missing: no such"), IoError);
 }
 
 TEST_CASE("train_cifar pictures: folders of classes, with and without a test set") {
   const test::TempDir dir;
   write_folders(dir / "all", 7);
-  const LabelledPictures p = data::load_labelled_pictures(dir / "all", 16, 3);
+  const LabelledPictures p = datasets::load_labelled_pictures(dir / "all", 16, 3);
   CHECK(p.class_names == Words{"black", "green", "red"});
   CHECK(p.train.size() == 16);
   CHECK(p.test.size() == 5);
@@ -152,22 +152,22 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   std::multiset<std::string> both = all_bytes(p.train, p.form);
   both.merge(all_bytes(p.test, p.form));
   CHECK(std::set(both.begin(), both.end()).size() == 21);
-  CHECK(data_checksum(data::load_labelled_pictures(dir / "all", 16, 3)) == data_checksum(p));
-  CHECK(data_checksum(data::load_labelled_pictures(dir / "all", 16, 4)) != data_checksum(p));
+  CHECK(data_checksum(datasets::load_labelled_pictures(dir / "all", 16, 3)) == data_checksum(p));
+  CHECK(data_checksum(datasets::load_labelled_pictures(dir / "all", 16, 4)) != data_checksum(p));
 
   write_folders(dir / "two/train", 4);
   write_folders(dir / "two/val", 2);
-  const LabelledPictures two = data::load_labelled_pictures(dir / "two", 16, 0);
+  const LabelledPictures two = datasets::load_labelled_pictures(dir / "two", 16, 0);
   CHECK(two.train.size() == 12);
   CHECK(two.test.size() == 6);
   CHECK(two.note == "");
   for (const LabelledSet* set : {&p.train, &p.test, &two.train, &two.test})  // what --limit 5 takes
     CHECK(std::set(set->labels.begin(), set->labels.begin() + 5).size() > 1);
   fs::remove_all(dir / "two/val/red");
-  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "two", 16, 0),
+  CHECK_THROWS_WITH_AS(datasets::load_labelled_pictures(dir / "two", 16, 0),
                        doctest::Contains("are not the same"), IoError);
   test::write_file(dir / "all/red/broken.png", "no picture");
-  CHECK_THROWS_WITH_AS(data::load_labelled_pictures(dir / "all", 16, 0),
+  CHECK_THROWS_WITH_AS(datasets::load_labelled_pictures(dir / "all", 16, 0),
                        doctest::Contains("red/broken.png"), IoError);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("train_cifar pictures: other sets are normalised by their own mean and
   const test::TempDir dir;
   write_folders(dir / "two/train", 5);
   write_folders(dir / "two/test", 1);
-  const LabelledPictures p = data::load_labelled_pictures(dir / "two", 16, 0);
+  const LabelledPictures p = datasets::load_labelled_pictures(dir / "two", 16, 0);
   const Tensor x = first_images(limited(p.train, p.form, 0), p.form, p.train.size());
   for (int64_t c = 0; c < 3; ++c) {
     double sum = 0, squares = 0;
@@ -188,17 +188,17 @@ TEST_CASE("train_cifar pictures: other sets are normalised by their own mean and
 }
 
 TEST_CASE("train_cifar pictures: batches of 32 x 32 are the image loader's, bit for bit") {
-  const data::Cifar10 drawn = draw_cifar10(20, 10, 1);
-  const data::LoaderOptions order{.batch = 6, .seed = 3};
-  const auto strong = data::AugmentOptions::named("strong");
-  const data::MixOptions mix{.mixup = 0.2, .cutmix = 1};
-  auto expected = data::image_loader(data::image_dataset(drawn.train),
-                                     {.order = order, .augment = strong, .mix = mix});
-  auto found = data::labelled_loader(limited(LabelledPictures(drawn).train, {}, 0), {},
-                                     {.order = order, .augment = strong, .mix = mix});
+  const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
+  const datasets::LoaderOptions order{.batch = 6, .seed = 3};
+  const auto strong = datasets::AugmentOptions::named("strong");
+  const datasets::MixOptions mix{.mixup = 0.2, .cutmix = 1};
+  auto expected = datasets::image_loader(datasets::image_dataset(drawn.train),
+                                         {.order = order, .augment = strong, .mix = mix});
+  auto found = datasets::labelled_loader(limited(LabelledPictures(drawn).train, {}, 0), {},
+                                         {.order = order, .augment = strong, .mix = mix});
   int count = 0;
-  for (data::Batch& b : expected) {
-    const std::optional<data::Batch> other = found.next();
+  for (datasets::Batch& b : expected) {
+    const std::optional<datasets::Batch> other = found.next();
     REQUIRE(other.has_value());
     CHECK(other->images.to_vector<float>() == b.images.to_vector<float>());
     CHECK(other->targets.to_vector<float>() == b.targets.to_vector<float>());
@@ -213,20 +213,20 @@ TEST_CASE("train_cifar pictures: grey ones are changed as the same in colour") {
   const PictureForm colour{.normalization = {{.4, .4, .4}, {.3, .3, .3}}};
   PictureForm grey = colour;
   grey.channels = 1;
-  const data::Cifar10 drawn = draw_cifar10(10, 5, 1);
+  const datasets::Cifar10 drawn = draw_cifar10(10, 5, 1);
   auto planes = std::make_shared<std::vector<uint8_t>>();
-  for (const data::Image& x : drawn.train->images)
+  for (const datasets::Image& x : drawn.train->images)
     for (int c = 0; c < 3; ++c) planes->insert(planes->end(), x.begin(), x.begin() + 1024);
   auto one = std::make_shared<std::vector<uint8_t>>();
-  for (const data::Image& x : drawn.train->images)
+  for (const datasets::Image& x : drawn.train->images)
     one->insert(one->end(), x.begin(), x.begin() + 1024);
   const std::vector<int64_t> labels(10, 1);
-  const data::LabelledLoaderOptions options{.order = {.batch = 10, .seed = 3},
-                                            .augment = data::AugmentOptions::named("strong")};
-  auto in_colour = data::labelled_loader(limited({{planes, planes->data()}, labels}, colour, 0),
-                                         colour, options);
+  const datasets::LabelledLoaderOptions options{
+      .order = {.batch = 10, .seed = 3}, .augment = datasets::AugmentOptions::named("strong")};
+  auto in_colour = datasets::labelled_loader(limited({{planes, planes->data()}, labels}, colour, 0),
+                                             colour, options);
   auto in_grey =
-      data::labelled_loader(limited({{one, one->data()}, labels}, grey, 0), grey, options);
+      datasets::labelled_loader(limited({{one, one->data()}, labels}, grey, 0), grey, options);
   const Tensor expected = slice(in_colour.next()->images, 1, 0, 1), found = in_grey.next()->images;
   CHECK(found.shape() == Shape{10, 1, 32, 32});
   CHECK(found.to_vector<float>() == expected.to_vector<float>());
@@ -237,12 +237,12 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
   const PictureForm form{.side = kSide, .channels = 1, .normalization = {{0, 0, 0}, {1, 1, 1}}};
   auto bytes = std::make_shared<std::vector<uint8_t>>();
   for (int i = 0; i < 20 * kPixels; ++i) bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
-  const data::Dataset<LabelledPicture> set =
+  const datasets::Dataset<LabelledPicture> set =
       limited({{bytes, bytes->data()}, std::vector<int64_t>(20, 0)}, form, 0);
-  auto loader = data::labelled_loader(
+  auto loader = datasets::labelled_loader(
       set, form,
-      {.order = {.batch = 20, .seed = 1}, .augment = data::AugmentOptions::named("standard")});
-  const data::Batch batch = *loader.next();
+      {.order = {.batch = 20, .seed = 1}, .augment = datasets::AugmentOptions::named("standard")});
+  const datasets::Batch batch = *loader.next();
   const std::vector<float> images = batch.images.to_vector<float>();
   const std::vector<int64_t> indices = batch.indices.to_vector<int64_t>();
   std::set<std::array<int, 3>> seen;
@@ -270,22 +270,22 @@ TEST_CASE("train_cifar pictures: strong augmentation of any side is the one of d
     auto bytes = std::make_shared<std::vector<uint8_t>>();
     for (int64_t i = 0; i < 6 * form.numbers(); ++i)
       bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
-    const data::Dataset<LabelledPicture> set =
+    const datasets::Dataset<LabelledPicture> set =
         limited({{bytes, bytes->data()}, std::vector<int64_t>(6, 0)}, form, 0);
-    const auto strong = data::AugmentOptions::named("strong");
-    const data::LoaderOptions order{.batch = 6, .seed = 3};
-    auto found = data::labelled_loader(set, form, {.order = order, .augment = strong});
+    const auto strong = datasets::AugmentOptions::named("strong");
+    const datasets::LoaderOptions order{.batch = 6, .seed = 3};
+    auto found = datasets::labelled_loader(set, form, {.order = order, .augment = strong});
     auto options = strong;
     options.cutout = static_cast<int>(side / 4);  // 8 of 32
-    auto expected = data::Loader<std::vector<float>>(
+    auto expected = datasets::Loader<std::vector<float>>(
         6,
-        [&](const data::BatchPlan& plan) {
+        [&](const datasets::BatchPlan& plan) {
           std::vector<float> all(static_cast<size_t>(6 * form.numbers()));
           plan.for_each_sample([&](int64_t i, int64_t index) {
             const uint8_t* x = bytes->data() + index * form.numbers();
             Rng rng = plan.sample_rng(index);
-            data::augment(data::SquarePicture(x, x + form.numbers()), options, form.normalization,
-                          rng, all.data() + i * form.numbers());
+            datasets::augment(datasets::SquarePicture(x, x + form.numbers()), options,
+                              form.normalization, rng, all.data() + i * form.numbers());
           });
           return all;
         },
@@ -319,13 +319,13 @@ TEST_CASE(
   f.options.augment = "standard";
   f.options.cutmix = 0.1;
   REQUIRE(train_classifier(f) == 0);
-  const train::RunFolder run{f.train.out};
+  const training::RunFolder run{f.train.out};
   const TrainOptions o = load_config(run, std::nullopt);
   CHECK(o.form.side == 16);
   CHECK(o.form.classes == 3);
   CHECK(o.class_names == Words{"black", "green", "red"});
 
-  const train::EpochRecord last = train::read_log(run.log()).epochs.back();
+  const training::EpochRecord last = training::read_log(run.log()).epochs.back();
   CHECK(last.has("test_top2"));
   CHECK_FALSE(last.has("test_top3"));  // of three classes it would always be 1
   CHECK(last["test_top1"] == 1);
@@ -396,7 +396,7 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
     CifarFlags again;
     again.train.resume = f.train.out;
     CHECK(train_classifier(again) == 0);
-    f.eval = train::RunFolder{f.train.out}.best_weights();
+    f.eval = training::RunFolder{f.train.out}.best_weights();
     CHECK(evaluate_weights(f) == 0);
     f.train.out += "-dry";
     f.train.dry_run = true;

@@ -18,7 +18,7 @@ ReportData trained(const std::variant<models::GmlpOptions, models::VitOptions>& 
   TrainOptions o;
   o.epochs = 1;
   o.batch = 10;
-  const data::Cifar10 data = draw_cifar10(10, 6, 1);
+  const datasets::Cifar10 data = draw_cifar10(10, 6, 1);
   CifarTraining t(o, data, ClassifierEntry{"small", options}.make(0, rng));
   t.loop.step();
   REQUIRE(t.loop.close_epoch());

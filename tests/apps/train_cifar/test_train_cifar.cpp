@@ -60,8 +60,8 @@ TrainOptions busy_options(const char* model) {
   return o;
 }
 
-const data::Cifar10& tiny_data() {
-  static const data::Cifar10 kData = draw_cifar10(20, 10, 1);
+const datasets::Cifar10& tiny_data() {
+  static const datasets::Cifar10 kData = draw_cifar10(20, 10, 1);
   return kData;
 }
 
@@ -81,8 +81,9 @@ void check_resumes(const char* model, int stop_at, int steps) {
   for (int i = 0; i < stop_at; ++i) step(first, i + 1 == stop_at);
   first.loop.checkpoint().save(folder.file("c"));
 
-  SafeTensors saved = train::load_checkpoint(folder.file("c"));
-  const auto read = config_from_json<TrainOptions>(train::checkpoint_text(saved, "options", "c"));
+  SafeTensors saved = training::load_checkpoint(folder.file("c"));
+  const auto read =
+      config_from_json<TrainOptions>(training::checkpoint_text(saved, "options", "c"));
   CifarTraining second(read, tiny_data(), make_model(read));
   second.loop.load_state(saved, "c");
   for (int i = stop_at; i < steps; ++i) step(second);
@@ -184,9 +185,9 @@ TEST_CASE("train_cifar: training stops before weights that are no numbers are ke
   CHECK_THROWS_WITH_AS(
       t.loop.step(),
       doctest::Contains("the loss is nan in step 1 (epoch 1); head: linear was given NaN; inputs:"),
-      train::Diverged);
+      training::Diverged);
   CHECK_THROWS_WITH_AS(t.loop.state(), "the weights head.bias are not finite before the first step",
-                       train::Diverged);
+                       training::Diverged);
 }
 
 TEST_CASE("train_cifar: rank_of") {
@@ -203,9 +204,9 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   TrainOptions o = busy_options("gmlp-small");
   ImageClassifier model = make_model(o);
   nn::EvalScope evaluating(model);
-  const data::Cifar10 set = draw_cifar10(5, 30, 3);
-  const data::Dataset<LabelledPicture> data = limited(LabelledPictures(set).test, {}, 0);
-  data::Loader<data::Batch> batches = test_batches(data, model.form);
+  const datasets::Cifar10 set = draw_cifar10(5, 30, 3);
+  const datasets::Dataset<LabelledPicture> data = limited(LabelledPictures(set).test, {}, 0);
+  datasets::Loader<datasets::Batch> batches = test_batches(data, model.form);
   Evaluation e = *evaluate(model, batches);
   double loss = 0;
   std::array<double, 5> top = {};
@@ -213,7 +214,7 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   for (int64_t i = 0; i < data.size(); ++i) {
     const auto index = static_cast<size_t>(i);
     Tensor x = empty({1, 3, 32, 32});
-    data::normalize(set.test->images[index], {}, x.mutable_data<float>());
+    datasets::normalize(set.test->images[index], {}, x.mutable_data<float>());
     std::vector<double> p = softmax(model(x), -1).to_vector<double>();
     auto label = static_cast<size_t>(set.test->labels[index]);
     loss -= std::log(p[label]) / 30;
@@ -231,12 +232,12 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
 }
 
 TEST_CASE("train_cifar: one loader serves all evaluations, also after one that was stopped") {
-  const data::Cifar10 set = draw_cifar10(20, 600, 1);
+  const datasets::Cifar10 set = draw_cifar10(20, 600, 1);
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining t(o, set, make_model(o), {.terminal = false});
   for (int i = 0; i < 8; ++i) step(t);
   CHECK(t.evaluation_loader.position() ==
-        data::LoaderPosition{0, t.evaluation_loader.batches_per_epoch()});
+        datasets::LoaderPosition{0, t.evaluation_loader.batches_per_epoch()});
   nn::EvalScope evaluating(t.model);
   const Evaluation whole = *evaluate(t.model, t.evaluation_loader);
   CHECK(whole.images == 600);
@@ -336,14 +337,14 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   o = busy_options("gmlp-small");
   o.data = folder.file("data");
   f.train.out = folder.file("run");
-  data::write_cifar10(o.data, tiny_data());
+  datasets::write_cifar10(o.data, tiny_data());
   f.train.tensorboard = true;
   f.train.command_line = "train_cifar <x>";
   REQUIRE(train_classifier(f) == 0);
   test::check_run_files(f.train.out, f.train.command_line, "Spatial weights/", false);
   CHECK_THROWS_WITH_AS(train_classifier(f), doctest::Contains("holds a run already"), Error);
 
-  train::RunFolder run{f.train.out};
+  training::RunFolder run{f.train.out};
   CHECK(slurp(run.file("report.html")).find("<svg") != std::string::npos);
   std::string log = slurp(run.log());
   std::istringstream lines(log);
@@ -394,13 +395,13 @@ CifarFlags plain_run(const TempFolder& folder, const char* name, int64_t epochs)
 
 TEST_CASE("train_cifar: a run with a constant rate can be made longer, one with cosine cannot") {
   TempFolder folder;
-  data::write_cifar10(folder.file("data"), tiny_data());
+  datasets::write_cifar10(folder.file("data"), tiny_data());
   REQUIRE(train_classifier(plain_run(folder, "whole", 3)) == 0);
   REQUIRE(train_classifier(plain_run(folder, "part", 2)) == 0);
   CifarFlags more = parse({"--resume", "d", "--epochs", "3"});
   more.train.resume = folder.file("part");
   REQUIRE(train_classifier(more) == 0);
-  const train::RunFolder whole{folder.file("whole")}, part{folder.file("part")};
+  const training::RunFolder whole{folder.file("whole")}, part{folder.file("part")};
   CHECK(slurp(part.weights()) == slurp(whole.weights()));
   CHECK(slurp(part.best_weights()) == slurp(whole.best_weights()));
   more.train.epochs = 2;
@@ -416,7 +417,7 @@ TEST_CASE("train_cifar: a run with a constant rate can be made longer, one with 
 
 TEST_CASE("train_cifar: the default warm-up is cut to a short run, a given one is refused") {
   TempFolder folder;
-  data::write_cifar10(folder.file("data"), tiny_data());
+  datasets::write_cifar10(folder.file("data"), tiny_data());
   CifarFlags f = plain_run(folder, "short", 1);
   f.options.schedule = "cosine";
   f.options.warmup = 100;
@@ -429,16 +430,16 @@ TEST_CASE("train_cifar: the default warm-up is cut to a short run, a given one i
 
 TEST_CASE("train_cifar: the folder of an earlier version, without a configuration, goes on") {
   TempFolder folder;
-  data::write_cifar10(folder.file("data"), tiny_data());
+  datasets::write_cifar10(folder.file("data"), tiny_data());
   REQUIRE(train_classifier(plain_run(folder, "whole", 3)) == 0);
   const CifarFlags part = plain_run(folder, "part", 2);
   REQUIRE(train_classifier(part) == 0);
-  const train::RunFolder run{part.train.out};
+  const training::RunFolder run{part.train.out};
   fs::remove(run.file("config.json"));
   // As its checkpoint had them: no member that is younger.
-  SafeTensors saved = train::load_checkpoint(run.checkpoint());
+  SafeTensors saved = training::load_checkpoint(run.checkpoint());
   nlohmann::json older =
-      nlohmann::json::parse(train::checkpoint_text(saved, "options", run.checkpoint()));
+      nlohmann::json::parse(training::checkpoint_text(saved, "options", run.checkpoint()));
   for (const char* later : {"memory_use", "epoch_end", "optimizer", "hold_out", "precision",
                             "accumulate", "beta2", "decay_all", "parallel", "matmul"})
     older.erase(later);
@@ -457,7 +458,7 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   REQUIRE(train_classifier(more) == 0);
   CHECK(load_config(run, std::nullopt).epochs == 3);
   CHECK(load_config(run, std::nullopt).data == folder.file("moved"));
-  const train::RunFolder whole{folder.file("whole")};
+  const training::RunFolder whole{folder.file("whole")};
   CHECK(slurp(run.weights()) == slurp(whole.weights()));
   more.train.epochs = 0;
   more.options.data = "";

@@ -55,7 +55,7 @@ TEST_CASE("translate: patience and plateaus need held-out pairs") {
   o.config.schedule = "constant";
   o.config.epochs = 2;
   CHECK(train_translation(o) == 0);
-  CHECK(std::filesystem::exists(train::RunFolder{o.train.out}.checkpoint(2)));
+  CHECK(std::filesystem::exists(training::RunFolder{o.train.out}.checkpoint(2)));
   TranslateFlags more;
   more.train.resume = o.train.out;
   more.train.patience = 2;

@@ -14,14 +14,14 @@
 
 namespace tern::test_grammar {
 using namespace tern::apps::translate;
-using tern::data::SentencePair;
+using tern::datasets::SentencePair;
 
 namespace {
 
 // In lower case, with a space before and behind every word.
 std::string spaced(const std::string& line) {
   const size_t end = line.find_last_not_of(" .?") + 1;
-  return " " + data::lower_case(line.substr(0, end)) + " ";
+  return " " + datasets::lower_case(line.substr(0, end)) + " ";
 }
 
 }  // namespace

@@ -130,14 +130,14 @@ TEST_CASE("translate: translations are single lines, whatever pieces a model put
   const Translator t = a_translator(0);
   nn::set_training(t.model, false);
   std::vector<std::string> lines;
-  for (const data::SentencePair& p : read_pair_files(t.config).train) lines.push_back(p.source);
+  for (const datasets::SentencePair& p : read_pair_files(t.config).train) lines.push_back(p.source);
   int64_t raw = 0;
   for (const auto& best :
        translate_lines(Search(t.model, {.beam = 4, .n_best = 4}), t.tokenizers, lines))
     for (const TranslatedText& text : best) {
       const std::string decoded = t.tokenizers.target.decode(text.tokens);
       raw += decoded != text.text;
-      CHECK(text.text == data::one_line(decoded));
+      CHECK(text.text == datasets::one_line(decoded));
       CHECK(text.text.find_first_of("\n\r\t\x1b") == std::string::npos);
     }
   CHECK(raw > 0);

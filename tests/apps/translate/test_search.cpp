@@ -108,12 +108,12 @@ TEST_CASE("search: without log probabilities, the same tokens") {
 
 namespace {
 
-std::shared_ptr<const data::Lexicon> lexicon_of(int64_t vocab) {
-  std::vector<data::EncodedPair> pairs;
+std::shared_ptr<const datasets::Lexicon> lexicon_of(int64_t vocab) {
+  std::vector<datasets::EncodedPair> pairs;
   for (const auto& s : kSources)
     if (!s.empty()) pairs.push_back({s, {s.rbegin(), s.rend()}});
-  return std::make_shared<data::Lexicon>(
-      data::Lexicon::learn(pairs, {.source_vocab = vocab, .target_vocab = vocab, .most = 10}));
+  return std::make_shared<datasets::Lexicon>(
+      datasets::Lexicon::learn(pairs, {.source_vocab = vocab, .target_vocab = vocab, .most = 10}));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
       for (int i = 0; i < before; ++i) step(*first);
       TempDir dir;
       first->loop.checkpoint().save(dir / "c");
-      second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+      second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
       for (int i = before; i < 7; ++i) step(*second);
       check_same_state(*whole, *second);
     }
@@ -191,7 +191,7 @@ TEST_CASE("translate: optimizer state of 8 bits trains, resumes bit for bit, and
   for (int i = 0; i < 5; ++i) step(*whole);
   for (int i = 0; i < 2; ++i) step(*first);
   first->loop.checkpoint().save(dir / "c");
-  second->loop.load_state(train::load_checkpoint(dir / "c"), "c");
+  second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
   for (int i = 0; i < 3; ++i) step(*second);
   check_same_state(*whole, *second);
   bool packed = false;
@@ -205,7 +205,7 @@ TEST_CASE("translate: every optimizer trains by its name, each in its own way") 
   c.schedule = "constant";
   c.warmup = 0;
   std::set<std::vector<float>> seen;
-  for (const std::string& name : train::optimizer_names()) {
+  for (const std::string& name : training::optimizer_names()) {
     CAPTURE(name);
     c.optimizer = name;
     const Setup setup(c);
@@ -286,7 +286,7 @@ TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refuse
   std::string bytes = read_file(dir / "c");
   bytes[bytes.size() - 9] ^= 1;
   write_file(dir / "d", bytes);
-  CHECK_THROWS_AS(train::load_checkpoint(dir / "d"), IoError);
+  CHECK_THROWS_AS(training::load_checkpoint(dir / "d"), IoError);
 }
 
 TEST_CASE("translate: a small model learns the generated pairs") {
@@ -311,14 +311,15 @@ TEST_CASE("translate: a small model learns the generated pairs") {
     if (t->loop.epoch_trained()) REQUIRE(t->loop.close_epoch());
   }
   std::vector<std::string> sources, references, found;
-  for (const data::SentencePair& p : read_pair_files(setup.config).train) {
+  for (const datasets::SentencePair& p : read_pair_files(setup.config).train) {
     sources.push_back(p.source);
     references.push_back(p.target);
   }
-  train::Learner::Evaluation scope(t->learner);
+  training::Learner::Evaluation scope(t->learner);
   for (auto& best : translate_lines(Search(t->model, {}), setup.tokenizers, sources))
     found.push_back(best[0].text);
-  CHECK(data::corpus_bleu(found, references, {.lowercase = is_lowercase(setup.config)}).score > 90);
+  CHECK(datasets::corpus_bleu(found, references, {.lowercase = is_lowercase(setup.config)}).score >
+        90);
 }
 
 TEST_CASE("translate: a model folder, and what is done with it") {
@@ -436,9 +437,9 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
     auto t = setup.training();
     for (int i = 0; i < 4; ++i) step(*t);
     std::vector<std::string> lines;
-    for (const data::SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
+    for (const datasets::SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
     lines.insert(lines.begin() + 2, "");
-    train::Learner::Evaluation scope(t->learner);
+    training::Learner::Evaluation scope(t->learner);
     for (int64_t beam : {1, 3}) {
       const Search search(t->model, {.beam = beam});
       const auto all = translate_lines(search, setup.tokenizers, lines);
@@ -451,22 +452,22 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
       }
     }
     // The mean over tokens does not depend on how they are batched, nor on earlier epochs.
-    const auto loss_of = [&](const data::EncodedPairs& pairs) {
+    const auto loss_of = [&](const datasets::EncodedPairs& pairs) {
       const double first = *token_loss(t->model, pairs), second = *token_loss(t->model, pairs);
       CHECK((first == second || pairs.pairs->empty()));
       return second;
     };
     double sum = 0;
     int64_t tokens = 0;
-    for (const data::EncodedPair& p : *setup.corpus.valid.pairs) {
-      data::EncodedPairs one;
-      one.pairs = std::make_shared<std::vector<data::EncodedPair>>(1, p);
+    for (const datasets::EncodedPair& p : *setup.corpus.valid.pairs) {
+      datasets::EncodedPairs one;
+      one.pairs = std::make_shared<std::vector<datasets::EncodedPair>>(1, p);
       const int64_t n = std::ssize(p.target) + 1;
       sum += loss_of(one) * static_cast<double>(n);
       tokens += n;
     }
-    data::EncodedPairs none;
-    none.pairs = std::make_shared<std::vector<data::EncodedPair>>();
+    datasets::EncodedPairs none;
+    none.pairs = std::make_shared<std::vector<datasets::EncodedPair>>();
     CHECK(std::isnan(loss_of(none)));
     CHECK(loss_of(setup.corpus.valid) ==
           doctest::Approx(sum / static_cast<double>(tokens)).epsilon(1e-5));
@@ -614,7 +615,7 @@ TEST_CASE("translate: files that do not fit say how") {
   write_file(c.target, "un\n\n");
   c.hold_out = 0;
   const PairFiles files = read_pair_files(c);
-  CHECK(files.train == std::vector<data::SentencePair>{{"one", "un"}});
+  CHECK(files.train == std::vector<datasets::SentencePair>{{"one", "un"}});
   REQUIRE(files.reports.size() == 1);
   CHECK(files.reports[0].find("1 of 2 pairs") != std::string::npos);
   TranslateFlags o;

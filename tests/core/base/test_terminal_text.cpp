@@ -63,7 +63,7 @@ TEST_CASE("terminal text: no byte and no pair of bytes gets through that a termi
 
 TEST_CASE("terminal text: what a training says has none either") {
   const File output(std::tmpfile(), std::fclose);
-  train::say("a \x1b[31mcat\x9b\r\n> un\tchat", output.get());
+  training::say("a \x1b[31mcat\x9b\r\n> un\tchat", output.get());
   CHECK(all_of(output.get()) == "a \u241b[31mcat\uFFFD\u240d\n> un\tchat\n");
 }
 

@@ -12,7 +12,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_limits {
-using namespace tern::data;
+using namespace tern::datasets;
 using test::contains;
 using test::io_error;
 using test::TempDir;

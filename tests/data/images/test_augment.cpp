@@ -12,7 +12,7 @@
 #include "tern/data/images/image_ops.h"
 
 namespace tern::test_augment {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

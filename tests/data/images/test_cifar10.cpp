@@ -4,7 +4,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_cifar10 {
-using namespace tern::data;
+using namespace tern::datasets;
 using namespace tern::test;
 
 namespace {

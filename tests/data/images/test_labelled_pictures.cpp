@@ -11,7 +11,7 @@
 #include "tern/data/images/labelled_pictures.h"
 #include "tern/tests/support/data_files.h"
 
-namespace tern::data::test_labelled_pictures {
+namespace tern::datasets::test_labelled_pictures {
 namespace {
 
 // n pictures of one colour for each class, a bit brighter from file to file.
@@ -82,4 +82,4 @@ TEST_CASE("labelled pictures: the side suits the files, and the test set may be 
                        Error);
 }
 
-}  // namespace tern::data::test_labelled_pictures
+}  // namespace tern::datasets::test_labelled_pictures

@@ -30,7 +30,7 @@ std::string ramp(size_t n) {
 
 std::string record(int group, int label, int shade) {
   return std::string{static_cast<char>(group), static_cast<char>(label)} +
-         std::string(data::kImageBytes, static_cast<char>(shade));
+         std::string(datasets::kImageBytes, static_cast<char>(shade));
 }
 std::string names(int count) {
   std::string text;
@@ -43,7 +43,7 @@ std::string names(int count) {
 TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
   TempDir dir;
   auto load = [&](const std::string& bytes) {
-    return data::load_idx(write_file(dir / "x", bytes));
+    return datasets::load_idx(write_file(dir / "x", bytes));
   };
   CHECK(load(idx(8, {2, 3}, std::string("\0\1\2\xff\4\5", 6))).to_vector<int64_t>() ==
         std::vector<int64_t>{0, 1, 2, 255, 4, 5});
@@ -78,18 +78,18 @@ TEST_CASE("mnist: four files, plain or packed, with a dash or a dot") {
   write_file(dir / "train-images-idx3-ubyte.gz", gzip(idx(8, {3, 28, 28}, ramp(3 * 784))));
   write_file(dir / "train-labels.idx1-ubyte", idx(8, {3}, std::string("\3\0\1", 3)));
   write_file(dir / "t10k-images.idx3-ubyte.gz", gzip(idx(8, {2, 28, 28}, ramp(2 * 784))));
-  CHECK(contains(io_error([&] { data::load_mnist(dir.path()); }), "t10k-labels-idx1-ubyte"));
+  CHECK(contains(io_error([&] { datasets::load_mnist(dir.path()); }), "t10k-labels-idx1-ubyte"));
   write_file(dir / "t10k-labels-idx1-ubyte", idx(8, {2}, "\1\2"));
-  const data::Mnist set = data::load_mnist(dir.path());
+  const datasets::Mnist set = datasets::load_mnist(dir.path());
   CHECK(set.train_images.shape() == Shape{3, 28, 28});
   CHECK(set.train_images[2][1][5].item<uint8_t>() == static_cast<uint8_t>((2 * 784 + 33) * 7));
   CHECK(set.train_labels.to_vector<int64_t>() == std::vector<int64_t>{3, 0, 1});
   CHECK(set.test_images.shape() == Shape{2, 28, 28});
   CHECK(set.test_labels.dtype() == DType::i64);
   write_file(dir / "t10k-labels-idx1-ubyte", idx(8, {3}, "\1\2\3"));
-  CHECK(
-      contains(io_error([&] { data::load_mnist(dir.path()); }), "one for each of the 2 pictures"));
-  CHECK(contains(io_error([&] { data::load_mnist(dir / "no"); }), "no such folder"));
+  CHECK(contains(io_error([&] { datasets::load_mnist(dir.path()); }),
+                 "one for each of the 2 pictures"));
+  CHECK(contains(io_error([&] { datasets::load_mnist(dir / "no"); }), "no such folder"));
 }
 
 TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names") {
@@ -97,9 +97,9 @@ TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names"
   const std::string train = record(3, 99, 5) + record(0, 1, 250), test = record(19, 42, 7);
   fs::create_directories(dir / "cifar-100-binary");
   write_file(dir / "cifar-100-binary/train.bin", train);
-  CHECK(contains(io_error([&] { data::load_cifar100(dir.path()); }), "test.bin is missing"));
+  CHECK(contains(io_error([&] { datasets::load_cifar100(dir.path()); }), "test.bin is missing"));
   write_file(dir / "cifar-100-binary/test.bin", test);
-  CHECK(data::load_cifar100(dir.path()).class_names[42] == "42");
+  CHECK(datasets::load_cifar100(dir.path()).class_names[42] == "42");
   const std::string base = "cifar-100-binary/";
   const std::string archive = tar_member(base + "coarse_label_names.txt", names(20)) +
                               tar_member(base + "train.bin", train) +
@@ -107,7 +107,7 @@ TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names"
                               tar_member(base + "test.bin", test) + kTarEnd;
   write_file(dir / "c.tar.gz", gzip(archive));
   for (const std::string& path : {dir.path(), dir / "c.tar.gz"}) {
-    const data::Cifar100 set = data::load_cifar100(path);
+    const datasets::Cifar100 set = datasets::load_cifar100(path);
     CHECK(set.train->size() == 2);
     CHECK(set.train->labels == std::vector<uint8_t>{99, 1});
     CHECK(set.train_groups == std::vector<uint8_t>{3, 0});
@@ -115,12 +115,12 @@ TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names"
     CHECK(set.test->images[0][3071] == 7);
     CHECK(set.test_groups == std::vector<uint8_t>{19});
   }
-  CHECK(data::load_cifar100(dir / "c.tar.gz").class_names[42] == "name 42");
-  CHECK(data::load_cifar100(dir / "c.tar.gz").group_names[19] == "name 19");
+  CHECK(datasets::load_cifar100(dir / "c.tar.gz").class_names[42] == "name 42");
+  CHECK(datasets::load_cifar100(dir / "c.tar.gz").group_names[19] == "name 19");
 
   auto refused = [&](const std::string& bytes) {
     write_file(dir / "cifar-100-binary/test.bin", bytes);
-    return io_error([&] { data::load_cifar100(dir.path()); });
+    return io_error([&] { datasets::load_cifar100(dir.path()); });
   };
   CHECK(contains(refused(test + "x"), "3075 bytes, but 1 to 50000 records"));
   CHECK(
@@ -130,10 +130,10 @@ TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names"
   CHECK(contains(refused(gzip(test)), "is packed by gzip"));
   write_file(dir / "d.tar",
              tar_member("train.bin", train) + tar_member("train.bin", train) + kTarEnd);
-  CHECK(contains(io_error([&] { data::load_cifar100(dir / "d.tar"); }), "is there twice"));
+  CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "d.tar"); }), "is there twice"));
   write_file(dir / "d.tar", tar_member("fine_label_names.txt", names(99)) + kTarEnd);
-  CHECK(contains(io_error([&] { data::load_cifar100(dir / "d.tar"); }), "has 99 names"));
-  CHECK(contains(io_error([&] { data::load_cifar100(dir / "no"); }), "no such file"));
+  CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "d.tar"); }), "has 99 names"));
+  CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "no"); }), "no such file"));
 }
 
 }  // namespace tern::test::test_mnist_cifar100

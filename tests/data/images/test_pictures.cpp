@@ -15,8 +15,8 @@ namespace tern::test::test_pictures {
 namespace {
 
 namespace fs = std::filesystem;
-using data::Filter;
-using data::Picture;
+using datasets::Filter;
+using datasets::Picture;
 
 const std::string kFolder = TERN_SOURCE_DIR "/tests/reference/pictures/";
 
@@ -36,12 +36,12 @@ void check_same(const std::string& what, const Picture& got, const Tensor& want)
   CHECK_MESSAGE(worst == 0, what, ": ", worst);
 }
 
-Picture rgb() { return data::load_picture(kFolder + "rgb.png"); }
+Picture rgb() { return datasets::load_picture(kFolder + "rgb.png"); }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string complaint(const std::string& bytes, const data::DecodeOptions& options = {}) {
-  return io_error([&] { data::decode_picture(bytes_of(bytes), "x", options); });
+std::string complaint(const std::string& bytes, const datasets::DecodeOptions& options = {}) {
+  return io_error([&] { datasets::decode_picture(bytes_of(bytes), "x", options); });
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ TEST_CASE("pictures: every kind of PNG and JPEG is read as Pillow reads it") {
     const std::string& name = entry.first;
     if (!name.ends_with(".png") && !name.ends_with(".jpg")) continue;
     ++files;
-    check_same(name, data::load_picture(kFolder + name), entry.second);
+    check_same(name, datasets::load_picture(kFolder + name), entry.second);
   }
   CHECK(files == 16);
 }
@@ -67,36 +67,36 @@ TEST_CASE("pictures: sizes are Pillow's, byte for byte") {
           want);
   }
   for (int64_t n : {15, 40}) {
-    const Picture resized = data::resize_shorter(rgb(), n);
+    const Picture resized = datasets::resize_shorter(rgb(), n);
     check_same("shorter", resized, reference().find(fmt::format("shorter.{}", n)));
-    check_same("center", data::center_crop(resized, n, n),
+    check_same("center", datasets::center_crop(resized, n, n),
                reference().find(fmt::format("center.{}", n)));
   }
 }
 
 TEST_CASE("pictures: cropped, mirrored, as tensors, as files") {
   const Picture x = rgb();
-  const Picture part = data::crop(x, 3, 5, 10, 20);
+  const Picture part = datasets::crop(x, 3, 5, 10, 20);
   for (int64_t r = 0; r < 10; ++r)
     for (int64_t c = 0; c < 60; ++c) CHECK(part.row(r)[c] == x.row(r + 3)[15 + c]);
-  CHECK(data::mirror(data::mirror(x)).rgb == x.rgb);
-  CHECK(data::mirror(x).row(2)[0] == x.row(2)[3 * (x.width - 1)]);
-  const Tensor t = data::to_tensor(x);
+  CHECK(datasets::mirror(datasets::mirror(x)).rgb == x.rgb);
+  CHECK(datasets::mirror(x).row(2)[0] == x.row(2)[3 * (x.width - 1)]);
+  const Tensor t = datasets::to_tensor(x);
   CHECK(t.shape() == Shape({3, x.height, x.width}));
   CHECK(t[1][4][7].item<uint8_t>() == x.row(4)[3 * 7 + 1]);
-  CHECK(data::to_picture(t).rgb == x.rgb);
-  CHECK(data::to_picture(flip(t, 2)).rgb == data::mirror(x).rgb);
+  CHECK(datasets::to_picture(t).rgb == x.rgb);
+  CHECK(datasets::to_picture(flip(t, 2)).rgb == datasets::mirror(x).rgb);
   TempDir dir;
-  data::save_png(dir / "x.png", x);
-  CHECK(data::load_picture(dir / "x.png").rgb == x.rgb);
-  CHECK_THROWS_AS(data::crop(x, 0, 0, 24, 3), Error);
-  CHECK_THROWS_AS(data::crop(x, -1, 0, 3, 3), Error);
-  CHECK_THROWS_AS(data::crop(x, INT64_MAX, 0, 3, 3), Error);
-  CHECK_THROWS_AS(data::center_crop(x, 40, 3), Error);
-  CHECK_THROWS_AS(data::resize(x, 0, 3), Error);
-  CHECK_THROWS_AS(data::resize(x, int64_t{1} << 40, 3), Error);
-  CHECK_THROWS_AS(data::to_picture(zeros({3, 2, 2})), Error);
-  CHECK_THROWS_AS(data::save_png(dir / "y.png", {3, 3, {}}), Error);
+  datasets::save_png(dir / "x.png", x);
+  CHECK(datasets::load_picture(dir / "x.png").rgb == x.rgb);
+  CHECK_THROWS_AS(datasets::crop(x, 0, 0, 24, 3), Error);
+  CHECK_THROWS_AS(datasets::crop(x, -1, 0, 3, 3), Error);
+  CHECK_THROWS_AS(datasets::crop(x, INT64_MAX, 0, 3, 3), Error);
+  CHECK_THROWS_AS(datasets::center_crop(x, 40, 3), Error);
+  CHECK_THROWS_AS(datasets::resize(x, 0, 3), Error);
+  CHECK_THROWS_AS(datasets::resize(x, int64_t{1} << 40, 3), Error);
+  CHECK_THROWS_AS(datasets::to_picture(zeros({3, 2, 2})), Error);
+  CHECK_THROWS_AS(datasets::save_png(dir / "y.png", {3, 3, {}}), Error);
   CHECK_FALSE(fs::exists(dir / "y.png"));
 }
 
@@ -117,13 +117,13 @@ TEST_CASE("pictures: damaged and truncated files are errors with file and positi
         broken[static_cast<size_t>(rng.below(std::ssize(broken)))] =
             static_cast<char>(rng.below(256));
       try {
-        data::decode_picture(bytes_of(broken), "x");
+        datasets::decode_picture(bytes_of(broken), "x");
       } catch (const IoError&) {
       }
     }
   }
   CHECK(complaint("GIF89a") == "x: neither a PNG nor a JPEG file (at byte 0)");
-  CHECK(contains(io_error([] { data::load_picture("/nowhere.png"); }), "/nowhere.png"));
+  CHECK(contains(io_error([] { datasets::load_picture("/nowhere.png"); }), "/nowhere.png"));
 }
 
 TEST_CASE("pictures: claimed sizes are looked at before memory is taken") {
@@ -150,7 +150,7 @@ TEST_CASE("picture folder: a folder a class, ascending; files of others are left
   write_file(dir / "b/2.PNG", png), write_file(dir / "b/1.jpeg", jpg);
   write_file(dir / "a/deep/z.jpg", jpg), write_file(dir / "a/notes.txt", "no");
   write_file(dir / "list.txt", "no");
-  const data::PictureFolder found = data::open_picture_folder(dir.path());
+  const datasets::PictureFolder found = datasets::open_picture_folder(dir.path());
   CHECK(found.class_names == std::vector<std::string>{"a", "b"});
   REQUIRE(found.files.size() == 3);
   CHECK(found.files[0].path == dir / "a/deep/z.jpg");
@@ -160,15 +160,15 @@ TEST_CASE("picture folder: a folder a class, ascending; files of others are left
   CHECK(found.dataset().get(2).label == 1);
 
   fs::create_directories(dir / "c");
-  CHECK(contains(io_error([&] { data::open_picture_folder(dir.path()); }),
+  CHECK(contains(io_error([&] { datasets::open_picture_folder(dir.path()); }),
                  "c: holds no .png, .jpg or .jpeg file"));
-  CHECK(contains(io_error([&] { data::open_picture_folder(dir / "none"); }), "no such folder"));
-  CHECK(contains(io_error([&] { data::open_picture_folder(dir / "c"); }), "holds no folders"));
+  CHECK(contains(io_error([&] { datasets::open_picture_folder(dir / "none"); }), "no such folder"));
+  CHECK(contains(io_error([&] { datasets::open_picture_folder(dir / "c"); }), "holds no folders"));
   // A damaged file is named with the place in the epoch.
   fs::remove(dir / "c");
   write_file(dir / "b/2.PNG", png.substr(0, 200));
-  auto loader = data::picture_loader(data::open_picture_folder(dir.path()).dataset(),
-                                     {.order = {.batch = 3, .shuffle = false}, .size = 8});
+  auto loader = datasets::picture_loader(datasets::open_picture_folder(dir.path()).dataset(),
+                                         {.order = {.batch = 3, .shuffle = false}, .size = 8});
   const std::string text = io_error([&] { loader.next(); });
   CHECK(contains(text, "epoch 0, batch 0, sample 2"));
   CHECK(contains(text, "b/2.PNG: damaged PNG"));
@@ -180,43 +180,43 @@ TEST_CASE("picture loader: evaluation is torchvision's, training depends on the 
     fs::create_directories(dir / fmt::format("{}", i % 2));
     write_file(dir / fmt::format("{}/{}.png", i % 2, i), read_file(kFolder + "rgb.png"));
   }
-  const auto dataset = data::open_picture_folder(dir.path()).dataset();
-  data::PictureLoaderOptions plain{.order = {.batch = 4, .shuffle = false},
-                                   .size = 15,
-                                   .shorter = 15,
-                                   .normalization = {{0, 0, 0}, {1, 1, 1}}};
-  auto loader = data::picture_loader(dataset, plain);
-  const data::Batch batch = *loader.next();
+  const auto dataset = datasets::open_picture_folder(dir.path()).dataset();
+  datasets::PictureLoaderOptions plain{.order = {.batch = 4, .shuffle = false},
+                                       .size = 15,
+                                       .shorter = 15,
+                                       .normalization = {{0, 0, 0}, {1, 1, 1}}};
+  auto loader = datasets::picture_loader(dataset, plain);
+  const datasets::Batch batch = *loader.next();
   CHECK(batch.images.shape() == Shape({4, 3, 15, 15}));
   CHECK(batch.labels.to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0, 1});
   const Tensor want = permute(reference().find("center.15"), {2, 0, 1}).to(DType::f32) / 255;
   CHECK(all_close(batch.images[3], want, 0, 1e-6));
 
   auto epoch = [&](int workers, uint64_t seed) {
-    data::PictureLoaderOptions o{.order = {.batch = 4, .seed = seed, .workers = workers},
-                                 .size = 16,
-                                 .augment = true,
-                                 .filter = Filter::bicubic};
+    datasets::PictureLoaderOptions o{.order = {.batch = 4, .seed = seed, .workers = workers},
+                                     .size = 16,
+                                     .augment = true,
+                                     .filter = Filter::bicubic};
     std::vector<float> out;
-    auto train = data::picture_loader(dataset, o);
-    for (data::Batch& b : train)
+    auto train = datasets::picture_loader(dataset, o);
+    for (datasets::Batch& b : train)
       for (float v : b.images.to_vector<float>()) out.push_back(v);
     return out;
   };
   CHECK(epoch(0, 1) == epoch(3, 1));
   CHECK(epoch(0, 1) != epoch(0, 2));
   // Very long pictures have no part in the ratio asked for, and take the middle.
-  const Picture strip = data::resize(rgb(), 2, 400);
+  const Picture strip = datasets::resize(rgb(), 2, 400);
   Rng rng(2);
   for (int i = 0; i < 20; ++i) {
-    const Picture y = data::fit_picture(strip, {.size = 9, .augment = true}, rng);
+    const Picture y = datasets::fit_picture(strip, {.size = 9, .augment = true}, rng);
     CHECK(y.height == 9);
     CHECK(y.width == 9);
   }
-  CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 0}), Error);
-  CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 1 << 20}), Error);
-  CHECK_THROWS_AS(data::picture_loader(dataset, {.size = 9, .shorter = 8}), Error);
-  CHECK_THROWS_AS(data::picture_loader(dataset, {.scale = {1, .5}}), Error);
+  CHECK_THROWS_AS(datasets::picture_loader(dataset, {.size = 0}), Error);
+  CHECK_THROWS_AS(datasets::picture_loader(dataset, {.size = 1 << 20}), Error);
+  CHECK_THROWS_AS(datasets::picture_loader(dataset, {.size = 9, .shorter = 8}), Error);
+  CHECK_THROWS_AS(datasets::picture_loader(dataset, {.scale = {1, .5}}), Error);
 }
 
 }  // namespace tern::test::test_pictures

@@ -17,14 +17,14 @@ using Doubles = std::vector<double>;
 
 struct Files {
   TempDir dir;
-  data::Table load(const std::string& text, const data::CsvOptions& o = {},
-                   const std::string& name = "x.csv") {
-    return data::load_csv(write_file(dir / name, text), o);
+  datasets::Table load(const std::string& text, const datasets::CsvOptions& o = {},
+                       const std::string& name = "x.csv") {
+    return datasets::load_csv(write_file(dir / name, text), o);
   }
-  Doubles values(const std::string& text, const data::CsvOptions& o = {}) {
+  Doubles values(const std::string& text, const datasets::CsvOptions& o = {}) {
     return load(text, o).values.to_vector<double>();
   }
-  std::string refused(const std::string& text, const data::CsvOptions& o = {}) {
+  std::string refused(const std::string& text, const datasets::CsvOptions& o = {}) {
     const std::string error = io_error([&] { load(text, o); });
     CHECK(error.starts_with(dir / "x.csv: "));
     return error;
@@ -35,12 +35,12 @@ struct Files {
 
 TEST_CASE("csv: headers, separators, quotes, line ends, spaces, gzip") {
   Files f;
-  const data::Table t = f.load("area, rooms ,price\n1.5, 2 ,-3e2\n+4,.5,1e-3\n");
+  const datasets::Table t = f.load("area, rooms ,price\n1.5, 2 ,-3e2\n+4,.5,1e-3\n");
   CHECK(t.names == std::vector<std::string>{"area", "rooms", "price"});
   CHECK(t.values.shape() == Shape{2, 3});
   CHECK(t.values.dtype() == DType::f32);
   CHECK(t.values.to_vector<float>() == std::vector<float>{1.5f, 2, -300, 4, .5f, 1e-3f});
-  const data::CsvOptions plain{.header = false, .dtype = DType::f64};
+  const datasets::CsvOptions plain{.header = false, .dtype = DType::f64};
   CHECK(f.load("1,2\n", plain).names == std::vector<std::string>{"0", "1"});
   CHECK(f.values("1,2\r\n3,4", plain) == Doubles{1, 2, 3, 4});
   CHECK(f.values("\xef\xbb\xbf"
@@ -64,7 +64,7 @@ TEST_CASE("csv: headers, separators, quotes, line ends, spaces, gzip") {
 
 TEST_CASE("csv: integers are exact, or refused") {
   Files f;
-  const data::CsvOptions i64{.header = false, .dtype = DType::i64};
+  const datasets::CsvOptions i64{.header = false, .dtype = DType::i64};
   CHECK(f.load("9007199254740993,-9223372036854775808\n", i64).values.to_vector<int64_t>() ==
         std::vector<int64_t>{9007199254740993, INT64_MIN});
   CHECK(contains(f.refused("9223372036854775808\n", i64), "is no number of type i64"));
@@ -81,7 +81,7 @@ TEST_CASE("csv: what is too close to 0 for the type is 0; what is too large is r
   Files f;
   const std::string zeros(400, '0');
   for (DType type : {DType::f32, DType::f64}) {
-    const data::CsvOptions o{.header = false, .dtype = type};
+    const datasets::CsvOptions o{.header = false, .dtype = type};
     for (const std::string& small :
          {std::string("1e-400"), std::string("+12.5E-4000"), "0." + zeros + "1",
           "." + zeros + "25e-3", "0.00" + zeros + "1e2", "1" + zeros + "e-800",
@@ -101,7 +101,7 @@ TEST_CASE("csv: what is too close to 0 for the type is 0; what is too large is r
     }
     CHECK(contains(f.refused("1e-400x\n", o), "is no number"));
   }
-  const data::CsvOptions f32{.header = false};
+  const datasets::CsvOptions f32{.header = false};
   CHECK(f.values("1e-50,-1e-50,1e-45\n", f32) == Doubles{0, 0, 0x1p-149});
   CHECK(contains(f.refused("1e39\n", f32), "'1e39' is no number"));
 }
@@ -130,7 +130,7 @@ TEST_CASE("csv: what is missing or wrong is named by line and column") {
                  "more than 1048576 bytes"));
   CHECK(contains(f.refused(std::string(3 << 20, ',')), "more than 1048576 fields"));
   CHECK(contains(f.refused("a\n1\n", {.max_bytes = 3}), "holds more than the 3 bytes"));
-  CHECK(contains(io_error([] { data::load_csv("/nowhere.csv"); }), "/nowhere.csv"));
+  CHECK(contains(io_error([] { datasets::load_csv("/nowhere.csv"); }), "/nowhere.csv"));
   // Whatever the bytes are, a table or an IoError comes out.
   Rng rng(1);
   for (int round = 0; round < 300; ++round) {
@@ -150,12 +150,12 @@ TEST_CASE("csv: as many columns as a line may have, by their names or all") {
     header += names.back() + (i + 1 < kColumns ? "," : "\n");
     row += fmt::format("{}{}", i % 100, i + 1 < kColumns ? "," : "\n");
   }
-  const data::Table all = f.load(header + row, {.dtype = DType::i64});
+  const datasets::Table all = f.load(header + row, {.dtype = DType::i64});
   CHECK(all.names == names);
   CHECK(all.values.shape() == Shape{1, kColumns});
   CHECK(all.values[0][123'456].item<int64_t>() == 56);
   std::reverse(names.begin(), names.end());
-  const data::Table backwards = f.load(header + row, {.columns = names, .dtype = DType::i64});
+  const datasets::Table backwards = f.load(header + row, {.columns = names, .dtype = DType::i64});
   CHECK(backwards.names == names);
   CHECK(backwards.values[0][0].item<int64_t>() == (kColumns - 1) % 100);
   CHECK(backwards.values[0][kColumns - 2].item<int64_t>() == 1);
@@ -169,13 +169,13 @@ TEST_CASE("csv: what is written is read again, bit for bit") {
   Rng rng(1);
   for (DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8}) {
     const Tensor x = (randn({30, 3}, rng, DType::f64) * 100 + 128).to(dtype);
-    data::save_csv(dir / "x.tsv", x, {.names = {"a", "b \"c\"", "d\te"}});
-    const data::Table t = data::load_csv(dir / "x.tsv", {.dtype = dtype});
+    datasets::save_csv(dir / "x.tsv", x, {.names = {"a", "b \"c\"", "d\te"}});
+    const datasets::Table t = datasets::load_csv(dir / "x.tsv", {.dtype = dtype});
     CHECK(t.names == std::vector<std::string>{"a", "b \"c\"", "d\te"});
     CHECK(t.values.to_vector<double>() == x.to_vector<double>());
   }
-  CHECK_THROWS_AS(data::save_csv(dir / "y.csv", ones({3})), Error);
-  CHECK_THROWS_AS(data::save_csv(dir / "y.csv", ones({3, 1}), {.names = {"a", "b"}}), Error);
+  CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3})), Error);
+  CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3, 1}), {.names = {"a", "b"}}), Error);
   CHECK_FALSE(std::filesystem::exists(dir / "y.csv"));
 }
 

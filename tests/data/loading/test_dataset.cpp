@@ -9,7 +9,7 @@
 #include "tern/data/loading/dataset.h"
 
 namespace tern::test_dataset {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "tern/data/text/pair_loader.h"
 
 namespace tern::test_dataset_loader {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "tern/data/images/image_loader.h"
 
 namespace tern::test_loader {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

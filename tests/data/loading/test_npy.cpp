@@ -31,9 +31,9 @@ std::string damage(const std::string& path, const std::string& bytes, bool zip) 
   write_file(path, bytes);
   return io_error([&] {
     if (zip)
-      data::load_npz(path);
+      datasets::load_npz(path);
     else
-      data::load_npy(path);
+      datasets::load_npy(path);
   });
 }
 
@@ -47,18 +47,18 @@ std::string npy_of(const std::string& dictionary) {
 
 TEST_CASE("npy: every type, order and version that NumPy writes is read") {
   for (const auto& [name, want] : reference().tensors)
-    check_same(name, data::load_npy(kFolder + name + ".npy"), want);
+    check_same(name, datasets::load_npy(kFolder + name + ".npy"), want);
   CHECK(reference().tensors.size() == 22);
   for (const char* file : {"stored.npz", "packed.npz"}) {
-    const NamedTensors arrays = data::load_npz(kFolder + file);
+    const NamedTensors arrays = datasets::load_npz(kFolder + file);
     CHECK(arrays.size() == (file[0] == 's' ? 5 : 6));
     for (const auto& [name, x] : arrays)
       check_same(name, x, name == "zeros" ? zeros({50, 40}, DType::f64) : reference().find(name));
   }
   for (const char* name : {"complex", "text", "u8"})
-    CHECK(contains(io_error([&] { data::load_npy(kFolder + "refused_" + name + ".npy"); }),
+    CHECK(contains(io_error([&] { datasets::load_npy(kFolder + "refused_" + name + ".npy"); }),
                    "convert them with .astype()"));
-  CHECK(contains(io_error([&] { data::load_npy(kFolder + "refused_record.npy"); }),
+  CHECK(contains(io_error([&] { datasets::load_npy(kFolder + "refused_record.npy"); }),
                  "records of several fields"));
 }
 
@@ -73,11 +73,11 @@ TEST_CASE("npy: what is written is read again, and is what NumPy writes") {
   all.emplace_back("strided", transpose(randn({5, 7}, rng), 0, 1));
   for (bool fortran : {false, true}) {
     for (const auto& [name, x] : all) {
-      data::save_npy(dir / "x.npy", x, {.fortran_order = fortran});
-      check_same(name, data::load_npy(dir / "x.npy"), x);
+      datasets::save_npy(dir / "x.npy", x, {.fortran_order = fortran});
+      check_same(name, datasets::load_npy(dir / "x.npy"), x);
     }
-    data::save_npz(dir / "x.npz", all, {.fortran_order = fortran});
-    const NamedTensors back = data::load_npz(dir / "x.npz");
+    datasets::save_npz(dir / "x.npz", all, {.fortran_order = fortran});
+    const NamedTensors back = datasets::load_npz(dir / "x.npz");
     REQUIRE(back.size() == all.size());
     for (size_t i = 0; i < all.size(); ++i) {
       CHECK(back[i].first == all[i].first);
@@ -86,17 +86,17 @@ TEST_CASE("npy: what is written is read again, and is what NumPy writes") {
   }
   // Byte for byte NumPy's.
   for (const char* name : {"f4", "f8", "i8", "u1", "scalar", "one_axis", "empty"}) {
-    data::save_npy(dir / "y.npy", reference().find(name));
+    datasets::save_npy(dir / "y.npy", reference().find(name));
     CHECK_MESSAGE(read_file(dir / "y.npy") == read_file(kFolder + name + ".npy"), name);
   }
-  data::save_npy(dir / "y.npy", reference().find("fortran"), {.fortran_order = true});
+  datasets::save_npy(dir / "y.npy", reference().find("fortran"), {.fortran_order = true});
   CHECK(read_file(dir / "y.npy") == read_file(kFolder + "fortran.npy"));
-  data::save_npz(dir / "none.npz", {});
-  CHECK(data::load_npz(dir / "none.npz").empty());
-  CHECK_THROWS_AS(data::save_npz(dir / "z.npz", {{"a", ones({1})}, {"a", ones({1})}}), Error);
-  CHECK_THROWS_AS(data::save_npz(dir / "z.npz", {{"", ones({1})}}), Error);
-  CHECK_THROWS_AS(data::save_npz(dir / "z.npz", {{"a\nb", ones({1})}}), Error);
-  CHECK_THROWS_AS(data::save_npy(dir / "z.npy", Tensor()), Error);
+  datasets::save_npz(dir / "none.npz", {});
+  CHECK(datasets::load_npz(dir / "none.npz").empty());
+  CHECK_THROWS_AS(datasets::save_npz(dir / "z.npz", {{"a", ones({1})}, {"a", ones({1})}}), Error);
+  CHECK_THROWS_AS(datasets::save_npz(dir / "z.npz", {{"", ones({1})}}), Error);
+  CHECK_THROWS_AS(datasets::save_npz(dir / "z.npz", {{"a\nb", ones({1})}}), Error);
+  CHECK_THROWS_AS(datasets::save_npy(dir / "z.npy", Tensor()), Error);
   CHECK_FALSE(std::filesystem::exists(dir / "z.npz"));
 }
 
@@ -139,8 +139,8 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
       contains(damage(path, std::string("\x93NUMPY\x04\0\x10\0", 10) + "123", false), "version 4"));
   CHECK(contains(damage(path, std::string("\x93NUMPY\x02\0\xff\xff\xff\x7f", 12), false),
                  "a header of 2147483647 bytes"));
-  CHECK(contains(io_error([] { data::load_npy("/nowhere.npy"); }), "/nowhere.npy"));
-  CHECK(contains(io_error([&] { data::load_npy(dir.path()); }), "not a regular file"));
+  CHECK(contains(io_error([] { datasets::load_npy("/nowhere.npy"); }), "/nowhere.npy"));
+  CHECK(contains(io_error([&] { datasets::load_npy(dir.path()); }), "not a regular file"));
 
   Rng rng(2);
   for (const char* name : {"f4.npy", "stored.npz", "packed.npz"}) {
@@ -161,7 +161,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
 TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign members") {
   TempDir dir;
   const std::string path = dir / "x.npz";
-  data::save_npz(path, {{"a", arange(0, 100)}, {"b", ones({3})}});
+  datasets::save_npz(path, {{"a", arange(0, 100)}, {"b", ones({3})}});
   const std::string whole = read_file(path);
   std::string broken = whole;
   const size_t element = whole.find(std::string("\x63\0\0\0\0\0\0\0", 8));  // 99

@@ -37,7 +37,7 @@ Strings write_shards(const TempDir& dir, bool packed = false) {
   return paths;
 }
 
-Strings keys(data::ShardStream& stream) {
+Strings keys(datasets::ShardStream& stream) {
   Strings out;
   while (auto s = stream.next()) out.push_back(s->key);
   return out;
@@ -77,10 +77,10 @@ TEST_CASE("shards: samples are runs of one name, in order, plain or packed") {
   TempDir dir;
   for (bool packed : {false, true}) {
     const Strings paths = write_shards(dir, packed);
-    data::ShardStream stream(paths);
+    datasets::ShardStream stream(paths);
     CHECK(keys(stream) == Strings{"a", "d/b", "c", "e", "f", "g"});
     CHECK_FALSE(stream.next());
-    data::ShardStream again(paths);
+    datasets::ShardStream again(paths);
     const auto a = again.next(), b = again.next();
     CHECK(a->text("txt") == "text of a");
     CHECK(a->text("cls") == "0");
@@ -95,24 +95,24 @@ TEST_CASE("shards: samples are runs of one name, in order, plain or packed") {
 TEST_CASE("shards: workers take every n-th; each goes on exactly from where it was") {
   TempDir dir;
   const Strings paths = write_shards(dir);
-  data::ShardStream even(paths, {.worker = 0, .workers = 2});
-  data::ShardStream odd(paths, {.worker = 1, .workers = 2});
+  datasets::ShardStream even(paths, {.worker = 0, .workers = 2});
+  datasets::ShardStream odd(paths, {.worker = 1, .workers = 2});
   CHECK(keys(even) == Strings{"a", "d/b", "c", "e", "f"});
   CHECK(keys(odd) == Strings{"g"});
   for (int64_t workers : {1, 2, 5}) {
     for (int64_t worker = 0; worker < workers; ++worker) {
-      data::ShardStream whole(paths, {.worker = worker, .workers = workers});
+      datasets::ShardStream whole(paths, {.worker = worker, .workers = workers});
       const Strings all = keys(whole);
       for (size_t stop = 0; stop <= all.size(); ++stop) {
-        data::ShardStream first(paths, {.worker = worker, .workers = workers});
+        datasets::ShardStream first(paths, {.worker = worker, .workers = workers});
         for (size_t i = 0; i < stop; ++i) first.next();
-        data::ShardStream second(paths, {.worker = worker, .workers = workers});
+        datasets::ShardStream second(paths, {.worker = worker, .workers = workers});
         second.load_state_dict(first.state_dict());
         CHECK(keys(second) == Strings(all.begin() + static_cast<int64_t>(stop), all.end()));
       }
     }
   }
-  data::ShardStream stream(paths);
+  datasets::ShardStream stream(paths);
   stream.next();
   auto place = [](int64_t shard, int64_t samples) {
     return NamedTensors{{"shard", scalar(shard, DType::i64)},
@@ -122,26 +122,27 @@ TEST_CASE("shards: workers take every n-th; each goes on exactly from where it w
   CHECK_THROWS_AS(stream.load_state_dict(place(9, 0)), Error);
   CHECK_THROWS_AS(stream.load_state_dict(place(-1, 0)), Error);
   CHECK(stream.next()->key == "d/b");  // unchanged
-  CHECK_THROWS_AS(data::ShardStream(paths, {.worker = 2, .workers = 2}), Error);
+  CHECK_THROWS_AS(datasets::ShardStream(paths, {.worker = 2, .workers = 2}), Error);
 }
 
 TEST_CASE("shards: as a dataset, the same for any number of workers") {
   TempDir dir;
   const Strings paths = write_shards(dir);
-  const auto samples = data::shard_dataset(paths);
+  const auto samples = datasets::shard_dataset(paths);
   REQUIRE(samples.size() == 6);
   CHECK(samples.get(4).key == "f");
   CHECK(samples.get(4).text("txt") == "text of f");
   CHECK(samples.get(1).text("seg.png") == "seg");
   auto epoch = [&](int workers, bool shuffle) {
     auto loader =
-        data::dataset_loader(samples,
-                             [](const std::vector<data::ShardSample>& batch) {
-                               std::string all;
-                               for (const auto& s : batch) all += s.key + "=" + s.text("cls") + " ";
-                               return all;
-                             },
-                             {.batch = 4, .shuffle = shuffle, .seed = 3, .workers = workers});
+        datasets::dataset_loader(samples,
+                                 [](const std::vector<datasets::ShardSample>& batch) {
+                                   std::string all;
+                                   for (const auto& s : batch)
+                                     all += s.key + "=" + s.text("cls") + " ";
+                                   return all;
+                                 },
+                                 {.batch = 4, .shuffle = shuffle, .seed = 3, .workers = workers});
     std::string all;
     for (std::string& batch : loader) all += batch;
     return all;
@@ -150,7 +151,7 @@ TEST_CASE("shards: as a dataset, the same for any number of workers") {
   CHECK(epoch(3, true) == epoch(0, true));
   CHECK(epoch(0, true) != epoch(0, false));
   const Strings packed = write_shards(dir, true);
-  CHECK(contains(io_error([&] { data::shard_dataset(packed); }), "read it with ShardStream"));
+  CHECK(contains(io_error([&] { datasets::shard_dataset(packed); }), "read it with ShardStream"));
 }
 
 TEST_CASE(
@@ -162,16 +163,16 @@ TEST_CASE(
     for (int i = 0; i < 3 + 4 * shard; ++i) bytes += sample(fmt::format("{}-{}", shard, i), i);
     paths.push_back(write_file(dir / fmt::format("{}.tar", shard), bytes + kTarEnd));
   }
-  const auto samples = data::shard_dataset(paths);
+  const auto samples = datasets::shard_dataset(paths);
   REQUIRE(samples.size() == 36);
-  auto loader_of = [&](const data::Dataset<data::ShardSample>& set, int workers) {
-    return data::dataset_loader(set,
-                                [](const std::vector<data::ShardSample>& batch) {
-                                  Strings keys;
-                                  for (const auto& s : batch) keys.push_back(s.key);
-                                  return keys;
-                                },
-                                {.batch = 7, .seed = 3, .workers = workers, .prefetch = 1});
+  auto loader_of = [&](const datasets::Dataset<datasets::ShardSample>& set, int workers) {
+    return datasets::dataset_loader(set,
+                                    [](const std::vector<datasets::ShardSample>& batch) {
+                                      Strings keys;
+                                      for (const auto& s : batch) keys.push_back(s.key);
+                                      return keys;
+                                    },
+                                    {.batch = 7, .seed = 3, .workers = workers, .prefetch = 1});
   };
   auto whole = loader_of(samples, 1);
   whole.seek({1, 2});
@@ -184,7 +185,7 @@ TEST_CASE(
     for (const auto& [first, end] : {std::pair(0, 1), std::pair(1, 4), std::pair(4, 10)}) {
       // Each rank has an index of its own, and reads what is in its blocks.
       auto read = std::make_shared<std::atomic<int64_t>>(0);
-      const auto own = data::shard_dataset(paths);
+      const auto own = datasets::shard_dataset(paths);
       auto rank = loader_of({own.size(),
                              [own, read](int64_t i) {
                                ++*read;
@@ -227,7 +228,7 @@ TEST_CASE("shards: an index reads headers, and a sample its own bytes") {
              tar_member(fmt::format("{}.cls", i), std::to_string(i));
   const std::string path = write_file(dir / "x.tar", bytes + kTarEnd);
   int64_t before = bytes_read();
-  const auto samples = data::shard_dataset({path});
+  const auto samples = datasets::shard_dataset({path});
   CHECK(samples.size() == 8);
   CHECK(bytes_read() - before < 512 << 10);
   before = bytes_read();
@@ -241,14 +242,14 @@ TEST_CASE("shards: an index reads headers, and a sample its own bytes") {
 
 TEST_CASE("shards: damage, parts twice, parts too large are errors with the shard") {
   TempDir dir;
-  auto refused = [&](const std::string& bytes, const data::ShardOptions& o = {}) {
+  auto refused = [&](const std::string& bytes, const datasets::ShardOptions& o = {}) {
     const std::string path = write_file(dir / "x.tar", bytes);
     const std::string streamed = io_error([&] {
-      data::ShardStream stream({path}, o);
+      datasets::ShardStream stream({path}, o);
       keys(stream);
     });
     CHECK(streamed.starts_with(path));
-    CHECK(io_error([&] { data::shard_dataset({path}, o); }).starts_with(path));
+    CHECK(io_error([&] { datasets::shard_dataset({path}, o); }).starts_with(path));
     return streamed;
   };
   CHECK(contains(refused(tar_member("a.x", "1") + tar_member("a.X", "2") + kTarEnd),
@@ -262,21 +263,21 @@ TEST_CASE("shards: damage, parts twice, parts too large are errors with the shar
 }
 
 TEST_CASE("shards: braces") {
-  CHECK(data::expand_braces("a.tar") == Strings{"a.tar"});
-  CHECK(data::expand_braces("a-{08..10}.tar") == Strings{"a-08.tar", "a-09.tar", "a-10.tar"});
-  CHECK(data::expand_braces("{x,y}-{1..2}") == Strings{"x-1", "x-2", "y-1", "y-2"});
+  CHECK(datasets::expand_braces("a.tar") == Strings{"a.tar"});
+  CHECK(datasets::expand_braces("a-{08..10}.tar") == Strings{"a-08.tar", "a-09.tar", "a-10.tar"});
+  CHECK(datasets::expand_braces("{x,y}-{1..2}") == Strings{"x-1", "x-2", "y-1", "y-2"});
   for (const char* bad : {"a{", "a}", "}{", "{1..}", "{3..1}", "{a..b}", "{{1..2}}", "{0..9999999}",
                           "{0..999}{0..999}{0..999}"})
-    CHECK_THROWS_AS(data::expand_braces(bad), Error);
+    CHECK_THROWS_AS(datasets::expand_braces(bad), Error);
   const std::string wide(4000, 'x');  // a million such names would be 4 GB
   for (const std::string& names : {wide + "{000000..999998}", "{1..999}{1..999}" + wide})
-    CHECK_THROWS_WITH_AS(data::expand_braces(names), doctest::Contains("stands for more than "),
+    CHECK_THROWS_WITH_AS(datasets::expand_braces(names), doctest::Contains("stands for more than "),
                          Error);
 }
 
 TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of them") {
-  data::Dataset<Frame> frames(5, frame);
-  auto loader = data::dataset_loader(frames, data::Stack{}, {.batch = 3, .shuffle = false});
+  datasets::Dataset<Frame> frames(5, frame);
+  auto loader = datasets::dataset_loader(frames, datasets::Stack{}, {.batch = 3, .shuffle = false});
   const Frame batch = *loader.next();
   CHECK(batch.image.shape() == Shape{3, 3, 4, 5});
   CHECK(batch.image[2][0][0][0].item() == 2);
@@ -294,7 +295,7 @@ TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of th
     std::vector<Frame> samples = {frame(0), frame(1), frame(2)};
     change(samples[2]);
     try {
-      data::Stack{}(samples);
+      datasets::Stack{}(samples);
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -308,8 +309,8 @@ TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of th
                  "'others.1.rotation' is undefined in sample 2"));
   CHECK(contains(refused([](Frame& f) { f.others.pop_back(); }),
                  "'others' has 1 elements in sample 2, but 2 in sample 0"));
-  CHECK(data::Stack{}(std::vector<Tensor>{ones({2}), zeros({2})}).shape() == Shape{2, 2});
-  CHECK_THROWS_AS(data::Stack{}(std::vector<Frame>{}), Error);
+  CHECK(datasets::Stack{}(std::vector<Tensor>{ones({2}), zeros({2})}).shape() == Shape{2, 2});
+  CHECK_THROWS_AS(datasets::Stack{}(std::vector<Frame>{}), Error);
 }
 
 }  // namespace tern::test::test_shards

@@ -8,7 +8,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_tar {
-using namespace tern::data;
+using namespace tern::datasets;
 using namespace tern::test;
 
 namespace {

@@ -13,7 +13,7 @@
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/loading/weighted_sampler.h"
 
-namespace tern::data::test_weighted_sampler {
+namespace tern::datasets::test_weighted_sampler {
 namespace {
 
 using Order = std::vector<int64_t>;
@@ -166,4 +166,4 @@ TEST_CASE("samplers: drop_last, wrong numbers, and beside a planner") {
 }
 
 }  // namespace
-}  // namespace tern::data::test_weighted_sampler
+}  // namespace tern::datasets::test_weighted_sampler

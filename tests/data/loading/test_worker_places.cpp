@@ -12,8 +12,8 @@
 namespace tern::test_worker_places {
 
 TEST_CASE("loader: print the processors of a worker" * doctest::skip()) {
-  data::Loader<std::vector<int>> loader(
-      1, [](const data::BatchPlan&) { return test::processors_of_thread(); }, {.workers = 1});
+  datasets::Loader<std::vector<int>> loader(
+      1, [](const datasets::BatchPlan&) { return test::processors_of_thread(); }, {.workers = 1});
   fmt::print("{}", fmt::join(*loader.next(), " "));
 }
 

@@ -12,7 +12,7 @@
 #include "tern/data/text/lines.h"
 
 namespace tern::test_bleu {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

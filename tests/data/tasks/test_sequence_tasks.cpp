@@ -11,7 +11,7 @@
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/tests/support/model_checks.h"
 
-namespace tern::data::test_sequence_tasks {
+namespace tern::datasets::test_sequence_tasks {
 namespace {
 
 using test::close, test::same;
@@ -218,4 +218,4 @@ TEST_CASE("sequence tasks: costs and wrong bits count where the mask says") {
                        Error);
 }
 
-}  // namespace tern::data::test_sequence_tasks
+}  // namespace tern::datasets::test_sequence_tasks

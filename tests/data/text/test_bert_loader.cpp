@@ -11,7 +11,7 @@
 #include "tern/data/text/bert_loader.h"
 
 namespace tern::test_bert_loader {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

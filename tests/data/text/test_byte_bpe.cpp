@@ -12,7 +12,7 @@
 #include "tern/tests/support/heap_calls.h"
 
 namespace tern::test_byte_bpe {
-using namespace tern::data;
+using namespace tern::datasets;
 using nlohmann::json;
 using test::TempDir;
 using Ids = std::vector<int64_t>;
@@ -121,7 +121,7 @@ TEST_CASE("byte BPE: merges are those of the first pair in the order, and of equ
   Rng rng(3);
   for (int round = 0; round < 400; ++round) {
     const bool ordered = round % 2 == 0;  // no pair has an id that a later one makes
-    data::detail::MergeTable table;
+    datasets::detail::MergeTable table;
     std::map<std::pair<int64_t, int64_t>, std::pair<int, int64_t>> naive;  // rank, id
     for (int64_t made = 3; made < 9; ++made) {
       const int64_t left = rng.below(ordered ? made : 9), right = rng.below(ordered ? made : 9);

@@ -5,7 +5,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_documents {
-using namespace tern::data;
+using namespace tern::datasets;
 
 using Ids = std::vector<int64_t>;
 

@@ -8,15 +8,15 @@
 #include "tern/data/text/lexicon.h"
 
 namespace tern::test_lexicon {
-using data::EncodedPair;
-using data::Lexicon;
+using datasets::EncodedPair;
+using datasets::Lexicon;
 
 namespace {
 
 constexpr int64_t kWords = 60, kArticle = 4;  // in the target behind every sentence, of no word
 
 /// The one of a source word; sentences have them the other way round.
-int64_t translation(int64_t word) { return (word - data::kSpecials + 7) % 50 + 8; }
+int64_t translation(int64_t word) { return (word - datasets::kSpecials + 7) % 50 + 8; }
 
 std::vector<EncodedPair> make_pairs(int64_t count) {
   Rng rng(1);
@@ -24,7 +24,7 @@ std::vector<EncodedPair> make_pairs(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     EncodedPair p;
     for (uint64_t n = 2 + rng.below(6); n > 0; --n) {
-      const auto word = static_cast<int64_t>(data::kSpecials + rng.below(50));
+      const auto word = static_cast<int64_t>(datasets::kSpecials + rng.below(50));
       p.source.push_back(word);
       p.target.insert(p.target.begin(), translation(word));
     }
@@ -47,14 +47,14 @@ bool has(const std::vector<int64_t>& list, int64_t token) {
 TEST_CASE("lexicon: finds the dictionary that pairs were made of") {
   const std::vector<EncodedPair> pairs = make_pairs(400);
   const Lexicon lexicon = learned(pairs);
-  for (int64_t word = data::kSpecials; word < data::kSpecials + 50; ++word) {
+  for (int64_t word = datasets::kSpecials; word < datasets::kSpecials + 50; ++word) {
     CAPTURE(word);
     const std::vector<int64_t> list = lexicon.candidates(std::vector<int64_t>{word}, 1);
     CHECK(has(list, translation(word)));
     CHECK(has(list, kArticle));  // the commonest
-    CHECK(has(list, data::kEndId));
+    CHECK(has(list, datasets::kEndId));
     CHECK(std::is_sorted(list.begin(), list.end()));
-    CHECK(list.size() == data::kSpecials + 2);
+    CHECK(list.size() == datasets::kSpecials + 2);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "tern/data/text/pair_loader.h"
 
 namespace tern::test_pair_loader {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_pairs {
-using namespace tern::data;
+using namespace tern::datasets;
 using test::TempDir;
 using test::write_file;
 

@@ -8,7 +8,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_pretrained_tokenizer {
-using namespace tern::data;
+using namespace tern::datasets;
 using nlohmann::json;
 using test::contains;
 using test::io_error;
@@ -205,7 +205,7 @@ TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has 
       {"\xF1\x80\x80z", "\uFFFDz"},
       {"\xEF\xBF\xBD\x80", "\uFFFD\uFFFD"},
   };
-  for (const auto& [bytes, text] : rows) CHECK(data::detail::lossy_utf8(bytes) == text);
+  for (const auto& [bytes, text] : rows) CHECK(datasets::detail::lossy_utf8(bytes) == text);
 }
 
 }  // namespace tern::test_pretrained_tokenizer

@@ -7,7 +7,7 @@
 
 namespace tern::test_text_coverage {
 
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 
@@ -76,14 +76,14 @@ TEST_CASE("coverage: scripts and cases that were never seen, by words and by BPE
 }
 
 TEST_CASE("coverage: scripts of letters") {
-  using data::detail::script_of;
+  using datasets::detail::script_of;
   const std::vector<std::pair<char32_t, std::string_view>> rows = {
       {U'a', "Latin"}, {U'é', "Latin"},     {U'Ω', "Greek"},   {U'я', "Cyrillic"}, {U'ش', "Arabic"},
       {U'日', "Han"},  {U'か', "Japanese"}, {U'한', "Hangul"}, {U'ก', "Thai"},     {U'𠀀', "Han"},
       {U'\uE000', ""}, {U'!', ""},          {U'\0', ""}};
   for (const auto& [letter, script] : rows) CHECK(script_of(letter) == script);
-  CHECK((data::detail::is_unspaced(U'日') && data::detail::is_unspaced(U'ก') &&
-         !data::detail::is_unspaced(U'한')));
+  CHECK((datasets::detail::is_unspaced(U'日') && datasets::detail::is_unspaced(U'ก') &&
+         !datasets::detail::is_unspaced(U'한')));
 }
 
 TEST_CASE("sentences: where they end") {

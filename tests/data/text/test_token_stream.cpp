@@ -14,7 +14,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_token_stream {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

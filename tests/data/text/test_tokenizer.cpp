@@ -14,7 +14,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_tokenizer {
-using namespace tern::data;
+using namespace tern::datasets;
 using test::TempDir;
 
 namespace {

@@ -5,7 +5,7 @@
 #include "tern/data/text/unicode.h"
 
 namespace tern::test_unicode {
-using namespace tern::data;
+using namespace tern::datasets;
 
 TEST_CASE("unicode: invalid UTF-8 is found at its first byte") {
   CHECK(!find_invalid_utf8(""));

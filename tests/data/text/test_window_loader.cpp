@@ -8,7 +8,7 @@
 #include "tern/data/text/window_loader.h"
 
 namespace tern::test_window_loader {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 

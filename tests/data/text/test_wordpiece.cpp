@@ -13,7 +13,7 @@
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_wordpiece {
-using namespace tern::data;
+using namespace tern::datasets;
 using test::TempDir;
 
 namespace {

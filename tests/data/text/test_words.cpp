@@ -9,7 +9,7 @@
 #include "tern/data/text/words.h"
 
 namespace tern::test_words {
-using namespace tern::data;
+using namespace tern::datasets;
 
 namespace {
 
