@@ -221,7 +221,7 @@ Bert::Output Bert::heads(const Tensor& hidden) const {
 
 std::vector<Tensor> Bert::attend(const BertInput& input) const {
   std::vector<Tensor> attention;
-  bert(input, &attention);
+  static_cast<void>(bert(input, &attention));
   return attention;
 }
 

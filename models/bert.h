@@ -12,7 +12,7 @@
 //
 //   Rng rng(1);
 //   models::Bert model(models::bert_options("tiny"), rng);
-//   for (data::BertBatch& b : loader) {                      // data/text/bert_loader.h
+//   for (datasets::BertBatch& b : loader) {                      // data/text/bert_loader.h
 //     models::BertLoss loss = models::pretraining_loss(
 //         model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)},
 //         {b.places, b.words, b.next});
@@ -192,7 +192,7 @@ struct Bert {
   /// Logits (..., V) of words from selected hidden states (..., D).
   Tensor words(const Tensor& hidden) const;
   /// Weights of every layer, (B, H, T, T) each: row t has the weights of token t's query.
-  std::vector<Tensor> attend(const BertInput& input) const;
+  [[nodiscard]] std::vector<Tensor> attend(const BertInput& input) const;
 
   static void fields(auto& m, auto&& visit) {
     visit("bert", m.bert);

@@ -112,7 +112,9 @@ struct Gmlp {
   Gmlp(const GmlpOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
   /// The spatial matrix of every block, (N, N) or (H, N, N), without history, as shown in heatmaps.
-  std::vector<Tensor> spatial_weights() const { return models::spatial_weights(model.blocks); }
+  [[nodiscard]] std::vector<Tensor> spatial_weights() const {
+    return models::spatial_weights(model.blocks);
+  }
   // For reports, see heatmaps.h.
   std::string summary() const;
   int64_t patch_size() const;

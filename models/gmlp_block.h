@@ -86,7 +86,7 @@ std::vector<GmlpBlock> gmlp_blocks(int64_t layers, const GmlpBlockOptions& optio
 int64_t gmlp_block_weights(const GmlpBlockOptions& options, int64_t tokens);
 
 /// The spatial matrix of every block, (N, N) or (H, N, N), without history.
-std::vector<Tensor> spatial_weights(const std::vector<GmlpBlock>& blocks);
+[[nodiscard]] std::vector<Tensor> spatial_weights(const std::vector<GmlpBlock>& blocks);
 /// The same as heatmaps, (1, N, N) or (H, N, N). `tokens` describes tokens in the caption.
 Heatmaps spatial_heatmaps(const std::vector<GmlpBlock>& blocks, const std::string& tokens);
 

@@ -168,7 +168,7 @@ Tensor GmlpLanguageModel::loss(const Tensor& tokens, const Tensor& labels,
 GmlpTextState GmlpLanguageModel::encode(const Tensor& tokens) const {
   check(tokens.ndim() == 2, "GmlpLanguageModel: needs tokens (B, T), got {}", tokens.shape());
   GmlpTextState state{std::vector<GmlpBlockCache>(model.blocks.size()), tokens.size(0), 0};
-  if (tokens.size(1) > 0) model.step(tokens, state);
+  if (tokens.size(1) > 0) static_cast<void>(model.step(tokens, state));
   return state;
 }
 

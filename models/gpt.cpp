@@ -239,7 +239,7 @@ Gpt::Output Gpt::attend(const Tensor& tokens) const {
 GptState Gpt::encode(const Tensor& tokens) const {
   check_tokens(tokens);
   GptState state{std::vector<nn::KeyValueCache>(body.blocks.size()), tokens.size(0), 0};
-  if (tokens.size(1) > 0) run(tokens, &state, nullptr);
+  if (tokens.size(1) > 0) static_cast<void>(run(tokens, &state, nullptr));
   return state;
 }
 

@@ -161,7 +161,7 @@ struct Vit {
   Vit(const VitOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
   /// Weights of every layer, (B, H, N, N) each: the weight of token n (column) in token m (row).
-  std::vector<Tensor> attention_maps(const Tensor& images) const;
+  [[nodiscard]] std::vector<Tensor> attention_maps(const Tensor& images) const;
   int64_t prefix_tokens() const { return options.class_token + options.registers; }
   // For reports, see heatmaps.h.
   std::string summary() const;

@@ -181,7 +181,7 @@ NamedTensors named_buffers(const M& m) {
 }
 
 template <class M>
-std::vector<Tensor> parameters(const M& m) {
+[[nodiscard]] std::vector<Tensor> parameters(const M& m) {
   std::vector<Tensor> out;
   for (auto& [name, t] : named_parameters(m)) out.push_back(std::move(t));
   return out;

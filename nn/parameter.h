@@ -65,9 +65,13 @@ class OwnedTensor {
 class Parameter : public OwnedTensor {
  public:
   Parameter() = default;
+  Parameter(const Parameter&) = default;
+  Parameter(Parameter&&) noexcept = default;
+  Parameter& operator=(const Parameter&) & = default;
+  Parameter& operator=(Parameter&&) & = default;
   explicit Parameter(const Tensor& value) : OwnedTensor(value, true) {}
   /// Copies the elements of `value` (same shape) into this parameter.
-  Parameter& operator=(const Tensor& value) {
+  Parameter& operator=(const Tensor& value) & {
     assign(value);
     return *this;
   }
@@ -77,8 +81,12 @@ class Parameter : public OwnedTensor {
 class Buffer : public OwnedTensor {
  public:
   Buffer() = default;
+  Buffer(const Buffer&) = default;
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(const Buffer&) & = default;
+  Buffer& operator=(Buffer&&) & = default;
   explicit Buffer(const Tensor& value) : OwnedTensor(value, false) {}
-  Buffer& operator=(const Tensor& value) {
+  Buffer& operator=(const Tensor& value) & {
     assign(value);
     return *this;
   }

@@ -212,7 +212,7 @@ class Optimizer {
   void update_piece(const Update& update, int64_t begin, int64_t count) const;
   void add(const std::string& name, const Tensor& parameter, size_t group);
   void check_distinct() const;
-  static std::vector<Tensor> fresh_state(const Entry& entry);
+  [[nodiscard]] static std::vector<Tensor> fresh_state(const Entry& entry);
   static NamedTensors state_of(const Entry& entry, const std::vector<Tensor>& state);
   Update prepare(size_t entry);
   template <class T>

@@ -203,8 +203,8 @@ struct AttentionVjp {
     std::vector<Operand> operands;
     for (const SavedOperand& x : inputs) operands.push_back(x.operand());
     operands.push_back(bias.get());
-    lengths.get();
-    allowed.get();
+    lengths.check_unchanged();
+    allowed.check_unchanged();
     const AttentionCall call = call_on(operands);
     Tensor dout = call.packed() ? split_heads(dy, call.query.heads) : dy;
     if (!grad_enabled()) return fused_gradients(call, kept, dout, wants);

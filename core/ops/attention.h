@@ -38,7 +38,7 @@ struct AttentionOptions {
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options = {});
 
-struct Attended {
+struct [[nodiscard]] Attended {
   Tensor context;  ///< (B, H, T, E)
   Tensor weights;  ///< (B, H, T, S): the probabilities before dropout, differentiable
 };

@@ -50,6 +50,25 @@ void fill_(const Tensor& x, Scalar value) {
 
 void zero_(const Tensor& x) { fill_(x, 0); }
 
+void Tensor::check_shared() const {
+  check(!defined() || impl().storage->count > 1,
+        "an assignment to a temporary of shape {} is lost: no other tensor shares its elements. "
+        "Give the result a name, or assign to a view, such as x[0] = y",
+        shape());
+}
+
+const Tensor& Tensor::operator=(const Tensor& values) && {
+  check_shared();
+  copy_(*this, values);
+  return *this;
+}
+
+const Tensor& Tensor::operator=(Scalar value) && {
+  check_shared();
+  fill_(*this, value);
+  return *this;
+}
+
 namespace {
 
 // x = fn(x, y) in place; fn takes two numbers of the type of x.

@@ -119,7 +119,7 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
   std::array kept{save(x), save(targets.index), save(targets.probabilities), save(targets.weight)};
   auto vjp = [kept, targets, max = not_differentiable(max), total = not_differentiable(sum_)](
                  const Tensor& dy, const Wants& wants) mutable -> Tensor {
-    for (const Saved& saved : kept) saved.get();  // throws if one was overwritten
+    for (const Saved& saved : kept) saved.check_unchanged();
     if (grad_enabled()) {
       auto fn = [&](const std::vector<Tensor>& in) { return composed_row_losses(in[0], targets); };
       return detail::composed_gradients(fn, {kept[0].get()}, dy)[0];

@@ -132,7 +132,7 @@ Tensor losses_of(const Tensor& log_probs, std::shared_ptr<const Spelling> spelli
   }();
   auto vjp = [x = save(x), targets = save(spelling->targets), known, spelling, zero_infinity,
               alpha = not_differentiable(alpha)](const Tensor& dy) {
-    targets.get();  // throws if they were overwritten
+    targets.check_unchanged();
     return gradient(dy, x.get(), known, alpha, *spelling, zero_infinity);
   };
   return op.record(y, {x}, vjp);

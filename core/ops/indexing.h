@@ -13,7 +13,7 @@ namespace tern {
 /// The indices of the K elements that are not 0, in row-major order: i64 (K, number of axes of x).
 Tensor nonzero(const Tensor& x);
 /// The same as one (K) tensor per axis: PyTorch's nonzero(as_tuple=True).
-std::vector<Tensor> nonzero_as_tuple(const Tensor& x);
+[[nodiscard]] std::vector<Tensor> nonzero_as_tuple(const Tensor& x);
 /// The elements of x where the mask (u8) is not 0, as a vector (K). x and mask broadcast.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 
@@ -49,6 +49,7 @@ Tensor scatter_reduce(const Tensor& x, int64_t axis, const Tensor& index, const 
 enum class Indexing { ij, xy };
 /// Expands vectors of n, m, ... elements to (n, m, ...) each, with xy to (m, n, ...), as for
 /// images.
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, Indexing indexing = Indexing::ij);
+[[nodiscard]] std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors,
+                                           Indexing indexing = Indexing::ij);
 
 }  // namespace tern

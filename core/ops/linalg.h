@@ -37,12 +37,12 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 /// At a singular matrix the gradient is the cofactors' and there is no second derivative (an
 /// error).
 Tensor det(const Tensor& a);
-struct Slogdet {
+struct [[nodiscard]] Slogdet {
   Tensor sign;       ///< -1, 0 or 1
   Tensor logabsdet;  ///< log |det|; its gradient is an error at a singular matrix
 };
 Slogdet slogdet(const Tensor& a);
-struct Lstsq {
+struct [[nodiscard]] Lstsq {
   Tensor solution;   ///< (..., n, k)
   Tensor residuals;  ///< (..., k): |a x - b|^2; empty if m <= n or a matrix has rank below n
   Tensor rank;       ///< i64 (...)
@@ -60,11 +60,11 @@ enum class QrMode {
   complete,  ///< q (..., m, m), r (..., m, n); no gradient if m > n
   r,         ///< r as in reduced, q empty; no gradient
 };
-struct Qr {
+struct [[nodiscard]] Qr {
   Tensor q, r;
 };
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced);
-struct Svd {
+struct [[nodiscard]] Svd {
   Tensor u;   ///< (..., m, m), or (..., m, k) if not full, k = min(m, n)
   Tensor s;   ///< (..., k), descending
   Tensor vh;  ///< (..., n, n), or (..., k, n)
@@ -73,7 +73,7 @@ struct Svd {
 Svd svd(const Tensor& a, bool full_matrices = true);
 Tensor svdvals(const Tensor& a);
 enum class Triangle { lower, upper };
-struct Eigh {
+struct [[nodiscard]] Eigh {
   Tensor eigenvalues;   ///< (..., n), ascending
   Tensor eigenvectors;  ///< (..., n, n), in columns; gradients need distinct eigenvalues
 };

@@ -132,7 +132,7 @@ struct LossesVjp {
     if (grad_enabled()) return kept.composed(dy);
     const Head head = kept.head();
     const Slopes slopes = fresh_slopes(head, wants[0], wants[1], wants[2]);
-    run(head, kept.targets, dy.contiguous(), &slopes);
+    static_cast<void>(run(head, kept.targets, dy.contiguous(), &slopes));
     return {slopes.x, slopes.weight, slopes.bias};
   }
 };

@@ -25,11 +25,11 @@ namespace tern {
 /// Which stages of addressing are used. A stage that is off passes its input on. Without content
 /// that input is the last weighting, and there is nothing to interpolate; without interpolation it
 /// is the content weighting. Unused stages keep their parameters, with gradient 0.
-struct NtmAddressing {
+struct [[nodiscard]] NtmAddressing {
   bool content = true, interpolation = true, shift = true, sharpening = true;
 };
 
-struct NtmMemory {
+struct [[nodiscard]] NtmMemory {
   int64_t slots = 0, width = 0;   ///< N, M
   int64_t reads = 1, writes = 1;  ///< numbers of heads: R, W
   int64_t shift = 1;              ///< S

@@ -114,9 +114,10 @@ Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t a = 0, int64_t b = 
 /// Sliding windows along an axis, as a new last axis. A 0-dimensional x has one window.
 Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);
 /// Views of the parts of an axis: `chunks` of about the same size, parts of `size`, or of `sizes`.
-std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
-std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
-std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
+[[nodiscard]] std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t axis = 0);
+[[nodiscard]] std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
+[[nodiscard]] std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes,
+                                        int64_t axis = 0);
 
 // ---- Joining, rearranging, indexing ----------------------------------------------------------
 Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);    ///< along an existing axis
@@ -149,7 +150,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  ///< index (K,)
 /// As gather, but the other axes broadcast.
 Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis);
-struct ValuesIndices {
+struct [[nodiscard]] ValuesIndices {
   Tensor values;   ///< differentiable
   Tensor indices;  ///< i64
 };

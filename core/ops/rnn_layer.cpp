@@ -207,7 +207,7 @@ struct LayerVjp {
   Gradients operator()(const Tensor& dy, const Wants& wants) const {
     const Tensor in[] = {x.get(),    w_ih.get(), w_hh.get(), b_ih.get(),
                          b_hh.get(), h0.get(),   c0.get()};
-    lengths.get();
+    lengths.check_unchanged();
     if (grad_enabled()) {
       auto fn = [&](const std::vector<Tensor>& args) { return composed_layer(layer, args); };
       return detail::composed_gradients(fn, {std::begin(in), std::end(in)}, dy);

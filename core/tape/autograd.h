@@ -75,11 +75,12 @@ struct GradOptions {
 
 /// d(sum of outputs) / d(input) for every input, leaf or not. Does not change any grad(). Error if
 /// two threads ask for the same leaf at the same time.
-std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const GradOptions& options = {});
+[[nodiscard]] std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
+                                       const std::vector<Tensor>& inputs,
+                                       const GradOptions& options = {});
 
 /// The leaves that `output` depends on, in the order in which the tape reaches them.
-std::vector<Tensor> leaves(const Tensor& output);
+[[nodiscard]] std::vector<Tensor> leaves(const Tensor& output);
 
 struct CheckpointOptions {
   /// Generators that fn passes to threads of its own. They must live until backward. Generators

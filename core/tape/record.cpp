@@ -115,6 +115,11 @@ Saved::Saved(Tensor t, bool is_output)
   tensor_ = {};
 }
 
+void Saved::check_unchanged() const {
+  if (tensor_.defined())
+    detail::check_saved_version(tensor_.shape(), version_, tensor_.ref()->storage->version());
+}
+
 Tensor Saved::get() const {
   if (remade_) {
     Tensor t(Ref<TensorImpl>(
@@ -122,8 +127,8 @@ Tensor Saved::get() const {
     t.ref()->set_node(remade_->node);
     return t;
   }
+  check_unchanged();
   if (!tensor_.defined()) return {};
-  detail::check_saved_version(tensor_.shape(), version_, tensor_.ref()->storage->version());
   if (!is_output_ || !grad_enabled() || !detail::running_node()) return tensor_;
   Tensor t = tensor_.detach();
   t.ref()->set_node(Ref<Node>(detail::running_node()));
@@ -134,7 +139,7 @@ Tensor Saved::consume() {
   if (!tensor_.defined() || tensor_.ref().use_count() > 1 || !held_once(tensor_.ref()->storage) ||
       !tensor_.is_contiguous())
     return {};
-  get();  // throws if it was overwritten
+  check_unchanged();
   Tensor t = tensor_.detach();
   tensor_ = {};
   return t;

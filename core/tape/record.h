@@ -124,6 +124,8 @@ class Saved {
   Saved& operator=(Saved&&) noexcept;
   ~Saved();
   Tensor get() const;
+  /// Fails if it was overwritten since, as get() does.
+  void check_unchanged() const;
   /// Moves the tensor out for an op that overwrites it, if nobody else holds its elements; else
   /// returns an undefined tensor. This holds nothing afterwards. REQUIRES: Wants::last().
   Tensor consume();

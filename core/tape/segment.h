@@ -14,7 +14,7 @@ uint64_t tape_position();
 
 /// What `output` was made from since position `since`: leaves, and stand-ins for results of ops. A
 /// stand-in has the result's node, which is all that a gradient needs, but no elements.
-std::vector<Tensor> made_from(const Tensor& output, uint64_t since);
+[[nodiscard]] std::vector<Tensor> made_from(const Tensor& output, uint64_t since);
 
 /// backward() that stops at nodes made at or before `since`. Leaves gather as usual. `ends` are
 /// results made at or before `since`; their gradients are added to their nodes' `pending`.
@@ -25,7 +25,8 @@ void backward_since(uint64_t since, const Tensor& output, Tensor gradient,
 Tensor as_end(const Tensor& t);
 
 /// grad() that stops at nodes made at or before `since`, which belong to others.
-std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
-                               const std::vector<Tensor>& inputs, const GradOptions& options);
+[[nodiscard]] std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
+                                             const std::vector<Tensor>& inputs,
+                                             const GradOptions& options);
 
 }  // namespace tern::detail

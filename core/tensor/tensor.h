@@ -61,11 +61,24 @@ inline void dispose(TensorImpl* impl) { delete impl; }
 
 }  // namespace detail
 
-class Tensor {
+struct Scalar;
+
+/// [[nodiscard]]: a function that returns a Tensor and whose result is not used has done nothing.
+class [[nodiscard]] Tensor {
  public:
   /// An undefined tensor, without shape and elements. Means "none" in optional arguments.
   Tensor() = default;
   explicit Tensor(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+
+  /// y = x makes y another handle on the elements of x.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  /// x[0] = y, narrow(x, 1, 0, 2) = 0: what is assigned to a temporary is written into its elements,
+  /// as copy_ and fill_ do. Error if nothing else shares them: the values would be lost.
+  const Tensor& operator=(const Tensor& values) &&;
+  const Tensor& operator=(Scalar value) &&;
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Layout& layout() const { return impl().layout; }
@@ -148,6 +161,7 @@ class Tensor {
   [[noreturn]] static void fail_undefined();
   void check_type(DType wanted) const;
   void check_one_element() const;
+  void check_shared() const;
   detail::Ref<detail::TensorImpl> impl_;
 };
 

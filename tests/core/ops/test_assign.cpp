@@ -1,0 +1,59 @@
+// Assignment: to a name it makes another handle, to a temporary it writes.
+#include <doctest/doctest.h>
+
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+
+namespace {
+using namespace tern;
+using Numbers = std::vector<double>;
+}  // namespace
+
+TEST_CASE("assignment: a view that is a temporary is written, as in PyTorch") {
+  const Tensor x = zeros({2, 3});
+  x[0] = ones({3});
+  CHECK(x.to_vector<double>() == Numbers{1, 1, 1, 0, 0, 0});
+  narrow(x, 1, 1, 2) = tensor({5, 6}, {2}, DType::i64);  // converted and broadcast
+  CHECK(x.to_vector<double>() == Numbers{1, 5, 6, 0, 5, 6});
+  x[1][0] = 7;
+  transpose(x, 0, 1)[2] = -1.5;
+  CHECK(x.to_vector<double>() == Numbers{1, 5, -1.5, 7, 5, -1.5});
+  x[0] = x[1];
+  CHECK(x.to_vector<double>() == Numbers{7, 5, -1.5, 7, 5, -1.5});
+  x[1] = x[0] = 2;
+  CHECK(x.to_vector<double>() == Numbers(6, 2));
+  CHECK_THROWS_WITH_AS(x[0] = ones({2}), doctest::Contains("(2)"), Error);
+}
+
+TEST_CASE("assignment: a name becomes another handle") {
+  const Tensor x = zeros({2});
+  Tensor y = x[0], z = ones({1});
+  y = z;
+  y += 1;
+  CHECK(x.to_vector<double>() == Numbers{0, 0});
+  CHECK(z.to_vector<double>() == Numbers{2});
+  Tensor moved;
+  moved = std::move(z);
+  CHECK(moved.to_vector<double>() == Numbers{2});
+}
+
+TEST_CASE("assignment: to a result that nobody shares it is an error, not lost") {
+  const Tensor x = ones({2, 2}), y = zeros({2});
+  CHECK_THROWS_WITH_AS((x * 2)[0] = y, doctest::Contains("is lost: no other tensor shares"), Error);
+  CHECK_THROWS_WITH_AS(x.clone() = 3, doctest::Contains("is lost: no other tensor shares"), Error);
+  CHECK_THROWS_AS(Tensor() = y, Error);
+}
+
+TEST_CASE("assignment: what needs a gradient is not written") {
+  const Tensor w = ones({2, 2}).set_requires_grad();
+  CHECK_THROWS_AS(w[0] = 0, Error);
+  const Tensor x = zeros({2, 2});
+  CHECK_THROWS_AS(x[0] = w[0], Error);
+  {
+    NoGradGuard guard;
+    w[0] = 0;
+    x[0] = w[1];
+  }
+  CHECK(w.to_vector<double>() == Numbers{0, 0, 1, 1});
+  CHECK(x.to_vector<double>() == Numbers{1, 1, 0, 0});
+}
