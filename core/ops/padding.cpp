@@ -53,7 +53,8 @@ Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingM
   shape[axis] = n + left + right;
   if (!is_float(x.dtype())) {
     if (x.numel() == 0) return reshape(x, shape);
-    static_cast<void>(empty(shape, x.dtype()));  // too many elements are an error before listing them
+    // Too many elements are an Error before they are listed.
+    static_cast<void>(empty(shape, x.dtype()));
     std::vector<int64_t> index;
     for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));
     return index_select(x, axis, tensor(index, {std::ssize(index)}));

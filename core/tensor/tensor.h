@@ -75,8 +75,8 @@ class [[nodiscard]] Tensor {
   /// y = x makes y another handle on the elements of x.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  /// x[0] = y, narrow(x, 1, 0, 2) = 0: what is assigned to a temporary is written into its elements,
-  /// as copy_ and fill_ do. Error if nothing else shares them: the values would be lost.
+  /// x[0] = y and narrow(x, 1, 0, 2) = 0 write into the elements of the temporary, as copy_ and
+  /// fill_ do. Error if nothing else shares these elements: the values would be lost.
   const Tensor& operator=(const Tensor& values) &&;
   const Tensor& operator=(Scalar value) &&;
 

@@ -2,7 +2,8 @@
 // trusted: an invalid or missing number, or a wrong number of fields, is an IoError with file, line
 // and column.
 //
-//   datasets::Table houses = datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
+//   datasets::Table houses =
+//       datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
 //   Tensor area = select(houses.values, 1, 0);
 #pragma once
 

@@ -66,7 +66,7 @@ inline void require(bool ok) { File::require(ok); }
 template <class F>
 void may_refuse(F f) {
   try {
-    f();
+    static_cast<void>(f());
   } catch (const Error&) {
   }
 }

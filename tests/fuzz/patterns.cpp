@@ -15,11 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const ShapeOnlyScope scope;
   const Tensor x = zeros(a), y = zeros(b);
   fuzz::may_refuse([&] { fuzz::require(rearrange(x, pattern).numel() == x.numel()); });
-  fuzz::may_refuse([&] { rearrange(x, pattern, sizes); });
-  fuzz::may_refuse([&] { repeat(x, pattern, sizes); });
-  fuzz::may_refuse([&] { reduce(x, pattern, ReduceOp::sum, sizes); });
+  fuzz::may_refuse([&] { return rearrange(x, pattern, sizes); });
+  fuzz::may_refuse([&] { return repeat(x, pattern, sizes); });
+  fuzz::may_refuse([&] { return reduce(x, pattern, ReduceOp::sum, sizes); });
   fuzz::may_refuse([&] { einsum_path(pattern, {a, b}); });
-  fuzz::may_refuse([&] { einsum(pattern, {x}); });
-  fuzz::may_refuse([&] { einsum(pattern, {x, y}); });
+  fuzz::may_refuse([&] { return einsum(pattern, {x}); });
+  fuzz::may_refuse([&] { return einsum(pattern, {x, y}); });
   return 0;
 }

@@ -324,7 +324,7 @@ TEST_CASE("transformer layers: gradients; weights on request change nothing") {
 TEST_CASE("transformer: errors name the rule, the values and a way out") {
   Rng rng(12);
   auto refuses = [](auto&& call, const char* text) {
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains(text), Error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(call()), doctest::Contains(text), Error);
   };
   auto made_with = [&](auto&& change) {
     TransformerOptions options = forms()[0];
@@ -342,17 +342,24 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
           "one table for vocabularies of 9 and 7 words");
   Transformer model(forms()[0], rng);
   Batch b = make_batch(rng);
-  refuses([&] { model(b.source.to(DType::f32), {}, b.target); }, "the source is i64 (B, tokens)");
-  refuses([&] { model(b.source, {}, select(b.target, 0, 0)); }, "the target is i64 (B, tokens)");
-  refuses([&] { model(b.source, {}, narrow(b.target, 0, 0, 2)); },
+  refuses([&] { return model(b.source.to(DType::f32), {}, b.target); },
+          "the source is i64 (B, tokens)");
+  refuses([&] { return model(b.source, {}, select(b.target, 0, 0)); },
+          "the target is i64 (B, tokens)");
+  refuses([&] { return model(b.source, {}, narrow(b.target, 0, 0, 2)); },
           "Transformer: 3 source and 2 target sentences");
-  refuses([&] { model(b.target, {}, b.source + 1); }, "embedding");
+  refuses([&] { return model(b.target, {}, b.source + 1); }, "embedding");
   for (const Tensor& bad :
        {tensor<int64_t>({6, 2}, {2}), tensor({6, 2, 4}, {3}), full({3, 6}, 6, DType::i64)}) {
-    refuses([&] { model(b.source, bad, b.target); }, "Transformer: lengths are i64 (3,), got ");
+    refuses([&] { return model(b.source, bad, b.target); },
+            "Transformer: lengths are i64 (3,), got ");
     refuses([&] { model.encode(b.source, bad); }, "Transformer: lengths are i64 (3,), got ");
   }
-  refuses([&] { model(b.source, tensor<int64_t>({6, 7, 4}, {3}), b.target); }, "a length is 7");
+  refuses(
+      [&] {
+        return model(b.source, tensor<int64_t>({6, 7, 4}, {3}), b.target);
+      },
+      "a length is 7");
   TransformerState state = model.encode(b.source, b.lengths);
   refuses([&] { model.step(state, b.target); }, "one token per sentence, i64 (B)");
   refuses([&] { model.step(state, zeros({3})); }, "i64 (B), got f32");

@@ -262,15 +262,16 @@ TEST_CASE("attention layer: convolutions of width 1 in loops; a row that sees no
 TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
   Rng rng(6);
   auto refuses = [](auto&& call, const char* text) {
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains(text), Error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(call()), doctest::Contains(text), Error);
   };
   Tensor q = zeros({2, 4, 3}), k = zeros({2, 5, 3}), flat = zeros({5, 3});
   const char* rule = "needs query (B, T, Dq) and key (B, S, Dk), got ";
   auto each_refuses = [&](const auto& score, const char* name) {
-    refuses([&] { score(flat, k); }, (std::string(name) + ": " + rule + "(5, 3)").c_str());
-    refuses([&] { score(q, flat); }, (std::string(name) + ": " + rule + "(2, 4, 3)").c_str());
-    refuses([&] { score(q, zeros({3, 5, 3})); }, "and (3, 5, 3)");
-    refuses([&] { score(scalar(1), k); }, name);
+    refuses([&] { return score(flat, k); }, (std::string(name) + ": " + rule + "(5, 3)").c_str());
+    refuses([&] { return score(q, flat); },
+            (std::string(name) + ": " + rule + "(2, 4, 3)").c_str());
+    refuses([&] { return score(q, zeros({3, 5, 3})); }, "and (3, 5, 3)");
+    refuses([&] { return score(scalar(1), k); }, name);
   };
   each_refuses(DotScore{}, "DotScore");
   each_refuses(ScaledDotScore{}, "ScaledDotScore");
@@ -279,25 +280,29 @@ TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
   each_refuses(AdditiveScore(3, 3, 4, rng), "AdditiveScore");
   each_refuses(LocationScore(3, 5, rng), "LocationScore");
   Tensor wide = zeros({2, 5, 4});
-  refuses([&] { DotScore{}(q, wide); }, "DotScore: queries of 3 channels do not match keys of 4");
-  refuses([&] { CosineScore{}(q, wide); }, "CosineScore: queries of 3");
-  refuses([&] { GeneralScore(3, 3, rng)(q, wide); }, "GeneralScore: keys of 4 channels, not 3");
-  refuses([&] { GeneralScore(4, 3, rng)(q, k); }, "GeneralScore: queries of 3 channels");
-  refuses([&] { AdditiveScore(3, 3, 2, rng)(q, wide); }, "AdditiveScore: keys of 4 channels");
-  refuses([&] { AdditiveScore(4, 3, 2, rng)(q, k); }, "AdditiveScore: queries of 3 channels");
-  refuses([&] { LocationScore(4, 5, rng)(q, k); }, "LocationScore: queries of 3 channels");
-  refuses([&] { LocationScore(3, 4, rng)(q, k); }, "5 keys, but weights for 4 places");
+  refuses([&] { return DotScore{}(q, wide); },
+          "DotScore: queries of 3 channels do not match keys of 4");
+  refuses([&] { return CosineScore{}(q, wide); }, "CosineScore: queries of 3");
+  refuses([&] { return GeneralScore(3, 3, rng)(q, wide); },
+          "GeneralScore: keys of 4 channels, not 3");
+  refuses([&] { return GeneralScore(4, 3, rng)(q, k); }, "GeneralScore: queries of 3 channels");
+  refuses([&] { return AdditiveScore(3, 3, 2, rng)(q, wide); },
+          "AdditiveScore: keys of 4 channels");
+  refuses([&] { return AdditiveScore(4, 3, 2, rng)(q, k); },
+          "AdditiveScore: queries of 3 channels");
+  refuses([&] { return LocationScore(4, 5, rng)(q, k); }, "LocationScore: queries of 3 channels");
+  refuses([&] { return LocationScore(3, 4, rng)(q, k); }, "5 keys, but weights for 4 places");
   refuses([&] { DotAttention({}, 1, rng); }, "p must be in [0, 1)");
   DotAttention attend({}, 0, rng);
   refuses(
       [&] {
-        attend(q, k, zeros({2, 4, 3}));
+        return attend(q, k, zeros({2, 4, 3}));
       },
       "attention: values (2, 4, 3) do not match scores (2, 4, 5)");
-  refuses([&] { attend(q, k, k, Mask::lengths({5, 6})); }, "a length is 6");
-  refuses([&] { attend(q, k, k, Mask::lengths({5})); }, "lengths must be (2,)");
-  refuses([&] { ContentAttention<>(6, 4, rng)(k); }, "keys of 3");
-  refuses([&] { ContentAttention<>(6, 3, rng)(flat); }, rule);
+  refuses([&] { return attend(q, k, k, Mask::lengths({5, 6})); }, "a length is 6");
+  refuses([&] { return attend(q, k, k, Mask::lengths({5})); }, "lengths must be (2,)");
+  refuses([&] { return ContentAttention<>(6, 4, rng)(k); }, "keys of 3");
+  refuses([&] { return ContentAttention<>(6, 3, rng)(flat); }, rule);
 }
 
 }  // namespace tern::test_attention_layers

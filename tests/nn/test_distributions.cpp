@@ -339,15 +339,15 @@ TEST_CASE("distributions: what is refused") {
   });
   const Categorical c({.logits = x});
   check_refused("outside [0, K); element 0 of shape (2,) is -1", [&] {
-    c.log_prob(tensor({-1, 0}, {2}, DType::i64));
+    return c.log_prob(tensor({-1, 0}, {2}, DType::i64));
   });
-  check_refused("outside [0, K)", [&] { c.log_prob(tensor({0, 3}, {2}, DType::i64)); });
-  check_refused("classes are i64, got f32", [&] { c.log_prob(zeros({2})); });
+  check_refused("outside [0, K)", [&] { return c.log_prob(tensor({0, 3}, {2}, DType::i64)); });
+  check_refused("classes are i64, got f32", [&] { return c.log_prob(zeros({2})); });
   check_refused("Bernoulli: a probability is outside [0, 1]; element 1 of shape (2,) is 1.5", [] {
     Bernoulli({.probs = tensor({1, 1.5}, {2})});
   });
   check_refused("Bernoulli::log_prob: a value is neither 0 nor 1",
-                [&] { Bernoulli({.logits = x}).log_prob(full({3}, 0.5)); });
+                [&] { return Bernoulli({.logits = x}).log_prob(full({3}, 0.5)); });
   check_refused("Normal: a standard deviation is not above 0; element 0 of shape (3,) is 0",
                 [] { Normal(zeros({3}), zeros({3})); });
   check_refused("not above 0", [&] { Normal(zeros({2}), nan); });
@@ -355,7 +355,7 @@ TEST_CASE("distributions: what is refused") {
   check_refused("Normal: types differ", [] { Normal(zeros({2}), ones({2}, DType::f64)); });
   check_refused("Normal: shapes", [] { Normal(zeros({2}), ones({3})); });
   check_refused("kl_divergence: Categoricals of 3 and 2 classes", [&] {
-    kl_divergence(c, Categorical({.logits = zeros({2, 2})}));
+    return kl_divergence(c, Categorical({.logits = zeros({2, 2})}));
   });
 }
 

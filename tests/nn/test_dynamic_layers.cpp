@@ -131,7 +131,7 @@ TEST_CASE("DynamicSequential: errors name the layer that is not there or not so"
   says("'3' is a number", [&] { net.add("3", nn::Relu()); });
   says("the layer is a Linear, not a Conv2d", [&] { net[0].as<nn::Conv2d>(); });
   AnyLayer moved = std::move(net[0]);
-  says("was moved away", [&] { net(ones({2, 4})); });
+  says("was moved away", [&] { return net(ones({2, 4})); });
   CHECK(moved(ones({2, 4})).shape() == Shape{2, 6});
 }
 
@@ -229,10 +229,10 @@ TEST_CASE("containers of layers: what was moved from says so") {
   Heads heads;
   heads.add("class", nn::Linear(4, 3, rng));
   check_moved<DynamicSequential>(network(rng), "DynamicSequential",
-                                 [&](DynamicSequential& net) { net(x); });
+                                 [&](DynamicSequential& net) { return net(x); });
   check_moved<DynamicSequential>(network(rng), "DynamicSequential",
                                  [](DynamicSequential& net) { net.add(Twice()); });
-  check_moved<Heads>(heads, "ModuleDict", [&](Heads& m) { m["class"](x); });
+  check_moved<Heads>(heads, "ModuleDict", [&](Heads& m) { return m["class"](x); });
   check_moved<Heads>(heads, "ModuleDict", [](Heads& m) { m.begin(); });
   check_moved<nn::Lstm>(nn::Lstm(4, 3, rng), "recurrent network",
                         [&](nn::Lstm& lstm) { lstm(unsqueeze(x, 1)); });

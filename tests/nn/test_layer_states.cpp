@@ -120,7 +120,7 @@ TEST_CASE("parametrizations: they start as the layer, and become one again") {
   CHECK(nn::num_parameters(normed) == nn::num_parameters(plain) + 3);
   CHECK(nn::named_parameters(normed)[1].first == "parametrizations.weight.original0");
   nn::SpectralNorm spectral(plain, rng, {.n_power_iterations = 300});
-  spectral(x);
+  static_cast<void>(spectral(x));
   nn::set_training(spectral, false);
   const nn::Conv2d merged = spectral.merged();
   CHECK(all_close(merged(x), spectral(x), 1e-5, 1e-6));

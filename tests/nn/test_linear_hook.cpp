@@ -342,21 +342,21 @@ TEST_CASE("linear hook: an op of ours that would not call it is an error") {
   const auto refused = [&](const auto& module, const char* weight, const std::string& op,
                            const auto& use) {
     const LinearHook hook(module, weight, kDouble);
-    const std::string text = message([&] { use(module); });
+    const std::string text = message([&] { static_cast<void>(use(module)); });
     CAPTURE(text);
     CHECK(text.find(fmt::format("{}: '{}' has a LinearHook, which only linear() calls; use a "
                                 "WeightsInstead",
                                 op, weight)) != std::string::npos);
   };
   refused(nn::SpatialGatingUnit(4, 5, rng), "weight", "SpatialGatingUnit", [&](const auto& m) {
-    m(randn({2, 5, 4}, rng));
+    static_cast<void>(m(randn({2, 5, 4}, rng)));
   });
   refused(nn::AdditiveScore(3, 3, 4, rng), "w_v.weight", "additive_scores",
-          [&](const auto& m) { m(x, x); });
+          [&](const auto& m) { return m(x, x); });
   refused(nn::WeightNorm(nn::Linear(3, 4, rng)), "parametrizations.weight.original1", "WeightNorm",
-          [&](const auto& m) { m(x); });
+          [&](const auto& m) { return m(x); });
   refused(nn::SpectralNorm(nn::Linear(3, 4, rng), rng), "parametrizations.weight.original",
-          "SpectralNorm", [&](const auto& m) { m(x); });
+          "SpectralNorm", [&](const auto& m) { return m(x); });
 }
 
 TEST_CASE("linear hook: what does not fit is an error by name") {
@@ -372,7 +372,7 @@ TEST_CASE("linear hook: what does not fit is an error by name") {
   LinearHook hook(model, "transformer.h.0.mlp.c_fc.weight",
                   [](const Tensor& x, const Tensor&) { return x; });
   CHECK(message([&] {
-          model(zeros({1, 2}, DType::i64));
+          return model(zeros({1, 2}, DType::i64));
         }) ==
         "transformer.h.0.mlp.c_fc: linear: a LinearHook returned f64 (1, 2, 8) for the result f64 "
         "(1, 2, 32)");

@@ -216,7 +216,7 @@ TEST_CASE("cache: copies go on by themselves") {
     if (!recorded) guard.emplace();
     Tensor start = randn({2, 3, kDim}, rng, DType::f64);
     KeyValueCache first;
-    m.step(start, first);
+    static_cast<void>(m.step(start, first));
     Tensor keys = first.keys(), before = keys.clone();
     KeyValueCache second = first, third = first;
     // In turns, so that each could spoil the others.
@@ -246,7 +246,7 @@ TEST_CASE("cache: chosen rows go on by themselves") {
     Tensor start = randn({3, 3, kDim}, rng, DType::f64);
     KeyValueCache cache;
     CHECK(cache.select_rows(rows).length() == 0);
-    m.step(start, cache);
+    static_cast<void>(m.step(start, cache));
     KeyValueCache chosen = cache.select_rows(rows), none = cache.select_rows(index({}));
     CHECK(none.keys().shape() == Shape{0, 4, 3, 3});
     Tensor next = randn({4, 2, kDim}, rng, DType::f64),
@@ -262,7 +262,7 @@ TEST_CASE("cache: chosen rows go on by themselves") {
 TEST_CASE("multi-head attention: errors name the rule, the values and a way out") {
   Rng rng(10);
   auto refuses = [](auto&& call, const char* text) {
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains(text), Error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(call()), doctest::Contains(text), Error);
   };
   auto make = [&](int64_t dim, const MultiHeadOptions& o) { MultiHeadAttention(dim, rng, o); };
   refuses([&] { make(10, {.heads = 4}); }, "10 channels cannot be split into 4 heads");
@@ -276,28 +276,33 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   const char* rule = "MultiHeadAttention: needs (B, T, 12), got ";
   for (const Tensor& bad : {narrow_x, flat}) {
     KeyValueCache cache;
-    refuses([&] { m(bad); }, rule);
-    refuses([&] { m(bad, x, x); }, rule);
-    refuses([&] { m(x, bad, bad); }, rule);
-    refuses([&] { m(x, x, bad); }, rule);
-    refuses([&] { m.with_weights(x, bad, x); }, rule);
-    refuses([&] { m.project_memory(bad); }, rule);
-    refuses([&] { m.step(bad, cache); }, rule);
+    refuses([&] { return m(bad); }, rule);
+    refuses([&] { return m(bad, x, x); }, rule);
+    refuses([&] { return m(x, bad, bad); }, rule);
+    refuses([&] { return m(x, x, bad); }, rule);
+    refuses([&] { return m.with_weights(x, bad, x); }, rule);
+    refuses([&] { return m.project_memory(bad); }, rule);
+    refuses([&] { return m.step(bad, cache); }, rule);
   }
   Tensor three = zeros({3, 5, 12}), shorter = zeros({2, 4, 12});
   const char* differ = "MultiHeadAttention: query (2, 5, 12), key (3, 5, 12) and value (3, 5, 12)";
-  refuses([&] { m(x, three, three); }, differ);
-  refuses([&] { m.with_weights(x, three, three); }, differ);
-  refuses([&] { m(x, x, shorter); }, "value (2, 4, 12)");
-  refuses([&] { m.attend_memory(x, m.project_memory(three)); }, "(3, 5, 24)");
-  refuses([&] { m.attend_memory(x, x); },
+  refuses([&] { return m(x, three, three); }, differ);
+  refuses([&] { return m.with_weights(x, three, three); }, differ);
+  refuses([&] { return m(x, x, shorter); }, "value (2, 4, 12)");
+  refuses([&] { return m.attend_memory(x, m.project_memory(three)); }, "(3, 5, 24)");
+  refuses([&] { return m.attend_memory(x, x); },
           "needs keys and values (B, S, 24) of project_memory, got (2, 5, 12)");
-  refuses([&] { m(x, Mask::lengths({5, 5, 5})); }, "lengths must be (2,) or (2, 5), got (3,)");
-  refuses([&] { m(x, Mask::lengths({5, 6})); }, "a length is 6");
-  refuses([&] { m(x, Mask::allowed(ones({2, 5, 5}, DType::u8))); }, "(B, 1, T, S)");
+  refuses(
+      [&] {
+        return m(x, Mask::lengths({5, 5, 5}));
+      },
+      "lengths must be (2,) or (2, 5), got (3,)");
+  refuses([&] { return m(x, Mask::lengths({5, 6})); }, "a length is 6");
+  refuses([&] { return m(x, Mask::allowed(ones({2, 5, 5}, DType::u8))); }, "(B, 1, T, S)");
   KeyValueCache cache;
-  m.step(x, cache);
-  refuses([&] { m.step(three, cache); }, "KeyValueCache: f32 (3, 4, 5, 3) more do not match");
+  static_cast<void>(m.step(x, cache));
+  refuses([&] { return m.step(three, cache); },
+          "KeyValueCache: f32 (3, 4, 5, 3) more do not match");
   refuses([&] { cache.append(x, x); }, "needs keys and values (B, G, n, D)");
   refuses(
       [&] {

@@ -16,7 +16,7 @@ namespace {
 
 std::string complaint(auto fn) {
   try {
-    fn();
+    static_cast<void>(fn());
   } catch (const Error& e) {
     return e.what();
   }
@@ -83,17 +83,17 @@ TEST_CASE("parameters: what was moved from says so, and which it was") {
   const Mlp b = std::move(a);
   CHECK(b(x).shape() == Shape{2, 2});
   const char* told = "parameter: 'up.weight' of shape (4, 3) was moved elsewhere";
-  const std::string used = complaint([&] { a(x); });  // NOLINT: moved from
-  CHECK(has(used, "parameter: 'up."));                // its weight or its bias
+  const std::string used = complaint([&] { return a(x); });  // NOLINT: moved from
+  CHECK(has(used, "parameter: 'up."));                       // its weight or its bias
   CHECK(has(used, "was moved elsewhere"));
-  CHECK(has(complaint([&] { nn::named_parameters(a); }), told));  // NOLINT
-  CHECK(has(complaint([&] { nn::state_dict(a); }), told));        // NOLINT
-  CHECK(has(complaint([&] { Mlp c = a; }), told));                // NOLINT
-  CHECK(has(complaint([&] { a.up.weight.shape(); }), told));      // NOLINT
-  CHECK(has(complaint([&] { a.up.weight.grad(); }), told));       // NOLINT
-  CHECK_FALSE(a.up.weight.defined());                             // NOLINT
+  CHECK(has(complaint([&] { nn::named_parameters(a); }), told));    // NOLINT
+  CHECK(has(complaint([&] { nn::state_dict(a); }), told));          // NOLINT
+  CHECK(has(complaint([&] { Mlp c = a; }), told));                  // NOLINT
+  CHECK(has(complaint([&] { a.up.weight.shape(); }), told));        // NOLINT
+  CHECK(has(complaint([&] { return a.up.weight.grad(); }), told));  // NOLINT
+  CHECK_FALSE(a.up.weight.defined());                               // NOLINT
   const Mlp e = std::move(unnamed);
-  CHECK(has(complaint([&] { unnamed(x); }), "parameter: one of shape (4"));  // NOLINT
+  CHECK(has(complaint([&] { return unnamed(x); }), "parameter: one of shape (4"));  // NOLINT
 
   // It can be assigned again.
   a = e;

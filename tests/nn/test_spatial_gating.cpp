@@ -160,7 +160,7 @@ TEST_CASE("spatial gating: a cache is a value that picks its rows") {
   const SpatialGatingUnit unit = unit_of({.causal = true}, rng);
   const Tensor x = input(3, kTokens, rng), rows = tensor<int64_t>({2, 0, 2}, {3});
   nn::SpatialGatingCache cache;
-  unit.step(narrow(x, 1, 0, 3), cache);
+  static_cast<void>(unit.step(narrow(x, 1, 0, 3), cache));
   nn::SpatialGatingCache picked = cache.select_rows(rows);
   const Tensor next = index_select(narrow(x, 1, 3, 1), 0, rows);
   CHECK(close(unit.step(next, picked), index_select(narrow(unit(x), 1, 3, 1), 0, rows), 1e-12, 0));

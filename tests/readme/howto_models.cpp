@@ -58,7 +58,7 @@ void check_my_layer() {
 SafeTensors outputs_of_layers(const Deep& model, const Tensor& x) {
   nn::named_parameters(model);  // gives the layers their names
   ActivationRecorder recorder;
-  model(x);
+  const Tensor y = model(x);
   return recorder.recording();  // "output/000000/blocks.0.norm", ...
 }
 
@@ -72,7 +72,7 @@ struct SmallestInput : Observer {  // told of every op of this thread
 double smallest_input_of_gelu(const Deep& model, const Tensor& x) {
   SmallestInput seen;
   ObserverScope watching(seen);
-  model(x);
+  const Tensor y = model(x);
   return seen.smallest;
 }
 

@@ -270,7 +270,7 @@ void files_and_tools() {
   Net net(rng);
   {
     MatmulPrecisionScope precision(MatmulPrecision::bf16);
-    net(randn({4, 2}, rng));
+    static_cast<void>(net(randn({4, 2}, rng)));
   }
   nn::save_weights("net.safetensors", net);
   nn::load_weights("net.safetensors", net);
@@ -282,7 +282,7 @@ void files_and_tools() {
   state.save("checkpoint.safetensors");
   state.load("checkpoint.safetensors");
   Profile profile;
-  net(randn({4, 2}, rng));
+  static_cast<void>(net(randn({4, 2}, rng)));
   check(profile.table().find("linear") != std::string::npos, "profile");
   training::EventWriter events("events");
   events.add_scalar("train/loss", 0.5, 1);

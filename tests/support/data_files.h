@@ -85,7 +85,7 @@ inline const std::string kTarEnd(1024, '\0');
 template <class F>
 std::string io_error(F f) {
   try {
-    f();
+    static_cast<void>(f());
   } catch (const IoError& e) {
     return e.what();
   }

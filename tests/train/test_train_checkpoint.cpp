@@ -87,7 +87,7 @@ TEST_CASE("train: modules and optimizers are parts") {
   optim::AdamW adam_a(nn::named_parameters(a)), adam_b(nn::named_parameters(b));
   sum(a(ones({1, 3}))).backward();
   adam_a.step();
-  drop_a(ones({7}));
+  static_cast<void>(drop_a(ones({7})));
   Checkpoint x, y;
   x.add("model", a), x.add("drop", drop_a), x.add("adam", adam_a);
   y.add("model", b), y.add("drop", drop_b), y.add("adam", adam_b);

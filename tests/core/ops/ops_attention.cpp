@@ -320,7 +320,7 @@ TEST_CASE("attention: wrong arguments name the rule and the values") {
   CHECK_THROWS_WITH_AS(attention(q, k, k),
                        doctest::Contains("3 heads of keys do not divide 4 heads"), Error);
   Tensor fine = zeros({2, 4, 5, 8});
-  auto run = [&](const AttentionOptions& o) { attention(q, fine, fine, o); };
+  auto run = [&](const AttentionOptions& o) { return attention(q, fine, fine, o); };
   CHECK_THROWS_WITH_AS(run({.mask = {.lengths = tensor<int64_t>({5, 6}, {2})}}),
                        doctest::Contains("a length is 6, outside [0, 5 keys]"), Error);
   CHECK_THROWS_WITH_AS(run({.mask = {.lengths = zeros({3}, DType::i64)}}),

@@ -160,19 +160,20 @@ TEST_CASE("channels: errors name the op and the rule") {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(words), Error);
   };
   const Tensor x = zeros({2, 3, 4});
-  says("glu: axis 1 of shape (2, 3, 4) cannot be split into halves", [&] { glu(x, 1); });
+  says("glu: axis 1 of shape (2, 3, 4) cannot be split into halves", [&] { return glu(x, 1); });
   says("prelu: the weight must be (1,) or, one for each channel, (3,)",
-       [&] { prelu(x, zeros({4})); });
-  says("prelu: x is f32", [&] { prelu(x, zeros({3}, DType::f64)); });
-  says("instance_norm: needs (N, C, ...)", [&] { instance_norm(zeros({2, 3})); });
-  says("instance_norm: 3 channels", [&] { instance_norm(x, {}, {}, zeros({4})); });
+       [&] { return prelu(x, zeros({4})); });
+  says("prelu: x is f32", [&] { return prelu(x, zeros({3}, DType::f64)); });
+  says("instance_norm: needs (N, C, ...)", [&] { return instance_norm(zeros({2, 3})); });
+  says("instance_norm: 3 channels", [&] { return instance_norm(x, {}, {}, zeros({4})); });
   says("instance_norm: needs more than one spatial element", [&] {
-    instance_norm(zeros({2, 3, 1}));
+    return instance_norm(zeros({2, 3, 1}));
   });
-  says("running_mean", [&] { instance_norm(x, {}, {}, {}, {}, {.use_input_stats = false}); });
+  says("running_mean",
+       [&] { return instance_norm(x, {}, {}, {}, {}, {.use_input_stats = false}); });
   says("dropout2d: the input must be (batch, channels, height, width)",
-       [&] { dropout2d(x, 0.5, rng); });
-  says("dropout1d: the probability is 2", [&] { dropout1d(x, 2, rng); });
+       [&] { return dropout2d(x, 0.5, rng); });
+  says("dropout1d: the probability is 2", [&] { return dropout1d(x, 2, rng); });
 }
 
 }  // namespace

@@ -483,60 +483,63 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
   };
   const Tensor x = zeros({1, 4, 5, 6}), w = zeros({4, 2, 3, 3});
   says("conv_transpose2d: output_padding 2 must be less than stride 2 or dilation 1",
-       [&] { conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}); });
+       [&] { return conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}); });
   says("conv_transpose2d: the input (1, 4, 5, 6) has 4 channels, but the weight (2, 4, 3, 3)", [&] {
-    conv_transpose2d(x, zeros({2, 4, 3, 3}));
+    return conv_transpose2d(x, zeros({2, 4, 3, 3}));
   });
   says("conv_transpose2d: 4 channels cannot be split into 3 groups",
-       [&] { conv_transpose2d(x, w, {}, {.groups = 3}); });
+       [&] { return conv_transpose2d(x, w, {}, {.groups = 3}); });
   says("conv_transpose2d: the bias must be (4,)",
-       [&] { conv_transpose2d(x, w, zeros({2}), {.groups = 2}); });
+       [&] { return conv_transpose2d(x, w, zeros({2}), {.groups = 2}); });
   says("conv_transpose2d: padding 9 leaves nothing",
-       [&] { conv_transpose2d(x, w, {}, {.padding = 9}); });
-  says("conv3d: needs x (batch, in, depth, height, width)", [&] { conv3d(x, w); });
+       [&] { return conv_transpose2d(x, w, {}, {.padding = 9}); });
+  says("conv3d: needs x (batch, in, depth, height, width)", [&] { return conv3d(x, w); });
   says("reflect takes at most 4 on each side of an axis of 5", [&] {
-    conv2d(x, zeros({1, 4, 1, 1}), {}, {.padding = 5, .padding_mode = PaddingMode::reflect});
+    return conv2d(x, zeros({1, 4, 1, 1}), {}, {.padding = 5, .padding_mode = PaddingMode::reflect});
   });
-  says("pad: circular takes at most 6", [&] { pad(x, {7, 0}, PaddingMode::circular); });
+  says("pad: circular takes at most 6", [&] { return pad(x, {7, 0}, PaddingMode::circular); });
   says("pad: replicate has nothing to repeat", [&] {
-    pad(zeros({2, 0}), {1, 1}, PaddingMode::replicate);
+    return pad(zeros({2, 0}), {1, 1}, PaddingMode::replicate);
   });
-  says("max_pool2d: padding 3 is more than half", [&] { max_pool2d(x, {.padding = 3}); });
+  says("max_pool2d: padding 3 is more than half", [&] { return max_pool2d(x, {.padding = 3}); });
   says("max_pool2d: window 0 of an axis of 1 contains only padding", [&] {
-    max_pool2d(zeros({1, 1, 1, 1}), {.padding = 2, .dilation = 3});
+    return max_pool2d(zeros({1, 1, 1, 1}), {.padding = 2, .dilation = 3});
   });
   says(
       "max_pool2d: the input must be (batch, channels, height, width), got (4, 5, 6); one "
       "without a batch is unsqueeze(x, 0)",
       [&] {
-        max_pool2d(zeros({4, 5, 6}));
+        return max_pool2d(zeros({4, 5, 6}));
       });
   says("avg_pool2d: divisor_override must not be 0",
-       [&] { avg_pool2d(x, {.divisor_override = 0}); });
+       [&] { return avg_pool2d(x, {.divisor_override = 0}); });
   says("adaptive_avg_pool2d: the size of the output must not be negative",
-       [&] { adaptive_avg_pool2d(x, -2); });
-  says("interpolate: needs either size or scale_factor", [&] { interpolate(x, {}); });
-  says("interpolate: needs either", [&] { interpolate(x, {.size = 2, .scale_factor = 2}); });
+       [&] { return adaptive_avg_pool2d(x, -2); });
+  says("interpolate: needs either size or scale_factor", [&] { return interpolate(x, {}); });
+  says("interpolate: needs either", [&] { return interpolate(x, {.size = 2, .scale_factor = 2}); });
   says("interpolate: bilinear is for 2 spatial axes", [&] {
-    interpolate(zeros({1, 2, 3}), {.size = 2, .mode = Interpolation::bilinear});
+    return interpolate(zeros({1, 2, 3}), {.size = 2, .mode = Interpolation::bilinear});
   });
-  says("align_corners is for linear", [&] { interpolate(x, {.size = 2, .align_corners = false}); });
+  says("align_corners is for linear",
+       [&] { return interpolate(x, {.size = 2, .align_corners = false}); });
   says("antialias is for bilinear and bicubic",
-       [&] { interpolate(x, {.size = 2, .antialias = true}); });
+       [&] { return interpolate(x, {.size = 2, .antialias = true}); });
   says("recompute_scale_factor goes with",
-       [&] { interpolate(x, {.size = 2, .recompute_scale_factor = true}); });
-  says("3 sizes or factors for 2 spatial axes", [&] { interpolate(x, {.size = {1, 2, 3}}); });
-  says("scale_factor 0.1 makes 0 elements", [&] { interpolate(x, {.scale_factor = 0.1}); });
-  says("pixel_shuffle: 4 channels do not divide by 3 * 3", [&] { pixel_shuffle(x, 3); });
+       [&] { return interpolate(x, {.size = 2, .recompute_scale_factor = true}); });
+  says("3 sizes or factors for 2 spatial axes", [&] {
+    return interpolate(x, {.size = {1, 2, 3}});
+  });
+  says("scale_factor 0.1 makes 0 elements", [&] { return interpolate(x, {.scale_factor = 0.1}); });
+  says("pixel_shuffle: 4 channels do not divide by 3 * 3", [&] { return pixel_shuffle(x, 3); });
   says("pixel_unshuffle: planes of (1, 4, 5, 6) do not divide by 2",
-       [&] { pixel_unshuffle(x, 2); });
+       [&] { return pixel_unshuffle(x, 2); });
   says("fold: an output of (4, 4) with these options has 3 x 3 = 9 windows", [&] {
-    fold(zeros({1, 8, 8}), {4, 4}, {.kernel = 2});
+    return fold(zeros({1, 8, 8}), {4, 4}, {.kernel = 2});
   });
   says("fold: needs x (batch, channels * 4 of the kernel, windows)", [&] {
-    fold(zeros({1, 6, 9}), {4, 4}, {.kernel = 2});
+    return fold(zeros({1, 6, 9}), {4, 4}, {.kernel = 2});
   });
-  says("unfold: a kernel of 7", [&] { unfold(x, {.kernel = 7}); });
+  says("unfold: a kernel of 7", [&] { return unfold(x, {.kernel = 7}); });
 }
 
 }  // namespace

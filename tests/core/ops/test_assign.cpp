@@ -22,7 +22,7 @@ TEST_CASE("assignment: a view that is a temporary is written, as in PyTorch") {
   CHECK(x.to_vector<double>() == Numbers{7, 5, -1.5, 7, 5, -1.5});
   x[1] = x[0] = 2;
   CHECK(x.to_vector<double>() == Numbers(6, 2));
-  CHECK_THROWS_WITH_AS(x[0] = ones({2}), doctest::Contains("(2)"), Error);
+  CHECK_THROWS_WITH_AS(x[0] = ones({2}), doctest::Contains("cannot expand (2,) to (3,)"), Error);
 }
 
 TEST_CASE("assignment: a name becomes another handle") {
@@ -38,8 +38,8 @@ TEST_CASE("assignment: a name becomes another handle") {
 }
 
 TEST_CASE("assignment: to a result that nobody shares it is an error, not lost") {
-  const Tensor x = ones({2, 2}), y = zeros({2});
-  CHECK_THROWS_WITH_AS((x * 2)[0] = y, doctest::Contains("is lost: no other tensor shares"), Error);
+  const Tensor x = ones({2, 2}), y = zeros({2, 2});
+  CHECK_THROWS_WITH_AS((x * 2) = y, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_WITH_AS(x.clone() = 3, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_AS(Tensor() = y, Error);
 }

@@ -47,7 +47,7 @@ const std::vector<Drawing> kDrawings = {
     {"an empty fill",
      [](Args in, Rng& rng) {
        rng.next_u32();
-       randn({0}, rng);
+       static_cast<void>(randn({0}, rng));
        return noise(in, rng);
      }},
     {"numbers", scaled_by_draws},

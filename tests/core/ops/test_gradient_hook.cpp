@@ -71,11 +71,11 @@ TEST_CASE("on_gradient: every pass calls it, and where nothing is recorded none"
     NoGradGuard guard;
     CHECK(!on_gradient(x, count).requires_grad());
   }
-  on_gradient(x.detach(), count);
+  static_cast<void>(on_gradient(x.detach(), count));
   const Tensor loss = sum(on_gradient(x, count));
   backward(loss, {.retain_graph = true});
   CHECK(calls == 1);
-  grad({loss}, {x});
+  static_cast<void>(grad({loss}, {x}));
   CHECK(calls == 2);
 }
 

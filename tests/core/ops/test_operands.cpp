@@ -341,7 +341,7 @@ TEST_CASE("operands: a scope without arithmetic does not take their elements") {
       std::optional<ShapeOnlyScope> nothing;
       if (in_scope) nothing.emplace();
       x = {};
-      if (again) grad({y}, {leaf, w}, {.create_graph = true});
+      if (again) static_cast<void>(grad({y}, {leaf, w}, {.create_graph = true}));
     }
     return grad({y}, {leaf, w});
   };

@@ -314,9 +314,9 @@ TEST_CASE("residual: everything dropped, nothing dropped") {
         numbers(layer_norm(r, 4)));
   CHECK(numbers(linear(x, w, {}, {.residual = r, .dropout = 1, .rng = &rng})) == numbers(r));
   const Rng before = rng;
-  dropout_add(x, r, 0, rng);
-  add_layer_norm(x, r, 4, {}, {}, {.dropout = 0, .rng = &rng});
-  linear(x, w, {}, {.residual = r, .dropout = 0, .rng = &rng});
+  static_cast<void>(dropout_add(x, r, 0, rng));
+  static_cast<void>(add_layer_norm(x, r, 4, {}, {}, {.dropout = 0, .rng = &rng}));
+  static_cast<void>(linear(x, w, {}, {.residual = r, .dropout = 0, .rng = &rng}));
   CHECK(rng == before);
 }
 

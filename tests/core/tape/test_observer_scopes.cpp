@@ -34,13 +34,13 @@ TEST_CASE("observers end in any order; those that stay are told on") {
   auto profile = std::make_unique<Profile>();
   {
     ObserverScope a(first), b(second);
-    ones({2});
+    static_cast<void>(ones({2}));
     profile->stop();  // the outermost
-    ones({2});
+    static_cast<void>(ones({2}));
     profile.reset();
-    ones({2});
+    static_cast<void>(ones({2}));
   }
-  ones({2});
+  static_cast<void>(ones({2}));
   for (const Counter& c : {std::cref(first), std::cref(second)}) {
     CHECK(c.begun == 3);
     CHECK(c.ended == 3);
@@ -73,8 +73,8 @@ TEST_CASE("an observer may end itself, and others, from within a call") {
     std::array<std::optional<ObserverScope>, 3> scopes;
     for (size_t i = 0; i < 3; ++i) scopes[i].emplace(told[i]);
     told[1].ends = &scopes[static_cast<size_t>(which)];
-    ones({2});
-    ones({2});
+    static_cast<void>(ones({2}));
+    static_cast<void>(ones({2}));
     for (int i = 0; i < 3; ++i) {
       const Counter& c = told[static_cast<size_t>(i)];
       INFO(which << " ends, told " << i);

@@ -56,7 +56,7 @@ TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
   CHECK(load(idx(0x0e, {}, number(0x40040000) + number(0))).item() == 2.5);
   CHECK(load(idx(8, {0, 9}, "")).shape() == Shape{0, 9});
 
-  auto refused = [&](const std::string& bytes) { return io_error([&] { load(bytes); }); };
+  auto refused = [&](const std::string& bytes) { return io_error([&] { return load(bytes); }); };
   CHECK(contains(refused(idx(7, {1}, "x")), "is not an idx file"));
   CHECK(contains(refused("xx"), "ends 2 bytes too early"));
   CHECK(contains(refused(idx(8, {3}, "xx")), "cannot be in it"));

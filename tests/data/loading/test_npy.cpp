@@ -33,7 +33,7 @@ std::string damage(const std::string& path, const std::string& bytes, bool zip) 
     if (zip)
       datasets::load_npz(path);
     else
-      datasets::load_npy(path);
+      static_cast<void>(datasets::load_npy(path));
   });
 }
 
@@ -56,9 +56,10 @@ TEST_CASE("npy: every type, order and version that NumPy writes is read") {
       check_same(name, x, name == "zeros" ? zeros({50, 40}, DType::f64) : reference().find(name));
   }
   for (const char* name : {"complex", "text", "u8"})
-    CHECK(contains(io_error([&] { datasets::load_npy(kFolder + "refused_" + name + ".npy"); }),
-                   "convert them with .astype()"));
-  CHECK(contains(io_error([&] { datasets::load_npy(kFolder + "refused_record.npy"); }),
+    CHECK(
+        contains(io_error([&] { return datasets::load_npy(kFolder + "refused_" + name + ".npy"); }),
+                 "convert them with .astype()"));
+  CHECK(contains(io_error([&] { return datasets::load_npy(kFolder + "refused_record.npy"); }),
                  "records of several fields"));
 }
 
@@ -139,8 +140,8 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
       contains(damage(path, std::string("\x93NUMPY\x04\0\x10\0", 10) + "123", false), "version 4"));
   CHECK(contains(damage(path, std::string("\x93NUMPY\x02\0\xff\xff\xff\x7f", 12), false),
                  "a header of 2147483647 bytes"));
-  CHECK(contains(io_error([] { datasets::load_npy("/nowhere.npy"); }), "/nowhere.npy"));
-  CHECK(contains(io_error([&] { datasets::load_npy(dir.path()); }), "not a regular file"));
+  CHECK(contains(io_error([] { return datasets::load_npy("/nowhere.npy"); }), "/nowhere.npy"));
+  CHECK(contains(io_error([&] { return datasets::load_npy(dir.path()); }), "not a regular file"));
 
   Rng rng(2);
   for (const char* name : {"f4.npy", "stored.npz", "packed.npz"}) {
