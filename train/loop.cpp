@@ -301,11 +301,12 @@ void Loop::end_if_no_better() {
   const int64_t since = epochs_since_best(state_.history, options_.best);
   if (since < options_.patience) return;
   const std::string& metric = options_.best.metric;
-  std::string reason = fmt::format("there was no {} in {} epochs", metric, since);
+  const char* const word = epoch_word();
+  std::string reason = fmt::format("there was no {} in {} {}s", metric, since, word);
   if (since < closed) {
     const EpochRecord& best = state_.history[static_cast<size_t>(closed - since - 1)];
-    reason = fmt::format("{} was no better in {} epoch{} than {:.6g} in epoch {}", metric, since,
-                         since == 1 ? "" : "s", best[metric], best.epoch);
+    reason = fmt::format("{} was no better in {} {}{} than {:.6g} in {} {}", metric, since, word,
+                         since == 1 ? "" : "s", best[metric], word, best.epoch);
   }
   state_.history.back().ended = reason;
 }
@@ -491,7 +492,7 @@ std::string Loop::what_is_good() const {
   if (state_.history.empty() || !options_.save_weights) return text;
   const EpochRecord& e = options_.only_best ? training::best_epoch(state_.history, options_.best)
                                             : state_.history.back();
-  return text + fmt::format(", {} the weights of epoch {}", folder_.weights(), e.epoch);
+  return text + fmt::format(", {} the weights of {} {}", folder_.weights(), epoch_word(), e.epoch);
 }
 
 // For another checkpoint by the clock.

@@ -343,6 +343,8 @@ class Loop {
   int64_t epochs() const;
   int64_t steps() const;        ///< that have been taken
   int64_t total_steps() const;  ///< of the whole run, counted as epochs()
+  /// What an epoch is called: "epoch", or "evaluation" with evaluate_steps.
+  const char* epoch_word() const;
   /// "epoch 3/10" of a closed epoch; "step 1500/5000" where LoopOptions count in steps.
   std::string title(const EpochRecord& epoch) const;
   const std::vector<EpochRecord>& history() const { return state_.history; }  ///< epochs closed

@@ -53,6 +53,10 @@ int64_t Loop::steps_in_epoch() const {
   return std::min(each, state_.epoch_steps + std::max<int64_t>(total_steps() - steps(), 0));
 }
 
+const char* Loop::epoch_word() const {
+  return options_.evaluate_steps > 0 ? "evaluation" : "epoch";
+}
+
 std::string Loop::title(const EpochRecord& e) const {
   const bool in_steps = by_steps();
   const int64_t all = in_steps ? total_steps() : epochs();
