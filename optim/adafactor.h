@@ -24,6 +24,10 @@ struct AdafactorOptions {
   static constexpr const char* name = "Adafactor";
   static constexpr bool whole_parameters = true;
   std::vector<StateTensor> states(const Shape& parameter) const;
+  static void settings(auto& o, auto&& visit) {
+    visit("beta2_decay", o.beta2_decay), visit("eps1", o.eps1), visit("eps2", o.eps2),
+        visit("d", o.d);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

@@ -24,6 +24,9 @@ struct AdamWOptions {
   static constexpr const char* name = "AdamW";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
   static constexpr std::array non_negative = {"exp_avg_sq"};
+  static void settings(auto& o, auto&& visit) {
+    visit("beta1", o.beta1), visit("beta2", o.beta2), visit("eps", o.eps);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;
@@ -37,6 +40,9 @@ struct AdamOptions {
   static constexpr const char* name = "Adam";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
   static constexpr std::array non_negative = {"exp_avg_sq"};
+  static void settings(auto& o, auto&& visit) {
+    visit("beta1", o.beta1), visit("beta2", o.beta2), visit("eps", o.eps);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

@@ -14,6 +14,11 @@ struct NAdamOptions {
   bool decoupled_weight_decay = false;  ///< as AdamW, not through the gradient
   static constexpr const char* name = "NAdam";
   std::vector<StateTensor> states(const Shape& parameter) const;
+  static void settings(auto& o, auto&& visit) {
+    visit("beta1", o.beta1), visit("beta2", o.beta2), visit("eps", o.eps),
+        visit("momentum_decay", o.momentum_decay),
+        visit("decoupled_weight_decay", o.decoupled_weight_decay);
+  }
   void validate() const;
   template <class T>
   void begin(const Piece<T>& whole) const;
@@ -31,6 +36,10 @@ struct RAdamOptions {
   bool decoupled_weight_decay = false;  ///< as AdamW, not through the gradient
   static constexpr const char* name = "RAdam";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
+  static void settings(auto& o, auto&& visit) {
+    visit("beta1", o.beta1), visit("beta2", o.beta2), visit("eps", o.eps),
+        visit("decoupled_weight_decay", o.decoupled_weight_decay);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;
@@ -50,6 +59,11 @@ struct LambOptions {
   static constexpr const char* name = "Lamb";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
   static constexpr bool whole_parameters = true;
+  static void settings(auto& o, auto&& visit) {
+    visit("beta1", o.beta1), visit("beta2", o.beta2), visit("eps", o.eps),
+        visit("bias_correction", o.bias_correction), visit("trust_clip", o.trust_clip),
+        visit("always_adapt", o.always_adapt);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

@@ -13,6 +13,7 @@ struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   static constexpr const char* name = "Lion";
   static constexpr std::array state_names = {"exp_avg"};
+  static void settings(auto& o, auto&& visit) { visit("beta1", o.beta1), visit("beta2", o.beta2); }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

@@ -28,6 +28,13 @@ struct MuonOptions {
   MuonRate rate = MuonRate::original;
   static constexpr const char* name = "Muon";
   static constexpr std::array state_names = {"momentum_buffer"};
+  static void settings(auto& o, auto&& visit) {
+    visit("momentum", o.momentum), visit("nesterov", o.nesterov), visit("eps", o.eps);
+    visit("ns_coefficients.0", o.ns_coefficients[0]);
+    visit("ns_coefficients.1", o.ns_coefficients[1]);
+    visit("ns_coefficients.2", o.ns_coefficients[2]);
+    visit("ns_steps", o.ns_steps), visit("rate", o.rate);
+  }
   void validate() const;
   std::string refuses(const Shape& parameter) const;
   /// X / |X|, then ns_steps times X <- a X + (b X X^T + c (X X^T)^2) X, of the new momentum.
@@ -52,6 +59,12 @@ struct MuonOrAdamWOptions {
       : rule(options), lr(options.lr), weight_decay(options.weight_decay) {}
   MuonOrAdamWOptions(const AdamWOptions& options)  // NOLINT
       : rule(options), lr(options.lr), weight_decay(options.weight_decay) {}
+  static void settings(auto& o, auto&& visit) {
+    std::visit([&](auto& r) { r.settings(r, visit); }, o.rule);
+  }
+  const char* rule_name() const {
+    return std::visit([](const auto& r) { return r.name; }, rule);
+  }
   void validate() const;
   std::vector<const char*> state_names() const;
   std::string refuses(const Shape& parameter) const;

@@ -31,10 +31,13 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
 
 Optimizer::Optimizer(Traits traits, std::vector<Settings> groups)
     : traits_(traits), groups_(std::move(groups)) {
-  for (const Settings& s : groups_)
-    check(s.lr >= 0 && s.weight_decay >= 0,
-          "{}: lr and weight decay must not be negative, they are {} and {}", traits_.name, s.lr,
-          s.weight_decay);
+  for (const Settings& s : groups_) check_rates(s);
+}
+
+void Optimizer::check_rates(const Settings& s) const {
+  check(s.lr >= 0 && s.weight_decay >= 0,
+        "{}: lr and weight decay must not be negative, they are {} and {}", traits_.name, s.lr,
+        s.weight_decay);
 }
 
 void Optimizer::add_parameters() {
@@ -102,6 +105,51 @@ void Optimizer::check_distinct() const {
 }
 
 double Optimizer::lr(size_t group) const { return groups_.at(group).lr * lr_factor_; }
+
+NamedNumbers Optimizer::settings(size_t group) const {
+  const Settings& s = groups_.at(group);
+  NamedNumbers all = {{"lr", s.lr}, {"weight_decay", s.weight_decay}};
+  for (auto& setting : rule_settings(group)) all.push_back(std::move(setting));
+  return all;
+}
+
+void Optimizer::set_settings(const NamedNumbers& values, size_t group) {
+  Settings changed = groups_.at(group);
+  const NamedNumbers known = settings(group);
+  for (const auto& [name, value] : values) {
+    const auto same = [&name](const auto& setting) { return setting.first == name; };
+    check(std::any_of(known.begin(), known.end(), same), "{}: there is no setting '{}'",
+          rule_name(group), name);
+    if (name == "lr") changed.lr = value;
+    if (name == "weight_decay") changed.weight_decay = value;
+  }
+  check_rates(changed);
+  const NamedNumbers before = rule_settings(group);
+  set_rule_settings(group, values);
+  if (!fits_states(group)) {
+    set_rule_settings(group, before);
+    fail(fmt::format("{}: with these settings it keeps another state; make a new optimizer",
+                     rule_name(group)));
+  }
+  groups_[group] = std::move(changed);
+}
+
+// Whether the rule still keeps what it kept when the parameters were added.
+bool Optimizer::fits_states(size_t group) const {
+  const auto same = [](const StateTensor& a, const StateTensor& b) {
+    return std::string_view(a.name) == b.name && a.shape == b.shape;
+  };
+  return std::ranges::all_of(entries_, [&](const Entry& e) {
+    return e.group != group || std::ranges::equal(e.kept, states(group, e.parameter.shape()), same);
+  });
+}
+
+std::vector<std::string> Optimizer::names_in(size_t group) const {
+  std::vector<std::string> names;
+  for (const Entry& e : entries_)
+    if (e.group == group) names.push_back(e.name);
+  return names;
+}
 
 NamedTensors Optimizer::parameters() const {
   NamedTensors out;

@@ -44,13 +44,16 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tern/core/io/state.h"
@@ -88,7 +91,11 @@ struct ParameterGroup {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// One group or several. A group without parameters is an Error of the optimizer. Tensors without names (nn::parameters) are called 0, 1, ...
+/// Settings by name, as numbers: of a bool 0 or 1, of an optional that has no value NaN.
+using NamedNumbers = std::vector<std::pair<std::string, double>>;
+
+/// One group or several. A group without parameters is an Error of the optimizer. Tensors without
+/// names (nn::parameters) are called 0, 1, ...
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
   ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}       // NOLINT
@@ -145,6 +152,16 @@ class Optimizer {
   double lr(size_t group = 0) const;
   double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
   size_t num_groups() const { return groups_.size(); }
+  /// What updates a group: "AdamW".
+  virtual const char* rule_name(size_t group = 0) const = 0;
+  /// The settings of a group: lr (without the factor), weight_decay, and those that the rule lists
+  /// (see Rule). Checkpoints have them (train/checkpoint.h).
+  NamedNumbers settings(size_t group = 0) const;
+  /// Changes some of them: set_settings({{"lr", 1e-4}}). Error, without a change, if the group has
+  /// none of that name, the rule refuses a value, or it would keep another state.
+  void set_settings(const NamedNumbers& values, size_t group = 0);
+  /// The names of a group's parameters.
+  std::vector<std::string> names_in(size_t group) const;
 
   /// The parameters of all groups, in order.
   NamedTensors parameters() const;
@@ -195,6 +212,9 @@ class Optimizer {
   virtual std::string refuses(size_t group, const Shape& parameter) const = 0;
   virtual Tensor direction(size_t group, const Tensor& gradient,
                            const std::vector<Tensor>& state) const = 0;
+  // All but lr and weight_decay.
+  virtual NamedNumbers rule_settings(size_t group) const = 0;
+  virtual void set_rule_settings(size_t group, const NamedNumbers& values) = 0;
 
  private:
   struct Entry {
@@ -211,6 +231,8 @@ class Optimizer {
   static std::string state_name(const Entry& entry, size_t tensor);
   template <class T>
   void update_piece(const Update& update, int64_t begin, int64_t count) const;
+  void check_rates(const Settings& settings) const;
+  bool fits_states(size_t group) const;
   void add(const std::string& name, const Tensor& parameter, size_t group);
   void check_distinct() const;
   [[nodiscard]] static std::vector<Tensor> fresh_state(const Entry& entry);
@@ -231,7 +253,11 @@ class Optimizer {
 
 /// The settings of an optimizer and its arithmetic. Beside the required members it may have
 ///   double weight_decay;                            0 where there is none
-///   static constexpr const char* name;              for errors
+///   static constexpr const char* name;              for errors and checkpoints
+///   static void settings(auto& rule, auto&& visit); calls visit("beta1", rule.beta1) for each
+///                                                   number, bool and enum but lr, weight_decay
+///                                                   and what the form of the state shows: what is
+///                                                   not listed is not in checkpoints
 ///   static constexpr std::array state_names;        of the tensors kept for each parameter, or
 ///   std::vector<const char*> state_names() const;   if they depend on the settings, or
 ///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
@@ -270,6 +296,29 @@ struct GroupOf {
   R options = {};
 };
 
+namespace detail {
+
+struct AnySetting {
+  void operator()(const char*, auto&) {}
+};
+
+template <class T>
+double to_number(const T& value) {
+  return static_cast<double>(value);
+}
+inline double to_number(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+template <class T>
+void from_number(double number, T& value) {
+  value = static_cast<T>(number);
+}
+inline void from_number(double number, std::optional<double>& value) {
+  value = std::isnan(number) ? std::optional<double>() : number;
+}
+
+}  // namespace detail
+
 /// The optimizer that a rule makes.
 template <Rule R>
 class OptimizerOf final : public Optimizer {
@@ -278,16 +327,24 @@ class OptimizerOf final : public Optimizer {
   using Group = GroupOf<R>;
 
   explicit OptimizerOf(const ParameterGroups& groups, const R& rule = {})
-      : Optimizer(traits(), settings(groups, rule)), rules_(groups.list.size(), rule) {
+      : Optimizer(traits(), settings_of(groups, rule)), rules_(groups.list.size(), rule) {
     validate();
   }
-  explicit OptimizerOf(const std::vector<Group>& groups) : Optimizer(traits(), settings(groups)) {
+  explicit OptimizerOf(const std::vector<Group>& groups)
+      : Optimizer(traits(), settings_of(groups)) {
     for (const Group& g : groups) rules_.push_back(g.options);
     validate();
   }
   const R& rule(size_t group = 0) const { return rules_.at(group); }
+  const char* rule_name(size_t group = 0) const override {
+    if constexpr (requires { rules_[group].rule_name(); }) return rules_.at(group).rule_name();
+    return traits().name;
+  }
 
  private:
+  static constexpr bool kListsSettings = requires(R & rule, detail::AnySetting visit) {
+    R::settings(rule, visit);
+  };
   static Traits traits() {
     Traits t{"optimizer", false};
     if constexpr (requires { R::name; }) t.name = R::name;
@@ -298,14 +355,14 @@ class OptimizerOf final : public Optimizer {
     if constexpr (requires { rule.weight_decay; }) return rule.weight_decay;
     return 0;
   }
-  static std::vector<Settings> settings(const ParameterGroups& groups, const R& rule) {
+  static std::vector<Settings> settings_of(const ParameterGroups& groups, const R& rule) {
     std::vector<Settings> out;
     for (const ParameterGroup& g : groups.list)
       out.push_back(
           {g.parameters, g.lr.value_or(rule.lr), g.weight_decay.value_or(decay_of(rule))});
     return out;
   }
-  static std::vector<Settings> settings(const std::vector<Group>& groups) {
+  static std::vector<Settings> settings_of(const std::vector<Group>& groups) {
     std::vector<Settings> out;
     for (const Group& g : groups) out.push_back({g.parameters, g.options.lr, decay_of(g.options)});
     return out;
@@ -314,6 +371,27 @@ class OptimizerOf final : public Optimizer {
     for ([[maybe_unused]] const R& rule : rules_)
       if constexpr (requires { rule.validate(); }) rule.validate();
     add_parameters();
+  }
+
+  NamedNumbers rule_settings(size_t group) const override {
+    NamedNumbers all;
+    if constexpr (kListsSettings)
+      R::settings(rules_[group], [&](const char* setting, const auto& value) {
+        all.emplace_back(setting, detail::to_number(value));
+      });
+    return all;
+  }
+  void set_rule_settings([[maybe_unused]] size_t group,
+                         [[maybe_unused]] const NamedNumbers& values) override {
+    if constexpr (kListsSettings) {
+      R changed = rules_[group];
+      R::settings(changed, [&](const char* setting, auto& value) {
+        for (const auto& [name, number] : values)
+          if (name == setting) detail::from_number(number, value);
+      });
+      if constexpr (requires { changed.validate(); }) changed.validate();
+      rules_[group] = changed;
+    }
   }
 
   template <class T>

@@ -13,6 +13,10 @@ struct RmsPropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;  ///< divides by the deviation from the mean gradient (Graves 2013)
   static constexpr const char* name = "RmsProp";
+  static void settings(auto& o, auto&& visit) {
+    visit("alpha", o.alpha), visit("eps", o.eps), visit("momentum", o.momentum),
+        visit("centered", o.centered);
+  }
   void validate() const;
   std::vector<const char*> state_names() const;
   template <class T>
@@ -25,6 +29,7 @@ struct AdadeltaOptions {
   double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;  ///< eps starts it: more than 0
   static constexpr const char* name = "Adadelta";
   static constexpr std::array state_names = {"square_avg", "acc_delta"};
+  static void settings(auto& o, auto&& visit) { visit("rho", o.rho), visit("eps", o.eps); }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

@@ -12,6 +12,9 @@ struct SgdOptions {
   bool nesterov = false;  ///< needs momentum, and no dampening
   static constexpr const char* name = "Sgd";
   std::vector<const char*> state_names() const;  ///< momentum_buffer, if there is momentum
+  static void settings(auto& o, auto&& visit) {
+    visit("momentum", o.momentum), visit("dampening", o.dampening), visit("nesterov", o.nesterov);
+  }
   void validate() const;
   template <class T>
   void update(const Piece<T>& piece) const;

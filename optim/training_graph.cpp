@@ -34,13 +34,15 @@ std::vector<std::string> outside(const NamedTensors& tensors, const Set& set) {
 }  // namespace
 
 void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
-                          const Optimizer& optimizer) {
+                          const Optimizer& optimizer, const NamedTensors& others) {
   NamedTensors optimized = optimizer.parameters();
   Set model = identities(parameters), stepped = identities(optimized), reached;
+  const Set others_set = identities(others);
   std::vector<std::string> unknown;
   for (const auto& leaf : tern::detail::leaf_nodes(loss)) {
     reached.insert(leaf->owner);
-    if (!model.contains(leaf->owner)) unknown.push_back("a leaf " + tern::detail::describe(*leaf));
+    if (!model.contains(leaf->owner) && !others_set.contains(leaf->owner))
+      unknown.push_back("a leaf " + tern::detail::describe(*leaf));
   }
   std::string wrong;
   append(wrong, "the loss does not depend on", outside(parameters, reached));

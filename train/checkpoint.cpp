@@ -7,6 +7,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
+#include "tern/train/detail/run_settings.h"
 
 namespace tern::training {
 namespace {
@@ -163,6 +164,15 @@ void Checkpoint::add_text(const std::string& name, std::function<std::string()> 
   add_part({name, take, put});
 }
 
+void Checkpoint::add_settings(const std::string& name, std::function<std::string()> save,
+                              std::function<std::vector<std::string>(const std::string&)> load) {
+  add_text(name, std::move(save),
+           [load = std::move(load), notes = notes_](const std::string& text) {
+             for (std::string& note : load(text)) notes->push_back(std::move(note));
+           });
+  parts_.back().may_be_missing = true;
+}
+
 void Checkpoint::expect(const std::string& name, const std::string& value) {
   auto put = [value](const std::string& part, const SafeTensors& from, const std::string& path) {
     const std::string& stored = checkpoint_text(from, part, path);
@@ -188,15 +198,20 @@ SafeTensors Checkpoint::state() const {
 
 void Checkpoint::load_state(const SafeTensors& state, const std::string& path) const {
   const std::string names = fmt::format(",{},", checkpoint_text(state, kParts, path));
+  const auto has = [&](const Part& part) {
+    return names.find(fmt::format(",{},", part.name)) != std::string::npos;
+  };
   size_t known = 1;
   for (const Part& part : parts_) {
-    check_io(names.find(fmt::format(",{},", part.name)) != std::string::npos,
-             "{}: a checkpoint without '{}'; it has {}", path, part.name, names.substr(1));
-    known += part.name.size() + 1;
+    check_io(has(part) || part.may_be_missing, "{}: a checkpoint without '{}'; it has {}", path,
+             part.name, names.substr(1));
+    if (has(part)) known += part.name.size() + 1;
   }
   check_io(known == names.size() || parts_.empty(),
            "{}: a checkpoint of other parts than this program's: it has {}", path, names.substr(1));
-  for (const Part& part : parts_) part.load(part.name, state, path);
+  notes_->clear();
+  for (const Part& part : parts_)
+    if (has(part)) part.load(part.name, state, path);
 }
 
 void Checkpoint::save(const std::string& path) const { save_checkpoint(path, state()); }
@@ -210,6 +225,15 @@ void Checkpoint::add_module(const std::string& name, const nn::ModuleRef& module
   add(
       name + "_generators", [module] { return nn::generator_state(module); },
       [module](const NamedTensors& state) mutable { nn::load_generator_state(module, state); });
+}
+
+void Checkpoint::add_optimizer(const std::string& name, optim::Optimizer& optimizer) {
+  add_settings(
+      name + "_settings", [&optimizer] { return settings_to_json(optimizer); },
+      [&optimizer](const std::string& text) { return load_settings(optimizer, text); });
+  add(
+      name, [&optimizer] { return optimizer.state_dict(); },
+      [&optimizer](const NamedTensors& state) { optimizer.load_state_dict(state); });
 }
 
 void Checkpoint::add_value(const std::string& name, int64_t& value) {

@@ -14,12 +14,20 @@
 // The file is a safetensors file with a format version and a checksum of every byte. It is written
 // beside its place, synced and renamed, so that a kill at any moment leaves the old or the new one.
 //
+// An optimizer goes on with the settings in the file (rate, decay, betas, the factor of the rate),
+// as with PyTorch's load_state_dict; notes() says which ones the program had otherwise. To go on
+// with another rate, say so afterwards: optimizer.set_settings({{"lr", 1e-4}}). Another rule (Adam
+// for AdamW), or other groups of parameters, are an IoError. What of a model is trained and what
+// frozen, a file has only with a Learner (learner.h): here that is the program's.
+//
 // Errors: a file that is truncated, damaged, of another format or of other parts is an IoError that
 // names the file and the part. Parts before that one have been loaded then.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -28,6 +36,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
 #include "tern/nn/module_ref.h"
+#include "tern/optim/optimizer.h"
 
 namespace tern::training {
 
@@ -51,10 +60,15 @@ class Checkpoint {
   void add_text(const std::string& name, std::function<std::string()> save,
                 std::function<void(const std::string&)> load);
   /// Adds a variable of the program, which must stay in its place: a module (weights, buffers and
-  /// generators), a type with state_dict() and load_state_dict(), int64_t, double, bool,
+  /// generators), an optimizer (its state and, as NAME_settings, its settings), a type with state_dict() and load_state_dict(), int64_t, double, bool,
   /// std::string, vectors of int64_t or double, Rng, Tensor (of the same shape when it is loaded).
   template <class T>
   void add(const std::string& name, T& part);
+  /// The same for what decides how the program goes on (settings): `load` gives a sentence for each
+  /// thing that the program had otherwise, for notes(). Files of earlier versions may lack the
+  /// part; then nothing is loaded.
+  void add_settings(const std::string& name, std::function<std::string()> save,
+                    std::function<std::vector<std::string>(const std::string&)> load);
   /// Adds a text that must be the same when the file is loaded, such as the checksum of the data or
   /// the kind of model. IoError if it differs.
   void expect(const std::string& name, const std::string& value);
@@ -65,6 +79,9 @@ class Checkpoint {
   void load_state(const SafeTensors& state, const std::string& path) const;
   void save(const std::string& path) const;
   void load(const std::string& path) const;
+  /// What the file that was loaded last had otherwise than the program, and which of the two
+  /// counts: sentences to print. Empty if all is as it was.
+  const std::vector<std::string>& notes() const { return *notes_; }
 
  private:
   struct Part {
@@ -72,9 +89,11 @@ class Checkpoint {
     std::function<void(const std::string& name, SafeTensors& to)> save;
     std::function<void(const std::string& name, const SafeTensors& from, const std::string& path)>
         load;
+    bool may_be_missing = false;
   };
   void add_part(Part part);
   void add_module(const std::string& name, const nn::ModuleRef& module);
+  void add_optimizer(const std::string& name, optim::Optimizer& optimizer);
   void add_value(const std::string& name, int64_t& value);
   void add_value(const std::string& name, double& value);
   void add_value(const std::string& name, bool& value);
@@ -85,12 +104,15 @@ class Checkpoint {
   void add_value(const std::string& name, Tensor& value);
 
   std::vector<Part> parts_;
+  std::shared_ptr<std::vector<std::string>> notes_ = std::make_shared<std::vector<std::string>>();
 };
 
 template <class T>
 void Checkpoint::add(const std::string& name, T& part) {
   if constexpr (nn::detail::HasFields<T>) {
     add_module(name, part);
+  } else if constexpr (std::derived_from<T, optim::Optimizer>) {
+    add_optimizer(name, part);
   } else if constexpr (requires { part.load_state_dict(part.state_dict()); }) {
     add(
         name, [&part] { return part.state_dict(); },

@@ -12,6 +12,7 @@
 #include "tern/optim/shards.h"
 #include "tern/optim/training_graph.h"
 #include "tern/train/checkpoint.h"
+#include "tern/train/detail/run_settings.h"
 #include "tern/train/detail/tensor_names.h"
 
 namespace tern::training {
@@ -66,10 +67,23 @@ void Learner::check_loss(const Tensor& loss) {
   check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
   const auto value = loss.item();
   if (!std::isfinite(value))
-    throw Diverged(fmt::format("the loss is {} in step {}", value, steps_ + 1));
+    throw Diverged(fmt::format("the loss{} is {} in step {}", of_, value, steps_ + 1));
+  if (!graph_checked_) check_mode();
   if (options_.check_graph && !graph_checked_)
-    optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_);
+    optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_, others_);
   graph_checked_ = true;
+}
+
+void Learner::train_beside(const std::string& name, NamedTensors others) {
+  of_ = " of " + name;
+  others_ = std::move(others);
+}
+
+void Learner::check_mode() const {
+  check(options_.allow_evaluation_mode || !wholly_in_evaluation(model_),
+        "Learner: the whole model is in evaluation mode: dropout and batch norm would do nothing. "
+        "Call nn::set_training(model) before it is trained (nn::EvalScope does that by itself "
+        "after an evaluation); or ask for LearnerOptions::allow_evaluation_mode");
 }
 
 double Learner::backward(const Tensor& loss, double share) {
@@ -79,6 +93,26 @@ double Learner::backward(const Tensor& loss, double share) {
   check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
   const Tensor part = share == 1 ? loss : loss * share;
   check_loss(part);
+  std::vector<Tensor> gradients;  // of the others, put aside
+  for (const auto& [name, p] : others_) {
+    gradients.push_back(p.grad());
+    p.zero_grad();
+  }
+  const auto put_back = [&] {
+    for (size_t i = 0; i < others_.size(); ++i)
+      if (others_[i].second.requires_grad()) others_[i].second.set_grad(gradients[i]);
+  };
+  try {
+    const double value = run_backward(part);
+    put_back();
+    return value;
+  } catch (...) {
+    put_back();
+    throw;
+  }
+}
+
+double Learner::run_backward(const Tensor& part) {
   const auto value = part.item();
   if (!steps_leaf_) {
     part.backward();
@@ -118,8 +152,8 @@ void Learner::show_gradients(const NamedTensors& parameters) const {
 
 void Learner::check_finite(const NamedTensors& parameters) const {
   if (const auto found = optim::find_non_finite_gradient(parameters))
-    throw Diverged(fmt::format("the gradient of '{}' is {} (element {}) in step {}",
-                               found->parameter, std::abs(found->value), found->element,
+    throw Diverged(fmt::format("the gradient of '{}'{} is {} (element {}) in step {}",
+                               found->parameter, of_, std::abs(found->value), found->element,
                                steps_ + 1));
 }
 
@@ -239,7 +273,35 @@ Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
   if (learner.ema_) averaged_.emplace(*learner.ema_);
 }
 
+// What of a run is the program's: a checkpoint says if it is another one.
+optim::NamedNumbers Learner::recipe() const {
+  optim::NamedNumbers all = {{"clip", options_.clip}, {"ema", options_.ema}};
+  if (const auto& p = options_.plateau)
+    all.insert(all.end(), {{"plateau.factor", p->factor},
+                           {"plateau.patience", static_cast<double>(p->patience)},
+                           {"plateau.threshold", p->threshold},
+                           {"plateau.absolute", p->absolute},
+                           {"plateau.cooldown", static_cast<double>(p->cooldown)},
+                           {"plateau.smallest", p->smallest}});
+  return all;
+}
+
+void Learner::add_settings_to(Checkpoint& checkpoint, const std::string& prefix) {
+  checkpoint.add_settings(
+      prefix + "optimizer_settings", [this] { return settings_to_json(optimizer_); },
+      [this](const std::string& text) { return load_settings(optimizer_, text); });
+  checkpoint.add_settings(
+      prefix + "modes", [this] { return modes_to_json(model_); },
+      [this](const std::string& text) { return load_modes(model_, text); });
+  checkpoint.add_settings(
+      prefix + "recipe", [this] { return recipe_to_json(recipe(), options_.schedule, steps_); },
+      [this](const std::string& text) {
+        return compare_recipe(text, recipe(), options_.schedule);
+      });
+}
+
 void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+  add_settings_to(checkpoint, prefix);
   checkpoint.add(
       prefix + "model", [this] { return finite(kWeights, nn::state_dict(model_), steps_); },
       [this](const NamedTensors& state) { nn::load_state_dict(model_, state); });

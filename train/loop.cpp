@@ -11,6 +11,8 @@
 #include "tern/train/detail/loop_board.h"
 #include "tern/train/detail/loop_shared_steps.h"
 #include "tern/train/detail/loop_state.h"
+#include "tern/train/detail/run_settings.h"
+#include "tern/train/detail/tensor_names.h"
 #include "tern/train/progress.h"
 
 namespace tern::training {
@@ -26,53 +28,34 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-Loop::Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options)
-    : learner_(learner),
+Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed feed,
+           LoopOptions options)
+    : learners_(std::move(learners)),
+      learner_(learners_.front().learner),
       evaluate_(std::move(evaluate)),
       feed_(std::move(feed)),
       options_(std::move(options)),
       held_(options_.lock) {
-  const LoopOptions& o = options_;
-  check(o.epochs >= 1 && o.accumulate >= 1,
-        "Loop: there must be at least one epoch, and one batch a step; they are {} and {}",
-        o.epochs, o.accumulate);
-  check(!learner.options().plateau || !o.best.metric.empty(),
-        "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
-  check(!learner.options().plateau || learner.options().plateau->maximize == o.best.largest,
-        "Loop: LearnerOptions::plateau takes the metric {} for one that {} become large, and "
-        "LoopOptions::best does not; give both the same",
-        o.best.metric, o.best.largest ? "is not to" : "is to");
-  check(o.patience >= 0 && o.keep >= 0,
-        "Loop: patience and the number of kept epochs must not be negative, they are {} and {}",
-        o.patience, o.keep);
-  check(o.patience == 0 || !o.best.metric.empty(),
-        "Loop: a patience of {} epochs needs a metric; name it in LoopOptions::best", o.patience);
-  check(o.keep == 0 || !o.folder.empty(), "Loop: {} epochs are to be kept, but there is no folder",
-        o.keep);
-  check(o.accumulate == 1 || !learner.options().step_in_backward,
-        "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
-        "each at once; leave one of the two out",
-        o.accumulate);
-  check(o.parallel.world || (!o.parallel.shard_optimizer && o.parallel.local_steps == 0),
-        "Loop: shard_optimizer and local_steps are for the ranks of a world; give it one in "
-        "Parallel::world");
-  if (const Parallel& p = o.parallel; p.world) {
-    check(
-        o.accumulate == 1 && !learner.options().step_in_backward,
-        "Loop: several processes share one batch a step, whose gradients they need together; leave "
-        "out accumulate and step_in_backward");
-    shared_ = std::make_unique<SharedSteps>(o, learner, feed_);
-    first_ = p.world->first();
+  check_options();
+  if (options_.parallel.world) {
+    shared_ = std::make_unique<SharedSteps>(options_, learner_, feed_);
+    first_ = options_.parallel.world->first();
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
-  folder_.path = o.folder;
-  if (options_.weight_unit.empty()) options_.weight_unit = o.unit;
+  folder_.path = options_.folder;
+  if (options_.weight_unit.empty()) {
+    const bool samples = !feed_.weighed && options_.unit == LoopOptions{}.unit;
+    options_.weight_unit = samples ? "samples" : options_.unit;
+  }
   feed_.seek({});
   start_epoch();
   check(state_.batches > 0, "Loop: the loader has no batches");
   checkpoint_.add_text(
       "loop", [this] { return to_json(state_); }, [this](const std::string& json) { load(json); });
-  learner.add_to(checkpoint_);
+  checkpoint_.add_settings(
+      "loop_recipe", [this] { return recipe_to_json(recipe()); },
+      [this](const std::string& json) { return compare_recipe(json, recipe()); });
+  join_learners();
   if (shared_) shared_->add_to(checkpoint_);
 }
 
@@ -86,22 +69,23 @@ double Loop::speed() const {
 
 void Loop::load(const std::string& json) {
   LoopState s = loop_state_from_json(json);
-  const int64_t closed = std::ssize(s.history);
-  check(closed + (s.batch > 0) <= options_.epochs,
-        "the run is in epoch {} already, and is to have {}", closed + (s.batch > 0),
-        options_.epochs);
-  feed_.seek({.epoch = closed, .batch = 0});
+  if (s.epoch_steps < 0) {  // of an earlier version
+    s.data_epoch = std::ssize(s.history);
+    s.epoch_steps = (s.batch + options_.accumulate - 1) / options_.accumulate;
+  }
+  check_length(s);
+  feed_.seek({.epoch = s.data_epoch, .batch = 0});
   check(
       s.batches == feed_.batches(),
       "its epoch {} has {} batches, but the loader's has {}; resume with the same data and size of "
       "batches",
-      closed + 1, s.batches, feed_.batches());
+      s.data_epoch + 1, s.batches, feed_.batches());
   check(s.order == 0 || s.order == feed_.order(),
         "its epoch {} takes the samples in another order than the loader's; resume with the same "
         "seed, sampler and number of samples",
-        closed + 1);
+        s.data_epoch + 1);
   check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
-  feed_.seek({.epoch = closed, .batch = s.batch});
+  feed_.seek({.epoch = s.data_epoch, .batch = s.batch});
   if (s.batch == s.batches) check(!feed_.take(), "an epoch has more than {} batches", s.batches);
   state_ = std::move(s);
   logged_steps_ = state_.steps.records().size();
@@ -151,7 +135,7 @@ void Loop::load_state(const SafeTensors& state, const std::string& path) {
   checkpoint_.load_state(state, path);
   if (shared_) shared_->check_same_state();
   resumed_ = true;
-  saved_step_ = learner_.steps();
+  saved_step_ = steps();
 }
 
 void Loop::end(const std::string& reason) {
@@ -171,10 +155,22 @@ void Loop::apply_patience() {
 
 // The loss comes first among the means.
 void Loop::start_epoch() {
-  state_ = {.history = std::move(state_.history),
+  const bool data_over = state_.batches > 0 && state_.batch >= state_.batches;
+  state_ = {.data_epoch = state_.data_epoch + (data_over ? 1 : 0),
+            .batch = data_over ? 0 : state_.batch,
+            .history = std::move(state_.history),
+            .own_steps = state_.own_steps,
             .steps = std::move(state_.steps),
             .kept = std::move(state_.kept)};
   state_.means.add(kLoss, 0, 0);
+  state_.batches = feed_.batches();
+  state_.order = feed_.order();
+}
+
+// Where the loader's epoch ends within one of the loop's.
+void Loop::start_data_epoch() {
+  ++state_.data_epoch;
+  state_.batch = 0;
   state_.batches = feed_.batches();
   state_.order = feed_.order();
 }
@@ -190,22 +186,32 @@ size_t Loop::take_batches() {
   return static_cast<size_t>(count);
 }
 
-void Loop::take_step(size_t count) {
-  double weight = 0, loss = 0, done = 0;
-  for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
-  const bool last = state_.batch + static_cast<int64_t>(count) == state_.batches;
-  const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
-  check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0",
-        learner_.steps() + 1, weight);
-  for (size_t i = 0; i < count; ++i) {
-    // The mean over what all batches hold.
+double Loop::train_on(size_t count, double weight) {
+  if (feed_.step) {
+    const double loss = feed_.step(0, state_.means);
+    ++state_.own_steps;
+    return loss;
+  }
+  double loss = 0;
+  // The mean over what all batches hold.
+  for (size_t i = 0; i < count; ++i)
     loss +=
         learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
-    done += feed_.progress(i);
-  }
   learner_.step();
-  finish_step({learner_.steps(), loss, learner_.lr(), learner_.grad_norm()}, weight, done);
-  state_.batch += static_cast<int64_t>(count);
+  return loss;
+}
+
+void Loop::take_step(size_t count) {
+  double weight = 0, done = 0;
+  for (size_t i = 0; i < count; ++i) weight += feed_.weight(i), done += feed_.progress(i);
+  const auto batches = static_cast<int64_t>(count);
+  const LoopBoard::Watch watch(is_over(batches, 1) ? board_.get() : nullptr, learners_, steps());
+  check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0", steps() + 1,
+        weight);
+  const double loss = train_on(count, weight);
+  finish_step({steps(), loss, learner_.lr(), learner_.grad_norm()}, weight, done);
+  state_.batch += batches;
+  ++state_.epoch_steps;
 }
 
 void Loop::finish_step(const StepRecord& record, double weight, double done) {
@@ -216,10 +222,11 @@ void Loop::finish_step(const StepRecord& record, double weight, double done) {
 
 // A step of which this process computes a part.
 void Loop::take_shared_step() {
-  const bool last = state_.batch + 1 == state_.batches;
-  const LoopBoard::Watch watch(last ? board_.get() : nullptr, learner_);
-  finish_shared_steps(shared_->take({state_.batch, state_.batches, is_late()}, state_.means));
+  const bool last = is_over(1, 1);
+  const LoopBoard::Watch watch(last ? board_.get() : nullptr, learners_, steps());
+  finish_shared_steps(shared_->take({state_.epoch_steps, last, is_late()}, state_.means));
   ++state_.batch;
+  ++state_.epoch_steps;
 }
 
 void Loop::finish_shared_steps(const std::vector<SharedStep>& steps) {
@@ -233,8 +240,9 @@ void Loop::finish_shared_steps(const std::vector<SharedStep>& steps) {
 bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
+  if (feed_.step) return "";  // it may have updated weights
   return diagnosis(options_.diagnose, [&] {
-    learner_.load_generators(generators_);
+    learner_.load_generators(generators_[0]);
     learner_.clear_gradients();
     Means means;
     if (shared_) return shared_->run_again();
@@ -249,16 +257,23 @@ std::string Loop::diagnose(size_t count) {
 
 // As if the step had not been begun.
 void Loop::undo_step() {
-  learner_.clear_gradients();
-  learner_.load_generators(generators_);
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    learners_[i].learner.clear_gradients();
+    learners_[i].learner.load_generators(generators_[i]);
+  }
   state_.means = means_;
   feed_.clear();
-  feed_.seek({.epoch = std::ssize(state_.history), .batch = state_.batch});
+  feed_.seek({.epoch = state_.data_epoch, .batch = state_.batch});
 }
 
 void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch is to be evaluated and closed before another step");
-  learner_.save_generators(generators_);
+  if (state_.epoch_steps == 0)
+    for (const NamedLearner& l : learners_) l.learner.check_mode();
+  if (state_.batch >= state_.batches) start_data_epoch();
+  generators_.resize(learners_.size());
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].learner.save_generators(generators_[i]);
   means_ = state_.means;
   size_t count = 0;
   try {
@@ -282,26 +297,35 @@ void Loop::step() {
 
 void Loop::end_if_no_better() {
   const int64_t closed = std::ssize(state_.history);
-  if (options_.patience == 0 || closed >= options_.epochs) return;
+  if (options_.patience == 0 || finished()) return;
   const int64_t since = epochs_since_best(state_.history, options_.best);
   if (since < options_.patience) return;
   const std::string& metric = options_.best.metric;
-  std::string reason = fmt::format("there was no {} in {} epochs", metric, since);
+  const char* const word = epoch_word();
+  std::string reason = fmt::format("there was no {} in {} {}s", metric, since, word);
   if (since < closed) {
     const EpochRecord& best = state_.history[static_cast<size_t>(closed - since - 1)];
-    reason = fmt::format("{} was no better in {} epoch{} than {:.6g} in epoch {}", metric, since,
-                         since == 1 ? "" : "s", best[metric], best.epoch);
+    reason = fmt::format("{} was no better in {} {}{} than {:.6g} in {} {}", metric, since, word,
+                         since == 1 ? "" : "s", best[metric], word, best.epoch);
   }
   state_.history.back().ended = reason;
 }
 
 std::optional<Metrics> Loop::evaluate_weights() {
   NoGradGuard no_grad;
-  Learner::Evaluation scope(learner_);
+  return evaluate_in(0);
+}
+
+// In the scopes of all learners from this one on, which end the last one first.
+std::optional<Metrics> Loop::evaluate_in(size_t learner) {
+  if (learner < learners_.size()) {
+    Learner::Evaluation scope(learners_[learner].learner);
+    return evaluate_in(learner + 1);
+  }
   try {
     return evaluate_();
   } catch (const Diverged& e) {
-    throw Diverged(fmt::format("{} (after step {}){}", e.what(), learner_.steps(),
+    throw Diverged(fmt::format("{} (after step {}){}", e.what(), steps(),
                                diagnosis(options_.diagnose, [this] { evaluate_(); })));
   }
 }
@@ -323,7 +347,7 @@ void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
 
 bool Loop::close_epoch() {
   check(epoch_trained(), "Loop: the epoch is not over");
-  learner_.check_finite_state();
+  for (const NamedLearner& l : learners_) l.learner.check_finite_state();
   Metrics evaluated;
   if (evaluate_) {
     const auto start = Clock::now();
@@ -343,9 +367,10 @@ bool Loop::close_epoch() {
                             .speed = speed(),
                             .lr = learner_.lr(),
                             .seconds = state_.train_seconds + state_.evaluate_seconds,
-                            .steps = learner_.steps()});
-  if (board_) board_->add(history().back(), options_.weight_unit, learner_);
-  if (learner_.options().plateau) learner_.report(history().back()[options_.best.metric]);
+                            .steps = steps()});
+  if (board_) board_->add(history().back(), options_.weight_unit, learners_);
+  for (const NamedLearner& l : learners_)
+    if (l.learner.options().plateau) l.learner.report(history().back()[options_.best.metric]);
   start_epoch();
   end_if_no_better();
   save_weights();
@@ -392,17 +417,25 @@ void Loop::save() {
   write_checkpoint(folder_.checkpoint());
   late_ = false;
   last_save_ = Clock::now();
-  saved_step_ = learner_.steps();
+  saved_step_ = steps();
   if (!first_) return;
   append_steps(folder_to_write(), state_.steps, logged_steps_);
   if (board_) board_->events().flush();
 }
 
+void Loop::write_weights(const std::string& path) const {
+  if (learners_.size() == 1)
+    return learner_.save_weights(path, options_.weights_metadata, still_ours());
+  SafeTensors all{{}, options_.weights_metadata};  // close_epoch() has seen that they are finite
+  for (const NamedLearner& l : learners_)
+    for (auto& named : with_prefix(l.name + ".", l.learner.weights()))
+      all.tensors.push_back(std::move(named));
+  save_safetensors(path, all, still_ours());
+}
+
 void Loop::save_weights() {
   if (!in_folder() || !options_.save_weights) return;
-  const auto save = [this](const std::string& path) {
-    learner_.save_weights(path, options_.weights_metadata, still_ours());
-  };
+  const auto save = [this](const std::string& path) { write_weights(path); };
   on_first("the weights", [&] {
     if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
     const bool best =
@@ -417,8 +450,7 @@ void Loop::save_weights() {
 
 namespace {
 
-std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& unit) {
-  std::string s = fmt::format("epoch {}/{}", e.epoch, epochs);
+std::string plain_line(const EpochRecord& e, std::string s, const std::string& unit) {
   for (const auto& [name, value] : e.metrics) s += fmt::format("  {} {:.4f}", name, value);
   return s +
          fmt::format("  {:.0f} {}/s  lr {:.3g}  {}", e.speed, unit, e.lr, clock_time(e.seconds));
@@ -428,18 +460,28 @@ std::string plain_line(const EpochRecord& e, int64_t epochs, const std::string& 
 
 // Where a run resumes.
 std::string Loop::place() const {
-  const std::string steps = grouped(learner_.steps());
-  if (!state_.history.empty() && !state_.history.back().ended.empty())
-    return fmt::format("ended after epoch {} of {} and {} steps: {}", epoch() - 1, options_.epochs,
-                       steps, state_.history.back().ended);
-  if (std::ssize(state_.history) >= options_.epochs)
-    return fmt::format("all {} epochs are done, after {} steps", options_.epochs, steps);
+  const std::string taken = grouped(steps());
+  const std::string& why = why_ended();
+  if (by_steps()) {
+    const std::string of = fmt::format("{} of {} steps", taken, grouped(total_steps()));
+    if (!why.empty()) return fmt::format("ended after {}: {}", of, why);
+    if (finished()) return fmt::format("all {} steps are done", taken);
+    return fmt::format("resumes after {}{}", of, epoch_trained() ? ", to be evaluated" : "");
+  }
+  if (!why.empty())
+    return fmt::format("ended after epoch {} of {} and {} steps: {}", epoch() - 1, epochs(), taken,
+                       why);
+  if (finished()) return fmt::format("all {} epochs are done, after {} steps", epochs(), taken);
   const std::string batch =
-      state_.batch == state_.batches
+      epoch_trained()
           ? "to be evaluated"
           : fmt::format("batch {} of {}", grouped(state_.batch + 1), grouped(state_.batches));
-  return fmt::format("resumes in epoch {}/{}, {}, after {} steps", epoch(), options_.epochs, batch,
-                     steps);
+  return fmt::format("resumes in epoch {}/{}, {}, after {} steps", epoch(), epochs(), batch, taken);
+}
+
+void Loop::say_notes() const {
+  for (const std::string& note : checkpoint_.notes())
+    say(fmt::format("note: {}", note), options_.output);
 }
 
 // Which files of the run hold what was learned before.
@@ -450,7 +492,7 @@ std::string Loop::what_is_good() const {
   if (state_.history.empty() || !options_.save_weights) return text;
   const EpochRecord& e = options_.only_best ? training::best_epoch(state_.history, options_.best)
                                             : state_.history.back();
-  return text + fmt::format(", {} the weights of epoch {}", folder_.weights(), e.epoch);
+  return text + fmt::format(", {} the weights of {} {}", folder_.weights(), epoch_word(), e.epoch);
 }
 
 // For another checkpoint by the clock.
@@ -462,20 +504,33 @@ bool Loop::is_late() const {
 bool Loop::wants_save() const {
   if (!in_folder()) return false;
   const bool often = options_.checkpoint_steps > 0;
-  return (often && learner_.steps() % options_.checkpoint_steps == 0) ||
-         (shared_ ? late_ : is_late());
+  return (often && steps() % options_.checkpoint_steps == 0) || (shared_ ? late_ : is_late());
 }
 
 bool Loop::train_epoch() {  // false where a signal stopped it
   const LoopOptions& o = options_;
-  const bool counts = o.total > 0;
+  const bool counts = o.total > 0 && !by_steps();
+  const auto all = [&] {
+    return counts ? static_cast<int64_t>(o.total) : by_steps() ? steps_in_epoch() : state_.batches;
+  };
+  const auto done = [&] {
+    return counts       ? static_cast<int64_t>(state_.progress)
+           : by_steps() ? state_.epoch_steps
+                        : state_.batch;
+  };
   std::optional<Progress> bar;
   if (o.terminal) {
-    bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
-                counts ? static_cast<int64_t>(o.total) : state_.batches,
-                counts ? static_cast<int64_t>(state_.progress) : state_.batch, o.output);
-    bar->set_parts_to_come(
-        {.count = epochs() - epoch(), .seconds = evaluation_seconds_, .units = o.evaluation});
+    const std::string label =
+        by_steps() ? fmt::format("to step {}/{}", steps() + steps_in_epoch() - state_.epoch_steps,
+                                 total_steps())
+                   : fmt::format("epoch {}/{}", epoch(), epochs());
+    bar.emplace(label, counts ? o.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
+    // A forward pass of so many of the units of `total`.
+    const double steps_each = static_cast<double>(steps_in_data_epoch()) /
+                              (o.total > 0 ? o.total : static_cast<double>(state_.batches));
+    bar->set_parts_to_come({.count = epochs() - epoch(),
+                            .seconds = evaluation_seconds_,
+                            .units = o.evaluation * (by_steps() ? steps_each : 1)});
   }
   while (!epoch_trained()) {
     if (stop_wanted()) return false;
@@ -483,7 +538,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
     step();
     state_.train_seconds += seconds_since(start);
     if (bar)
-      bar->update(counts ? static_cast<int64_t>(state_.progress) : state_.batch, [&] {
+      bar->update(done(), [&] {
         return o.note ? o.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
       });
     if (wants_save()) save();
@@ -494,7 +549,8 @@ bool Loop::train_epoch() {  // false where a signal stopped it
 Outcome Loop::stop() {
   save();
   if (options_.terminal)
-    say(fmt::format("stopped in epoch {} after {} steps{}", epoch(), grouped(learner_.steps()),
+    say(fmt::format("stopped{} after {} steps{}",
+                    by_steps() ? "" : fmt::format(" in epoch {}", epoch()), grouped(steps()),
                     in_folder() ? "; to resume: " + options_.how_to_resume : ""),
         options_.output);
   return Outcome::interrupted;
@@ -509,7 +565,7 @@ Outcome Loop::train_all() {
   }
   put_back_weights();
   drop_kept();
-  if (resumed_ && o.terminal) say(place(), o.output);
+  if (resumed_ && o.terminal) say(place(), o.output), say_notes();
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
     // Weights were written first: a run that is killed in between repeats the epoch and writes the
@@ -521,9 +577,12 @@ Outcome Loop::train_all() {
     save();
     drop_kept();
     if (o.terminal)
-      say(o.epoch_line ? o.epoch_line(e) : plain_line(e, epochs(), o.weight_unit), o.output);
+      say(o.epoch_line ? o.epoch_line(e) : plain_line(e, title(e), o.weight_unit), o.output);
     if (o.terminal && !why_ended().empty())
-      say(fmt::format("ended after epoch {} of {}: {}", e.epoch, epochs(), why_ended()), o.output);
+      say(fmt::format("ended after {}: {}",
+                      by_steps() ? title(e) : fmt::format("epoch {} of {}", e.epoch, epochs()),
+                      why_ended()),
+          o.output);
   }
   return Outcome::finished;
 }
@@ -552,7 +611,7 @@ Outcome Loop::run_here() {
   }
   if (writes() && !finished() &&
       (options_.tensorboard || (resumed_ && has_event_files(folder_.path))))
-    board_ = std::make_unique<LoopBoard>(folder_.path, learner_.steps(),
+    board_ = std::make_unique<LoopBoard>(folder_.path, steps(),
                                          epoch_trained() ? &state_.steps : nullptr);
   InterruptScope signals;
   timed_ = true;

@@ -9,6 +9,22 @@
 //   loop.resume();  // continues the run in that folder, if one was stopped or killed there
 //   return loop.run() == training::Outcome::finished ? 0 : training::kExitInterrupted;
 //
+// A length in steps: LoopOptions::steps; an evaluation every so many steps:
+// LoopOptions::evaluate_steps. Several models with an optimizer each (a GAN) are several learners,
+// which Task::step trains:
+//
+//   training::Learner critic(d, d_optimizer), generator(g, g_optimizer);
+//   training::Loop loop({{"critic", critic}, {"generator", generator}}, batches,
+//                    {.step = [&](const Batch& b, training::Means& means) {
+//                      const Tensor made = g(randn({b.x.size(0), 8}, noise));
+//                      const double seen = critic.backward(critic_loss(d(b.x), d(made.detach())));
+//                      critic.step();
+//                      const double fooled = generator.backward(generator_loss(d(made)));
+//                      generator.step();
+//                      means.add("fooled", fooled, 1);
+//                      return seen + fooled;
+//                    }}, ...);
+//
 // A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
 // each epoch's end, every few minutes between, and when it is stopped), model.safetensors (after
 // each epoch the weights, averaged ones if there are such) and, if the options name a metric,
@@ -16,7 +32,9 @@
 // several epochs (keep).
 //
 // Resuming is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
-// an unbroken run, also in mid-epoch. Add the state of your loss or evaluation (a generator,
+// an unbroken run, also in mid-epoch. What decides the steps to come is restored with the weights
+// (frozen parameters, the optimizer's settings: Learner::add_to), or it is said in a line that the
+// program has it otherwise than the checkpoint (accumulate, blocks, clip, schedule). Add the state of your loss or evaluation (a generator,
 // counters) to checkpoint() before resume(). If the loop's hooks do not fit, write your own loop
 // with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
@@ -55,6 +73,7 @@ template <class B>
 struct Loss {
   std::function<Tensor(const B&, Means&)> call;
 
+  Loss() {}  // NOLINT: "= default" breaks g++ 12 where a Task has a step and no loss
   template <class F>
   requires(!std::is_same_v<F, Loss>) Loss(F f) {  // NOLINT: implicit on purpose
     constexpr bool kFits = std::is_invocable_r_v<Tensor, F&, const B&, Means&> ||
@@ -77,22 +96,42 @@ using Evaluate = std::function<std::optional<Metrics>()>;
 /// What to train on batches B.
 template <class B>
 struct Task {
-  Loss<B> loss;  ///< a mean over the batch
+  Loss<B> loss = {};  ///< a mean over the batch
   /// Called after each epoch with the averaged weights, if there are such, in evaluation mode and
   /// without gradients. A long evaluation asks interrupted() now and then and then returns
   /// std::nullopt. None: no metrics.
   Evaluate evaluate = {};
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
-  /// batches. None: 1.
+  /// batches. None: the number of its samples, as the loader planned it, so that these are means
+  /// over samples though the last batch of an epoch is smaller. Give it where a loss is a mean over
+  /// something else, such as tokens.
   std::function<double(const B&)> weight = {};
-  /// How many of LoopOptions::total a batch has. None: its weight.
+  /// How many of LoopOptions::total a batch has. None: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
+  /// In place of `loss`, where a step is more than one backward pass and one optimizer's update:
+  /// calls backward() and step() of the learners as it likes, and gives a number for the log and the
+  /// terminal as the step's loss. A call is a step of the loop, and takes a batch. What it draws
+  /// from or counts beside the models belongs to Loop::checkpoint(). A step that throws after an
+  /// update is not undone: go on from a checkpoint.
+  std::function<double(const B&, Means&)> step = {};
+};
+
+/// One of several learners of a loop.
+struct NamedLearner {
+  std::string name;
+  Learner& learner;
 };
 
 class Loop;
 
 struct LoopOptions {
   int64_t epochs = 1;
+  /// The length of the run in steps, in place of epochs; it may end within an epoch. 0: `epochs`.
+  int64_t steps = 0;
+  /// What is said here of an epoch's end (evaluation, log, weights, best, patience, keep, on_epoch)
+  /// happens after every so many steps and at the end of the run, wherever the loader's epochs end:
+  /// then an "epoch" is so many steps. 0: at the end of each of the loader's.
+  int64_t evaluate_steps = 0;
   int64_t accumulate = 1;   ///< batches per step; the last step of an epoch may have fewer
   std::string folder = {};  ///< of the run; empty: nothing is written
   /// The lock on the folder, if the program has it already. None: the loop locks the folder from
@@ -117,8 +156,9 @@ struct LoopOptions {
   bool terminal = true;          ///< false: nothing is printed
   std::FILE* output = stdout;    ///< stderr where standard output carries a result
   std::string unit = "batches";  ///< what Task::progress counts, for the terminal
-  std::string weight_unit = {};  ///< what Task::weight counts, for the log; empty: unit
-  double total = 0;              ///< what Task::progress adds up to; 0: batches are counted
+  /// What Task::weight counts, for the log; empty: unit, or "samples" without Task::weight.
+  std::string weight_unit = {};
+  double total = 0;  ///< what Task::progress adds up to; 0: batches are counted
   /// The cost of Task::evaluate in the same units, for the time left before it has run once. A
   /// forward pass costs about a third of a training step.
   double evaluation = 0;
@@ -142,48 +182,63 @@ struct Feed {
   std::function<bool()> take;  ///< false at the end of an epoch, and then on to the next
   std::function<void()> clear;
   std::function<Tensor(size_t i, Means&)> loss;
+  std::function<double(size_t i, Means&)> step;  ///< in place of it, if there is one
   std::function<double(size_t i)> weight, progress;
   std::function<void(datasets::LoaderPosition)> seek;
   /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
-  bool weighed = true;  ///< false: the task has no weight, and each batch counts as one
+  bool weighed = true;               ///< false: the task has no weight, and samples are counted
   std::function<int64_t()> batches;  ///< of the epoch at the loader's place
   std::function<int64_t()> order;    ///< the checksum of that epoch in Loader::state_dict()
 };
 
 template <class B>
 Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
-  auto list = std::make_shared<std::vector<std::optional<B>>>();
+  check(static_cast<bool>(task.loss.call) != static_cast<bool>(task.step),
+        "Loop: a Task has a loss or a step, one of the two");
+  struct Taken {
+    std::optional<B> batch;  // or block
+    double samples;
+  };
+  auto list = std::make_shared<std::vector<Taken>>();
   auto cut = std::make_shared<bool>(false);
-  auto one = [](const B&) { return 1.0; };
-  const bool weighed = static_cast<bool>(task.weight);
-  if (!task.weight) task.weight = one;
-  if (!task.progress) task.progress = task.weight;
   Feed feed;
-  feed.weighed = weighed;
-  feed.take = [list, cut, &loader] {
+  feed.weighed = static_cast<bool>(task.weight);
+  if (!task.progress) task.progress = feed.weighed ? task.weight : [](const B&) { return 1.0; };
+  auto first_block = std::make_shared<int64_t>(0);
+  feed.take = [list, cut, first_block, &loader] {
     if (!*cut) {
       std::optional<B> batch = loader.next();
       if (!batch) return false;
-      list->push_back(std::move(batch));
+      list->push_back({std::move(batch), static_cast<double>(loader.samples())});
       return true;
     }
     auto blocks = loader.next_blocks();
-    if (blocks) std::move(blocks->begin(), blocks->end(), std::back_inserter(*list));
-    return blocks.has_value();
+    if (!blocks) return false;
+    int64_t number = *first_block;
+    for (std::optional<B>& block : *blocks)
+      list->push_back({std::move(block), static_cast<double>(loader.samples(number++))});
+    return true;
   };
-  feed.cut = [cut, &loader](int64_t blocks, int64_t first, int64_t end) {
+  feed.cut = [cut, first_block, &loader](int64_t blocks, int64_t first, int64_t end) {
     loader.cut(blocks, first, end);
     *cut = blocks > 1;
+    *first_block = first;
   };
-  feed.has = [list](size_t i) { return (*list)[i].has_value(); };
+  feed.has = [list](size_t i) { return (*list)[i].batch.has_value(); };
   feed.clear = [list] { list->clear(); };
   feed.loss = [list, loss = std::move(task.loss.call)](size_t i, Means& means) {
-    return loss(*(*list)[i], means);
+    return loss(*(*list)[i].batch, means);
   };
-  feed.weight = [list, f = std::move(task.weight)](size_t i) { return f(*(*list)[i]); };
-  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i]); };
+  if (task.step)
+    feed.step = [list, step = std::move(task.step)](size_t i, Means& means) {
+      return step(*(*list)[i].batch, means);
+    };
+  feed.weight = [list, f = std::move(task.weight)](size_t i) {
+    return f ? f(*(*list)[i].batch) : (*list)[i].samples;
+  };
+  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i].batch); };
   feed.seek = [&loader](datasets::LoaderPosition position) { loader.seek(position); };
   feed.batches = [&loader] { return loader.batches_per_epoch(); };
   feed.order = [&loader] { return loader.state_dict().back().second.template item<int64_t>(); };
@@ -194,15 +249,19 @@ Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
 
 /// What a loop must keep beside the learner to go on exactly.
 struct LoopState {
-  // Of the epoch in progress:
+  // Of the loader's epoch in progress:
+  int64_t data_epoch = 0;          // 0, 1, ...
   int64_t batch = 0, batches = 0;  // done, and to be done
   int64_t order = 0;               // of its samples, a checksum; 0 in files of earlier versions
-  double progress = 0;             // what Task::progress gave for them
+  // Of the epoch in progress, which is that or evaluate_steps; -1 in files of earlier versions:
+  int64_t epoch_steps = 0;  // done
+  double progress = 0;      // what Task::progress gave for them
   double train_seconds = 0, evaluate_seconds = 0;
   Means means = {};
   // The epochs before:
   std::vector<EpochRecord> history = {};
   // All along:
+  int64_t own_steps = 0;  // calls of Task::step
   StepLog steps = {};
   std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
 };
@@ -217,7 +276,17 @@ class Loop {
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
-      : Loop(learner, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
+      : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
+  /// Several learners, which Task::step trains. Each has its own model, optimizer, schedule, clip and
+  /// averages, and its backward() gives gradients to its own parameters alone (train_beside). In
+  /// checkpoints its parts are called NAME_model, NAME_optimizer, ..., and in model.safetensors its
+  /// weights NAME.WEIGHT: a module with the models as fields of these names loads them. Rate and norm
+  /// of the gradient in the log are the first one's.
+  template <class B>
+  Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
+       std::type_identity_t<Task<B>> task, LoopOptions options = {})
+      : Loop(check_several(learners, static_cast<bool>(task.step)), task.evaluate,
+             detail::make_feed(loader, task), std::move(options)) {}
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -252,13 +321,13 @@ class Loop {
   /// where that throws. REQUIRES: !epoch_trained().
   void step();
   /// All batches of the epoch in progress are done: it is to be evaluated and closed.
-  bool epoch_trained() const { return state_.batch >= state_.batches; }
+  bool epoch_trained() const { return is_over(0, 0); }
   /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
   /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
   /// the evaluation throws that. REQUIRES: epoch_trained().
   bool close_epoch();
   /// All epochs are closed, or the run has ended.
-  bool finished() const { return std::ssize(history()) >= epochs() || !why_ended().empty(); }
+  bool finished() const;
   /// Before its last epoch; empty: it has not.
   std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
@@ -269,7 +338,15 @@ class Loop {
   void load_state(const SafeTensors& state, const std::string& path);
 
   int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
-  int64_t epochs() const { return options_.epochs; }           ///< how many there are to be
+  /// How many there are to be. With a length in steps, or evaluate_steps, as counted by the loader's
+  /// present epoch, for a planner may give another one more batches.
+  int64_t epochs() const;
+  int64_t steps() const;        ///< that have been taken
+  int64_t total_steps() const;  ///< of the whole run, counted as epochs()
+  /// What an epoch is called: "epoch", or "evaluation" with evaluate_steps.
+  const char* epoch_word() const;
+  /// "epoch 3/10" of a closed epoch; "step 1500/5000" where LoopOptions count in steps.
+  std::string title(const EpochRecord& epoch) const;
   const std::vector<EpochRecord>& history() const { return state_.history; }  ///< epochs closed
   /// Of the steps that have a record.
   const std::vector<StepRecord>& step_history() const { return state_.steps.records(); }
@@ -290,14 +367,29 @@ class Loop {
   void on_first(const std::string& what, const std::function<void()>& body);
   std::FILE* output() const { return options_.output; }
   dist::World* world() const { return options_.parallel.world; }  ///< LoopOptions::parallel
-  Learner& learner() const { return learner_; }
+  Learner& learner() const { return learner_; }                   ///< the first
+  const std::vector<NamedLearner>& learners() const { return learners_; }
 
  private:
-  Loop(Learner& learner, Evaluate evaluate, detail::Feed feed, LoopOptions options);
+  Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed feed,
+       LoopOptions options);
+  static std::vector<NamedLearner> check_several(const std::vector<NamedLearner>& learners,
+                                                 bool has_step);
+  void check_options() const;
+  void join_learners();
+  optim::NamedNumbers recipe() const;
+  // Where epochs end:
+  bool is_over(int64_t batches, int64_t steps) const;
+  bool by_steps() const { return options_.steps > 0 || options_.evaluate_steps > 0; }
+  int64_t steps_in_data_epoch() const;
+  int64_t steps_in_epoch() const;
+  void check_length(const LoopState& state) const;
+  void start_data_epoch();
 
   // A step:
   void start_epoch();
   size_t take_batches();
+  double train_on(size_t count, double weight);
   void take_step(size_t count);
   void take_shared_step();
   void finish_step(const StepRecord& record, double weight, double done);
@@ -308,6 +400,7 @@ class Loop {
   void undo_step();
   // The end of an epoch:
   std::optional<Metrics> evaluate_weights();
+  std::optional<Metrics> evaluate_in(size_t learner);
   void check_same_on_all_ranks(const Metrics& evaluated) const;
   Metrics epoch_metrics(const Metrics& evaluated) const;
   void end_if_no_better();
@@ -323,6 +416,7 @@ class Loop {
   void write_checkpoint(const std::string& path);
   void save();
   void save_weights();
+  void write_weights(const std::string& path) const;
   void keep_checkpoint();
   bool is_best_of_kept(int64_t epoch) const;
   void drop_kept();
@@ -333,9 +427,11 @@ class Loop {
   bool train_epoch();
   Outcome stop();
   std::string place() const;
+  void say_notes() const;
   std::string what_is_good() const;
 
-  Learner& learner_;
+  std::vector<NamedLearner> learners_;
+  Learner& learner_;  // the first
   Evaluate evaluate_;
   detail::Feed feed_;
   LoopOptions options_;
@@ -347,11 +443,11 @@ class Loop {
   bool stop_ = false;                    // one of them was interrupted in the last step
   bool late_ = false;                    // rank 0 has wanted a checkpoint since the last one
   bool resumed_ = false, timed_ = false;
-  std::shared_ptr<const RunLock> lock_;  // between resume() and run()
-  std::weak_ptr<const RunLock> held_;    // the program's, or the loop's own
-  std::vector<Rng> generators_;          // before the step,
-  Means means_;                          // and these
-  double evaluation_seconds_ = 0;        // that the last evaluation took; 0: none has run
+  std::shared_ptr<const RunLock> lock_;       // between resume() and run()
+  std::weak_ptr<const RunLock> held_;         // the program's, or the loop's own
+  std::vector<std::vector<Rng>> generators_;  // of the learners, before the step,
+  Means means_;                               // and these
+  double evaluation_seconds_ = 0;             // that the last evaluation took; 0: none has run
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
   size_t logged_steps_ = 0;  // records that are in the log

@@ -119,12 +119,13 @@ LockedFolder resumed_folder(const std::string& path, const std::string& descript
   return folder;
 }
 
-int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given) {
+int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given,
+                       const char* what) {
   if (given == 0 || given == started_with) return started_with;
   check(!training::depends_on_length(schedule),
-        "--epochs {}: the {} schedule of this run was made for {} epochs; for another number every "
+        "--{} {}: the {} schedule of this run was made for {} {}; for another number every "
         "step so far would have had another rate. Start a new run",
-        given, schedule, started_with);
+        what, given, schedule, started_with, what);
   return given;
 }
 

@@ -59,8 +59,9 @@ class NewRunGuard {
 LockedFolder resumed_folder(const std::string& path, const std::string& description = "");
 
 /// The epochs of a resumed run: those it was started with, or `given` (--epochs; 0: not given) if
-/// its schedule does not depend on its length, else Error.
-int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given);
+/// its schedule does not depend on its length, else Error. Or `what` else counts its length.
+int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_t given,
+                       const char* what = "epochs");
 
 /// Shortens a warm-up that no flag asked for to fit a short run, and says so in `facts`. The
 /// warm-up of noam cannot be shortened; `facts` then say that the rate will only rise.

@@ -179,21 +179,21 @@ std::string results(const RunSummary& run, const RunPage& page) {
   };
   const std::string on = ", " + (trained ? "training" : page.measured_on);
   const training::EpochRecord& last = run.epochs.back();
-  if (run.best != last.epoch) add("last epoch" + on, last);
+  if (run.best != last.epoch) add("last " + run.word + on, last);
   for (const training::EpochRecord& e : run.epochs)
-    if (e.epoch == run.best) add(fmt::format("best epoch ({}){}", e.epoch, on), e);
+    if (e.epoch == run.best) add(fmt::format("best {} ({}){}", run.word, e.epoch, on), e);
   for (const ResultRow& more : page.more_results) add(more.name, {.metrics = more.metrics});
   double seconds = 0;
   for (const training::EpochRecord& e : run.epochs) seconds += e.seconds;
   return html_table(rows, "results") +
-         fmt::format("<p>{} epoch{} in {}.</p>\n", training::grouped(last.epoch),
+         fmt::format("<p>{} {}{} in {}.</p>\n", training::grouped(last.epoch), run.word,
                      last.epoch == 1 ? "" : "s", training::clock_time(seconds));
 }
 
 // Every epoch, folded; the best one in bold.
 std::string epoch_table(const RunSummary& run, const RunPage& page) {
   const std::vector<EpochMetric> columns = measured(run, page.columns);
-  std::vector<std::string> heading = headings("epoch", columns, true);
+  std::vector<std::string> heading = headings(run.word.c_str(), columns, true);
   heading.insert(heading.end(), {page.unit + "/s", "time"});
   std::string rows = html_row(heading, "th");
   for (const training::EpochRecord& e : run.epochs) {
@@ -201,7 +201,7 @@ std::string epoch_table(const RunSummary& run, const RunPage& page) {
     cells.insert(cells.end(), {fmt::format("{:.0f}", e.speed), training::clock_time(e.seconds)});
     rows += html_row(cells, "td", e.epoch == run.best ? "best" : "");
   }
-  return "<details><summary>Every epoch</summary>\n" + html_table(rows) + "</details>\n";
+  return "<details><summary>Every " + run.word + "</summary>\n" + html_table(rows) + "</details>\n";
 }
 
 // All settings, folded; nothing if none are known.
@@ -255,7 +255,8 @@ RunSummary summary_of(const std::string& title, const Facts& facts, const RunRec
           .record = record,
           .epochs = loop.history(),
           .steps = loop.step_history(),
-          .best = loop.history().empty() ? 0 : loop.best_epoch().epoch};
+          .best = loop.history().empty() ? 0 : loop.best_epoch().epoch,
+          .word = loop.epoch_word()};
 }
 
 std::string sections_with_contents(const std::vector<Section>& sections) {

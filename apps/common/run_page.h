@@ -20,6 +20,7 @@ struct RunSummary {
   std::vector<training::EpochRecord> epochs;
   std::vector<training::StepRecord> steps;  ///< none in runs of earlier versions
   int64_t best = 0;                         ///< number of the best epoch; 0: none is marked
+  std::string word = "epoch";               ///< what an epoch is called: training::Loop::epoch_word
 };
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const training::Loop& loop);

@@ -132,8 +132,9 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
   DryRunOptions options = program.dry_run_options();
   options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
   options.facts.insert(options.facts.end(), more.begin(), more.end());
-  options.facts.emplace_back("", fmt::format("{} steps; below, one on the largest batch",
-                                             training::grouped(program.steps())));
+  options.facts.emplace_back(
+      "", fmt::format("{} steps; below, one on the largest batch",
+                      training::grouped(run_steps(program.options(), program.steps()))));
   const Summary summary = program.summary();
   const int code = report_dry_run(summary, options);
   if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);
@@ -154,7 +155,9 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
         program.options().epoch_end.patience = patience;
         const std::string then = settings_to_json(rows_of(program));
         settings_from_json(now, rows_of(program));
-        check_io(same_settings(now, then, program.may_change()),
+        std::vector<std::string> free = program.may_change();
+        free.emplace_back("steps");
+        check_io(same_settings(now, then, free),
                  "the run was started with another configuration than that of {}", path);
       });
 }
@@ -213,7 +216,7 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
   program.load(nullptr);
   more = more_facts(o);
-  const int64_t steps = program.steps();
+  const int64_t steps = run_steps(o, program.steps());
   training::ScheduleOptions schedule = schedule_options(o, program.width());
   if (!flags.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
@@ -253,10 +256,16 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
   return &loop;
 }
 
-// What --epochs and --patience change of a run that is resumed. Whether the patience is another.
+// What --epochs, --steps and --patience change of a run that is resumed. Whether the patience is another.
 bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
+  check(flags.epochs == 0 || o.length.steps == 0,
+        "--epochs {}: the length of this run is counted in steps, {} of them; give --steps",
+        flags.epochs, o.length.steps);
+  check(flags.steps == 0 || o.length.steps > 0,
+        "--steps {}: the length of this run is not counted in steps", flags.steps);
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
+  o.length.steps = resumed_epochs(o.schedule, o.length.steps, flags.steps, "steps");
   more = more_facts(o);
   int64_t& patience = o.epoch_end.patience;
   if (!flags.patience || *flags.patience == patience) return false;
@@ -389,12 +398,13 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
   train.check = [&flags, &options, more, check = command.check](const Given& given) {
     flags.command_line = given.text();
     flags.epochs = given("--epochs") ? options.epochs : 0;
+    flags.steps = given("--steps") ? options.length.steps : 0;
     if (given("--patience")) flags.patience = options.epoch_end.patience;
     flags.warmup_given = given("--warmup");
     flags.world = make_world(options);
     flags.world->together([&] {
-      std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs", "--patience",
-                                          "--rank-timeout"};
+      std::vector<std::string> allowed = {"--threads", "--tensorboard", "--epochs",
+                                          "--steps",   "--patience",    "--rank-timeout"};
       allowed.insert(allowed.end(), more.begin(), more.end());
       if (!flags.resume.empty())
         return given.check_beside("--resume", allowed, "the run resumes as it was started");

@@ -29,7 +29,7 @@ struct TrainFlags {
   NetworkFlags network = {};             ///< for dry_run
   int threads = 0;                       ///< 0: all cores
   std::string command_line;              ///< as it was given
-  int64_t epochs = 0;                    ///< --epochs, if it was given
+  int64_t epochs = 0, steps = 0;         ///< --epochs and --steps, if they were given
   std::optional<int64_t> patience = {};  ///< --patience, if it was given
   bool warmup_given = false;
   /// The ranks that mpirun started. None: train() makes it.
@@ -60,7 +60,8 @@ class TrainingProgram {
   virtual void load(const training::RunFolder* resumed) { static_cast<void>(resumed); }
   /// A checksum of what was loaded, which all ranks must have; empty: the settings say it all.
   virtual std::string data_checksum() const { return ""; }
-  /// Steps of the whole run, and the width that the schedule noam asks for.
+  /// Steps of the whole run, where it is not --steps that says it; and the width that the schedule
+  /// noam asks for.
   virtual int64_t steps() const = 0;
   virtual int64_t width() const { return 0; }
   /// Memory and operations of a step, for --dry-run. (The model has no memory yet.)
@@ -78,7 +79,7 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
   virtual training::Loop& make_loop(training::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that a resumed run may change, beside the patience. (The driver
+  /// Members of the configuration that a resumed run may change, beside patience and steps. (The driver
   /// refuses a checkpoint whose other members differ from the folder's configuration.)
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }
   /// Model and data, as headings and texts. The recipe comes from the settings.

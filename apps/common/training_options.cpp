@@ -69,6 +69,18 @@ void add_gradient(Settings& s, TrainingOptions& o) {
   add_matmul(s, o.matmul, o.precision).came_later();
 }
 
+void add_length(Settings& s, LengthOptions& l) {
+  s.group(Group::training);
+  s.number("steps", l.steps, kAnyCount,
+           "length of the run in steps of the optimizer; it may end within an epoch; 0: in epochs")
+      .came_later();
+  s.number("eval_steps", l.eval_steps, kAnyCount,
+           "evaluate, log and keep weights after every N steps and at the end, not at the end of "
+           "each epoch; --patience and --keep count these evaluations; 0: at the end of each epoch")
+      .came_later()
+      .says(l.eval_steps > 0, "evaluated every {} steps", l.eval_steps);
+}
+
 // Phrases of the recipe.
 std::string describe_epoch_end(const TrainingOptions& o) {
   const EpochEndOptions& e = o.epoch_end;
@@ -77,7 +89,8 @@ std::string describe_epoch_end(const TrainingOptions& o) {
     s += fmt::format(", rate times {:g} after {} epoch{} no better", e.plateau_factor,
                      e.plateau_patience + 1, e.plateau_patience == 0 ? "" : "s");
   if (e.patience > 0) s += fmt::format(", patience {}", e.patience);
-  if (e.keep > 0) s += fmt::format(", keeps {} epoch{}", e.keep, e.keep == 1 ? "" : "s");
+  const char* const word = o.length.eval_steps > 0 ? "evaluation" : "epoch";
+  if (e.keep > 0) s += fmt::format(", keeps {} {}{}", e.keep, word, e.keep == 1 ? "" : "s");
   return s;
 }
 
@@ -148,6 +161,9 @@ std::string describe_memory(const MemoryOptions& o) {
 }
 
 void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
+  add_length(s, o.length);
+  counted_otherwise(s, o.length, {"epochs"}, {});
+  if (Setting* const epochs = s.find("epochs")) epochs->phrase = describe_length(o);
   add_optimizer(s, o, traits);
   add_gradient(s, o);
   s.inside(
@@ -156,6 +172,27 @@ void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits
       "epoch_end", [&] { add_epoch_end(s, o); }, true);
   s.inside(
       "parallel", [&] { add_parallel(s, o.parallel); }, true);
+}
+
+void counted_otherwise(Settings& s, const LengthOptions& length,
+                       const std::vector<const char*>& lengths,
+                       const std::vector<const char*>& evaluations) {
+  for (const char* key : lengths)
+    if (Setting* const row = s.find(key))
+      row->only_if(length.steps == 0, "--steps says how long the run is");
+  for (const char* key : evaluations)
+    if (Setting* const row = s.find(key))
+      row->only_if(length.eval_steps == 0, "--eval-steps says when to evaluate");
+}
+
+std::string describe_length(const TrainingOptions& o) {
+  const bool steps = o.length.steps > 0;
+  const int64_t count = steps ? o.length.steps : o.epochs;
+  return fmt::format("{} {}{}", count, steps ? "step" : "epoch", count == 1 ? "" : "s");
+}
+
+int64_t run_steps(const TrainingOptions& o, int64_t steps) {
+  return o.length.steps > 0 ? o.length.steps : steps;
 }
 
 void check_training_options(const TrainingOptions& o) {
@@ -217,7 +254,7 @@ training::ScheduleOptions schedule_options(const TrainingOptions& o, int64_t wid
 training::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps, int64_t width,
                                          bool largest) {
   training::LearnerOptions options = learner_options(o);
-  options.schedule = training::make_schedule(schedule_options(o, width), steps);
+  options.schedule = training::make_schedule(schedule_options(o, width), run_steps(o, steps));
   options.plateau = training::make_plateau(schedule_options(o, width), largest);
   return options;
 }
@@ -234,7 +271,9 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
 }
 
 void set_loop_options(training::LoopOptions& loop, const TrainingOptions& o) {
-  loop.epochs = o.epochs;
+  loop.epochs = o.length.steps > 0 ? 1 : o.epochs;
+  loop.steps = o.length.steps;
+  loop.evaluate_steps = o.length.eval_steps;
   loop.accumulate = o.accumulate;
   loop.patience = o.epoch_end.patience;
   loop.keep = o.epoch_end.keep;

@@ -36,6 +36,14 @@ struct EpochEndOptions {
   bool operator==(const EpochEndOptions&) const = default;
 };
 
+/// A length and evaluations in steps; 0: in epochs.
+struct LengthOptions {
+  int64_t steps = 0;       ///< of the whole run
+  int64_t eval_steps = 0;  ///< from one evaluation to the next
+
+  bool operator==(const LengthOptions&) const = default;
+};
+
 /// How the ranks of mpirun train together: training::Parallel.
 struct ParallelOptions {
   int64_t blocks = 0;  ///< of a batch; 0: one process, and batches stay whole
@@ -65,6 +73,7 @@ struct TrainingOptions {
   std::string from = {};          ///< folder of a model to start from; empty: none
   MemoryOptions memory_use = {};
   EpochEndOptions epoch_end = {};
+  LengthOptions length = {};
   ParallelOptions parallel = {};
 };
 
@@ -76,9 +85,15 @@ struct TrainingTraits {
   bool decay = true;                    ///< --beta2, --weight-decay and --decay-all
 };
 
-/// Lists all settings but the epochs: the program knows what an epoch is, and adds them itself.
+/// Lists all settings but the epochs: the program knows what an epoch is, and adds them itself,
+/// before these. What else gives the length, or says when to evaluate, it tells
+/// add_length_settings() of.
 void add_training_settings(Settings& settings, TrainingOptions& options,
                            const TrainingTraits& traits);
+/// The rows of these keys would change nothing beside --steps or --eval-steps.
+void counted_otherwise(Settings& settings, const LengthOptions& length,
+                       const std::vector<const char*>& lengths,
+                       const std::vector<const char*>& evaluations);
 /// Lists those of MemoryOptions alone; `blocks`: the model has blocks, which can be recomputed.
 void add_memory_settings(Settings& settings, MemoryOptions& options, bool blocks = true);
 /// ", optimizer state of 8 bits" and so on; empty where they are the defaults.
@@ -103,7 +118,11 @@ training::ScheduleOptions schedule_options(const TrainingOptions& options, int64
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
                                                  const NamedTensors& parameters);
 
-/// Sets epochs, batches per step, patience and kept epochs.
+/// "3 epochs"; "5000 steps" where the length is counted in steps.
+std::string describe_length(const TrainingOptions& options);
+/// Steps of a run that has `steps` if its length is counted in epochs.
+int64_t run_steps(const TrainingOptions& options, int64_t steps);
+/// Sets length, evaluations, batches per step, patience and kept epochs.
 void set_loop_options(training::LoopOptions& loop, const TrainingOptions& options);
 
 }  // namespace tern::apps

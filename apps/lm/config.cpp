@@ -108,6 +108,7 @@ void settings(Settings& s, TrainConfig& c) {
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
             c.model.context, bert ? " at most" : "");
   add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
+  counted_otherwise(s, c.length, {}, {"parts"});
 }
 
 void check_config(const TrainConfig& c) { check_training_options(c); }

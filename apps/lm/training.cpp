@@ -7,6 +7,7 @@
 namespace tern::apps::lm {
 
 training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c,
+                                   const training::Loop& loop,
                                    std::string (*losses)(const training::EpochRecord&),
                                    std::function<void(const training::EpochRecord&)> pictures) {
   set_loop_options(o, c);
@@ -17,10 +18,9 @@ training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c
   o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
-  o.epoch_line = [losses, epochs = o.epochs](const training::EpochRecord& e) {
-    return fmt::format("epoch {:{}}/{}  train loss {}  {:.0f} tokens/s  lr {:.3g}  {}", e.epoch,
-                       fmt::formatted_size("{}", epochs), epochs, losses(e), e.speed, e.lr,
-                       training::clock_time(e.seconds));
+  o.epoch_line = [losses, &loop](const training::EpochRecord& e) {
+    return fmt::format("{}  train loss {}  {:.0f} tokens/s  lr {:.3g}  {}", loop.title(e),
+                       losses(e), e.speed, e.lr, training::clock_time(e.seconds));
   };
   o.on_epoch = std::move(pictures);
   return o;
@@ -32,8 +32,8 @@ training::Progress validation_bar(const training::Loop& loop, const char* unit, 
 
 void check_validation(const training::Loop& loop, double nats, double loss) {
   if (!std::isfinite(nats))
-    throw training::Diverged(
-        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), loss));
+    throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
+                                         loop.epoch_word(), loop.epoch(), loss));
 }
 
 void end_run(const training::Loop& loop, const Ending& end) {
@@ -43,9 +43,9 @@ void end_run(const training::Loop& loop, const Ending& end) {
   for (const std::string& sample : end.samples) training::say("\n" + sample);
   training::say("");
   if (std::isnan(best["valid_loss"]))
-    training::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
+    training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
   else
-    training::say(fmt::format("best epoch {}: valid ppl {:.2f}{}, {}", best.epoch,
+    training::say(fmt::format("best {} {}: valid ppl {:.2f}{}, {}", loop.epoch_word(), best.epoch,
                               best["valid_ppl"], end.reached, weights));
   training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
 }

@@ -22,9 +22,10 @@
 
 namespace tern::apps::lm {
 
-/// Adds what `options` (folder, terminal, tensorboard) lack: `losses` are said of an epoch;
-/// `pictures` is called behind each.
+/// Adds what `options` (folder, terminal, tensorboard) lack: `losses` are said of an epoch of the
+/// loop, which may still be to be made; `pictures` is called behind each.
 training::LoopOptions loop_options(training::LoopOptions options, const TrainConfig& config,
+                                   const training::Loop& loop,
                                    std::string (*losses)(const training::EpochRecord&),
                                    std::function<void(const training::EpochRecord&)> pictures);
 
@@ -77,12 +78,13 @@ struct Training {
               .evaluate = [this] { return K::validate(*this); },
               .weight = K::weight,
               .progress = [](const auto&) { return 1.0; }},
-             loop_options(std::move(options), c, K::losses, [this](const training::EpochRecord& e) {
-               if (!loop.events()) return;
-               training::Learner::Evaluation scope(learner);
-               NoGradGuard no_grad;
-               K::add_pictures(*this, *loop.events(), e.steps);
-             })) {
+             loop_options(std::move(options), c, loop, K::losses,
+                          [this](const training::EpochRecord& e) {
+                            if (!loop.events()) return;
+                            training::Learner::Evaluation scope(learner);
+                            NoGradGuard no_grad;
+                            K::add_pictures(*this, *loop.events(), e.steps);
+                          })) {
     loop.checkpoint().expect("data", corpus.checksum);
   }
   Training(const Training&) = delete;

@@ -29,12 +29,25 @@ void set_recipe(NtmConfig& c) {
 std::string NtmConfig::name() const { return (baseline ? "lstm-" : "ntm-") + task; }
 
 int64_t NtmConfig::epoch_sequences(int64_t epoch) const {
+  if (length.steps > 0) return every;  // as many as the steps need
   return std::clamp<int64_t>(sequences - epoch * every, 0, every);
 }
 
 int64_t NtmConfig::steps() const {
-  auto batches = [this](int64_t n) { return (n + batch - 1) / batch; };
-  return sequences / every * batches(every) + batches(sequences % every);
+  const int64_t each = steps_of(every);
+  return sequences / every * each + steps_of(sequences % every);
+}
+
+// Of an epoch of n sequences.
+int64_t NtmConfig::steps_of(int64_t n) const {
+  const int64_t part = batch * accumulate;
+  return (n + part - 1) / part;
+}
+
+int64_t NtmConfig::sequences_after(int64_t taken) const {
+  const int64_t each = steps_of(every);
+  const int64_t all = taken / each * every + std::min(taken % each * batch * accumulate, every);
+  return length.steps > 0 ? all : std::min(all, sequences);
 }
 
 NtmConfig default_config(const std::string& task, bool baseline, const std::string& controller) {
@@ -127,6 +140,8 @@ void settings(Settings& s, NtmConfig& c) {
   std::vector<std::string> optimizers = training::optimizer_names();
   std::erase(optimizers, "muon");
   add_training_settings(s, c, {.optimizers = optimizers, .blocks = false, .decay = false});
+  counted_otherwise(s, c.length, {"sequences"}, {"every"});
+  if (c.length.steps > 0) s.find("sequences")->phrase = describe_length(c);
 }
 
 void check_config(const NtmConfig& c) {

@@ -36,7 +36,12 @@ struct NtmConfig : TrainingOptions {
   int64_t epoch_sequences(int64_t epoch) const;
   /// Steps of the optimizer in the whole run.
   int64_t steps() const;
+  /// How many sequences so many steps have taken.
+  int64_t sequences_after(int64_t steps) const;
   bool leaves_out(const std::string& stage) const;
+
+ private:
+  int64_t steps_of(int64_t n) const;
 };
 
 /// Lists its settings (apps/common/settings.h).

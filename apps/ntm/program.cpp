@@ -56,9 +56,11 @@ void check_train(NtmFlags& f, const Given& given) {
     c.read_heads = f.heads.front();
     c.write_heads = f.heads.back();
   }
-  check(!given("--every") || c.every <= c.sequences,
-        "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
-  c.every = std::min(c.every, c.sequences);
+  if (c.length.steps == 0) {
+    check(!given("--every") || c.every <= c.sequences,
+          "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
+    c.every = std::min(c.every, c.sequences);
+  }
   check_config(c);
 }
 

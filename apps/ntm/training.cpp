@@ -98,7 +98,7 @@ NtmTraining::NtmTraining(const NtmConfig& c, training::LoopOptions loop_options)
 
 training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   set_loop_options(o, config);
-  o.epochs = config.validations();
+  if (o.steps == 0) o.epochs = config.validations();
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
   o.unit = "sequences";
@@ -130,9 +130,9 @@ std::optional<training::Metrics> NtmTraining::evaluate() const {
       model, task, [] { return !training::interrupted(); }, loop.world());
   if (!s) return std::nullopt;
   if (!std::isfinite(s->bits))
-    throw training::Diverged(
-        fmt::format("the validation's cost after epoch {} is {}", loop.epoch(), s->bits));
-  const int64_t trained = std::min(loop.epoch() * config.every, config.sequences);
+    throw training::Diverged(fmt::format("the validation's cost after {} {} is {}",
+                                         loop.epoch_word(), loop.epoch(), s->bits));
+  const int64_t trained = config.sequences_after(loop.steps());
   training::Metrics m = {{"sequences", static_cast<double>(trained)},
                          {"loss", s->bits * std::numbers::ln2},
                          {"bits_per_sequence", s->bits},

@@ -66,13 +66,14 @@ void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictur
   // About 16 steps an epoch, and as many epochs as show some 30,000 pictures.
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(images) / 16));
   if (!has(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
-  if (!has(given, "epochs")) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
+  const bool length_given = has(given, "epochs") || has(given, "steps");
+  if (!length_given) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
   if (!o.init.empty()) {  // weights that know pictures need less
     if (!has(given, "lr")) o.lr = std::min(o.lr, 1e-4);
-    if (!has(given, "epochs")) o.epochs = std::max<int64_t>(o.epochs / 3, 5);
+    if (!length_given) o.epochs = std::max<int64_t>(o.epochs / 3, 5);
   }
   if (!has(given, "warmup") && o.schedule != "constant")
-    o.warmup = total_steps(o, data.train.size()) / 20;
+    o.warmup = run_steps(o, total_steps(o, data.train.size())) / 20;
 }
 
 }  // namespace tern::apps::train_cifar

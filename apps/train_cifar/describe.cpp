@@ -67,8 +67,9 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   d.run = summary_of(fmt::format("{} on {}", t.options.model,
                                  t.options.data.empty() ? "generated shapes" : t.kind),
                      facts, record, t.loop);
-  d.run.facts.emplace_back("time", fmt::format("{} for {} epoch{}", training::clock_time(seconds),
-                                               history.size(), history.size() == 1 ? "" : "s"));
+  d.run.facts.emplace_back(
+      "time", fmt::format("{} for {} {}{}", training::clock_time(seconds), history.size(),
+                          d.run.word, history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
   if (t.best_tested) d.tested = metrics_of(e, "valid");
@@ -91,11 +92,11 @@ std::vector<std::string> result_lines(const CifarTraining& t) {
   const std::string test = fmt::format("test loss {:.4f}, top-1 {:.2f} %", e.loss, 100 * e.top[0]);
   const training::RunFolder& folder = t.loop.folder();
   if (!t.best_tested)
-    return {fmt::format("last epoch {}: {}, {}", t.loop.history().back().epoch, test,
-                        folder.weights())};
+    return {fmt::format("last {} {}: {}, {}", t.loop.epoch_word(), t.loop.history().back().epoch,
+                        test, folder.weights())};
   const training::EpochRecord& best = t.loop.best_epoch();
-  return {fmt::format("best epoch {}: top-1 {:.2f} % of the images held out, {}", best.epoch,
-                      100 * best["valid_top1"], folder.best_weights()),
+  return {fmt::format("best {} {}: top-1 {:.2f} % of the images held out, {}", t.loop.epoch_word(),
+                      best.epoch, 100 * best["valid_top1"], folder.best_weights()),
           test};
 }
 

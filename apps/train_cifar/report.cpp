@@ -286,7 +286,8 @@ std::string make_report(const ReportData& d) {
   for (int k = 1; k <= d.ranks; ++k) page.columns.push_back({fmt::format("{}{}", top, k)});
   page.columns.insert(page.columns.end(), {{set + "_loss"}, {"lr"}});
   if (!d.tested.empty())
-    page.more_results = {{fmt::format("best epoch ({}), test images", d.run.best), d.tested}};
+    page.more_results = {
+        {fmt::format("best {} ({}), test images", d.run.word, d.run.best), d.tested}};
   page.sections = {
       {"What the model sees", patches(d)},
       {d.after.title, html_layer_maps(d.before, d.after)},

@@ -24,14 +24,13 @@ datasets::LabelledLoaderOptions loader_options(const TrainOptions& o) {
 }
 
 // One line on an epoch.
-std::string epoch_line(const training::EpochRecord& e, int64_t epochs) {
+std::string epoch_line(const training::EpochRecord& e, const std::string& title) {
   const std::string set = e.has("valid_loss") ? "valid" : "test";
   return fmt::format(
-      "epoch {:{}}/{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
+      "{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
       "{:.0f} images/s  lr {:.3g}  {}",
-      e.epoch, fmt::formatted_size("{}", epochs), epochs, e["train_loss"], 100 * e["train_top1"],
-      set, e[set + "_loss"], 100 * e[set + "_top1"], e.speed, e.lr,
-      training::clock_time(e.seconds));
+      title, e["train_loss"], 100 * e["train_top1"], set, e[set + "_loss"], 100 * e[set + "_top1"],
+      e.speed, e.lr, training::clock_time(e.seconds));
 }
 
 NamedTensors numbered(const models::Heatmaps& maps) {
@@ -124,9 +123,7 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
     return fmt::format("loss {:.4f}  top-1 {:.1f} %", l.means().mean("loss"),
                        100 * l.means().mean("top1"));
   };
-  o.epoch_line = [epochs = o.epochs](const training::EpochRecord& e) {
-    return epoch_line(e, epochs);
-  };
+  o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };
   o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
   o.on_epoch = [this, all, metadata = o.weights_metadata,
@@ -189,8 +186,8 @@ std::optional<training::Metrics> CifarTraining::evaluate_epoch() {
   if (!evaluation) return std::nullopt;
   const std::string name = held ? "valid" : "test";
   if (!std::isfinite(evaluation->loss))
-    throw training::Diverged(
-        fmt::format("the {} loss after epoch {} is {}", name, loop.epoch(), evaluation->loss));
+    throw training::Diverged(fmt::format("the {} loss after {} {} is {}", name, loop.epoch_word(),
+                                         loop.epoch(), evaluation->loss));
   return metrics_of(*evaluation, name);
 }
 

@@ -351,10 +351,10 @@ bool TranslateProgram::finish() {
   for (const SampleTranslation& s : samples) training::say("\n" + sample_text(s));
   training::say("");
   if (std::isnan(best["valid_loss"]))
-    training::say(fmt::format("weights of epoch {}: {}", best.epoch, weights));
+    training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
   else
-    training::say(fmt::format("best epoch {}: valid ppl {:.4f}, BLEU {:.2f}, {}", best.epoch,
-                              best["valid_ppl"], best["valid_bleu"], weights));
+    training::say(fmt::format("best {} {}: valid ppl {:.4f}, BLEU {:.2f}, {}", loop.epoch_word(),
+                              best.epoch, best["valid_ppl"], best["valid_bleu"], weights));
   const bool attention = std::any_of(samples.begin(), samples.end(),
                                      [](const auto& s) { return !s.attention.groups.empty(); });
   training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page));

@@ -16,9 +16,8 @@ namespace {
 
 bool by_bleu(const TrainConfig& c) { return c.best == "bleu"; }
 
-std::string epoch_line(const training::EpochRecord& e, int64_t epochs) {
-  std::string s = fmt::format("epoch {:{}}/{}  train loss {:.4f}", e.epoch,
-                              fmt::formatted_size("{}", epochs), epochs, e["train_loss"]);
+std::string epoch_line(const training::EpochRecord& e, const std::string& title) {
+  std::string s = fmt::format("{}  train loss {:.4f}", title, e["train_loss"]);
   if (!std::isnan(e["valid_loss"]))
     s += fmt::format("  valid loss {:.4f} ppl {:.2f} BLEU {:.2f}", e["valid_loss"], e["valid_ppl"],
                      e["valid_bleu"]);
@@ -93,9 +92,7 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
-  o.epoch_line = [epochs = o.epochs](const training::EpochRecord& e) {
-    return epoch_line(e, epochs);
-  };
+  o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };
   o.on_epoch = [this](const training::EpochRecord& e) {
     if (loop.events()) add_pictures(*loop.events(), e.steps);
   };
@@ -125,8 +122,8 @@ std::optional<training::Metrics> TranslationTraining::validate() {
   const std::optional<double> loss = token_loss(model, corpus.valid, watch(0), loop.world());
   if (!loss) return std::nullopt;
   if (!std::isfinite(*loss))
-    throw training::Diverged(
-        fmt::format("the validation's loss after epoch {} is {}", loop.epoch(), *loss));
+    throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
+                                         loop.epoch_word(), loop.epoch(), *loss));
   std::vector<std::string> sources, references;
   for (const datasets::SentencePair& p : corpus.valid_text) {
     sources.push_back(p.source);

@@ -107,6 +107,12 @@ class BatchMaker {
 
   int64_t batches_in(int64_t epoch) { return std::ssize(plan_of(epoch)->ends); }
 
+  int64_t samples_of(LoaderPosition position) {
+    const auto batch = static_cast<size_t>(position.batch);
+    const Plan plan = plan_of(position.epoch);
+    return plan->ends[batch] - (batch > 0 ? plan->ends[batch - 1] : 0);
+  }
+
   // The position after an existing batch, in this epoch or the next.
   LoaderPosition after(LoaderPosition position) {
     if (++position.batch < batches_in(position.epoch)) return position;
@@ -364,6 +370,7 @@ struct LoaderCore::Impl {
         throw;
       }
     }
+    samples = maker.samples_of(position);
     ++position.batch;
     return made;
   }
@@ -371,6 +378,7 @@ struct LoaderCore::Impl {
   LoaderOptions options;
   BatchMaker maker;
   LoaderPosition position;
+  int64_t samples = 0;               // of the batch before it, in this process
   std::unique_ptr<Workers> workers;  // last: must end before what it uses
 };
 
@@ -391,6 +399,8 @@ LoaderPosition LoaderCore::position() const { return impl_->position; }
 int64_t LoaderCore::batches_per_epoch() const {
   return impl_->maker.batches_in(impl_->position.epoch);
 }
+
+int64_t LoaderCore::samples() const { return impl_->samples; }
 
 NamedTensors LoaderCore::state_dict() const {
   const auto [epoch, batch] = impl_->position;

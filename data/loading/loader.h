@@ -120,6 +120,7 @@ class LoaderCore {
   NamedTensors state_dict() const;
   void load_state_dict(const NamedTensors& state);
   int64_t batches_per_epoch() const;
+  int64_t samples() const;
 
  private:
   struct Impl;
@@ -171,6 +172,13 @@ class Loader {
     auto blocks = std::static_pointer_cast<std::vector<std::optional<B>>>(core_.next());
     if (!blocks) return std::nullopt;
     return std::move(*blocks);
+  }
+
+  /// How many samples the batch has that next() or next_blocks() gave last, and a block of that; 0
+  /// before the first.
+  int64_t samples() const { return core_.samples(); }
+  int64_t samples(int64_t block) const {
+    return samples() * (block + 1) / cut_->blocks - samples() * block / cut_->blocks;
   }
 
   /// The position of the next batch.

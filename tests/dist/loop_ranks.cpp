@@ -9,7 +9,8 @@
 // and outer steps that take the mean of the weights; eight: AdamW with a state of 8 bits, and a
 // layer that is large enough; watch: says after each step whether the ranks' weights are the same;
 // alike: all samples are the same; count: says how many exchanges there were; keep=N (files of so
-// many epochs); after=N: resumes after epoch N; slow=NAME: the first file on rank 0 with that name
+// many epochs); thaw: the norm is frozen in the first epoch; stepwise: eleven steps, with an
+// evaluation after every four; after=N: resumes after epoch N; slow=NAME: the first file on rank 0 with that name
 // takes longer to reach the disk than ranks wait for each other.
 #include <fmt/core.h>
 #include <unistd.h>
@@ -78,6 +79,7 @@ struct Net {
 
 struct Options {
   bool sharded = false, plain = false, eight = false, watch = false, alike = false, count = false;
+  bool thaw = false, stepwise = false;
   int64_t local_steps = 0, batch = 20, keep = 1, after = 0;
 
   training::LoopOptions settings(const std::string& folder, dist::World& world) const {
@@ -91,6 +93,7 @@ struct Options {
     settings.parallel.shard_optimizer = sharded;
     settings.parallel.local_steps = local_steps;
     if (plain) settings.parallel.outer_lr = 1, settings.parallel.outer_momentum = 0;
+    if (stepwise) settings.epochs = 1, settings.steps = 11, settings.evaluate_steps = 4;
     if (watch || count) settings.folder.clear(), settings.keep = 0;
     if (sharded || batch != 20) settings.checkpoint_steps = 0;
     if (sharded) settings.checkpoint_seconds = 0;  // after each step, by the clock
@@ -130,6 +133,8 @@ Options options_of(int& argc, char**& argv) {
     o.alike |= text == "--alike";
     o.eight |= text == "--eight";
     o.count |= text == "--count";
+    o.thaw |= text == "--thaw";
+    o.stepwise |= text == "--stepwise";
     if (text.starts_with("--batch=")) o.batch = std::atoll(text.c_str() + 8);
     if (text.starts_with("--local=")) o.local_steps = std::atoll(text.c_str() + 8);
     if (text.starts_with("--keep=")) o.keep = std::atoll(text.c_str() + 7);
@@ -190,6 +195,7 @@ int run(int argc, char** argv) {
   Rng rng(0);
   Net net(options.eight ? 2048 : 16, rng);
   if (options.plain) nn::to(net, DType::f64), net.dropout.p = 0;
+  if (options.thaw) nn::set_requires_grad(net.norm, false);
   const auto optimizer = make_optimizer(options, net, other("rate") ? 2e-2 : 1e-2);
   // Batches of 20, 20 and 5 samples: the last one leaves three of its eight blocks empty.
   auto loader = datasets::dataset_loader(
@@ -210,6 +216,7 @@ int run(int argc, char** argv) {
   valid.x = valid.x.to(dtype);
   training::LoopOptions settings = options.settings(argv[1], world);
   settings.epochs += other("epochs");
+  if (options.thaw) settings.on_epoch = [&](const auto&) { nn::set_requires_grad(net.norm, true); };
   if (event == "drift") settings.parallel.check_every = 2;
   if (event == "update")
     fail_before_update(learner, event_step, world.rank(), mine, settings.folder + ".told");

@@ -64,6 +64,37 @@ TEST_CASE("ranks: a sharded optimizer with states of 8 bits has the bits of a wh
   CHECK((loop(2, fmt::format("--eight --sharded {} 2", broken.path)).output == alone.output));
 }
 
+TEST_CASE("ranks: what is frozen comes back, and a run in steps goes on, on other ranks or not") {
+  const RunFolderOfTest whole("whole");
+  const ProgramResult alone =
+      run_program(fmt::format("{} --thaw --stepwise {} 1", LOOP_RANKS, whole.path));
+  CAPTURE(alone.output);
+  REQUIRE(alone.code == 0);
+  CHECK(alone.output.find("3 valid_loss ") != alone.output.npos);  // after steps 4, 8 and 11
+  CHECK(alone.output.find("4 valid_loss ") == alone.output.npos);
+  for (const char* sharded : {"", "--sharded"})
+    for (const int step : {3, 6, 10}) {
+      CAPTURE(step);
+      const RunFolderOfTest folder("broken");
+      const std::string how = fmt::format("{} --thaw --stepwise {}", sharded, folder.path);
+      CHECK(loop(2, fmt::format("{} 1 kill 1 {}", how, step)).code != 0);
+      CHECK(loop(3, how + " 1").output == alone.output);
+    }
+}
+
+TEST_CASE("ranks: local steps in a run that is counted in steps go on with the same bits") {
+  const RunFolderOfTest whole("whole");
+  const std::string how = "--thaw --stepwise --local=3 ";
+  const ProgramResult unbroken = loop(2, how + whole.path + " 1");
+  CAPTURE(unbroken.output);
+  REQUIRE(unbroken.code == 0);
+  for (const int step : {2, 6, 10}) {
+    const RunFolderOfTest folder("broken");
+    CHECK(loop(2, fmt::format("{}{} 1 kill 1 {}", how, folder.path, step)).code != 0);
+    CHECK(loop(2, how + folder.path + " 1").output == unbroken.output);
+  }
+}
+
 TEST_CASE("ranks: an error while weights are sent leaves what is on its way in memory") {
   // Under AddressSanitizer: MPI writes weights of rank 0 into what rank 1 had for them.
   const RunFolderOfTest folder("update"), told("update.told");

@@ -228,6 +228,8 @@ void optimizers() {
   optimizer.zero_grad();
   ema.update();
   optimizer.load_state_dict(optimizer.state_dict());
+  optimizer.set_settings({{"lr", 1e-4}}, 0);
+  check(optimizer.settings(0)[0].second == 1e-4, "the settings of a group");
   optim::EmaScope averaged(ema);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/data/loading/dataset_loader.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
@@ -26,22 +27,6 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit 
     for (int i = before; i < 6; ++i) second.step();
     check_same(whole.loop.state(), second.loop.state());
   }
-}
-
-TEST_CASE("train: processes that share a batch need to know how much a block counts") {
-  Rng rng(0);
-  Net model(rng);
-  datasets::Loader<Points> loader = points();
-  optim::AdamW optimizer(nn::named_parameters(model));
-  Learner learner(model, optimizer);
-  dist::World alone;
-  const auto loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); };
-  const LoopOptions shared{.terminal = false, .parallel = {.world = &alone, .blocks = 2}};
-  CHECK_THROWS_WITH_AS(Loop(learner, loader, {.loss = loss}, shared),
-                       doctest::Contains("say in Task::weight how much each one counts"), Error);
-  const auto samples = [](const Points& p) { return static_cast<double>(p.label.numel()); };
-  Loop loop(learner, loader, {.loss = loss, .weight = samples}, shared);
-  CHECK_NOTHROW(loop.step());
 }
 
 TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exactly") {
@@ -226,16 +211,28 @@ TEST_CASE("train: an evaluation that throws leaves weights and mode as they were
   CHECK_FALSE(t.model.norm.training);
 }
 
+namespace {
+
+struct Linear {
+  Rng rng{5};
+  nn::Linear model{4, 3, rng};
+  datasets::Loader<Points> loader = points();
+  optim::Sgd optimizer{nn::named_parameters(model), {.lr = 0.5}};
+  Learner learner{model, optimizer};
+};
+
+struct Offset {
+  nn::Parameter value{zeros({})};
+  static void fields(auto& m, auto&& visit) { visit("value", m.value); }
+};
+
+double samples_of(const Points& p) { return static_cast<double>(p.label.size(0)); }
+
+}  // namespace
+
 TEST_CASE("train: batches that are accumulated give the step of one large batch") {
-  struct Linear {
-    Rng rng{5};
-    nn::Linear model{4, 3, rng};
-    datasets::Loader<Points> loader = points();
-    optim::Sgd optimizer{nn::named_parameters(model), {.lr = 0.5}};
-    Learner learner{model, optimizer};
-  } a, b;
-  Task<Points> mean{.loss = [&](const Points& p) { return cross_entropy(a.model(p.x), p.label); },
-                    .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
+  Linear a, b;
+  Task<Points> mean{.loss = [&](const Points& p) { return cross_entropy(a.model(p.x), p.label); }};
   Loop loop(a.learner, a.loader, mean, {.accumulate = 6, .terminal = false});
   loop.step();
   REQUIRE(loop.epoch_trained());
@@ -248,6 +245,74 @@ TEST_CASE("train: batches that are accumulated give the step of one large batch"
   b.learner.step();
   CHECK(loop.means().mean("loss") == doctest::Approx(loss).epsilon(1e-6));
   CHECK(max(abs(a.model.weight.tensor() - b.model.weight.tensor())).item() < 1e-6);
+}
+
+TEST_CASE("train: 10 numbers in batches of 4, 4 and 2 have the mean of 10") {
+  Offset model;
+  // The loss of x is value * x, and its gradient the mean of x.
+  const datasets::Dataset<Tensor> numbers(10, [](int64_t i) { return full({}, double(i)); });
+  auto loader = datasets::dataset_loader(
+      numbers, [](const std::vector<Tensor>& all) { return stack(all, 0); },
+      {.batch = 4, .shuffle = false});
+  optim::Sgd sgd(nn::named_parameters(model), {.lr = 1});
+  Learner learner(model, sgd);
+  Loop loop(learner, loader,
+            {.loss = [&](const Tensor& x) { return mean(x * model.value) + mean(x); }},
+            {.accumulate = 3, .terminal = false});
+  loop.step();
+  CHECK(model.value.own().item() == doctest::Approx(-4.5));
+  REQUIRE(loop.close_epoch());
+  CHECK(loop.history()[0]["train_loss"] == doctest::Approx(4.5));
+}
+
+TEST_CASE("train: without a weight samples count, with the bits of a weight that counts them") {
+  dist::World alone;
+  for (const bool shared : {false, true})
+    for (const int64_t accumulate : {1, 4}) {
+      if (shared && accumulate > 1) continue;
+      const auto trained = [&](const std::function<double(const Points&)>& weight) {
+        Linear t;
+        LoopOptions o{.accumulate = accumulate, .terminal = false};
+        if (shared) o.parallel = {.world = &alone, .blocks = 3};
+        Loop loop(t.learner, t.loader,
+                  {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+                   .weight = weight},
+                  o);
+        while (!loop.epoch_trained()) loop.step();
+        REQUIRE(loop.close_epoch());
+        return std::pair(t.model.weight.own().to_vector<float>(), loop.history()[0]["train_loss"]);
+      };
+      CAPTURE(shared);
+      CAPTURE(accumulate);
+      CHECK(trained({}) == trained(samples_of));
+    }
+}
+
+TEST_CASE("train: in batches of equal size samples have the bits of batches that count as one") {
+  const auto trained = [&](const std::function<double(const Points&)>& weight) {
+    Linear t;
+    t.loader =
+        datasets::Loader<Points>(21,
+                                 [](const datasets::BatchPlan& plan) {
+                                   Rng rng = plan.batch_rng();
+                                   return Points{randn({std::ssize(plan.indices), 4}, rng),
+                                                 zeros({std::ssize(plan.indices)}, DType::i64)};
+                                 },
+                                 {.batch = 3});
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+               .weight = weight},
+              {.accumulate = 7, .terminal = false});
+    loop.step();
+    return t.model.weight.own().to_vector<float>();
+  };
+  CHECK(trained({}) == trained([](const Points&) { return 1.0; }));
+}
+
+TEST_CASE("train: a task has a loss or a step") {
+  Linear t;
+  CHECK_THROWS_WITH_AS(Loop(t.learner, t.loader, {}),
+                       doctest::Contains("a Task has a loss or a step"), Error);
 }
 
 }  // namespace tern::test::test_train_loop

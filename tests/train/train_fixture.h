@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -88,8 +89,9 @@ struct Training {
   }
   static LoopOptions with(LoopOptions o) {
     o.terminal = false;
-    if (o.epochs == 1) o.epochs = 3;
-    if (o.accumulate == 1) o.accumulate = 4;  // two steps an epoch, the second of two batches
+    if (o.epochs == 1 && o.steps == 0) o.epochs = 3;
+    // Two steps an epoch, the second of two batches; for 0 six of one batch.
+    o.accumulate = o.accumulate == 1 ? 4 : std::max<int64_t>(o.accumulate, 1);
     return o;
   }
   Task<Points> task() {

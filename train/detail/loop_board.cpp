@@ -27,26 +27,41 @@ void LoopBoard::add(const StepRecord& r) {
     if (std::isfinite(value)) events_.add_scalar(name, value, r.step);
 }
 
-LoopBoard::Watch::Watch(LoopBoard* board, Learner& learner)
-    : learner_(learner), watching_(board != nullptr) {
-  if (!watching_) return;
-  before_ = learner.on_gradient([this, board](const std::string& name, const Tensor& gradient) {
-    if (before_) before_(name, gradient);
-    if (gradient.numel() > 0)
-      board->events_.add_histogram("gradients/" + name, gradient, learner_.steps() + 1, kBins);
-  });
+namespace {
+
+// "critic." of one of several learners.
+std::string prefix_of(const NamedLearner& l) { return l.name.empty() ? "" : l.name + "."; }
+
+}  // namespace
+
+LoopBoard::Watch::Watch(LoopBoard* board, const std::vector<NamedLearner>& learners, int64_t steps)
+    : learners_(learners) {
+  if (!board) return;
+  before_.resize(learners.size());
+  for (size_t i = 0; i < learners.size(); ++i)
+    before_[i] = learners[i].learner.on_gradient(
+        [this, board, i, steps](const std::string& name, const Tensor& gradient) {
+          if (before_[i]) before_[i](name, gradient);
+          if (gradient.numel() > 0)
+            board->events_.add_histogram("gradients/" + prefix_of(learners_[i]) + name, gradient,
+                                         steps + 1, kBins);
+        });
 }
 
 LoopBoard::Watch::~Watch() {
-  if (watching_) learner_.on_gradient(std::move(before_));
+  for (size_t i = 0; i < before_.size(); ++i)
+    learners_[i].learner.on_gradient(std::move(before_[i]));
 }
 
-void LoopBoard::add(const EpochRecord& e, const std::string& unit, const Learner& learner) {
+void LoopBoard::add(const EpochRecord& e, const std::string& unit,
+                    const std::vector<NamedLearner>& learners) {
   for (const auto& [name, value] : e.metrics)
     if (std::isfinite(value)) events_.add_scalar("epoch/" + name, value, e.steps);
   if (e.speed > 0) events_.add_scalar("epoch/" + unit + "_per_s", e.speed, e.steps);
-  for (const auto& [name, parameter] : nn::named_parameters(learner.model()))
-    if (parameter.numel() > 0) events_.add_histogram("weights/" + name, parameter, e.steps, kBins);
+  for (const NamedLearner& l : learners)
+    for (const auto& [name, parameter] : nn::named_parameters(l.learner.model()))
+      if (parameter.numel() > 0)
+        events_.add_histogram("weights/" + prefix_of(l) + name, parameter, e.steps, kBins);
   events_.flush();
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/train/learner.h"
+#include "tern/train/loop.h"
 #include "tern/train/metrics.h"
 #include "tern/train/run_log.h"
 #include "tern/train/tensorboard.h"
@@ -25,17 +25,18 @@ class LoopBoard {
   /// While it lives, the gradients of the step are kept for the epoch's end.
   class Watch {
    public:
-    Watch(LoopBoard* board, Learner& learner);  ///< no board: nothing happens
+    /// In the step after so many. No board: nothing happens.
+    Watch(LoopBoard* board, const std::vector<NamedLearner>& learners, int64_t steps);
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
    private:
-    Learner& learner_;
-    bool watching_;
-    Learner::GradientHook before_ = {};  // which sees them too
+    const std::vector<NamedLearner>& learners_;
+    std::vector<Learner::GradientHook> before_;  // by learner; they see them too
   };
-  void add(const EpochRecord& epoch, const std::string& unit, const Learner& learner);
+  void add(const EpochRecord& epoch, const std::string& unit,
+           const std::vector<NamedLearner>& learners);
 
   EventWriter& events() { return events_; }
 

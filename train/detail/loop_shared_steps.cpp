@@ -39,7 +39,7 @@ void add_note(std::string_view note, SharedStep& step, Means& means) {
   }
 }
 
-void check_parallel(const Parallel& o, const detail::Feed& feed) {
+void check_parallel(const Parallel& o) {
   check(o.local_steps >= 0 && o.outer_lr > 0 && o.outer_momentum >= 0,
         "Loop: local steps and the momentum of outer steps must not be negative, and their "
         "learning rate must be positive; they are {}, {} and {}",
@@ -51,9 +51,6 @@ void check_parallel(const Parallel& o, const detail::Feed& feed) {
         "Loop: ranks that take local steps differ between them; leave out check_every");
   check(o.local_steps > 0 || o.blocks >= 2,
         "Loop: a batch that several processes share needs 2 blocks or more, not {}", o.blocks);
-  check(feed.weighed,
-        "Loop: blocks of a batch differ in size; say in Task::weight how much each one counts "
-        "(samples, tokens)");
 }
 
 // Learning rates of the first, a middle and the last step, as factors.
@@ -74,10 +71,13 @@ std::vector<std::pair<std::string, std::string>> same_on_all_ranks(const LoopOpt
        fmt::format("sharding {}, {} local steps, outer steps of {} and {}",
                    p.shard_optimizer ? "on" : "off", p.local_steps, p.outer_lr, p.outer_momentum)},
       {"epochs", fmt::format("{}", loop.epochs)},
+      {"a length in steps (0: none) of", fmt::format("{}", loop.steps)},
+      {"steps between evaluations (0: an epoch):", fmt::format("{}", loop.evaluate_steps)},
       {"batches in an epoch", fmt::format("{}", feed.batches())},
       {"a loader (seed, batch, samples) with the checksum", fmt::format("{:x}", feed.order())},
       {"a learning rate of", fmt::format("{}", learner.lr())},
-      {"a schedule of", schedule_text(l.schedule, loop.epochs * feed.batches())},
+      {"a schedule of",
+       schedule_text(l.schedule, loop.steps > 0 ? loop.steps : loop.epochs * feed.batches())},
       {"clip", fmt::format("{}", l.clip)},
       {"ema", fmt::format("{}", l.ema)}};
 }
@@ -98,7 +98,7 @@ SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed
       gathers_(world_.size() > 1 && (loop.parallel.shard_optimizer || local_steps_ > 0)),
       generators_(nn::generators(learner.model())) {
   const Parallel& options = loop.parallel;
-  check_parallel(options, feed);
+  check_parallel(options);
   feed_.seek({});
   world_.check_same(same_on_all_ranks(loop, learner, feed));
   const int64_t rank = world_.rank(), ranks = world_.size();
@@ -186,11 +186,9 @@ std::vector<SharedStep> SharedSteps::take_apart(const Place& place, Means& means
     untold_.push_back({.record = {learner_.steps(), 0, learner_.lr(), learner_.grad_norm()}});
     notes_ +=
         fmt::format("{} {} {}", exact_text(weight), exact_text(loss), note.text()) + kEndOfNote;
-    const int64_t done = place.batch + 1;
-    const bool last = done == place.batches;
-    if (last || done % local_steps_ == 0) {
+    if (place.last || (place.done + 1) % local_steps_ == 0) {
       known = catch_up(means);
-      outer_->take(last);
+      outer_->take(place.last);
     } else if (std::ssize(untold_) >= kStepsToTell) {
       known = hear(means);
       tell();

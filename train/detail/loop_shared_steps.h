@@ -28,7 +28,8 @@ class SharedSteps {
   SharedSteps(const LoopOptions& options, Learner& learner, detail::Feed& feed);
 
   struct Place {
-    int64_t batch, batches;  ///< of the epoch: done, and to be done
+    int64_t done;  ///< steps of the loop's epoch
+    bool last;     ///< it ends with this one
     bool late;
   };
   /// A step with the batch that the feed has taken: gradients and update. Gives the steps of which

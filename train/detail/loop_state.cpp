@@ -1,29 +1,15 @@
 #include "tern/train/detail/loop_state.h"
 
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
+#include "tern/train/detail/json_number.h"
 
 namespace tern::training {
 namespace {
 
 using nlohmann::json;
-
-// JSON has no words for what is not finite.
-json number(double v) {
-  if (std::isfinite(v)) return v;
-  return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
-}
-
-double number(const json& j) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (j == "inf") return kInfinity;
-  return j == "-inf" ? -kInfinity : j.get<double>();
-}
 
 json to_json(const EpochRecord& r) {
   json metrics = json::array();
@@ -79,7 +65,10 @@ std::string to_json(const LoopState& s) {
   for (const Means::Entry& e : s.means.entries())
     means.push_back({e.name, number(e.sum), number(e.count)});
   for (const EpochRecord& r : s.history) history.push_back(to_json(r));
-  return json{{"batch", s.batch},
+  return json{{"data_epoch", s.data_epoch},
+              {"epoch_steps", s.epoch_steps},
+              {"own_steps", s.own_steps},
+              {"batch", s.batch},
               {"batches", s.batches},
               {"order", s.order},
               {"progress", number(s.progress)},
@@ -95,13 +84,16 @@ std::string to_json(const LoopState& s) {
 LoopState loop_state_from_json(const std::string& text) {
   try {
     const json j = parse_json(text);
-    LoopState s{.batch = whole_number(j.at("batch")),
+    LoopState s{.data_epoch = whole_number_or(j, "data_epoch", 0),
+                .batch = whole_number(j.at("batch")),
                 .batches = whole_number(j.at("batches")),
+                .epoch_steps = whole_number_or(j, "epoch_steps", -1),
                 .progress = number(j.at("progress")),
                 .train_seconds = number(j.at("train_seconds")),
                 .evaluate_seconds = number(j.at("evaluate_seconds"))};
     for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
     for (const json& r : j.at("history")) s.history.push_back(record(r));
+    s.own_steps = whole_number_or(j, "own_steps", 0);
     // Earlier versions had no order, no steps and kept no epochs.
     if (j.contains("order")) s.order = whole_number(j.at("order"));
     if (j.contains("steps")) s.steps = step_log(j.at("steps"));

@@ -67,6 +67,42 @@ TEST_CASE("epoch end: flags, and what they give to loop and schedule") {
     CHECK_THROWS_AS(parse({wrong}), Error);
 }
 
+TEST_CASE("length: what the flags give to loop, schedule and recipe") {
+  const TrainingOptions o = parse({"--steps", "500", "--eval-steps=50", "--keep=2"}, "cosine");
+  CHECK(o.length == LengthOptions{500, 50});
+  training::LoopOptions loop;
+  set_loop_options(loop, o);
+  CHECK(loop.steps == 500);
+  CHECK(loop.evaluate_steps == 50);
+  CHECK(loop.epochs == 1);
+  // The schedule ends with the run, whatever the epochs would have been.
+  const auto schedule = learner_options(o, 7).schedule;
+  CHECK(schedule(250) == doctest::Approx(0.5));
+  CHECK(schedule(500) == doctest::Approx(0));
+  CHECK(describe_length(o) == "500 steps");
+  TrainingOptions told = o;
+  Settings s;
+  s.number("epochs", told.epochs, kCount, "").says(true, "{} epochs", told.epochs);
+  add_training_settings(s, told, {.optimizers = training::optimizer_names()});
+  CHECK(recipe_text(s).starts_with("500 steps, evaluated every 50 steps, "));
+  CHECK(recipe_text(s).ends_with(", keeps 2 evaluations"));
+  // Older files have neither.
+  TrainingOptions old;
+  Settings rows;
+  add_training_settings(rows, old, {.optimizers = training::optimizer_names()});
+  std::string file = settings_to_json(rows);
+  for (const std::string member : {"\"eval_steps\": 0,", "\"steps\": 0,"}) {
+    const size_t at = file.find(member);
+    REQUIRE(at != std::string::npos);
+    file.erase(at, member.size());
+  }
+  old.length = {1, 1};
+  settings_from_json(file, rows);
+  CHECK(old.length == LengthOptions{1, 1});  // as it was
+  for (const char* wrong : {"--steps=-1", "--eval-steps=1.5"})
+    CHECK_THROWS_AS(parse({wrong}), Error);
+}
+
 TEST_CASE("epoch end: what a file may not say, and what needs held-out data") {
   CHECK(read({}).epoch_end == EpochEndOptions{});
   for (const EpochEndOptions& wrong : std::vector<EpochEndOptions>{{.patience = -1},

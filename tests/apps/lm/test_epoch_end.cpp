@@ -2,6 +2,7 @@
 #include "tern/apps/lm/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
+#include "tern/tests/apps/length_checks.h"
 
 namespace tern::apps::lm::test_epoch_end {
 namespace {
@@ -57,6 +58,33 @@ TEST_CASE("lm: patience and plateaus need held-out text") {
     CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--schedule plateau needs held-out"),
                          Error);
     CHECK_FALSE(std::filesystem::exists(o.train.out));
+  }
+}
+
+TEST_CASE("lm: a length and evaluations in steps") {
+  for (const char* model : {"gpt", kBert}) {
+    CAPTURE(model);
+    test::TempDir dir;
+    LmFlags o = short_run(dir, model);
+    o.config.epochs = 1;  // it plays no part
+    o.config.batch = 8;
+    o.config.lr = 1e-3;
+    o.config.schedule = "constant";
+    o.config.epoch_end = {};
+    o.config.length = test::kSevenSteps;
+    REQUIRE(train_lm(o) == 0);
+    LmFlags nine = o;
+    nine.config.length.steps = 9;
+    nine.train.out = dir / "nine";
+    REQUIRE(train_lm(nine) == 0);
+    LmFlags more;
+    more.train.resume = o.train.out;
+    more.train.epochs = 2;
+    CHECK_THROWS_WITH_AS(train_lm(more), doctest::Contains("is counted in steps, 7 of them"),
+                         Error);
+    more.train.epochs = 0;
+    more.train.steps = 9;
+    test::check_counted_in_steps({o.train.out}, {nine.train.out}, [&] { return train_lm(more); });
   }
 }
 

@@ -2,6 +2,7 @@
 #include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
+#include "tern/tests/apps/length_checks.h"
 
 namespace tern::apps::train_cifar::test_epoch_end {
 namespace {
@@ -52,6 +53,35 @@ TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, a
     return train_classifier(
         parse({"--resume", o.train.out, "--patience", std::to_string(patience)}));
   });
+}
+
+TEST_CASE("train_cifar: a length and evaluations in steps") {
+  test::TempDir dir;
+  datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
+  const auto flags = [&](const std::string& steps, const std::string& out) {
+    return parse({"--data", dir / "data", "--model", "gmlp-small", "--batch", "8", "--steps", steps,
+                  "--eval-steps", "3", "--hold-out", "0.25", "--out", out});
+  };
+  REQUIRE(train_classifier(flags("7", dir / "run")) == 0);
+  REQUIRE(train_classifier(flags("9", dir / "nine")) == 0);
+  CHECK_THROWS_WITH_AS(train_classifier(parse({"--resume", dir / "run", "--epochs", "3"})),
+                       doctest::Contains("is counted in steps, 7 of them; give --steps"), Error);
+  test::check_counted_in_steps({dir / "run"}, {dir / "nine"}, [&] {
+    return train_classifier(parse({"--resume", dir / "run", "--steps", "9"}));
+  });
+  CHECK_THROWS_WITH_AS(parse({"--steps", "7", "--epochs", "2"}),
+                       doctest::Contains("--epochs would change nothing: --steps says how long"),
+                       Error);
+}
+
+TEST_CASE("train_cifar: a run in epochs does not become one in steps") {
+  test::TempDir dir;
+  datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
+  REQUIRE(train_classifier(parse({"--data", dir / "data", "--model", "gmlp-small", "--epochs", "1",
+                                  "--out", dir / "run"})) == 0);
+  CHECK_THROWS_WITH_AS(train_classifier(parse({"--resume", dir / "run", "--steps", "9"})),
+                       doctest::Contains("--steps 9: the length of this run is not counted in"),
+                       Error);
 }
 
 TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does not") {

@@ -1,6 +1,7 @@
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
+#include "tern/tests/apps/length_checks.h"
 
 namespace tern::apps::translate::test_epoch_end {
 namespace {
@@ -39,6 +40,26 @@ TEST_CASE("translate: a run ends early by loss or BLEU, keeps epochs, and stays 
     });
     CHECK(load_config({folder}).epoch_end.patience == 0);
   }
+}
+
+TEST_CASE("translate: a length and validations in steps") {
+  test::TempDir dir;
+  TranslateFlags o = short_run(dir / "run", "loss");
+  o.config.batch = 16;
+  o.config.lr = 1e-3;
+  o.config.schedule = "constant";
+  o.config.epoch_end = {};
+  o.config.length = test::kSevenSteps;
+  REQUIRE(train_translation(o) == 0);
+  TranslateFlags nine = o;
+  nine.config.length.steps = 9;
+  nine.train.out = dir / "nine";
+  REQUIRE(train_translation(nine) == 0);
+  TranslateFlags more;
+  more.train.resume = o.train.out;
+  more.train.steps = 9;
+  test::check_counted_in_steps({o.train.out}, {nine.train.out},
+                               [&] { return train_translation(more); });
 }
 
 TEST_CASE("translate: patience and plateaus need held-out pairs") {

@@ -358,6 +358,24 @@ TEST_CASE("image_loader: everything on gives the same for any number of workers"
   }
 }
 
+TEST_CASE("loader: it knows how many samples the batch and its blocks have") {
+  Loader<Record> loader = recorder(10, {.batch = 4});
+  CHECK(loader.samples() == 0);
+  for (const int64_t expected : {4, 4, 2, 4}) {
+    if (!loader.next()) REQUIRE(loader.next());
+    CHECK(loader.samples() == expected);
+  }
+  loader.seek({.epoch = 2, .batch = 1});
+  loader.cut(3, 0, 3);
+  for (int batch = 0; batch < 2; ++batch) {
+    const auto blocks = loader.next_blocks();
+    REQUIRE(blocks);
+    for (size_t b = 0; b < 3; ++b)
+      CHECK(loader.samples(static_cast<int64_t>(b)) ==
+            ((*blocks)[b] ? std::ssize((*blocks)[b]->indices) : 0));
+  }
+}
+
 TEST_CASE("image_loader: composed datasets, and a label out of range") {
   const auto data = few_images(20);
   const auto twice = data.limit(3).concat(data.subset({7}));

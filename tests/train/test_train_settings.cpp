@@ -1,0 +1,410 @@
+// What decides a run beside its state: restored from the checkpoint, refused, or said in a line.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test::test_train_settings {
+namespace {
+
+using Notes = std::vector<std::string>;
+
+// A run that begins with `up` frozen and a norm in training, and after its first epoch trains `up`
+// and has the norm in evaluation mode.
+struct Thawed : Training {
+  static LoopOptions thawing(Thawed& self, LoopOptions o) {
+    o.on_epoch = [&self](const EpochRecord&) {
+      nn::set_requires_grad(self.model.up, true);
+      nn::set_training(self.model.norm, false);
+    };
+    return o;
+  }
+  explicit Thawed(LoopOptions o = {}, LearnerOptions l = busy()) : Training(thawing(*this, o), l) {
+    nn::set_requires_grad(model.up, false);
+  }
+};
+
+bool is_trained(const Net& net) { return net.up.weight.own().requires_grad(); }
+
+// As an earlier version wrote it.
+SafeTensors without_settings(SafeTensors state) {
+  std::string& parts = state.metadata.at("parts");
+  for (const std::string part : {"optimizer_settings", "modes", "loop_recipe", "recipe"}) {
+    REQUIRE(state.metadata.erase(part) == 1);
+    const size_t at = parts.find("," + part);
+    REQUIRE(at != std::string::npos);
+    parts.erase(at, part.size() + 1);
+  }
+  std::string& loop = state.metadata.at("loop");
+  for (const std::string name : {"\"data_epoch\":", "\"epoch_steps\":", "\"own_steps\":"}) {
+    const size_t at = loop.find(name);
+    REQUIRE(at != std::string::npos);
+    loop.erase(at, loop.find(',', at) + 1 - at);
+  }
+  return state;
+}
+
+SafeTensors copy_of(const SafeTensors& state) {
+  SafeTensors copy{{}, state.metadata};
+  for (const auto& [name, t] : state.tensors) copy.tensors.emplace_back(name, t.clone());
+  return copy;
+}
+
+// A model of two layers with one optimizer, without a loop.
+template <class Optimizer>
+struct Small {
+  Rng rng{3};
+  nn::Linear model{2, 2, rng};
+  Optimizer optimizer;
+  Learner learner;
+  Checkpoint checkpoint;
+  explicit Small(typename Optimizer::Options options, LearnerOptions learning = {})
+      : optimizer(nn::named_parameters(model), options), learner(model, optimizer, learning) {
+    learner.add_to(checkpoint);
+  }
+  void step() {
+    learner.backward(mean(square(model(ones({3, 2})) - 1)));
+    learner.step();
+  }
+};
+using optim::Adam;
+using optim::AdamW;
+
+}  // namespace
+
+TEST_CASE("settings: what is frozen and in evaluation mode comes back, and a resume is exact") {
+  for (const bool in_backward : {false, true}) {
+    CAPTURE(in_backward);
+    // The fixture's two steps an epoch, or six of one batch each.
+    LearnerOptions learning = Training::busy();
+    if (in_backward) learning = {.ema = 0.5, .step_in_backward = true};
+    const int each = in_backward ? 6 : 2, all = 3 * each;
+    const auto make = [&] {
+      return std::make_unique<Thawed>(LoopOptions{.accumulate = in_backward ? 0 : 1}, learning);
+    };
+    const auto whole = make();
+    for (int i = 0; i < all; ++i) whole->step();
+    for (int before = 0; before < all; ++before) {
+      CAPTURE(before);
+      const auto first = make(), second = make();
+      for (int i = 0; i < before; ++i) first->step();
+      second->loop.load_state(copy_of(first->loop.state()), "c");
+      CHECK(is_trained(second->model) == is_trained(first->model));
+      CHECK(second->model.norm.training == first->model.norm.training);
+      CHECK(second->loop.checkpoint().notes().empty() == (before <= each));
+      for (int i = before; i < all; ++i) second->step();
+      check_same(whole->loop.state(), second->loop.state());
+    }
+  }
+  Thawed third, fourth;
+  for (int i = 0; i < 3; ++i) third.step();
+  fourth.loop.load_state(copy_of(third.loop.state()), "c");
+  CHECK(fourth.loop.checkpoint().notes() ==
+        Notes{"'up.weight' and 1 other are trained as in the checkpoint, not frozen as in the "
+              "program",
+              "'norm' is in evaluation mode as in the checkpoint, not in training as in the "
+              "program"});
+}
+
+TEST_CASE("settings: a checkpoint of an earlier version goes on with the program's") {
+  Thawed whole, first, second;
+  for (int i = 0; i < 5; ++i) whole.step();
+  for (int i = 0; i < 3; ++i) first.step();
+  nn::set_requires_grad(second.model.up, true);
+  nn::set_training(second.model.norm, false);
+  second.loop.load_state(without_settings(copy_of(first.loop.state())), "c");
+  CHECK(second.loop.checkpoint().notes().empty());
+  for (int i = 3; i < 5; ++i) second.step();
+  check_same(whole.loop.state(), second.loop.state());
+}
+
+TEST_CASE("settings: a state that an evaluation saves leaves the modes as the program has them") {
+  Training a, b;
+  a.step();
+  SafeTensors state;
+  {
+    Learner::Evaluation scope(a.learner);
+    state = copy_of(a.loop.state());
+  }
+  b.loop.load_state(state, "c");
+  CHECK(b.model.dropout.training);
+}
+
+TEST_CASE("settings: an optimizer goes on with those of the checkpoint, and says what differs") {
+  Small<AdamW> a({.lr = 1e-3, .beta2 = 0.9}), b({.lr = 1e-2, .weight_decay = 0.5}),
+      same({.lr = 1e-3, .beta2 = 0.9});
+  a.step();
+  same.checkpoint.load_state(copy_of(a.checkpoint.state()), "c");
+  CHECK(same.checkpoint.notes().empty());
+  b.checkpoint.load_state(copy_of(a.checkpoint.state()), "c");
+  CHECK(b.checkpoint.notes() ==
+        Notes{"lr is 0.001 as in the checkpoint, not 0.01 as in the program",
+              "weight_decay is 0.01 as in the checkpoint, not 0.5 as in the program",
+              "beta2 is 0.9 as in the checkpoint, not 0.999 as in the program"});
+  a.step(), b.step();
+  CHECK(same_bits(a.model.weight.own(), b.model.weight.own()));
+  // Another rate on purpose, after the file was loaded.
+  b.optimizer.set_settings({{"lr", 0.25}});
+  CHECK(b.optimizer.lr() == 0.25);
+  b.step(), a.step();
+  CHECK_FALSE(same_bits(a.model.weight.own(), b.model.weight.own()));
+}
+
+TEST_CASE("settings: a factor of the rate that the program has set comes back") {
+  Small<AdamW> a({.lr = 0.5}), b({.lr = 0.5});
+  a.step();
+  a.optimizer.set_lr_factor(0.125);  // as a program may do after an epoch
+  b.checkpoint.load_state(copy_of(a.checkpoint.state()), "c");
+  CHECK(b.optimizer.lr() == 0.0625);
+  a.step(), b.step();
+  CHECK(same_bits(a.model.weight.own(), b.model.weight.own()));
+}
+
+TEST_CASE("settings: an optimizer of another rule or other groups is refused, unchanged") {
+  Small<AdamW> a({.lr = 1e-3});
+  Small<Adam> b({.lr = 1e-2});
+  a.step();
+  const SafeTensors state = copy_of(a.checkpoint.state());
+  const auto before = b.model.weight.own().to_vector<float>();
+  CHECK_THROWS_WITH_AS(
+      b.checkpoint.load_state(state, "file"),
+      doctest::Contains("file: its 'optimizer_settings' does not fit: it was written with AdamW, "
+                        "and this optimizer is Adam"),
+      IoError);
+  CHECK(b.optimizer.lr() == 1e-2);
+  CHECK(b.model.weight.own().to_vector<float>() == before);
+
+  const auto refused = [&](optim::Optimizer& optimizer, nn::Linear& model, const char* why) {
+    Learner learner(model, optimizer);
+    Checkpoint checkpoint;
+    learner.add_to(checkpoint);
+    CHECK_THROWS_WITH_AS(checkpoint.load_state(state, "file"), doctest::Contains(why), IoError);
+  };
+  Rng rng(0);
+  nn::Linear model(2, 2, rng);
+  const NamedTensors all = nn::named_parameters(model);
+  AdamW two(optim::decay_groups(all, 0.1)), part(NamedTensors{all[0]});
+  refused(two, model, "it has 1 groups of parameters, and this optimizer has 2");
+  refused(part, model, "its group 0 of parameters is another one: only one of the two has 'bias'");
+  // A loop of one's own, with the optimizer as a part.
+  Checkpoint own, other;
+  own.add("o", a.optimizer);
+  other.add("o", b.optimizer);
+  CHECK_THROWS_WITH_AS(other.load_state(own.state(), "file"),
+                       doctest::Contains("written with AdamW, and this optimizer is Adam"),
+                       IoError);
+}
+
+TEST_CASE("settings: groups have their own, Muon's and AdamW's too") {
+  const auto make = [](double muon, double beta1) {
+    static Rng rng(1);
+    const NamedTensors p = {{"m", randn({4, 4}, rng).set_requires_grad()},
+                            {"v", randn({4}, rng).set_requires_grad()}};
+    using Group = optim::MuonWithAdamW::Group;
+    return std::make_unique<optim::MuonWithAdamW>(
+        std::vector<Group>{{{p[0]}, optim::MuonOptions{.lr = muon, .ns_steps = 3}},
+                           {{p[1]}, optim::AdamWOptions{.beta1 = beta1}}});
+  };
+  const auto a = make(0.5, 0.8), b = make(0.25, 0.9);
+  Checkpoint from, to;
+  from.add("o", *a), to.add("o", *b);
+  to.load_state(from.state(), "c");
+  CHECK(to.notes() ==
+        Notes{"lr of the optimizer's group 0 is 0.5 as in the checkpoint, not 0.25 as in the "
+              "program",
+              "beta1 of the optimizer's group 1 is 0.8 as in the checkpoint, not 0.9 as in the "
+              "program"});
+  CHECK(b->lr(0) == 0.5);
+  CHECK(std::get<AdamW::Options>(b->rule(1).rule).beta1 == 0.8);
+  CHECK(b->rule_name(0) == std::string("Muon"));
+  CHECK(b->rule_name(1) == std::string("AdamW"));
+}
+
+TEST_CASE("settings: what an optimizer refuses to change") {
+  Rng rng(0);
+  const nn::Linear model(2, 2, rng);
+  optim::Sgd sgd(nn::named_parameters(model), {.lr = 0.1});
+  CHECK_THROWS_WITH_AS(sgd.set_settings({{"beta1", 0.5}}), "Sgd: there is no setting 'beta1'",
+                       Error);
+  CHECK_THROWS_WITH_AS(sgd.set_settings({{"lr", -1}}), doctest::Contains("must not be negative"),
+                       Error);
+  // It has no buffers for a momentum.
+  CHECK_THROWS_WITH_AS(sgd.set_settings({{"lr", 1}, {"momentum", 0.9}}),
+                       doctest::Contains("it keeps another state"), Error);
+  CHECK(sgd.settings() ==
+        optim::NamedNumbers{
+            {"lr", 0.1}, {"weight_decay", 0}, {"momentum", 0}, {"dampening", 0}, {"nesterov", 0}});
+}
+
+namespace {
+
+struct Any {
+  template <class T>
+  operator T() const;  // NOLINT: converts to the type of any field
+};
+
+// The number of fields of a struct: as many as it can be made of.
+template <class R, class... Fields>
+constexpr size_t count_fields() {
+  if constexpr (requires { R{Fields{}..., Any{}}; })
+    return count_fields<R, Fields..., Any>();
+  else
+    return sizeof...(Fields);
+}
+
+template <class R>
+void check_lists_all(size_t state_bits = 0) {
+  R rule;
+  size_t listed = 0;
+  R::settings(rule, [&](const char*, auto&) { ++listed; });
+  CAPTURE(R::name);
+  CHECK(listed + 2 + state_bits == count_fields<R>());  // with lr and weight_decay
+}
+
+}  // namespace
+
+TEST_CASE("settings: every rule lists all it has") {
+  check_lists_all<optim::AdamWOptions>(1);
+  check_lists_all<optim::AdamOptions>(1);
+  check_lists_all<optim::SgdOptions>();
+  check_lists_all<optim::RmsPropOptions>();
+  check_lists_all<optim::AdadeltaOptions>();
+  check_lists_all<optim::LionOptions>();
+  check_lists_all<optim::LambOptions>();
+  check_lists_all<optim::NAdamOptions>();
+  check_lists_all<optim::RAdamOptions>();
+  optim::AdafactorOptions adafactor;  // of which one is optional
+  optim::NamedNumbers found;
+  optim::AdafactorOptions::settings(adafactor, [&](const char* name, const auto& value) {
+    found.emplace_back(name, optim::detail::to_number(value));
+  });
+  CHECK(found.size() == 4);
+  CHECK(std::isnan(found[1].second));
+  size_t muon = 0;  // three of an array
+  optim::MuonOptions options;
+  optim::MuonOptions::settings(options, [&](const char*, auto&) { ++muon; });
+  CHECK(muon == 8);
+}
+
+TEST_CASE("settings: what is the program's counts, and a note says what it was") {
+  LearnerOptions other = Training::busy();
+  other.schedule = optim::cosine({.warmup = 2, .total = 40});
+  other.clip = 0.5, other.ema = 0.5;
+  Training a, b({.accumulate = 2}, other), same;
+  for (int i = 0; i < 5; ++i) a.step();
+  const SafeTensors state = copy_of(a.loop.state());
+  same.loop.load_state(state, "c");
+  CHECK(same.loop.checkpoint().notes().empty());
+  b.loop.load_state(state, "c");
+  const Notes& notes = b.loop.checkpoint().notes();
+  REQUIRE(notes.size() == 4);
+  CHECK(notes[0] == "accumulate is 2 from here on, as in the program; it was 4");
+  CHECK(notes[1] == "clip is 0.5 from here on, as in the program; it was 1");
+  CHECK(notes[2] == "ema is 0.5 from here on, as in the program; it was 0.9");
+  CHECK(contains(notes[3], "the schedule is another one from here on, as in the program: it "));
+  // The same schedule where no step shows a difference yet.
+  Training fresh, longer({}, other);
+  longer.loop.load_state(copy_of(fresh.loop.state()), "c");
+  CHECK(longer.loop.checkpoint().notes().size() == 2);  // clip and ema
+}
+
+TEST_CASE("settings: a resumed loop prints its notes") {
+  TempDir dir;
+  const auto run = [&](double lr, std::FILE* output, int64_t stop) {
+    Rng rng(1);
+    nn::Linear model(4, 3, rng);
+    auto loader = points();
+    optim::Sgd optimizer(nn::named_parameters(model), {.lr = lr});
+    Learner learner(model, optimizer);
+    auto loss = [&](const Points& p) {
+      if (learner.steps() + 1 == stop) std::raise(SIGTERM);
+      return cross_entropy(model(p.x), p.label);
+    };
+    Loop loop(learner, loader, {.loss = loss},
+              {.folder = dir / "run", .terminal = output != nullptr, .output = output});
+    loop.resume();
+    loop.run();
+  };
+  run(0.5, nullptr, 2);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  run(0.25, output.get(), -1);
+  std::rewind(output.get());
+  std::string text;
+  for (int c; (c = std::fgetc(output.get())) != EOF;) text += static_cast<char>(c);
+  CHECK(contains(text, "\nnote: lr is 0.5 as in the checkpoint, not 0.25 as in the program\n"));
+}
+
+// ---- Modes ------------------------------------------------------------------------------------
+
+TEST_CASE("modes: a model that is wholly in evaluation is not trained, unless that is meant") {
+  {
+    Training t;
+    nn::set_training(t.model, false);
+    CHECK_THROWS_WITH_AS(t.step(), doctest::Contains("the whole model is in evaluation mode"),
+                         Error);
+    nn::set_training(t.model, true);
+    t.step();
+  }
+  {
+    LearnerOptions meant = Training::busy();
+    meant.allow_evaluation_mode = true;
+    Training t({}, meant);
+    nn::set_training(t.model, false);
+    t.step();
+  }
+  {  // a part may be, and so may all that is frozen
+    Training t;
+    nn::set_training(t.model.dropout, false);
+    t.step();
+    CHECK(t.learner.steps() == 1);
+  }
+  {  // by its own hook, after an epoch
+    Training* self = nullptr;
+    Training t({.on_epoch = [&](const EpochRecord&) { nn::set_training(self->model, false); }});
+    self = &t;
+    t.step(), t.step();
+    CHECK_THROWS_WITH_AS(t.step(), doctest::Contains("the whole model is in evaluation mode"),
+                         Error);
+  }
+}
+
+namespace {
+
+struct Normed {
+  nn::Linear up;
+  nn::BatchNorm2d norm;
+  explicit Normed(Rng& rng) : up(4, 8, rng), norm(8) {}
+  Tensor operator()(const Tensor& x) const {
+    return mean(square(norm(reshape(up(x), {-1, 8, 1, 1}))));
+  }
+  static void fields(auto& m, auto&& visit) { visit("up", m.up), visit("norm", m.norm); }
+};
+
+}  // namespace
+
+TEST_CASE("modes: frozen batch norm alone is no model in evaluation, and Linear has no mode") {
+  Rng rng(0);
+  Normed model(rng);
+  nn::set_training(model.norm, false);
+  const Tensor x = randn({3, 4}, rng);
+  {
+    optim::Sgd sgd(nn::named_parameters(model));
+    Learner learner(model, sgd);
+    CHECK_THROWS_WITH_AS(learner.backward(model(x)),
+                         doctest::Contains("ask for LearnerOptions::allow_evaluation_mode"), Error);
+  }
+  nn::set_requires_grad(model.norm, false);
+  optim::Sgd sgd(nn::named_parameters(model));
+  Learner learner(model, sgd);
+  learner.backward(model(x));
+  learner.step();
+  CHECK(learner.steps() == 1);
+}
+
+}  // namespace tern::test::test_train_settings

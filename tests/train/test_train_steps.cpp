@@ -1,0 +1,233 @@
+// Loops whose length, evaluations and checkpoints are counted in steps.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/train/train_fixture.h"
+
+namespace tern::test::test_train_steps {
+namespace {
+
+// The fixture has six batches an epoch: with 0 for accumulate (see there) six steps, else two.
+LoopOptions counted(int64_t steps, int64_t evaluate_steps, int64_t accumulate = 0) {
+  return {.steps = steps, .evaluate_steps = evaluate_steps, .accumulate = accumulate};
+}
+
+// The steps after which a run evaluated.
+std::vector<int64_t> evaluations(const LoopOptions& options) {
+  Training t(options);
+  std::vector<int64_t> counted, seen;
+  t.evaluated = [&] { seen.push_back(t.learner.steps()); };
+  CHECK(t.loop.run() == Outcome::finished);
+  CHECK(t.loop.finished());
+  CHECK(t.loop.epochs() == std::ssize(t.loop.history()));
+  for (const EpochRecord& e : t.loop.history()) counted.push_back(e.steps);
+  CHECK(counted == seen);
+  CHECK(t.learner.steps() == counted.back());
+  CHECK(t.loop.total_steps() == counted.back());
+  return seen;
+}
+
+using Steps = std::vector<int64_t>;
+
+}  // namespace
+
+TEST_CASE("steps: where a run evaluates and ends") {
+  CHECK(evaluations(counted(15, 0)) == Steps{6, 12, 15});
+  CHECK(evaluations(counted(12, 0)) == Steps{6, 12});
+  CHECK(evaluations(counted(4, 0)) == Steps{4});
+  CHECK(evaluations(counted(15, 4)) == Steps{4, 8, 12, 15});
+  CHECK(evaluations(counted(3, 100)) == Steps{3});
+  CHECK(evaluations(counted(14, 7)) == Steps{7, 14});
+  CHECK(evaluations({.epochs = 2, .evaluate_steps = 5, .accumulate = 0}) == Steps{5, 10, 12});
+  CHECK(evaluations({.epochs = 2, .evaluate_steps = 6, .accumulate = 0}) == Steps{6, 12});
+  // Two steps an epoch, of four and two batches.
+  CHECK(evaluations(counted(5, 0, 4)) == Steps{2, 4, 5});
+  CHECK(evaluations(counted(5, 3, 4)) == Steps{3, 5});
+  CHECK(evaluations({.epochs = 2, .evaluate_steps = 3, .accumulate = 4}) == Steps{3, 4});
+}
+
+TEST_CASE("steps: a length in steps has the weights of the epochs that it ends in") {
+  Training epochs({.epochs = 2, .accumulate = 0}), steps(counted(12, 0)), often(counted(12, 5));
+  for (Training* t : {&epochs, &steps, &often}) REQUIRE(t->loop.run() == Outcome::finished);
+  for (Training* t : {&steps, &often}) {
+    const NamedTensors a = epochs.learner.weights(), b = t->learner.weights();
+    for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  }
+}
+
+TEST_CASE("steps: means are those of the steps since the last evaluation") {
+  Training t(counted(5, 2));
+  std::vector<double> losses;
+  t.watch = [&](double loss) { losses.push_back(loss); };
+  REQUIRE(t.loop.run() == Outcome::finished);
+  REQUIRE(losses.size() == 5);
+  CHECK(t.loop.history()[0]["train_loss"] == doctest::Approx((losses[0] + losses[1]) / 2));
+  CHECK(t.loop.history()[2]["train_loss"] == doctest::Approx(losses[4]));
+}
+
+TEST_CASE(
+    "steps: a run that is stopped or killed anywhere ends with the files of an unbroken one") {
+  TempDir dir;
+  struct Killed {};
+  for (const LoopOptions& how : {counted(15, 4), counted(8, 0), counted(5, 3, 4),
+                                 LoopOptions{.epochs = 2, .evaluate_steps = 5, .accumulate = 0}}) {
+    const auto options = [&](const std::string& name) {
+      LoopOptions o = how;
+      o.folder = dir / fmt::format("{}-{}-{}", name, how.steps, how.evaluate_steps);
+      o.best = {"valid_loss"};
+      o.keep = 2;
+      o.tensorboard = true;
+      return o;
+    };
+    Training whole(options("whole"));
+    int64_t batches = 0;
+    whole.before_batch = [&](int64_t number) { batches = number; };
+    REQUIRE(whole.loop.run() == Outcome::finished);
+    REQUIRE(batches >= 8);
+    for (int64_t batch = 1; batch <= batches; ++batch)
+      for (const bool killed : {false, true}) {
+        CAPTURE(batch);
+        CAPTURE(killed);
+        LoopOptions broken = options(fmt::format("{}-{}", batch, killed));
+        broken.checkpoint_steps = killed ? 1 : 0;
+        {
+          Training t(broken);
+          t.before_batch = [&](int64_t number) {
+            if (number != batch) return;
+            if (killed) throw Killed();
+            std::raise(SIGINT);
+          };
+          if (killed)
+            CHECK_THROWS_AS(t.loop.run(), Killed);
+          else
+            t.loop.run();
+        }
+        Training again(broken);
+        REQUIRE(again.loop.resume());
+        CHECK(again.loop.checkpoint().notes().empty());
+        REQUIRE(again.loop.run() == Outcome::finished);
+        CHECK(again.loop.history().size() == whole.loop.history().size());
+        std::vector<std::string> files = {"model.safetensors", "best.safetensors"};
+        for (int64_t e = 1; e <= std::ssize(whole.loop.history()); ++e)
+          files.push_back(std::filesystem::path(RunFolder{"x"}.weights(e)).filename().string());
+        for (const std::string& file : files) {
+          CAPTURE(file);
+          const std::string path = whole.loop.folder().file(file);
+          CHECK(std::filesystem::exists(again.loop.folder().file(file)) ==
+                std::filesystem::exists(path));
+          if (std::filesystem::exists(path))
+            CHECK(read_file(again.loop.folder().file(file)) == read_file(path));
+        }
+        const auto a = read_log(whole.loop.folder().log()), b = read_log(again.loop.folder().log());
+        REQUIRE(a.steps.size() == b.steps.size());
+        for (size_t i = 0; i < a.steps.size(); ++i) CHECK(a.steps[i].loss == b.steps[i].loss);
+      }
+  }
+}
+
+TEST_CASE("steps: from a kept evaluation a run goes on, in the midst of the loader's epoch") {
+  TempDir dir;
+  LoopOptions o = counted(15, 4);
+  o.folder = dir / "run";
+  o.keep = 4;
+  Training whole(o);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  const std::string weights = read_file(whole.loop.folder().weights());
+  for (const int64_t after : {1, 2, 3}) {
+    Training again(o);
+    again.loop.resume(after);
+    CHECK(again.learner.steps() == after * 4);
+    REQUIRE(again.loop.run() == Outcome::finished);
+    CHECK(read_file(again.loop.folder().weights()) == weights);
+  }
+}
+
+TEST_CASE("steps: patience counts evaluations") {
+  LoopOptions o = counted(100, 4);
+  o.best = {"rank"};  // which stays 0
+  o.patience = 2;
+  Training t(o);
+  REQUIRE(t.loop.run() == Outcome::finished);
+  CHECK(t.learner.steps() == 12);
+  CHECK(contains(t.loop.why_ended(), "rank was no better"));
+}
+
+TEST_CASE("steps: a run may become longer, not shorter than it is; epochs go on in steps") {
+  TempDir dir;
+  LoopOptions o = counted(8, 3);
+  o.folder = dir / "run";
+  Training first(o);
+  REQUIRE(first.loop.run() == Outcome::finished);
+  o.steps = 7;
+  Training shorter(o);
+  CHECK_THROWS_WITH_AS(shorter.loop.resume(),
+                       doctest::Contains("the run has taken 8 steps already, and is to have 7"),
+                       IoError);
+  o.steps = 15;
+  Training longer(o), whole(counted(15, 3));
+  REQUIRE(longer.loop.resume());
+  REQUIRE(longer.loop.run() == Outcome::finished);
+  REQUIRE(whole.loop.run() == Outcome::finished);
+  CHECK(longer.learner.steps() == 15);
+  const NamedTensors a = longer.learner.weights(), b = whole.learner.weights();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  // A run in epochs that goes on in steps, stopped in its second epoch.
+  Training epochs({.accumulate = 0}), steps(counted(15, 4));
+  for (int i = 0; i < 8; ++i) epochs.step();
+  steps.loop.load_state(epochs.loop.state(), "c");
+  CHECK(steps.loop.checkpoint().notes() ==
+        std::vector<std::string>{"evaluate_steps is 4 from here on, as in the program; it was 0"});
+  REQUIRE(steps.loop.run() == Outcome::finished);
+  CHECK(same_bits(steps.model.up.weight.own(), whole.model.up.weight.own()));
+}
+
+TEST_CASE("steps: what cannot be") {
+  const auto refused = [](const LoopOptions& o, const char* why) {
+    CHECK_THROWS_WITH_AS(Training t(o), doctest::Contains(why), Error);
+  };
+  refused({.epochs = 2, .steps = 5},
+          "a length of 5 steps or of 2 epochs; leave one of the two out");
+  refused({.steps = -1}, "must not be negative");
+  refused({.evaluate_steps = -1}, "must not be negative");
+}
+
+TEST_CASE("steps: the lines of a terminal count steps") {
+  TempDir dir;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const auto run = [&](int64_t stop) {
+    Rng rng(1);
+    nn::Linear model(4, 3, rng);
+    auto loader = points();
+    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.5});
+    Learner learner(model, optimizer);
+    auto loss = [&](const Points& p) {
+      if (learner.steps() + 1 == stop) std::raise(SIGTERM);
+      return cross_entropy(model(p.x), p.label);
+    };
+    Loop loop(learner, loader, {.loss = loss},
+              {.steps = 10, .evaluate_steps = 5, .folder = dir / "run", .output = output.get()});
+    loop.resume();
+    loop.run();
+  };
+  run(7), run(-1), run(-1);
+  std::rewind(output.get());
+  std::string text;
+  for (int c; (c = std::fgetc(output.get())) != EOF;) text += static_cast<char>(c);
+  CHECK(contains(text, "step  5/10  train_loss "));
+  CHECK(contains(text, "samples/s"));
+  CHECK(contains(text, "\nstopped after 7 steps; to resume: run it again\n"));
+  CHECK(contains(text, "\nresumes after 7 of 10 steps\n"));
+  CHECK(contains(text, "\nstep 10/10  train_loss "));
+  CHECK(contains(text, "\nall 10 steps are done\n"));
+  CHECK_FALSE(contains(text, "epoch"));
+}
+
+}  // namespace tern::test::test_train_steps
