@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <istream>
 #include <ostream>
+#include <utility>
 
 #include "tern/apps/common/attention.h"
 #include "tern/apps/common/folder.h"
@@ -19,6 +20,7 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
+#include "tern/data/loading/text_decoder.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/interrupt.h"
@@ -38,6 +40,10 @@ std::string read_input(std::istream& in) {
   check_io(std::ssize(text) <= kLongestPrompt, "standard input has more than {} bytes",
            kLongestPrompt);
   check_io(!text.empty(), "--prompt -: standard input is empty");
+  datasets::TextDecoder decoder("standard input");
+  const std::string bytes = std::exchange(text, "");
+  decoder.add(bytes, text);
+  decoder.finish(text);
   if (const auto at = datasets::find_invalid_utf8(text))
     fail_io(fmt::format("standard input is not valid UTF-8 (byte {})", *at + 1));
   return text;
@@ -66,16 +72,26 @@ std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
   return prompts;
 }
 
-bool read_line(std::istream& in, std::string& line) {
-  line.clear();
-  for (char c = 0; in.get(c) && c != '\n';) {
-    line.push_back(c);
-    check_io(std::ssize(line) <= datasets::kLongestLine,
-             "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
+/// The lines of a stream, each as soon as it ends: with LF, CRLF or a CR alone.
+class StreamLines {
+ public:
+  explicit StreamLines(std::istream& in) : in_(in) {}
+  bool next(std::string& line) {
+    line.clear();
+    for (char c = 0; in_.get(c);) {
+      if (std::exchange(after_return_, c == '\r') && c == '\n') continue;
+      if (c == '\n' || c == '\r') return true;
+      line.push_back(c);
+      check_io(std::ssize(line) <= datasets::kLongestLine,
+               "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
+    }
+    return !line.empty();
   }
-  if (line.ends_with('\r')) line.pop_back();
-  return in.good() || !line.empty();
-}
+
+ private:
+  std::istream& in_;
+  bool after_return_ = false;
+};
 
 /// keep: the model's own weights are still needed.
 void pack(LanguageModel& model, const LmFlags& f, bool keep) {
@@ -192,7 +208,8 @@ int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
     training::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
                   stderr);
   bool told = false;
-  for (std::string line; read_line(in, line);) {
+  StreamLines lines(in);
+  for (std::string line; lines.next(line);) {
     const training::InterruptScope signals;
     const Generated answer =
         chat.answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
