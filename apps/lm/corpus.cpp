@@ -321,10 +321,8 @@ datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& c,
 std::string documents_text(const TrainConfig& c, int64_t documents, int64_t marks, bool has_token) {
   if (documents <= 1 || is_demo(c)) return "";
   const std::string count = training::grouped(documents) + " documents";
-  if (c.model.model == kBert) {
-    const std::string also = marks > 0 ? fmt::format(", {}", c.documents) : "";
-    return fmt::format("{}, separated by blank lines{} and the ends of files", count, also);
-  }
+  if (c.model.model == kBert)  // which counts its documents anyway
+    return marks == 0 ? "" : fmt::format("{}, separated by {} and blank lines", count, c.documents);
   if (marks == 0) return count + ", a file each";
   return fmt::format("{}, separated by {}{}", count, c.documents,
                      has_token ? "" : "; the tokenizer has no token for their ends");

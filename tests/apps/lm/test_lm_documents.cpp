@@ -199,7 +199,7 @@ TEST_CASE("lm documents: a bert's documents end at marks too") {
   CHECK(corpus.train->sentences() == 100);
   note_documents(c, corpus.documents, corpus.marks);
   CHECK(BertKind::documents(c, corpus) ==
-        "50 documents, separated by blank lines, <|endoftext|> and the ends of files");
+        "50 documents, separated by <|endoftext|> and blank lines");
 }
 
 TEST_CASE("lm documents: a run of before has none, a new one keeps the mark") {
