@@ -38,6 +38,7 @@ struct Command {
   /// The exit code.
   std::function<int()> run = {};
   std::string examples = {};  ///< lines, each a command that a user may type
+  std::string more = {};      ///< lines that its --help ends with
 };
 
 struct Program {

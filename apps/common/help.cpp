@@ -183,7 +183,8 @@ std::string entries(const Command& command) {
     out += fmt::format(".PP\n{}\n", italic(name));
     for (const Setting* s : group) out += flag_entry(*s);
   }
-  return command.examples.empty() ? out : out + roff_paragraphs("Examples:\n" + command.examples);
+  if (!command.examples.empty()) out += roff_paragraphs("Examples:\n" + command.examples);
+  return out + roff_paragraphs(command.more);
 }
 
 std::string synopsis(const Program& p) {
@@ -259,9 +260,9 @@ std::string help_text(const Program& program, const Command* command, int64_t co
   const std::vector<std::string> examples = examples_of(program, command);
   if (!examples.empty()) out += "\nExamples:\n";
   for (const std::string& line : examples) out += wrapped("  " + line, columns, 4);
-  if (several && command) return out;
-  if (!program.more.empty()) out += "\n";
-  for (const std::string& line : lines_of(program.more)) out += wrapped(line, columns, 4);
+  const std::string& more = several && command ? command->more : program.more;
+  if (!more.empty()) out += "\n";
+  for (const std::string& line : lines_of(more)) out += wrapped(line, columns, 4);
   return out;
 }
 

@@ -291,6 +291,26 @@ bool is_one_of(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+std::string flags_between(const Settings& source, const Settings& target) {
+  std::string text;
+  for (size_t i = 0; i < target.rows().size(); ++i) {
+    const Setting& s = target.rows()[i];
+    std::visit(
+        [&]<class T>(const T* value) {
+          if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+            if (s.flags.empty() || *value == *std::get<T*>(source.rows()[i].value)) return;
+            if constexpr (std::is_same_v<T, bool>)  // "--tie,!--no-tie"
+              text += " " + (*value ? s.flags.substr(0, s.flags.find(','))
+                                    : s.flags.substr(s.flags.find('!') + 1));
+            else
+              text += fmt::format(" {} {}", s.flags, *value);
+          }
+        },
+        s.value);
+  }
+  return text;
+}
+
 std::vector<std::string> flag_names(const Settings& settings) {
   std::vector<std::string> all;
   for (const Setting& s : settings.rows())

@@ -172,6 +172,9 @@ std::vector<std::string> flag_names(const Settings& settings);
 /// What the rows say of the recipe, with commas between.
 std::string recipe_text(const Settings& settings);
 
+/// The flags that turn one list of settings into another one of the same rows: " --lr 0.1 --no-tie".
+std::string flags_between(const Settings& from, const Settings& to);
+
 /// The members of a run's file as JSON.
 std::string settings_to_json(const Settings& settings);
 /// And back, into what the list points at. Error if the text is not such an object, if a member is

@@ -101,6 +101,7 @@ bool BertKind::encode(TrainConfig& c, const std::string& resumed, const std::str
   else if (resumed.empty())
     c.model.vocab = pieces.size();
   corpus = encode_documents(c, texts, pieces);
+  if (resumed.empty()) note_documents(c, corpus.documents, corpus.marks);
   return corpus.valid->sentences() > 0;
 }
 

@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <istream>
 #include <ostream>
+#include <utility>
 
 #include "tern/apps/common/attention.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/weights_fit.h"
+#include "tern/apps/lm/document_marks.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
@@ -19,6 +21,7 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
+#include "tern/data/loading/text_decoder.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/interrupt.h"
@@ -38,6 +41,10 @@ std::string read_input(std::istream& in) {
   check_io(std::ssize(text) <= kLongestPrompt, "standard input has more than {} bytes",
            kLongestPrompt);
   check_io(!text.empty(), "--prompt -: standard input is empty");
+  datasets::TextDecoder decoder("standard input");
+  const std::string bytes = std::exchange(text, "");
+  decoder.add(bytes, text);
+  decoder.finish(text);
   if (const auto at = datasets::find_invalid_utf8(text))
     fail_io(fmt::format("standard input is not valid UTF-8 (byte {})", *at + 1));
   return text;
@@ -66,15 +73,32 @@ std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
   return prompts;
 }
 
-bool read_line(std::istream& in, std::string& line) {
-  line.clear();
-  for (char c = 0; in.get(c) && c != '\n';) {
-    line.push_back(c);
-    check_io(std::ssize(line) <= datasets::kLongestLine,
-             "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
+/// The lines of a stream, each as soon as it ends: with LF, CRLF or a CR alone.
+class StreamLines {
+ public:
+  explicit StreamLines(std::istream& in) : in_(in) {}
+  bool next(std::string& line) {
+    line.clear();
+    for (char c = 0; in_.get(c);) {
+      if (std::exchange(after_return_, c == '\r') && c == '\n') continue;
+      if (c == '\n' || c == '\r') return true;
+      line.push_back(c);
+      check_io(std::ssize(line) <= datasets::kLongestLine,
+               "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
+    }
+    return !line.empty();
   }
-  if (line.ends_with('\r')) line.pop_back();
-  return in.good() || !line.empty();
+
+ private:
+  std::istream& in_;
+  bool after_return_ = false;
+};
+
+/// What stands between documents of texts like those that the model was trained on.
+std::string mark_of(const std::string& folder) {
+  std::error_code error;
+  const ModelFiles files{folder};
+  return std::filesystem::exists(files.config(), error) ? load_config(files).documents : kEndOfText;
 }
 
 /// keep: the model's own weights are still needed.
@@ -89,7 +113,8 @@ int evaluate_bert(const LmFlags& f) {
   check(f.stride == 0, "--stride would change nothing: a bert reads lines, not windows");
   const LoadedBert bert = load_bert_folder(f.model);
   const int64_t context = bert.model.options.positions;
-  const auto text = documents_of(read_files(f.text), bert.pieces, context);
+  const auto text =
+      documents_of(cut_documents(read_files(f.text), mark_of(f.model)), bert.pieces, context);
   check(text->sentences() > 0, "--text: there is no word to mask");
   training::say(BertKind::describe(bert.model), stderr);
   training::InterruptScope signals;
@@ -119,10 +144,12 @@ int evaluate_bert(const LmFlags& f) {
 }
 
 /// What the texts continue. Without a prompt that is <|endoftext|> (generate.h), but in runs of lm
-/// it is a line end: those have seen <|endoftext|> in front of whole files alone.
+/// whose text was few documents it is a line end: those have seen <|endoftext|> a few times alone.
 std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> prompts) {
+  constexpr int64_t kFew = 20;
   std::error_code error;
-  if (std::filesystem::exists(ModelFiles{f.model}.config(), error))
+  const ModelFiles files{f.model};
+  if (std::filesystem::exists(files.config(), error) && load_config(files).documents_found < kFew)
     for (std::string& prompt : prompts)
       if (prompt.empty()) prompt = "\n";
   return prompts;
@@ -192,7 +219,8 @@ int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
     training::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
                   stderr);
   bool told = false;
-  for (std::string line; read_line(in, line);) {
+  StreamLines lines(in);
+  for (std::string line; lines.next(line);) {
     const training::InterruptScope signals;
     const Generated answer =
         chat.answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
@@ -229,7 +257,7 @@ int evaluate_model(const LmFlags& f) {
     return evaluate_bert(f);
   }
   LoadedModel m = load_folder(f.model);
-  const EncodedTexts encoded = encode_texts(read_files(f.text), m.tokenizer);
+  const EncodedTexts encoded = encode_texts(read_files(f.text), m.tokenizer, mark_of(f.model));
   check(encoded.tokens > 0, "--text: there is no token to predict");
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
@@ -248,9 +276,12 @@ int evaluate_model(const LmFlags& f) {
   if (!found) return training::kExitInterrupted;
   const Score& score = *found;
   check_finite_result(ModelFiles{f.model}.weights(), "loss of a token", score.loss());
-  print(fmt::format("{} tokens of {} bytes, windows of {} with a stride of {}, {:.0f} tokens/s\n",
-                    training::grouped(score.tokens), training::grouped(score.bytes), context,
-                    stride, speed));
+  const std::string documents =
+      encoded.documents > 1 ? fmt::format(" in {} documents", training::grouped(encoded.documents))
+                            : "";
+  print(fmt::format("{} tokens of {} bytes{}, windows of {} with a stride of {}, {:.0f} tokens/s\n",
+                    training::grouped(score.tokens), training::grouped(score.bytes), documents,
+                    context, stride, speed));
   print(fmt::format("loss of a token {:.4f}, perplexity {:.3f}, bits per byte {:.4f}\n",
                     score.loss(), score.perplexity(), score.bits_per_byte()));
   return 0;

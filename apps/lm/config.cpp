@@ -42,6 +42,12 @@ void add_data(Settings& s, TrainConfig& c) {
            "share of the text that is held out for validation without --valid; 0: none")
       .only_if(!is_demo(c), "stories for validation are generated too")
       .only_if(c.valid.empty(), "there are files for validation");
+  s.text("documents", c.documents, "MARK",
+         "text between the documents of a file: there the model learns that one ends, and where it "
+         "writes the end it stops; each file is a document of its own; \"\": there is no mark")
+      .only_if(!is_demo(c), "the stories are one text")
+      .came_later([&c] { c.documents.clear(); });
+  s.number("documents_found", c.documents_found, kAnyCount, "").flag("").came_later();
   s.number("vocab_size", c.vocab_size, {257, 1 << 24},
            "size of the vocabulary to learn: of byte-level BPE, for bert of WordPiece")
       .flag("--vocab")

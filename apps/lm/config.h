@@ -13,6 +13,9 @@ namespace tern::apps::lm {
 /// The model that fills gaps. All others continue texts: family.h.
 inline constexpr const char* kBert = "bert";
 
+/// The token that stands between documents and ends them, and its text as other programs write it.
+inline constexpr const char* kEndOfText = "<|endoftext|>";
+
 /// Sizes of a model. What a family (family.h) does not have is ignored.
 struct ModelConfig {
   std::string model = "gpt";
@@ -34,6 +37,8 @@ struct ModelConfig {
 struct TrainConfig : TrainingOptions {
   std::vector<std::string> text, valid;  ///< files; no `text`: generated stories
   double hold_out = 0.05;                ///< share of the text that is held out for validation
+  std::string documents = kEndOfText;    ///< mark between the documents of a file; empty: none
+  int64_t documents_found = 0;           ///< in the text: 1 without a mark, if it is one file
   int64_t vocab_size = 2048;             ///< of a new tokenizer, with <|endoftext|>
   std::string tokenizer;                 ///< folder of a tokenizer to use instead
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents

@@ -12,12 +12,14 @@
 #include <set>
 #include <utility>
 
+#include "tern/apps/lm/document_marks.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/grammar.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/text_reader.h"
 #include "tern/data/text/unicode.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -25,24 +27,76 @@ namespace {
 constexpr int64_t kDemoTrain = 600'000, kDemoValid = 30'000;  // bytes
 constexpr int64_t kMostLearned = 64 << 20;
 
-void add_paths(const std::string& name, std::vector<std::string>& paths) {
+/// The files of a folder: texts, and how many others there are of each ending.
+struct FolderFiles {
+  std::vector<std::string> texts;
+  std::map<std::string, int64_t> others;
+};
+
+/// Of "a.tar.gz" that, of ".txt" the whole name; in small letters.
+std::string ending_of(const std::string& name) {
+  std::string small = datasets::lower_letters(name);
+  if (small.ends_with(".tar.gz")) return ".tar.gz";
+  const size_t dot = small.rfind('.');
+  return dot == small.npos ? "" : small.substr(dot);
+}
+
+/// What a Mac leaves beside files, and folders such as .git.
+bool is_hidden(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
+
+FolderFiles files_of(const std::string& folder) {
+  FolderFiles found;
   std::error_code error;
-  if (!std::filesystem::is_directory(name, error)) {
-    paths.push_back(name);
-    return;
-  }
-  const auto before = paths.size();
-  std::filesystem::recursive_directory_iterator at(name, error);
+  std::filesystem::recursive_directory_iterator at(folder, error);
   for (const std::filesystem::recursive_directory_iterator end; !error && at != end;
        at.increment(error)) {
-    const std::string path = at->path().string();
     std::error_code no_file;
-    if ((path.ends_with(".txt") || path.ends_with(".gz")) && at->is_regular_file(no_file))
-      paths.push_back(path);
+    const std::string name = at->path().filename().string();
+    const bool is_file = at->is_regular_file(no_file);
+    if (is_hidden(name)) {
+      if (!is_file) at.disable_recursion_pending();
+      if (is_file) ++found.others["hidden"];
+    } else if (is_file) {
+      const std::string ending = ending_of(name);
+      if (ending == ".txt" || ending == ".gz")
+        found.texts.push_back(at->path().string());
+      else
+        ++found.others[ending.empty() ? "without an ending" : ending];
+    }
   }
-  check_io(!error, "{}: cannot be read: {}", name, error.message());
-  check_io(paths.size() > before, "{}: there is no .txt or .gz file in this folder", name);
-  std::sort(paths.begin() + static_cast<std::ptrdiff_t>(before), paths.end());
+  check_io(!error, "{}: cannot be read: {}", folder, error.message());
+  std::sort(found.texts.begin(), found.texts.end());
+  return found;
+}
+
+/// "2 .md, 1 without an ending", the most frequent ones first.
+std::string others_text(const FolderFiles& files) {
+  constexpr size_t kMost = 8;
+  std::vector<std::pair<int64_t, std::string>> counts;
+  for (const auto& [ending, count] : files.others) counts.emplace_back(-count, ending);
+  std::sort(counts.begin(), counts.end());
+  std::vector<std::string> words;
+  for (size_t i = 0; i < std::min(kMost, counts.size()); ++i)
+    words.push_back(fmt::format("{} {}", training::grouped(-counts[i].first),
+                                datasets::one_line(counts[i].second)));
+  if (counts.size() > kMost) words.emplace_back("others");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+bool is_folder(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::is_directory(name, error);
+}
+
+void add_paths(const std::string& name, std::vector<std::string>& paths) {
+  if (!is_folder(name)) return paths.push_back(name);
+  const FolderFiles files = files_of(name);
+  check_io(!files.texts.empty(), "{}: there is no .txt or .gz file in this folder{}", name,
+           files.others.empty()
+               ? ""
+               : fmt::format(", only {}; --text takes files of any name: --text {}/*",
+                             others_text(files), name));
+  paths.insert(paths.end(), files.texts.begin(), files.texts.end());
 }
 
 /// Size and time of the file; the text's own numbers stay as they are.
@@ -67,24 +121,38 @@ TextFile measured(const std::string& path) {
   return file;
 }
 
-/// Where a text is cut that `share` of it is behind: behind the last line end in the tenth before,
-/// else between two characters.
-int64_t cut_place(const std::string& path, int64_t bytes, double share) {
+/// Behind the line end, if there is one, at a place of a text.
+size_t behind_line_end(std::string_view text, size_t at) {
+  const std::string_view rest = text.substr(at);
+  return at + (rest.starts_with("\r\n") ? 2 : rest.starts_with('\n') || rest.starts_with('\r'));
+}
+
+/// Where a text is cut that `share` of it is behind: behind the last mark in the tenth before, else
+/// behind the last line end there, else between two characters.
+int64_t cut_place(const std::string& path, int64_t bytes, double share, const std::string& mark) {
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
   datasets::TextReader reader(path);
   reader.skip(at - at / 10);
-  int64_t line = -1;
+  int64_t line = -1, document = -1;  // the last ends
   for (std::string piece; reader.read(piece); piece.clear()) {
     const int64_t begin = reader.position() - std::ssize(piece);
     const int64_t before = std::max<int64_t>(0, at - begin);  // bytes of the piece
-    const size_t end = std::string_view(piece).substr(0, before + 1).rfind('\n');
-    if (at >= begin && end != std::string::npos) line = begin + static_cast<int64_t>(end);
+    const std::string_view head = std::string_view(piece).substr(0, before + 1);
+    if (at >= begin) {
+      const size_t end = head.find_last_of("\r\n"),
+                   last = mark.empty() ? mark.npos : head.rfind(mark);
+      if (end != head.npos) line = begin + static_cast<int64_t>(behind_line_end(piece, end));
+      if (last != head.npos) {
+        document = begin + static_cast<int64_t>(behind_line_end(piece, last + mark.size()));
+      }
+    }
     if (reader.position() <= at) continue;
+    if (document >= 0) return document;
     auto place = piece.begin() + before;
     while (place != piece.end() && (*place & 0xC0) == 0x80) ++place;
-    return line >= 0 ? line + 1 : begin + (place - piece.begin());
+    return line >= 0 ? line : begin + (place - piece.begin());
   }
-  return line >= 0 ? line + 1 : bytes;
+  return document >= 0 ? document : line >= 0 ? line : bytes;
 }
 
 template <class T>
@@ -141,6 +209,24 @@ std::vector<std::string> text_paths(const TrainConfig& c) {
   return paths;
 }
 
+std::vector<std::string> unused_files(const TrainConfig& c) {
+  std::vector<std::string> out;
+  for (const std::vector<std::string>* names : {&c.text, &c.valid})
+    for (const std::string& name : *names) {
+      if (!is_folder(name)) continue;
+      const FolderFiles files = files_of(name);
+      int64_t count = 0;
+      for (const auto& [ending, n] : files.others) count += n;
+      if (count > 0)
+        out.push_back(
+            fmt::format("{}: {} of {} files are not used: {}; --text takes files of any "
+                        "name",
+                        name, training::grouped(count),
+                        training::grouped(count + std::ssize(files.texts)), others_text(files)));
+    }
+  return out;
+}
+
 Texts read_texts(const TrainConfig& c) {
   const bool bert = c.model.model == kBert;
   if (is_demo(c))
@@ -150,12 +236,13 @@ Texts read_texts(const TrainConfig& c) {
   train.valid.clear();
   const auto trained = text_paths(train).size();
   Texts texts;
+  texts.mark = c.documents;
   for (const std::string& path : text_paths(c)) {
     TextFile file = measured(path);
     if (texts.files.size() >= trained)
       file.train = 0;
     else if (c.valid.empty() && c.hold_out > 0)
-      file.train = cut_place(path, file.bytes, c.hold_out);
+      file.train = cut_place(path, file.bytes, c.hold_out, c.documents);
     if (texts.files.size() < trained) texts.train.emplace_back(path, 0, file.train);
     if (file.train < file.bytes) texts.valid.emplace_back(path, file.train, file.bytes);
     texts.files.push_back(std::move(file));
@@ -220,7 +307,7 @@ std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts)
 datasets::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_tokenizer(ModelFiles{c.from});
   if (!c.tokenizer.empty()) return load_tokenizer(ModelFiles{c.tokenizer});
-  return datasets::ByteBpe::learn(texts_to_learn_from(texts.train),
+  return datasets::ByteBpe::learn(cut_documents(texts_to_learn_from(texts.train), texts.mark),
                                   {.size = c.vocab_size, .specials = {kEndOfText}});
 }
 
@@ -229,6 +316,22 @@ datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& c,
   return datasets::window_loader(
       corpus.train.ids,
       {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
+}
+
+std::string documents_text(const TrainConfig& c, int64_t documents, int64_t marks, bool has_token) {
+  if (documents <= 1 || is_demo(c)) return "";
+  const std::string count = training::grouped(documents) + " documents";
+  if (c.model.model == kBert)  // which counts its documents anyway
+    return marks == 0 ? "" : fmt::format("{}, separated by {} and blank lines", count, c.documents);
+  if (marks == 0) return count + ", a file each";
+  return fmt::format("{}, separated by {}{}", count, c.documents,
+                     has_token ? "" : "; the tokenizer has no token for their ends");
+}
+
+void note_documents(TrainConfig& c, int64_t documents, int64_t marks) {
+  check(marks > 0 || c.documents.empty() || c.documents == kEndOfText,
+        "--documents: '{}' stands nowhere in the text", c.documents);
+  c.documents_found = documents;
 }
 
 bool has_pairs(const datasets::Documents& text) {
@@ -243,14 +346,21 @@ datasets::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   // Characters come twice, alone and with ##; half of the pieces is left for merges.
   const int64_t alphabet =
       std::min<int64_t>(datasets::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
-  return datasets::WordPiece::learn(
-      whole_texts(texts.train), {.size = c.vocab_size, .alphabet = alphabet}, {.lower = !c.cased});
+  return datasets::WordPiece::learn(cut_documents(whole_texts(texts.train), texts.mark),
+                                    {.size = c.vocab_size, .alphabet = alphabet},
+                                    {.lower = !c.cased});
 }
 
 BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
                             const datasets::WordPiece& pieces) {
-  BertCorpus out{pieces, documents_of(whole_texts(texts.train), pieces, c.model.context),
-                 documents_of(whole_texts(texts.valid), pieces, c.model.context), ""};
+  int64_t marks = 0;
+  const auto documents = [&](const std::vector<TextPart>& parts) {
+    return documents_of(cut_documents(whole_texts(parts), texts.mark, &marks), pieces,
+                        c.model.context);
+  };
+  BertCorpus out{pieces, documents(texts.train), documents(texts.valid), ""};
+  out.documents = out.train->size() + out.valid->size();
+  out.marks = marks;
   check(out.train->sentences() > 0, "--text: there is no text in it");
   if (c.pairs) {
     check_pairs("--text", *out.train);

@@ -51,14 +51,19 @@ struct TextFile {
 struct Texts {
   std::vector<TextPart> train, valid;
   std::vector<TextFile> files = {};  ///< that they stand in
+  std::string mark = kEndOfText;     ///< between documents
 };
 
 /// "a.txt, b.txt.gz".
 std::string text_names(const TrainConfig& config);
 
 /// The files that --text and --valid name, in this order. A folder stands for the files in it and
-/// its folders whose names end in .txt or .gz, in the order of their names.
+/// its folders whose names end in .txt or .gz (but .tar.gz), in the order of their names; hidden ones
+/// and __MACOSX are skipped.
 std::vector<std::string> text_paths(const TrainConfig& config);
+/// What text_paths leaves out of each folder, and how to use it: "DIR: 3 of 461 files are not used:
+/// 2 .md, 1 without an ending; ...".
+std::vector<std::string> unused_files(const TrainConfig& config);
 
 /// Looks through the files of the configuration, or generates stories. Without files for validation
 /// holds out the last share (hold_out) of each text; cuts after the end of a line where one is
@@ -69,30 +74,37 @@ Texts read_texts(const TrainConfig& config);
 /// and times, and the text of a file that has another time.
 void check_unchanged(const TrainConfig& config, const std::vector<TextFile>& files);
 
+/// What `documents` and `marks` of texts are for the header of a run: "1,234 documents, separated by
+/// <|endoftext|>"; empty for one document.
+std::string documents_text(const TrainConfig& config, int64_t documents, int64_t marks,
+                           bool has_token = true);
+/// Keeps the count in the configuration of a new run. Error: a mark that was given stands nowhere.
+void note_documents(TrainConfig& config, int64_t documents, int64_t marks);
+
 /// Whole files as text.
 std::vector<std::string> read_files(const std::vector<std::string>& paths);
 std::vector<std::string> whole_texts(const std::vector<TextPart>& parts);
 /// The texts, or of more than 64 MiB so much, in pieces from all over them.
 std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts);
 
-/// The token that stands between texts and ends them.
-inline constexpr const char* kEndOfText = "<|endoftext|>";
-
 /// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts
 /// (texts_to_learn_from).
 datasets::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
 
-/// Texts as ids, one behind the other, <|endoftext|> in front of each where the tokenizer has it.
+/// Texts as ids, one behind the other, <|endoftext|> in front of each document where the tokenizer
+/// has it. Within a text it is predicted too: it is the end of the document before.
 struct EncodedTexts {
   datasets::TokenStream ids;
   std::vector<int64_t> ends;  ///< of the texts in `ids`; no text is empty
   int64_t bytes = 0;          ///< of what is to be predicted: all but the first token of each
   int64_t tokens = 0;         ///< to be predicted
+  int64_t documents = 0;
+  int64_t marks = 0;  ///< between documents of a text; their bytes count
 };
-EncodedTexts encode_texts(const std::vector<std::string>& texts,
-                          const datasets::ByteBpe& tokenizer);
+EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
+                          const std::string& mark = kEndOfText);
 
-/// Calls visit(line) for each line of the texts, without its end. Of a longer line only the first
+/// Calls visit(line) for each line of the documents, without its end. Of a longer line only the first
 /// 64 KiB.
 void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
                    const std::function<void(const std::string&)>& visit);
@@ -123,7 +135,8 @@ datasets::WordPiece make_pieces(const TrainConfig& config, const Texts& texts);
 struct BertCorpus {
   std::optional<datasets::WordPiece> tokenizer;
   std::shared_ptr<const datasets::Documents> train, valid;  ///< valid may be empty
-  std::string checksum;  ///< of all ids, so that a run resumes with the same data
+  std::string checksum;              ///< of all ids, so that a run resumes with the same data
+  int64_t documents = 0, marks = 0;  ///< of all texts
 };
 /// Error: no document of training, or of validation, has two sentences, but pairs are wanted.
 BertCorpus encode_documents(const TrainConfig& config, const Texts& texts,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tern/apps/lm/corpus.h"
+#include "tern/apps/lm/document_marks.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 #include "tern/data/text/unicode.h"
@@ -25,10 +26,29 @@ constexpr int64_t kLongestWord = 4 << 20;  // bytes
 /// Encodes texts that come in pieces. `ids` of the result is empty: sink() gets them.
 class PieceEncoder {
  public:
-  PieceEncoder(const datasets::ByteBpe& tokenizer, Sink sink)
-      : tokenizer_(tokenizer), sink_(std::move(sink)), end_(tokenizer.id(kEndOfText)) {}
+  PieceEncoder(const datasets::ByteBpe& tokenizer, const std::string& mark, Sink sink)
+      : tokenizer_(tokenizer),
+        sink_(std::move(sink)),
+        end_(tokenizer.id(kEndOfText)),
+        marks_(
+            mark, [this](std::string_view text) { add_text(text); },
+            [this](int64_t bytes) { end_document(bytes); }) {}
+  PieceEncoder(const PieceEncoder&) = delete;
+  PieceEncoder& operator=(const PieceEncoder&) = delete;
 
-  void add(std::string_view piece) {
+  void add(std::string_view piece) { marks_.add(piece); }
+  /// Bytes whose ids wait for more text.
+  int64_t waiting() const { return std::ssize(rest_); }
+  void end_text() {
+    marks_.finish();
+    end_words();
+    mark_ = 0;  // what the next text begins with stands for it
+    if (std::exchange(begun_, false)) encoded_.ends.push_back(size_);
+  }
+  const EncodedTexts& encoded() const { return encoded_; }
+
+ private:
+  void add_text(std::string_view piece) {
     encoded_.bytes += std::ssize(piece);
     if (rest_.empty()) {
       rest_ = piece.substr(tokenizer_.encode_beginning(piece, ids_));
@@ -38,27 +58,40 @@ class PieceEncoder {
     }
     pass_on();
   }
-  /// Bytes whose ids wait for more text.
-  int64_t waiting() const { return std::ssize(rest_); }
-  void end_text() {
+  void end_words() {
     ids_ = tokenizer_.encode(rest_);
     rest_.clear();
     pass_on();
-    if (std::exchange(begun_, false)) encoded_.ends.push_back(size_);
   }
-  const EncodedTexts& encoded() const { return encoded_; }
-
- private:
+  /// At a mark. Its token comes with the next document, if there is one.
+  void end_document(int64_t bytes) {
+    end_words();
+    if (begun_) mark_ += bytes;
+  }
   void pass_on() {
     if (ids_.empty()) return;
-    if (!std::exchange(begun_, true)) begin_text();
+    if (!std::exchange(begun_, true))
+      begin_text();
+    else if (mark_ > 0)
+      begin_document();
     encoded_.tokens += std::ssize(ids_);
     size_ += std::ssize(ids_);
     sink_(ids_);
     ids_.clear();
   }
+  void begin_document() {
+    ++encoded_.documents;
+    ++encoded_.marks;
+    const int64_t bytes = std::exchange(mark_, 0);
+    if (!end_) return;
+    encoded_.bytes += bytes;
+    ++encoded_.tokens;
+    ++size_;
+    sink_(std::span(&*end_, 1));
+  }
   /// <|endoftext|> stands in front; without it the first token cannot be predicted.
   void begin_text() {
+    ++encoded_.documents;
     if (end_) {
       ++size_;
       return sink_(std::span(&*end_, 1));
@@ -74,12 +107,15 @@ class PieceEncoder {
   std::vector<int64_t> ids_;
   bool begun_ = false;
   int64_t size_ = 0;
+  int64_t mark_ = 0;  // bytes of the marks since the last document
   EncodedTexts encoded_;
+  MarkFinder marks_;
 };
 
 EncodedTexts encode_parts(const std::vector<TextPart>& parts, const datasets::ByteBpe& tokenizer,
-                          const Sink& sink, const std::function<void(int64_t)>& progress) {
-  PieceEncoder encoder(tokenizer, sink);
+                          const std::string& mark, const Sink& sink,
+                          const std::function<void(int64_t)>& progress) {
+  PieceEncoder encoder(tokenizer, mark, sink);
   for (const TextPart& part : parts) {
     part.read([&](std::string_view piece) {
       encoder.add(piece);
@@ -103,7 +139,11 @@ int64_t crc_of(const datasets::ByteBpe& tokenizer) {
 }
 
 json notes_of(const EncodedTexts& texts) {
-  return {{"ends", texts.ends}, {"bytes", texts.bytes}, {"tokens", texts.tokens}};
+  return {{"ends", texts.ends},
+          {"bytes", texts.bytes},
+          {"tokens", texts.tokens},
+          {"documents", texts.documents},
+          {"marks", texts.marks}};
 }
 
 std::string notes_of(const Corpus& corpus, const Texts& texts) {
@@ -128,6 +168,10 @@ EncodedTexts encoded_by(const json& notes) {
   texts.ends = whole_numbers(notes.at("ends"));
   texts.bytes = whole_number(notes.at("bytes"));
   texts.tokens = whole_number(notes.at("tokens"));
+  if (notes.contains("documents")) {  // older files lack them
+    texts.documents = whole_number(notes.at("documents"));
+    texts.marks = whole_number(notes.at("marks"));
+  }
   int64_t before = 0;
   for (int64_t end : texts.ends) {
     check(end > before, "a text ends at {} and the next at {}", before, end);
@@ -164,10 +208,10 @@ void set_streams(Corpus& corpus) {
 
 }  // namespace
 
-EncodedTexts encode_texts(const std::vector<std::string>& texts,
-                          const datasets::ByteBpe& tokenizer) {
+EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
+                          const std::string& mark) {
   std::vector<int64_t> ids;
-  PieceEncoder encoder(tokenizer, [&](std::span<const int64_t> more) {
+  PieceEncoder encoder(tokenizer, mark, [&](std::span<const int64_t> more) {
     ids.insert(ids.end(), more.begin(), more.end());
   });
   for (const std::string& text : texts) {
@@ -183,23 +227,35 @@ void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer
                    const std::function<void(const std::string&)>& visit) {
   constexpr size_t kShown = 64 << 10;
   constexpr int64_t kAtOnce = 1 << 16;
-  const bool marked = tokenizer.id(kEndOfText).has_value();
+  const std::optional<int64_t> mark = tokenizer.id(kEndOfText);
   std::string line;
   auto end_line = [&] {
     if (line.ends_with('\r')) line.pop_back();
     visit(line);
     line.clear();
   };
+  auto add = [&](std::span<const int64_t> ids) {
+    for (char c : tokenizer.decode(ids))
+      if (c == '\n')
+        end_line();
+      else if (line.size() < kShown)
+        line += c;
+  };
   int64_t at = 0;
   for (int64_t end : texts.ends) {
-    for (at += marked; at < end;) {
+    for (at += mark.has_value(); at < end;) {
       const std::vector<int64_t> ids = texts.ids.read(at, std::min(kAtOnce, end - at));
       at += std::ssize(ids);
-      for (char c : tokenizer.decode(ids))
-        if (c == '\n')
-          end_line();
-        else if (line.size() < kShown)
-          line += c;
+      std::span<const int64_t> rest = ids;
+      while (mark) {  // the ends of documents
+        const auto found =
+            static_cast<size_t>(std::find(rest.begin(), rest.end(), *mark) - rest.begin());
+        if (found == rest.size()) break;
+        add(rest.first(found));
+        if (!line.empty()) end_line();
+        rest = rest.subspan(found + 1);
+      }
+      add(rest);
     }
     if (!line.empty()) end_line();
   }
@@ -216,7 +272,7 @@ Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
   uLong crc = 0;
   auto encode = [&](const std::vector<TextPart>& parts) {
     return encode_parts(
-        parts, tokenizer,
+        parts, tokenizer, texts.mark,
         [&](std::span<const int64_t> ids) {
           writer.add(ids);
           crc = crc32_z(crc, reinterpret_cast<const Bytef*>(ids.data()), ids.size_bytes());

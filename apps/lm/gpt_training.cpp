@@ -78,6 +78,8 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
       if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);
     }
     corpus = encode_corpus(texts, tokenizer, scratch);
+    note_documents(c, corpus.train.documents + corpus.valid.documents,
+                   corpus.train.marks + corpus.valid.marks);
   } else {
     corpus = resumed_corpus(c, {resumed});
   }
@@ -143,6 +145,11 @@ std::string GptKind::data_text(const Corpus& corpus) {
                      training::grouped(corpus.train.ids.size()),
                      training::grouped(corpus.valid.tokens),
                      training::grouped(corpus.tokenizer.size()), corpus.bytes_per_token);
+}
+
+std::string GptKind::documents(const TrainConfig& c, const Corpus& corpus) {
+  return documents_text(c, c.documents_found, corpus.train.marks + corpus.valid.marks,
+                        corpus.tokenizer.id(kEndOfText).has_value());
 }
 
 Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const training::Loop& loop,

@@ -117,8 +117,12 @@ class KindProgram final : public TrainingProgram {
   }
   Facts describe() const override {
     ShapeOnlyScope nothing;
-    return {{"model", K::describe(K::draw(config, corpus))},
-            {"data", fmt::format("{}: {}", text_names(config), K::data_text(corpus))}};
+    Facts facts = {{"model", K::describe(K::draw(config, corpus))},
+                   {"data", fmt::format("{}: {}", text_names(config), K::data_text(corpus))}};
+    if (const std::string documents = K::documents(config, corpus); !documents.empty())
+      facts.emplace_back("", documents);
+    for (const std::string& unused : unused_files(config)) facts.emplace_back("", unused);
+    return facts;
   }
   std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
@@ -222,6 +226,7 @@ struct GptKind {
   /// "gpt, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
+  static std::string documents(const TrainConfig& config, const Corpus& corpus);
   static std::pair<std::string, std::string> next(const std::string& folder) {
     return {"write with it", "lm generate --model " + folder + " --prompt \"...\""};
   }
@@ -260,6 +265,9 @@ struct BertKind {
   /// "bert, 805,248 weights: 4 layers of 128 channels, ...".
   static std::string describe(const Model& model);
   static std::string data_text(const Corpus& corpus);
+  static std::string documents(const TrainConfig& config, const Corpus& corpus) {
+    return documents_text(config, config.documents_found, corpus.marks);
+  }
   static std::pair<std::string, std::string> next(const std::string& folder) {
     return {"fill gaps with it", "lm fill --model " + folder + " \"... [MASK] ...\""};
   }

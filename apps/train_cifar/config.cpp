@@ -122,24 +122,7 @@ void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to) {
 }
 
 std::string flags_between(TrainOptions from, TrainOptions to) {
-  const Settings source = settings_of(from), target = settings_of(to);
-  std::string text;
-  for (size_t i = 0; i < target.rows().size(); ++i) {
-    const Setting& s = target.rows()[i];
-    std::visit(
-        [&]<class T>(const T* value) {
-          if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-            if (s.flags.empty() || *value == *std::get<T*>(source.rows()[i].value)) return;
-            if constexpr (std::is_same_v<T, bool>)  // "--tie,!--no-tie"
-              text += " " + (*value ? s.flags.substr(0, s.flags.find(','))
-                                    : s.flags.substr(s.flags.find('!') + 1));
-            else
-              text += fmt::format(" {} {}", s.flags, *value);
-          }
-        },
-        s.value);
-  }
-  return text;
+  return apps::flags_between(settings_of(from), settings_of(to));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -89,6 +89,27 @@ void base(TrainConfig& c) {
   c.clip = 0;
 }
 
+// One's own pairs: case is kept and nothing is unknown. What goes by the number of pairs is for some
+// thousand of them here (choose.cpp).
+void own(TrainConfig& c) {
+  one_table(c);
+  c.bpe = 2000;
+  c.lowercase = false;
+  c.model = {.layers = 4,
+             .dim = 128,
+             .heads = 4,
+             .ffn = 256,
+             .norm_first = true,
+             .tie = "all",
+             .dropout = 0.3};
+  c.epochs = 60;
+  c.batch_tokens = 512;
+  c.lr = 2e-3;
+  c.schedule = "cosine";
+  c.warmup = 300;
+  c.best = "bleu";
+}
+
 // The generated pairs: less than half a minute on two cores.
 void demo(TrainConfig& c) {
   c.model = {.layers = 2, .dim = 128, .heads = 4, .ffn = 256};
@@ -102,6 +123,7 @@ void demo(TrainConfig& c) {
 }
 
 constexpr std::pair<const char*, Preset> kPresets[] = {
+    {kOwn, own},
     {"d2l-bahdanau", d2l_bahdanau},
     {"d2l-transformer", d2l_transformer},
     {"multi30k-transformer", multi30k_transformer},

@@ -65,6 +65,9 @@ void check_config(const TrainConfig& config);
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 inline bool is_lowercase(const TrainConfig& c) { return c.lowercase || c.tokens == "d2l"; }
 
+/// The preset of files, whose settings choose.h completes.
+inline constexpr const char* kOwn = "own";
+
 /// Applies a preset; does nothing if there is none of that name.
 void apply_preset(const std::string& name, TrainConfig& config);
 std::vector<std::string> preset_names();

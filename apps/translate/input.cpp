@@ -11,7 +11,6 @@
 
 #include "tern/apps/common/standard_streams.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/lines.h"
 #include "tern/data/text/sentences.h"
 #include "tern/data/text/unicode.h"
 
@@ -41,27 +40,15 @@ TranslatedText joined(const TranslatedText& a, const TranslatedText& b) {
 }  // namespace
 
 std::vector<std::string> LineReader::next(size_t most) {
-  std::vector<std::string> lines;
-  size_t at = 0;
-  while (lines.size() < most) {
-    const size_t newline = text_.find('\n', at), end = std::min(newline, text_.size());
-    if (end - at > static_cast<size_t>(datasets::kLongestLine)) {
-      check_io(!lines.empty(), "line {} is longer than {} bytes; is this text?", number_ + 1,
-               datasets::kLongestLine);
-      break;
-    }
-    if (newline == text_.npos && !ended_) {
-      if (!lines.empty() && !waits(0)) break;
-      read();
-      continue;
-    }
-    if (at == text_.size()) break;
-    const bool dos = end > at && text_[end - 1] == '\r';
-    lines.push_back(text_.substr(at, end - at - (dos ? 1 : 0)));
-    at = std::min(end + 1, text_.size());
+  while (ready_.size() < most && !ended_) {
+    if (!ready_.empty() && !waits(0)) break;
+    read();
   }
-  text_.erase(0, at);
-  number_ += std::ssize(lines);
+  std::vector<std::string> lines;
+  for (; lines.size() < most && !ready_.empty(); ready_.pop_front())
+    lines.push_back(std::move(ready_.front()));
+  check_io(!lines.empty() || too_long_ == 0, "line {} is longer than {} bytes; is this text?",
+           too_long_, datasets::kLongestLine);
   return lines;
 }
 
@@ -72,17 +59,35 @@ bool LineReader::waits(int milliseconds) const {
 
 void LineReader::read() {
   constexpr size_t kAtOnce = 1 << 16;
-  const size_t size = text_.size();
-  text_.resize(size + kAtOnce);
+  std::string bytes(kAtOnce, '\0'), text;
   ssize_t count = 0;
-  while ((count = ::read(file_, text_.data() + size, kAtOnce)) < 0) {
+  while ((count = ::read(file_, bytes.data(), kAtOnce)) < 0) {
     if (errno != EINTR && errno != EAGAIN)
       throw StreamError(
           fmt::format("standard input cannot be read to its end: {}", std::strerror(errno)));
     waits(-1);
   }
-  text_.resize(size + static_cast<size_t>(count));
   ended_ = count == 0;
+  if (ended_)
+    decoder_.finish(text);
+  else
+    decoder_.add(std::string_view(bytes).substr(0, static_cast<size_t>(count)), text);
+  const auto visit = [this](std::string_view line) { add(line); };
+  cutter_.add(text, visit);
+  if (ended_)
+    cutter_.finish(visit);
+  else if (cutter_.waiting() > datasets::kLongestLine && too_long_ == 0)
+    too_long_ = number_ + 1;
+  if (too_long_ > 0) ended_ = true;
+}
+
+void LineReader::add(std::string_view line) {
+  if (too_long_ > 0) return;
+  ++number_;
+  if (std::ssize(line) > datasets::kLongestLine)
+    too_long_ = number_;
+  else
+    ready_.emplace_back(line);
 }
 
 InputLines::InputLines(const Translator& t, std::function<void(const std::string&)> say)

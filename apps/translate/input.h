@@ -1,34 +1,43 @@
 // Reads lines to translate, and prepares them as sentences that a model can translate.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tern/apps/translate/translator.h"
+#include "tern/data/loading/text_decoder.h"
 #include "tern/data/text/coverage.h"
+#include "tern/data/text/lines.h"
 
 namespace tern::apps::translate {
 
-/// The lines of a file descriptor, of any length that a file's may have.
+/// The lines of standard input or another file descriptor, of any length that a file's may have;
+/// ends and encodings are those of files (data/text/lines.h).
 class LineReader {
  public:
   explicit LineReader(int file) : file_(file) {}
 
   /// The lines that wait, up to `most`. It waits for the first one alone; there are none at the end
-  /// of the input. A line ends with a newline, the last one with the input. IoError of a line that
-  /// is too long, once all before it are given; StreamError if the input cannot be read.
+  /// of the input. The last line may lack its end. IoError of a line that is too long, once all
+  /// before it are given, or of what is no text; StreamError if the input cannot be read.
   std::vector<std::string> next(size_t most);
 
  private:
   bool waits(int milliseconds) const;
   void read();
+  void add(std::string_view line);
 
   int file_;
-  std::string text_;  // read, and not given yet
+  datasets::TextDecoder decoder_{"standard input"};
+  datasets::LineCutter cutter_;
+  std::deque<std::string> ready_;  // read, and not given yet
   bool ended_ = false;
-  int64_t number_ = 0;  // lines given
+  int64_t number_ = 0;    // lines read
+  int64_t too_long_ = 0;  // the number of the line that is; it is the last one read
 };
 
 /// Prepares lines for a translator. It reports what it changes and what the model will hardly

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tern/apps/common/train_program.h"
+#include "tern/apps/translate/choose.h"
 #include "tern/apps/translate/training.h"
 
 namespace tern::apps::translate {
@@ -13,6 +14,7 @@ namespace tern::apps::translate {
 /// The values of the flags.
 struct TranslateFlags {
   TrainConfig config;                 ///< train; its precision and matmul also of run, eval, plot
+  GivenKeys given;                    ///< train: settings of new runs whose flags were given
   TrainFlags train;                   ///< train; its threads also of run, eval, plot
   std::string model;                  ///< folder: run, eval, plot, shortlist
   SearchOptions search;               ///< run, eval, plot
@@ -30,7 +32,8 @@ Program translate_program(TranslateFlags& flags, int argc, char** argv);
 
 class TranslateProgram : public TrainingProgram {
  public:
-  explicit TranslateProgram(TrainConfig c) : config(std::move(c)) {}
+  explicit TranslateProgram(TrainConfig c, GivenKeys given_flags = {})
+      : config(std::move(c)), given(std::move(given_flags)) {}
 
   std::string name() const override { return "translate"; }
   void settings(Settings& s) override { translate::settings(s, config); }
@@ -43,17 +46,18 @@ class TranslateProgram : public TrainingProgram {
   /// Of a step on the batch of the first epoch that needs the most memory.
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
-  std::string folder_name() const override { return "translate-" + config.preset; }
+  /// Of one's own pairs the name of the file: "translate-fra".
+  std::string folder_name() const override;
   void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
   Facts describe() const override;
   bool finish() override;
-  std::pair<std::string, std::string> next(const std::string& folder) const override {
-    return {"translate", "translate run --model " + folder};
-  }
+  std::pair<std::string, std::string> next(const std::string& folder) const override;
 
   TrainConfig config;
+  GivenKeys given;
+  std::string chosen;  ///< flags that say what the data chose
   PairFiles files;
   Tokenizers tokenizers;
   Corpus corpus;

@@ -1,17 +1,20 @@
 #include "tern/data/loading/csv.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
-#include "tern/data/loading/gzip.h"
+#include "tern/data/loading/detail/csv_hint.h"
+#include "tern/data/loading/text_decoder.h"
 
 namespace tern::datasets {
 namespace {
@@ -20,9 +23,9 @@ constexpr int64_t kCsvBuffer = 64 * 1024;
 constexpr size_t kMaxField = 1 << 20;
 constexpr size_t kMaxFields = 1 << 20;  // of a line
 
-char separator_of(char given, const std::string& path) {
+char separator_of(char given, const std::string& path, char decimal = '.') {
   if (given != 0) return given;
-  return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : ',';
+  return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : decimal == ',' ? ';' : ',';
 }
 
 // Shortens text for messages and makes it safe for terminals.
@@ -51,8 +54,12 @@ bool is_missing(std::string_view field) {
 // Reads records of fields, one at a time.
 class Records {
  public:
-  Records(const std::string& path, char separator, int64_t max_bytes)
-      : file_(path, {.max_bytes = max_bytes}), separator_(separator), buffer_(kCsvBuffer) {}
+  Records(const std::string& path, const CsvOptions& o)
+      : file_(path, {.max_bytes = o.max_bytes}),
+        separator_(separator_of(o.separator, path, o.decimal)),
+        buffer_(kCsvBuffer) {
+    read_separator_line(o);
+  }
 
   // Returns false at the end. Sets `line` to the beginning of the record.
   bool next(std::vector<std::string>& fields) {
@@ -68,29 +75,58 @@ class Records {
   // Whether this field of the record is in quotes.
   bool quoted(size_t field) const { return quoted_[field]; }
   int64_t line() const { return line_; }
+  char separator() const { return static_cast<char>(separator_); }
   [[noreturn]] void fail(const std::string& what) const {
-    fail_io(fmt::format("{}: line {}: {}", file_.path(), line_, what));
+    fail_io(fmt::format("{}: line {}: {}", file_.file().path(), line_, what));
   }
 
  private:
   int peek() {
     if (at_ == end_) {
-      const bool first = end_ == 0;
       end_ = static_cast<size_t>(file_.read(buffer_.data(), std::ssize(buffer_)));
       at_ = 0;
-      if (first && std::string_view(buffer_.data(), end_).starts_with("\xef\xbb\xbf")) at_ = 3;
-      if (end_ == at_) return -1;
+      if (end_ == 0) return -1;
     }
     return static_cast<unsigned char>(buffer_[at_]);
   }
+  // A line ends with LF, CRLF or CR.
   int take() {
     const int c = peek();
     at_ += c >= 0;
-    next_line_ += c == '\n';
+    next_line_ += c == '\r' || (c == '\n' && !after_return_);
+    after_return_ = c == '\r';
     return c;
+  }
+  bool is_blank(int c) const { return separator_ == ' ' && (c == ' ' || c == '\t'); }
+  void skip_blanks() {
+    while (is_blank(peek())) take();
+  }
+
+  // Excel's first line "sep=;", which no header is.
+  void read_separator_line(const CsvOptions& o) {
+    constexpr std::string_view kWord = "sep=";
+    peek();
+    const std::string_view text(buffer_.data(), end_);
+    const size_t end = kWord.size() + 1;
+    const bool ends =
+        text.size() == end || (text.size() > end && (text[end] == '\n' || text[end] == '\r'));
+    if (!ends || !text.starts_with(kWord)) return;
+    const char named = text[kWord.size()];
+    if (named == '"' || named == '\n' || named == '\r') return;
+    if (o.separator != 0 && o.separator != named)
+      fail(fmt::format("the line '{}' contradicts CsvOptions::separator = '{}'",
+                       text.substr(0, end), o.separator));
+    if (o.separator == 0 && named == o.decimal)
+      fail(fmt::format("the line '{}' contradicts CsvOptions::decimal = '{}'", text.substr(0, end),
+                       o.decimal));
+    separator_ = named;
+    at_ = end;
+    if (peek() == '\r') take();
+    if (peek() == '\n') take();
   }
 
   void read_record(std::vector<std::string>& fields) {
+    skip_blanks();
     while (true) {
       const int c = take();
       std::string& field = fields.back();
@@ -98,9 +134,13 @@ class Records {
         read_quoted(field);
         continue;
       }
-      if (c == '\r' && (peek() == '\n' || peek() < 0)) continue;
-      if (c < 0 || c == '\n') return;
-      if (c == separator_) {
+      if (c == '\r' && peek() == '\n') take();
+      if (c < 0 || c == '\n' || c == '\r') return;
+      if (is_blank(c)) {
+        skip_blanks();
+        if (peek() < 0 || peek() == '\n' || peek() == '\r') continue;
+      }
+      if (c == separator_ || is_blank(c)) {
         if (fields.size() == kMaxFields) fail(fmt::format("more than {} fields", kMaxFields));
         fields.emplace_back();
         quoted_.push_back(false);
@@ -123,7 +163,7 @@ class Records {
       append(field, c);
     }
     const int next = peek();
-    if (next >= 0 && next != separator_ && next != '\n' && next != '\r')
+    if (next >= 0 && next != separator_ && !is_blank(next) && next != '\n' && next != '\r')
       fail(fmt::format("something follows the quoted field '{}'", shown(field)));
   }
 
@@ -132,12 +172,13 @@ class Records {
     field.push_back(static_cast<char>(c));
   }
 
-  ByteReader file_;
+  Utf8Reader file_;
   int separator_;
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
   int64_t line_ = 1, next_line_ = 1;
   std::vector<bool> quoted_;
+  bool after_return_ = false;
 };
 
 // Of a decimal number that no type has: whether it is too small, not too large.
@@ -168,34 +209,114 @@ bool parse(std::string_view text, T& value) {
   return true;
 }
 
+// A number with another decimal point, as std::from_chars reads it.
+std::string_view with_point(std::string_view field, char decimal, std::string& kept) {
+  if (decimal == '.' || field.find_first_of(".,") == field.npos) return field;
+  kept = field;
+  for (char& c : kept) c = c == decimal ? '.' : c == '.' ? '?' : c;
+  return kept;
+}
+
+std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? "" : fmt::format("; the nearest is '{}'", shown(nearest));
+}
+
+// The columns of a line that are read: numbers, and text with the codes that its names have.
 struct Columns {
   std::vector<std::string> names;
-  std::vector<size_t> places;  // of those to read
-  size_t width;                // fields of a line
+  std::vector<size_t> places, texts;  // of numbers and of text
+  std::vector<std::string> first;     // the first line
 };
 
 Columns choose(const Records& file, const std::vector<std::string>& all, const CsvOptions& o) {
-  const size_t width = all.size();
-  Columns c{o.columns.empty() ? all : o.columns, {}, width};
+  Columns c{o.columns, {}, {}, all};
   std::unordered_map<std::string_view, size_t> places;
   for (const std::string& name : all)
     if (!places.emplace(name, places.size()).second)
       file.fail(fmt::format("two columns are called '{}'", shown(name)));
-  for (const std::string& name : c.names) {
+  const auto place_of = [&](const std::string& name) {
     const auto found = places.find(name);
     if (found == places.end())
-      file.fail(fmt::format("there is no column '{}'; the nearest is '{}'", shown(name),
-                            shown(nearest_name(name, all))));
-    c.places.push_back(found->second);
+      file.fail(fmt::format("there is no column '{}'{}{}", shown(name), nearest_text(name, all),
+                            detail::csv_name_hint(all, name, file.separator())));
+    return found->second;
+  };
+  std::vector<bool> is_text(all.size());
+  for (const Category& text : o.categories) {
+    c.texts.push_back(place_of(text.column));
+    check(!is_text[c.texts.back()], "load_csv: .categories has the column '{}' twice", text.column);
+    is_text[c.texts.back()] = true;
   }
+  for (const std::string& name : o.columns) {
+    c.places.push_back(place_of(name));
+    check(!is_text[c.places.back()], "load_csv: the column '{}' is among .columns and .categories",
+          name);
+  }
+  for (size_t i = 0; i < all.size() && o.columns.empty(); ++i)
+    if (!is_text[i]) {
+      c.names.push_back(all[i]);
+      c.places.push_back(i);
+    }
   return c;
 }
 
+// Gives the names of a column of text their codes.
+class Codes {
+ public:
+  explicit Codes(const Category& given) : category_(given), fixed_(!given.names.empty()) {
+    for (const std::string& name : category_.names)
+      check(codes_.emplace(name, std::ssize(codes_)).second,
+            "load_csv: .categories has the name '{}' of column '{}' twice", name, category_.column);
+  }
+
+  void add(const Records& file, std::string_view field) {
+    const std::string name(trimmed(field));
+    auto found = codes_.find(name);
+    if (found == codes_.end()) {
+      if (name.empty())
+        file.fail(
+            fmt::format("column '{}': the name is missing; with \"\" among the names of "
+                        "CsvOptions::categories it would be one",
+                        shown(category_.column)));
+      if (fixed_)
+        file.fail(fmt::format("column '{}': '{}' is none of the {} names{}",
+                              shown(category_.column), shown(name), category_.names.size(),
+                              nearest_text(name, category_.names)));
+      found = codes_.emplace(name, std::ssize(codes_)).first;
+    }
+    rows_.push_back(found->second);
+  }
+
+  Category take() {
+    if (!fixed_) sort_names();
+    category_.codes = tensor(rows_, {std::ssize(rows_)});
+    return std::move(category_);
+  }
+
+ private:
+  // The codes so far are in the order of the rows.
+  void sort_names() {
+    std::vector<int64_t> sorted(codes_.size());
+    for (auto& [name, code] : codes_) {  // a map is in the order of the names
+      sorted[static_cast<size_t>(code)] = std::ssize(category_.names);
+      category_.names.push_back(name);
+    }
+    for (int64_t& row : rows_) row = sorted[static_cast<size_t>(row)];
+  }
+
+  Category category_;
+  bool fixed_;
+  std::map<std::string, int64_t> codes_;
+  std::vector<int64_t> rows_;
+};
+
 template <class T>
-T number_of(const Records& file, const std::string& column, std::string_view field,
-            const CsvOptions& o) {
+T number_of(const Records& file, const Columns& columns, size_t i,
+            const std::vector<std::string>& fields, const CsvOptions& o) {
   T value{};
-  field = trimmed(field);
+  const std::string& column = columns.names[i];
+  const std::string_view field = trimmed(fields[columns.places[i]]);
   if (is_missing(field)) {
     if (o.missing) return static_cast<T>(*o.missing);
     file.fail(
@@ -203,10 +324,19 @@ T number_of(const Records& file, const std::string& column, std::string_view fie
                     "it",
                     shown(column)));
   }
-  if (parse(field, value)) return value;
+  std::string kept;
+  if (parse(with_point(field, o.decimal, kept), value)) return value;
+  std::string hint = detail::csv_hint(columns.first, fields, file.separator(), o.decimal);
+  const bool letters = std::any_of(field.begin(), field.end(),
+                                   [](unsigned char c) { return c >= 0x80 || std::isalpha(c); });
+  if (hint.empty() && letters && std::isdigit(static_cast<unsigned char>(field[0])) == 0)
+    hint = fmt::format(
+        "; CsvOptions::categories = {{\"{}\"}} reads a column of text, .columns "
+        "leaves it out",
+        shown(column));
   file.fail(fmt::format(
-      "column '{}': '{}' is no {}", shown(column), shown(field),
-      is_float(dtype_of<T>) ? "number" : fmt::format("number of type {}", dtype_of<T>)));
+      "column '{}': '{}' is no {}{}", shown(column), shown(field),
+      is_float(dtype_of<T>) ? "number" : fmt::format("number of type {}", dtype_of<T>), hint));
 }
 
 template <class T>
@@ -220,17 +350,24 @@ Table read_table(Records& file, const CsvOptions& o) {
       names[i] = std::to_string(i);
     else if (!file.quoted(i))
       names[i] = trimmed(fields[i]);
-  const Columns columns = choose(file, names, o);
+  Columns columns = choose(file, names, o);
+  columns.first = fields;
   if (o.header) more = file.next(fields);
+  std::vector<Codes> codes(o.categories.begin(), o.categories.end());
   std::vector<T> values;
   int64_t rows = 0;
   for (; more; more = file.next(fields), ++rows) {
-    if (fields.size() != columns.width)
-      file.fail(fmt::format("{} fields, but the first line has {}", fields.size(), columns.width));
+    if (fields.size() != columns.first.size())
+      file.fail(fmt::format("{} fields, but the first line has {}{}", fields.size(),
+                            columns.first.size(),
+                            detail::csv_hint(columns.first, fields, file.separator(), o.decimal)));
     for (size_t i = 0; i < columns.places.size(); ++i)
-      values.push_back(number_of<T>(file, columns.names[i], fields[columns.places[i]], o));
+      values.push_back(number_of<T>(file, columns, i, fields, o));
+    for (size_t i = 0; i < codes.size(); ++i) codes[i].add(file, fields[columns.texts[i]]);
   }
-  return {columns.names, tensor(values, {rows, std::ssize(columns.names)})};
+  Table table{columns.names, tensor(values, {rows, std::ssize(columns.names)})};
+  for (Codes& c : codes) table.categories.push_back(c.take());
+  return table;
 }
 
 std::string quoted(const std::string& name, char separator) {
@@ -243,14 +380,23 @@ std::string quoted(const std::string& name, char separator) {
 
 }  // namespace
 
+bool detail::is_csv_number(std::string_view field, char decimal) {
+  double value = 0;
+  std::string kept;
+  field = trimmed(field);
+  return is_missing(field) || parse(with_point(field, decimal, kept), value);
+}
+
 Table load_csv(const std::string& path, const CsvOptions& o) {
   check(o.separator != '"' && o.separator != '\n' && o.separator != '\r',
         "load_csv: a quote or the end of a line cannot separate fields");
+  check(o.decimal == '.' || o.decimal == ',', "load_csv: the decimal point is '{}'; '.' or ','",
+        o.decimal);
   if (o.missing && !is_float(o.dtype))
     check(std::trunc(*o.missing) == *o.missing && std::abs(*o.missing) < 0x1p53 &&
               (o.dtype != DType::u8 || (*o.missing >= 0 && *o.missing < 256)),
           "load_csv: {} cannot stand for a missing {}", *o.missing, o.dtype);
-  Records file(path, separator_of(o.separator, path), o.max_bytes);
+  Records file(path, o);
   return dispatch(o.dtype, [&]<class T>() { return read_table<T>(file, o); });
 }
 

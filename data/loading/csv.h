@@ -1,39 +1,66 @@
-// Tables of numbers as text: comma or tab separated values (RFC 4180), plain or gzip. Files are not
+// Tables as text: values separated by commas (RFC 4180), tabs, semicolons or spaces, plain or gzip,
+// UTF-8 or UTF-16 by its mark. Columns are numbers, or text such as a class or a town. Files are not
 // trusted: an invalid or missing number, or a wrong number of fields, is an IoError with file, line
-// and column.
+// and column, which names the option that would read it.
 //
 //   datasets::Table houses =
 //       datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
 //   Tensor area = select(houses.values, 1, 0);
+//
+// A column of text becomes codes, in the order of its names. The names of a first table give a
+// second one the same codes:
+//
+//   datasets::Table train = datasets::load_csv("train.csv", {.categories = {"species"}});
+//   datasets::Table test = datasets::load_csv("test.csv", {.categories = train.categories});
+//   Tensor target = train.categories[0].codes;  // names[target[i]] is the species of row i
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tern/core/tensor/tensor.h"
 
 namespace tern::datasets {
 
+/// A column of text.
+struct Category {
+  Category(std::string column_name, std::vector<std::string> known = {})  // NOLINT: a conversion
+      : column(std::move(column_name)), names(std::move(known)) {}
+  Category(const char* column_name) : column(column_name) {}  // NOLINT: a conversion
+
+  std::string column;
+  std::vector<std::string> names;  ///< code i stands for names[i]
+  Tensor codes = {};               ///< i64 (rows), of a table that was read
+};
+
 struct CsvOptions {
-  /// 0: a tab if the name ends in .tsv or .tsv.gz, else a comma.
+  /// ' ': fields stand between any number of spaces and tabs, as in numpy.loadtxt. 0: what the
+  /// line "sep=;" says where it is the first one, as Excel writes it; else a tab if the name ends
+  /// in .tsv or .tsv.gz, else a semicolon if the decimal point is a comma, else a comma.
   char separator = 0;
+  char decimal = '.';                     ///< the decimal point, '.' or ','
   bool header = true;                     ///< the first line has the column names
-  std::vector<std::string> columns = {};  ///< columns to read, in this order; none: all
-  DType dtype = DType::f32;               ///< any; integers must be written as such
-  std::optional<double> missing = {};     ///< replaces missing numbers; none: an error
-  int64_t max_bytes = int64_t{1} << 34;   ///< limit of the unpacked text
+  std::vector<std::string> columns = {};  ///< numbers to read, in this order; none: all others
+  /// Columns of text. Without names, the column's names are collected and sorted by their bytes;
+  /// with names, another name in the file is an IoError. An empty field is one unless "" is a name.
+  std::vector<Category> categories = {};
+  DType dtype = DType::f32;              ///< any; integers must be written as such
+  std::optional<double> missing = {};    ///< replaces missing numbers; none: an error
+  int64_t max_bytes = int64_t{1} << 34;  ///< limit of the unpacked text
 };
 
 struct Table {
-  std::vector<std::string> names;  ///< column names; "0", "1", ... without a header
-  Tensor values;                   ///< (rows, columns)
+  std::vector<std::string> names;  ///< of the columns in values; "0", "1", ... without a header
+  Tensor values;                   ///< (rows, columns), without the columns of text
+  std::vector<Category> categories = {};  ///< those of the options, with their codes
 };
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are
 /// ordinary. Spaces around numbers and around names that are not in quotes, empty lines and a byte
-/// order mark are skipped. Lines end with LF or CRLF. Empty fields, NA, N/A, NaN, null and None, in
-/// any letter case, are missing numbers. inf is a number, and so is one that is too large for the
+/// order mark are skipped. Lines end with LF, CRLF or CR. Empty fields, NA, N/A, NaN, null and None,
+/// in any letter case, are missing numbers. inf is a number, and so is one that is too large for the
 /// type.
 Table load_csv(const std::string& path, const CsvOptions& options = {});
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
-#include "tern/data/loading/gzip.h"
+#include "tern/data/loading/text_decoder.h"
 #include "tern/data/text/text_reader.h"
 #include "tern/data/text/unicode.h"
 
@@ -15,66 +15,92 @@ namespace {
 // bytes per byte, real lines two.
 constexpr int64_t kFreeMemory = 64 << 20, kMostOfPlain = 20, kMostOfGzip = 200;
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+struct Lines {
+  std::vector<std::string> lines;
+  int64_t lone_returns;  // that ended lines
+};
 
 class LineCollector {
  public:
   explicit LineCollector(const std::string& path) : path_(path) {}
 
   /// Bytes as they come from the reader.
-  void add(std::string_view bytes, const ByteReader& reader) {
-    const int64_t most = reader.is_gzip() ? kMostOfGzip : kMostOfPlain;
-    while (!bytes.empty()) {
-      const size_t end = bytes.find('\n');
-      line_ += bytes.substr(0, end);
-      check_io(std::ssize(line_) <= kLongestLine,
-               "{}: line {} is longer than {} bytes; is this text?", path_, lines_.size() + 1,
-               kLongestLine);
-      if (end == std::string_view::npos) return;
-      finish();
-      check_io(memory_ <= kFreeMemory || memory_ / most <= reader.file_position(),
+  void add(std::string_view bytes, const ByteReader& file) {
+    const int64_t most = file.is_gzip() ? kMostOfGzip : kMostOfPlain;
+    cutter_.add(bytes, [&](std::string_view line) {
+      finish(line);
+      check_io(memory_ <= kFreeMemory || memory_ / most <= file.file_position(),
                "{}: {} lines in {} bytes of the file; is this text?", path_, lines_.size(),
-               reader.file_position());
-      bytes.remove_prefix(end + 1);
-    }
+               file.file_position());
+    });
+    check_length(cutter_.waiting());
   }
 
-  std::vector<std::string> take() {
-    if (!line_.empty()) finish();
-    return std::move(lines_);
+  Lines take() {
+    cutter_.finish([&](std::string_view line) { finish(line); });
+    return {std::move(lines_), cutter_.lone_returns()};
   }
 
  private:
-  void finish() {
-    if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-    if (lines_.empty() && line_.starts_with(kByteOrderMark)) line_.erase(0, 3);
-    if (auto at = find_invalid_utf8(line_))
+  void check_length(int64_t bytes) const {
+    check_io(bytes <= kLongestLine, "{}: line {} is longer than {} bytes; is this text?", path_,
+             lines_.size() + 1, kLongestLine);
+  }
+
+  void finish(std::string_view line) {
+    check_length(std::ssize(line));
+    if (auto at = find_invalid_utf8(line))
       fail_io(
           fmt::format("{}: line {} is not valid UTF-8 (byte {} of the line); convert the file, "
                       "for example with iconv -f latin1 -t utf-8",
                       path_, lines_.size() + 1, *at + 1));
-    memory_ += static_cast<int64_t>(sizeof line_ + line_.size());
-    lines_.push_back(line_);  // a copy has no spare capacity
-    line_.clear();
+    memory_ += static_cast<int64_t>(sizeof(std::string) + line.size());
+    lines_.emplace_back(line);
   }
 
   const std::string& path_;
-  std::string line_;
+  LineCutter cutter_;
   std::vector<std::string> lines_;
   int64_t memory_ = 0;
 };
 
-}  // namespace
-
-std::vector<std::string> read_lines(const std::string& path) {
-  ByteReader reader(path);
+Lines lines_of(const std::string& path) {
+  Utf8Reader reader(path);
   LineCollector collector(path);
-  std::vector<char> buffer(size_t{64} << 10);
-  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer)))
-    collector.add({buffer.data(), static_cast<size_t>(n)}, reader);
-  check_io(reader.position() > 0, "{}: the file is empty", path);
+  std::string buffer(size_t{64} << 10, '\0');
+  int64_t all = 0;
+  while (const int64_t n = reader.read(buffer.data(), std::ssize(buffer))) {
+    collector.add(std::string_view(buffer).substr(0, static_cast<size_t>(n)), reader.file());
+    all += n;
+  }
+  check_io(all > 0, "{}: the file is empty", path);
   return collector.take();
 }
+
+// " (2 of them ended by a CR without a LF)".
+std::string returns_text(int64_t count) {
+  return count == 0 ? "" : fmt::format(" ({} of them ended by a CR without a LF)", count);
+}
+
+}  // namespace
+
+size_t LineCutter::begin(std::string_view piece) {
+  if (!after_return_ || piece.empty()) return 0;
+  after_return_ = false;
+  if (piece[0] != '\n') return 0;
+  --lone_returns_;
+  return 1;
+}
+
+size_t LineCutter::after(std::string_view piece, size_t end) {
+  if (piece[end] == '\n') return end + 1;
+  after_return_ = end + 1 == piece.size();
+  const bool pair = !after_return_ && piece[end + 1] == '\n';
+  lone_returns_ += !pair;
+  return end + (pair ? 2 : 1);
+}
+
+std::vector<std::string> read_lines(const std::string& path) { return lines_of(path).lines; }
 
 std::string read_text(const std::string& path, const TextOptions& options) {
   TextReader reader(path, options.max_bytes);
@@ -86,11 +112,12 @@ std::string read_text(const std::string& path, const TextOptions& options) {
 
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path) {
-  std::pair lines(read_lines(first_path), read_lines(second_path));
-  check_io(lines.first.size() == lines.second.size(),
-           "the files are not aligned line by line: {} has {} lines, {} has {}", first_path,
-           lines.first.size(), second_path, lines.second.size());
-  return lines;
+  Lines first = lines_of(first_path), second = lines_of(second_path);
+  check_io(first.lines.size() == second.lines.size(),
+           "the files are not aligned line by line: {} has {} lines{}, {} has {}{}", first_path,
+           first.lines.size(), returns_text(first.lone_returns), second_path, second.lines.size(),
+           returns_text(second.lone_returns));
+  return {std::move(first.lines), std::move(second.lines)};
 }
 
 }  // namespace tern::datasets

@@ -1,5 +1,6 @@
-// Lines of text files, plain or gzip. Files are not trusted: invalid UTF-8, binary data and empty
-// files throw IoError with file and line.
+// Lines of text files, plain or gzip, UTF-8 or UTF-16 by its mark (text_decoder.h). A line ends with
+// LF, CRLF or a lone CR, as Python reads text. Files are not trusted: invalid UTF-8, binary data and
+// empty files throw IoError with file and line.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,61 @@ namespace tern::datasets {
 /// Limit of a line in bytes.
 constexpr int64_t kLongestLine = 1 << 20;
 
-/// The lines without their ends (\n or \r\n) and without a byte order mark. A last line may lack
-/// its end. IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8
+/// The lines without their ends and without a byte order mark. A last line may lack its end. IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8
 /// (with its number) or longer than 1 MiB; or the file has so many line ends that its lines would
 /// take many times its size in memory.
 std::vector<std::string> read_lines(const std::string& path);
 
-/// Calls visit(line) with each line of a text, without its end (\n or \r\n). A last line may lack
-/// its end.
+/// Cuts a text that comes in pieces into lines, without their ends.
+class LineCutter {
+ public:
+  /// Calls visit(line) with each line that ends in the piece. A line that ends with the piece's last
+  /// CR is given at once; a LF that follows belongs to it.
+  template <class Visit>
+  void add(std::string_view piece, Visit&& visit) {
+    size_t at = begin(piece), lf = at, cr = at;  // the ends that come next, from `at`
+    while (at < piece.size()) {
+      if (lf != piece.npos && lf <= at) lf = piece.find('\n', at);
+      if (cr != piece.npos && cr <= at) cr = piece.find('\r', at);
+      const size_t end = lf < cr ? lf : cr;
+      if (end == piece.npos) break;
+      if (rest_.empty()) {
+        visit(piece.substr(at, end - at));
+      } else {
+        rest_ += piece.substr(at, end - at);
+        visit(std::string_view(rest_));
+        rest_.clear();
+      }
+      at = after(piece, end);
+    }
+    rest_ += piece.substr(at < piece.size() ? at : piece.size());
+  }
+  /// Visits the last line, if it lacks its end.
+  template <class Visit>
+  void finish(Visit&& visit) {
+    if (!rest_.empty()) visit(std::string_view(rest_));
+    rest_.clear();
+  }
+  /// Bytes of the line that has not ended.
+  int64_t waiting() const { return static_cast<int64_t>(rest_.size()); }
+  /// Lines that ended with a CR alone.
+  int64_t lone_returns() const { return lone_returns_; }
+
+ private:
+  size_t begin(std::string_view piece);
+  size_t after(std::string_view piece, size_t end);
+
+  std::string rest_;
+  bool after_return_ = false;  // the last piece ended with a CR
+  int64_t lone_returns_ = 0;
+};
+
+/// Calls visit(line) with each line of a text, without its end. A last line may lack its end.
 template <class Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    visit(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
-    if (end == text.npos) return;
-    text.remove_prefix(end + 1);
-  }
+  LineCutter lines;
+  lines.add(text, visit);
+  lines.finish(visit);
 }
 
 struct TextOptions {
@@ -39,7 +78,8 @@ struct TextOptions {
 /// is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte).
 std::string read_text(const std::string& path, const TextOptions& options = {});
 
-/// The lines of two files with the same number of lines; otherwise IoError with both numbers.
+/// The lines of two files with the same number of lines; otherwise IoError with both numbers, and
+/// with those of lone CRs, which one of two files may have in the middle of its lines.
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);
 

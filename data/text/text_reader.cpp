@@ -10,7 +10,6 @@ namespace tern::datasets {
 namespace {
 
 constexpr int64_t kTextPiece = 1 << 20;
-constexpr std::string_view kMark = "\xEF\xBB\xBF";
 
 // Bytes of the character that begins with this byte; 1 for a byte that begins none.
 size_t character_size(char first) {
@@ -21,14 +20,7 @@ size_t character_size(char first) {
 }  // namespace
 
 TextReader::TextReader(const std::string& path, int64_t max_bytes)
-    : bytes_(path, {.max_bytes = max_bytes}) {
-  rest_.resize(kMark.size());
-  rest_.resize(static_cast<size_t>(bytes_.read(rest_.data(), std::ssize(rest_))));
-  if (rest_ == kMark) {
-    mark_ = std::ssize(kMark);
-    rest_.clear();
-  }
-}
+    : bytes_(path, {.max_bytes = max_bytes}) {}
 
 bool TextReader::read(std::string& text) {
   const size_t begin = text.size(), fresh = begin + rest_.size();
@@ -37,7 +29,7 @@ bool TextReader::read(std::string& text) {
   const int64_t got = bytes_.read(text.data() + fresh, kTextPiece);
   text.resize(fresh + static_cast<size_t>(got));
   const std::string_view piece = std::string_view(text).substr(begin);
-  check_io(!piece.empty() || position_ > 0, "{}: the file is empty", bytes_.path());
+  check_io(!piece.empty() || position_ > 0, "{}: the file is empty", bytes_.file().path());
   rest_.clear();
   if (const auto at = find_invalid_utf8(piece)) {
     const bool cut = got > 0 && piece.size() - *at < character_size(piece[*at]);
@@ -69,7 +61,7 @@ void TextReader::fail_character(int64_t position) const {
   fail_io(
       fmt::format("{}: byte {} is not valid UTF-8; convert the file, for example with "
                   "iconv -f latin1 -t utf-8",
-                  bytes_.path(), mark_ + position + 1));
+                  bytes_.file().path(), bytes_.place(position)));
 }
 
 }  // namespace tern::datasets

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "tern/data/loading/gzip.h"
+#include "tern/data/loading/text_decoder.h"
 
 namespace tern::datasets {
 
@@ -16,7 +16,8 @@ class TextReader {
                       int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
   /// Appends the next bytes of the text, about 1 MiB that end with a whole character; false, and
-  /// appends nothing, at its end. A byte order mark is not part of the text.
+  /// appends nothing, at its end. Text of UTF-16 is turned into UTF-8; a byte order mark is not part
+  /// of the text.
   bool read(std::string& text);
   /// Skips bytes of the text, and what is left of a character that they end in. Does not check
   /// them, and does not read them from a plain file.
@@ -26,9 +27,9 @@ class TextReader {
 
  private:
   [[noreturn]] void fail_character(int64_t position) const;
-  ByteReader bytes_;
-  std::string rest_;                 // the beginning of a character, or of the file
-  int64_t position_ = 0, mark_ = 0;  // of the text; bytes of the byte order mark
+  Utf8Reader bytes_;
+  std::string rest_;      // the beginning of a character
+  int64_t position_ = 0;  // of the text
 };
 
 }  // namespace tern::datasets

@@ -474,9 +474,10 @@ TEST_CASE("lm: options that no flag could say are refused by name") {
   c.model.vocab = 100;
   c.memory_use.optimizer_bits = 8;
   c.epoch_end.keep = 3;
-  tern::test::check_every_option(to_json(c), config_from_json<TrainConfig>, {"seed"},
-                                 {"schedule", "precision", "recompute", "optimizer"},
-                                 {"accumulate", "beta2", "weight_decay", "decay_all"});
+  tern::test::check_every_option(
+      to_json(c), config_from_json<TrainConfig>, {"seed"},
+      {"schedule", "precision", "recompute", "optimizer"},
+      {"accumulate", "beta2", "weight_decay", "decay_all", "documents", "documents_found"});
 }
 
 TEST_CASE("lm: flags") {

@@ -40,7 +40,7 @@ const std::vector<Maker> kMakers = {
     {"translate",
      {"train"},
      {"--pairs", "pairs", "--dim", "8", "--heads", "1", "--ffn", "8", "--layers", "1", "--epochs",
-      "1", "--hold-out", "0", "--min-freq", "1"},
+      "1", "--hold-out", "0", "--tokens", "words", "--min-freq", "1"},
      {{"run", "--model", "FOLDER"},
       {"plot", "--model", "FOLDER", "a cat"},
       {"eval", "--model", "FOLDER", "--source", "text", "--target", "text"},

@@ -31,10 +31,10 @@ struct Desk {
   Words lm = {"train", "--text",  "text", "--vocab",   "257", "--context",
               "8",     "--dim",   "8",    "--heads",   "1",   "--layers",
               "1",     "--batch", "2",    "--threads", "1"};
-  Words translate = {"train", "--pairs",    "pairs", "--dim",      "8", "--heads",
-                     "1",     "--ffn",      "8",     "--layers",   "1", "--epochs",
-                     "1",     "--hold-out", "0",     "--min-freq", "1", "--threads",
-                     "1",     "--out",      "model"};
+  Words translate = {"train", "--pairs",    "pairs", "--dim",      "8",    "--heads",
+                     "1",     "--ffn",      "8",     "--layers",   "1",    "--epochs",
+                     "1",     "--hold-out", "0",     "--min-freq", "1",    "--threads",
+                     "1",     "--tokens",   "words", "--out",      "model"};
   Desk() {
     std::string text, pairs;
     for (int i = 0; i < 20; ++i) {

@@ -59,11 +59,12 @@ struct Desk {
                             ? Words{"--heads", "2", "--ffn", "12", "--layers", "1", "--norm-first"}
                             : Words{"--hidden", "6"};
     words.insert(words.end(), sizes.begin(), sizes.end());
+    words.insert(words.end(), {"--preset", "multi30k-transformer"});
     REQUIRE(train_by(words) == 0);
   }
   Words more(const std::string& out, const std::string& epochs) const {
-    return {"train",      "--from", base,    "--pairs", other,   "--epochs", epochs,
-            "--hold-out", "4",      "--ema", "0",       "--out", dir / out};
+    return {"train", "--from", base, "--pairs",    other,      "--epochs", epochs,   "--hold-out",
+            "4",     "--ema",  "0",  "--schedule", "constant", "--out",    dir / out};
   }
 };
 

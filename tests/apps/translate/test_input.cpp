@@ -6,6 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
 #include "tern/tests/apps/translate/open_text.h"
+#include "tern/tests/support/odd_texts.h"
 
 namespace tern::apps::translate::test_input {
 namespace {
@@ -67,6 +68,28 @@ TEST_CASE("translate: lines are given as soon as no other one waits") {
   CHECK(reader.next(3) == Lines{});
   CHECK_THROWS_WITH_AS(LineReader(-1).next(1), doctest::Contains("cannot be read to its end"),
                        StreamError);
+}
+
+TEST_CASE("translate: standard input has the line ends and encodings of files") {
+  for (const test::OddText& t : test::odd_texts()) {
+    CAPTURE(t.name);
+    const test::OpenText file(t.bytes);
+    LineReader reader(file.descriptor());
+    Lines all;
+    for (Lines lines; !(lines = reader.next(2)).empty();)
+      all.insert(all.end(), lines.begin(), lines.end());
+    CHECK(all == t.lines);
+  }
+  const test::OpenText pdf("%PDF-1.7\n");
+  CHECK_THROWS_WITH_AS(LineReader(pdf.descriptor()).next(1),
+                       doctest::Contains("standard input: is no text but a PDF file"), IoError);
+  // A line that ends with CR is answered before the next one comes.
+  Pipe pipe;
+  LineReader reader(pipe.ends[0]);
+  pipe.write("one\r");
+  CHECK(reader.next(3) == Lines{"one"});
+  pipe.write("\ntwo\r");
+  CHECK(reader.next(3) == Lines{"two"});
 }
 
 TEST_CASE("translate: a line may be as long as in a file, and all before a longer one are given") {

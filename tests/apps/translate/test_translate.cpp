@@ -493,7 +493,8 @@ TEST_CASE("translate: flags and presets") {
                                .config;
   CHECK(best.model.tie == "all");
   CHECK(best.ema == 0.5);
-  CHECK(parse({"train", "--pairs", "p"}).config.preset == "multi30k-transformer");
+  CHECK(parse({"train", "--pairs", "p"}).config.preset == kOwn);
+  CHECK(parse({"train", "--pairs", "p", "--preset", "multi30k-transformer"}).config.min_freq == 2);
   TrainConfig sized = best;
   sized.model.source_vocab = sized.model.target_vocab = 100;
   CHECK(to_json(config_from_json<TrainConfig>(to_json(sized))) == to_json(sized));

@@ -1,0 +1,41 @@
+// Marks between the documents of a text, such as <|endoftext|>: where one stands, a document ends
+// and the next one begins. The line end behind a mark is part of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tern::apps::lm {
+
+/// Finds the marks of a text that comes in pieces, wherever the pieces end.
+class MarkFinder {
+ public:
+  using Text = std::function<void(std::string_view)>;
+  using Mark = std::function<void(int64_t)>;
+
+  /// `text` is called with the text between marks, in order and in any number of pieces, `found`
+  /// with the bytes of each mark. An empty mark stands nowhere.
+  MarkFinder(std::string mark, Text text, Mark found)
+      : mark_(std::move(mark)), text_(std::move(text)), found_(std::move(found)) {}
+
+  void add(std::string_view piece);
+  void finish();
+
+ private:
+  void scan(std::string_view text, bool ended);
+
+  std::string mark_;
+  Text text_;
+  Mark found_;
+  std::string held_;     // may be the beginning of a mark, or of the line end behind one
+  bool behind_ = false;  // a mark, whose line end may follow
+};
+
+/// The documents of texts, without marks; none is empty. Adds the number of marks to `marks`.
+std::vector<std::string> cut_documents(const std::vector<std::string>& texts,
+                                       const std::string& mark, int64_t* marks = nullptr);
+
+}  // namespace tern::apps::lm

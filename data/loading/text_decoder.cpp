@@ -1,0 +1,206 @@
+#include "tern/data/loading/text_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tern/core/base/error.h"
+
+namespace tern::datasets {
+namespace {
+
+constexpr int64_t kTextBuffer = 64 << 10;
+constexpr size_t kTarMagic = 257;  // where "ustar" stands in the header of a tar archive
+
+struct OtherFile {
+  std::string_view magic;
+  const char* name;
+};
+constexpr OtherFile kOtherFiles[] = {
+    {"%PDF-", "a PDF file; convert it, for example with pdftotext FILE.pdf FILE.txt"},
+    {"PK\3\4", "a zip archive, as docx, xlsx, odt and epub files are; save it as plain text"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "a file of Word, Excel or Outlook; save it as plain text"},
+    {"{\\rtf", "an RTF file; save it as plain text"},
+    {"\x89PNG\r\n", "a PNG picture"},
+    {"\xFF\xD8\xFF", "a JPEG picture"},
+    {"GIF87a", "a GIF picture"},
+    {"GIF89a", "a GIF picture"},
+    {"\xFD"
+     "7zXZ",
+     "an xz file; unpack it with unxz"},
+    {"BZh91AY&SY", "a bzip2 file; unpack it with bunzip2"},
+    {"\x28\xB5\x2F\xFD", "a Zstandard file; unpack it with unzstd"},
+    {"7z\xBC\xAF\x27\x1C", "a 7z archive; unpack it"},
+    {"\x1f\x8b", "a gzip file; unpack it"},
+    {"SQLite format 3", "an SQLite database"},
+    {"\x7F"
+     "ELF",
+     "a program"},
+    {"version https://git-lfs", "a pointer of Git LFS; `git lfs pull` fetches the file"},
+};
+
+constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF", kLittleMark = "\xFF\xFE",
+                           kBigMark = "\xFE\xFF";
+constexpr std::string_view kLittle32("\xFF\xFE\0\0", 4), kBig32("\0\0\xFE\xFF", 4);
+
+// Whether all of a few bytes of UTF-16 at the odd or the even places, from `first`, are zero, and
+// no other one is: letters of English.
+bool alternates(std::string_view bytes, size_t first) {
+  const size_t n = std::min<size_t>(bytes.size() & ~size_t{1}, 32);
+  if (n < 4) return false;
+  for (size_t i = 0; i < n; ++i)
+    if ((bytes[i] == 0) != (i % 2 == first)) return false;
+  return true;
+}
+
+void refuse_other_files(const std::string& name, std::string_view bytes) {
+  for (const OtherFile& f : kOtherFiles)
+    check_io(!bytes.starts_with(f.magic), "{}: is no text but {}", name, f.name);
+  check_io(bytes.size() < kTarMagic || !bytes.substr(kTarMagic).starts_with("ustar"),
+           "{}: is no text but a tar archive; unpack it with tar -xf", name);
+  for (const auto& [mark, code] : {std::pair(kLittle32, "le"), std::pair(kBig32, "be")})
+    check_io(!bytes.starts_with(mark), "{}: is UTF-32; convert it with iconv -f utf-32 -t utf-8",
+             name);
+  for (const auto& [first, code] : {std::pair(1, "le"), std::pair(0, "be")})
+    check_io(!alternates(bytes, static_cast<size_t>(first)),
+             "{}: is UTF-16 without a byte order mark; convert it with iconv -f utf-16{} -t utf-8",
+             name, code);
+}
+
+void append_code_point(std::string& to, unsigned c) {
+  const auto byte = [&](unsigned b) { to += static_cast<char>(b); };
+  if (c < 0x80) return byte(c);
+  if (c < 0x800) {
+    byte(0xC0 | c >> 6);
+  } else {
+    if (c < 0x10000) {
+      byte(0xE0 | c >> 12);
+    } else {
+      byte(0xF0 | c >> 18);
+      byte(0x80 | (c >> 12 & 0x3F));
+    }
+    byte(0x80 | (c >> 6 & 0x3F));
+  }
+  byte(0x80 | (c & 0x3F));
+}
+
+}  // namespace
+
+void TextDecoder::add(std::string_view bytes, std::string& to) {
+  if (kind_ == Kind::bytes) {
+    to += bytes;
+  } else if (kind_ == Kind::unknown) {
+    waiting_ += bytes;
+    begin(false);
+    if (kind_ == Kind::unknown) return;
+    const std::string rest = std::exchange(waiting_, "");
+    add(rest, to);
+  } else {
+    add_units(bytes, to);
+  }
+}
+
+void TextDecoder::finish(std::string& to) {
+  if (kind_ == Kind::unknown) {
+    begin(true);
+    const std::string rest = std::exchange(waiting_, "");
+    add(rest, to);
+  }
+  if (is_utf16() && (high_ != 0 || !waiting_.empty())) fail_unit();
+}
+
+// Takes the mark off the bytes that wait, once they are enough to tell: a text that is typed is not
+// kept waiting.
+void TextDecoder::begin(bool ended) {
+  for (const std::string_view mark : {kUtf8Mark, kLittleMark, kBigMark})
+    if (!ended && waiting_.size() < mark.size() && mark.starts_with(waiting_)) return;
+  refuse_other_files(name_, waiting_);
+  kind_ = waiting_.starts_with(kLittleMark) ? Kind::little
+          : waiting_.starts_with(kBigMark)  ? Kind::big
+                                            : Kind::bytes;
+  mark_ = is_utf16()                        ? std::ssize(kBigMark)
+          : waiting_.starts_with(kUtf8Mark) ? std::ssize(kUtf8Mark)
+                                            : 0;
+  waiting_.erase(0, static_cast<size_t>(mark_));
+}
+
+void TextDecoder::add_units(std::string_view bytes, std::string& to) {
+  const auto unit = [&](char a, char b) {
+    const auto first = static_cast<unsigned char>(a), second = static_cast<unsigned char>(b);
+    add_unit(kind_ == Kind::little ? first | second << 8 : first << 8 | second, to);
+  };
+  if (!waiting_.empty() && !bytes.empty()) {
+    unit(waiting_[0], bytes[0]);
+    waiting_.clear();
+    bytes.remove_prefix(1);
+  }
+  for (; bytes.size() >= 2; bytes.remove_prefix(2)) unit(bytes[0], bytes[1]);
+  waiting_ += bytes;
+}
+
+void TextDecoder::add_unit(unsigned unit, std::string& to) {
+  const bool low = unit >= 0xDC00 && unit < 0xE000, high = unit >= 0xD800 && unit < 0xDC00;
+  if (low != (high_ != 0)) fail_unit();
+  ++units_;
+  if (low)
+    append_code_point(to, 0x10000 + ((std::exchange(high_, 0) - 0xD800) << 10) + (unit - 0xDC00));
+  else if (high)
+    high_ = unit;
+  else
+    append_code_point(to, unit);
+}
+
+void TextDecoder::fail_unit() const {
+  fail_io(fmt::format("{}: begins as UTF-16, but byte {} is not valid UTF-16", name_,
+                      mark_ + 2 * units_ + 1));
+}
+
+Utf8Reader::Utf8Reader(const std::string& path, ByteReader::Options options)
+    : bytes_(path, options), decoder_(path) {
+  fill();
+}
+
+// Decodes more where all that is decoded has been given; false at the end.
+bool Utf8Reader::fill() {
+  while (at_ == ready_.size() && !ended_) {
+    ready_.clear();
+    at_ = 0;
+    std::string piece(static_cast<size_t>(kTextBuffer), '\0');
+    piece.resize(static_cast<size_t>(bytes_.read(piece.data(), kTextBuffer)));
+    ended_ = piece.empty();
+    if (ended_)
+      decoder_.finish(ready_);
+    else
+      decoder_.add(piece, ready_);
+  }
+  return at_ < ready_.size();
+}
+
+int64_t Utf8Reader::read(char* to, int64_t n) {
+  int64_t done = 0;
+  while (done < n) {
+    if (at_ == ready_.size() && decoder_.passes() && !ended_) {
+      const int64_t got = bytes_.read(to + done, n - done);
+      ended_ = got < n - done;
+      return done + got;
+    }
+    if (!fill()) break;
+    const int64_t some = std::min(n - done, std::ssize(ready_) - static_cast<int64_t>(at_));
+    std::memcpy(to + done, ready_.data() + at_, static_cast<size_t>(some));
+    at_ += static_cast<size_t>(some);
+    done += some;
+  }
+  return done;
+}
+
+void Utf8Reader::skip(int64_t n) {
+  while (n > 0) {
+    const int64_t held = std::min(n, std::ssize(ready_) - static_cast<int64_t>(at_));
+    at_ += static_cast<size_t>(held);
+    n -= held;
+    if (n > 0 && decoder_.passes()) return bytes_.skip(n);
+    if (n > 0 && !fill()) bytes_.fail(fmt::format("ends {} bytes too early", n));
+  }
+}
+
+}  // namespace tern::datasets

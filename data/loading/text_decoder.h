@@ -1,0 +1,74 @@
+// The bytes of a text as UTF-8. A byte order mark tells the encoding: UTF-8 (EF BB BF) or UTF-16
+// (FF FE, FE FF), which Excel and PowerShell write; it is not part of the text. Without a mark the
+// bytes pass unchanged and unchecked. Files of other kinds that are taken for text (PDF, docx, zip,
+// pictures), UTF-32, and UTF-16 without a mark are refused by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tern/data/loading/gzip.h"
+
+namespace tern::datasets {
+
+/// Decodes bytes that come in pieces.
+class TextDecoder {
+ public:
+  /// `name` is that of the file, for errors.
+  explicit TextDecoder(std::string name) : name_(std::move(name)) {}
+
+  /// Appends to `to` what the bytes are as UTF-8, as far as that is certain. IoError: the bytes
+  /// are no text, or no valid UTF-16.
+  void add(std::string_view bytes, std::string& to);
+  /// Appends the rest. IoError: a character of UTF-16 is cut.
+  void finish(std::string& to);
+
+  bool is_utf16() const { return kind_ == Kind::little || kind_ == Kind::big; }
+  /// Bytes of the mark.
+  int64_t mark() const { return mark_; }
+  /// Whether pieces pass unchanged from here on.
+  bool passes() const { return kind_ == Kind::bytes; }
+
+ private:
+  enum class Kind { unknown, bytes, little, big };
+  void begin(bool ended);
+  void add_units(std::string_view bytes, std::string& to);
+  void add_unit(unsigned unit, std::string& to);
+  [[noreturn]] void fail_unit() const;
+
+  std::string name_;
+  Kind kind_ = Kind::unknown;
+  std::string waiting_;  // bytes that may begin a mark; the first half of a unit of UTF-16
+  unsigned high_ = 0;    // the first half of a surrogate pair
+  int64_t mark_ = 0, units_ = 0;
+};
+
+/// A text file, plain or gzip, as UTF-8. Memory is a fixed buffer, independent of the file.
+class Utf8Reader {
+ public:
+  /// IoError: the file cannot be read, or is no text.
+  explicit Utf8Reader(const std::string& path) : Utf8Reader(path, ByteReader::Options{}) {}
+  Utf8Reader(const std::string& path, ByteReader::Options options);
+
+  /// Copies the next bytes of the text to `to`; fewer than n only at its end.
+  int64_t read(char* to, int64_t n);
+  /// Moves on by n bytes of the text; reads them only if they are packed or UTF-16. IoError if the
+  /// text ends before.
+  void skip(int64_t n);
+  /// The file.
+  const ByteReader& file() const { return bytes_; }
+  /// Where byte `n` of the text is in the (unpacked) file, from 1; of UTF-16: in the text.
+  int64_t place(int64_t n) const { return n + 1 + (decoder_.is_utf16() ? 0 : decoder_.mark()); }
+
+ private:
+  bool fill();
+
+  ByteReader bytes_;
+  TextDecoder decoder_;
+  std::string ready_;  // decoded, and from at_ on not given yet
+  size_t at_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace tern::datasets

@@ -1,0 +1,208 @@
+// One's own pairs: what the preset chooses by the data, and what the program says of it.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tern/apps/translate/program.h"
+#include "tern/core/base/error.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::apps::translate::test_own_pairs {
+namespace {
+
+using test::contains;
+using test::TempDir;
+using test::write_file;
+using Words = std::vector<std::string>;
+
+TranslateFlags parse(Words words) {
+  words.insert(words.begin(), {"translate", "train"});
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  TranslateFlags f;
+  const auto argc = static_cast<int>(argv.size());
+  apps::parse(translate_program(f, argc, argv.data()), argc, argv.data());
+  return f;
+}
+
+PairFiles pairs_of(
+    int64_t train, int64_t valid,
+    const std::string& source = "The quick brown fox jumps over lazy dogs.",
+    const std::string& target = "Le rapide renard brun saute par-dessus les chiens.") {
+  PairFiles files;
+  files.train.assign(static_cast<size_t>(train), {source, target});
+  files.valid.assign(static_cast<size_t>(valid), {source, target});
+  return files;
+}
+
+TrainConfig chosen(const Words& words, const PairFiles& files) {
+  TranslateFlags f = parse(words);
+  choose_by_pairs(f.config, f.given, files);
+  return f.config;
+}
+
+/// A file of pairs with capitals.
+std::string a_file(const std::string& path, int repeats) {
+  std::string text;
+  for (int i = 0; i < repeats; ++i)
+    text +=
+        "Stop the cat!\tArr\u00eate le chat !\nI see Tom.\tJe vois Tom.\n"
+        "Tom sees the dog.\tTom voit le chien.\n";
+  return write_file(path, text);
+}
+
+}  // namespace
+
+TEST_CASE("own pairs: sizes, vocabulary and epochs go by the pairs; a flag that is given wins") {
+  const Words own = {"--pairs", "p"};
+  const TrainConfig few = chosen(own, pairs_of(20, 0)), some = chosen(own, pairs_of(5700, 300)),
+                    many = chosen(own, pairs_of(200'000, 1000));
+  for (const TrainConfig& c : {few, some, many}) {
+    CHECK(c.preset == kOwn);
+    CHECK(c.tokens == "bpe");
+    CHECK_FALSE(c.lowercase);
+    CHECK(c.shared);
+    CHECK(c.model.tie == "all");
+    CHECK_NOTHROW(check_config(c));
+  }
+  CHECK(few.bpe == 200);
+  CHECK(few.epochs == 60);
+  CHECK(few.best == "loss");
+  CHECK(some.bpe == 5700 / 4);
+  CHECK(some.epochs == 60);
+  CHECK(some.best == "bleu");
+  CHECK(some.model.dim == 128);
+  CHECK(some.model.dropout == 0.3);
+  CHECK(many.bpe == 16'000);
+  CHECK(many.epochs == 5);
+  CHECK(many.model.dim == 256);
+  CHECK(many.model.ffn == 1024);
+  CHECK(many.model.dropout == 0.1);
+  CHECK(few.batch_tokens < many.batch_tokens);
+
+  const TrainConfig given = chosen(
+      {"--pairs", "p", "--bpe", "77", "--epochs", "2", "--no-shared", "--dim", "64",
+       "--batch-tokens", "333", "--best", "loss", "--dropout", "0.2", "--lr", "0.5", "--lowercase"},
+      pairs_of(200'000, 1000));
+  CHECK(given.bpe == 77);
+  CHECK(given.epochs == 2);
+  CHECK_FALSE(given.shared);
+  CHECK(given.model.tie == "target");
+  CHECK(given.model.dim == 64);
+  CHECK(given.batch_tokens == 333);
+  CHECK(given.best == "loss");
+  CHECK(given.model.dropout == 0.2);
+  CHECK(given.lr == 0.5);
+  CHECK(given.lowercase);
+  CHECK_NOTHROW(check_config(given));
+  CHECK_NOTHROW(parse({"--pairs", "p", "--max-length", "3000"}));
+  const TrainConfig recurrent = chosen({"--pairs", "p", "--model", "seq2seq"}, pairs_of(900, 0));
+  CHECK(recurrent.model.tie == "none");
+  CHECK(recurrent.model.layers == 1);
+}
+
+TEST_CASE("own pairs: languages with the same letters share a vocabulary") {
+  const auto same = [](const char* source, const char* target) {
+    return have_same_letters(pairs_of(5, 0, source, target).train);
+  };
+  CHECK(same("The cat sleeps, and the boy hears it.", "Le chat dort et l'\u00e9t\u00e9 est beau."));
+  CHECK(!same("The cat sleeps.", "\u041a\u043e\u0448\u043a\u0430 \u0441\u043f\u0438\u0442."));
+  CHECK(!same("The cat sleeps.", "\u732b\u304c\u5bdd\u308b\u3002"));
+  CHECK(!same("Tom sleeps.", "Tom \u0441\u043f\u0438\u0442 \u0434\u043e\u043c\u0430."));
+  const TrainConfig c = chosen({"--pairs", "p"}, pairs_of(9, 0, "The cat", "\u043a\u043e\u0442"));
+  CHECK_FALSE(c.shared);
+  CHECK(c.model.tie == "target");
+}
+
+// The columns of docs/choosing.md and the first lines of docs/results.md's table.
+TEST_CASE("own pairs: the recipes of the documents are what they were, by their names") {
+  const TrainConfig c = parse({"--preset", "multi30k-transformer", "--pairs", "p"}).config;
+  CHECK((c.optimizer == "adam" && c.lr == 5e-4 && c.schedule == "constant" && c.warmup == 0));
+  CHECK((c.batch == 128 && c.batch_tokens == 0 && c.epochs == 10));
+  CHECK((c.weight_decay == 0 && c.model.dropout == 0.1 && c.ema == 0.995 && c.clip == 1));
+  CHECK((c.model.layers == 3 && c.model.dim == 256 && c.tokens == "words" && c.lowercase));
+  const TrainConfig best = parse({"--preset", "multi30k-best", "--pairs", "p"}).config;
+  CHECK((best.lr == 5e-3 && best.schedule == "inverse-sqrt" && best.warmup == 2000));
+  CHECK(
+      (best.batch_tokens == 2048 && best.epochs == 32 && best.ema == 0.999 && best.beta2 == 0.98));
+  CHECK((best.model.layers == 4 && best.model.dim == 128 && best.bpe == 8000 && best.shared));
+}
+
+TEST_CASE("own pairs: a run keeps capitals, and says what it chose and what is missing") {
+  TempDir dir;
+  TranslateFlags f = parse({"--pairs", a_file(dir / "my pairs.tsv", 10), "--epochs", "2", "--dim",
+                            "16", "--heads", "2", "--ffn", "16", "--layers", "1", "--hold-out", "0",
+                            "--schedule", "constant", "--out", dir / "run"});
+  REQUIRE(train_translation(f) == 0);
+  const std::string page = test::read_file(dir / "run/report.html");
+  for (const char* said :
+       {"byte pairs for both languages, capitals are kept", "by the data: --bpe 200",
+        "only 30 pairs for training: a language needs thousands",
+        "nothing is held out, so no score says how well it translates; --hold-out N"})
+    CHECK_MESSAGE(contains(page, said), said);
+  const TrainConfig kept = load_config({dir / "run"});
+  CHECK((kept.preset == kOwn && kept.bpe == 200 && kept.epochs == 2 && kept.model.dim == 16));
+  const Tokenizers t = load_tokenizers({dir / "run"}, kept);
+  CHECK(t.target.decode(t.target.encode("Arr\u00eate Tom !")) == "Arr\u00eate Tom !");
+  CHECK(t.source.encode("Stop") != t.source.encode("stop"));
+  // A resumed run has what was chosen, whatever its file of pairs would choose now.
+  TranslateFlags more = parse({"--resume", dir / "run", "--epochs", "3"});
+  REQUIRE(train_translation(more) == 0);
+  CHECK(load_config({dir / "run"}).bpe == 200);
+}
+
+TEST_CASE("own pairs: words in lower case, and those that are unknown, are said") {
+  TempDir dir;
+  std::string text = "Rare words\tmots rares\n";
+  for (int i = 0; i < 5; ++i) text += "the cat\tle chat\n";
+  TranslateFlags f = parse({"--pairs", write_file(dir / "p", text), "--preset",
+                            "multi30k-transformer", "--epochs", "1", "--dim", "8", "--heads", "1",
+                            "--ffn", "8", "--layers", "1", "--out", dir / "run"});
+  REQUIRE(train_translation(f) == 0);
+  const std::string page = test::read_file(dir / "run/report.html");
+  CHECK(contains(page, "words, all text in lower case"));
+  CHECK(contains(page, "rare words are unknown: 16.67 % of the source"));  // 2 of 12
+  CHECK(contains(page, "--tokens bpe knows all"));
+}
+
+TEST_CASE("own pairs: the run's folder has the name of the file") {
+  const auto name = [](const Words& words) {
+    return TranslateProgram(parse(words).config).folder_name();
+  };
+  CHECK(name({"--pairs", "data/fra.tsv.gz"}) == "translate-fra");
+  CHECK(name({"--pairs", "my pairs"}) == "translate-my pairs");
+  CHECK(name({"--source", "a/train.de.gz", "--target", "b"}) == "translate-train.de");
+  CHECK(name({}) == "translate-demo");
+  CHECK(name({"--preset", "multi30k-best", "--pairs", "p"}) == "translate-multi30k-best");
+}
+
+TEST_CASE("own pairs: the sentences that help and the end of a training offer are known") {
+  TempDir dir;
+  TranslateFlags f = parse({"--first", "400", "--epochs", "1", "--dim", "8", "--heads", "1",
+                            "--ffn", "8", "--layers", "1", "--out", dir / "run"});
+  TranslateProgram program(f.config, f.given);
+  REQUIRE(train(program, f.train) == 0);
+  const auto unknown = [&](const std::string& sentence) {
+    const std::vector<int64_t> ids = program.tokenizers.source.encode(sentence);
+    CHECK(ids.size() > 2);
+    return std::count(ids.begin(), ids.end(), datasets::kUnknownId);
+  };
+  const std::string next = program.next("DIR").second;
+  const std::string begin = "echo '", end = "' | translate run --model DIR";
+  REQUIRE((next.starts_with(begin) && next.ends_with(end)));
+  CHECK(unknown(next.substr(begin.size(), next.size() - begin.size() - end.size())) == 0);
+  CHECK(unknown("i am cold .") > 0);  // what help offered before
+  char name[] = "translate";
+  char* argv[] = {name};
+  int sentences = 0;
+  for (const Command& c : translate_program(f, 1, argv).commands)
+    for (size_t at = 0; (at = c.examples.find('"', at)) != std::string::npos; ++sentences) {
+      const size_t stop = c.examples.find('"', at + 1);
+      CHECK(unknown(c.examples.substr(at + 1, stop - at - 1)) == 0);
+      at = stop + 1;
+    }
+  CHECK(sentences == 2);
+}
+
+}  // namespace tern::apps::translate::test_own_pairs
