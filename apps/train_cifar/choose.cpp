@@ -43,7 +43,8 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
   if (const auto run = run_of_weights(o.init)) return run->form.side;
   const int64_t own = find_classifier(o.model).side;
   if (own > datasets::kImageSide || !o.init.empty()) return own;
-  o.form.side = kind.empty() ? datasets::kImageSide : datasets::usual_side(o.data, kind);
+  o.form.side =
+      kind.empty() ? datasets::kImageSide : datasets::usual_side(o.data, kind, folder_reading(o));
   if (!can_be_made(o)) o.form.side += 4;  // of 28 patches of 8
   return o.form.side;
 }
@@ -57,6 +58,11 @@ void choose_model(TrainOptions& o, const GivenKeys& given) {
     copy_settings(given, o, chosen);
     o = chosen;
   }
+  // On pictures of digits flips cost 5 points: 94.4 % instead of 99.4 %.
+  const bool own = kind == "pictures" && o.augment != "none" && !has(given, "augment");
+  if (own && !has(given, "flip")) o.flip = false;
+  check(!has(given, "flip") || o.augment != "none",
+        "--flip and --no-flip would change nothing: the augmentation is none; give --augment");
   if (!has(given, "pictures.side")) o.form.side = side_for(o, kind);
 }
 

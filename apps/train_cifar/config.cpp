@@ -18,6 +18,14 @@ void add_data(Settings& s, TrainOptions& o) {
          "labelled pictures: CIFAR-10 or CIFAR-100 (binary files or .tar.gz), MNIST, or a folder "
          "with a folder of .png and .jpg files for each class; below train and test if there is a "
          "test set");
+  s.toggle("exif_rotation", o.exif_rotation,
+           "turn pictures in folders as their EXIF data say, so that those of phones stand upright")
+      .flag("--exif-rotation,!--no-exif-rotation")
+      .came_later([&o] { o.exif_rotation = false; })
+      .only_if(!o.data.empty(), "it is for pictures of --data");
+  s.toggle("skip_damaged", o.skip_damaged,
+           "leave out pictures that cannot be read, and say which, rather than end with an error")
+      .came_later();
   s.number("limit", o.limit, kAnyCount, "train and test on the first N images only; 0: all");
   s.number("hold_out", o.hold_out, kShare,
            "share of the training images that are held out to choose the best epoch, whose weights "
@@ -29,7 +37,12 @@ void add_data(Settings& s, TrainOptions& o) {
       .says(o.label_smoothing > 0, "label smoothing {:g}", o.label_smoothing);
   s.word("augment", o.augment, {"none", "standard", "strong"},
          "changes of training images: standard crops and flips, strong adds RandAugment and cutout")
-      .says(o.augment != "none", "augmentation {}", o.augment);
+      .says(o.augment != "none", "augmentation {}{}", o.augment, o.flip ? "" : " without flips");
+  s.toggle("flip", o.flip,
+           "flips of --augment, which mirror images left to right; pictures of your own are not "
+           "mirrored without this flag, because letters, digits and signs would suffer")
+      .flag("--flip,!--no-flip")
+      .came_later();
   s.number("mixup", o.mixup, kAlpha, "alpha of mixup; 0: off")
       .says(o.mixup > 0, "mixup {:g}", o.mixup);
   s.number("cutmix", o.cutmix, kAlpha, "alpha of cutmix; 0: off")
@@ -82,6 +95,10 @@ void settings(Settings& s, TrainOptions& o) {
          "weights to start from: tern's, or timm's of a model here; a head for other classes is "
          "left out")
       .says(!o.init.empty(), "weights from {}", o.init);
+}
+
+datasets::FolderReading folder_reading(const TrainOptions& o) {
+  return {.upright = o.exif_rotation, .skip_damaged = o.skip_damaged};
 }
 
 void check_config(const TrainOptions& o) {

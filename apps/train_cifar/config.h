@@ -19,6 +19,9 @@ struct TrainOptions : TrainingOptions {
   int64_t batch = 32;
   double label_smoothing = 0;
   std::string augment = "none";
+  bool flip = true;              ///< mirror pictures, where `augment` changes them
+  bool exif_rotation = true;     ///< pictures in folders stand upright
+  bool skip_damaged = false;     ///< leave out pictures in folders that cannot be read
   double mixup = 0, cutmix = 0;  ///< alpha of the Beta distribution; 0: off
   double dropout = 0.1;
   int64_t limit = 0;    ///< use only so many training (and test) images; 0: all
@@ -31,6 +34,9 @@ struct TrainOptions : TrainingOptions {
 
   TrainOptions();
 };
+
+/// How the pictures of folders are read.
+datasets::FolderReading folder_reading(const TrainOptions& options);
 
 /// The rows of the settings (apps/common/settings.h).
 void settings(Settings& settings, TrainOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
@@ -84,16 +85,31 @@ std::array<float, datasets::kImagePixels> coverage(const Shape2d& shape, Rng& rn
   return covered;
 }
 
-std::shared_ptr<const datasets::ImageSet> draw_set(int64_t n, const Rng& rng) {
+// `draw(i, label)` gives picture i.
+template <class Draw>
+std::shared_ptr<const datasets::ImageSet> make_image_set(int64_t n, Draw draw) {
   auto set = std::make_shared<datasets::ImageSet>();
   set->images.resize(static_cast<size_t>(n));
   set->labels.resize(static_cast<size_t>(n));
   parallel_for(n, 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       set->labels[i] = static_cast<uint8_t>(i % std::ssize(kShapes));
-      set->images[i] = draw_image(set->labels[i], rng.stream(static_cast<uint64_t>(i)));
+      set->images[i] = draw(i, set->labels[i]);
     }
   });
+  return set;
+}
+
+std::shared_ptr<const datasets::ImageSet> draw_set(int64_t n, const Rng& rng) {
+  return make_image_set(n, [&](int64_t i, int64_t label) {
+    return draw_image(label, rng.stream(static_cast<uint64_t>(i)));
+  });
+}
+
+datasets::Cifar10 with_names(std::shared_ptr<const datasets::ImageSet> train,
+                             std::shared_ptr<const datasets::ImageSet> test) {
+  datasets::Cifar10 set{std::move(train), std::move(test), {}};
+  for (const Shape2d& shape : kShapes) set.class_names.emplace_back(shape.name);
   return set;
 }
 
@@ -120,10 +136,12 @@ datasets::Image draw_image(int64_t label, Rng rng) {
 datasets::Cifar10 draw_cifar10(int64_t train_n, int64_t test_n, uint64_t seed) {
   check(train_n >= 0 && test_n >= 0, "draw_cifar10: {} training and {} test pictures", train_n,
         test_n);
-  datasets::Cifar10 drawn{
-      draw_set(train_n, Rng(seed).stream(0)), draw_set(test_n, Rng(seed).stream(1)), {}};
-  for (const Shape2d& shape : kShapes) drawn.class_names.emplace_back(shape.name);
-  return drawn;
+  return with_names(draw_set(train_n, Rng(seed).stream(0)), draw_set(test_n, Rng(seed).stream(1)));
+}
+
+datasets::Cifar10 blank_cifar10(int64_t train_n, int64_t test_n) {
+  const auto black = [](int64_t, int64_t) { return datasets::Image{}; };
+  return with_names(make_image_set(train_n, black), make_image_set(test_n, black));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -87,32 +86,6 @@ training::Metrics metrics_of(const Evaluation& e, const std::string& set) {
   for (size_t k = 0; k < static_cast<size_t>(e.ranks()); ++k)
     m.emplace_back(fmt::format("{}_top{}", set, k + 1), e.top[k]);
   return m;
-}
-
-std::string prediction_line(const std::string& file, const ImageClassifier& model,
-                            const std::vector<std::string>& names) {
-  NoGradGuard no_grad;
-  constexpr size_t kShown = 3;
-  const PictureForm& form = model.form;
-  std::vector<uint8_t> bytes(static_cast<size_t>(form.numbers()));
-  datasets::write_planes(datasets::load_picture(file), form, bytes.data());
-  const auto shared = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
-  const datasets::Dataset<LabelledPicture> one(
-      std::vector<LabelledPicture>{{{shared, shared->data()}, 0}});
-  const auto p = softmax(model(first_images(one, form, 1)), -1).to_vector<float>();
-  check(std::isfinite(p[0]),
-        "{}: the probability of a class is {}: the weights are too large, sums "
-        "overflow",
-        file, p[0]);
-  std::vector<size_t> order(p.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
-  std::string line = file + ":";
-  for (size_t k = 0; k < std::min(kShown, order.size()); ++k)
-    line += fmt::format("{} {} {:.1f} %", k == 0 ? "" : ",",
-                        order[k] < names.size() ? names[order[k]] : std::to_string(order[k]),
-                        100 * p[order[k]]);
-  return line + "\n";
 }
 
 }  // namespace tern::apps::train_cifar

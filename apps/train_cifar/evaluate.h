@@ -1,4 +1,4 @@
-// Tests a model on a set of pictures, and classifies a single one.
+// Tests a model on a set of pictures.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,6 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    datasets::Loader<datasets::Batch>& batches,
                                    const EvaluationProgress& progress = {},
                                    dist::World* world = nullptr);
-
-/// "a.png: disc 93.1 %, ring 4.2 %, square 1.0 %" and the line's end: the likeliest classes of the
-/// picture in a file, by `model` in evaluation. A class without a name is its number. IoError that
-/// names the file if it is no picture.
-std::string prediction_line(const std::string& file, const ImageClassifier& model,
-                            const std::vector<std::string>& class_names);
 
 /// How many classes are likelier than `label`; `classes` where the scores are not numbers.
 int64_t rank_of(const float* scores, int64_t classes, int64_t label);

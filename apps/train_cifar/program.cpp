@@ -8,7 +8,6 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
@@ -42,41 +41,11 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
   o.warmup = 100;
 }
 
-// The file of weights that a flag names: itself, or that of a run's or a model's folder.
-std::string weights_at(const std::string& flag, const std::string& path) {
-  std::string file = path;
-  if (fs::is_directory(path)) {
-    const training::RunFolder run{path};
-    const bool trained = fs::exists(run.checkpoint()) || fs::exists(run.best_weights());
-    file = trained ? run.best_weights() : run.weights();
-  }
-  check_first_epoch_over(file);
-  check_io(fs::exists(path), "{} {}: no such file or folder", flag, path);
-  return file;
-}
-
-// The configuration of the run in the folder of these weights; nothing if it has none.
-std::optional<TrainOptions> config_beside(const std::string& weights) {
-  const fs::path parent = fs::path(weights).parent_path();
-  const training::RunFolder folder{parent.empty() ? "." : parent.string()};
-  if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
-  if (!fs::exists(folder.checkpoint())) return std::nullopt;
-  return load_config(folder, training::load_checkpoint(folder.checkpoint()));
-}
-
-// The model with these weights, for pictures of this form.
-ImageClassifier trained_model(const std::string& weights, const std::string& name,
-                              const PictureForm& form) {
-  Rng rng(0);
-  const ClassifierEntry& entry = find_classifier(name);
-  ImageClassifier model = entry.make(entry.dropout, rng, nn::Recompute::none, form);
-  load_weights_of(weights, model);
-  return model;
-}
-
 void check_predict(const CifarFlags& f, const Given& given) {
-  given.check_beside("--predict", {"--weights", "--threads", "--precision", "--matmul"},
-                     "nothing is trained");
+  given.check_beside(
+      "--predict",
+      {"--weights", "--format", "--top", "--skip-damaged", "--threads", "--precision", "--matmul"},
+      "nothing is trained");
   check(!f.weights.empty(), "--predict needs --weights, the folder of a run or a file of weights");
 }
 
@@ -84,14 +53,24 @@ void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.group(Group::run);
   s.text("eval", f.eval, "DIR|FILE",
-         "only test these weights, or those of the run in a folder, on the test images of --data")
+         "only test these weights, or those of the run in a folder, on the test images of --data; "
+         "of a folder without a test set on all")
       .not_in_files();
-  s.texts("predict", f.predict, "FILE...",
-          "only classify these pictures (.png, .jpg), with --weights")
+  const bool predicts = !f.predict.empty();
+  s.find("skip_damaged")
+      ->only_if(!f.options.data.empty() || predicts, "it is for --data and --predict");
+  s.texts("predict", f.predict, "FILE|DIR",
+          "only classify these pictures (.png, .jpg) and those in these folders, with --weights")
       .not_in_files();
+  s.word("format", f.format, guess_formats(), "how --predict writes the classes")
+      .not_in_files()
+      .only_if(predicts, "it is for --predict");
+  s.number("top", f.top, kCount, "so many likeliest classes of each picture of --predict")
+      .not_in_files()
+      .only_if(predicts, "it is for --predict");
   s.text("weights", f.weights, "DIR|FILE", "for --predict: the folder of a run, or its weights")
       .not_in_files()
-      .only_if(!f.predict.empty(), "it is for --predict");
+      .only_if(predicts, "it is for --predict");
 }
 
 GivenKeys given_keys(TrainOptions& o, const Given& given) {
@@ -129,14 +108,16 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     f.model_given = given("--model");
     if (!f.predict.empty()) return check_predict(f, given);
     if (f.eval.empty()) return check_training(given);
-    given.check_beside("--eval",
-                       {"--data", "--model", "--threads", "--limit", "--precision", "--matmul"},
-                       "nothing is trained");
+    given.check_beside(
+        "--eval",
+        {"--data", "--model", "--threads", "--limit", "--skip-damaged", "--precision", "--matmul"},
+        "nothing is trained");
   };
   command.examples =
       "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
       "train_cifar --resume runs/cifar\n"
-      "train_cifar --predict cat.png --weights runs/cifar";
+      "train_cifar --predict cat.png --weights runs/cifar\n"
+      "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
@@ -149,7 +130,8 @@ int train_classifier(const CifarFlags& f) {
   return train(program, f.train);
 }
 
-CifarProgram::CifarProgram(const CifarFlags& f) : config(f.options), given_(f.given) {
+CifarProgram::CifarProgram(const CifarFlags& f)
+    : config(f.options), dry_run_(f.train.dry_run), given_(f.given) {
   if (!f.train.resume.empty()) moved_data_ = f.options.data;
 }
 
@@ -185,18 +167,21 @@ void CifarProgram::read_config(const training::RunFolder& folder,
 void CifarProgram::read_pictures(const training::RunFolder* resumed) {
   const bool drawn = config.data.empty();
   const std::string path = drawn && resumed ? drawn_data(*resumed) : config.data;
+  const int64_t train = drawn_count(config.limit, kDrawnTrain);
+  const int64_t test = drawn_count(config.limit, kDrawnTest);
   training::say(
       drawn ? fmt::format("{} generated pictures of shapes, not CIFAR-10; --data DIR trains "
                           "on pictures of your own",
-                          training::grouped(kDrawnTrain))
+                          training::grouped(train))
             : "reading " + path,
       stderr);
   if (given_ && !resumed) choose_model(config, *given_);
   if (path.empty()) {
-    drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
+    drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
     data = {drawn_, config.form.side};
   } else {
-    data = datasets::load_labelled_pictures(path, config.form.side, config.seed);
+    data = datasets::load_labelled_pictures(path, config.form.side, config.seed,
+                                            folder_reading(config));
   }
 }
 
@@ -229,11 +214,18 @@ void CifarProgram::load(const training::RunFolder* resumed) {
   }
 }
 
-Facts CifarProgram::chosen() const {
+// What there is to know of the data, and what was chosen by them.
+Facts CifarProgram::about_data() const {
   constexpr int64_t kFew = 500;
   Facts facts;
-  if (!chosen_.empty()) facts.emplace_back("chosen", "by the data:" + chosen_);
-  if (!chosen_.empty() && config.init.empty() && data.train.size() < kFew)
+  for (const std::string& remark : data.remarks) facts.emplace_back("", remark);
+  if (chosen_.empty()) return facts;
+  facts.emplace_back("chosen", "by the data:" + chosen_);
+  if (chosen_.find(" --no-flip") != chosen_.npos)
+    facts.emplace_back("",
+                       "pictures are not mirrored, as letters and digits would suffer; --flip "
+                       "mirrors them");
+  if (config.init.empty() && data.train.size() < kFew)
     facts.emplace_back("", "with so few pictures start from timm's weights: --init FILE");
   return facts;
 }
@@ -242,7 +234,7 @@ Facts CifarProgram::describe() const {
   const bool drawn = config.data.empty();
   Facts facts =
       train_cifar::describe(*training, drawn ? drawn_data(training->loop.folder()) : config.data);
-  for (const auto& fact : chosen()) facts.push_back(fact);
+  for (const auto& fact : about_data()) facts.push_back(fact);
   return facts;
 }
 
@@ -277,12 +269,14 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
+  const int64_t all = data.train.size(), train = trained_images(config, all);
+  const int64_t used = config.limit > 0 ? std::min(all, config.limit) : all;
+  const int64_t test = limited(data.test, data.form, config.limit).size();
   Facts facts = {
       {"model", describe_model(make_untrained(config))},
-      {"data", fmt::format("{} training and {} test images{} of {} classes",
-                           training::grouped(data.train.size()),
-                           training::grouped(data.test.size()), data.note, data.form.classes)}};
-  for (const auto& fact : chosen()) facts.push_back(fact);
+      {"data", fmt::format("{} of {} classes", images_text(train, used - train, test, data.note),
+                           data.form.classes)}};
+  for (const auto& fact : about_data()) facts.push_back(fact);
   return {.facts = facts, .waiting_batches = datasets::LoaderOptions().prefetch};
 }
 
@@ -323,56 +317,6 @@ void CifarProgram::write_report() {
   if (!training->best_tested) scope.emplace(training->learner);
   report_path_ = save_page(training->loop,
                            make_report(report_data(*training, facts, data.class_names, record)));
-}
-
-int evaluate_weights(const CifarFlags& f) {
-  check(!f.options.data.empty(), "--eval needs --data, the images to test on");
-  const std::string weights = weights_at("--eval", f.eval);
-  const std::string name = f.model_given ? f.options.model : model_of_weights(weights);
-  const std::optional<TrainOptions> run = config_beside(weights);
-  const TrainOptions o = run.value_or(TrainOptions{});
-  const LabelledPictures data =
-      datasets::load_labelled_pictures(f.options.data, o.form.side, o.seed);
-  check(o.class_names.empty() || o.class_names == data.class_names,
-        "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
-  const ImageClassifier model =
-      trained_model(weights, name, o.class_names.empty() ? data.form : o.form);
-  nn::EvalScope evaluating(model);
-  const datasets::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
-  std::optional<Evaluation> e;
-  {
-    training::Progress bar("testing", "images", test.size(), 0, stderr);
-    datasets::Loader<datasets::Batch> batches = test_batches(test, model.form);
-    e = evaluate(model, batches, [&](int64_t done) {
-      bar.update(done);
-      return true;
-    });
-  }
-  training::say(fmt::format("{} of {} on {} test images of {}", name, weights,
-                            training::grouped(e->images), f.options.data),
-                stderr);
-  check_finite_result(weights, "test loss", e->loss);
-  training::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
-  print(accuracy_lines(e->top, e->ranks()));
-  return 0;
-}
-
-int classify_pictures(const CifarFlags& f) {
-  const std::string weights = weights_at("--weights", f.weights);
-  const std::optional<TrainOptions> run = config_beside(weights);
-  check_io(run.has_value(),
-           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
-           f.weights, weights);
-  const ImageClassifier model = trained_model(weights, run->model, run->form);
-  nn::EvalScope evaluating(model);
-  int code = 0;
-  for (const std::string& file : f.predict) try {
-      print(prediction_line(file, model, run->class_names));
-    } catch (const Error& e) {  // the others are classified all the same
-      complain(fmt::format("train_cifar: {}", e.what()));
-      code = 2;
-    }
-  return code;
 }
 
 }  // namespace tern::apps::train_cifar

@@ -9,6 +9,7 @@
 
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/train_cifar/describe.h"
+#include "tern/apps/train_cifar/predict.h"
 
 namespace tern::apps::train_cifar {
 
@@ -17,7 +18,9 @@ struct CifarFlags {
   TrainOptions options;
   TrainFlags train;
   std::string eval;                  ///< weights that are only tested
-  std::vector<std::string> predict;  ///< pictures that are classified
+  std::vector<std::string> predict;  ///< pictures that are classified, and folders of them
+  std::string format = "text";       ///< how their classes are written
+  int64_t top = 3;                   ///< and how many of them
   std::string weights;               ///< by these: a run's folder, or a file in it
   bool model_given = false;          ///< --model
   /// Of a new run: these settings are the user's, the others are chosen by the data. None: all are
@@ -61,10 +64,11 @@ class CifarProgram : public TrainingProgram {
   std::unique_ptr<CifarTraining> training;
 
  private:
-  Facts chosen() const;
+  Facts about_data() const;
   void read_pictures(const training::RunFolder* resumed);
   void write_report();
 
+  bool dry_run_ = false;            ///< nothing is drawn
   std::optional<GivenKeys> given_;  ///< CifarFlags::given
   std::string chosen_;              ///< the flags that would set what was chosen by the data
   std::string moved_data_;          ///< where the data of a resumed run are now; empty: unmoved
@@ -76,6 +80,10 @@ class CifarProgram : public TrainingProgram {
 TrainOptions load_config(const training::RunFolder& folder,
                          const std::optional<SafeTensors>& state);
 
+/// The file of weights that a flag names: itself, or that of a run's or a model's folder.
+std::string weights_at(const std::string& flag, const std::string& path);
+/// The configuration of the run in the folder of these weights; nothing if it has none.
+std::optional<TrainOptions> config_beside(const std::string& weights);
 /// The configuration of the run whose weights lie at a path; nothing if it is no run's.
 std::optional<TrainOptions> run_of_weights(const std::string& path);
 
@@ -87,9 +95,15 @@ void choose_length(TrainOptions& options, const GivenKeys& given, const Labelled
 
 /// Trains, or resumes.
 int train_classifier(const CifarFlags& flags);
-/// Tests the weights in the file flags.eval on the test images, and prints the accuracy.
+/// The pictures that a run is tested on: all of a folder, but of its own data those that it was not
+/// trained on.
+LabelledPictures pictures_to_test(const TrainOptions& run, const std::string& data,
+                                  const datasets::FolderReading& reading);
+/// Tests the weights in the file flags.eval on the test images, or where there are none apart on all
+/// that the run was not trained on, and prints the accuracy.
 int evaluate_weights(const CifarFlags& flags);
-/// Prints the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read.
+/// Prints the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read,
+/// unless these are to be skipped.
 int classify_pictures(const CifarFlags& flags);
 
 }  // namespace tern::apps::train_cifar

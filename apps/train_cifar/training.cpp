@@ -18,8 +18,10 @@ namespace tern::apps::train_cifar {
 namespace {
 
 datasets::LabelledLoaderOptions loader_options(const TrainOptions& o) {
+  datasets::AugmentOptions augment = datasets::AugmentOptions::named(o.augment);
+  augment.flip = augment.flip && o.flip;
   return {.order = {.batch = o.batch, .seed = o.seed},
-          .augment = datasets::AugmentOptions::named(o.augment),
+          .augment = augment,
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
 }
 

@@ -7,8 +7,9 @@
 //
 #include <jerror.h>
 
-#include <array>
-#include <cstring>
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/data/images/detail/decode.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kJpegPixelsPerByte = 2048;  // 64 pixels per bit, with some reserve
 constexpr int kMaxScans = 500;                // real files have about ten
+constexpr int kExif = JPEG_APP0 + 1;          // the marker
 
 struct Jpeg {
   jpeg_decompress_struct info = {};
@@ -43,10 +45,16 @@ void give_up(j_common_ptr info) {
   longjmp(self.on_error, 1);
 }
 
-// Warnings mean damage that libjpeg would fill with grey, except for extra bytes between markers.
+// libjpeg fills with grey what it warns of here: the data of pixels are damaged or missing. Other
+// warnings are of headers (a version, a scan that a baseline file cannot have, as Samsung's phones
+// write it), of bytes between markers, and of restart markers out of order, and no pixel suffers.
+bool costs_pixels(int warning) {
+  return warning == JWRN_HUFF_BAD_CODE || warning == JWRN_ARITH_BAD_CODE ||
+         warning == JWRN_HIT_MARKER || warning == JWRN_JPEG_EOF;
+}
+
 void on_message(j_common_ptr info, int level) {
-  const int code = info->err->msg_code;
-  if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) give_up(info);
+  if (level < 0 && costs_pixels(info->err->msg_code)) give_up(info);
 }
 
 void on_progress(j_common_ptr info) {
@@ -67,6 +75,7 @@ bool read_header(Jpeg* self, const uint8_t* bytes, size_t count) {
   self->progress.progress_monitor = on_progress;
   self->info.progress = &self->progress;
   jpeg_mem_src(&self->info, bytes, static_cast<unsigned long>(count));  // NOLINT: libjpeg's type
+  jpeg_save_markers(&self->info, kExif, 0xffff);
   jpeg_read_header(&self->info, TRUE);
   const bool inks =
       self->info.jpeg_color_space == JCS_CMYK || self->info.jpeg_color_space == JCS_YCCK;
@@ -86,17 +95,26 @@ bool read_rows(Jpeg* self, uint8_t* to, size_t stride) {
   return true;
 }
 
-// Pillow's conversion from CMYK: 255 - k minus the ink's share of it. Adobe stores inks inverted.
-void from_inks(const uint8_t* cmyk, bool inverted, Picture& p) {
-  const int flip = inverted ? 255 : 0;
+// Pillow's conversion from CMYK: 255 - k minus the ink's share of it. Inks are stored inverted by
+// Adobe; Pillow and browsers take them so in all files.
+void from_inks(const uint8_t* cmyk, Picture& p) {
   for (int64_t i = 0; i < p.height * p.width; ++i) {
-    const int light = 255 - (cmyk[4 * i + 3] ^ flip);
+    const int light = cmyk[4 * i + 3];
     for (int c = 0; c < 3; ++c) {
-      const int product = (cmyk[4 * i + c] ^ flip) * light + 128;
+      const int product = (255 - cmyk[4 * i + c]) * light + 128;
       p.rgb[static_cast<size_t>(3 * i + c)] =
           static_cast<uint8_t>(light - (((product >> 8) + product) >> 8));
     }
   }
+}
+
+int orientation_of(const Jpeg& self) {
+  constexpr uint8_t kName[] = {'E', 'x', 'i', 'f', 0, 0};
+  for (auto* m = self.info.marker_list; m; m = m->next)
+    if (m->marker == kExif && m->data_length > sizeof kName &&
+        std::equal(std::begin(kName), std::end(kName), m->data))
+      return detail::exif_orientation({m->data, m->data_length});
+  return 1;
 }
 
 }  // namespace
@@ -112,14 +130,15 @@ Picture detail::decode_jpeg(std::span<const uint8_t> bytes, const std::string& n
   if (!read_header(&self, bytes.data(), bytes.size())) damaged();
   Picture picture = allocate_picture(name, self.info.image_height, self.info.image_width,
                                      std::ssize(bytes), kJpegPixelsPerByte, options);
+  const int orientation = options.upright ? orientation_of(self) : 1;
   if (self.info.out_color_space == JCS_RGB) {
     if (!read_rows(&self, picture.rgb.data(), static_cast<size_t>(3 * picture.width))) damaged();
-    return picture;
+  } else {
+    std::vector<uint8_t> inks(static_cast<size_t>(4 * picture.height * picture.width));
+    if (!read_rows(&self, inks.data(), static_cast<size_t>(4 * picture.width))) damaged();
+    from_inks(inks.data(), picture);
   }
-  std::vector<uint8_t> inks(static_cast<size_t>(4 * picture.height * picture.width));
-  if (!read_rows(&self, inks.data(), static_cast<size_t>(4 * picture.width))) damaged();
-  from_inks(inks.data(), self.info.saw_Adobe_marker != 0, picture);
-  return picture;
+  return turned(std::move(picture), orientation);
 }
 
 }  // namespace tern::datasets

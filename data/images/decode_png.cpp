@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/safetensors.h"
@@ -20,6 +21,7 @@ struct Png {
   png_infop info = nullptr;
   std::span<const uint8_t> bytes = {};
   size_t at = 0;
+  bool ended = false;  // more was asked for than there is
   char message[256] = {};
 
   Png() = default;
@@ -38,7 +40,8 @@ void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep to, size_t count) {
   auto* self = static_cast<Png*>(png_get_io_ptr(png));
-  if (count > self->bytes.size() - self->at) png_error(png, "the file ends here");
+  self->ended = count > self->bytes.size() - self->at;
+  if (self->ended) png_error(png, "the file ends here");
   std::memcpy(to, self->bytes.data() + self->at, count);
   self->at += count;
 }
@@ -49,6 +52,8 @@ bool read_header(Png* self) {
   png_set_read_fn(self->png, self, on_read);
   png_set_user_limits(self->png, 1 << 30, 1 << 30);  // the pixels are counted next
   png_set_chunk_malloc_max(self->png, 1 << 24);
+  // Some writers claim a smaller window than they use; the largest has 32 kB.
+  png_set_option(self->png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
   png_read_info(self->png, self->info);
   return true;
 }
@@ -65,8 +70,22 @@ bool read_rows(Png* self, png_bytepp rows) {
   if (png_get_rowbytes(self->png, self->info) / 3 != png_get_image_width(self->png, self->info))
     png_error(self->png, "cannot be turned into RGB");
   png_read_image(self->png, rows);
-  png_read_end(self->png, nullptr);
   return true;
+}
+
+// What stands behind the pixels: checksums, and maybe EXIF data. A file that ends before has lost
+// none of the pixels.
+bool read_end(Png* self) {
+  if (setjmp(png_jmpbuf(self->png))) return self->ended;
+  png_read_end(self->png, self->info);
+  return true;
+}
+
+int orientation_of(const Png& self) {
+  png_uint_32 count = 0;
+  png_bytep exif = nullptr;
+  if (!png_get_eXIf_1(self.png, self.info, &count, &exif)) return 1;
+  return detail::exif_orientation({exif, count});
 }
 
 // As image/png writes it; false with a message in image.message.
@@ -93,8 +112,8 @@ Picture detail::decode_png(std::span<const uint8_t> bytes, const std::string& na
       allocate_picture(name, height, width, std::ssize(bytes), kPngPixelsPerByte, options);
   std::vector<png_bytep> rows(static_cast<size_t>(height));
   for (int64_t y = 0; y < height; ++y) rows[static_cast<size_t>(y)] = picture.row(y);
-  if (!read_rows(&self, rows.data())) damaged();
-  return picture;
+  if (!read_rows(&self, rows.data()) || !read_end(&self)) damaged();
+  return options.upright ? turned(std::move(picture), orientation_of(self)) : picture;
 }
 
 std::string encode_png(const Picture& p) {

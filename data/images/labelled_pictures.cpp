@@ -1,18 +1,19 @@
 #include "tern/data/images/labelled_pictures.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/data/images/cifar100.h"
+#include "tern/data/images/detail/picture_splits.h"
 #include "tern/data/images/mnist.h"
 #include "tern/data/images/picture_folder.h"
-#include "tern/data/loading/tar.h"
 
 namespace tern::datasets {
 namespace {
@@ -62,11 +63,60 @@ LabelledSet mnist_set(const Tensor& images, const Tensor& labels, const PictureF
   });
 }
 
-LabelledSet folder_set(const std::vector<PictureFile>& files, const PictureForm& form) {
-  std::vector<int64_t> labels;
-  for (const PictureFile& f : files) labels.push_back(f.label);
-  return make_set(std::move(labels), form,
-                  [&](int64_t i) { return load_picture(files[static_cast<size_t>(i)].path); });
+std::string shortened_names(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 12;
+  const auto end = names.begin() + std::min<int64_t>(std::ssize(names), kShown);
+  const std::string text = fmt::format("{}", fmt::join(names.begin(), end, ", "));
+  return names.size() > kShown ? text + ", ..." : text;
+}
+
+std::string shortened(const std::vector<std::string>& errors) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(errors.size(), kShown); ++i)
+    text += (i == 0 ? "" : "; ") + errors[i];
+  return errors.size() > kShown ? fmt::format("{}; and {} more", text, errors.size() - kShown)
+                                : text;
+}
+
+// Removes the pictures that have an error.
+void drop(LabelledSet& set, std::vector<uint8_t>& bytes, const std::vector<std::string>& errors,
+          int64_t numbers) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    const auto from = static_cast<size_t>(i);
+    if (!errors[from].empty()) continue;
+    if (kept < i) std::copy_n(&bytes[from * numbers], numbers, &bytes[kept * numbers]);
+    set.labels[static_cast<size_t>(kept++)] = set.labels[from];
+  }
+  set.labels.resize(static_cast<size_t>(kept));
+  bytes.resize(static_cast<size_t>(kept * numbers));
+}
+
+// Reads the files. Appends the error texts of those that were left out.
+LabelledSet folder_set(const std::vector<PictureFile>& files, const PictureForm& form,
+                       const FolderReading& reading, std::vector<std::string>& damaged) {
+  LabelledSet set;
+  for (const PictureFile& f : files) set.labels.push_back(f.label);
+  const int64_t n = set.size(), numbers = form.numbers();
+  auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(n * numbers));
+  std::vector<std::string> errors(files.size());
+  parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) try {
+        const std::string& path = files[static_cast<size_t>(i)].path;
+        write_planes(load_picture(path, {.upright = reading.upright}), form,
+                     bytes->data() + i * numbers);
+      } catch (const IoError& e) {
+        if (!reading.skip_damaged)
+          fail_io(fmt::format("{} (skip_damaged leaves such pictures out)", e.what()));
+        errors[static_cast<size_t>(i)] = e.what();
+      }
+  });
+  drop(set, *bytes, errors, numbers);
+  for (std::string& e : errors)
+    if (!e.empty()) damaged.push_back(std::move(e));
+  set.bytes = {bytes, bytes->data()};
+  return set;
 }
 
 // Mean and deviation of each channel, of a training set.
@@ -95,44 +145,6 @@ Normalization measured(const LabelledSet& set, const PictureForm& form) {
     n.std[c] = n.std[0];
   }
   return n;
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
-bool holds_mnist(const fs::path& folder) {
-  for (const char* name : {"train-images-idx3-ubyte", "train-images.idx3-ubyte"})
-    if (is_there(folder / name) || is_there(folder / (std::string(name) + ".gz"))) return true;
-  return false;
-}
-
-// Which CIFAR lies there: 10, 100, or 0.
-int cifar_at(const std::string& path) {
-  const fs::path folder(path);
-  if (!fs::is_directory(folder)) {
-    TarReader archive(path);
-    while (const auto member = archive.next()) {
-      const std::string name = fs::path(member->name).filename().string();
-      if (name == "train.bin" || name == "test.bin") return 100;
-      if (name.starts_with("data_batch_") || name == "test_batch.bin") return 10;
-    }
-    return 0;
-  }
-  for (const char* name :
-       {"cifar-10-batches-bin", "cifar-10-binary.tar.gz", "test_batch.bin", "data_batch_1.bin",
-        "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"})
-    if (is_there(folder / name)) return 10;
-  for (const char* name : {"cifar-100-binary", "cifar-100-binary.tar.gz", "train.bin", "test.bin"})
-    if (is_there(folder / name)) return 100;
-  return 0;
-}
-
-bool has_folders(const fs::path& folder) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) return true;
-  return false;
 }
 
 void read_cifar100(const std::string& path, LabelledPictures& p) {
@@ -165,34 +177,108 @@ std::vector<PictureFile> mixed(const std::vector<PictureFile>& files, uint64_t s
   return out;
 }
 
-// The folders of the training pictures and of the test pictures; the second is empty if there is
-// none.
-std::pair<std::string, std::string> folders_in(const std::string& path) {
-  for (const char* name : {"test", "val", "valid"})
-    if (is_there(fs::path(path) / "train") && is_there(fs::path(path) / name))
-      return {path + "/train", fs::path(path) / name};
-  return {path, ""};
+// "a has no x, y", of the names that `other` has more; empty if there are none.
+std::string lacking(const std::string& folder, const std::vector<std::string>& names,
+                    const std::vector<std::string>& other) {
+  std::vector<std::string> missing;
+  std::set_difference(other.begin(), other.end(), names.begin(), names.end(),
+                      std::back_inserter(missing));
+  return missing.empty() ? "" : fmt::format("; {} has no {}", folder, fmt::join(missing, ", "));
 }
 
-void read_folders(const std::string& path, uint64_t seed, LabelledPictures& p) {
-  const auto [training, apart] = folders_in(path);
-  const PictureFolder all = open_picture_folder(training);
+void check_same_classes(const std::string& a, const std::vector<std::string>& names_a,
+                        const std::string& b, const std::vector<std::string>& names_b) {
+  check_io(names_a == names_b, "{} and {}: their classes are not the same{}{}", a, b,
+           lacking(a, names_a, names_b), lacking(b, names_b, names_a));
+}
+
+void add_remark(LabelledPictures& p, std::string text) {
+  if (!text.empty()) p.remarks.push_back(std::move(text));
+}
+
+void remark_damaged(LabelledPictures& p, const std::vector<std::string>& damaged) {
+  if (!damaged.empty())
+    add_remark(p, fmt::format("{} damaged picture{} left out: {}", damaged.size(),
+                              damaged.size() == 1 ? " was" : "s were", shortened(damaged)));
+}
+
+void remark_left_out(LabelledPictures& p, const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const size_t count = find_pictures(folder).paths.size();
+    add_remark(
+        p, fmt::format("{} was not used, with {} picture{}", folder, count, count == 1 ? "" : "s"));
+  }
+}
+
+void check_classes(const std::string& path, const std::vector<std::string>& names) {
+  if (names.size() > 1) return;
+  const std::string only = path + "/" + names.at(0);
+  const std::vector<std::string> inner =
+      fs::is_directory(only) ? detail::folders_in(only) : std::vector<std::string>{};
+  fail_io(fmt::format("{}: has one class ({}); a classifier needs two{}", path, names[0],
+                      inner.empty() ? ""
+                                    : fmt::format(". If its folders are the classes ({}), give {}",
+                                                  shortened_names(inner), only)));
+}
+
+// Of a folder without a test set: a fifth, and the rest.
+std::vector<PictureFile> take_test_share(const std::string& path, std::vector<PictureFile>& train) {
+  const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
+  check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
+  std::vector<PictureFile> test(train.begin(), train.begin() + held);
+  train.erase(train.begin(), train.begin() + held);
+  return test;
+}
+
+void read_folders(const std::string& path, uint64_t seed, const FolderReading& reading,
+                  LabelledPictures& p) {
+  const detail::PictureSplits splits = detail::find_splits(path);
+  check_io(!splits.train.empty(), "{}: it has a test set ({}) and no training set; name that train",
+           path, splits.test);
+  const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
+  UnusedFiles unused = all.unused;
   std::vector<PictureFile> train = mixed(all.files, seed), test;
-  if (!apart.empty()) {
-    const PictureFolder other = open_picture_folder(apart);
-    check_io(other.class_names == all.class_names, "{} and {}: their classes are not the same",
-             apart, training);
+  if (!splits.test.empty()) {
+    const PictureFolder other = open_picture_folder(splits.test);
+    check_same_classes(splits.test, other.class_names, splits.train, all.class_names);
     test = mixed(other.files, seed);
+    for (const auto& [kind, count] : other.unused) unused[kind] += count;
+    if (fs::path(splits.test).filename() != "test")
+      add_remark(p, fmt::format("the test images are those of {}", splits.test));
   } else {
-    const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
-    check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
-    test.assign(train.begin(), train.begin() + held);
-    train.erase(train.begin(), train.begin() + held);
+    test = take_test_share(path, train);
     p.note = fmt::format(" (one of {}, chosen by the seed)", kTestShare);
   }
-  p.train = folder_set(train, p.form);
-  p.test = folder_set(test, p.form);
+  std::vector<std::string> damaged;
+  p.train = folder_set(train, p.form, reading, damaged);
+  p.test = folder_set(test, p.form, reading, damaged);
+  check_io(p.train.size() > 0 && p.test.size() > 0, "{}: too many pictures are damaged: {}", path,
+           shortened(damaged));
+  add_remark(p, unused_text(unused));
+  remark_left_out(p, splits.left_out);
+  remark_damaged(p, damaged);
+}
+
+// The labels of files by the names of a model's classes.
+void relabel(const std::string& path, PictureFolder& folder, const std::vector<std::string>& names,
+             LabelledPictures& p) {
+  std::vector<int64_t> labels;
+  for (const std::string& name : folder.class_names) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    check_io(found != names.end(),
+             "{}: its folder {} is not one of the classes that the model was trained on: {}", path,
+             name, shortened_names(names));
+    labels.push_back(found - names.begin());
+  }
+  for (PictureFile& f : folder.files) f.label = labels[static_cast<size_t>(f.label)];
+  std::vector<std::string> missing;
+  for (const std::string& name : names)
+    if (std::find(folder.class_names.begin(), folder.class_names.end(), name) ==
+        folder.class_names.end())
+      missing.push_back(name);
+  if (!missing.empty())
+    add_remark(p, fmt::format("{} has no pictures of {}", path, shortened_names(missing)));
 }
 
 }  // namespace
@@ -203,34 +289,8 @@ LabelledPictures::LabelledPictures(const Cifar10& set, int64_t side)
       train(cifar_set(set.train, form)),
       test(cifar_set(set.test, form)) {}
 
-std::string labelled_kind(const std::string& path) {
-  check_io(is_there(path), "{}: no such file or folder", path);
-  if (const int cifar = cifar_at(path); cifar > 0) return fmt::format("CIFAR-{}", cifar);
-  if (holds_mnist(path)) return "MNIST";
-  check_io(fs::is_directory(path) && has_folders(path),
-           "{}: holds no labelled pictures; looked for CIFAR-10 (data_batch_1.bin, "
-           "cifar-10-batches-bin/ or cifar-10-binary.tar.gz), CIFAR-100 (train.bin, "
-           "cifar-100-binary/ or cifar-100-binary.tar.gz), MNIST (train-images-idx3-ubyte) and a "
-           "folder of .png and .jpg files for each class",
-           path);
-  return "pictures";
-}
-
-int64_t usual_side(const std::string& path, const std::string& kind) {
-  if (kind != "pictures") return kind == "MNIST" ? 28 : kImageSide;
-  constexpr int64_t kLooked = 15;
-  const PictureFolder all = open_picture_folder(folders_in(path).first);
-  std::vector<int64_t> sides;
-  for (int64_t i = 0; i < kLooked; ++i) {
-    const auto at = static_cast<size_t>(i * std::ssize(all.files) / kLooked);
-    const Picture p = load_picture(all.files[at].path);
-    sides.push_back(std::min(p.height, p.width));
-  }
-  std::sort(sides.begin(), sides.end());
-  return std::clamp<int64_t>(sides[kLooked / 2] / 4 * 4, 16, 48);
-}
-
-LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed) {
+LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed,
+                                        const FolderReading& reading) {
   const std::string kind = labelled_kind(path);
   if (kind == "CIFAR-10") return {load_cifar10(path), side};
   LabelledPictures p;
@@ -241,10 +301,40 @@ LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, u
   else if (kind == "MNIST")
     read_mnist(path, p);
   else
-    read_folders(path, seed, p);
-  check_io(p.class_names.size() > 1, "{}: has one class; a classifier needs two", path);
+    read_folders(path, seed, reading, p);
+  check_classes(path, p.class_names);
   p.form.classes = std::ssize(p.class_names);
   p.form.normalization = measured(p.train, p.form);
+  return p;
+}
+
+LabelledPictures load_test_pictures(const std::string& path, int64_t side,
+                                    const std::vector<std::string>& class_names, uint64_t seed,
+                                    const FolderReading& reading) {
+  LabelledPictures p;
+  if (labelled_kind(path) != "pictures") {
+    p = load_labelled_pictures(path, side, seed);
+    p.train = {};
+    return p;
+  }
+  p.kind = "pictures";
+  p.form.side = side;
+  const detail::PictureSplits splits = detail::find_splits(path);
+  const std::string& from = splits.test.empty() ? splits.train : splits.test;
+  PictureFolder folder = open_picture_folder(from);
+  if (!class_names.empty()) relabel(from, folder, class_names, p);
+  p.class_names = class_names.empty() ? folder.class_names : class_names;
+  std::vector<std::string> damaged;
+  p.test = folder_set(mixed(folder.files, seed), p.form, reading, damaged);
+  check_io(p.test.size() > 0, "{}: all of its pictures are damaged: {}", from, shortened(damaged));
+  p.form.classes = std::ssize(p.class_names);
+  p.form.normalization = measured(p.test, p.form);
+  p.note =
+      splits.test.empty() ? fmt::format(" (all of {})", from) : fmt::format(" (those of {})", from);
+  add_remark(p, unused_text(folder.unused));
+  if (!splits.train.empty() && !splits.test.empty()) remark_left_out(p, {splits.train});
+  remark_left_out(p, splits.left_out);
+  remark_damaged(p, damaged);
   return p;
 }
 

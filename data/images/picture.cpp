@@ -46,7 +46,7 @@ Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
   if (begins(kPng)) return detail::decode_png(bytes, name, options);
   if (begins(std::array<uint8_t, 3>{0xff, 0xd8, 0xff}))
     return detail::decode_jpeg(bytes, name, options);
-  fail_io(fmt::format("{}: neither a PNG nor a JPEG file (at byte 0)", name));
+  fail_io(fmt::format("{}: {}", name, detail::describe_foreign_picture(bytes)));
 }
 
 Picture load_picture(const std::string& path, const DecodeOptions& options) {

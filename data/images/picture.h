@@ -22,11 +22,16 @@ struct Picture {
 
 struct DecodeOptions {
   int64_t max_pixels = 89478485;  ///< height times width; Pillow's limit
+  /// Turns and mirrors a picture as its EXIF orientation says, so that a phone's pictures stand
+  /// upright: Pillow's ImageOps.exif_transpose. false: the pixels as the file has them.
+  bool upright = true;
 };
 
 /// Decodes a PNG or JPEG file, recognised by its first bytes. Values are those of Pillow's
-/// convert("RGB"): grey in all three channels, palettes resolved, CMYK converted to RGB,
-/// transparency dropped, 16 bits cut to the upper 8. EXIF rotation is ignored. Errors show `name`.
+/// convert("RGB"): grey in all three channels, palettes resolved, CMYK converted to RGB (with inks
+/// inverted, as Adobe stores them), transparency dropped, 16 bits cut to the upper 8. Oddities that
+/// cost no pixel are let pass: warnings about a JPEG's headers, a PNG's missing end. Errors show
+/// `name`; that of another format says which it is and what converts it.
 Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
                        const DecodeOptions& options = {});
 /// The same for a file of at most 1 GiB.

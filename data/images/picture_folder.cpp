@@ -1,10 +1,15 @@
 #include "tern/data/images/picture_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
 
+#include "tern/core/base/threads.h"
 #include "tern/core/tape/record.h"
+#include "tern/data/loading/detail/hidden.h"
 
 namespace fs = std::filesystem;
 
@@ -14,23 +19,30 @@ namespace {
 constexpr int kTries = 10;  // RandomResizedCrop's
 constexpr int64_t kMaxSize = 1 << 14;
 
-bool is_picture(const fs::path& path) {
+// ".jpg" of "a.JPG".
+std::string extension_of(const fs::path& path) {
   std::string extension = path.extension().string();
   for (char& c : extension)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+  return extension;
 }
 
-std::vector<std::string> pictures_below(const fs::path& folder) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  fs::recursive_directory_iterator it(folder, error), end;
-  for (; !error && it != end; it.increment(error))
-    if (std::error_code no; is_picture(it->path()) && it->is_regular_file(no))
-      paths.push_back(it->path().string());
-  check_io(!error, "{}: cannot be read: {}", folder.string(), error.message());
-  std::sort(paths.begin(), paths.end());
-  return paths;
+bool is_one_of_kinds(const std::string& extension, std::initializer_list<const char*> kinds) {
+  return std::find(kinds.begin(), kinds.end(), extension) != kinds.end();
+}
+
+// Counts what is not used: "hidden", ".txt", or its name where that has no extension.
+void leave_alone(const fs::directory_entry& entry, UnusedFiles& unused) {
+  const fs::path& path = entry.path();
+  std::error_code no;
+  if (detail::is_hidden(path.filename().string()))
+    ++unused["hidden"];
+  else if (entry.is_directory(no))
+    ++unused["links to folders"];
+  else if (is_picture_file(path) && !entry.is_regular_file(no))
+    ++unused["broken links"];
+  else
+    ++unused[path.has_extension() ? extension_of(path) : path.filename().string()];
 }
 
 // torchvision's RandomResizedCrop.get_params.
@@ -79,7 +91,96 @@ Batch make_batch(const Dataset<PictureSample>& data, const PictureLoaderOptions&
   return {not_differentiable(images), not_differentiable(labels), {}, not_differentiable(indices)};
 }
 
+// The subfolders, which are classes, in ascending order. Counts what else is there.
+std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unused) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (std::error_code no; it->is_directory(no) && !detail::is_hidden(name))
+      names.push_back(name);
+    else if (is_picture_file(it->path()) && !detail::is_hidden(name))
+      ++unused["pictures outside the classes' folders"];
+    else
+      leave_alone(*it, unused);
+  }
+  check_io(!error, "{}: cannot be read: {}", folder, error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Why a class has no pictures.
+std::string no_pictures(const std::string& folder, const UnusedFiles& unused) {
+  std::string text = folder + ": holds no .png, .jpg or .jpeg file for its class";
+  return unused.empty() ? text : text + "; " + unused_text(unused);
+}
+
 }  // namespace
+
+bool is_picture_file(const std::string& path) {
+  return is_one_of_kinds(extension_of(path), {".png", ".jpg", ".jpeg", ".jpe", ".jfif"});
+}
+
+std::string unused_text(const UnusedFiles& unused) {
+  if (unused.empty()) return "";
+  std::vector<std::pair<std::string, int64_t>> kinds(unused.begin(), unused.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  constexpr size_t kShown = 8;
+  int64_t all = 0;
+  bool others = false;
+  std::string text;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const auto& [kind, count] = kinds[i];
+    all += count;
+    others = others || is_one_of_kinds(kind, {".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif",
+                                              ".heic", ".ppm", ".pgm"});
+    if (i < kShown) text += fmt::format("{} {} {}", i == 0 ? "" : ",", kind, count);
+  }
+  if (kinds.size() > kShown) text += fmt::format(" and {} other kinds", kinds.size() - kShown);
+  if (others)
+    text +=
+        "; of pictures PNG and JPEG are read, to which others can be converted: "
+        "mogrify -format png FILES (of ImageMagick)";
+  return fmt::format("{} {} not used:{}", all, all == 1 ? "file was" : "files were", text);
+}
+
+FoundPictures find_pictures(const std::string& folder) {
+  FoundPictures found;
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, error), end;
+  for (; !error && it != end; it.increment(error)) {
+    std::error_code no;
+    const bool hidden = detail::is_hidden(it->path().filename().string());
+    if (hidden) it.disable_recursion_pending();
+    if (!hidden && is_picture_file(it->path()) && it->is_regular_file(no))
+      found.paths.push_back(it->path().string());
+    else if (hidden || !it->is_directory(no) || it->is_symlink(no))
+      leave_alone(*it, found.unused);
+  }
+  check_io(!error, "{}: cannot be read: {}", folder, error.message());
+  std::sort(found.paths.begin(), found.paths.end());
+  return found;
+}
+
+std::vector<std::string> PictureFolder::drop_damaged(const DecodeOptions& options) {
+  std::vector<std::string> errors(files.size()), kept_errors;
+  parallel_for(std::ssize(files), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) try {
+        load_picture(files[i].path, options);
+      } catch (const IoError& e) {
+        errors[i] = e.what();
+      }
+  });
+  std::vector<PictureFile> whole;
+  for (size_t i = 0; i < files.size(); ++i)
+    if (errors[i].empty())
+      whole.push_back(std::move(files[i]));
+    else
+      kept_errors.push_back(std::move(errors[i]));
+  files = std::move(whole);
+  return kept_errors;
+}
 
 Dataset<PictureSample> PictureFolder::dataset(const DecodeOptions& options) const {
   return {std::ssize(files), [files = files, options](int64_t i) {
@@ -92,18 +193,22 @@ PictureFolder open_picture_folder(const std::string& folder) {
   std::error_code error;
   check_io(fs::is_directory(folder, error), "{}: no such folder", folder);
   PictureFolder found;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (std::error_code no; it->is_directory(no))
-      found.class_names.push_back(it->path().filename().string());
-  check_io(!error, "{}: cannot be read: {}", folder, error.message());
-  check_io(!found.class_names.empty(), "{}: holds no folders, which would be the classes", folder);
-  std::sort(found.class_names.begin(), found.class_names.end());
+  found.class_names = classes_in(folder, found.unused);
+  if (found.class_names.empty()) {
+    const size_t pictures = find_pictures(folder).paths.size();
+    check_io(
+        pictures == 0,
+        "{0}: {1} picture{2} and no folder for each class; move those of a class into a folder "
+        "with its name: {0}/cat/, {0}/dog/",
+        folder, pictures, pictures == 1 ? "" : "s");
+    fail_io(folder + ": holds no folders, which would be the classes");
+  }
   for (int64_t label = 0; label < std::ssize(found.class_names); ++label) {
     const fs::path of_class = fs::path(folder) / found.class_names[static_cast<size_t>(label)];
-    const std::vector<std::string> paths = pictures_below(of_class);
-    check_io(!paths.empty(), "{}: holds no .png, .jpg or .jpeg file for its class",
-             of_class.string());
-    for (const std::string& path : paths) found.files.push_back({path, label});
+    FoundPictures pictures = find_pictures(of_class.string());
+    if (pictures.paths.empty()) fail_io(no_pictures(of_class.string(), pictures.unused));
+    for (std::string& path : pictures.paths) found.files.push_back({std::move(path), label});
+    for (const auto& [kind, count] : pictures.unused) found.unused[kind] += count;
   }
   return found;
 }

@@ -5,6 +5,7 @@
 //   for (datasets::Batch& batch : loader) loss(model(batch.images), batch.labels);
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,17 +26,39 @@ struct PictureFile {
   int64_t label = 0;
 };
 
+/// Whether a file is read as a picture, by its name: .png, .jpg, .jpeg, .jpe or .jfif in any case.
+bool is_picture_file(const std::string& path);
+
+/// How many files were left alone, by their kind: {{".txt", 2}, {"hidden", 1}}.
+using UnusedFiles = std::map<std::string, int64_t>;
+
+/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. Where there are pictures of
+/// other formats among them, it says what converts them.
+std::string unused_text(const UnusedFiles& unused);
+
 struct PictureFolder {
   std::vector<std::string> class_names;  ///< the folders in ascending order; label i has name i
   std::vector<PictureFile> files;        ///< by class, then by path
+  UnusedFiles unused;                    ///< files that are no pictures, or in no class
   /// Reads and decodes a file when its sample is requested.
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
+  /// Reads and decodes all files on all threads, and removes the damaged ones, so that training on
+  /// the others ends well. Returns an error text for each.
+  std::vector<std::string> drop_damaged(const DecodeOptions& options = {});
 };
 
-/// Searches FOLDER/CLASS/ and its subfolders (without following links) for .png, .jpg and .jpeg
-/// files in any letter case, and ignores others. Reads no image yet. IoError: no folder, no
-/// classes, or a class without images.
+/// Searches FOLDER/CLASS/ and its subfolders (without following links) for pictures, and counts
+/// other files. Names that begin with a dot (.git, the ._1.jpg of a Mac) and __MACOSX are neither
+/// classes nor pictures, at any depth. Reads no image yet. IoError: no folder, no classes, or a
+/// class without images.
 PictureFolder open_picture_folder(const std::string& folder);
+
+/// The pictures in a folder and its subfolders by the same rules, without classes.
+struct FoundPictures {
+  std::vector<std::string> paths;  ///< in ascending order
+  UnusedFiles unused;
+};
+FoundPictures find_pictures(const std::string& folder);
 
 struct PictureLoaderOptions {
   LoaderOptions order = {};

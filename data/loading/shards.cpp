@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tern/core/ops/ops.h"
+#include "tern/data/loading/detail/hidden.h"
 #include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/tar.h"
 
@@ -29,9 +30,10 @@ struct PartName {
 };
 std::optional<PartName> part_name(const std::string& member) {
   if (member.starts_with("__") && member.ends_with("__")) return std::nullopt;
+  if (detail::is_hidden(member)) return std::nullopt;
   const size_t slash = member.rfind('/'), file = slash == member.npos ? 0 : slash + 1;
   const size_t dot = member.find('.', file);
-  if (dot == member.npos || dot == file) return std::nullopt;
+  if (dot == member.npos) return std::nullopt;
   PartName name{member.substr(0, dot), member.substr(dot + 1)};
   for (char& c : name.part)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

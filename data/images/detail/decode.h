@@ -1,4 +1,4 @@
-// The two decoders behind decode_picture. Inside of data only.
+// The parts of decode_picture. Inside of data only.
 #pragma once
 
 #include <span>
@@ -17,5 +17,15 @@ Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
 /// options allow, or than `packed` bytes with at most `per_byte` pixels each can encode.
 Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,
                          int64_t per_byte, const DecodeOptions& options);
+
+/// How the camera was held, 1 to 8, by EXIF data (a TIFF header, behind "Exif" or not); 1, upright,
+/// where they do not say it or are damaged.
+int exif_orientation(std::span<const uint8_t> exif);
+/// The picture upright.
+Picture turned(Picture picture, int orientation);
+
+/// What bytes are that begin as neither PNG nor JPEG, and the command that converts them where
+/// there is one.
+std::string describe_foreign_picture(std::span<const uint8_t> bytes);
 
 }  // namespace tern::datasets::detail

@@ -345,22 +345,23 @@ TEST_CASE(
   CHECK(evaluate_weights(eval) == 0);
   write_folders(dir / "fewer", 4);
   fs::remove_all(dir / "fewer/green");
-  eval.options.data = dir / "fewer";
-  CHECK_THROWS_WITH_AS(evaluate_weights(eval), doctest::Contains("not the classes"), Error);
   again.options.data = dir / "fewer";
   CHECK_THROWS_WITH_AS(train_classifier(again), doctest::Contains("other data"), IoError);
 
   ImageClassifier model = make_model(o);
   load_weights_of(run.best_weights(), model);
   const nn::EvalScope evaluating(model);
+  const auto line_of = [&](const std::string& file, const Words& names) {
+    return guess_line(guess({file}, model, names)[0], "text");
+  };
   for (const char* name : {"black", "green", "red"}) {
     const std::string file = dir / fmt::format("all/{}/03.png", name);
-    const std::string line = prediction_line(file, model, o.class_names);
+    const std::string line = line_of(file, o.class_names);
     CHECK(line.starts_with(fmt::format("{}: {} ", file, name)));
     CHECK(std::count(line.begin(), line.end(), '%') == 3);
     CHECK(line.ends_with(" %\n"));
   }
-  CHECK(test::contains(prediction_line(dir / "all/red/03.png", model, {}), ".png: 2 "));
+  CHECK(test::contains(line_of(dir / "all/red/03.png", {}), ".png: 2 "));
 
   CifarFlags predict;
   predict.weights = run.path;

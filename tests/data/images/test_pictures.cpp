@@ -122,7 +122,7 @@ TEST_CASE("pictures: damaged and truncated files are errors with file and positi
       }
     }
   }
-  CHECK(complaint("GIF89a") == "x: neither a PNG nor a JPEG file (at byte 0)");
+  CHECK(complaint("GIF") == "x: neither a PNG nor a JPEG file (at byte 0)");
   CHECK(contains(io_error([] { datasets::load_picture("/nowhere.png"); }), "/nowhere.png"));
 }
 

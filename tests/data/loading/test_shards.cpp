@@ -26,7 +26,9 @@ std::string sample(const std::string& key, int label) {
 Strings write_shards(const TempDir& dir, bool packed = false) {
   const std::string odd = tar_member("d/", "", '5') + tar_member("noext", "x") +
                           tar_member("__meta__", "x") + tar_member("d/.hidden", "x") +
-                          tar_member("d/b.seg.PNG", "seg") + tar_member("d/b.cls", "1");
+                          tar_member("d/._b.cls", "x") + tar_member("__MACOSX/d/b.cls", "x") +
+                          tar_member(".git/b.cls", "x") + tar_member("d/b.seg.PNG", "seg") +
+                          tar_member("d/b.cls", "1");
   const Strings archives = {sample("a", 0) + odd + sample("c", 2), "",
                             sample("e", 3) + sample("f", 4), sample("g", 5)};
   Strings paths;

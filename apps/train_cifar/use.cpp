@@ -1,0 +1,132 @@
+// What a trained model does: it is tested, and it classifies pictures.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "tern/apps/common/folder.h"
+#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/train_cifar/program.h"
+#include "tern/core/base/error.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::train_cifar {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The model with these weights, for pictures of this form.
+ImageClassifier trained_model(const std::string& weights, const std::string& name,
+                              const PictureForm& form) {
+  Rng rng(0);
+  const ClassifierEntry& entry = find_classifier(name);
+  ImageClassifier model = entry.make(entry.dropout, rng, nn::Recompute::none, form);
+  load_weights_of(weights, model);
+  return model;
+}
+
+// Whether these are the pictures that a run was trained on, where they were then.
+bool are_its_own(const TrainOptions& run, const std::string& data) {
+  std::error_code error;
+  return !run.data.empty() && fs::equivalent(run.data, data, error);
+}
+
+}  // namespace
+
+LabelledPictures pictures_to_test(const TrainOptions& o, const std::string& data,
+                                  const datasets::FolderReading& reading) {
+  if (are_its_own(o, data))
+    return datasets::load_labelled_pictures(data, o.form.side, o.seed, reading);
+  return datasets::load_test_pictures(data, o.form.side, o.class_names, o.seed, reading);
+}
+
+std::string weights_at(const std::string& flag, const std::string& path) {
+  std::string file = path;
+  if (fs::is_directory(path)) {
+    const training::RunFolder run{path};
+    const bool trained = fs::exists(run.checkpoint()) || fs::exists(run.best_weights());
+    file = trained ? run.best_weights() : run.weights();
+  }
+  check_first_epoch_over(file);
+  check_io(fs::exists(path), "{} {}: no such file or folder", flag, path);
+  return file;
+}
+
+std::optional<TrainOptions> config_beside(const std::string& weights) {
+  const fs::path parent = fs::path(weights).parent_path();
+  const training::RunFolder folder{parent.empty() ? "." : parent.string()};
+  if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
+  if (!fs::exists(folder.checkpoint())) return std::nullopt;
+  return load_config(folder, training::load_checkpoint(folder.checkpoint()));
+}
+
+int evaluate_weights(const CifarFlags& f) {
+  check(!f.options.data.empty(), "--eval needs --data, the images to test on");
+  const std::string weights = weights_at("--eval", f.eval);
+  const std::string name = f.model_given ? f.options.model : model_of_weights(weights);
+  const std::optional<TrainOptions> run = config_beside(weights);
+  const TrainOptions o = run.value_or(TrainOptions{});
+  const LabelledPictures data = pictures_to_test(
+      o, f.options.data, {.upright = o.exif_rotation, .skip_damaged = f.options.skip_damaged});
+  check(o.class_names.empty() || o.class_names == data.class_names,
+        "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
+  for (const std::string& remark : data.remarks) complain(remark);
+  const ImageClassifier model =
+      trained_model(weights, name, o.class_names.empty() ? data.form : o.form);
+  nn::EvalScope evaluating(model);
+  const datasets::Dataset<LabelledPicture> test = limited(data.test, data.form, f.options.limit);
+  std::optional<Evaluation> e;
+  {
+    training::Progress bar("testing", "images", test.size(), 0, stderr);
+    datasets::Loader<datasets::Batch> batches = test_batches(test, model.form);
+    e = evaluate(model, batches, [&](int64_t done) {
+      bar.update(done);
+      return true;
+    });
+  }
+  training::say(fmt::format("{} of {} on {} test images of {}{}", name, weights,
+                            training::grouped(e->images), f.options.data, data.note),
+                stderr);
+  check_finite_result(weights, "test loss", e->loss);
+  training::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
+  print(accuracy_lines(e->top, e->ranks()));
+  return 0;
+}
+
+int classify_pictures(const CifarFlags& f) {
+  const std::string weights = weights_at("--weights", f.weights);
+  const std::optional<TrainOptions> run = config_beside(weights);
+  check_io(run.has_value(),
+           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
+           f.weights, weights);
+  const ImageClassifier model = trained_model(weights, run->model, run->form);
+  nn::EvalScope evaluating(model);
+  std::vector<std::string> remarks;
+  const std::vector<std::string> files = pictures_to_guess(f.predict, remarks);
+  for (const std::string& remark : remarks) complain("train_cifar: " + remark);
+  std::cout << guess_heading(f.format, std::min(f.top, model.form.classes));
+  constexpr size_t kAtOnce = 64;
+  size_t damaged = 0;
+  for (size_t i = 0; i < files.size(); i += kAtOnce) {
+    const std::vector<std::string> some(
+        files.begin() + static_cast<std::ptrdiff_t>(i),
+        files.begin() + static_cast<std::ptrdiff_t>(std::min(i + kAtOnce, files.size())));
+    for (const Guesses& g :
+         guess(some, model, run->class_names, {.top = f.top, .upright = run->exif_rotation})) {
+      if (g.error.empty()) {
+        std::cout << for_standard_output(guess_line(g, f.format));
+        continue;
+      }
+      ++damaged;  // the others are classified all the same
+      complain("train_cifar: " + g.error);
+    }
+    check_written(std::cout);
+  }
+  if (damaged == 0) return 0;
+  complain(fmt::format("train_cifar: {} of {} pictures could not be read", damaged, files.size()));
+  return f.options.skip_damaged && damaged < files.size() ? 0 : 2;
+}
+
+}  // namespace tern::apps::train_cifar

@@ -1,0 +1,123 @@
+// What lies at a path, by its names and first bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/terminal_text.h"
+#include "tern/data/images/detail/picture_splits.h"
+#include "tern/data/images/labelled_pictures.h"
+#include "tern/data/images/picture_folder.h"
+#include "tern/data/loading/detail/hidden.h"
+#include "tern/data/loading/tar.h"
+
+namespace tern::datasets {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool holds_mnist(const fs::path& folder) {
+  for (const char* name : {"train-images-idx3-ubyte", "train-images.idx3-ubyte"})
+    if (is_there(folder / name) || is_there(folder / (std::string(name) + ".gz"))) return true;
+  return false;
+}
+
+// IoError for a file that is no tar archive, which says what it is and what unpacks it.
+void check_archive(const std::string& path) {
+  ByteReader file(path);
+  if (file.is_gzip()) return;
+  std::string first(static_cast<size_t>(std::min<int64_t>(*file.remaining(), 512)), '\0');
+  file.read_exactly(first.data(), std::ssize(first));
+  constexpr std::pair<std::string_view, const char*> kArchives[] = {
+      {"PK\3\4", "a zip archive; unpack it and give the folder: unzip"},
+      {"\xfd"
+       "7zXZ",
+       "packed by xz; unpack it and give the folder: tar xf"},
+      {"BZh", "packed by bzip2; unpack it and give the folder: tar xf"},
+      {"\x28\xb5\x2f\xfd", "packed by zstd; unpack it and give the folder: tar --zstd -xf"},
+      {"7z\xbc\xaf", "a 7z archive; unpack it and give the folder: 7z x"},
+      {"Rar!", "a rar archive; unpack it and give the folder: unrar x"}};
+  for (const auto& [magic, what] : kArchives)
+    check_io(!first.starts_with(magic), "{}: {} {}", path, what, shell_word(path));
+  check_io(!first.starts_with("\x89PNG") && !first.starts_with("\xff\xd8\xff"),
+           "{}: is one picture; give a folder with a folder of pictures for each class", path);
+  check_io(first.find('\0') != first.npos,
+           "{}: a text or empty, no tar archive; give a folder with a folder of pictures for each "
+           "class, or an archive of CIFAR-10 or CIFAR-100",
+           path);
+}
+
+// Which CIFAR lies there: 10, 100, or 0.
+int cifar_at(const std::string& path) {
+  const fs::path folder(path);
+  if (!fs::is_directory(folder)) {
+    check_archive(path);
+    TarReader archive(path);
+    int64_t pictures = 0;
+    while (const auto member = archive.next()) {
+      const std::string name = fs::path(member->name).filename().string();
+      if (name == "train.bin" || name == "test.bin") return 100;
+      if (name.starts_with("data_batch_") || name == "test_batch.bin") return 10;
+      pictures += !detail::is_hidden(member->name) && is_picture_file(name);
+    }
+    check_io(pictures == 0,
+             "{}: an archive of {} pictures; unpack it and give the folder: tar xf {}", path,
+             pictures, shell_word(path));
+    return 0;
+  }
+  for (const char* name :
+       {"cifar-10-batches-bin", "cifar-10-binary.tar.gz", "test_batch.bin", "data_batch_1.bin",
+        "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"})
+    if (is_there(folder / name)) return 10;
+  for (const char* name : {"cifar-100-binary", "cifar-100-binary.tar.gz", "train.bin", "test.bin"})
+    if (is_there(folder / name)) return 100;
+  return 0;
+}
+
+}  // namespace
+
+std::string labelled_kind(const std::string& path) {
+  check_io(is_there(path), "{}: no such file or folder", path);
+  if (const int cifar = cifar_at(path); cifar > 0) return fmt::format("CIFAR-{}", cifar);
+  if (holds_mnist(path)) return "MNIST";
+  std::string about;
+  if (fs::is_directory(path)) {
+    const FoundPictures found = find_pictures(path);
+    if (!found.paths.empty() && detail::folders_in(path).empty()) open_picture_folder(path);
+    if (!found.paths.empty()) return "pictures";
+    about = unused_text(found.unused);
+  }
+  fail_io(fmt::format(
+      "{}: holds no labelled pictures{}; looked for CIFAR-10 (data_batch_1.bin, "
+      "cifar-10-batches-bin/ or cifar-10-binary.tar.gz), CIFAR-100 (train.bin, "
+      "cifar-100-binary/ or cifar-100-binary.tar.gz), MNIST (train-images-idx3-ubyte) and a "
+      "folder of .png and .jpg files for each class",
+      path, about.empty() ? "" : " (" + about + ")"));
+}
+
+int64_t usual_side(const std::string& path, const std::string& kind, const FolderReading& reading) {
+  if (kind != "pictures") return kind == "MNIST" ? 28 : kImageSide;
+  constexpr int64_t kLooked = 15;
+  const detail::PictureSplits splits = detail::find_splits(path);
+  const PictureFolder all = open_picture_folder(splits.train.empty() ? splits.test : splits.train);
+  std::vector<int64_t> sides;
+  for (int64_t i = 0; i < kLooked; ++i) try {
+      const auto at = static_cast<size_t>(i * std::ssize(all.files) / kLooked);
+      const Picture p = load_picture(all.files[at].path);
+      sides.push_back(std::min(p.height, p.width));
+    } catch (const IoError&) {
+      if (!reading.skip_damaged) throw;
+    }
+  if (sides.empty()) return kImageSide;
+  std::sort(sides.begin(), sides.end());
+  return std::clamp<int64_t>(sides[sides.size() / 2] / 4 * 4, 16, 48);
+}
+
+}  // namespace tern::datasets

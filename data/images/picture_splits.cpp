@@ -1,0 +1,157 @@
+#include "tern/data/images/detail/picture_splits.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tern/core/base/error.h"
+#include "tern/data/images/picture_folder.h"
+#include "tern/data/loading/detail/hidden.h"
+
+namespace tern::datasets {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+enum class Part { none, train, test, validation };
+
+Part part_of_word(const std::string& word) {
+  const auto is = [&](std::initializer_list<const char*> words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  if (is({"train", "training", "trainset"})) return Part::train;
+  if (is({"test", "testing", "testset"})) return Part::test;
+  if (is({"val", "valid", "validation", "valset", "dev", "eval"})) return Part::validation;
+  return Part::none;
+}
+
+// The letters of a name in lower case, cut into words.
+Names words_of(const std::string& name) {
+  Names words(1);
+  for (const char c : name) {
+    const bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
+    if (upper || lower)
+      words.back() += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+// A folder that may be a part or a class.
+struct Folder {
+  std::string name, path;
+  Names folders = {};     // in it, without hidden ones
+  bool pictures = false;  // right in it
+  Part part = Part::none;
+  bool whole_word = false;  // its name says the part and nothing else
+
+  bool holds_classes() const { return !folders.empty() && !pictures; }
+};
+
+bool has_pictures(const std::string& path) {
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+    if (std::error_code no; is_picture_file(it->path().string()) && it->is_regular_file(no))
+      return true;
+  return false;
+}
+
+Folder look_at(const std::string& parent, const std::string& name) {
+  Folder f{name, parent + "/" + name};
+  f.folders = detail::folders_in(f.path);
+  f.pictures = has_pictures(f.path);
+  const Names words = words_of(name);
+  for (const std::string& word : words)
+    if (f.part == Part::none) f.part = part_of_word(word);
+  f.whole_word = words.size() == 1;
+  return f;
+}
+
+// The path of classes: archives of some sites hold seg_train/seg_train/CLASS.
+std::string inner(const Folder& f) {
+  if (f.folders.size() == 1 && f.folders[0] == f.name && !f.pictures) return f.path + "/" + f.name;
+  return f.path;
+}
+
+// The folder of a part; nullptr if there is none. Names of one word come before longer ones, which
+// must hold folders: "bullet train" is a class.
+const Folder* find_part(const std::string& path, const std::vector<Folder>& all, Part part) {
+  for (const bool whole : {true, false}) {
+    const Folder* found = nullptr;
+    for (const Folder& f : all) {
+      if (f.part != part || f.whole_word != whole || (!whole && !f.holds_classes())) continue;
+      check_io(!found, "{}: its folders {} and {} may both be the {} pictures; rename one", path,
+               found ? found->name : "", f.name, part == Part::train ? "training" : "test");
+      found = &f;
+    }
+    if (found) return found;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_odd_part(const std::string& path, const Folder& part,
+                                const std::vector<Folder>& all) {
+  Names names;
+  for (const Folder& f : all)
+    if (&f != &part) names.push_back(f.name);
+  fail_io(fmt::format(
+      "{}: {} holds folders ({}), as the part of a set does, and beside it there are {}. Name the "
+      "parts of the set train and test, or give one part: {}",
+      path, part.name, fmt::join(part.folders, ", "), fmt::join(names, ", "), part.path));
+}
+
+// Classes do not hold the same folders, parts of a set do.
+void check_classes(const std::string& path, const std::vector<Folder>& all) {
+  const auto alike = [&](const Folder& f) {
+    return f.holds_classes() && f.folders.size() > 1 && f.folders == all[0].folders;
+  };
+  if (all.size() < 2 || !std::all_of(all.begin(), all.end(), alike)) return;
+  Names names;
+  for (const Folder& f : all) names.push_back(f.name);
+  fail_io(fmt::format(
+      "{}: its folders ({}) hold folders of the same names ({}), as parts of one set do. Name them "
+      "train and test; where they are classes, move their pictures out of the inner folders",
+      path, fmt::join(names, ", "), fmt::join(all[0].folders, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> detail::folders_in(const std::string& path) {
+  Names names;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (std::error_code no; it->is_directory(no) && !detail::is_hidden(name)) names.push_back(name);
+  }
+  check_io(!error, "{}: cannot be read: {}", path, error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+detail::PictureSplits detail::find_splits(const std::string& path) {
+  std::vector<Folder> all;
+  for (const std::string& name : folders_in(path)) all.push_back(look_at(path, name));
+  const Folder* train = find_part(path, all, Part::train);
+  const Folder* test = find_part(path, all, Part::test);
+  const Folder* validation = find_part(path, all, Part::validation);
+  if (!test) test = validation;
+  const auto holds = [](const Folder* f) { return f && f->holds_classes(); };
+  const auto known = [&](const Folder& f) { return &f == train || &f == test || &f == validation; };
+  const bool only_parts = std::all_of(all.begin(), all.end(), known);
+  if (!(train && test) && !(only_parts && (holds(train) || holds(test)))) {
+    for (const Folder* part : {train, test})
+      if (holds(part) && part->folders.size() > 1) fail_odd_part(path, *part, all);
+    check_classes(path, all);
+    return {path, "", {}};
+  }
+  PictureSplits splits{train ? inner(*train) : "", test ? inner(*test) : "", {}};
+  for (const Folder& f : all)
+    if (&f != train && &f != test) splits.left_out.push_back(f.path);
+  return splits;
+}
+
+}  // namespace tern::datasets

@@ -1,0 +1,275 @@
+// Folders of pictures as others leave them: hidden files, other formats, damaged pictures, parts of
+// a set by many names, archives.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tern/data/images/labelled_pictures.h"
+#include "tern/data/images/picture_folder.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::datasets::test_picture_sets {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+void write_picture(const std::string& path, int level) {
+  fs::create_directories(fs::path(path).parent_path());
+  save_png(path, {8, 8, std::vector<uint8_t>(3 * 8 * 8, static_cast<uint8_t>(level))});
+}
+
+// n pictures for each class, of other levels in each folder that begins at another one.
+void write_classes(const std::string& dir, const Names& names, int n, int level = 10) {
+  for (const std::string& name : names)
+    for (int i = 0; i < n; ++i) write_picture(fmt::format("{}/{}/{}.png", dir, name, i), level++);
+}
+
+std::string write_beside(const std::string& path, const std::string& bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  return test::write_file(path, bytes);
+}
+
+std::string refusal(const std::string& path) {
+  return test::io_error([&] { load_labelled_pictures(path, 8); });
+}
+
+Names levels(const LabelledSet& set, const PictureForm& form) {
+  Names all;
+  for (int64_t i = 0; i < set.size(); ++i)
+    all.push_back(std::to_string(set.bytes.get()[i * form.numbers()]));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("picture sets: what a Mac, git and Jupyter leave in a folder is no data") {
+  const test::TempDir dir;
+  write_classes(dir / "pets", {"cat", "dog"}, 10);
+  const LabelledPictures clean = load_labelled_pictures(dir / "pets", 8);
+  CHECK(clean.remarks.empty());
+  for (const char* name : {"cat/._0.jpg", "__MACOSX/cat/._0.jpg", ".git/config", ".DS_Store"})
+    write_beside(dir / (std::string("pets/") + name), "no picture");
+  write_picture(dir / "pets/.ipynb_checkpoints/1.png", 200);  // would be a third class
+  write_picture(dir / "pets/cat/.ipynb_checkpoints/1.png", 200);
+  write_picture(dir / "pets/cat/.1.png", 200);
+  const LabelledPictures found = load_labelled_pictures(dir / "pets", 8);
+  CHECK(found.class_names == Names{"cat", "dog"});
+  CHECK(levels(found.train, found.form) == levels(clean.train, clean.form));
+  CHECK(levels(found.test, found.form) == levels(clean.test, clean.form));
+  CHECK(found.remarks == Names{"7 files were not used: hidden 7"});
+}
+
+TEST_CASE("picture sets: files that are not used are counted by their kind") {
+  const test::TempDir dir;
+  write_classes(dir / "pets", {"cat", "dog"}, 5);
+  write_beside(dir / "pets/cat/a.txt", "x"), write_beside(dir / "pets/cat/deep/b.TXT", "x");
+  write_beside(dir / "pets/dog/c.gif", "x"), write_beside(dir / "pets/LICENSE", "x");
+  fs::create_symlink("nowhere", dir / "pets/dog/gone.jpg");
+  fs::create_directory_symlink("../cat", dir / "pets/dog/cats");
+  const PictureFolder found = open_picture_folder(dir / "pets");
+  CHECK(found.files.size() == 10);
+  CHECK(
+      found.unused ==
+      UnusedFiles{
+          {".txt", 2}, {".gif", 1}, {"LICENSE", 1}, {"broken links", 1}, {"links to folders", 1}});
+  const std::string text = unused_text(found.unused);
+  CHECK(text.starts_with("6 files were not used: .txt 2, .gif 1, LICENSE 1, "));
+  CHECK(test::contains(text, "mogrify -format png"));
+  CHECK(unused_text({{".txt", 1}}) == "1 file was not used: .txt 1");
+  CHECK(unused_text({}) == "");
+  CHECK(load_labelled_pictures(dir / "pets", 8).remarks == Names{text});
+
+  write_picture(dir / "pets/9.png", 9);
+  CHECK(open_picture_folder(dir / "pets").unused.at("pictures outside the classes' folders") == 1);
+  for (const char* name : {"a.jpe", "b.JFIF", "c.jpeg"}) CHECK(is_picture_file(name));
+  write_beside(dir / "pets/bird/a.webp", "x");
+  CHECK(
+      test::contains(refusal(dir / "pets"),
+                     "bird: holds no .png, .jpg or .jpeg file for its class; 1 file was not used: "
+                     ".webp 1"));
+}
+
+TEST_CASE(
+    "picture sets: damaged pictures are left out by name, and the others stay where they are") {
+  const test::TempDir dir;
+  write_classes(dir / "pets", {"cat", "dog"}, 10);
+  const LabelledPictures whole = load_labelled_pictures(dir / "pets", 8, 3);
+  const std::string first = dir / "pets/cat/3.png", second = dir / "pets/dog/7.png";
+  const std::string cut = test::read_file(first).substr(0, 40);
+  test::write_file(first, cut), test::write_file(second, "no picture");
+  CHECK(test::contains(refusal(dir / "pets"), "skip_damaged leaves such pictures out"));
+  const LabelledPictures found = load_labelled_pictures(dir / "pets", 8, 3, {.skip_damaged = true});
+  const auto without = [](Names all) {  // of cat/3 and dog/7
+    std::erase(all, "13"), std::erase(all, "27");
+    return all;
+  };
+  CHECK(levels(found.train, found.form) == without(levels(whole.train, whole.form)));
+  CHECK(levels(found.test, found.form) == without(levels(whole.test, whole.form)));
+  CHECK(found.train.size() + found.test.size() == 18);
+  for (int64_t i = 0; i < found.train.size(); ++i)
+    CHECK((std::stoi(levels(found.train, found.form)[static_cast<size_t>(i)]) >= 20) ==
+          (found.train.labels[static_cast<size_t>(i)] == 1));
+  REQUIRE(found.remarks.size() == 1);
+  CHECK(found.remarks[0].starts_with("2 damaged pictures were left out: "));
+  CHECK(test::contains(found.remarks[0], first + ": damaged PNG"));
+  CHECK(test::contains(found.remarks[0], second + ": neither a PNG nor a JPEG"));
+  CHECK(usual_side(dir / "pets", "pictures", {.skip_damaged = true}) == 16);
+
+  PictureFolder folder = open_picture_folder(dir / "pets");
+  const Names errors = folder.drop_damaged();
+  REQUIRE(errors.size() == 2);
+  CHECK(errors[0].starts_with(first));
+  CHECK(folder.files.size() == 18);
+  CHECK(folder.files[3].path == dir / "pets/cat/4.png");
+  for (int i = 0; i < 10; ++i)
+    for (const char* name : {"cat", "dog"})
+      write_beside(dir / fmt::format("pets/{}/{}.png", name, i), "");
+  CHECK(test::contains(
+      test::io_error([&] { load_labelled_pictures(dir / "pets", 8, 3, {.skip_damaged = true}); }),
+      "too many pictures are damaged"));
+}
+
+TEST_CASE("picture sets: the parts of a set are known by their usual names") {
+  const std::pair<const char*, const char*> kNames[] = {{"train", "test"},
+                                                        {"Train", "Test"},
+                                                        {"training", "testing"},
+                                                        {"train", "validation"},
+                                                        {"TRAIN", "val"},
+                                                        {"Training", "Valid"},
+                                                        {"seg_train", "seg_test"},
+                                                        {"train-set", "dev-set"},
+                                                        {"training_set", "test_set"},
+                                                        {"images_train", "images_val"}};
+  for (const auto& [training, testing] : kNames) {
+    CAPTURE(training);
+    const test::TempDir dir;
+    write_classes(dir / training, {"cat", "dog"}, 3, 10);
+    write_classes(dir / testing, {"cat", "dog"}, 1, 100);
+    const LabelledPictures p = load_labelled_pictures(dir.path(), 8);
+    CHECK(p.class_names == Names{"cat", "dog"});
+    CHECK(p.train.size() == 6);
+    CHECK(p.test.size() == 2);
+    CHECK(p.note == "");
+    CHECK(p.remarks.size() == (testing == std::string("test") ? 0 : 1));
+  }
+  const test::TempDir dir;  // as some archives have it, once more inside
+  write_classes(dir / "seg_train/seg_train", {"cat", "dog"}, 3, 10);
+  write_classes(dir / "seg_test/seg_test", {"cat", "dog"}, 1, 100);
+  write_picture(dir / "seg_pred/seg_pred/1.png", 7);
+  const LabelledPictures p = load_labelled_pictures(dir.path(), 8);
+  CHECK(p.train.size() == 6);
+  CHECK(p.remarks == Names{"the test images are those of " + (dir / "seg_test/seg_test"),
+                           (dir / "seg_pred") + " was not used, with 1 picture"});
+}
+
+TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
+  const test::TempDir dir;
+  write_classes(dir / "all/train", {"cat", "dog"}, 3, 10);
+  write_classes(dir / "all/val", {"cat", "dog"}, 2, 50);
+  write_classes(dir / "all/test", {"cat", "dog"}, 1, 100);
+  const LabelledPictures p = load_labelled_pictures(dir / "all", 8);
+  CHECK(p.test.size() == 2);
+  CHECK(p.remarks == Names{(dir / "all/val") + " was not used, with 4 pictures"});
+
+  fs::create_directories(dir / "one");
+  fs::rename(dir / "all/train", dir / "one/Train");
+  const LabelledPictures one = load_labelled_pictures(dir / "one", 8);
+  CHECK(one.class_names == Names{"cat", "dog"});
+  CHECK(one.train.size() + one.test.size() == 6);
+  CHECK(test::contains(refusal(dir / "all"), "and no training set"));
+  const LabelledPictures tested = load_test_pictures(dir / "all", 8, {});
+  CHECK(tested.test.size() == 2);
+  CHECK(tested.train.size() == 0);
+  fs::remove_all(dir / "all/val");
+  CHECK(load_test_pictures(dir / "all", 8, {}).test.size() == 2);
+}
+
+TEST_CASE("picture sets: folders that may be parts or classes are refused, classes are not") {
+  const test::TempDir dir;
+  write_classes(dir / "folds/a", {"cat", "dog"}, 1);
+  write_classes(dir / "folds/b", {"cat", "dog"}, 1);
+  CHECK(test::contains(refusal(dir / "folds"),
+                       "its folders (a, b) hold folders of the same names (cat, dog)"));
+  write_picture(dir / "folds/b/x.png", 3);  // no part of a set has such
+  CHECK(refusal(dir / "folds") == "");
+
+  write_classes(dir / "odd/train", {"cat", "dog"}, 1);
+  write_picture(dir / "odd/pred/x.png", 3);
+  CHECK(test::contains(refusal(dir / "odd"), "train holds folders (cat, dog)"));
+  CHECK(test::contains(refusal(dir / "odd"), "give one part: " + (dir / "odd/train")));
+  write_classes(dir / "odd/Train", {"cat", "dog"}, 1);
+  CHECK(test::contains(refusal(dir / "odd"), "may both be the training pictures"));
+
+  write_classes(dir / "vehicles", {"car", "train", "bullet train", "dress_test"}, 5);
+  CHECK(load_labelled_pictures(dir / "vehicles", 8).class_names ==
+        Names{"bullet train", "car", "dress_test", "train"});
+  write_picture(dir / "tiny/n01/images/1.png", 1), write_picture(dir / "tiny/n02/images/1.png", 2);
+  CHECK(load_labelled_pictures(dir / "tiny", 8).class_names == Names{"n01", "n02"});
+
+  write_classes(dir / "flat", {"train", "test"}, 4);
+  CHECK(test::contains(refusal(dir / "flat"), "train: 4 pictures and no folder for each class"));
+  CHECK(
+      test::contains(refusal(dir / "flat/train"), "4 pictures and no folder for each class; move"));
+  write_classes(dir / "outer/inner", {"cat", "dog"}, 1);
+  CHECK(test::contains(refusal(dir / "outer"),
+                       "has one class (inner); a classifier needs two. If its folders are the "
+                       "classes (cat, dog), give " +
+                           (dir / "outer/inner")));
+  write_classes(dir / "two/train", {"cat", "dog", "emu"}, 1);
+  write_classes(dir / "two/test", {"cat", "bee"}, 1);
+  CHECK(test::contains(refusal(dir / "two"), "their classes are not the same; " +
+                                                 (dir / "two/test") + " has no dog, emu; " +
+                                                 (dir / "two/train") + " has no bee"));
+}
+
+TEST_CASE("picture sets: a whole folder is tested, by the names of the model's classes") {
+  const test::TempDir dir;
+  write_classes(dir / "new", {"cat", "emu"}, 3);
+  const Names classes = {"bee", "cat", "dog", "emu"};
+  const LabelledPictures p = load_test_pictures(dir / "new", 8, classes);
+  CHECK(p.class_names == classes);
+  CHECK(p.form.classes == 4);
+  CHECK(p.test.size() == 6);
+  for (const int64_t label : p.test.labels) CHECK((label == 1 || label == 3));
+  CHECK(p.remarks == Names{(dir / "new") + " has no pictures of bee, dog"});
+  CHECK(test::contains(test::io_error([&] {
+                         load_test_pictures(dir / "new", 8, {"bee", "cat"});
+                       }),
+                       "its folder emu is not one of the classes that the model was trained on: "
+                       "bee, cat"));
+  write_classes(dir / "split/train", {"cat", "emu"}, 2);
+  write_classes(dir / "split/test", {"cat", "emu"}, 1);
+  const LabelledPictures test = load_test_pictures(dir / "split", 8, {"cat", "emu"});
+  CHECK(test.test.size() == 2);
+  CHECK(test.remarks == Names{(dir / "split/train") + " was not used, with 4 pictures"});
+}
+
+TEST_CASE("picture sets: another archive or a text is called by its name, with what unpacks it") {
+  const test::TempDir dir;
+  const std::pair<std::string, const char*> kFiles[] = {
+      {std::string("PK\3\4") + std::string(600, '\1'),
+       "a zip archive; unpack it and give the folder: unzip '"},
+      {std::string("\xfd"
+                   "7zXZ\0",
+                   6),
+       "packed by xz; unpack it and give the folder: tar xf '"},
+      {"BZh91AY", "packed by bzip2"},
+      {"\x28\xb5\x2f\xfd", "packed by zstd"},
+      {"Rar!\x1a", "a rar archive"},
+      {"7z\xbc\xaf\x27", "a 7z archive"},
+      {"\x89PNG\r\n\x1a\n", "is one picture"},
+      {"cat,dog\n", "a text or empty, no tar archive"},
+      {std::string(5000, 'x'), "a text or empty, no tar archive"},
+      {"", "a text or empty, no tar archive"}};
+  for (const auto& [bytes, said] : kFiles)
+    CHECK_MESSAGE(test::contains(refusal(test::write_file(dir / "some file", bytes)), said), said);
+  const std::string tar = test::tar_member("cat/1.jpg", "x") + test::tar_member("._1.jpg", "x") +
+                          test::tar_member("dog/1.PNG", "x") + test::kTarEnd;
+  for (const std::string& bytes : {tar, test::gzip(tar)})
+    CHECK(test::contains(refusal(test::write_file(dir / "pets.tar", bytes)),
+                         "an archive of 2 pictures; unpack it and give the folder: tar xf "));
+}
+
+}  // namespace tern::datasets::test_picture_sets
