@@ -474,8 +474,10 @@ bool Loop::train_epoch() {  // false where a signal stopped it
     bar.emplace(fmt::format("epoch {}/{}", epoch(), epochs()), counts ? o.unit : "batches",
                 counts ? static_cast<int64_t>(o.total) : state_.batches,
                 counts ? static_cast<int64_t>(state_.progress) : state_.batch, o.output);
-    bar->set_parts_to_come(
-        {.count = epochs() - epoch(), .seconds = evaluation_seconds_, .units = o.evaluation});
+    bar->set_parts_to_come({.count = epochs() - epoch(),
+                            .seconds = evaluation_seconds_,
+                            .units = o.evaluation,
+                            .pace = pace_});
   }
   while (!epoch_trained()) {
     if (stop_wanted()) return false;
@@ -488,6 +490,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
       });
     if (wants_save()) save();
   }
+  if (bar && bar->speed() > 0) pace_ = 1 / bar->speed();
   return true;
 }
 

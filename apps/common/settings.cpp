@@ -65,6 +65,15 @@ void check_differ(const Setting& s, const std::string& name, const std::vector<T
     check(std::find(values.begin(), v, *v) == v, "{} names {} twice; once is enough", name, *v);
 }
 
+// A variable of the shell that is not set is an empty word. Taken for a flag that was not given, it
+// would start another training than the one that was meant.
+void check_not_empty(const Setting& s, const std::string& name, const std::string& word) {
+  check(!s.is_path() || !word.empty(),
+        "{} is empty: it is the name of a {}; if a variable of the shell stands there, it is not "
+        "set",
+        name, s.type.starts_with("DIR") ? "folder" : "file");
+}
+
 template <class T>
 T read_number(const Setting& s, const std::string& name, const std::string& word) {
   double v = 0;
@@ -233,6 +242,10 @@ std::vector<std::string> Setting::names() const {
   return names;
 }
 
+bool Setting::is_path() const {
+  return type.starts_with("DIR") || type.starts_with("FILE") || type.starts_with("TAR.GZ");
+}
+
 bool Setting::is_list() const {
   const bool vector = std::holds_alternative<std::vector<std::string>*>(value) ||
                       std::holds_alternative<std::vector<int64_t>*>(value);
@@ -313,6 +326,7 @@ void check_settings(const Settings& settings) {
 void set_from_words(const Setting& s, const std::string& name,
                     const std::vector<std::string>& words) {
   std::vector<std::string> parts;
+  for (const std::string& word : words) check_not_empty(s, name, word);
   for (const std::string& word : words)
     for (std::string& part : split(word, ',')) parts.push_back(std::move(part));
   std::visit(

@@ -43,18 +43,20 @@ std::string describe_model(const ImageClassifier& model) {
                      std::visit([](const auto& n) { return n.summary(); }, model.network));
 }
 
+std::string describe_images(int64_t train, int64_t held, int64_t test, const std::string& note) {
+  return fmt::format("{} training{} and {} test images{}", training::grouped(train),
+                     held > 0 ? fmt::format(", {} held-out", training::grouped(held)) : "",
+                     training::grouped(test), note);
+}
+
 Facts describe(const CifarTraining& t, const std::string& data_path) {
-  const std::string held = t.held_set.size() > 0
-                               ? fmt::format(", {} held-out", training::grouped(t.held_set.size()))
-                               : "";
-  return {
-      {"model", describe_model(t.model)},
-      {"data",
-       fmt::format("{}{}: {} training{} and {} test images{}, {} steps an epoch", data_path,
-                   t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
-                   training::grouped(t.train_set.size()), held,
-                   training::grouped(t.test_set.size()), t.note,
-                   training::grouped(training::steps_per_epoch(t.loader, t.options.accumulate)))}};
+  return {{"model", describe_model(t.model)},
+          {"data",
+           fmt::format(
+               "{}{}: {}, {} steps per epoch", data_path,
+               t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
+               describe_images(t.train_set.size(), t.held_set.size(), t.test_set.size(), t.note),
+               training::grouped(training::steps_per_epoch(t.loader, t.options.accumulate)))}};
 }
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,

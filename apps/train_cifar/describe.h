@@ -13,6 +13,9 @@ namespace tern::apps::train_cifar {
 /// "gmlp-small, 101,008 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
+/// "75 training, 25 held-out and 24 test images", and the note.
+std::string describe_images(int64_t train, int64_t held, int64_t test, const std::string& note);
+
 /// Model and data (read from `data_path`), a heading and a text for each.
 Facts describe(const CifarTraining& training, const std::string& data_path);
 

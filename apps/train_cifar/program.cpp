@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/run_page.h"
@@ -137,6 +138,7 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
       "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
       "train_cifar --resume runs/cifar\n"
       "train_cifar --predict cat.png --weights runs/cifar";
+  command.bare = "--data";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
@@ -190,7 +192,7 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
                           "on pictures of your own",
                           training::grouped(kDrawnTrain))
             : "reading " + path,
-      stderr);
+      log_stream());
   if (given_ && !resumed) choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = draw_cifar10(kDrawnTrain, kDrawnTest, config.seed);
@@ -257,7 +259,7 @@ void CifarProgram::save(const training::RunFolder& folder) const {
 Summary CifarProgram::summary() const {
   std::optional<ShapeOnlyScope> nothing;
   if (config.init.empty()) nothing.emplace();
-  const ImageClassifier model = make_model(config);
+  const ImageClassifier model = make_model(config, !std::exchange(said_start_, true));
   const int64_t count = std::min(config.batch, trained_images(config, data.train.size()));
   datasets::Batch batch;
   training::Means means;
@@ -277,11 +279,15 @@ Summary CifarProgram::summary() const {
 }
 
 DryRunOptions CifarProgram::dry_run_options() const {
-  Facts facts = {
-      {"model", describe_model(make_untrained(config))},
-      {"data", fmt::format("{} training and {} test images{} of {} classes",
-                           training::grouped(data.train.size()),
-                           training::grouped(data.test.size()), data.note, data.form.classes)}};
+  const auto limited_to = [&](int64_t images) {
+    return config.limit > 0 ? std::min(images, config.limit) : images;
+  };
+  const int64_t train = trained_images(config, data.train.size());
+  Facts facts = {{"model", describe_model(make_untrained(config))},
+                 {"data", fmt::format("{} of {} classes",
+                                      describe_images(train, limited_to(data.train.size()) - train,
+                                                      limited_to(data.test.size()), data.note),
+                                      data.form.classes)}};
   for (const auto& fact : chosen()) facts.push_back(fact);
   return {.facts = facts, .waiting_batches = datasets::LoaderOptions().prefetch};
 }
@@ -294,7 +300,9 @@ training::Loop& CifarProgram::make_loop(training::LoopOptions options, bool resu
   TrainOptions start = config;
   if (resumed) start.init.clear();  // the checkpoint has the weights
   options.on_epoch = [this](const training::EpochRecord&) { write_report(); };
-  training = std::make_unique<CifarTraining>(config, data, make_model(start), std::move(options));
+  training.reset();  // of steps that were only timed
+  training = std::make_unique<CifarTraining>(
+      config, data, make_model(start, !std::exchange(said_start_, true)), std::move(options));
   return training->loop;
 }
 
