@@ -53,7 +53,8 @@ struct Program {
 /// Reads a command line: sets what the settings point at, and returns the command. Where it asks
 /// for help or the version, prints that and returns nullptr. The Error of a wrong flag names the
 /// one that was likely meant. Every command has --help and --version. Whoever installs a program
-/// can call it with --print-man, --print-help (docs/commands.md) or --print-completion bash|zsh alone.
+/// can call it with --print-man, --print-help (docs/commands.md) or --print-completion bash|zsh
+/// alone.
 const Command* parse(const Program& program, int argc, char** argv);
 
 /// A whole program: parses, runs, and gives the exit code (see run_app).

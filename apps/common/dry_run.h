@@ -1,7 +1,7 @@
-// --dry-run of the training programs: what the model is, what a step takes, and whether it fits
-// this machine and how long it takes; and with --gbit what the training would take on 1 to 1,024 machines. Nothing is
-// trained, and nothing on disk changes. The model of the network is dist/step_plan.h; the time of a
-// step is measured on this machine.
+// --dry-run of the training programs: what the model is, what a step takes, whether it fits this
+// machine and how long it takes; and with --gbit what the training would take on 1 to 1,024
+// machines. Steps may be timed in memory; nothing on disk changes. The model of the network is
+// dist/step_plan.h.
 #pragma once
 
 #include <cstdint>

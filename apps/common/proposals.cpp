@@ -193,6 +193,9 @@ std::string about_flag(const Program& program, const Command* command, const Set
                             : next              ? line[unknown.at + 1]
                                                 : "";
   std::string meant = did_you_mean_this(in_other_command(program, command, {flag}, value));
+  if (flag.starts_with("--no-"))
+    if (const Setting* row = row_of(list, "--" + flag.substr(5)); row && row->is_toggle())
+      meant = fmt::format("; --{} is off where it is not given: leave it out", flag.substr(5));
   if (meant.empty()) meant = by_synonym(program, command, list, flag, value);
   if (meant.empty()) meant = did_you_mean(flag, flag_names(list));
   const bool named = command && !command->name.empty();
@@ -239,6 +242,9 @@ std::string meaning(const Program& program, const Command& command, const Settin
     return fmt::format("; it begins with a long dash, did you mean {}?", flag);
   if (unknown.after && unknown.after->type == "TEXT")
     return did_you_mean_this(quoted_text(line, unknown));
+  if (unknown.after && unknown.after->is_toggle() &&
+      is_one_of({"true", "false", "yes", "no"}, word))
+    return did_you_mean_this(line[unknown.at - 1] + "=" + word);
   if (row_of(list, "--" + name)) return did_you_mean_this("--" + word);
   for (const Setting& s : list.rows())
     if (!s.is_positional() && !s.flags.empty() && is_one_of(s.words, word))

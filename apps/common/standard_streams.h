@@ -1,8 +1,8 @@
 // Standard input and output, which may be closed, full or a folder. What a program prints goes
-// through here or through training::say. Both show control characters instead of sending them, so that
-// no name of a file, no line of it and no text of a model can command a terminal. A program's data
-// (the translations of `translate run`, the text of `lm generate`) is a stream of bytes for the
-// next program, which gets it unchanged; only a terminal gets it cleaned.
+// through here or through training::say. Both show control characters instead of sending them, so
+// that no name of a file, no line of it and no text of a model can command a terminal. A program's
+// data (the translations of `translate run`, the text of `lm generate`) is a stream of bytes for
+// the next program, which gets it unchanged; only a terminal gets it cleaned.
 //
 // Standard output carries results alone: what a command was started for (docs/architecture.md has
 // the list). All else goes to standard error.

@@ -70,6 +70,17 @@ TEST_CASE("programs: what a training says fits the terminal") {
   }
 }
 
+TEST_CASE("programs: the time left is known from the second epoch on, however short it is") {
+  const Desk desk;  // epochs of half a second
+  const Ran ran = desk.run(
+      "ntm", {"train", "--sequences", "300", "--every", "100", "--threads", "1", "--out", "run"},
+      {.columns = 200});
+  CHECK(ran.code == 0);
+  for (const std::string& row : rows(ran.out))
+    if (row.starts_with("epoch 2/3 [") || row.starts_with("epoch 3/3 ["))
+      CHECK_MESSAGE(has(row, ", all 0:"), row);
+}
+
 TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
   const Desk desk;
   for (const char* term : {"dumb", ""}) {
